@@ -18,24 +18,26 @@ from pathlib import Path
 
 import numpy as np
 
-from sklearn_bdp.correlation import Groups, Independent, MarkovChain
-from sklearn_bdp.guarantees import (
+from sklearn_bdp.accounting import (
     DecisionCode,
     answer_allowance,
     answer_intervals,
     auto_resolution,
     auto_scales,
     auto_threshold,
-    certify,
     code_length,
-    floor_required_n,
-    jung_half_width,
     noise_allowance,
     noise_share,
+    value_code,
+)
+from sklearn_bdp.correlation import Groups, Independent, MarkovChain
+from sklearn_bdp.planning import (
+    certify,
+    floor_required_n,
+    jung_half_width,
     plan_holdout,
     rogers_half_width,
     rogers_thresholdout_half_width,
-    value_code,
 )
 
 MODELS = {

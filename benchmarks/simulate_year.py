@@ -17,8 +17,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy.special import ndtr, ndtri
 
-from sklearn_bdp.correlation import Independent
-from sklearn_bdp.guarantees import (
+from sklearn_bdp.accounting import (
     DecisionCode,
     OffsetPredictor,
     answer_allowance,
@@ -32,6 +31,7 @@ from sklearn_bdp.guarantees import (
     noise_share,
     value_code,
 )
+from sklearn_bdp.correlation import Independent
 from sklearn_bdp.mechanisms import Thresholdout
 
 LEVELS = ndtri((np.arange(20) + 0.5) / 20)  # difficulty of records: twenty equally likely levels

@@ -21,8 +21,8 @@ import numpy as np
 
 from sklearn_bdp import certify, plan_holdout
 from sklearn_bdp.correlation import Groups
-from sklearn_bdp.guarantees import plan_budget
 from sklearn_bdp.inspection import PlanDisplay
+from sklearn_bdp.planning import plan_budget
 
 parser = argparse.ArgumentParser(description="Planning threshold, noise, budget and size.")
 parser.add_argument("--output", type=Path, default=Path("output"), help="folder of the picture")

@@ -6,9 +6,9 @@ an interval that holds for all answers at once.
 """
 
 from sklearn_bdp._version import __version__
-from sklearn_bdp.guarantees import certify, plan_holdout, plan_search
 from sklearn_bdp.holdout import ReusableHoldout
 from sklearn_bdp.model_selection import HoldoutScorer, ReusableHoldoutSearchCV
+from sklearn_bdp.planning import certify, plan_holdout, plan_search
 
 __all__ = [
     "HoldoutScorer",

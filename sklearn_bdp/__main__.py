@@ -2,7 +2,7 @@
 
 import sys
 
-from sklearn_bdp.holdout._cli import main
+from sklearn_bdp._cli import main
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -13,9 +13,9 @@ from sklearn.utils.validation import (
     validate_data,
 )
 
+from sklearn_bdp._evaluation import check_owner, divide_for
+from sklearn_bdp._sklearn_compat import num_samples
 from sklearn_bdp.exceptions import UnknownFeaturesError
-from sklearn_bdp.holdout._opening import check_owner, divide_for
-from sklearn_bdp.holdout._sklearn_compat import num_samples
 
 __all__ = ["HoldoutSelectorBase"]
 

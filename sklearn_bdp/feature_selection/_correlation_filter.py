@@ -7,6 +7,8 @@ from sklearn.dummy import DummyClassifier, DummyRegressor
 from sklearn.utils.multiclass import type_of_target
 
 from sklearn_bdp._checks import caller_level, check_option, check_probability, check_real
+from sklearn_bdp._evaluation import open_holdout
+from sklearn_bdp._sklearn_compat import num_samples
 from sklearn_bdp.feature_selection._base import HoldoutSelectorBase
 from sklearn_bdp.feature_selection._screening import (
     HoldoutQueries,
@@ -15,8 +17,6 @@ from sklearn_bdp.feature_selection._screening import (
     target_scores,
 )
 from sklearn_bdp.holdout import question_key
-from sklearn_bdp.holdout._opening import open_holdout
-from sklearn_bdp.holdout._sklearn_compat import num_samples
 
 __all__ = ["HoldoutCorrelationFilter"]
 

@@ -7,7 +7,7 @@ import numpy as np
 import scipy.sparse
 from scipy.special import ndtr, ndtri
 
-from sklearn_bdp.holdout._sklearn_compat import safe_indexing
+from sklearn_bdp._sklearn_compat import safe_indexing
 from sklearn_bdp.metrics import Evaluation
 
 __all__ = [

@@ -12,18 +12,15 @@ from sklearn.utils import get_tags
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
 
 from sklearn_bdp._checks import caller_level, check_integer, check_option, check_real
+from sklearn_bdp._evaluation import Judge, Setting, check_records, open_holdout
+from sklearn_bdp._keys import is_reproducible, object_digest
+from sklearn_bdp._sklearn_compat import check_method_params, num_samples
 from sklearn_bdp.correlation import Independent
 from sklearn_bdp.exceptions import UnboundedMetricError
 from sklearn_bdp.feature_selection._base import HoldoutSelectorBase
-from sklearn_bdp.feature_selection._judge import Judge
 from sklearn_bdp.feature_selection._path import accuracy_path, describe_step
 from sklearn_bdp.feature_selection._stepwise import Rule, select
-from sklearn_bdp.feature_selection._subsets import Setting
 from sklearn_bdp.feature_selection._units import make_units
-from sklearn_bdp.holdout._division import check_records
-from sklearn_bdp.holdout._keys import is_reproducible, object_digest
-from sklearn_bdp.holdout._opening import open_holdout
-from sklearn_bdp.holdout._sklearn_compat import check_method_params, num_samples
 from sklearn_bdp.metrics import get_metric
 
 __all__ = ["HoldoutFeatureSelector"]

@@ -1,21 +1,26 @@
 """A holdout that can be asked again and again: data, mechanism, ledger and certificate in one."""
 
-from sklearn_bdp.holdout._fingerprint import question_key
-from sklearn_bdp.holdout._records import (
+from sklearn_bdp._digests import question_key
+from sklearn_bdp.holdout._batch import next_nats
+from sklearn_bdp.holdout._reusable import ReusableHoldout
+from sklearn_bdp.holdout._settings import ON_EXHAUSTED, check_parameters
+from sklearn_bdp.ledger import (
     AnswerRecord,
     BatchRecord,
     History,
     HoldoutAnswers,
     HoldoutScore,
 )
-from sklearn_bdp.holdout._reusable import ReusableHoldout
 
 __all__ = [
+    "ON_EXHAUSTED",
     "AnswerRecord",
     "BatchRecord",
     "History",
     "HoldoutAnswers",
     "HoldoutScore",
     "ReusableHoldout",
+    "check_parameters",
+    "next_nats",
     "question_key",
 ]

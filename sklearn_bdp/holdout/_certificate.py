@@ -4,9 +4,8 @@ import math
 
 import numpy as np
 
-from sklearn_bdp.guarantees import Certificate, auto_threshold, half_width
-from sklearn_bdp.holdout._engine import allowances, next_nats
-from sklearn_bdp.holdout._scales import zhao_records
+from sklearn_bdp.accounting import Certificate, auto_threshold, half_width, zhao_records
+from sklearn_bdp.holdout._batch import allowances, next_nats
 from sklearn_bdp.holdout._settings import Parameters
 
 _GOALS = (0.4, 0.3, 0.2, 0.1, 0.05, 0.02, 0.01)

@@ -6,7 +6,7 @@ import pathlib
 import numpy as np
 
 from sklearn_bdp._checks import check_array
-from sklearn_bdp.holdout._engine import Questions
+from sklearn_bdp.holdout._batch import Questions
 from sklearn_bdp.metrics import Evaluation
 
 __all__ = [

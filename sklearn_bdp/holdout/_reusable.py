@@ -11,15 +11,15 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from sklearn_bdp._checks import caller_level, check_integer, check_option, check_real
+from sklearn_bdp._digests import data_digest, freeze_data
+from sklearn_bdp._sealed import sealed_errors
 from sklearn_bdp._version import __version__
+from sklearn_bdp.accounting import OffsetPredictor
 from sklearn_bdp.correlation import check_correlation
 from sklearn_bdp.exceptions import VacuousGuaranteeWarning
-from sklearn_bdp.guarantees import OffsetPredictor
+from sklearn_bdp.holdout._batch import decide, exhausted_error
 from sklearn_bdp.holdout._certificate import first_width
-from sklearn_bdp.holdout._engine import decide
-from sklearn_bdp.holdout._errors import exhausted_error, sealed_errors
-from sklearn_bdp.holdout._fingerprint import data_digest, freeze_data
-from sklearn_bdp.holdout._handle import LedgerHandle
+from sklearn_bdp.holdout._identity import LedgerHandle
 from sklearn_bdp.holdout._inputs import (
     check_data,
     check_evaluations,
@@ -28,13 +28,13 @@ from sklearn_bdp.holdout._inputs import (
     check_questions,
     first_askings,
 )
-from sklearn_bdp.holdout._records import HoldoutAnswers, HoldoutScore, canonical
 from sklearn_bdp.holdout._settings import (
     ON_EXHAUSTED,
     check_parameters,
     derive_settings,
     restored_mechanism,
 )
+from sklearn_bdp.ledger import HoldoutAnswers, HoldoutScore, canonical
 from sklearn_bdp.metrics import get_metric
 
 __all__ = ["ReusableHoldout"]
@@ -70,7 +70,7 @@ class ReusableHoldout(LedgerHandle):
         :math:`T = z \sqrt{\tilde v(1-\tilde v)(1/n_\mathrm{eff} + 1/n_D)}` with
         :math:`\tilde v` the prediction, drawn slightly towards 1/2, :math:`n_D` the
         ``training_size`` and :math:`z` a normal quantile, so that a correct prediction rarely
-        exceeds it (:func:`~sklearn_bdp.guarantees.auto_threshold` says how rarely, and why the
+        exceeds it (:func:`~sklearn_bdp.accounting.auto_threshold` says how rarely, and why the
         leading predictions of a batch get the smallest thresholds).
     budget : int or None, default=None
         Number of answers from the holdout ("above"). ``None``: no cap, or 10 with a numeric
@@ -80,7 +80,7 @@ class ReusableHoldout(LedgerHandle):
     resolution : float or "auto", default="auto"
         Grid step of released answers, at least 1e-6. ``"auto"``: a fraction of the Hoeffding
         half-width :math:`\sqrt{\ln(2/\beta)/(2 n_\mathrm{eff})}` of one fixed question
-        (:func:`~sklearn_bdp.guarantees.auto_resolution`), so that rounding never dominates.
+        (:func:`~sklearn_bdp.accounting.auto_resolution`), so that rounding never dominates.
     ledger : str, Path or None, default=None
         SQLite file that keeps the records and is shared by all processes; it is created if it
         does not exist. ``None`` keeps them in the memory of this process.

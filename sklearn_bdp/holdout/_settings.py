@@ -10,10 +10,15 @@ import math
 import numbers
 
 from sklearn_bdp._checks import check_integer, check_option, check_probability, check_real
+from sklearn_bdp.accounting import (
+    NOISE_PART,
+    auto_resolution,
+    auto_scales,
+    epsilon_scales,
+    noise_share,
+    zhao_scales,
+)
 from sklearn_bdp.exceptions import LedgerVersionError
-from sklearn_bdp.guarantees import auto_resolution, auto_scales, noise_share
-from sklearn_bdp.guarantees._auto import NOISE_PART
-from sklearn_bdp.holdout._scales import epsilon_scales, zhao_scales
 from sklearn_bdp.mechanisms import Thresholdout
 
 __all__ = [

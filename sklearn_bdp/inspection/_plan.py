@@ -3,8 +3,8 @@
 import numpy as np
 
 from sklearn_bdp._checks import check_array, check_integer
-from sklearn_bdp.guarantees import plan_holdout
 from sklearn_bdp.inspection._style import GREY, LINES, finish, new_axes
+from sklearn_bdp.planning import plan_holdout
 
 
 class PlanDisplay:

@@ -6,10 +6,10 @@ import sys
 import joblib
 import numpy as np
 
+from sklearn_bdp._keys import model_key
+from sklearn_bdp._sklearn_compat import num_samples
 from sklearn_bdp.exceptions import UnknownFeaturesError
 from sklearn_bdp.holdout import ReusableHoldout
-from sklearn_bdp.holdout._keys import model_key
-from sklearn_bdp.holdout._sklearn_compat import num_samples
 from sklearn_bdp.metrics import get_metric
 
 __all__ = ["HoldoutScorer"]

@@ -9,12 +9,17 @@ from sklearn.model_selection import ParameterGrid, ParameterSampler
 from sklearn.utils import indexable
 
 from sklearn_bdp._checks import check_integer, check_option
+from sklearn_bdp._evaluation import (
+    check_owner,
+    check_records,
+    divide_for,
+    open_holdout,
+    training_side,
+    verified_metric,
+    verify,
+)
+from sklearn_bdp._sklearn_compat import BaseSearchCV, check_method_params
 from sklearn_bdp.exceptions import UnboundedMetricError
-from sklearn_bdp.holdout._division import check_records
-from sklearn_bdp.holdout._opening import check_owner, divide_for, open_holdout
-from sklearn_bdp.holdout._sklearn_compat import BaseSearchCV, check_method_params
-from sklearn_bdp.model_selection._training_side import training_side, verified_metric
-from sklearn_bdp.model_selection._verification import verify
 
 __all__ = ["ReusableHoldoutSearchCV"]
 

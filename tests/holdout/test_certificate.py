@@ -5,8 +5,8 @@ import math
 import numpy as np
 import pytest
 
+from sklearn_bdp.accounting import thresholdout_epsilon
 from sklearn_bdp.correlation import MarkovChain
-from sklearn_bdp.guarantees import thresholdout_epsilon
 from sklearn_bdp.holdout import ReusableHoldout
 
 N = 2000

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 
+from sklearn_bdp._cli import main
 from sklearn_bdp.exceptions import BudgetExhaustedError, LedgerUnavailableError
 from sklearn_bdp.holdout import ReusableHoldout
-from sklearn_bdp.holdout._cli import main
 from sklearn_bdp.metrics import get_metric
 from tests.holdout.leak_audit import LeakAudit
 from tests.holdout.planted import HITS, SCORE, X, Y, fitted

@@ -16,8 +16,8 @@ from sklearn.datasets import load_breast_cancer
 from sklearn.tree import DecisionTreeClassifier
 
 from sklearn_bdp import ReusableHoldoutSearchCV
+from sklearn_bdp._cli import main
 from sklearn_bdp.holdout import ReusableHoldout
-from sklearn_bdp.holdout._cli import main
 from sklearn_bdp.metrics import Evaluation
 from sklearn_bdp.model_selection import HoldoutScorer
 from tests.holdout import planted, workers

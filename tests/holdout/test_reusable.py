@@ -9,13 +9,13 @@ import scipy.sparse as sp
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LogisticRegression, Ridge
 
+from sklearn_bdp.accounting import code_length
 from sklearn_bdp.correlation import Groups, MarkovChain
 from sklearn_bdp.exceptions import (
     BudgetExhaustedError,
     UnboundedMetricError,
     VacuousGuaranteeWarning,
 )
-from sklearn_bdp.guarantees import code_length
 from sklearn_bdp.holdout import ReusableHoldout
 from sklearn_bdp.metrics import get_metric
 from tests.holdout.planted import HITS, SCORE, fitted
@@ -90,7 +90,7 @@ def test_the_fuel_gauge_is_the_code_length_of_the_next_question(holdout):
 
 
 def _decisions(above):
-    from sklearn_bdp.guarantees import DecisionCode
+    from sklearn_bdp.accounting import DecisionCode
 
     code = DecisionCode()
     code.update(above)

@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
+from sklearn_bdp.accounting import answer_allowance, noise_allowance, zhao_required_n
+from sklearn_bdp.accounting._lifetime_noise import epsilon_scales
 from sklearn_bdp.correlation import Groups, Independent, MarkovChain
-from sklearn_bdp.guarantees import answer_allowance, noise_allowance, zhao_required_n
 from sklearn_bdp.holdout import ReusableHoldout
-from sklearn_bdp.holdout._engine import allowances
-from sklearn_bdp.holdout._scales import epsilon_scales
+from sklearn_bdp.holdout._batch import allowances
 from sklearn_bdp.holdout._settings import check_parameters, derive_settings
 from sklearn_bdp.mechanisms import Thresholdout
 

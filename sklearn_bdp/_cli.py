@@ -1,0 +1,135 @@
+"""``python -m sklearn_bdp ledger``: look at a ledger without asking anything.
+
+Everything printed is public: released values, counts, fuel, digests. The sealed noise of the
+current threshold is never read into the output; its commitment is.
+"""
+
+import argparse
+import csv
+import dataclasses
+import json
+import sys
+
+from sklearn_bdp.exceptions import LedgerError
+from sklearn_bdp.holdout import next_nats
+from sklearn_bdp.ledger import AnswerRecord, Ledger, canonical
+
+__all__ = ["main"]
+
+
+def main(arguments=None):
+    """Run the command line.
+
+    Parameters
+    ----------
+    arguments : list of str or None
+        Without the program's name; ``None``: those of the process.
+
+    Returns
+    -------
+    int
+        0; 1 if the ledger cannot be used or does not verify.
+    """
+    options = _parser().parse_args(arguments)
+    try:
+        ledger = Ledger(options.path, read_only=True, timeout=options.timeout)
+        with ledger.transaction() as book:
+            options.run(book, options, sys.stdout)
+    except LedgerError as error:
+        print(f"{type(error).__name__}: {error}", file=sys.stderr)
+        return 1
+    except BrokenPipeError:  # the reader of our output has had enough
+        sys.stderr.close()
+    return 0
+
+
+def _parser():
+    parser = argparse.ArgumentParser(prog="python -m sklearn_bdp", description="Reusable holdouts.")
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    ledger = commands.add_parser("ledger", help="inspect the ledger of a holdout")
+    actions = ledger.add_subparsers(required=True, metavar="ACTION")
+    for name, run, text in (
+        ("show", _show, "state, fuel and the latest released values"),
+        ("verify", _verify, "check the file and its chain of digests"),
+        ("export", _export, "everything released, as JSON lines or CSV"),
+    ):
+        action = actions.add_parser(name, help=text, description=text)
+        action.add_argument("path", help="the ledger file")
+        action.add_argument("--timeout", type=float, default=60.0, help="longest wait, in seconds")
+        action.set_defaults(run=run)
+        if name == "show":
+            action.add_argument("--last", type=int, default=10, help="answers to print")
+        if name == "export":
+            action.add_argument("--format", choices=("json", "csv"), default="json")
+    return parser
+
+
+def _show(book, options, out):
+    """Print state and fuel."""
+    for label, text in _facts(book):
+        print(f"{label + ':':<24}{text}", file=out)
+    latest = list(book.answers())[-options.last :] if options.last > 0 else []
+    if latest:
+        print(f"\nLast {len(latest)} answer(s), in [0, 1]:", file=out)
+        print(f"{'batch':>6} {'value':>8} {'lower':>8} {'upper':>8}  {'from':<9} key", file=out)
+    for answer in latest:
+        source = "holdout" if answer.above else "training"
+        print(
+            f"{answer.batch:>6} {answer.value:>8.4f} {answer.lower:>8.4f} {answer.upper:>8.4f}  "
+            f"{source:<9} {answer.key or '-'}",
+            file=out,
+        )
+
+
+def _facts(book):
+    """Return labels and texts of the public state."""
+    header, last = book.header, book.last
+    settings, parameters = header["settings"], header["parameters"]
+    answered, above, batches = (last.n_answered, last.n_above, last.number) if last else (0, 0, 0)
+    level = last.dp_epsilon if last else 0.0
+    facts = [
+        ("ledger of", f"{settings['n']:,} records, {header['described']}"),
+        ("data", header["data"]),
+        ("made by", header["made_by"]),
+        ("beta", f"{parameters['beta']:g}"),
+        ("epsilon", parameters["epsilon"]),
+        ("calibration", parameters["calibration"]),
+        ("answers", f"{answered:,} in {batches:,} batch(es)"),
+        ("from the holdout", f"{above:,}"),
+    ]
+    if settings["budget"] is not None:
+        facts.append(("budget left", f"{settings['budget'] - above:,} of {settings['budget']:,}"))
+    facts.append(("information spent", f"{next_nats(last):.4g} nats"))
+    facts.append(("DP level spent", "no finite level" if level is None else f"{level:.4g}"))
+    if last:
+        facts.append(("widest interval", f"± {last.widest:.4g}"))
+        facts.append(("last answer", last.time))
+        if last.seeded:
+            facts.append(("WARNING", "noise from a fixed random_state: for tests only"))
+    facts.append(("chain", f"intact, ends in {book.head[1]}"))
+    return facts
+
+
+def _verify(book, options, out):
+    """Say that the chain is whole; the walk happened when the ledger was opened."""
+    batches, link = book.head
+    print(f"{options.path}: intact, {batches:,} batch(es), chain ends in {link}", file=out)
+
+
+def _export(book, options, out):
+    """Write everything released."""
+    if options.format == "csv":
+        names = [field.name for field in dataclasses.fields(AnswerRecord)]
+        table = csv.writer(out)
+        table.writerow(names)
+        table.writerows([getattr(answer, name) for name in names] for answer in book.answers())
+        return
+    print(canonical({"header": book.header}), file=out)
+    for record, link, answers, commitment in book.links():
+        line = {
+            "batch": json.loads(record.to_json()),
+            "answers": [dataclasses.asdict(answer) for answer in answers],
+            "commitment": commitment,
+            "digest": link,
+        }
+        print(canonical(line), file=out)

@@ -1,0 +1,45 @@
+"""One candidate: split, folds, open a holdout, fit, score, digest; for searches and selectors."""
+
+from sklearn_bdp._evaluation._division import Division, check_records, divide, reuse
+from sklearn_bdp._evaluation._opening import (
+    CONTEST,
+    HOLDOUT_PARAMETERS,
+    check_owner,
+    divide_for,
+    open_holdout,
+)
+from sklearn_bdp._evaluation._subsets import Setting, evaluate_subset, fit_subset, paired_gain
+from sklearn_bdp._evaluation._training_side import (
+    MetricScorer,
+    TrainingSide,
+    training_side,
+    verified_metric,
+)
+from sklearn_bdp._evaluation._verification import Candidate, Verified, verify
+from sklearn_bdp._evaluation._verifier import Assessment, Gain, Judge
+
+__all__ = [
+    "CONTEST",
+    "HOLDOUT_PARAMETERS",
+    "Assessment",
+    "Candidate",
+    "Division",
+    "Gain",
+    "Judge",
+    "MetricScorer",
+    "Setting",
+    "TrainingSide",
+    "Verified",
+    "check_owner",
+    "check_records",
+    "divide",
+    "divide_for",
+    "evaluate_subset",
+    "fit_subset",
+    "open_holdout",
+    "paired_gain",
+    "reuse",
+    "training_side",
+    "verified_metric",
+    "verify",
+]

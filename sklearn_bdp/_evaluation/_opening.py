@@ -1,0 +1,98 @@
+"""What searches and selectors share: dividing the data, making a holdout or reusing one.
+
+An *owner* is an estimator with the parameters ``holdout``, ``correlation``, ``random_state`` and
+those of :data:`HOLDOUT_PARAMETERS`.
+"""
+
+import numbers
+import warnings
+
+import numpy as np
+from sklearn.utils import check_random_state
+
+from sklearn_bdp._checks import caller_level, check_option
+from sklearn_bdp._evaluation._division import divide, reuse
+from sklearn_bdp.holdout import ON_EXHAUSTED, ReusableHoldout, check_parameters
+
+__all__ = ["CONTEST", "HOLDOUT_PARAMETERS", "check_owner", "divide_for", "open_holdout"]
+
+#: Parameters of the holdout with their defaults; a holdout that is passed in brings its own.
+HOLDOUT_PARAMETERS = {
+    "beta": 0.05,
+    "epsilon": "auto",
+    "calibration": "tight",
+    "threshold": "auto",
+    "budget": None,
+    "n_queries": None,
+    "on_exhausted": "raise",
+    "ledger": None,
+}
+
+#: A candidate behind the leader is left alone unless it is off by this part of the distance: the
+#: answer would cost fuel and could hardly change the choice.
+CONTEST = 0.5
+
+
+def check_owner(owner, X_val):
+    """Check the parameters of a new holdout, or that a holdout passed in brings its own."""
+    if not isinstance(owner.holdout, ReusableHoldout):
+        given = {name: getattr(owner, name) for name in HOLDOUT_PARAMETERS if name != "ledger"}
+        check_option("on_exhausted", given.pop("on_exhausted"), ON_EXHAUSTED)
+        check_parameters(resolution="auto", gap=None, **given)
+        return
+    if X_val is not None:
+        raise ValueError("Give either holdout=ReusableHoldout(...) or X_val, not both.")
+    changed = [k for k, v in HOLDOUT_PARAMETERS.items() if not _same(getattr(owner, k), v)]
+    if changed:
+        raise ValueError(
+            f"{', '.join(changed)} belong(s) to the ReusableHoldout that is passed as holdout and "
+            f"cannot be changed by {type(owner).__name__}; leave the default here."
+        )
+
+
+def divide_for(owner, estimator, X, y, *, X_val, y_val, groups):
+    """Return the :class:`Division` of the owner's data."""
+    if isinstance(owner.holdout, ReusableHoldout):
+        division = reuse(X, y, owner.holdout, correlation=owner.correlation, groups=groups)
+        if division.train_model is None and not hasattr(getattr(owner, "cv", None), "split"):
+            warnings.warn(
+                "The records of this holdout are correlated, and nothing tells how the training "
+                "records are: the inner folds are drawn as if they were independent, and their "
+                "scores will be too good. Give groups= to fit, correlation=, or cv= a splitter.",
+                UserWarning,
+                stacklevel=caller_level(),
+            )
+        return division
+    return divide(
+        estimator,
+        X,
+        y,
+        holdout=owner.holdout,
+        correlation=owner.correlation,
+        groups=groups,
+        X_val=X_val,
+        y_val=y_val,
+        random_state=owner.random_state,
+    )
+
+
+def open_holdout(owner, division):
+    """Return the holdout that was passed in, or a new one of the held out records."""
+    if isinstance(owner.holdout, ReusableHoldout):
+        return owner.holdout
+    seed = owner.random_state
+    if seed is not None and not isinstance(seed, numbers.Integral):
+        seed = int(check_random_state(seed).randint(np.iinfo(np.int32).max))
+    return ReusableHoldout(
+        division.X_holdout,
+        division.y_holdout,
+        correlation=division.model,
+        gap=division.gap,
+        random_state=seed,
+        **{name: getattr(owner, name) for name in HOLDOUT_PARAMETERS},
+    )
+
+
+def _same(value, default):
+    """Return whether a parameter has its default value (arrays never do)."""
+    return value is default or (isinstance(value, str | float | int) and value == default)

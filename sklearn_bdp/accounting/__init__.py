@@ -1,0 +1,85 @@
+"""What runs: codes, intervals, noise margins, predictors; nothing about data or files."""
+
+from sklearn_bdp.accounting._certificate import (
+    Certificate,
+)
+from sklearn_bdp.accounting._codes import (
+    DecisionCode,
+    code_length,
+    decision_nats,
+    leakage_code_length,
+    value_code,
+)
+from sklearn_bdp.accounting._intervals import (
+    answer_intervals,
+    half_width,
+    mean_lower_limit,
+)
+from sklearn_bdp.accounting._lifetime_noise import (
+    epsilon_scales,
+    zhao_records,
+    zhao_scales,
+)
+from sklearn_bdp.accounting._noise_calibration import (
+    NOISE_PART,
+    auto_resolution,
+    auto_scales,
+    auto_threshold,
+)
+from sklearn_bdp.accounting._noise_margins import (
+    answer_allowance,
+    log_noise_tail,
+    noise_allowance,
+    noise_share,
+    thresholdout_epsilon,
+)
+from sklearn_bdp.accounting._prediction import (
+    OffsetPredictor,
+)
+from sklearn_bdp.accounting._transfer import (
+    adaptive_log_failure,
+    log_binomials,
+    log_transcripts,
+    log_transcripts_batched,
+    max_information,
+    posterior_excess,
+    sampling_half_width,
+)
+from sklearn_bdp.accounting._zhao import (
+    zhao_premise,
+    zhao_required_n,
+)
+
+__all__ = [
+    "Certificate",
+    "DecisionCode",
+    "NOISE_PART",
+    "OffsetPredictor",
+    "adaptive_log_failure",
+    "answer_allowance",
+    "answer_intervals",
+    "auto_resolution",
+    "auto_scales",
+    "auto_threshold",
+    "code_length",
+    "decision_nats",
+    "epsilon_scales",
+    "half_width",
+    "leakage_code_length",
+    "log_binomials",
+    "log_noise_tail",
+    "log_transcripts",
+    "log_transcripts_batched",
+    "max_information",
+    "mean_lower_limit",
+    "noise_allowance",
+    "noise_share",
+    "posterior_excess",
+    "sampling_half_width",
+    "thresholdout_epsilon",
+    "value_code",
+    "zhao_premise",
+    "zhao_records",
+    "zhao_required_n",
+    "zhao_scales",
+]

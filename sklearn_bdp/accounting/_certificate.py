@@ -1,0 +1,207 @@
+"""`Certificate`: what holds, how probably, under which assumptions, and what would help."""
+
+import html
+import math
+from dataclasses import dataclass, field
+from typing import Any
+
+__all__ = ["Certificate"]
+
+ROUTE_NAMES = {
+    "bdp": "leakage (Bayesian differential privacy, G1)",
+    "transcript": "counting of transcripts (G2)",
+    "posterior": "posterior mean (G6)",
+    "zhao2017": "Theorem 2 of Zhao 2017, checked by G1",
+    "dwork2017": "Theorem 9 of Dwork et al. 2017, checked by G1",
+    "splitting": "fresh records for every query",
+    "floor": "queries fixed in advance (Hoeffding)",
+    "as used": "information spent so far (G2′)",
+    "ladder": "counting of leaderboard transcripts (G2)",
+    "sparse validate": "counting of bit strings (G2)",
+    "noise addition": "noise on every answer",
+}
+
+
+@dataclass(frozen=True)
+class Certificate:
+    r"""A guarantee about the answers of a reusable holdout.
+
+    With probability at least ``1 - beta`` every answer, up to and including the one that spends
+    the last of ``budget``, differs from its expectation by at most ``tau``.
+
+    Parameters
+    ----------
+    tau : float
+        Certified error in score units, at most 1 (a score in [0, 1] cannot be farther off).
+    beta : float
+        Failure probability over everything.
+    route : str
+        The argument that proves it.
+    dp_epsilon, bdp_epsilon : float
+        Level of ordinary and of Bayesian differential privacy of the whole transcript;
+        ``inf`` when no noise is added.
+    n : int
+        Number of holdout records.
+    n_effective : float
+        Independent records that concentrate as well.
+    sampling : float
+        Part of ``tau`` that is due to the holdout being a sample.
+    noise : float
+        Part that is due to noise: the allowance of a "below" answer, or of an "above" answer
+        where there is no threshold.
+    threshold : float or None
+        Threshold T; ``None`` where there is none.
+    mechanism : object
+        The mechanism that is certified, ready to answer; ``None`` where there is none.
+    assumptions : tuple of str
+        What has to be true.
+    n_queries, budget : int or None
+        m and B; ``None``: no cap.
+    c : float or None
+        Queries whose training-side value is off by less than ``c * tau`` spend no budget (with
+        the same probability); ``None``: not promised.
+    resolution : float
+        Grid step of released answers.
+    correlation : str
+        How the records are correlated, in words.
+    advice : tuple of str
+        What would make it better.
+    notes : tuple of str
+        Anything else the reader must know.
+    n_aside : int
+        Answers that ``tau`` does not speak of, because their intervals were left wider on purpose
+        (candidates far behind the best); they hold with the others.
+
+    Examples
+    --------
+    >>> from sklearn_bdp.planning import certify
+    >>> certificate = certify(10_000, n_queries=100, budget=1)
+    >>> round(certificate.tau, 4)
+    0.0815
+    >>> print(str(certificate).splitlines()[0])
+    Every answer is within ± 0.0815 of its expectation, all 100 at once, with probability 95 %.
+    """
+
+    tau: float
+    beta: float
+    route: str
+    dp_epsilon: float
+    bdp_epsilon: float
+    n: int
+    n_effective: float
+    sampling: float
+    noise: float
+    threshold: float | None
+    mechanism: Any = field(repr=False, compare=False)
+    assumptions: tuple
+    n_queries: int | None = None
+    budget: int | None = None
+    c: float | None = None
+    resolution: float = 0.0
+    correlation: str = ""
+    advice: tuple = field(default=(), repr=False)
+    notes: tuple = field(default=(), repr=False)
+    n_aside: int = 0
+
+    @property
+    def is_vacuous(self):
+        """Whether the guarantee says nothing: an error of 1/2 or more."""
+        return not self.tau < 0.5
+
+    def _headline(self):
+        chance = f"{100 * (1 - self.beta):.6g} %"
+        count = "" if self.n_queries is None else f" {self.n_queries:,}"
+        if self.is_vacuous:
+            return (
+                f"Vacuous: with {self.n:,} records the certified error is {_up(self.tau)}, and an "
+                "error of 0.5 or more says nothing."
+            )
+        if self.n_queries == 1:
+            return (
+                f"The answer is within ± {_up(self.tau)} of its expectation, with probability "
+                f"{chance}."
+            )
+        aside = (
+            f" (or, for {self.n_aside:,} left far behind the best, within its own wider interval)"
+            if self.n_aside
+            else ""
+        )
+        return (
+            f"Every answer is within ± {_up(self.tau)} of its expectation{aside}, all{count} at "
+            f"once, with probability {chance}."
+        )
+
+    def _facts(self):
+        rows = [
+            ("proved by", ROUTE_NAMES.get(self.route, self.route)),
+            ("holdout", f"{self.n:,} records, worth {self.n_effective:,.6g} independent ones"),
+            ("correlation", self.correlation or "records independent"),
+        ]
+        if self.budget is not None or self.route == "as used":
+            budget = "no cap" if self.budget is None else f"{self.budget:,}"
+            rows.append(("answers from the holdout", budget))
+        if self.c is not None and not self.is_vacuous:
+            rows.append(
+                (
+                    "budget honesty",
+                    f"a training-side value off by less than {self.c * self.tau:.3g} spends none",
+                )
+            )
+        parts = f"sampling {self.sampling:.3g}, noise {self.noise:.3g}"
+        if self.threshold is not None:
+            parts += f", threshold {self.threshold:.3g}"
+        rows.append(("parts", parts))
+        if self.resolution > 0:
+            rows.append(("answers rounded to", f"cells of {self.resolution:.3g}"))
+        if math.isfinite(self.dp_epsilon):
+            level = f"ε′ = {self.dp_epsilon:.4g} (DP), ε = {self.bdp_epsilon:.4g} (Bayesian DP)"
+        else:
+            level = "none: no finite level is claimed"
+        rows.append(("privacy of the holdout", level))
+        return rows
+
+    def __str__(self):
+        lines = [self._headline(), ""]
+        lines += [f"  {name + ':':<26}{text}" for name, text in self._facts()]
+        for title, items in self._lists():
+            lines += ["", title]
+            lines += [f"  - {item}" for item in items]
+        return "\n".join(lines)
+
+    def _lists(self):
+        lists = (
+            ("It holds if", self.assumptions),
+            ("What would make it better", self.advice),
+            ("Note", self.notes),
+        )
+        return [(title, items) for title, items in lists if items]
+
+    def _repr_html_(self):
+        def cell(text):
+            return html.escape(str(text))
+
+        rows = "".join(
+            f"<tr><th style='text-align:left'>{cell(name)}</th>"
+            f"<td style='text-align:left'>{cell(text)}</td></tr>"
+            for name, text in self._facts()
+        )
+        lists = "".join(
+            f"<p><b>{cell(title)}</b></p><ul>"
+            + "".join(f"<li>{cell(item)}</li>" for item in items)
+            + "</ul>"
+            for title, items in self._lists()
+        )
+        border = "#b00" if self.is_vacuous else "#285"
+        return (
+            f"<div style='border-left:4px solid {border};padding:0 1em'>"
+            f"<p><b>{cell(self._headline())}</b></p><table>{rows}</table>{lists}</div>"
+        )
+
+
+def _up(value):
+    """Three significant digits, rounded up: a printed error is never below the certified one."""
+    if not (math.isfinite(value) and value > 0):
+        return f"{value:g}"
+    digits = 2 - math.floor(math.log10(value))
+    scale = 10.0**digits
+    return f"{math.ceil(value * scale - 1e-9) / scale:.{max(digits, 0)}f}"

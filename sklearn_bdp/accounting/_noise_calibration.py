@@ -1,0 +1,140 @@
+"""Public choices made for the user: thresholds, grid, noise. The constants come from simulation.
+
+``benchmarks/simulate_year.py`` plays a year of ten adaptive searches and prints the widths for
+other values of every constant below.
+"""
+
+import math
+
+import numpy as np
+from scipy.special import ndtri
+
+from sklearn_bdp._checks import check_array, check_option, check_probability, check_real
+from sklearn_bdp.accounting._noise_margins import answer_allowance, noise_allowance
+
+__all__ = ["auto_resolution", "auto_scales", "auto_threshold"]
+
+# Rate at which correct predictions may exceed their thresholds by chance, per query.
+CHANCE = 0.0006
+# Part of a batch's rate that goes to its leading predictions, halved from rank to rank.
+LEAD = 0.7
+# Cell width as a fraction of the half-width of one fixed query.
+RESOLUTION_FRACTION = 0.5
+# Noise allowance of the first round as a fraction of the same half-width.
+NOISE_FRACTION = 0.04
+# Part of a holdout's failure probability that pays for noise. Noise is scaled to a fraction of the
+# sampling error, so a tenth costs sampling 0.1 nats (1 % of width) and lets the noise be a third
+# larger than a hundredth.
+NOISE_PART = 0.1
+
+
+def auto_threshold(prediction, n_effective, training_size, *, chance=CHANCE, lead=LEAD):
+    r"""Thresholds that correct predictions exceed less than once in a thousand queries.
+
+    .. math:: T_j = z_{p_j/2} \sqrt{\tilde v_j (1 - \tilde v_j) (1/n_{\mathrm{eff}} + 1/n_D)}
+
+    with :math:`z` the normal quantile and :math:`\tilde v` the prediction drawn slightly towards
+    1/2, so that a prediction of exactly 1 leaves room for one error. The chances :math:`p_j` of
+    the ``m`` predictions passed together (a batch, or what is left of it) sum to ``m * chance``;
+    a part of them goes to the leading predictions, which thereby get the narrowest intervals:
+    those are the candidates somebody may select. Only public quantities enter.
+
+    Parameters
+    ----------
+    prediction : array of shape (m,) or float
+        Training-side predictions of the scores (greater is better); clipped to [0, 1].
+    n_effective : float
+        Effective number of holdout records.
+    training_size : float or array of shape (m,)
+        Records behind each prediction.
+    chance : float
+        Rate per query, in (0, 1); the default is the choice of the simulation.
+    lead : float
+        Part that goes to the leading predictions, in [0, 1].
+
+    Returns
+    -------
+    ndarray
+        Thresholds, the shape of ``prediction``.
+
+    References
+    ----------
+    Theory G4 and G5 (a threshold may depend on public quantities).
+    """
+    v = np.clip(check_array("prediction", prediction), 0.0, 1.0)
+    size = check_real("n_effective", n_effective, low=0.0, closed="neither")
+    behind = check_array("training_size", training_size)
+    if not (behind > 0).all():
+        raise ValueError(f"training_size must be positive, got training_size={training_size!r}.")
+    rate = check_real("chance", chance, low=0.0, high=1.0, closed="neither")
+    share = check_real("lead", lead, low=0.0, high=1.0)
+    rank = np.empty(v.size)
+    rank[np.argsort(-v, axis=None, kind="stable")] = np.arange(v.size)
+    part = (1.0 - share) / v.size + share * 0.5 ** (rank + 1.0)
+    chances = np.minimum(rate * v.size * part, max(0.1, rate)).reshape(v.shape)
+    drawn = (v * size + 1.0) / (size + 2.0)
+    return -ndtri(chances / 2.0) * np.sqrt(drawn * (1.0 - drawn) * (1.0 / size + 1.0 / behind))
+
+
+def auto_resolution(n_effective, *, beta=0.05, fraction=RESOLUTION_FRACTION):
+    r"""Grid step of released answers: half of the half-width of one fixed query.
+
+    Parameters
+    ----------
+    n_effective : float
+        Effective number of holdout records.
+    beta : float
+        Failure probability of the holdout.
+    fraction : float
+        Of the half-width of one fixed query; the default is the choice of the simulation.
+
+    Returns
+    -------
+    float
+        Step in (0, 1].
+
+    References
+    ----------
+    Theory G2 (a rounding error of η/2 against ``ln(1/η)`` nats per released value).
+    """
+    return min(1.0, fraction * _reference_half_width(n_effective, beta))
+
+
+def auto_scales(n_effective, *, failure, beta=0.05, noise="laplace", fraction=NOISE_FRACTION):
+    r"""Noise scales that widen intervals by at most a tenth.
+
+    Parameters
+    ----------
+    n_effective : float
+        Effective number of holdout records.
+    failure : float
+        Failure probability left for one half (threshold or answer) of the first round.
+    beta : float
+        Failure probability of the holdout.
+    noise : {"laplace", "gaussian"}
+        Law of the noise.
+    fraction : float
+        Noise allowance over the half-width of one fixed query.
+
+    Returns
+    -------
+    threshold_scale, query_scale, answer_scale : float
+        Scales in score units.
+
+    References
+    ----------
+    Theory, section 6; Lyu, Su and Li 2017 (query noise twice the threshold noise).
+    """
+    check_option("noise", noise, ("laplace", "gaussian"))
+    room = fraction * _reference_half_width(n_effective, beta)
+    level = check_probability("failure", failure)
+    per_unit = noise_allowance(failure=level, threshold_scale=1.0, query_scale=2.0, noise=noise)
+    answer_unit = answer_allowance(failure=level, answer_scale=1.0, noise=noise)
+    base = room / per_unit if per_unit > 0 else room
+    return base, 2.0 * base, room / answer_unit
+
+
+def _reference_half_width(n_effective, beta):
+    size = check_real("n_effective", n_effective, low=0.0, closed="neither")
+    level = check_probability("beta", beta)
+    return math.sqrt(math.log(2.0 / level) / (2.0 * size))

@@ -1,0 +1,324 @@
+"""One batch, decided: what the mechanism says, what it costs, which intervals follow.
+
+A function of the questions, the account before them and the mechanism; it touches no file. The
+raw holdout values come in, go to the mechanism, and are not in anything that goes out.
+"""
+
+import dataclasses
+import functools
+
+import numpy as np
+
+from sklearn_bdp.accounting import (
+    DecisionCode,
+    answer_allowance,
+    answer_intervals,
+    auto_threshold,
+    code_length,
+    noise_allowance,
+    noise_share,
+    value_code,
+)
+from sklearn_bdp.correlation import Independent
+from sklearn_bdp.exceptions import BudgetExhaustedError
+from sklearn_bdp.ledger import AnswerRecord, BatchRecord
+
+__all__ = ["Questions", "allowances", "decide", "exhausted_error", "next_nats"]
+
+_AHEAD = 8192  # questions compared in one go: an "above" moves the predictions of the rest
+
+
+@dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
+class Questions:
+    """A batch of ``m`` questions, checked.
+
+    Attributes
+    ----------
+    training_values : ndarray of shape (m,)
+        Training-side values, in [0, 1].
+    values : ndarray of shape (m,)
+        Values on the holdout, in [0, 1]: for the mechanism only.
+    scales : ndarray of shape (m,)
+        Sensitivity in units of ``1/n``, at least 1: what noise is scaled by.
+    spreads : ndarray of shape (m,)
+        Root mean square over records of what each can do, in units of ``1/n``: what the score
+        varies by.
+    training_sizes : ndarray of shape (m,)
+        Records behind each training-side value.
+    slacks : ndarray of shape (m,)
+        Least threshold of each question where thresholds are chosen automatically.
+    keys : list of str or None
+        The keys, ``None`` for questions that cannot be asked again for free.
+    """
+
+    training_values: np.ndarray
+    values: np.ndarray = dataclasses.field(repr=False)
+    scales: np.ndarray
+    spreads: np.ndarray
+    training_sizes: np.ndarray
+    slacks: np.ndarray
+    keys: list
+
+    def __len__(self):
+        return len(self.keys)
+
+    def take(self, positions):
+        """Return the questions at these positions."""
+        return Questions(
+            training_values=self.training_values[positions],
+            values=self.values[positions],
+            scales=self.scales[positions],
+            spreads=self.spreads[positions],
+            training_sizes=self.training_sizes[positions],
+            slacks=self.slacks[positions],
+            keys=[self.keys[position] for position in positions],
+        )
+
+
+def next_nats(last, *, size=1):
+    """Return the code length of the next batch after the account ``last``, in nats."""
+    if last is None:
+        return code_length(n_answered=0, n_above=0, value_nats=0.0, batch_size=size, batch_index=1)
+    return code_length(
+        n_answered=last.n_answered,
+        n_above=last.n_above,
+        value_nats=last.value_nats,
+        batch_size=size,
+        batch_index=last.number + 1,
+        decisions=DecisionCode(**last.decisions).nats,
+    )
+
+
+@functools.lru_cache(maxsize=4096)
+def allowances(settings, n_above):
+    """Return the noise allowances of "below" and "above" answers after ``n_above`` rounds.
+
+    Half of the round's share of failure goes to its threshold, half to its answer.
+    """
+    share = noise_share(settings.noise_failure, n_above) / 2.0
+    below = noise_allowance(
+        failure=share,
+        threshold_scale=settings.threshold_scale,
+        query_scale=settings.query_scale,
+    )
+    return below, answer_allowance(failure=share, answer_scale=settings.answer_scale)
+
+
+def thresholds_for(settings, predictions, training_sizes, slacks, spreads):
+    """Return the threshold of each question and whether its slack set it; both are public."""
+    if settings.threshold is not None:
+        return np.full(predictions.shape, settings.threshold), np.zeros(predictions.shape, bool)
+    thresholds = np.empty(predictions.shape)
+    for spread in np.unique(spreads):
+        chosen = spreads == spread
+        # A sum of terms c_i varies by Σ c_i² p(1−p) = (spread²/n) p(1−p).
+        thresholds[chosen] = auto_threshold(
+            predictions[chosen], settings.n_effective / spread**2, training_sizes[chosen]
+        )
+    return np.maximum(thresholds, slacks), slacks > thresholds
+
+
+def decide(questions, *, last, predictor, mechanism, settings, model, time, seeded):
+    """Answer a batch of new questions.
+
+    Parameters
+    ----------
+    questions : Questions
+        At least one, all new.
+    last : BatchRecord or None
+        The account before the batch.
+    predictor : OffsetPredictor
+        What the released answers teach; it is advanced.
+    mechanism : Thresholdout
+        In the state after the batch before; it is advanced.
+    settings : Settings
+        What the holdout was made with.
+    model : CorrelationModel
+        How the records are correlated.
+    time : str
+        For the record.
+    seeded : bool
+        Whether the noise comes from a fixed seed.
+
+    Returns
+    -------
+    record : BatchRecord or None
+        The account after the batch; ``None`` if the budget was used up before it.
+    answers : list of AnswerRecord
+        The answered questions, a prefix of the batch.
+    """
+    nats = next_nats(last, size=len(questions))
+    run = _Run(questions, last=last, predictor=predictor, mechanism=mechanism, settings=settings)
+    run.play()
+    if run.done == 0:
+        return None, []
+    number = 1 if last is None else last.number + 1
+    lower, upper = _intervals(run, nats=nats, settings=settings, model=model)
+    values = run.values[: run.done]
+    answers = [
+        AnswerRecord(
+            batch=number,
+            position=position,
+            key=questions.keys[position],
+            time=time,
+            nats=nats,
+            training_value=float(questions.training_values[position]) + 0.0,
+            value=float(values[position]) + 0.0,  # -0.0 has no text of its own in SQLite
+            lower=float(lower[position]) + 0.0,
+            upper=float(upper[position]) + 0.0,
+            above=bool(run.above[position]),
+        )
+        for position in range(run.done)
+    ]
+    aside = run.aside[: run.done]
+    widest = float(np.max(np.maximum(values - lower, upper - values)[~aside], initial=0.0))
+    n_above = int(run.above.sum()) + (last.n_above if last else 0)
+    record = BatchRecord(
+        number=number,
+        time=time,
+        size=len(questions),
+        nats=nats,
+        n_answered=run.done + (last.n_answered if last else 0),
+        n_above=n_above,
+        value_nats=run.value_nats,
+        decisions=run.decisions.state(),
+        widest=max(widest, last.widest if last else 0.0),
+        n_aside=int(aside.sum()) + (last.n_aside if last else 0),
+        dp_epsilon=_finite(mechanism.dp_epsilon_used(1.0 / settings.n)),
+        seeded=bool(seeded or (last is not None and last.seeded)),
+    )
+    return record, answers
+
+
+class _Run:
+    """The walk through one batch, from "above" to "above"."""
+
+    def __init__(self, questions, *, last, predictor, mechanism, settings):
+        self.questions = questions
+        self.settings = settings
+        self.mechanism = mechanism
+        self.predictor = predictor
+        self.decisions = DecisionCode(**(last.decisions if last else {}))
+        self.value_nats = last.value_nats if last else 0.0
+        self.n_above = last.n_above if last else 0
+        self.done = 0
+        self.values = np.full(len(questions), np.nan)
+        self.above = np.zeros(len(questions), dtype=bool)
+        self.aside = np.zeros(len(questions), dtype=bool)  # left wide on purpose
+        self.reach = np.zeros(len(questions))  # distance from the answer to q(X), at most
+
+    def play(self):
+        """Answer until the batch or the budget ends."""
+        while self.done < len(self.questions) and self._stretch():
+            pass
+
+    def _stretch(self):
+        """Answer up to the next "above"; return whether the budget goes on."""
+        asked = slice(self.done, min(self.done + _AHEAD, len(self.questions)))
+        training = self.questions.training_values[asked]
+        scales = self.questions.scales[asked]
+        predictions = self.predictor.predict(training) if self.settings.learned else training
+        thresholds, slackened = thresholds_for(
+            self.settings,
+            predictions,
+            self.questions.training_sizes[asked],
+            self.questions.slacks[asked],
+            self.questions.spreads[asked],
+        )
+        # Units in which every question has sensitivity 1/n, which the noise is made for.
+        run = self.mechanism.answer_run(
+            predictions / scales,
+            self.questions.values[asked] / scales,
+            thresholds=thresholds / scales,
+        )
+        count = int(np.count_nonzero(run.answered))
+        if count == 0:
+            return False
+        above = np.array(run.above[:count], dtype=bool)
+        stretch = slice(self.done, self.done + count)
+        self.values[stretch] = np.clip(np.asarray(run.values[:count]) * scales[:count], 0.0, 1.0)
+        self.values[stretch][~above] = predictions[:count][~above]
+        self.above[stretch] = above
+        z_below, z_above = allowances(self.settings, self.n_above)
+        self.reach[stretch] = np.where(
+            above,
+            (z_above + self.settings.resolution / 2.0) * scales[:count],
+            thresholds[:count] + z_below * scales[:count],
+        )
+        self.aside[stretch] = slackened[:count] & ~above
+        self.decisions.update(above)
+        self.done += count
+        if above[-1]:
+            # Theory G4: a released value is coded by its distance from the prediction.
+            self.value_nats += value_code(
+                predictions[count - 1] / scales[count - 1],
+                float(run.values[count - 1]),
+                resolution=self.settings.resolution,
+                scale=thresholds[count - 1] / scales[count - 1],
+            )
+            self.n_above += 1
+            if self.settings.learned:
+                self.predictor.update(training[count - 1], self.values[self.done - 1])
+        return True
+
+
+def _intervals(run, *, nats, settings, model):
+    """Return the ends of the intervals of the answered prefix."""
+    lower, upper = np.full((2, run.done), np.nan)
+    # Theory, section 5, row 1: unequal c_i enter by their squares where records are independent
+    # (McDiarmid); groups need the largest.
+    independent = isinstance(model, Independent)
+    units = (run.questions.spreads if independent else run.questions.scales)[: run.done]
+    for unit in np.unique(units):
+        chosen = units == unit
+        reach = run.reach[: run.done][chosen]
+        lower[chosen], upper[chosen] = answer_intervals(
+            run.values[: run.done][chosen],
+            np.zeros(reach.size, dtype=bool),  # the reach below says it all
+            thresholds=reach,
+            nats=nats,
+            failure=settings.sampling_failure,
+            model=model,
+            n=settings.n,
+            threshold_allowance=0.0,
+            answer_allowance=0.0,
+            resolution=settings.resolution,
+            sensitivity=None if unit == 1.0 else float(unit) / settings.n,
+        )
+    return lower, upper
+
+
+def _finite(epsilon):
+    return float(epsilon) if np.isfinite(epsilon) else None
+
+
+def exhausted_error(settings, last, *, answered=0, unanswered):
+    """Return the error that says what was spent and what can still be done.
+
+    Parameters
+    ----------
+    settings : Settings
+        They hold the budget.
+    last : BatchRecord or None
+        The account.
+    answered, unanswered : int
+        New questions of this batch before and after the budget ran out.
+
+    Returns
+    -------
+    BudgetExhaustedError
+        To be raised.
+    """
+    n_above, n_answered = (last.n_above, last.n_answered) if last else (0, 0)
+    done = "Nothing was recorded for this batch. "
+    if answered:
+        done = (
+            f"The {answered} question(s) before were answered and recorded: they are in history() "
+            "and free to ask again by key. "
+        )
+    return BudgetExhaustedError(
+        f"budget={settings.budget} is used up: {n_above} answer(s) came from the holdout, "
+        f"{n_answered} question(s) were answered in all; {unanswered} question(s) of this batch "
+        f"were not. {done}Recorded answers stay free; on_exhausted='nan' or 'training' goes on "
+        "without the holdout; only new data buys more."
+    )

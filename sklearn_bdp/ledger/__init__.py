@@ -1,0 +1,21 @@
+"""The ledger: durable records of what was answered, in transactions; it knows no statistics."""
+
+from sklearn_bdp.ledger._ledger import Ledger
+from sklearn_bdp.ledger._records import (
+    AnswerRecord,
+    BatchRecord,
+    History,
+    HoldoutAnswers,
+    HoldoutScore,
+    canonical,
+)
+
+__all__ = [
+    "AnswerRecord",
+    "BatchRecord",
+    "History",
+    "HoldoutAnswers",
+    "HoldoutScore",
+    "Ledger",
+    "canonical",
+]

@@ -1,0 +1,353 @@
+"""Section 6: divide noise and failure probability so that the certified error is smallest.
+
+Every candidate division is a valid certificate; the searches below only decide how good it is.
+"""
+
+import math
+from dataclasses import dataclass, replace
+
+import numpy as np
+from scipy.optimize import minimize, minimize_scalar
+
+from sklearn_bdp.accounting import (
+    log_transcripts,
+    posterior_excess,
+    sampling_half_width,
+)
+
+__all__ = ["Design", "Task", "bdp_design", "posterior_design", "transcript_design"]
+
+
+@dataclass(frozen=True)
+class Task:
+    """What is to be certified: records, model and promise.
+
+    Attributes
+    ----------
+    n : int
+        Number of records.
+    model : CorrelationModel
+        How they are correlated.
+    n_queries, budget : int
+        m and B.
+    beta : float
+        Failure probability.
+    c : float or None
+        Budget honesty; ``None``: not promised.
+    """
+
+    n: int
+    model: object
+    n_queries: int
+    budget: int
+    beta: float
+    c: float | None
+
+    @property
+    def n_effective(self):
+        """Effective number of records in Hoeffding's exponent."""
+        return float(self.model.effective_n(self.n))
+
+    @property
+    def sensitivity(self):
+        """1/n, and the step of the fine grid that Thresholdout rounds values to."""
+        return 1.0 / self.n + 2.0**-44
+
+
+@dataclass(frozen=True)
+class Design:
+    """One division: scales, allowances and the error they certify (theory, section 6)."""
+
+    tau: float
+    sampling: float
+    below_allowance: float = 0.0
+    honesty_allowance: float = 0.0
+    answer_allowance: float = 0.0
+    threshold: float = 0.0
+    threshold_scale: float = 0.0
+    query_scale: float = 0.0
+    answer_scale: float = 0.0
+    resolution: float = 0.0
+    dp_epsilon: float = math.inf
+
+
+def _allowance_units(log_failure, ratio):
+    """Allowance for unit larger scale and smaller scale ``ratio`` (Newton from the safe side)."""
+    if log_failure >= math.log(0.5):
+        return 0.0
+    if ratio > 0.999:  # both scales the larger: an upper bound
+        u = 2.0 - 2.0 * log_failure
+        for _ in range(60):
+            step = (math.log((2.0 + u) / 4.0) - u - log_failure) / (1.0 / (2.0 + u) - 1.0)
+            u -= step
+            if abs(step) < 1e-12 * u:
+                break
+        return u
+    constant = math.log(2.0 * (1.0 - ratio * ratio))
+    u = -constant - log_failure
+    if u <= 0.0:
+        return 0.0
+    for _ in range(60):  # the log tail is concave: Newton stays on the side where tail ≤ failure
+        small = ratio * ratio * math.exp(-u / ratio + u)
+        value = math.log1p(-small) - u - constant - log_failure
+        slope = -1.0 + small * (1.0 / ratio - 1.0) / (1.0 - small)
+        step = value / slope
+        u -= step
+        if abs(step) < 1e-12 * u:
+            break
+    return max(u, 0.0)
+
+
+def _shares(parameters):
+    """Softmax with the last coordinate fixed: logs of fractions that sum to 1."""
+    top = max(0.0, *parameters)
+    total = math.log(sum(math.exp(p - top) for p in parameters) + math.exp(-top)) + top
+    return [p - total for p in parameters] + [-total]
+
+
+def _evaluate(task, dp_epsilon, width, parameters, *, posterior_bias=None, resolution=0.0):
+    """Design of one division: two noise shares, three failure shares.
+
+    ``width(log_failure)`` is the sampling half-width. The threshold is not refreshed.
+    """
+    delta, rounds, c = task.sensitivity, task.budget, task.c
+    log_beta = math.log(task.beta)
+    log_noise = _shares(parameters[:2])
+    below, honest, answer, sampling = (log_beta + s for s in _shares(parameters[2:5]))
+    # Theory T1, kept threshold: Δ(1/σT + 2B/σq + B/σa) = ε′, the three terms in these shares.
+    unit = delta / dp_epsilon
+    scale_t = unit * math.exp(-log_noise[0])
+    scale_q = 2.0 * rounds * unit * math.exp(-log_noise[1])
+    scale_a = rounds * unit * math.exp(-log_noise[2])
+    big, small = max(scale_t, scale_q), min(scale_t, scale_q)
+    z_below = big * _allowance_units(below - math.log(rounds), small / big)
+    z_honest = 0.0
+    if c is not None:
+        z_honest = big * _allowance_units(honest - math.log(task.n_queries), small / big)
+    z_answer = scale_a * (math.log(rounds) - answer)
+    alpha = width(sampling)
+    reach_below = reach_above = alpha
+    if posterior_bias is not None:
+        # Theory G6: z minimises z + B·TL(z)/(failure); the derivative vanishes at tail = failure/B.
+        excess = math.log(rounds) - below + math.log(posterior_excess(z_below, scale_t, scale_q))
+        reach_below = posterior_bias + math.exp(min(excess, 700.0))
+        reach_above = posterior_bias + scale_a
+    base = 0.0 if c is None else c
+    lead = z_honest + alpha if c is not None else 0.0
+    tau_below = (lead + z_below + reach_below) / (1.0 - base)
+    tau = max(tau_below, z_answer + resolution / 2.0 + reach_above)
+    # Slack left by a larger "above" error is best spent on budget honesty: T as large as τ allows.
+    threshold = max(0.0, tau - z_below - reach_below)  # never −0 by rounding
+    return Design(
+        tau=tau,
+        sampling=alpha if posterior_bias is None else max(reach_below, reach_above),
+        below_allowance=z_below,
+        honesty_allowance=z_honest,
+        answer_allowance=z_answer,
+        threshold=threshold,
+        threshold_scale=scale_t,
+        query_scale=scale_q,
+        answer_scale=scale_a,
+        resolution=resolution,
+        dp_epsilon=dp_epsilon,
+    )
+
+
+_START = (-0.5, 0.7, -2.0, -2.0, -2.0)
+
+
+def _best_division(task, dp_epsilon, width, *, start=_START, rough=False, **options):
+    """Smallest certified error at one DP level, and the parameters that reach it."""
+
+    def objective(parameters):
+        if np.abs(parameters).max() > 60.0:
+            return math.inf
+        return _evaluate(task, dp_epsilon, width, parameters.tolist(), **options).tau
+
+    best = np.asarray(start, dtype=float)
+    for _ in range(1 if rough else 2):
+        found = minimize(
+            objective,
+            best,
+            method="Nelder-Mead",
+            options={"xatol": 1e-4, "fatol": 1e-7, "maxiter": 150 if rough else 500},
+        )
+        best = found.x
+    return _evaluate(task, dp_epsilon, width, best.tolist(), **options), tuple(best)
+
+
+def _search_level(task, solve, cap, rough):
+    """Minimise over the DP level, at most ``cap`` (theory C1 and C4)."""
+    guess = math.sqrt(80.0 * task.budget / task.n)
+    low, high = math.log(guess) - 9.0, math.log(guess) + 6.0
+    if math.isfinite(cap):
+        high = min(high, math.log(cap))
+        low = min(low, high - 9.0)
+    state = {"start": _START}
+
+    def objective(log_level):
+        design, state["start"] = solve(math.exp(log_level), state["start"], True)
+        return math.log(design.tau)
+
+    found = minimize_scalar(
+        objective, bounds=(low, high), method="bounded", options={"xatol": 0.5 if rough else 1e-4}
+    )
+    designs = [solve(math.exp(found.x), state["start"], rough)[0]]
+    if math.isfinite(cap) and found.x > high - 0.01:
+        designs.append(solve(cap, state["start"], rough)[0])
+    return min(designs, key=lambda design: design.tau)
+
+
+def _adaptive_width(task, dp_epsilon):
+    information = float(task.model.sequential_information(dp_epsilon, task.n))
+    known, size = math.sqrt(information), task.n_effective
+    union = math.log(2.0 * task.n_queries)
+
+    def width(log_failure):
+        # Theory G1, union inside; the same as sampling_half_width.
+        return math.sqrt(((known + math.sqrt(-log_failure)) ** 2 + union) / (2.0 * size))
+
+    return width
+
+
+def bdp_design(task, *, cap=math.inf, rough=False):
+    r"""Smallest error certified by leakage (G1), over all noise scales of level at most ``cap``.
+
+    Parameters
+    ----------
+    task : Task
+        What to certify.
+    cap : float
+        Largest DP level.
+    rough : bool
+        Stop the search early (still a valid design).
+
+    Returns
+    -------
+    Design
+        The division found.
+
+    References
+    ----------
+    Theory G1, T1 (threshold kept) and section 6, C1 and C4.
+    """
+
+    def solve(level, start, rough):
+        return _best_division(task, level, _adaptive_width(task, level), start=start, rough=rough)
+
+    return _search_level(task, solve, cap, rough)
+
+
+def posterior_design(task, *, cap=math.inf, rough=False):
+    r"""Smallest error certified by the posterior argument (G6).
+
+    The accuracy of answers needs leakage only. Budget honesty does not follow from a posterior
+    mean (an "above" may come from either side), so its term uses G1.
+
+    Parameters
+    ----------
+    task : Task
+        What to certify.
+    cap : float
+        Largest DP level.
+    rough : bool
+        Stop the search early (still a valid design).
+
+    Returns
+    -------
+    Design
+        The division found.
+
+    References
+    ----------
+    Theory G6, after Jung et al. 2020.
+    """
+
+    def solve(level, start, rough):
+        bias = float(task.model.posterior_bias(level, task.n))
+        return _best_division(
+            task,
+            level,
+            _adaptive_width(task, level),
+            start=start,
+            rough=rough,
+            posterior_bias=bias,
+        )
+
+    return _search_level(task, solve, cap, rough)
+
+
+def transcript_design(task, *, cap=math.inf):
+    r"""Smallest error certified by counting transcripts (G2).
+
+    Without a cap no noise is needed: the grid is the only parameter.
+
+    Parameters
+    ----------
+    task : Task
+        What to certify.
+    cap : float
+        Largest DP level; finite: noise of exactly this level is added.
+
+    Returns
+    -------
+    Design
+        The division found.
+
+    References
+    ----------
+    Theory G2 and section 6.
+    """
+
+    size, state = task.n_effective, {"start": _START}
+
+    def solve(cells, rough=True):
+        union = log_transcripts(task.n_queries, task.budget, cells)
+
+        def width(log_failure):
+            return math.sqrt((union - log_failure + math.log(2.0)) / (2.0 * size))
+
+        if math.isfinite(cap):
+            design, state["start"] = _best_division(
+                task, cap, width, start=state["start"], rough=rough, resolution=1.0 / cells
+            )
+            return design
+        alpha = width(math.log(task.beta))
+        spread = 1.0 if task.c is None else 2.0 / (1.0 - task.c)
+        tau = max(spread * alpha, alpha + 0.5 / cells)
+        design = Design(tau=tau, sampling=alpha, resolution=1.0 / cells)
+        return replace(design, threshold=max(0.0, tau - alpha))
+
+    cells = _best_grid(lambda count: solve(count).tau)
+    return min(solve(cells), solve(cells, rough=False), key=lambda design: design.tau)
+
+
+def _best_grid(error):
+    """Number of cells with the smallest error, which falls and then rises (integer search)."""
+    known = {}
+
+    def tau(cells):
+        if cells not in known:
+            known[cells] = error(cells)
+        return known[cells]
+
+    high = 1
+    # A finer grid must pay: where cells cost nothing the error would fall for ever.
+    while high < 2**24 and tau(2 * high) < 0.999 * tau(high):
+        high *= 2
+    low, high = max(1, high // 2), 2 * high
+    while high - low > 2:
+        left = low + (high - low) // 3
+        right = max(left + 1, high - (high - low) // 3)
+        if tau(left) <= tau(right):
+            high = right
+        else:
+            low = left
+        if high - low <= max(2, high // 50) and len(known) > 20:
+            break  # within two percent of the best grid: the error is flat there
+    return min((cells for cells in known if low <= cells <= high), key=tau)
+
+
+def half_width_fixed(task):
+    """Hoeffding floor: queries fixed in advance, no mechanism."""
+    return sampling_half_width(task.n_effective, failure=task.beta, n_queries=task.n_queries)

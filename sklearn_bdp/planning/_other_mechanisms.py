@@ -1,0 +1,277 @@
+"""Certificates of the other mechanisms the papers cite: noise addition, splitting, ladder, bits."""
+
+import math
+
+import numpy as np
+from scipy.optimize import minimize, minimize_scalar
+from scipy.special import logsumexp
+from scipy.stats import norm
+
+from sklearn_bdp._checks import check_integer
+from sklearn_bdp.accounting import Certificate, answer_allowance, log_binomials, sampling_half_width
+from sklearn_bdp.correlation import Independent
+from sklearn_bdp.mechanisms import (
+    DataSplitting,
+    Ladder,
+    NoiseAddition,
+    ParameterFreeLadder,
+    SparseValidate,
+    n_cells,
+)
+
+__all__ = [
+    "certify_other",
+    "is_other_mechanism",
+    "ladder_log_transcripts",
+    "sparse_validate_log_transcripts",
+]
+
+
+def ladder_log_transcripts(n_queries, n_values, n_releases=None):
+    r"""Log of the number of queries reachable through a leaderboard that only improves.
+
+    A transcript with ``b`` releases is a choice of ``b`` of the earlier submissions and an
+    increasing sequence of ``b`` of the ``V`` values:
+    :math:`N = \sum_b \binom{m}{b+1}\binom{V}{b}`.
+
+    Parameters
+    ----------
+    n_queries : int
+        Submissions m.
+    n_values : int
+        Values V a release can take.
+    n_releases : int or None
+        Largest number of releases; ``None``: V.
+
+    Returns
+    -------
+    float
+        :math:`\ln N`.
+
+    References
+    ----------
+    Blum and Hardt, *The Ladder*, ICML 2015, Theorem 3.1 (the same count, there bounded by
+    :math:`(1/\eta + 2)\ln(4m/\eta)`); theory G2.
+    """
+    m = check_integer("n_queries", n_queries, low=1)
+    values = check_integer("n_values", n_values, low=1)
+    most = values if n_releases is None else check_integer("n_releases", n_releases, low=0)
+    count = min(most, values, m - 1) + 1
+    return float(logsumexp(log_binomials(m, count + 1)[1:] + log_binomials(values, count)))
+
+
+def sparse_validate_log_transcripts(n_queries, budget):
+    r"""Log of the number of validations reachable while at most ``budget`` of them failed.
+
+    :math:`N = \sum_{b<B}\binom{m}{b+1}`: each answer is one bit, at most B of them are set.
+
+    Parameters
+    ----------
+    n_queries, budget : int
+        m and B.
+
+    Returns
+    -------
+    float
+        :math:`\ln N`.
+
+    References
+    ----------
+    Dwork et al. 2015, Section 4.2 (SparseValidate, description length); theory G2 with V = 1.
+    """
+    m = check_integer("n_queries", n_queries, low=1)
+    rounds = min(check_integer("budget", budget, low=1), m)
+    return float(logsumexp(log_binomials(m, rounds + 1)[1:]))
+
+
+def is_other_mechanism(mechanism):
+    """Whether ``mechanism`` is one of the mechanisms certified here."""
+    return isinstance(mechanism, tuple(_CERTIFIERS))
+
+
+def certify_other(task, mechanism, route):
+    """Certificate of one of the other mechanisms."""
+    if route != "best":
+        raise ValueError(
+            f"{type(mechanism).__name__} has one certificate: route must be 'best', got "
+            f"route={route!r}."
+        )
+    name, error, parts, promise, level = _CERTIFIERS[type(mechanism)](task, mechanism)
+    sampling, noise = parts
+    model = task.model
+    return Certificate(
+        tau=min(error, 1.0),
+        beta=task.beta + task.model.doubt,
+        route=name,
+        dp_epsilon=level,
+        bdp_epsilon=float(model.bdp_epsilon(level, task.n)) if math.isfinite(level) else math.inf,
+        n=task.n,
+        n_effective=task.n_effective,
+        sampling=min(sampling, 1.0),
+        noise=noise,
+        threshold=getattr(mechanism, "threshold", None),
+        mechanism=mechanism,
+        assumptions=(
+            "Queries do not depend on the holdout, other than through its answers.",
+            f"The holdout's records follow the declared correlation: {model.describe()}.",
+            "Every query is a mean over the holdout of per-record scores in [0, 1].",
+            promise,
+        ),
+        n_queries=task.n_queries,
+        budget=None,
+        resolution=float(getattr(mechanism, "resolution", 0.0)),
+        correlation=model.describe(),
+    )
+
+
+def _counted(task, log_count):
+    """Half-width of a union over ``exp(log_count)`` fixed queries (theory G2)."""
+    level = log_count + math.log(2.0 / task.beta)
+    return math.sqrt(level / (2.0 * task.n_effective))
+
+
+def _ladder(task, mechanism):
+    # Blum and Hardt 2015: the released best is within one margin of the best score on the holdout.
+    values = math.ceil(1.0 / mechanism.margin) + 1
+    alpha = _counted(task, ladder_log_transcripts(task.n_queries, values))
+    promise = "The answer certified is the leaderboard's best score, against the best submission."
+    return "ladder", alpha + mechanism.margin, (alpha, mechanism.margin), promise, math.inf
+
+
+def _free_ladder(task, mechanism):
+    # Releases are multiples of 1/n and increase: V = n + 1. A submission that did not move the
+    # board may beat it by the largest paired margin, s/√n ≤ 1/√(n−1).
+    releases = min(task.budget, task.n_queries)
+    alpha = _counted(task, ladder_log_transcripts(task.n_queries, task.n + 1, releases))
+    margin = 1.0 / math.sqrt(max(task.n - 1, 1)) + 0.5 / task.n
+    promise = (
+        "The answer certified is the leaderboard's best score, against the best submission, while "
+        f"it has moved at most {task.budget:,} times."
+    )
+    return "ladder", alpha + margin, (alpha, margin), promise, math.inf
+
+
+def _sparse(task, mechanism):
+    if mechanism.budget > task.budget:
+        raise ValueError(
+            f"budget must cover the mechanism's own, budget={mechanism.budget}, got "
+            f"budget={task.budget}."
+        )
+    alpha = _counted(task, sparse_validate_log_transcripts(task.n_queries, task.budget))
+    promise = "The answers certified are the confirmed training-side values."
+    error = mechanism.threshold + alpha
+    return "sparse validate", error, (alpha, 0.0), promise, math.inf
+
+
+def _splitting(task, mechanism):
+    _check_queries(task, mechanism)
+    if type(task.model) is not Independent:
+        raise ValueError(
+            "DataSplitting hands out contiguous parts without gaps, so its certificate needs "
+            f"independent records, got {task.model.describe()}."
+        )
+    part = task.n // mechanism.n_queries
+    if part < 1:
+        return "splitting", math.inf, (1.0, 0.0), "No record is left for a query.", math.inf
+    alpha = math.sqrt(math.log(2.0 * mechanism.n_queries / task.beta) / (2.0 * part))
+    promise = f"Each of {mechanism.n_queries:,} queries gets its own records."
+    error = alpha + mechanism.resolution / 2.0
+    return "splitting", error, (alpha, 0.0), promise, math.inf
+
+
+def _check_queries(task, mechanism):
+    if mechanism.n_queries < task.n_queries:
+        raise ValueError(
+            f"n_queries must be at most the mechanism's own, n_queries={mechanism.n_queries}, got "
+            f"n_queries={task.n_queries}."
+        )
+
+
+def _noise_addition(task, mechanism):
+    """Smallest bound that applies: G2 (grid), G1 and G6 (Laplace), Jung (Gaussian, i.i.d.)."""
+    _check_queries(task, mechanism)
+    m, scale, eta = mechanism.n_queries, mechanism.scale, mechanism.resolution
+    delta = 1.0 / task.n
+    level = m * delta / scale if mechanism.noise == "laplace" else math.inf
+    found = []
+    if eta > 0:
+        # Query j is reached by one of V^{j−1} transcripts.
+        log_v = math.log(n_cells(eta))
+        count = float(logsumexp(log_v * np.arange(m))) if log_v > 0 else math.log(m)
+        found.append(_with_noise(task, mechanism, lambda f: _width(task, count, f)))
+    if mechanism.noise == "laplace":
+        known = float(task.model.sequential_information(level, task.n))
+        found.append(
+            _with_noise(
+                task,
+                mechanism,
+                lambda f: sampling_half_width(
+                    task.n_effective, failure=f, n_queries=m, information=known
+                ),
+            )
+        )
+        # Theory G6: z = σ ln(m/β), c = σ.
+        bias = float(task.model.posterior_bias(level, task.n))
+        found.append((bias, scale * (1.0 + math.log(m / task.beta))))
+    elif type(task.model) is Independent:
+        found.append(_jung(task, mechanism))
+    if not found:
+        raise ValueError(
+            "Gaussian NoiseAddition without a grid is certified for independent records only, got "
+            f"{task.model.describe()}: give it a resolution."
+        )
+    sampling, noise = min(found, key=sum)
+    promise = f"At most {m:,} queries, each answered with noise."
+    return "noise addition", sampling + noise + eta / 2.0, (sampling, noise), promise, level
+
+
+def _width(task, log_count, failure):
+    return math.sqrt((log_count + math.log(2.0 / failure)) / (2.0 * task.n_effective))
+
+
+def _with_noise(task, mechanism, width):
+    """Divide beta between sampling and noise (one bounded search)."""
+
+    def parts(share):
+        z = answer_allowance(
+            failure=share * task.beta / mechanism.n_queries,
+            answer_scale=mechanism.scale,
+            noise=mechanism.noise,
+        )
+        return width((1.0 - share) * task.beta), z
+
+    found = minimize_scalar(lambda s: sum(parts(s)), bounds=(1e-6, 1 - 1e-6), method="bounded")
+    return parts(found.x)
+
+
+def _jung(task, mechanism):
+    # Jung et al. 2020, Theorem 3.5: α + e^ε − 1 + c + 2d at β0/c + δ/d; zCDP composition.
+    m, scale = mechanism.n_queries, mechanism.scale
+    rho = m / (2.0 * (task.n * scale) ** 2)
+
+    def parts(x):
+        log_beta0, log_delta, share = x[0], x[1], 1.0 / (1.0 + math.exp(-x[2]))
+        alpha = scale * norm.isf(math.exp(log_beta0) / (2.0 * m))
+        epsilon = rho + 2.0 * math.sqrt(-rho * log_delta)
+        c = math.exp(log_beta0) / (share * task.beta)
+        d = math.exp(log_delta) / ((1.0 - share) * task.beta)
+        return math.expm1(min(epsilon, 50.0)) + c + 2.0 * d, alpha
+
+    def objective(x):
+        if max(x[0], x[1]) > -1e-9 or max(abs(v) for v in x) > 300.0:
+            return math.inf
+        return sum(parts(x))
+
+    start = [math.log(task.beta) - 6.0, math.log(task.beta) - 10.0, 0.0]
+    options = {"maxiter": 2000, "xatol": 1e-6, "fatol": 1e-10}
+    found = minimize(objective, start, method="Nelder-Mead", options=options)
+    return parts(found.x.tolist())
+
+
+_CERTIFIERS = {
+    Ladder: _ladder,
+    ParameterFreeLadder: _free_ladder,
+    SparseValidate: _sparse,
+    DataSplitting: _splitting,
+    NoiseAddition: _noise_addition,
+}

@@ -1,0 +1,316 @@
+"""Planning: records for an error, budget for an error, queries for an error (theory C2)."""
+
+import math
+from dataclasses import replace
+
+from sklearn_bdp._checks import check_integer, check_option, check_real
+from sklearn_bdp.accounting import log_transcripts_batched, zhao_required_n
+from sklearn_bdp.correlation import check_correlation
+from sklearn_bdp.planning._certify import (
+    OURS,
+    ROUTES,
+    checked_task,
+    remaining_failure,
+    solve,
+)
+from sklearn_bdp.planning._designs import Task
+from sklearn_bdp.planning._published import dwork_required_n, floor_required_n
+from sklearn_bdp.planning._replicated import sized
+
+__all__ = ["plan_batches", "plan_budget", "plan_holdout", "plan_queries", "smallest_n"]
+
+_LARGEST = 10**15
+
+
+def plan_holdout(*, tau, n_queries, budget, beta=0.05, c=0.5, correlation=None, route="best"):
+    r"""Smallest number of holdout records that certifies an error.
+
+    Parameters
+    ----------
+    tau : float
+        Wanted error of every answer, in (0, 1/2).
+    n_queries, budget : int
+        Queries, and how many of them may be answered from the holdout.
+    beta : float, default=0.05
+        Failure probability over all answers together.
+    c : float or None, default=0.5
+        Budget honesty, as in :func:`certify`.
+    correlation : None, array, sparse matrix, graph, CorrelationModel or list
+        How the records are correlated. A model tied to its records (groups, a graph) is continued
+        with more records of the same structure.
+    route : str, default="best"
+        As in :func:`certify`. ``"zhao2017"`` and ``"dwork2017"`` give the number the theorem
+        prints.
+
+    Returns
+    -------
+    int
+        Records; ``certify`` with that many certifies ``tau``.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If a parameter is outside its range, a route does not apply, or no number suffices.
+
+    References
+    ----------
+    Theory section 6, C2.
+
+    Examples
+    --------
+    >>> from sklearn_bdp.planning import plan_holdout
+    >>> plan_holdout(tau=0.1, n_queries=100, budget=1)
+    6636
+    """
+    check_real("tau", tau, low=0.0, high=0.5, closed="neither")
+    model = sized(check_correlation(correlation))
+    task = Task(
+        n=1,
+        model=model,
+        n_queries=check_integer("n_queries", n_queries, low=1),
+        budget=check_integer("budget", budget, low=1),
+        beta=remaining_failure(beta, model),
+        c=None if c is None else check_real("c", c, low=0.0, high=1.0, closed="left"),
+    )
+    check_option("route", route, ROUTES)
+    return smallest_n(task, tau, route)
+
+
+def smallest_n(task, tau, route, *, epsilon=None):
+    """Smallest ``n`` for a checked task (``task.n`` is ignored)."""
+    if route in ("zhao2017", "dwork2017"):
+        return _printed_n(task, tau, route)
+    if route != "best":
+        return _search_n(task, tau, route, epsilon)
+    best = _search_n(task, tau, OURS[0], epsilon)
+    for name in OURS[1:]:
+        # Another route is worth a search only if it certifies one record less.
+        if best > 1 and _tau_at(task, best - 1, name, epsilon) <= tau:
+            best = _search_n(task, tau, name, epsilon)
+    return best
+
+
+def _printed_n(task, tau, route):
+    if route == "dwork2017":
+        if task.model.describe() != check_correlation(None).describe():
+            raise ValueError(
+                "route='dwork2017' holds for independent records only, got "
+                f"{task.model.describe()}."
+            )
+        required = dwork_required_n(
+            tau=tau, n_queries=task.n_queries, budget=task.budget, beta=task.beta
+        )
+    else:
+        required = zhao_required_n(
+            tau=tau, n_queries=task.n_queries, budget=task.budget, beta=task.beta,
+            c=task.c or 0.0, model=task.model,
+        )  # fmt: skip
+    if not math.isfinite(required):
+        raise ValueError(f"no number of records suffices for tau={tau!r} by route={route!r}.")
+    return math.ceil(required - 1e-9)
+
+
+def _tau_at(task, n, route, epsilon):
+    return solve(replace(task, n=n), route=route, epsilon=epsilon).design.tau
+
+
+def _search_n(task, tau, route, epsilon):
+    """Secant steps in log-log coordinates inside a bracket, down to neighbours.
+
+    Routes that optimise noise are resolved to one part in 100,000, finer than their optimum is
+    known. The returned ``n`` has itself been certified in every case.
+    """
+    known = {}
+    fine = 1e-5 if route in ("bdp", "posterior") or epsilon is not None else 0.0
+
+    def enough(n):
+        if n not in known:
+            known[n] = _tau_at(task, n, route, epsilon)
+        return known[n] <= tau
+
+    # Theory G3: nothing beats the floor, so start there.
+    share = float(task.model.effective_n(10**6)) / 10**6
+    floor = floor_required_n(tau=tau, n_queries=task.n_queries, beta=task.beta) / share
+    low, high = 0, max(1, math.ceil(floor))
+    while not enough(high):
+        low = high
+        ratio = min(known[high] / tau, 10.0)
+        high = math.ceil(high * max(ratio**2, 1.0005) * 1.0005) + 1
+        if high > _LARGEST:
+            raise ValueError(f"no number of records below 1e15 suffices for tau={tau!r}.")
+    step = 1
+    while high - low > max(1, fine * high):
+        middle = (low + high) // 2
+        if low > 0 and high - low > 8 and math.isfinite(known[low]) and step % 4:
+            # The chord through the bracket's ends, moved outwards on the side found last, so that
+            # the other end follows at once; every fourth step bisects.
+            slope = math.log(known[high] / known[low]) / math.log(high / low)
+            if slope < 0:
+                guess = high * math.exp(math.log(tau / known[high]) / slope)
+                margin = max(0.3 * fine * high, 0.01 * min(guess - low, high - guess), 1.0)
+                middle = round(guess + (margin if guess - low < high - guess else -margin))
+                middle = min(max(middle, low + 1), high - 1)
+        low, high = (low, middle) if enough(middle) else (middle, high)
+        step += 1
+    return high
+
+
+def plan_budget(
+    *, tau, n, n_queries, beta=0.05, c=0.5, correlation=None, epsilon=None, route="best"
+):
+    r"""Largest budget that still certifies an error.
+
+    Parameters
+    ----------
+    tau : float
+        Wanted error, in (0, 1/2).
+    n : int
+        Holdout records.
+    n_queries : int
+        Queries.
+    beta : float, default=0.05
+        Failure probability over all answers together.
+    c : float or None, default=0.5
+        Budget honesty, as in :func:`certify`.
+    correlation : None, array, sparse matrix, graph, CorrelationModel or list
+        How the records are correlated.
+    epsilon : float or None
+        Bayesian DP level that the whole interaction must meet.
+    route : str, default="best"
+        As in :func:`certify`.
+
+    Returns
+    -------
+    int
+        Answers from the holdout; 0 when not even one is possible.
+
+    References
+    ----------
+    Theory section 6, C2.
+
+    Examples
+    --------
+    >>> from sklearn_bdp.planning import plan_budget
+    >>> plan_budget(tau=0.1, n=100_000, n_queries=1000)
+    18
+    """
+    task = _checked(tau, n, correlation, n_queries, 1, beta, c, route)
+
+    def enough(budget):
+        candidate = replace(task, budget=budget)
+        return solve(candidate, route=route, epsilon=epsilon).design.tau <= tau
+
+    return _largest(enough, task.n_queries)
+
+
+def plan_queries(*, tau, n, budget, beta=0.05, c=0.5, correlation=None, epsilon=None, route="best"):
+    r"""Largest number of queries that still certifies an error.
+
+    Parameters
+    ----------
+    tau : float
+        Wanted error, in (0, 1/2).
+    n : int
+        Holdout records.
+    budget : int
+        Answers from the holdout.
+    beta : float, default=0.05
+        Failure probability over all answers together.
+    c : float or None, default=0.5
+        Budget honesty, as in :func:`certify`.
+    correlation : None, array, sparse matrix, graph, CorrelationModel or list
+        How the records are correlated.
+    epsilon : float or None
+        Bayesian DP level that the whole interaction must meet.
+    route : str, default="best"
+        As in :func:`certify`.
+
+    Returns
+    -------
+    int
+        Queries, at most 1e12; 0 when not even one is possible.
+
+    References
+    ----------
+    Theory section 6, C2.
+    """
+    task = _checked(tau, n, correlation, 1, budget, beta, c, route)
+
+    def enough(count):
+        candidate = replace(task, n_queries=count)
+        return solve(candidate, route=route, epsilon=epsilon).design.tau <= tau
+
+    return _largest(enough, 10**12)
+
+
+def plan_batches(*, tau, n, batch_size, budget, beta=0.05, c=0.5, correlation=None, n_values=100):
+    r"""Number of adaptive batches of one size that a holdout supports.
+
+    Parameters
+    ----------
+    tau : float
+        Wanted error, in (0, 1/2).
+    n : int
+        Holdout records.
+    batch_size : int
+        Queries in each batch, fixed before any of its answers is seen.
+    budget : int
+        Answers from the holdout over all batches.
+    beta : float, default=0.05
+        Failure probability over all answers together.
+    c : float or None, default=0.5
+        Budget honesty, as in :func:`certify`.
+    correlation : None, array, sparse matrix, graph, CorrelationModel or list
+        How the records are correlated.
+    n_values : int, default=100
+        Cells of the grid of released answers.
+
+    Returns
+    -------
+    int
+        Batches, at most 100,000; 0 when not even one is possible.
+
+    References
+    ----------
+    Theory G2, batches fixed in advance.
+
+    Examples
+    --------
+    >>> from sklearn_bdp.planning import plan_batches
+    >>> plan_batches(tau=0.1, n=10_000, batch_size=100, budget=1)
+    67
+    """
+    task = _checked(tau, n, correlation, 1, budget, beta, c, "transcript")
+    size = check_integer("batch_size", batch_size, low=1)
+    cells = check_integer("n_values", n_values, low=1)
+    n_effective = task.n_effective
+    spread = 1.0 if task.c is None else 2.0 / (1.0 - task.c)
+
+    def enough(batches):
+        union = log_transcripts_batched([size] * batches, task.budget, cells)
+        alpha = math.sqrt((union + math.log(2.0 / task.beta)) / (2.0 * n_effective))
+        return max(spread * alpha, alpha + 0.5 / cells) <= tau
+
+    return _largest(enough, 100_000)
+
+
+def _checked(tau, n, correlation, n_queries, budget, beta, c, route):
+    check_real("tau", tau, low=0.0, high=0.5, closed="neither")
+    check_option("route", route, ROUTES)
+    return checked_task(
+        n, correlation=correlation, n_queries=n_queries, budget=budget, beta=beta, c=c
+    )
+
+
+def _largest(enough, cap):
+    """Largest integer up to ``cap`` for which a decreasing property holds; 0 if none."""
+    if not enough(1):
+        return 0
+    low, high = 1, 2
+    while high <= cap and enough(high):
+        low, high = high, 2 * high
+    high = min(high, cap + 1)
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if enough(middle) else (low, middle)
+    return low

@@ -1,0 +1,112 @@
+import itertools
+import math
+
+import numpy as np
+import pytest
+from scipy.integrate import quad
+
+from sklearn_bdp.accounting import (
+    adaptive_log_failure,
+    log_noise_tail,
+    log_transcripts,
+    log_transcripts_batched,
+    max_information,
+    posterior_excess,
+    sampling_half_width,
+)
+
+
+def _reachable(m, budget, cells):
+    """Count the reachable (history, query) pairs by playing every transcript."""
+
+    def visit(asked, spent):
+        if asked == m or spent == budget:
+            return 0
+        return 1 + visit(asked + 1, spent) + cells * visit(asked + 1, spent + 1)
+
+    return visit(0, 0)
+
+
+@pytest.mark.parametrize(("m", "budget", "cells"), [(1, 1, 3), (5, 2, 3), (8, 8, 2), (9, 3, 1)])
+def test_transcripts_are_counted_exactly(m, budget, cells):
+    assert math.exp(log_transcripts(m, budget, cells)) == pytest.approx(
+        _reachable(m, budget, cells), rel=1e-9
+    )
+
+
+def test_transcript_bound_for_huge_budgets_is_above_the_sum():
+    exact = log_transcripts(20_000, 20_000, 7)
+    bound = log_transcripts(20_001, 20_001, 7)
+    assert exact < bound < exact + 30
+
+
+@pytest.mark.parametrize(("sizes", "budget", "cells"), [((3, 2), 1, 4), ((2, 2, 1), 3, 2)])
+def test_batched_transcripts_are_counted_exactly(sizes, budget, cells):
+    def visit(batch, spent):
+        if batch == len(sizes) or spent >= budget:
+            return 0
+        total = sizes[batch]
+        for decisions in itertools.product((0, 1), repeat=sizes[batch]):
+            b = sum(decisions)
+            total += cells**b * visit(batch + 1, spent + b)
+        return total
+
+    # With at most B−1 earlier "above" answers before each batch, as the formula counts.
+    assert math.exp(log_transcripts_batched(sizes, budget, cells)) == pytest.approx(
+        visit(0, 0), rel=1e-9
+    )
+
+
+def test_g1_holds_for_randomised_response_by_enumeration():
+    # n bits released through randomised response; the event is the most likely set for each
+    # output. P[X in E_Y] is computed exactly and compared with the bound.
+    n = 6
+    inputs = np.array(list(itertools.product([0, 1], repeat=n)))
+    for epsilon in (0.1, 0.5, 1.5):
+        keep = math.exp(epsilon) / (1 + math.exp(epsilon))
+        distance = (inputs[:, None, :] != inputs[None, :, :]).sum(axis=2)
+        law = keep ** (n - distance) * (1 - keep) ** distance  # P[y | x]
+        information = n * epsilon**2 / 8
+        for size in (1, 4, 16):
+            best = np.sort(law, axis=0)[::-1][:size].sum(axis=0).mean()
+            bound = math.exp(adaptive_log_failure(math.log(size / 2**n), information))
+            assert best <= bound + 1e-12
+
+
+def test_g1_is_void_when_the_information_exceeds_the_surprise():
+    assert adaptive_log_failure(-2.0, 3.0) == 0.0
+    assert adaptive_log_failure(-2.0, 0.0) == pytest.approx(-2.0)
+    with pytest.raises(ValueError, match="information"):
+        adaptive_log_failure(-2.0, math.nan)
+
+
+def test_sampling_half_width_inverts_g1():
+    alpha = sampling_half_width(500, failure=0.01, n_queries=20, information=1.7)
+    log_p0 = math.log(2 * 20) - 2 * 500 * alpha**2
+    assert adaptive_log_failure(log_p0, 1.7) == pytest.approx(math.log(0.01))
+
+
+def test_max_information_is_sharper_than_zhao_by_up_to_sixteen():
+    tight = max_information(1.0, 10**6, 0.05)
+    printed = max_information(1.0, 10**6, 0.05, source="zhao2017")
+    assert 15 < printed / tight < 16.1
+    assert max_information(1.0, 10**6, 0.05, source="dwork2015") > tight
+    with pytest.raises(ValueError, match="source"):
+        max_information(1.0, 10, 0.05, source="typo")
+
+
+@pytest.mark.parametrize(("a", "b"), [(1.0, 2.0), (2.0, 0.5), (1.0, 1.0)])
+@pytest.mark.parametrize("z", [0.0, 1.0, 6.0])
+def test_posterior_excess_is_the_integral_of_the_tail(a, b, z):
+    def tail(u):
+        return math.exp(log_noise_tail(u, a, b))
+
+    expected = quad(tail, z, z + 60.0, epsabs=1e-14)[0]
+    assert posterior_excess(z, a, b) == pytest.approx(expected, rel=1e-6)
+
+
+def test_binomials_stay_exact_for_huge_numbers_of_queries():
+    exact = math.log(math.comb(10**15, 4))
+    got = log_transcripts(10**15, 4, 1)
+    assert got == pytest.approx(exact, abs=1e-9)
+    assert got >= exact

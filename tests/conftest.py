@@ -1,0 +1,20 @@
+"""Shared by all tests."""
+
+import multiprocessing
+
+import pytest
+
+# Processes are forked from a server that has imported everything: milliseconds instead of seconds.
+multiprocessing.set_forkserver_preload(["tests.holdout.workers", "sklearn_bdp.holdout"])
+
+
+@pytest.fixture(scope="session")
+def server():
+    """Return the context that forks from the warm server."""
+    return multiprocessing.get_context("forkserver")
+
+
+@pytest.fixture
+def path(tmp_path):
+    """Return a path for a ledger."""
+    return tmp_path / "holdout.sqlite"

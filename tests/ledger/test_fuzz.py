@@ -1,0 +1,209 @@
+"""Whatever is passed: a documented error, or an answer; and an error costs nothing."""
+
+import contextlib
+import math
+import os
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from sklearn_bdp import exceptions
+from sklearn_bdp._cli import main
+from sklearn_bdp.holdout import ReusableHoldout, question_key
+from tests.holdout.planted import fitted
+
+DOCUMENTED = (
+    TypeError,
+    ValueError,
+    exceptions.BudgetExhaustedError,
+    exceptions.LedgerError,
+    exceptions.ProcessBoundaryError,
+)
+N = 60
+X, Y = np.arange(2.0 * N).reshape(N, 2), np.arange(N) % 2
+FEW = settings(
+    max_examples=int(os.environ.get("FUZZ_EXAMPLES", "50")),  # more, for a long night
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
+
+odd = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(-3, 2**70),
+    st.floats(),
+    st.text(max_size=5),
+    st.binary(max_size=3),
+    st.just(np.float32(0.3)),
+    st.just(np.array([])),
+    st.just(object()),
+    st.just(1j),
+    st.lists(st.floats(), max_size=3),
+    st.just({"a": 1}),
+)
+unit = st.floats(0, 1)
+fine = st.fixed_dictionaries(
+    {},
+    optional={
+        "correlation": st.sampled_from([[[0.9, 0.1], [0.5, 0.5]], [[0.3, 0.7], [0.9, 0.1]]]),
+        "beta": unit,
+        "epsilon": st.just("auto") | st.floats(1e-6, 1e6),
+        "calibration": st.sampled_from(["tight", "tight", "zhao2017"]),
+        "threshold": unit | st.just("auto"),
+        "budget": st.none() | st.integers(1, 5),
+        "n_queries": st.none() | st.integers(1, 100),
+        "resolution": st.floats(1e-6, 1) | st.just("auto"),
+        "on_exhausted": st.sampled_from(["raise", "nan", "training"]),
+        "random_state": st.none() | st.integers(0, 10),
+        "gap": st.integers(0, 50) | st.tuples(st.integers(0, 50), st.none()),
+        "ledger_timeout": st.floats(0, 10),
+    },
+)
+names = ["correlation", "beta", "epsilon", "calibration", "threshold", "budget", "n_queries"]
+names += ["resolution", "on_exhausted", "random_state", "gap", "ledger_timeout"]
+one_odd = st.just({}) | st.dictionaries(st.sampled_from(names), odd, min_size=1, max_size=1)
+options = st.builds(lambda good, bad: {**good, **bad}, fine, one_odd)
+
+
+def consistent(holdout):
+    """The account is whole and every interval contains its answer."""
+    history, certificate = holdout.history(), holdout.certificate()
+    assert all(0.0 <= each.lower <= each.value <= each.upper <= 1.0 for each in history)
+    assert 0.0 < certificate.tau <= 1.0
+    assert math.isfinite(holdout.information_spent)
+    assert repr(holdout)
+    assert holdout._repr_html_()
+    assert str(certificate)
+    left = holdout.remaining_budget
+    assert left is None or left >= 0
+    return len(history)
+
+
+@FEW
+@given(options=options)
+@pytest.mark.filterwarnings("ignore::sklearn_bdp.exceptions.VacuousGuaranteeWarning")
+def test_any_parameters_give_a_holdout_or_a_documented_error(options):
+    try:
+        holdout = ReusableHoldout(X, Y, **options)
+    except DOCUMENTED:
+        return
+    assert consistent(holdout) == 0
+    try:
+        holdout.answer([0.5, 0.9], np.ones((2, N)))
+    except exceptions.BudgetExhaustedError:
+        assert holdout.remaining_budget == 0
+    consistent(holdout)
+
+
+@FEW
+@given(X=odd | st.just(X), y=odd | st.just(Y), ledger=st.none() | st.integers() | st.just(b"x"))
+@pytest.mark.filterwarnings("ignore")
+def test_any_data_give_a_holdout_or_a_documented_error(X, y, ledger):
+    with contextlib.suppress(*DOCUMENTED):
+        ReusableHoldout(X, y, ledger=ledger)
+
+
+@st.composite
+def batches(draw):
+    """A batch that is right, or wrong in one or two places."""
+    m = draw(st.integers(1, 4))
+    rng = np.random.default_rng(draw(st.integers(0, 5)))
+    batch = {
+        "training_values": np.array(draw(st.lists(unit, min_size=m, max_size=m))),
+        "per_record_scores": rng.integers(0, 2, size=(m, N)) * draw(unit),
+        "training_size": draw(st.none() | st.floats(1, 1e9)),
+        "keys": draw(
+            st.none() | st.lists(st.none() | st.text("ab", min_size=1), min_size=m, max_size=m)
+        ),
+    }
+    place = draw(st.sampled_from([None, None, *batch]))
+    if place is not None:
+        batch[place] = draw(odd)
+    if draw(st.integers(0, 5)) == 0 and isinstance(batch["per_record_scores"], np.ndarray):
+        wrong = draw(st.sampled_from([math.nan, math.inf, -1.0, 2.0]))
+        batch["per_record_scores"] = np.where(
+            rng.random(batch["per_record_scores"].shape) < 0.1, wrong, batch["per_record_scores"]
+        )
+    return batch
+
+
+@FEW
+@given(
+    asked=st.lists(batches(), max_size=5),
+    mode=st.sampled_from(["raise", "nan", "training"]),
+    budget=st.none() | st.integers(1, 3),
+)
+@pytest.mark.filterwarnings("ignore")
+def test_any_questions_are_answered_or_cost_nothing(asked, mode, budget):
+    holdout = ReusableHoldout(X, Y, on_exhausted=mode, budget=budget)
+    for batch in asked:
+        before = (holdout.history(), holdout.information_spent)
+        try:
+            answers = holdout.answer(**batch)
+        except exceptions.BudgetExhaustedError:
+            assert mode == "raise"
+            assert holdout.remaining_budget == 0
+        except DOCUMENTED:
+            assert (holdout.history(), holdout.information_spent) == before
+        else:
+            shown = answers.answered
+            assert np.all((answers.lower <= answers.values)[shown])
+            assert np.all((answers.values <= answers.upper)[shown])
+        consistent(holdout)
+
+
+@FEW
+@given(
+    model=odd | st.just(fitted()) | st.just(fitted(fails=True)),
+    value=odd | unit,
+    scoring=odd | st.sampled_from(["accuracy", "balanced_accuracy", "roc_auc", "f1", "r2", "top"]),
+    evaluations=odd | st.lists(odd, max_size=2),
+    size=st.none() | odd,
+    key=st.none() | odd,
+)
+@pytest.mark.filterwarnings("ignore")
+def test_any_model_is_scored_or_costs_nothing(model, value, scoring, evaluations, size, key):
+    holdout = ReusableHoldout(X, Y)
+    try:
+        holdout.score(model, value, scoring=scoring, training_size=size, key=key)
+    except DOCUMENTED:
+        assert consistent(holdout) == 0
+    else:
+        assert consistent(holdout) == 1
+    before = len(holdout.history())
+    with pytest.raises((TypeError, ValueError)):
+        holdout.answer_evaluations([0.5], evaluations)
+    with contextlib.suppress(*DOCUMENTED):
+        holdout.recorded(evaluations)
+    assert consistent(holdout) == before
+
+
+@FEW
+@given(parts=st.lists(odd, max_size=3))
+def test_any_parts_make_a_key_or_a_type_error(parts):
+    try:
+        key = question_key(*parts)
+    except TypeError:
+        return
+    assert len(key) == 64
+    assert key == question_key(*parts)
+
+
+@FEW
+@given(data=st.binary(max_size=300))
+def test_the_command_line_survives_any_file(tmp_path, data):
+    path = tmp_path / "some file"
+    path.write_bytes(data)
+    assert main(["ledger", "show", str(path)]) == 1
+
+
+@FEW
+@given(data=st.binary(min_size=1, max_size=300))
+def test_a_holdout_survives_any_file(tmp_path, data):
+    path = tmp_path / "some file"
+    path.write_bytes(data)
+    with pytest.raises(exceptions.LedgerError):
+        ReusableHoldout(X, Y, ledger=path)
+    assert path.read_bytes() == data

@@ -1,0 +1,398 @@
+"""The ledger: durable, append-only, chained, and closed where anything is wrong."""
+
+import contextlib
+import os
+import pickle
+import shutil
+import sqlite3
+import stat
+import subprocess
+import sys
+import tempfile
+import threading
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from sklearn_bdp.exceptions import (
+    LedgerBusyError,
+    LedgerCorruptedError,
+    LedgerError,
+    LedgerMismatchError,
+    LedgerUnavailableError,
+    LedgerVersionError,
+)
+from sklearn_bdp.holdout import ReusableHoldout
+from sklearn_bdp.ledger import Ledger
+
+N = 200
+X, Y = np.arange(2.0 * N).reshape(N, 2), np.arange(N) % 2
+
+
+def scores(count=1, seed=0):
+    return np.random.default_rng(seed).integers(0, 2, size=(count, N)).astype(float)
+
+
+def make(path, **options):
+    return ReusableHoldout(X, Y, ledger=path, **options)
+
+
+@pytest.fixture
+def used(path):
+    """A ledger with three batches, closed."""
+    holdout = make(path)
+    for number in range(3):
+        holdout.answer([0.1, 0.5], scores(2, number), keys=[f"a{number}", f"b{number}"])
+    holdout._records.close()
+    return path
+
+
+def edit(path, *statements):
+    """Change a ledger as an editor would who knows about triggers."""
+    with contextlib.closing(sqlite3.connect(path)) as connection:
+        for (name,) in connection.execute(
+            "SELECT name FROM sqlite_master WHERE type = 'trigger'"
+        ).fetchall():
+            connection.execute(f"DROP TRIGGER {name}")
+        for statement in statements:
+            connection.execute(statement)
+        connection.commit()
+
+
+# -- durability and reopening ---------------------------------------------------------------------
+
+
+def test_a_reopened_holdout_goes_on_where_it_was(used):
+    holdout = make(used)
+    assert len(holdout.history()) == 6
+    assert set(holdout.recorded(["a0", "b2", "never"])) == {"a0", "b2"}
+    before = holdout.information_spent
+    holdout.answer([0.9], scores(seed=9))
+    assert make(used).information_spent > before
+
+
+def test_a_reopened_holdout_spends_one_budget(path):
+    first = make(path, budget=2)
+    first.answer([0.0], scores())
+    second = make(path, budget=2)
+    second.answer([1.0], scores(seed=1))
+    assert (first.remaining_budget, second.remaining_budget) == (0, 0)
+
+
+def test_the_noisy_threshold_survives_reopening(path):
+    holdout = make(path)
+    holdout.answer([0.5], scores())
+
+    def noise(some):
+        with some._reading() as book:
+            return some._mechanism(book.sealed(), 2).state()["threshold_noise"]
+
+    assert noise(make(path)) == noise(holdout) != 0.0
+
+
+def test_fixed_seeds_do_not_replay_noise_after_reopening(path, tmp_path):
+    """Batches of a holdout reopened each time are those of one in memory, no two the same."""
+    options = {"random_state": 3, "resolution": 1e-5, "threshold": 1e-6}
+    alone = ReusableHoldout(X, Y, **options)
+    values, expected = [], []
+    for number in range(8):
+        expected.append(alone.answer([number % 2], scores()).values[0])
+        values.append(make(path, **options).answer([number % 2], scores()).values[0])
+    assert values == expected
+    assert len(set(values)) == 8
+
+
+def test_a_new_ledger_is_one_private_file(path):
+    make(path)._records.close()
+    assert os.listdir(path.parent) == [path.name]
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+
+
+def test_an_error_inside_a_batch_leaves_the_ledger_as_it_was(path, monkeypatch):
+    holdout = make(path)
+    monkeypatch.setattr("sklearn_bdp.ledger._transaction.Book.append", lambda *a, **k: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        holdout.answer([0.5], scores())
+    monkeypatch.undo()
+    assert len(holdout.history()) == 0
+    assert holdout.answer([0.5], scores()).answered.all()
+
+
+def test_an_answer_is_not_released_when_its_commit_fails(path):
+    holdout = make(path)
+
+    class Broken:
+        def __init__(self, connection):
+            self.connection = connection
+
+        def execute(self, statement, *values):
+            if statement == "COMMIT":
+                raise sqlite3.OperationalError("no")
+            return self.connection.execute(statement, *values)
+
+        def __getattr__(self, name):
+            return getattr(self.connection, name)
+
+    holdout._records._connection = Broken(holdout._records._connection)
+    with pytest.raises(LedgerError):
+        holdout.answer([0.5], scores())
+    assert len(make(path).history()) == 0
+
+
+# -- mismatch -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("change", "named"),
+    [
+        ({"X": X + 1}, "other data"),
+        ({"y": 1 - Y}, "other data"),
+        ({"correlation": [[0.9, 0.1], [0.2, 0.8]]}, "another correlation"),
+        ({"beta": 0.1}, "beta=0.1 here, 0.05 in the ledger"),
+        ({"budget": 5}, "budget=5 here, None in the ledger"),
+        ({"threshold": 0.2}, "threshold=0.2"),
+        ({"resolution": 0.1}, "resolution=0.1"),
+        ({"epsilon": 100.0}, "epsilon=100.0"),
+        ({"gap": 3}, "gap"),
+    ],
+)
+def test_another_holdout_is_refused(used, change, named):
+    arguments = {"X": X, "y": Y, **change}
+    with pytest.raises(LedgerMismatchError, match=named.replace(".", r"\.")):
+        ReusableHoldout(arguments.pop("X"), arguments.pop("y"), ledger=used, **arguments)
+
+
+def test_what_does_not_change_the_promise_may_change(used):
+    make(used, on_exhausted="nan", random_state=0, ledger_timeout=5.0)
+
+
+# -- damage ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "UPDATE answers SET value = 0.25 WHERE batch = 2 AND position = 0",
+        "UPDATE answers SET upper = 1.0 WHERE batch = 2 AND position = 1",
+        "UPDATE answers SET key = 'other' WHERE batch = 1 AND position = 0",
+        "UPDATE answers SET above = 1 - above WHERE batch = 1",
+        "DELETE FROM answers WHERE batch = 3 AND position = 1",
+        "INSERT INTO answers VALUES (2, 2, 'x', 0.5, 0.5, 0.4, 0.6, 0)",
+        "UPDATE batches SET content = replace(content, 'above\":', 'above\":1') WHERE number = 3",
+        "UPDATE batches SET sealed = '{}' WHERE number = 3",
+        "DELETE FROM batches WHERE number = 2",
+        "DELETE FROM batches WHERE number = 1",
+        "UPDATE batches SET previous = digest WHERE number = 2",
+        "UPDATE header SET content = replace(content, '0.05', '0.15')",
+        "DELETE FROM header",
+        "DROP TABLE answers",
+        "PRAGMA application_id = 0",
+    ],
+)
+def test_an_edited_ledger_answers_nothing(used, statement):
+    edit(used, statement)
+    with pytest.raises(LedgerCorruptedError):
+        make(used)
+
+
+def test_ordinary_edits_are_refused_by_the_file_itself(used):
+    with contextlib.closing(sqlite3.connect(used)) as connection:
+        for statement in (
+            "UPDATE answers SET value = 0.25",
+            "DELETE FROM batches",
+            "DELETE FROM answers",
+            "UPDATE header SET content = ''",
+        ):
+            with pytest.raises(sqlite3.IntegrityError, match="append-only"):
+                connection.execute(statement)
+
+
+@pytest.mark.parametrize("size", [0, 10, 100, 4096, 5000])
+def test_a_truncated_ledger_answers_nothing(used, size):
+    with open(used, "r+b") as file:
+        file.truncate(size)
+    with pytest.raises(LedgerCorruptedError):
+        make(used)
+
+
+def test_a_file_of_something_else_is_left_alone(path):
+    path.write_text("not a ledger")
+    with pytest.raises(LedgerCorruptedError):
+        make(path)
+    assert path.read_text() == "not a ledger"
+    path.unlink()
+    with contextlib.closing(sqlite3.connect(path)) as connection:
+        connection.execute("CREATE TABLE mine (x)")
+    with pytest.raises(LedgerCorruptedError, match="not a ledger of this package"):
+        make(path)
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+@given(place=st.floats(0, 1, exclude_max=True), bit=st.integers(0, 7))
+def test_a_flipped_bit_is_an_error_or_changes_nothing(ledger_bytes, place, bit):
+    data, history = ledger_bytes
+    damaged = bytearray(data)
+    damaged[int(place * len(damaged))] ^= 1 << bit
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "holdout.sqlite"
+        path.write_bytes(damaged)
+        with contextlib.suppress(LedgerError):
+            assert make(path).history() == history
+
+
+@pytest.fixture(scope="module")
+def ledger_bytes(tmp_path_factory):
+    path = tmp_path_factory.mktemp("whole") / "holdout.sqlite"
+    holdout = make(path)
+    for number in range(3):
+        holdout.answer([0.1, 0.5], scores(2, number), keys=[f"a{number}", None])
+    holdout._records.close()
+    return path.read_bytes(), holdout.history()
+
+
+def test_going_back_to_an_older_copy_is_noticed_by_a_running_holdout(path, tmp_path):
+    holdout = make(path)
+    holdout.answer([0.1], scores())
+    holdout._records.close()
+    older = tmp_path / "older"
+    shutil.copy(path, older)
+    holdout.answer([0.1], scores(seed=1))
+    holdout._records.close()
+    shutil.copy(older, path)
+    with pytest.raises(LedgerCorruptedError, match="rolled back"):
+        holdout.answer([0.1], scores(seed=2))
+
+
+def test_a_deleted_or_replaced_file_is_noticed(path, tmp_path):
+    holdout = make(path)
+    holdout.answer([0.1], scores())
+    shutil.copy(path, tmp_path / "copy")
+    path.unlink()
+    with pytest.raises(LedgerError):
+        holdout.answer([0.1], scores(seed=1))
+    shutil.copy(tmp_path / "copy", path)
+    with pytest.raises(LedgerError):
+        holdout.answer([0.1], scores(seed=1))
+
+
+def test_a_newer_schema_is_named(used):
+    edit(used, "PRAGMA user_version = 99")
+    with pytest.raises(LedgerVersionError, match="99"):
+        make(used)
+
+
+def test_a_mechanism_of_another_version_is_named_without_its_noise(used, monkeypatch):
+    holdout = make(used)
+
+    def unknown(state, **options):
+        raise ValueError(f"state must be of version 0, got {state}")
+
+    monkeypatch.setattr("sklearn_bdp.mechanisms.Thresholdout.from_state", unknown)
+    with pytest.raises(LedgerVersionError, match="another version") as caught:
+        holdout.answer([0.5], scores())
+    assert "noise" not in str(caught.value)
+    assert len(holdout.history()) == 6
+
+
+# -- places that cannot be written ----------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["missing/holdout.sqlite", ""])
+def test_places_that_are_no_files_are_named(tmp_path, name):
+    with pytest.raises(LedgerUnavailableError, match=r"cannot be created|was not found"):
+        make(tmp_path / name)
+
+
+def test_a_full_disk_is_named_and_nothing_is_released(path):
+    holdout = make(path)
+    holdout.answer([0.1], scores())
+    pages = holdout._records._connection.execute("PRAGMA page_count").fetchone()[0]
+    holdout._records._connection.execute(f"PRAGMA max_page_count = {pages}")
+    with pytest.raises(LedgerUnavailableError, match="disk is full"):
+        holdout.answer(np.full(2000, 0.1), scores(2000))
+    known = len(holdout.history())
+    assert known == len(make(path).history())
+
+
+READ_ONLY = """
+import os, sys, numpy as np
+from sklearn_bdp.exceptions import LedgerUnavailableError
+from sklearn_bdp.holdout import ReusableHoldout
+X, Y = np.arange(400.0).reshape(200, 2), np.arange(200) % 2
+ReusableHoldout(X, Y).answer([0.5], np.ones((1, 200)))  # imports everything
+if os.geteuid() == 0:
+    os.setuid(65534)  # permissions do not bind the superuser
+try:
+    ReusableHoldout(X, Y, ledger=sys.argv[1]).answer([0.5], np.ones((1, 200)))
+except LedgerUnavailableError as error:
+    print(error)
+"""
+
+
+@pytest.mark.skipif(os.name != "posix", reason="permissions are POSIX")
+@pytest.mark.parametrize("existing", [False, True])
+def test_a_read_only_folder_is_named(existing):
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "holdout.sqlite"
+        if existing:
+            make(path).answer([0.5], np.ones((1, N)))
+            path.chmod(0o444)
+        os.chmod(folder, 0o555)
+        run = subprocess.run(
+            [sys.executable, "-c", READ_ONLY, str(path)],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        os.chmod(folder, 0o755)
+    assert "read-only" in run.stdout or "Permission denied" in run.stdout, run.stderr
+
+
+# -- waiting --------------------------------------------------------------------------------------
+
+
+def test_waiting_for_another_process_is_bounded(path):
+    holdout = make(path, ledger_timeout=0.2)
+    with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        with pytest.raises(LedgerBusyError, match="ledger_timeout"):
+            holdout.answer([0.5], scores())
+        other.execute("ROLLBACK")
+    assert holdout.answer([0.5], scores()).answered.all()
+
+
+def test_waiting_for_another_thread_is_bounded(path):
+    holdout = make(path, ledger_timeout=0.2)
+    inside, done = threading.Event(), threading.Event()
+
+    def hold():
+        with holdout._writing():
+            inside.set()
+            done.wait(10)
+
+    thread = threading.Thread(target=hold)
+    thread.start()
+    inside.wait(10)
+    with pytest.raises(LedgerBusyError, match="thread"):
+        holdout.answer([0.5], scores())
+    done.set()
+    thread.join()
+    assert holdout.answer([0.5], scores()).answered.all()
+
+
+def test_a_ledger_is_not_pickled_on_its_own(path):
+    with pytest.raises(TypeError, match="ReusableHoldout"):
+        pickle.dumps(make(path)._records)
+
+
+def test_inspection_creates_and_writes_nothing(used):
+    before = used.read_bytes()
+    with Ledger(used, read_only=True).transaction() as book:
+        assert book.head[0] == 3
+    assert used.read_bytes() == before
+    with pytest.raises(LedgerUnavailableError):
+        Ledger(used.with_name("none"), read_only=True)
+    assert not used.with_name("none").exists()

@@ -1,0 +1,303 @@
+"""Analysts who overfit on purpose: every certificate must survive, naive reuse must not."""
+
+import math
+
+import numpy as np
+import pytest
+from scipy.sparse import coo_array
+from scipy.stats import binom
+
+from sklearn_bdp.accounting import (
+    DecisionCode,
+    answer_allowance,
+    answer_intervals,
+    auto_resolution,
+    auto_scales,
+    auto_threshold,
+    code_length,
+    half_width,
+    noise_allowance,
+    noise_share,
+    value_code,
+)
+from sklearn_bdp.correlation import DependencyGraph, Groups, Independent, MarkovChain
+from sklearn_bdp.mechanisms import Thresholdout
+from sklearn_bdp.planning import certify
+
+N, COLUMNS, BETA = 420, 41, 0.05
+STAY = 0.9
+
+
+# -- Worlds: states with known dependence, columns that follow them; every truth is 1/2 -----------
+
+
+def _tree_edges(n):
+    """Binary trees of seven records."""
+    child = np.array([i for i in range(n) if i % 7])
+    return child, child - child % 7 + (child % 7 - 1) // 2
+
+
+def _states(world, n, rng):
+    if world == "independent":
+        return rng.integers(0, 2, n)
+    if world == "groups":
+        return np.repeat(rng.integers(0, 2, n // 4), 4)
+    moves = rng.random(n) > STAY
+    if world == "chain":
+        moves[0] = rng.random() < 0.5
+        return np.cumsum(moves) % 2
+    states = rng.integers(0, 2, n)
+    child, parent = _tree_edges(n)
+    for i, j in zip(child.tolist(), parent.tolist(), strict=True):
+        states[i] = states[j] ^ moves[i]
+    return states
+
+
+def _model(world, n):
+    if world == "independent":
+        return Independent()
+    if world == "groups":
+        return Groups(np.repeat(np.arange(n // 4), 4))
+    if world == "chain":
+        return MarkovChain([[STAY, 1 - STAY], [1 - STAY, STAY]])
+    child, parent = _tree_edges(n)
+    return DependencyGraph(coo_array((np.ones(child.size), (child, parent)), shape=(n, n)).tocsr())
+
+
+def _columns(world, n, columns, rng):
+    """Bits of shape (n, columns): each column leans towards or away from the record's state."""
+    lean = 0.0 if world == "independent" else 0.4
+    lean = lean * (2 * _states(world, n, rng)[:, None] - 1) * rng.choice([-1, 1], columns)
+    return (rng.random((n, columns)) < 0.5 + lean).astype(float)
+
+
+def _majority(bits, signs):
+    """Vote of an odd number of signed columns: expectation 1/2 by symmetry."""
+    chosen = np.flatnonzero(signs)
+    if chosen.size % 2 == 0:
+        chosen = chosen[:-1]
+    if chosen.size == 0:
+        return bits[:, 0]
+    return (((2 * bits[:, chosen] - 1) * signs[chosen]).sum(axis=1) > 0).astype(float)
+
+
+# -- The as-used account -------------------------------------------------------------------------
+
+
+class Account:
+    """Thresholdout with the as-used account; intervals are computed at the end of a life."""
+
+    def __init__(self, n, model, rng):
+        self.n, self.model = n, model
+        self.size = model.effective_n(n)
+        self.eta = 1 / math.ceil(1 / auto_resolution(self.size))
+        self.scales = auto_scales(self.size, failure=noise_share(0.1 * BETA, 0) / 2)
+        names = ("threshold_scale", "query_scale", "answer_scale")
+        self.mechanism = Thresholdout(
+            0.0, **dict(zip(names, self.scales, strict=True)), resolution=self.eta, random_state=rng
+        )
+        self.code, self.value_nats, self.batches = DecisionCode(), 0.0, 0
+        self.n_answered = self.n_above = 0
+        self.log = []
+
+    def threshold(self, v):
+        return float(auto_threshold(v, self.size, 3 * self.n))
+
+    def ask(self, training, holdout):
+        """One batch; returns values and whether they came from the holdout."""
+        self.batches += 1
+        training, holdout = np.atleast_1d(training), np.atleast_1d(holdout)
+        nats = code_length(
+            n_answered=self.n_answered,
+            n_above=self.n_above,
+            value_nats=self.value_nats,
+            batch_size=training.size,
+            batch_index=self.batches,
+            decisions=self.code.nats,
+        )
+        # One threshold per value, as if each were asked alone: the analyst knows them all.
+        thresholds = np.array([self.threshold(v) for v in training])
+        answers = self.mechanism.answer(training, holdout, thresholds=thresholds)
+        for v, t, a, above in zip(training, thresholds, answers.values, answers.above, strict=True):
+            share = noise_share(0.1 * BETA, self.n_above) / 2
+            if above:
+                reach = answer_allowance(failure=share, answer_scale=self.scales[2]) + self.eta / 2
+                self.value_nats += value_code(v, a, resolution=self.eta, scale=t)
+                self.n_above += 1
+            else:
+                reach = t + noise_allowance(
+                    failure=share, threshold_scale=self.scales[0], query_scale=self.scales[1]
+                )
+            self.log.append((float(a), reach, nats))
+        self.n_answered += training.size
+        self.code.update(answers.above)
+        return answers.values, answers.above
+
+
+class Exact:
+    """Naive reuse: the exact score every time, with the interval of a fixed query."""
+
+    def __init__(self, n):
+        self.n, self.log = n, []
+
+    def threshold(self, v):
+        return 0.0
+
+    def ask(self, training, holdout):
+        training, holdout = np.atleast_1d(training), np.atleast_1d(holdout)
+        self.log += [(float(a), 0.0, 0.0) for a in holdout]
+        return holdout, holdout > training
+
+
+# -- Analysts ------------------------------------------------------------------------------------
+
+
+def select_variables(account, bits, rng):
+    """Dwork's analyst: screen all columns in one batch, vote with those that stood out."""
+    q = bits.mean(axis=0)
+    values, _ = account.ask(np.full(q.size, 0.5), q)
+    signs = np.sign(values - 0.5)
+    account.ask(0.5, _majority(bits, signs).mean())
+
+
+def extract_bits(account, bits, rng):
+    """One bit per column: a training value chosen so that the threshold lies at 1/2."""
+    signs = np.empty(bits.shape[1])
+    for j, q in enumerate(bits.mean(axis=0)):
+        v = 0.5
+        for _ in range(30):
+            v = 0.5 - account.threshold(v)
+        _, above = account.ask(v, q)
+        signs[j] = 1.0 if above[0] else -1.0
+    account.ask(0.5, _majority(bits, signs).mean())
+
+
+def boost(account, bits, rng):
+    """Keep a column's sign if the vote with it is answered higher; vote with what was kept."""
+    signs, best = np.zeros(bits.shape[1]), 0.5
+    for j in range(0, bits.shape[1] - 1, 2):
+        trial = signs.copy()
+        trial[j : j + 2] = rng.choice([-1.0, 1.0], 2)
+        trial[-1] = 1.0
+        v = best
+        for _ in range(30):
+            v = best - account.threshold(v)
+        values, above = account.ask(max(v, 0.0), _majority(bits, trial).mean())
+        if above[0] and values[0] > best:
+            signs, best = trial, min(float(values[0]), 0.95)
+    account.ask(best, _majority(bits, signs).mean())
+
+
+def ask_twice(account, bits, rng):
+    """Ask every column three times around 1/2 (averaging the noise), restart once, then vote."""
+    votes = np.zeros(bits.shape[1])
+    for shift in (0.0, 0.01, -0.01):
+        q = bits.mean(axis=0)
+        v = np.full(q.size, 0.5 - account.threshold(0.5) + shift)
+        _, above = account.ask(v, q)
+        votes += np.where(above, 1.0, -1.0)
+    account.ask(0.5, _majority(bits, np.sign(votes)).mean())
+
+
+ANALYSTS = (select_variables, extract_bits, boost, ask_twice)
+WORLDS = ("independent", "groups", "chain", "tree")
+
+
+def _failures(world, analyst, lives, *, naive=False):
+    """Number of lives in which any interval missed the truth 1/2."""
+    rng = np.random.default_rng([WORLDS.index(world), ANALYSTS.index(analyst), lives])
+    model = _model(world, N)
+    rows, life_of = [], []
+    for life in range(lives):
+        account = Exact(N) if naive else Account(N, model, rng)
+        analyst(account, _columns(world, N, COLUMNS, rng), rng)
+        rows += account.log
+        life_of += [life] * len(account.log)
+    value, reach, nats = np.array(rows).T
+    if naive:
+        alpha = half_width(math.log(BETA), Independent(), N)[0]
+        lower, upper = value - alpha, value + alpha
+    else:
+        lower, upper = answer_intervals(
+            value,
+            np.zeros(value.size, dtype=bool),
+            thresholds=reach,
+            nats=nats,
+            failure=0.9 * BETA,
+            model=model,
+            n=N,
+            threshold_allowance=0.0,
+            answer_allowance=0.0,
+            resolution=0.0,
+        )
+    wrong = (lower > 0.5) | (upper < 0.5)
+    return len(set(np.array(life_of)[wrong].tolist()))
+
+
+@pytest.mark.parametrize("world", WORLDS)
+@pytest.mark.parametrize("analyst", ANALYSTS, ids=lambda f: f.__name__)
+def test_as_used_intervals_survive_the_attack(world, analyst):
+    lives = 25
+    assert _failures(world, analyst, lives) <= binom.isf(1e-3, lives, BETA)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("world", WORLDS)
+@pytest.mark.parametrize("analyst", ANALYSTS, ids=lambda f: f.__name__)
+def test_as_used_intervals_survive_thousands_of_attacks(world, analyst):
+    lives = 1000
+    assert _failures(world, analyst, lives) <= binom.isf(1e-3, lives, BETA)
+
+
+@pytest.mark.parametrize("world", WORLDS)
+@pytest.mark.parametrize("analyst", ANALYSTS, ids=lambda f: f.__name__)
+def test_naive_reuse_fails_under_the_attack(world, analyst):
+    lives = 40
+    assert _failures(world, analyst, lives, naive=True) > binom.isf(1e-3, lives, BETA)
+
+
+# -- Certificates declared in advance --------------------------------------------------------------
+
+
+def _certificate_failures(world, n, route, lives, *, budget, columns):
+    rng = np.random.default_rng([WORLDS.index(world), n, lives])
+    model = _model(world, n)
+    certificate = certify(
+        n, correlation=model, n_queries=columns + 1, budget=budget, c=None, route=route
+    )
+    given = certificate.mechanism
+    names = ("threshold_scale", "query_scale", "answer_scale", "budget", "refresh", "resolution")
+    failures = 0
+    for _ in range(lives):
+        mechanism = Thresholdout(
+            given.threshold, **{name: getattr(given, name) for name in names}, random_state=rng
+        )
+        bits = _columns(world, n, columns, rng)
+        q = bits.mean(axis=0)
+        # Bits through the threshold; after the budget the analyst learns nothing more.
+        first = mechanism.answer(np.full(columns, 0.5 - given.threshold), q)
+        signs = np.where(first.above, 1.0, np.where(first.answered, -1.0, 0.0))
+        last = mechanism.answer(0.5, _majority(bits, signs).mean())
+        errors = [abs(float(last.values) - 0.5)] if last.answered else []
+        errors += np.abs(first.values[first.above] - 0.5).tolist()
+        failures += any(error > certificate.tau for error in errors)
+    return failures
+
+
+@pytest.mark.parametrize("world", WORLDS)
+@pytest.mark.parametrize("route", ["transcript", "bdp", "posterior"])
+def test_certificates_survive_the_attack(world, route):
+    lives = 20
+    n = 2_800 if route == "transcript" else 8_400
+    failures = _certificate_failures(world, n, route, lives, budget=8, columns=15)
+    assert failures <= binom.isf(1e-3, lives, BETA)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("world", WORLDS)
+@pytest.mark.parametrize("route", ["transcript", "bdp", "posterior"])
+def test_certificates_survive_many_attacks(world, route):
+    lives = 400
+    n = 2_800 if route == "transcript" else 8_400
+    failures = _certificate_failures(world, n, route, lives, budget=8, columns=15)
+    assert failures <= binom.isf(1e-3, lives, BETA)

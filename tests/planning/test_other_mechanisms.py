@@ -1,0 +1,99 @@
+import itertools
+import math
+
+import numpy as np
+import pytest
+
+from sklearn_bdp.correlation import MarkovChain
+from sklearn_bdp.mechanisms import (
+    DataSplitting,
+    Ladder,
+    MultiplicativeWeights,
+    NoiseAddition,
+    ParameterFreeLadder,
+    SparseValidate,
+    Thresholdout,
+)
+from sklearn_bdp.planning import certify, ladder_log_transcripts, sparse_validate_log_transcripts
+
+
+@pytest.mark.parametrize(("m", "values"), [(1, 3), (4, 2), (5, 4)])
+def test_ladder_transcripts_by_enumeration(m, values):
+    count = 0
+    for earlier in range(m):  # submission number earlier + 1, after every possible history
+        for moves in itertools.product([False, True], repeat=earlier):
+            count += math.comb(values, sum(moves))
+    assert math.exp(ladder_log_transcripts(m, values)) == pytest.approx(count)
+
+
+@pytest.mark.parametrize(("m", "budget"), [(1, 1), (6, 2), (6, 6)])
+def test_sparse_validate_transcripts_by_enumeration(m, budget):
+    count = sum(
+        1
+        for earlier in range(m)
+        for bits in itertools.product([0, 1], repeat=earlier)
+        if sum(bits) < budget
+    )
+    assert math.exp(sparse_validate_log_transcripts(m, budget)) == pytest.approx(count)
+
+
+MECHANISMS = [
+    Ladder(0.02),
+    ParameterFreeLadder(),
+    SparseValidate(0.05, budget=3),
+    DataSplitting(30),
+    NoiseAddition(0.01, n_queries=30),
+    NoiseAddition(0.01, n_queries=30, noise="gaussian"),
+    NoiseAddition(0.01, n_queries=30, resolution=0.02),
+]
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS, ids=lambda m: type(m).__name__)
+def test_every_cited_mechanism_has_a_certificate(mechanism):
+    certificate = certify(20_000, n_queries=30, budget=3, mechanism=mechanism)
+    assert 0 < certificate.tau < 0.5
+    assert certificate.mechanism is mechanism
+    assert "holds if" in str(certificate)
+    larger = certify(80_000, n_queries=30, budget=3, mechanism=mechanism)
+    assert larger.tau < certificate.tau
+    with pytest.raises(ValueError, match="one certificate"):
+        certify(20_000, n_queries=30, budget=3, mechanism=mechanism, route="floor")
+
+
+def test_certificates_need_what_they_need():
+    chain = MarkovChain([[0.9, 0.1], [0.2, 0.8]])
+    with pytest.raises(ValueError, match="independent records"):
+        certify(1000, n_queries=3, budget=1, mechanism=DataSplitting(3), correlation=chain)
+    gaussian = NoiseAddition(0.01, n_queries=3, noise="gaussian")
+    with pytest.raises(ValueError, match="give it a resolution"):
+        certify(1000, n_queries=3, budget=1, mechanism=gaussian, correlation=chain)
+    with pytest.raises(ValueError, match="n_queries must be at most"):
+        certify(1000, n_queries=4, budget=1, mechanism=DataSplitting(3))
+
+
+def test_ladder_certificate_holds_under_resubmission_attack():
+    # Submit random labelings, keep those that move the board, submit their majority.
+    n, m, lives, failures = 400, 40, 200, 0
+    rng = np.random.default_rng(0)
+    certificate = certify(n, n_queries=m, budget=m, mechanism=Ladder(0.05))
+    for _ in range(lives):
+        board, kept = Ladder(0.05), []
+        for _ in range(m - 1):
+            bits = rng.integers(0, 2, n)
+            if board.answer(0.5, bits.mean()).above:
+                kept.append(bits)
+        final = (np.mean(kept, axis=0) > 0.5).astype(float)
+        released = float(board.answer(0.5, final.mean()).values)
+        failures += abs(released - 0.5) > certificate.tau  # every submission is worth 1/2
+    assert failures / lives <= 0.05
+
+
+def test_multiplicative_weights_has_the_certificate_of_its_thresholdout():
+    rule = Thresholdout(
+        0.05, threshold_scale=1e-3, query_scale=1e-3, answer_scale=1e-3, budget=3, resolution=0.02
+    )
+    mechanism = MultiplicativeWeights([0.5, 0.5], rule)
+    outer = certify(20_000, n_queries=30, budget=3, mechanism=mechanism)
+    inner = certify(20_000, n_queries=30, budget=3, mechanism=rule)
+    assert outer == inner
+    assert outer.mechanism is mechanism

@@ -1,0 +1,113 @@
+"""The command line: what it says, what it exits with, what it leaves alone."""
+
+import csv
+import io
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from sklearn_bdp._cli import main
+from sklearn_bdp.holdout import ReusableHoldout
+from sklearn_bdp.ledger import canonical
+from sklearn_bdp.ledger._schema import link_digest
+
+N = 300
+X, Y = np.zeros((N, 2)), np.zeros(N)
+
+
+@pytest.fixture
+def used(path):
+    holdout = ReusableHoldout(X, Y, ledger=path, budget=5)
+    rng = np.random.default_rng(0)
+    for number in range(3):
+        raw = rng.integers(0, 2, size=(2, N))
+        holdout.answer([0.5, 0.1 * number], raw, keys=[f"key {number}", None])
+    holdout._records.close()
+    return path
+
+
+def said(capsys, *arguments):
+    assert main(["ledger", *map(str, arguments)]) == 0
+    return capsys.readouterr().out
+
+
+def test_show_tells_state_fuel_and_latest_answers(used, capsys):
+    text = said(capsys, "show", used, "--last", 2)
+    holdout = ReusableHoldout(X, Y, ledger=used, budget=5)
+    assert "300 records, independent records" in text
+    assert "6 in 3 batch(es)" in text
+    assert f"{holdout.remaining_budget} of 5" in text
+    assert f"{holdout.information_spent:.4g} nats" in text
+    assert "key 2" in text
+    assert "key 1" not in text
+
+
+def test_show_of_an_empty_ledger(path, capsys):
+    ReusableHoldout(X, Y, ledger=path)
+    assert "0 in 0 batch(es)" in said(capsys, "show", path)
+
+
+def test_verify_passes_a_whole_ledger_and_fails_a_broken_one(used, capsys):
+    assert "intact, 3 batch(es)" in said(capsys, "verify", used)
+    data = bytearray(used.read_bytes())
+    place = data.index(b"key 1")
+    data[place : place + 5] = b"key 9"
+    used.write_bytes(data)
+    assert main(["ledger", "verify", str(used)]) == 1
+    assert "LedgerCorruptedError" in capsys.readouterr().err
+
+
+def test_the_json_export_carries_the_chain(used, capsys):
+    """Whoever has the export can check it without the file: every link follows from the rest."""
+    lines = [json.loads(line) for line in said(capsys, "export", used).splitlines()]
+    assert [line["batch"]["number"] for line in lines[1:]] == [1, 2, 3]
+    previous = None
+    for line in lines[1:]:
+        rows = [
+            [a["position"], a["key"], a["training_value"], a["value"], a["lower"], a["upper"],
+             int(a["above"])]
+            for a in line["answers"]
+        ]  # fmt: skip
+        if previous is not None:
+            link = link_digest(previous, canonical(line["batch"]), line["commitment"], rows)
+            assert link == line["digest"]
+        previous = line["digest"]
+
+
+def test_the_csv_export_is_the_history(used, capsys):
+    rows = list(csv.DictReader(io.StringIO(said(capsys, "export", used, "--format", "csv"))))
+    history = ReusableHoldout(X, Y, ledger=used, budget=5).history()
+    assert [float(row["value"]) for row in rows] == [answer.value for answer in history]
+    assert [row["key"] for row in rows] == [answer.key or "" for answer in history]
+
+
+def test_sealed_noise_is_in_no_output(used, capsys):
+    holdout = ReusableHoldout(X, Y, ledger=used, budget=5)
+    with holdout._reading() as book:
+        sealed = json.loads(book.sealed())
+    for action in ("show", "verify", "export"):
+        text = said(capsys, action, used)
+        assert sealed["salt"] not in text
+        assert str(sealed["mechanism"]["threshold_noise"]) not in text
+
+
+def test_a_missing_file_is_an_error_and_stays_missing(path, capsys):
+    assert main(["ledger", "show", str(path)]) == 1
+    assert "LedgerUnavailableError" in capsys.readouterr().err
+    assert not path.exists()
+
+
+@pytest.mark.parametrize("arguments", [[], ["ledger"], ["ledger", "burn", "x"], ["ledger", "show"]])
+def test_wrong_usage_exits_with_two(arguments, capsys):
+    with pytest.raises(SystemExit) as caught:
+        main(arguments)
+    assert caught.value.code == 2
+
+
+def test_it_runs_as_a_module(used):
+    command = [sys.executable, "-m", "sklearn_bdp", "ledger", "verify", str(used)]
+    run = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert "intact" in run.stdout

@@ -1,0 +1,82 @@
+"""Digests: equal content, equal text, in every process; different content, different text."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.sparse as sp
+
+from sklearn_bdp._digests import data_digest, freeze_data
+from sklearn_bdp.holdout import question_key
+
+X, Y = np.arange(12.0).reshape(6, 2), np.arange(6) % 2
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        X + 1e-15 * (X == 3),
+        X.astype(np.float32),
+        X.reshape(4, 3),
+        X[::-1],
+        X.tolist(),
+        sp.csr_matrix(X),
+        pd.DataFrame(X),
+        np.where(X == 3, np.nan, X),
+    ],
+    ids=["one bit", "type", "shape", "order", "list", "sparse", "frame", "nan"],
+)
+def test_different_data_have_different_digests(other):
+    assert data_digest(other, Y) != data_digest(X, Y)
+
+
+def test_targets_and_names_count():
+    assert data_digest(X, Y) != data_digest(X, 1 - Y)
+    assert data_digest(pd.DataFrame(X, columns=["a", "b"]), Y) != data_digest(
+        pd.DataFrame(X, columns=["b", "a"]), Y
+    )
+
+
+def test_layout_in_memory_does_not_count():
+    assert data_digest(np.asfortranarray(X), Y) == data_digest(X, Y)
+    assert data_digest(X.astype(">f8"), Y) == data_digest(X, Y)
+    messy = sp.csr_matrix((np.ones(3), ([0, 0, 1], [1, 0, 1])), shape=(2, 2))
+    tidy = sp.csc_matrix(messy.toarray())
+    assert data_digest(messy, Y) == data_digest(tidy, Y)
+
+
+def test_objects_and_missing_marks_have_content():
+    frame = pd.DataFrame({"a": ["x", None, "z"], "b": pd.to_datetime(["2020", None, "2022"])})
+    frame["c"] = pd.array([1, None, 3], dtype="Int64")
+    assert data_digest(frame, Y) == data_digest(frame.copy(), Y)
+    assert data_digest(frame, Y) != data_digest(frame.fillna({"a": "y"}), Y)
+
+
+def test_neighbouring_parts_cannot_run_over():
+    assert question_key("ab", "c") != question_key("a", "bc")
+    assert question_key(["a"], "b") != question_key(["a", "b"])
+    assert question_key("1") != question_key(1) != question_key(1.0) != question_key(True)
+
+
+def test_keys_are_the_same_in_another_process():
+    parts = "'accuracy', {'b': 1, 'a': (0.1, None)}, np.arange(3)"
+    code = (
+        "import numpy as np; from sklearn_bdp.holdout import question_key;"
+        f"print(question_key({parts}))"
+    )
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, text=True)
+    assert run.stdout.strip() == question_key("accuracy", {"a": (0.1, None), "b": 1}, np.arange(3))
+
+
+def test_what_has_no_stable_content_is_refused():
+    with pytest.raises(TypeError, match="object"):
+        question_key(object())
+
+
+@pytest.mark.parametrize("data", [X, pd.DataFrame(X), sp.csr_matrix(X), X.tolist()])
+def test_frozen_data_are_equal_and_apart(data):
+    frozen = freeze_data(data)
+    assert frozen is not data
+    assert data_digest(frozen, Y) == data_digest(data, Y)
