@@ -34,8 +34,8 @@ def scan_quilts(matrix, epsilon, n, *, longest=None):
     Written as the published quilt code is organised (powers of the matrix, then a double loop
     over the ends of the quilt for every node), with the influence of each distance looked up.
     """
-    law = np.linalg.matrix_power(matrix, 10_000)[0]
-    reverse = matrix.T * law[None, :] / law[:, None]
+    distribution = np.linalg.matrix_power(matrix, 10_000)[0]
+    reverse = matrix.T * distribution[None, :] / distribution[:, None]
 
     def ratios(kernel):
         powers, power = [], np.eye(len(kernel))

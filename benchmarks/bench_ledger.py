@@ -21,7 +21,7 @@ X, Y = np.arange(2.0 * N).reshape(N, 2), np.arange(N) % 2
 
 
 def ask(path, worker, batches, size, barrier):
-    """Ask ``batches`` batches of ``size`` new questions; every tenth has one far-off guess."""
+    """Ask ``batches`` batches of ``size`` new queries; every tenth has one far-off guess."""
     holdout = ReusableHoldout(X, Y, ledger=path, ledger_timeout=600.0)
     raw = np.random.default_rng(worker).integers(0, 2, size=(size, N)).astype(float)
     guesses = np.full(size, 0.5)
@@ -65,7 +65,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--processes", type=int, default=8)
     parser.add_argument("--batches", type=int, default=500, help="for each process")
-    parser.add_argument("--size", type=int, default=3, help="questions in a batch")
+    parser.add_argument("--size", type=int, default=3, help="queries in a batch")
     options = parser.parse_args()
     print(f"{'processes':>9} {'batches':>8} {'seconds':>8} {'batches/s':>10} {'answers/s':>10}")
     for processes in sorted({1, options.processes}):

@@ -20,13 +20,13 @@ import numpy as np
 
 from sklearn_bdp.accounting import (
     DecisionCode,
-    answer_allowance,
     answer_intervals,
+    answer_margin,
     auto_resolution,
     auto_scales,
     auto_threshold,
     code_length,
-    noise_allowance,
+    noise_margin,
     noise_share,
     value_code,
 )
@@ -103,8 +103,8 @@ def as_used_width(n, n_queries, overfit, *, score=0.9, beta=0.05):
         decisions=code.nats,
     )
     share = noise_share(0.1 * beta, overfit) / 2
-    z = noise_allowance(failure=share, threshold_scale=scales[0], query_scale=scales[1])
-    z_answer = answer_allowance(failure=share, answer_scale=scales[2])
+    z = noise_margin(failure=share, threshold_scale=scales[0], query_scale=scales[1])
+    z_answer = answer_margin(failure=share, answer_scale=scales[2])
     lower, upper = answer_intervals(
         [score, score],
         [False, True],
@@ -113,8 +113,8 @@ def as_used_width(n, n_queries, overfit, *, score=0.9, beta=0.05):
         failure=0.9 * beta,
         model=Independent(),
         n=n,
-        threshold_allowance=z,
-        answer_allowance=z_answer,
+        threshold_margin=z,
+        answer_margin=z_answer,
         resolution=eta,
     )
     return float(np.max(upper - lower)) / 2

@@ -20,14 +20,14 @@ from scipy.special import ndtr, ndtri
 from sklearn_bdp.accounting import (
     DecisionCode,
     OffsetPredictor,
-    answer_allowance,
     answer_intervals,
+    answer_margin,
     auto_resolution,
     auto_scales,
     auto_threshold,
     code_length,
     decision_nats,
-    noise_allowance,
+    noise_margin,
     noise_share,
     value_code,
 )
@@ -169,8 +169,8 @@ class Account:
             failure=self.sampling,
             model=self.model,
             n=self.n,
-            threshold_allowance=0.0,
-            answer_allowance=reach,
+            threshold_margin=0.0,
+            answer_margin=reach,
             resolution=self.resolution,
         )
         return values, lower, upper, above
@@ -187,12 +187,12 @@ class Account:
         count = len(run.values)
         part = slice(done, done + count)
         share = noise_share(self.noise_failure, self.n_above)
-        z = noise_allowance(
+        z = noise_margin(
             failure=share * self.choice.share_below,
             threshold_scale=self.scales[0],
             query_scale=self.scales[1],
         )
-        z_answer = answer_allowance(
+        z_answer = answer_margin(
             failure=share * (1 - self.choice.share_below), answer_scale=self.scales[2]
         )
         values[part], above[part] = run.values, run.above

@@ -1,4 +1,4 @@
-"""The main job in one command: two stories, printed as tables and drawn as one picture.
+"""The main job in one command: two examples, printed as tables and drawn as one picture.
 
 (a) Digits. Two analysts tune a classifier of handwritten digits on the same holdout: a grid of
 100 support vector machines, then three searches, each built around the winner of the one before.
@@ -7,7 +7,7 @@ that nobody touched say who was told the truth.
 
 (b) Regimes. Records of a simulator pass through regimes that follow a transition matrix, and the
 true accuracy of every linear classifier is known. An interval that pretends the records are
-independent is compared with the one calibrated to the matrix, over many simulated lives.
+independent is compared with the one calibrated to the matrix, over many simulated replications.
 
 Run with ``make demo``, or ``python examples/demo.py --help``.
 """
@@ -72,7 +72,7 @@ def follow_up(step, best, rng):
     }
 
 
-def digits_story(seed):
+def digits_example(seed):
     """Return one row per search and analyst: what was reported, and the truth on fresh records."""
     X, y = load_digits(return_X_y=True)
     X_known, X_fresh, y_known, y_fresh = train_test_split(
@@ -112,21 +112,25 @@ def digits_story(seed):
                     "interval": top[1],
                     "fresh": top[2],
                     "asked": 100 * (step + 1),
-                    "fuel": holdout.information_spent if analyst == "verified" else np.nan,
+                    "information": holdout.information_spent if analyst == "verified" else np.nan,
                     "above": sum(answer.above for answer in holdout.history()),
                 }
             )
     return rows, holdout, len(y_fresh)
 
 
-def regimes_story(lives, seed):
-    """Return, for each simulated life, both intervals and the truth."""
+def regimes_example(replications, seed):
+    """Return, for each simulated replication, both intervals and the truth."""
     transition = [[0.995, 0.005], [0.005, 0.995]]
     grid = {"C": [0.001, 0.01, 0.1, 1.0]}
     rows = []
-    for life in range(lives):
+    for replication in range(replications):
         data = make_regimes(
-            40_000, transition, n_features=5, separation=[2.0, -0.5], random_state=seed + life
+            40_000,
+            transition,
+            n_features=5,
+            separation=[2.0, -0.5],
+            random_state=seed + replication,
         )
         search = ReusableHoldoutSearchCV(
             LogisticRegression(), grid, correlation=transition, holdout=0.75
@@ -139,7 +143,9 @@ def regimes_story(lives, seed):
             best = fitted.best_estimator_
             truth = data.population_accuracy(best.coef_, best.intercept_)
             low, high = fitted.best_interval_
-            rows.append({"life": life, "kind": name, "low": low, "high": high, "truth": truth})
+            rows.append(
+                {"replication": replication, "kind": name, "low": low, "high": high, "truth": truth}
+            )
     return rows, search.holdout_
 
 
@@ -149,22 +155,22 @@ def print_digits(rows, holdout, n_fresh):
         f"\n(a) Digits: 100 candidates, then three adaptive follow-ups; {holdout.n} holdout records"
     )
     print(f"    {'analyst':10}{'asked':>6}{'best score':>12}{'interval':>18}{'fresh':>8}"
-          f"{'gap':>8}{'fuel (nats)':>13}{'from holdout':>14}")  # fmt: skip
+          f"{'gap':>8}{'information (nats)':>13}{'from holdout':>14}")  # fmt: skip
     for row in rows:
         low, high = row["interval"]
         interval = "none" if np.isnan(low) else f"[{low:.3f}, {high:.3f}]"
-        fuel = "" if np.isnan(row["fuel"]) else f"{row['fuel']:.1f}"
+        information = "" if np.isnan(row["information"]) else f"{row['information']:.1f}"
         above = row["above"] if row["analyst"] == "verified" else "all"
         gap = row["reported"] - row["fresh"]
         print(f"    {row['analyst']:10}{row['asked']:>6}{row['reported']:>12.3f}{interval:>18}"
-              f"{row['fresh']:>8.3f}{gap:>+8.3f}{fuel:>13}{above:>14}")  # fmt: skip
+              f"{row['fresh']:>8.3f}{gap:>+8.3f}{information:>13}{above:>14}")  # fmt: skip
     print(f"    fresh: accuracy on {n_fresh} records that neither analyst ever asked about")
 
 
 def print_regimes(rows, holdout):
     """Print the second table."""
     print(f"\n(b) Regimes: {holdout.n} holdout records; {holdout.model.describe()}")
-    print(f"    {'interval':14}{'lives':>7}{'misses the truth':>18}{'mean half-width':>17}")
+    print(f"    {'interval':14}{'replications':>7}{'misses the truth':>18}{'mean half-width':>17}")
     for kind in ("independent", "calibrated"):
         part = [row for row in rows if row["kind"] == kind]
         missed = sum(not row["low"] <= row["truth"] <= row["high"] for row in part)
@@ -173,7 +179,7 @@ def print_regimes(rows, holdout):
 
 
 def draw(digits, regimes, path):
-    """Draw both stories as one picture."""
+    """Draw both examples as one picture."""
     import matplotlib
 
     matplotlib.use("Agg")
@@ -212,13 +218,13 @@ def _legend_below(ax, columns):
 def _draw_regimes(ax, rows):
     for kind, colour, shift in (("calibrated", BLUE, 0.2), ("independent", ORANGE, -0.2)):
         part = [row for row in rows if row["kind"] == kind]
-        x = np.array([row["life"] for row in part]) + 1 + shift
+        x = np.array([row["replication"] for row in part]) + 1 + shift
         low, high = (np.array([row[end] - row["truth"] for row in part]) for end in ("low", "high"))
         missed = (low > 0) | (high < 0)
         ax.vlines(x, low, high, color=colour, lw=2.5, label=f"{kind}: misses {missed.sum()}")
         ax.plot(x[missed], np.where(low > 0, low, high)[missed], "x", color="black", ms=7)
     ax.axhline(0.0, color=GREY, lw=1)
-    ax.set(xlabel="simulated life", ylabel="interval minus true accuracy")
+    ax.set(xlabel="simulated replication", ylabel="interval minus true accuracy")
     ax.set_title("Regimes: intervals against the truth (x: missed)")
     ax.xaxis.get_major_locator().set_params(integer=True)
     _legend_below(ax, 2)
@@ -226,19 +232,21 @@ def _draw_regimes(ax, rows):
 
 
 def main():
-    """Tell both stories."""
+    """Tell both examples."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--output", type=Path, default=Path("output"), help="folder of the picture")
-    parser.add_argument("--lives", type=int, default=15, help="simulated lives of story (b)")
+    parser.add_argument(
+        "--replications", type=int, default=15, help="simulated replications of example (b)"
+    )
     parser.add_argument("--seed", type=int, default=0, help="of the data splits and proposals")
     options = parser.parse_args()
     start = time.perf_counter()
-    digits, holdout, n_fresh = digits_story(options.seed)
+    digits, holdout, n_fresh = digits_example(options.seed)
     print_digits(digits, holdout, n_fresh)
     print("\n" + "\n".join(f"    {line}" for line in str(holdout.certificate()).splitlines()))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        regimes, chain_holdout = regimes_story(options.lives, options.seed)
+        regimes, chain_holdout = regimes_example(options.replications, options.seed)
     print_regimes(regimes, chain_holdout)
     path = options.output / "demo.png"
     draw(digits, regimes, path)

@@ -37,7 +37,7 @@ X, X_fresh, y, y_fresh = train_test_split(X, y, train_size=1000, stratify=y, ran
 
 # %%
 # The one change to an ordinary grid search is the name of the class. It sets a part of the
-# records aside as the holdout; 40 % here, because the width of an interval depends on little
+# records set aside as the holdout; 40 % here, because the width of an interval depends on little
 # else.
 
 grid = {"C": np.logspace(-1, 2, 6), "gamma": np.logspace(-5, -2, 10)}
@@ -47,7 +47,7 @@ low, high = search.best_interval_
 print(f"chosen:   C={search.best_params_['C']:.3g}, gamma={search.best_params_['gamma']:.2g}")
 print(f"verified: {search.best_score_:.3f}, in [{low:.3f}, {high:.3f}]")
 print(f"fresh:    {search.score(X_fresh, y_fresh):.3f} on {len(y_fresh)} digits never used")
-print(f"fuel:     the next question pays {search.holdout_.information_spent:.1f} nats")
+print(f"information:     the next query pays {search.holdout_.information_spent:.1f} nats")
 
 # %%
 # Now another idea, born from the answers above: polynomial kernels. A plain holdout would be
@@ -83,7 +83,7 @@ def fresh_accuracies(search):
 # interval. Crosses are answers that came from the holdout, because the training side was
 # visibly off; what they teach moves the answers that follow, which explains why squares without a
 # cross may differ from their circles, too. Candidates far behind the leader get wide intervals on
-# purpose: nobody needs to know them precisely, and leaving them alone saves fuel.
+# purpose: nobody needs to know them precisely, and leaving them alone saves budget.
 
 figure, axes = plt.subplots(1, 2, figsize=(12, 4.8), width_ratios=[2.2, 1], layout="constrained")
 for ax, fitted, name in zip(

@@ -58,7 +58,7 @@ print(pedigree.describe())
 print(related.describe())
 
 # %%
-# The split never cuts a family. We split once and ask the same question under three
+# The split never cuts a family. We split once and ask the same query under three
 # declarations; to forget kinship is the third.
 
 cut = pedigree.split(n, 0.5, random_state=0)

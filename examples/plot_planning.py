@@ -5,12 +5,12 @@ Before the data arrive: threshold, noise, budget, size
 
 How many records must be set aside, and what will they promise? :func:`~sklearn_bdp.certify`
 answers for a holdout you have, :func:`~sklearn_bdp.plan_holdout` for one you want. Both speak
-about the worst case over every analyst who asks up to ``n_queries`` questions one by one and gets
+about the worst case over every analyst who asks up to ``n_queries`` queries one by one and gets
 up to ``budget`` of them answered from the holdout, so their numbers are sober.
 """
 
 # %%
-# What 20,000 records promise to 500 questions. A certificate says what it holds under and what
+# What 20,000 records promise to 500 queries. A certificate says what it holds under and what
 # would make it better.
 
 import argparse
@@ -35,7 +35,7 @@ print(certify(20_000, n_queries=500, budget=3))
 # every way in which that may be used. The threshold follows: it is the overfitting that is worth
 # an answer, as low as the error allows.
 
-print("\nbudget  threshold  certified error  (100,000 records, 500 questions)")
+print("\nbudget  threshold  certified error  (100,000 records, 500 queries)")
 budgets = (1, 3, 10, 30, 100)
 by_budget = [certify(100_000, n_queries=500, budget=budget) for budget in budgets]
 for certificate in by_budget:
@@ -58,13 +58,13 @@ for level, certificate in zip(levels, by_level, strict=True):
 
 # %%
 # **Size.** What others need for the same promise: data splitting spends fresh records on each
-# question; the papers' theorems are valid and large.
+# query; the papers' theorems are valid and large.
 
 goal = {"tau": 0.05, "n_queries": 500, "budget": 3}
-print("\nrecords for ± 0.05, 500 questions, 3 from the holdout")
+print("\nrecords for ± 0.05, 500 queries, 3 from the holdout")
 for route, words in {
     "best": "this library",
-    "splitting": "fresh records for every question",
+    "splitting": "fresh records for every query",
     "dwork2017": "Dwork et al. 2017, Theorem 9",
     "zhao2017": "Zhao 2017, Theorem 2",
 }.items():
@@ -112,7 +112,7 @@ right.plot([], [], color="grey", lw=0.8, ls=":", label="their thresholds")
 right.axhline(0.5, color="grey", lw=1)
 right.text(1, 0.485, "vacuous", va="top", color="grey", fontsize="small")
 right.set(xscale="log", ylim=(0, 0.54), xlabel="answers from the holdout (budget)")
-right.set(ylabel="certified error of every answer", title="100,000 records, 500 questions")
+right.set(ylabel="certified error of every answer", title="100,000 records, 500 queries")
 right.set_xticks(budgets, budgets)
 right.set_xticks([], minor=True)
 right.grid(alpha=0.3)

@@ -124,7 +124,7 @@ with tempfile.TemporaryDirectory() as archive:
         diary.append((search.best_score_, low, high, fresh))
         print(f"{name:15}{len(search.cv_results_['params']):3} candidates   verified "
               f"{search.best_score_:.3f} in [{low:.3f}, {high:.3f}]   fresh {fresh:.3f}   "
-              f"fuel {search.holdout_.information_spent:5.1f} nats")  # fmt: skip
+              f"information {search.holdout_.information_spent:5.1f} nats")  # fmt: skip
 
     # Rerunning an old notebook asks nothing new, so the ledger answers it for free.
     spent = search.holdout_.information_spent

@@ -1,6 +1,6 @@
 """``python -m sklearn_bdp ledger``: look at a ledger without asking anything.
 
-Everything printed is public: released values, counts, fuel, digests. The sealed noise of the
+Everything printed is public: released values, counts, information, digests. The sealed noise of the
 current threshold is never read into the output; its commitment is.
 """
 
@@ -33,8 +33,8 @@ def main(arguments=None):
     options = _parser().parse_args(arguments)
     try:
         ledger = Ledger(options.path, read_only=True, timeout=options.timeout)
-        with ledger.transaction() as book:
-            options.run(book, options, sys.stdout)
+        with ledger.transaction() as transaction:
+            options.run(transaction, options, sys.stdout)
     except LedgerError as error:
         print(f"{type(error).__name__}: {error}", file=sys.stderr)
         return 1
@@ -49,7 +49,7 @@ def _parser():
     ledger = commands.add_parser("ledger", help="inspect the ledger of a holdout")
     actions = ledger.add_subparsers(required=True, metavar="ACTION")
     for name, run, text in (
-        ("show", _show, "state, fuel and the latest released values"),
+        ("show", _show, "state, information spent and the latest released values"),
         ("verify", _verify, "check the file and its chain of digests"),
         ("export", _export, "everything released, as JSON lines or CSV"),
     ):
@@ -64,11 +64,11 @@ def _parser():
     return parser
 
 
-def _show(book, options, out):
-    """Print state and fuel."""
-    for label, text in _facts(book):
+def _show(transaction, options, out):
+    """Print state and information."""
+    for label, text in _facts(transaction):
         print(f"{label + ':':<24}{text}", file=out)
-    latest = list(book.answers())[-options.last :] if options.last > 0 else []
+    latest = list(transaction.answers())[-options.last :] if options.last > 0 else []
     if latest:
         print(f"\nLast {len(latest)} answer(s), in [0, 1]:", file=out)
         print(f"{'batch':>6} {'value':>8} {'lower':>8} {'upper':>8}  {'from':<9} key", file=out)
@@ -81,9 +81,9 @@ def _show(book, options, out):
         )
 
 
-def _facts(book):
+def _facts(transaction):
     """Return labels and texts of the public state."""
-    header, last = book.header, book.last
+    header, last = transaction.header, transaction.last
     settings, parameters = header["settings"], header["parameters"]
     answered, above, batches = (last.n_answered, last.n_above, last.number) if last else (0, 0, 0)
     level = last.dp_epsilon if last else 0.0
@@ -106,26 +106,28 @@ def _facts(book):
         facts.append(("last answer", last.time))
         if last.seeded:
             facts.append(("WARNING", "noise from a fixed random_state: for tests only"))
-    facts.append(("chain", f"intact, ends in {book.head[1]}"))
+    facts.append(("chain", f"intact, ends in {transaction.head[1]}"))
     return facts
 
 
-def _verify(book, options, out):
+def _verify(transaction, options, out):
     """Say that the chain is whole; the walk happened when the ledger was opened."""
-    batches, link = book.head
+    batches, link = transaction.head
     print(f"{options.path}: intact, {batches:,} batch(es), chain ends in {link}", file=out)
 
 
-def _export(book, options, out):
+def _export(transaction, options, out):
     """Write everything released."""
     if options.format == "csv":
         names = [field.name for field in dataclasses.fields(AnswerRecord)]
         table = csv.writer(out)
         table.writerow(names)
-        table.writerows([getattr(answer, name) for name in names] for answer in book.answers())
+        table.writerows(
+            [getattr(answer, name) for name in names] for answer in transaction.answers()
+        )
         return
-    print(canonical({"header": book.header}), file=out)
-    for record, link, answers, commitment in book.links():
+    print(canonical({"header": transaction.header}), file=out)
+    for record, link, answers, commitment in transaction.links():
         line = {
             "batch": json.loads(record.to_json()),
             "answers": [dataclasses.asdict(answer) for answer in answers],

@@ -1,4 +1,4 @@
-"""Digests of data and of questions: the same content gives the same text in every process."""
+"""Digests of data and of queries: the same content gives the same text in every process."""
 
 import hashlib
 import numbers
@@ -6,7 +6,7 @@ import numbers
 import numpy as np
 import scipy.sparse as sp
 
-__all__ = ["data_digest", "freeze_data", "question_key"]
+__all__ = ["data_digest", "freeze_data", "query_key"]
 
 
 def data_digest(X, y):
@@ -30,8 +30,8 @@ def data_digest(X, y):
     return state.hexdigest()
 
 
-def question_key(*parts):
-    """Return a key for a question: the digest of what is known about it without the holdout.
+def query_key(*parts):
+    """Return a key for a query: the digest of what is known about it without the holdout.
 
     Parameters
     ----------
@@ -52,9 +52,9 @@ def question_key(*parts):
 
     Examples
     --------
-    >>> question_key("accuracy", {"C": 1.0}) == question_key("accuracy", {"C": 1.0})
+    >>> query_key("accuracy", {"C": 1.0}) == query_key("accuracy", {"C": 1.0})
     True
-    >>> question_key("accuracy", {"C": 1.0}) == question_key("accuracy", {"C": 2.0})
+    >>> query_key("accuracy", {"C": 1.0}) == query_key("accuracy", {"C": 2.0})
     False
     """
     state = hashlib.sha256()

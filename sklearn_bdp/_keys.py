@@ -1,4 +1,4 @@
-"""Keys of models: digests of what is known about a question without the holdout."""
+"""Keys of models: digests of what is known about a query without the holdout."""
 
 import pickle
 

@@ -21,9 +21,9 @@ __all__ = [
 
 
 class BudgetExhaustedError(RuntimeError):
-    """The holdout has answered as many "above" questions as its budget allows.
+    """The holdout has answered as many "above" queries as its budget allows.
 
-    Nothing is wrong with the question. The message says what was spent; answers already recorded
+    Nothing is wrong with the query. The message says what was spent; answers already recorded
     stay free, and only new data buys more.
     """
 
@@ -80,5 +80,5 @@ class VacuousGuaranteeWarning(UserWarning):
     """The holdout is too small for the promise asked: an interval says almost nothing.
 
     The message says how many records would be needed. Nothing is computed wrongly; ask fewer
-    questions, declare fewer of them as adaptive, or bring a larger holdout.
+    queries, declare fewer of them as adaptive, or bring a larger holdout.
     """

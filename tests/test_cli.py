@@ -86,8 +86,8 @@ def test_the_csv_export_is_the_history(used, capsys):
 
 def test_sealed_noise_is_in_no_output(used, capsys):
     holdout = ReusableHoldout(X, Y, ledger=used, budget=5)
-    with holdout._reading() as book:
-        sealed = json.loads(book.sealed())
+    with holdout._reading() as transaction:
+        sealed = json.loads(transaction.sealed())
     for action in ("show", "verify", "export"):
         text = said(capsys, action, used)
         assert sealed["salt"] not in text

@@ -9,7 +9,7 @@ import pytest
 import scipy.sparse as sp
 
 from sklearn_bdp._digests import data_digest, freeze_data
-from sklearn_bdp.holdout import question_key
+from sklearn_bdp.holdout import query_key
 
 X, Y = np.arange(12.0).reshape(6, 2), np.arange(6) % 2
 
@@ -55,24 +55,23 @@ def test_objects_and_missing_marks_have_content():
 
 
 def test_neighbouring_parts_cannot_run_over():
-    assert question_key("ab", "c") != question_key("a", "bc")
-    assert question_key(["a"], "b") != question_key(["a", "b"])
-    assert question_key("1") != question_key(1) != question_key(1.0) != question_key(True)
+    assert query_key("ab", "c") != query_key("a", "bc")
+    assert query_key(["a"], "b") != query_key(["a", "b"])
+    assert query_key("1") != query_key(1) != query_key(1.0) != query_key(True)
 
 
 def test_keys_are_the_same_in_another_process():
     parts = "'accuracy', {'b': 1, 'a': (0.1, None)}, np.arange(3)"
     code = (
-        "import numpy as np; from sklearn_bdp.holdout import question_key;"
-        f"print(question_key({parts}))"
+        f"import numpy as np; from sklearn_bdp.holdout import query_key;print(query_key({parts}))"
     )
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, text=True)
-    assert run.stdout.strip() == question_key("accuracy", {"a": (0.1, None), "b": 1}, np.arange(3))
+    assert run.stdout.strip() == query_key("accuracy", {"a": (0.1, None), "b": 1}, np.arange(3))
 
 
 def test_what_has_no_stable_content_is_refused():
     with pytest.raises(TypeError, match="object"):
-        question_key(object())
+        query_key(object())
 
 
 @pytest.mark.parametrize("data", [X, pd.DataFrame(X), sp.csr_matrix(X), X.tolist()])

@@ -49,7 +49,7 @@ def test_example_compiles_and_says_what_it_is_about(script):
 
 
 @pytest.mark.parametrize("script", STORIES, ids=lambda s: s.stem)
-def test_story_has_a_title_for_the_gallery(script):
+def test_example_has_a_title_for_the_gallery(script):
     lines = [line for line in script.read_text(encoding="utf-8").splitlines()[:4] if line != '"""']
     title, underline = lines[1:3] if set(lines[0]) == {"="} else lines[:2]
     assert set(underline) == {"="}
@@ -62,7 +62,7 @@ def test_readme_names_every_example(script):
 
 
 @pytest.mark.parametrize("name", FAST)
-def test_fast_story_prints_numbers_and_ends_in_a_picture(name, tmp_path):
+def test_fast_example_prints_numbers_and_ends_in_a_picture(name, tmp_path):
     pytest.importorskip("networkx")
     printed = run(EXAMPLES / f"{name}.py", tmp_path)
     assert "truth" in printed
@@ -71,13 +71,13 @@ def test_fast_story_prints_numbers_and_ends_in_a_picture(name, tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("script", [s for s in STORIES if s.stem not in FAST], ids=lambda s: s.stem)
-def test_story_ends_in_a_picture(script, tmp_path):
+def test_example_ends_in_a_picture(script, tmp_path):
     assert run(script, tmp_path).strip()
     assert_picture(tmp_path / "pictures" / f"{script.stem}.png")
 
 
 @pytest.mark.slow
 def test_demo_ends_in_a_picture(tmp_path):
-    printed = run(EXAMPLES / "demo.py", tmp_path, "--lives", "2")
-    assert "fuel (nats)" in printed
+    printed = run(EXAMPLES / "demo.py", tmp_path, "--replications", "2")
+    assert "information (nats)" in printed
     assert_picture(tmp_path / "pictures" / "demo.png")

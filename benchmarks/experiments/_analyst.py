@@ -62,7 +62,7 @@ def reusable_answers(training, holdout, threshold, sigma, random_state, *, low=0
     """Ask the reusable holdout for a batch of values in ``[low, 1]``.
 
     ``noise="paper"``: Gaussian with the ratios of Fig. 1 of Dwork et al. 2017 (threshold 2 sigma,
-    question 4 sigma, answer sigma). ``noise="script"``: what the authors' published script does
+    query 4 sigma, answer sigma). ``noise="script"``: what the authors' published script does
     instead, sigma in the comparison and sigma in the answer; narrower, and closer to the bands of
     the published figures. Neither comes with a proof.
 
@@ -72,7 +72,7 @@ def reusable_answers(training, holdout, threshold, sigma, random_state, *, low=0
     Returns
     -------
     values : ndarray
-        Answers, in the units of the question.
+        Answers, in the units of the query.
     n_above : int
         How many were taken from the holdout, with noise.
     """
@@ -136,7 +136,7 @@ def run_repetition(population, sample, n, sizes, rng, *, noise="paper"):
     columns = [training.accuracies(weights), holdout.accuracies(weights)]
     del training, holdout  # room for the fresh records
     columns += [sample(population, n, rng).accuracies(weights)]
-    columns += [population.law.accuracy(weights, np.zeros(len(weights)))]
+    columns += [population.distribution.accuracy(weights, np.zeros(len(weights)))]
     result = np.full((*shape, len(COLUMNS)), np.nan)
     result[..., :4] = np.where(used, columns, 0.5).T.reshape(*shape, 4)
 

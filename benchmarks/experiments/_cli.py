@@ -55,7 +55,7 @@ def parser(description, figures):
         "--data",
         choices=["statistics", "records"],
         default="statistics",
-        help="draw what the analyst sees from its exact law, or draw every record (slow; a check)",
+        help="draw what the analyst sees from its exact distribution, or every record (slow)",
     )
     add(
         "--noise",

@@ -2,13 +2,14 @@
 
 The analyst asks a data set for the correlation of every attribute with the label, and later for
 the accuracy of a few sign-vote classifiers. :class:`RecordSample` draws all records and computes
-both. :class:`StatisticSample` draws the answers themselves from their exact joint law, without
-the records: at 10,000 records by 10,000 attributes that is a thousand times cheaper.
+both. :class:`StatisticSample` draws the answers themselves from their exact joint distribution,
+without the records: at 10,000 records by 10,000 attributes that is a thousand times cheaper.
 
-Why it is exact. Let the label be u = -1 or 1 and z_ij = u_i x_ij. In every law used here
+Why it is exact. Let the label be u = -1 or 1 and z_ij = u_i x_ij. In every distribution used here
 z_ij = shift_j + loading_j m_i + scale_j g_ij, where m_i is the sign "label times mood" (absent for
 Dwork's data), and the rows g_i are independent normal vectors with covariance R, independent of
-m (u_i is a sign, so u_i g_i has the law of g_i). A correlation is the mean of a column of z, so it
+m (u_i is a sign, so u_i g_i has the distribution of g_i). A correlation is the mean of a column of
+z, so it
 needs m and the mean g_bar ~ N(0, R / n) only. A classifier with weights w is right about record i
 when z_i @ w > 0. Given g_bar, the rest g_i - g_bar is independent of it and of m, so for the rows
 of weights W the votes (g_i - g_bar) @ (W * scale).T are normal with covariance
@@ -29,7 +30,7 @@ from sklearn_bdp.datasets._dataset import apply_neighbours, neighbour_noise
 
 @dataclass(frozen=True)
 class Population:
-    """A simulator and the numbers that describe its law.
+    """A simulator and the numbers that describe its distribution.
 
     Parameters
     ----------
@@ -44,18 +45,18 @@ class Population:
     stay: float | None = None
 
     @cached_property
-    def law(self):
-        """Law of one record."""
-        return self.make(1, random_state=0).law
+    def distribution(self):
+        """Distribution of one record."""
+        return self.make(1, random_state=0).distribution
 
     @cached_property
     def statistics(self):
         """Shifts, loadings and scales of the attributes, and the neighbour correlation."""
-        law = self.law
-        of_label_one = law.means[law.labels == 1]
+        distribution = self.distribution
+        of_label_one = distribution.means[distribution.labels == 1]
         shifts = of_label_one.mean(axis=0)
         loadings = of_label_one[-1] - shifts  # the last component has mood +1
-        return shifts, loadings, law.scales, law.neighbour_correlation
+        return shifts, loadings, distribution.scales, distribution.neighbour_correlation
 
 
 def dwork_population(n_features, n_shifted, shift):
@@ -99,7 +100,7 @@ class RecordSample:
 
 
 class StatisticSample:
-    """The same two answers from their exact joint law."""
+    """The same two answers from their exact joint distribution."""
 
     def __init__(self, population, n, rng):
         self._n, self._rng = n, rng

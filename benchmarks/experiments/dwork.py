@@ -2,7 +2,7 @@
 
 An analyst keeps the attributes whose correlation with the label agrees between training data and
 holdout, lets the best k of them vote, and asks for the accuracy of the vote. With the standard
-holdout both questions see the raw holdout; with the reusable one both go through Thresholdout
+holdout both queries see the raw holdout; with the reusable one both go through Thresholdout
 (T = 0.04, sigma = 0.01, Gaussian noise). Figure 2: no attribute knows the label. Figure 3: twenty
 attributes are shifted by 0.06.
 """

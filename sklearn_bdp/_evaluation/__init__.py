@@ -16,7 +16,7 @@ from sklearn_bdp._evaluation._training_side import (
     verified_metric,
 )
 from sklearn_bdp._evaluation._verification import Candidate, Verified, verify
-from sklearn_bdp._evaluation._verifier import Assessment, Gain, Judge
+from sklearn_bdp._evaluation._verifier import Assessment, Gain, Verifier
 
 __all__ = [
     "CONTEST",
@@ -25,7 +25,7 @@ __all__ = [
     "Candidate",
     "Division",
     "Gain",
-    "Judge",
+    "Verifier",
     "MetricScorer",
     "Setting",
     "TrainingSide",

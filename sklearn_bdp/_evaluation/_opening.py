@@ -29,7 +29,7 @@ HOLDOUT_PARAMETERS = {
 }
 
 #: A candidate behind the leader is left alone unless it is off by this part of the distance: the
-#: answer would cost fuel and could hardly change the choice.
+#: answer would cost information and could hardly change the choice.
 CONTEST = 0.5
 
 

@@ -82,7 +82,7 @@ def fit_and_evaluate(
     metric : BoundedMetric
         Gives the per-record scores.
     key : str or None
-        Known digest of the question; ``None``: computed from the fitted model.
+        Known digest of the query; ``None``: computed from the fitted model.
     resubstitution : bool
         Whether to score the training part too (the papers' setting).
     error_score : "raise" or float
@@ -190,7 +190,7 @@ def verify(search, side, holdout, division, metric, *, params):
     side : TrainingSide
         Training-side scores.
     holdout : ReusableHoldout
-        Answers; already recorded questions are free and their models are not fitted again.
+        Answers; already recorded queries are free and their models are not fitted again.
     division : Division
         Training part and holdout records.
     metric : BoundedMetric

@@ -13,9 +13,9 @@ from sklearn_bdp._evaluation._opening import CONTEST
 from sklearn_bdp._evaluation._subsets import evaluate_subset, fit_subset, paired_gain
 from sklearn_bdp._sealed import sealed_errors
 from sklearn_bdp._sklearn_compat import num_samples
-from sklearn_bdp.holdout import question_key
+from sklearn_bdp.holdout import query_key
 
-__all__ = ["Assessment", "Gain", "Judge"]
+__all__ = ["Assessment", "Gain", "Verifier"]
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ class Gain:
     floor: float
 
 
-class Judge:
+class Verifier:
     """Ask the holdout about subsets of columns.
 
     Parameters
@@ -107,7 +107,7 @@ class Judge:
         self._training_size = num_samples(setting.X)
 
     def assess(self, subsets):
-        """Return an :class:`Assessment` of each subset, from one batch of questions."""
+        """Return an :class:`Assessment` of each subset, from one batch of queries."""
         keys = {columns: self._key(columns) for columns in subsets}
         recorded = self.holdout.recorded([key for key in keys.values() if key is not None])
         known = {columns for columns in subsets if keys[columns] in recorded}
@@ -185,7 +185,7 @@ class Judge:
     def gain(self, first, second, paired):
         """Return the :class:`Gain` that the holdout confirms.
 
-        For a mean over records it is asked as two questions, what is won and what is lost: both
+        For a mean over records it is asked as two queries, what is won and what is lost: both
         are small numbers, whose intervals are far narrower than those of the two scores.
         """
         if not self.setting.metric.is_mean:
@@ -197,7 +197,7 @@ class Judge:
             )
         keys = None
         if first.key and second.key:
-            keys = [question_key("gain", side, first.key, second.key) for side in ("won", "lost")]
+            keys = [query_key("gain", side, first.key, second.key) for side in ("won", "lost")]
         known = self.holdout.recorded(keys or [])
         if keys and all(key in known for key in keys):
             won, lost = (known[key] for key in keys)
@@ -225,7 +225,7 @@ class Judge:
 
     def _key(self, columns):
         """Return the key of a subset before it is fitted, or None."""
-        return None if self.recipe is None else question_key("subset", self.recipe, columns)
+        return None if self.recipe is None else query_key("subset", self.recipe, columns)
 
     def _per_record(self, assessment):
         """Return holdout scores of a subset; of one answered before they are computed now."""

@@ -27,9 +27,9 @@ from sklearn_bdp.accounting._noise_calibration import (
     auto_threshold,
 )
 from sklearn_bdp.accounting._noise_margins import (
-    answer_allowance,
+    answer_margin,
     log_noise_tail,
-    noise_allowance,
+    noise_margin,
     noise_share,
     thresholdout_epsilon,
 )
@@ -56,7 +56,7 @@ __all__ = [
     "NOISE_PART",
     "OffsetPredictor",
     "adaptive_log_failure",
-    "answer_allowance",
+    "answer_margin",
     "answer_intervals",
     "auto_resolution",
     "auto_scales",
@@ -72,7 +72,7 @@ __all__ = [
     "log_transcripts_batched",
     "max_information",
     "mean_lower_limit",
-    "noise_allowance",
+    "noise_margin",
     "noise_share",
     "posterior_excess",
     "sampling_half_width",

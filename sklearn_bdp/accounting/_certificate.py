@@ -47,7 +47,7 @@ class Certificate:
     sampling : float
         Part of ``tau`` that is due to the holdout being a sample.
     noise : float
-        Part that is due to noise: the allowance of a "below" answer, or of an "above" answer
+        Part that is due to noise: the margin of a "below" answer, or of an "above" answer
         where there is no threshold.
     threshold : float or None
         Threshold T; ``None`` where there is none.
@@ -68,7 +68,7 @@ class Certificate:
         What would make it better.
     notes : tuple of str
         Anything else the reader must know.
-    n_aside : int
+    n_relaxed : int
         Answers that ``tau`` does not speak of, because their intervals were left wider on purpose
         (candidates far behind the best); they hold with the others.
 
@@ -101,7 +101,7 @@ class Certificate:
     correlation: str = ""
     advice: tuple = field(default=(), repr=False)
     notes: tuple = field(default=(), repr=False)
-    n_aside: int = 0
+    n_relaxed: int = 0
 
     @property
     def is_vacuous(self):
@@ -121,13 +121,13 @@ class Certificate:
                 f"The answer is within ± {_up(self.tau)} of its expectation, with probability "
                 f"{chance}."
             )
-        aside = (
-            f" (or, for {self.n_aside:,} left far behind the best, within its own wider interval)"
-            if self.n_aside
+        relaxed = (
+            f" (or, for {self.n_relaxed:,} left far behind the best, within its own wider interval)"
+            if self.n_relaxed
             else ""
         )
         return (
-            f"Every answer is within ± {_up(self.tau)} of its expectation{aside}, all{count} at "
+            f"Every answer is within ± {_up(self.tau)} of its expectation{relaxed}, all{count} at "
             f"once, with probability {chance}."
         )
 

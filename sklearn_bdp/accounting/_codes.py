@@ -60,7 +60,7 @@ def code_length(
     batch_cap=None,
     decisions=None,
 ):
-    r"""Code length of each query of the next batch, in nats (the fuel gauge).
+    r"""Code length of each query of the next batch, in nats (the information spent).
 
     Every query of a batch that is fixed before any of its answers is seen gets the length
 
@@ -280,7 +280,8 @@ def _quiet_nats(start, end):
 def value_code(prediction, value, *, resolution, scale):
     r"""Code length of a released value given its public prediction, in nats.
 
-    The law over the cells ``[jη, (j+1)η)`` is that of a Cauchy variable of the given scale around
+    The distribution over the cells ``[jη, (j+1)η)`` is that of a Cauchy variable of the given
+    scale around
     the prediction, the end cells taking the tails: it is normalised exactly, an ordinary
     correction is cheap and a surprise costs :math:`2\ln` of its distance.
 
@@ -307,7 +308,7 @@ def value_code(prediction, value, *, resolution, scale):
 
     References
     ----------
-    Theory G4 (any fixed law over the cells may replace ``ln V``).
+    Theory G4 (any fixed distribution over the cells may replace ``ln V``).
     """
     cells = n_cells(resolution)
     center = check_array("prediction", prediction)

@@ -89,8 +89,8 @@ def answer_intervals(
     failure,
     model,
     n,
-    threshold_allowance,
-    answer_allowance,
+    threshold_margin,
+    answer_margin,
     resolution,
     sensitivity=None,
 ):
@@ -116,10 +116,10 @@ def answer_intervals(
         How the records are correlated.
     n : int
         Number of holdout records.
-    threshold_allowance : float or array of shape (m,)
-        Noise allowance z of "below" answers.
-    answer_allowance : float or array of shape (m,)
-        Noise allowance z_a of "above" answers.
+    threshold_margin : float or array of shape (m,)
+        Noise margin z of "below" answers.
+    answer_margin : float or array of shape (m,)
+        Noise margin z_a of "above" answers.
     resolution : float
         Grid step η of released answers; 0: not rounded.
     sensitivity : float or None
@@ -148,9 +148,9 @@ def answer_intervals(
     beta = check_probability("failure", failure)
     spent = check_array("nats", nats, low=0.0)
     below_reach = check_array("thresholds", thresholds, low=0.0) + check_array(
-        "threshold_allowance", threshold_allowance, low=0.0
+        "threshold_margin", threshold_margin, low=0.0
     )
-    above_reach = check_array("answer_allowance", answer_allowance, low=0.0) + eta / 2.0
+    above_reach = check_array("answer_margin", answer_margin, low=0.0) + eta / 2.0
     reach = np.where(is_above, above_reach, below_reach)
     least, most = np.clip(answers - reach, 0.0, 1.0), np.clip(answers + reach, 0.0, 1.0)
     level = np.broadcast_to(math.log(beta) - spent, answers.shape)

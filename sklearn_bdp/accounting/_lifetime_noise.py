@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from sklearn_bdp.accounting._noise_margins import answer_allowance, noise_allowance
+from sklearn_bdp.accounting._noise_margins import answer_margin, noise_margin
 from sklearn_bdp.accounting._zhao import zhao_required_n
 
 __all__ = ["epsilon_scales", "zhao_records", "zhao_scales"]
@@ -27,7 +27,7 @@ def epsilon_scales(epsilon, *, budget, model, n, failure):
     n : int
         Number of records.
     failure : float
-        Failure probability of one allowance.
+        Failure probability of one margin.
 
     Returns
     -------
@@ -58,10 +58,8 @@ def epsilon_scales(epsilon, *, budget, model, n, failure):
         query_scale = 2.0 * budget * (1.0 + ratio) / (rest * ratio)
         answer_scale = budget / (share * level * n)
         widest = max(
-            noise_allowance(
-                failure=failure, threshold_scale=threshold_scale, query_scale=query_scale
-            ),
-            answer_allowance(failure=failure, answer_scale=answer_scale),
+            noise_margin(failure=failure, threshold_scale=threshold_scale, query_scale=query_scale),
+            answer_margin(failure=failure, answer_scale=answer_scale),
         )
         if best is None or widest < best[0]:
             best = (widest, (threshold_scale, query_scale, answer_scale))

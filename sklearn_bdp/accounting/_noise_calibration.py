@@ -10,7 +10,7 @@ import numpy as np
 from scipy.special import ndtri
 
 from sklearn_bdp._checks import check_array, check_option, check_probability, check_real
-from sklearn_bdp.accounting._noise_margins import answer_allowance, noise_allowance
+from sklearn_bdp.accounting._noise_margins import answer_margin, noise_margin
 
 __all__ = ["auto_resolution", "auto_scales", "auto_threshold"]
 
@@ -20,7 +20,7 @@ CHANCE = 0.0006
 LEAD = 0.7
 # Cell width as a fraction of the half-width of one fixed query.
 RESOLUTION_FRACTION = 0.5
-# Noise allowance of the first round as a fraction of the same half-width.
+# Noise margin of the first round as a fraction of the same half-width.
 NOISE_FRACTION = 0.04
 # Part of a holdout's failure probability that pays for noise. Noise is scaled to a fraction of the
 # sampling error, so a tenth costs sampling 0.1 nats (1 % of width) and lets the noise be a third
@@ -112,9 +112,9 @@ def auto_scales(n_effective, *, failure, beta=0.05, noise="laplace", fraction=NO
     beta : float
         Failure probability of the holdout.
     noise : {"laplace", "gaussian"}
-        Law of the noise.
+        Distribution of the noise.
     fraction : float
-        Noise allowance over the half-width of one fixed query.
+        Noise margin over the half-width of one fixed query.
 
     Returns
     -------
@@ -128,8 +128,8 @@ def auto_scales(n_effective, *, failure, beta=0.05, noise="laplace", fraction=NO
     check_option("noise", noise, ("laplace", "gaussian"))
     room = fraction * _reference_half_width(n_effective, beta)
     level = check_probability("failure", failure)
-    per_unit = noise_allowance(failure=level, threshold_scale=1.0, query_scale=2.0, noise=noise)
-    answer_unit = answer_allowance(failure=level, answer_scale=1.0, noise=noise)
+    per_unit = noise_margin(failure=level, threshold_scale=1.0, query_scale=2.0, noise=noise)
+    answer_unit = answer_margin(failure=level, answer_scale=1.0, noise=noise)
     base = room / per_unit if per_unit > 0 else room
     return base, 2.0 * base, room / answer_unit
 

@@ -1,4 +1,4 @@
-"""Noise: tails, allowances, what a run of Thresholdout costs, how to divide it best."""
+"""Noise: tails, margins, what a run of Thresholdout costs, how to divide it best."""
 
 import math
 
@@ -9,9 +9,9 @@ from scipy.stats import norm
 from sklearn_bdp._checks import check_integer, check_option, check_real
 
 __all__ = [
-    "answer_allowance",
+    "answer_margin",
     "log_noise_tail",
-    "noise_allowance",
+    "noise_margin",
     "noise_share",
     "thresholdout_epsilon",
 ]
@@ -67,11 +67,11 @@ def log_noise_tail(z, threshold_scale, query_scale, *, noise="laplace"):
     Parameters
     ----------
     z : float
-        Allowance, at least 0.
+        Margin, at least 0.
     threshold_scale, query_scale : float
         Laplace scales, or standard deviations for Gaussian noise. 0 means none.
     noise : {"laplace", "gaussian"}
-        Law of the noise.
+        Distribution of the noise.
 
     Returns
     -------
@@ -80,7 +80,7 @@ def log_noise_tail(z, threshold_scale, query_scale, *, noise="laplace"):
 
     References
     ----------
-    Theory, section 6 (convolution of two Laplace laws).
+    Theory, section 6 (convolution of two Laplace distributions).
     """
     check_option("noise", noise, _NOISES)
     z = check_real("z", z, low=0.0)
@@ -101,7 +101,7 @@ def log_noise_tail(z, threshold_scale, query_scale, *, noise="laplace"):
     return lead - z / big - math.log(2.0 * (1.0 - ratio) * (1.0 + ratio))
 
 
-def noise_allowance(*, failure, threshold_scale, query_scale, noise="laplace"):
+def noise_margin(*, failure, threshold_scale, query_scale, noise="laplace"):
     r"""Smallest ``z`` with :math:`P[N_T + N_q > z] \le` ``failure``.
 
     Parameters
@@ -111,12 +111,12 @@ def noise_allowance(*, failure, threshold_scale, query_scale, noise="laplace"):
     threshold_scale, query_scale : float
         Laplace scales, or standard deviations for Gaussian noise. 0 means none.
     noise : {"laplace", "gaussian"}
-        Law of the noise.
+        Distribution of the noise.
 
     Returns
     -------
     float
-        Allowance of a "below" answer, in score units.
+        Margin of a "below" answer, in score units.
 
     References
     ----------
@@ -124,9 +124,9 @@ def noise_allowance(*, failure, threshold_scale, query_scale, noise="laplace"):
 
     Examples
     --------
-    >>> noise_allowance(failure=0.01, threshold_scale=0.0, query_scale=0.0)
+    >>> noise_margin(failure=0.01, threshold_scale=0.0, query_scale=0.0)
     0.0
-    >>> round(noise_allowance(failure=0.01, threshold_scale=0.01, query_scale=0.01), 4)
+    >>> round(noise_margin(failure=0.01, threshold_scale=0.01, query_scale=0.01), 4)
     0.0519
     """
     check_option("noise", noise, _NOISES)
@@ -150,7 +150,7 @@ def noise_allowance(*, failure, threshold_scale, query_scale, noise="laplace"):
     return high  # the end whose tail is at most ``failure``
 
 
-def answer_allowance(*, failure, answer_scale, noise="laplace"):
+def answer_margin(*, failure, answer_scale, noise="laplace"):
     r"""Smallest ``z`` with :math:`P[|N_a| > z] \le` ``failure``.
 
     Parameters
@@ -160,12 +160,12 @@ def answer_allowance(*, failure, answer_scale, noise="laplace"):
     answer_scale : float
         Laplace scale, or standard deviation for Gaussian noise. 0 means none.
     noise : {"laplace", "gaussian"}
-        Law of the noise.
+        Distribution of the noise.
 
     Returns
     -------
     float
-        Allowance of an "above" answer, rounding not included, in score units.
+        Margin of an "above" answer, rounding not included, in score units.
 
     References
     ----------

@@ -62,7 +62,7 @@ class OffsetPredictor:
         self._differences = [*self._differences[1 - _REMEMBERED :], a - v]
 
     def predict(self, training_values):
-        """Predict the released values of new questions.
+        """Predict the released values of new queries.
 
         Parameters
         ----------

@@ -192,7 +192,7 @@ def posterior_excess(z, threshold_scale, query_scale):
     Parameters
     ----------
     z : float
-        Allowance, at least 0.
+        Margin, at least 0.
     threshold_scale, query_scale : float
         Laplace scales, not both 0.
 

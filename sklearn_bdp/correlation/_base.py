@@ -1,4 +1,4 @@
-"""What every correlation model answers: a frozen value with a handful of pure questions."""
+"""What every correlation model answers: a frozen value with a handful of pure queries."""
 
 import math
 from abc import abstractmethod
@@ -291,7 +291,7 @@ class CorrelationModel(FrozenValue):
         return np.zeros(mean.shape)
 
     @property
-    def doubt(self):
+    def misspecification(self):
         """Probability that the truth is not in the model at all; certificates pay for it.
 
         Positive for a class of models estimated at some confidence, else 0.
@@ -382,7 +382,7 @@ class CorrelationModel(FrozenValue):
 
     @abstractmethod
     def subset(self, indices):
-        """Return the model of some of the records (the law after the others are dropped).
+        """Return the model of some of the records (the distribution after the others are dropped).
 
         Parameters
         ----------

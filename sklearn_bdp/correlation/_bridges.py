@@ -17,14 +17,14 @@ def bridge_sides(matrix, dp_epsilon, steps, *, far, cap=4000):
     matrix : ndarray of shape (k, k)
         Nonnegative; the transition matrix for the side of the future, its transpose for the
         side of the past. The bridge to value ``s``, ``j`` steps away, moves by
-        :math:`H(u,y) \propto M(u,y)\, M^{j-1}(y,s)`, whatever the law of the first state.
+        :math:`H(u,y) \propto M(u,y)\, M^{j-1}(y,s)`, whatever the distribution of the first state.
     dp_epsilon : float
         Leakage of one record.
     steps : int
         Most records on the side.
     far : ndarray of shape (k,)
         What the columns of the powers become in the limit: ones towards the future, the
-        stationary law towards the past.
+        stationary distribution towards the past.
     cap : int
         Most steps to take before closing with a bound.
 
@@ -91,20 +91,20 @@ def _oscillation(power):
 
 
 def started_side(matrix, start, dp_epsilon, steps, *, stationary, cap=4000):
-    """Return what the past adds when none of it is known and the first law is given.
+    """Return what the past adds when none of it is known and the first distribution is given.
 
     Parameters
     ----------
     matrix : ndarray of shape (k, k)
         Transition matrix.
     start : ndarray of shape (k,)
-        Law of the first record.
+        Distribution of the first record.
     dp_epsilon : float
         Leakage of one record.
     steps : int
         Most records on the side.
     stationary : ndarray of shape (k,)
-        Stationary law.
+        Stationary distribution.
     cap : int
         Most steps to take before closing with a bound.
 
@@ -114,15 +114,15 @@ def started_side(matrix, start, dp_epsilon, steps, *, stationary, cap=4000):
         Entry ``m`` is the running maximum for records with at most ``m`` predecessors.
     """
     width = 2 if len(matrix) == 2 else 1
-    law, leakage = start, np.zeros(width)
+    distribution, leakage = start, np.zeros(width)
     worst = [np.zeros(width)]
     limit = kernel_update(_normalised(matrix.T * stationary[None, :]))
     for _ in range(steps):
-        leakage = _bridge_update(matrix.T, law, dp_epsilon + leakage)
+        leakage = _bridge_update(matrix.T, distribution, dp_epsilon + leakage)
         worst.append(np.maximum(worst[-1], leakage))
-        law = law @ matrix
+        distribution = distribution @ matrix
         with np.errstate(divide="ignore"):
-            shift = np.log(law) - np.log(stationary)
+            shift = np.log(distribution) - np.log(stationary)
         drift = float(shift.max() - shift.min())
         if drift <= max(1e-8 * dp_epsilon, NOISE) or (len(worst) > cap and np.isfinite(drift)):
 

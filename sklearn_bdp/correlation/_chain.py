@@ -22,7 +22,7 @@ from ._kernels import (
     projective_diameter,
     reversed_kernel,
     spectral_gap,
-    stationary_law,
+    stationary_distribution,
 )
 from ._leakage import contracted_sides, iterate_leakage, kernel_update
 from ._spectral import spectral_dp_epsilon, spectral_smallest_n
@@ -36,18 +36,18 @@ class MarkovChain(TimeModel):
     Parameters
     ----------
     transition : array-like of shape (k, k)
-        Transition matrix; row ``u`` is the law of the next state after state ``u``.
+        Transition matrix; row ``u`` is the distribution of the next state after state ``u``.
     observed : bool, default=False
         ``False``: record ``i`` depends on state ``i`` of the chain only, in any way (a hidden
         Markov model; the states may also be visible). Always safe. ``True``: the states *are*
         the records, which allows sharper bounds.
     start : "stationary", "any" or array-like of shape (k,), default="stationary"
-        Law of the first state. ``"any"`` promises nothing about it.
+        Distribution of the first state. ``"any"`` promises nothing about it.
 
     Attributes
     ----------
     stationary_ : ndarray of shape (k,) or None
-        Stationary law; None if the chain is not irreducible.
+        Stationary distribution; None if the chain is not irreducible.
     spectral_gap_ : float
         ``1 - max_{j>=2} |lambda_j|``; 0 for periodic chains.
     diameter_ : float
@@ -86,7 +86,7 @@ class MarkovChain(TimeModel):
         self.observed = bool(observed)
         irreducible = is_irreducible(self.transition)
         self.start = self._check_start(start, irreducible)
-        self.stationary_ = stationary_law(self.transition) if irreducible else None
+        self.stationary_ = stationary_distribution(self.transition) if irreducible else None
         self.diameter_ = projective_diameter(self.transition)
         self.dobrushin_ = dobrushin(self.transition)
         self.spectral_gap_, self.contraction_ = 0.0, 1.0
@@ -101,14 +101,14 @@ class MarkovChain(TimeModel):
             if start == "stationary" and not irreducible:
                 raise ValueError(
                     "transition must be irreducible for a stationary start (some states never "
-                    "reach others, so the stationary law is not unique). Pass start= with the "
-                    "law of the first state, or model the parts as separate Groups."
+                    "reach others, so the stationary distribution is not unique). Pass start= with "
+                    "the distribution of the first state, or model the parts as separate Groups."
                 )
             return start
-        law = check_array("start", start, shape=(len(self.transition),), low=0.0)
-        if not abs(law.sum() - 1.0) <= 1e-8:
-            raise ValueError(f"start must sum to one, got {law.sum():.12g}.")
-        return law / law.sum()
+        distribution = check_array("start", start, shape=(len(self.transition),), low=0.0)
+        if not abs(distribution.sum() - 1.0) <= 1e-8:
+            raise ValueError(f"start must sum to one, got {distribution.sum():.12g}.")
+        return distribution / distribution.sum()
 
     @classmethod
     def from_states(cls, states, *, n_states=None, smoothing=1.0, observed=False, confidence=None):
@@ -275,7 +275,7 @@ class MarkovChain(TimeModel):
         """Leakage of the past to an adversary who knows none of it."""
         if self._stationary:
             return self._unknown_side("backward", self._reverse, dp_epsilon, n)
-        side = self._contracted(dp_epsilon, n)  # any law of the first state
+        side = self._contracted(dp_epsilon, n)  # any distribution of the first state
         if isinstance(self.start, np.ndarray) and self.stationary_ is not None:
             given = started_side(
                 self.transition, self.start, dp_epsilon, n - 1, stationary=self.stationary_
@@ -385,5 +385,7 @@ class MarkovChain(TimeModel):
     def _from_record(self, first):
         if isinstance(self.start, str) or first == 0:
             return self
-        law = self.start @ np.linalg.matrix_power(self.transition, first)
-        return MarkovChain(self.transition, observed=self.observed, start=law / law.sum())
+        distribution = self.start @ np.linalg.matrix_power(self.transition, first)
+        return MarkovChain(
+            self.transition, observed=self.observed, start=distribution / distribution.sum()
+        )

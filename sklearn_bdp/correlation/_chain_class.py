@@ -20,7 +20,7 @@ class MarkovChainClass(TimeModel):
 
     Usually made by ``MarkovChain.from_states(..., confidence=0.99)``. Every bound holds for the
     worst matrix of the class. The records may be the states or depend on them (hidden), and the
-    first state may have any law.
+    first state may have any distribution.
 
     Parameters
     ----------
@@ -73,7 +73,7 @@ class MarkovChainClass(TimeModel):
         self._freeze()
 
     @property
-    def doubt(self):
+    def misspecification(self):
         """Probability that the estimated class misses the true chain."""
         return 1.0 - self.confidence
 

@@ -60,7 +60,8 @@ def max_influence(table, n_inside):
     Parameters
     ----------
     table : ndarray
-        Joint law of the record, then ``n_inside`` records inside the quilt, then the quilt.
+        Joint distribution of the record, then ``n_inside`` records inside the quilt, then the
+        quilt.
     n_inside : int
         ``|N|``.
 
@@ -77,9 +78,9 @@ def max_influence(table, n_inside):
             values = summed.reshape(*summed.shape[: 1 + size], -1)
             mass = values.sum(axis=-1, keepdims=True)
             with np.errstate(divide="ignore", invalid="ignore"):
-                law = values / mass
-                high = np.max(np.where(mass > 0, law, -math.inf), axis=0)
-                low = np.min(np.where(mass > 0, law, math.inf), axis=0)
+                distribution = values / mass
+                high = np.max(np.where(mass > 0, distribution, -math.inf), axis=0)
+                low = np.min(np.where(mass > 0, distribution, math.inf), axis=0)
                 ratio = np.where((high > 0) & (low < math.inf), np.log(high / low), 0.0)
             result[size] = max(result[size], float(np.nanmax(ratio)))
     return result

@@ -1,4 +1,4 @@
-"""Factors of a joint law: their checks, edge diameters and rooted conditional kernels."""
+"""Factors of a joint distribution: their checks, edge diameters and rooted conditional kernels."""
 
 import numpy as np
 from scipy import sparse

@@ -7,8 +7,8 @@ from scipy import sparse
 def dobrushin_reach(matrix, components):
     """Return ``r >= (I - C)^{-1} 1``, expected records that feel a change of each record.
 
-    ``C_ij = tanh(diameter_ij / 4)`` bounds how far record ``j`` moves the law of ``i`` given all
-    others. Where the series diverges in a component the entries are infinite.
+    ``C_ij = tanh(diameter_ij / 4)`` bounds how far record ``j`` moves the distribution of ``i``
+    given all others. Where the series diverges in a component the entries are infinite.
 
     Parameters
     ----------

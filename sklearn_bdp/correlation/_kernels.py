@@ -1,4 +1,4 @@
-"""Pure functions of a transition matrix: stationary law, gaps, diameters, contraction."""
+"""Pure functions of a transition matrix: stationary distribution, gaps, diameters, contraction."""
 
 import math
 
@@ -16,7 +16,7 @@ def check_transition(transition, name="transition"):
     Parameters
     ----------
     transition : array-like of shape (k, k)
-        Row ``u`` holds the law of the next state after state ``u``.
+        Row ``u`` holds the distribution of the next state after state ``u``.
     name : str
         Name of the parameter, for errors.
 
@@ -50,8 +50,8 @@ def is_irreducible(matrix):
     return connected_components(matrix > 0, directed=True, connection="strong")[0] == 1
 
 
-def stationary_law(matrix):
-    """Return the stationary law of an irreducible chain.
+def stationary_distribution(matrix):
+    """Return the stationary distribution of an irreducible chain.
 
     Parameters
     ----------
@@ -70,30 +70,30 @@ def stationary_law(matrix):
     for last in range(k - 1, 0, -1):
         work[:last, last] /= work[last, :last].sum()
         work[:last, :last] += np.outer(work[:last, last], work[last, :last])
-    law = np.ones(k)
+    distribution = np.ones(k)
     for state in range(1, k):
-        law[state] = law[:state] @ work[:state, state]
-    return law / law.sum()
+        distribution[state] = distribution[:state] @ work[:state, state]
+    return distribution / distribution.sum()
 
 
-def reversed_kernel(matrix, law):
+def reversed_kernel(matrix, distribution):
     """Return the kernel of the stationary chain run backwards."""
-    reverse = matrix.T * law[None, :] / law[:, None]
+    reverse = matrix.T * distribution[None, :] / distribution[:, None]
     return reverse / reverse.sum(axis=1, keepdims=True)
 
 
-def is_reversible(matrix, law, *, tolerance=1e-9):
+def is_reversible(matrix, distribution, *, tolerance=1e-9):
     """Return whether detailed balance holds."""
-    flow = law[:, None] * matrix
+    flow = distribution[:, None] * matrix
     return bool(np.all(np.abs(flow - flow.T) <= tolerance * np.maximum(flow, flow.T).max()))
 
 
-def spectral_gap(matrix, law):
+def spectral_gap(matrix, distribution):
     """Return ``1 - max_{j>=2} |lambda_j|`` of a transition matrix."""
     if len(matrix) == 1:
         return 1.0
-    if is_reversible(matrix, law):  # symmetric form: real eigenvalues, found stably
-        root = np.sqrt(law)
+    if is_reversible(matrix, distribution):  # symmetric form: real eigenvalues, found stably
+        root = np.sqrt(distribution)
         symmetric = root[:, None] * matrix / root[None, :]
         values = np.abs(np.linalg.eigvalsh((symmetric + symmetric.T) / 2))
     else:
@@ -101,11 +101,11 @@ def spectral_gap(matrix, law):
     return float(min(1.0, max(0.0, 1.0 - np.sort(values)[-2])))
 
 
-def operator_norm(matrix, law):
+def operator_norm(matrix, distribution):
     r"""Return the second singular value of :math:`D_\pi^{1/2} P D_\pi^{-1/2}`."""
     if len(matrix) == 1:
         return 0.0
-    root = np.sqrt(law)
+    root = np.sqrt(distribution)
     values = np.linalg.svd(root[:, None] * matrix / root[None, :], compute_uv=False)
     # Rounding errors of the decomposition must not make the chain look faster.
     return float(min(1.0, max(0.0, values[1] + 1e-14 * len(matrix))))

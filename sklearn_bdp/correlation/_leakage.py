@@ -16,7 +16,7 @@ def kernel_leakage(kernel, weight):
     Parameters
     ----------
     kernel : ndarray of shape (k, m)
-        Row ``u`` is the law of the neighbour given value ``u``; zeros are allowed.
+        Row ``u`` is the distribution of the neighbour given value ``u``; zeros are allowed.
     weight : float
         Leakage ``w`` of the neighbour (and all behind it), in nats.
 

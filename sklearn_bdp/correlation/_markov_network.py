@@ -45,7 +45,7 @@ class MarkovNetwork(NetworkModel):
 
     Notes
     -----
-    The law is proportional to the product of potentials over edges and single records.
+    The distribution is proportional to the product of potentials over edges and single records.
     Diameters of edges suffice for every bound; single-record potentials never matter to them.
 
     Examples

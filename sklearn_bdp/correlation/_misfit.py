@@ -208,7 +208,7 @@ def _p_value(statistic, freedom):
 
 
 def _homogeneity(tables):
-    """Likelihood ratio of "all tables (…, rows, columns) share row laws", with its freedom."""
+    """Likelihood ratio of "all tables share row distributions", with its degrees of freedom."""
     total = tables.sum(axis=0)
 
     def likelihood(counts):
@@ -229,7 +229,7 @@ def _order_p(sequences, k):
         if len(s) >= 3:
             code = (s[:-2].astype(np.int64) * k + s[1:-1]) * k + s[2:]
             triples += np.bincount(code, minlength=k**3)
-    # Given the middle state, does the one before it change the law of the next?
+    # Given the middle state, does the one before it change the distribution of the next?
     return _p_value(*_homogeneity(triples.reshape(k, k, k)))
 
 

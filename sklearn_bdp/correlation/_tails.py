@@ -75,8 +75,8 @@ def chain_rate(value, mean, contraction):
     and Sun 2021, Lemmas 5-8. ``ln nu`` is the inverse of ``2 sqrt(contraction e^t) cosh(.)``
     at a point that is affine in the mean, so it is concave and means that differ may be
     averaged. Minimising over ``t`` gives the large-deviation rate of that two-state chain: the
-    relative entropy of the pair law with marginal ``value`` and flux ``x`` between the states,
-    whose minimiser solves a quadratic.
+    relative entropy of the pair distribution with marginal ``value`` and flux ``x`` between the
+    states, whose minimiser solves a quadratic.
     """
     mean, value = np.broadcast_arrays(np.asarray(mean, float), np.asarray(value, float))
     if contraction <= 0.0:

@@ -84,9 +84,9 @@ class WorstOf(CorrelationModel):
         return np.max([m.log_tail_above(mean, value, n) for m in self.models], axis=0)
 
     @property
-    def doubt(self):
-        """Largest doubt of the models: only the true one has to hold."""
-        return max(m.doubt for m in self.models)
+    def misspecification(self):
+        """Largest misspecification of the models: only the true one has to hold."""
+        return max(m.misspecification for m in self.models)
 
     def cut_failure(self, gap):
         return max(m.cut_failure(gap) for m in self.models)

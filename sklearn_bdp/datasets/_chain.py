@@ -1,4 +1,4 @@
-"""Stationary Markov chains: check a transition matrix, find its law, simulate states."""
+"""Stationary Markov chains: check a transition matrix, find its distribution, simulate states."""
 
 import numpy as np
 from scipy.sparse.csgraph import connected_components
@@ -23,7 +23,7 @@ def check_transition(transition):
     ------
     ValueError
         If it is not square, not stochastic, or has more than one closed class of states (it has
-        no unique stationary law then).
+        no unique stationary distribution then).
     """
     matrix = check_array("transition", transition, ndim=2, low=0.0, high=1.0)
     if matrix.shape[0] != matrix.shape[1] or matrix.shape[0] == 0:
@@ -43,7 +43,7 @@ def check_transition(transition):
     return matrix / sums[:, None]
 
 
-def stationary_law(transition):
+def stationary_distribution(transition):
     """Return the stationary probabilities of an irreducible stochastic matrix.
 
     Parameters
@@ -60,9 +60,9 @@ def stationary_law(transition):
     system = np.vstack([transition.T - np.eye(n_states), np.ones(n_states)])
     target = np.zeros(n_states + 1)
     target[-1] = 1.0
-    law = np.linalg.lstsq(system, target, rcond=None)[0]
-    law = np.clip(law, 0.0, None)
-    return law / law.sum()
+    distribution = np.linalg.lstsq(system, target, rcond=None)[0]
+    distribution = np.clip(distribution, 0.0, None)
+    return distribution / distribution.sum()
 
 
 def simulate_states(transition, n, rng):
@@ -70,7 +70,8 @@ def simulate_states(transition, n, rng):
 
     The path is cut into about ``sqrt(n)`` blocks. All blocks are walked at once, from every state
     they might start in, and then joined: the cost is ``n * n_states`` in about ``2 sqrt(n)``
-    vectorised steps instead of ``n`` interpreted ones, and the law is exactly that of the chain.
+    vectorised steps instead of ``n`` interpreted ones, and the distribution is exactly that of the
+    chain.
 
     Parameters
     ----------
@@ -100,7 +101,7 @@ def simulate_states(transition, n, rng):
         paths[t] = current
     entry = np.empty(n_blocks, dtype=np.intp)
     # One step from a stationary state is a stationary state.
-    state = int((rng.random() >= np.cumsum(stationary_law(transition))[:-1]).sum())
+    state = int((rng.random() >= np.cumsum(stationary_distribution(transition))[:-1]).sum())
     for block in range(n_blocks):
         entry[block] = state
         state = paths[-1, block, state]

@@ -1,4 +1,4 @@
-"""Simulated data together with the law it was drawn from."""
+"""Simulated data together with the distribution it was drawn from."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -37,7 +37,7 @@ def neighbour_noise(normals, correlation):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class GaussianMixture:
-    """The law of one record: a mixture of labelled Gaussians with one covariance.
+    """The distribution of one record: a mixture of labelled Gaussians with one covariance.
 
     Parameters
     ----------
@@ -97,10 +97,10 @@ class SimulatedDataset:
         Attributes.
     y : ndarray of shape (n_records,), of 0 and 1
         Labels.
-    law : GaussianMixture
-        Law of a single record (all records share it).
+    distribution : GaussianMixture
+        Distribution of a single record (all records share it).
     sampler : callable
-        ``sampler(n, rng)`` returns a further data set drawn from the same law.
+        ``sampler(n, rng)`` returns a further data set drawn from the same distribution.
     states : ndarray of shape (n_records,) or None
         Hidden states the records were drawn from.
     transition : ndarray of shape (n_states, n_states) or None
@@ -135,7 +135,7 @@ class SimulatedDataset:
 
     X: np.ndarray
     y: np.ndarray
-    law: GaussianMixture = field(repr=False)
+    distribution: GaussianMixture = field(repr=False)
     sampler: Callable = field(repr=False)
     states: np.ndarray | None = None
     transition: np.ndarray | None = None
@@ -184,11 +184,11 @@ class SimulatedDataset:
                 f"intercept must be a number or have shape ({len(coef)},), "
                 f"got shape {intercept.shape}."
             )
-        value = self.law.accuracy(coef, np.broadcast_to(intercept.ravel(), len(coef)))
+        value = self.distribution.accuracy(coef, np.broadcast_to(intercept.ravel(), len(coef)))
         return float(value[0]) if len(coef) == 1 else value
 
     def fresh(self, n=None, *, random_state=None):
-        """Return a new, independent data set from the same law.
+        """Return a new, independent data set from the same distribution.
 
         Parameters
         ----------

@@ -102,7 +102,7 @@ def _sample(shifts, n_shifted, dtype, n, rng):
     y = rng.integers(0, 2, n)
     X = rng.standard_normal((n, len(shifts)), dtype=dtype)
     X[:, :n_shifted] += ((2 * y - 1)[:, None] * shifts[:n_shifted]).astype(dtype)
-    law = GaussianMixture(
+    distribution = GaussianMixture(
         weights=np.array([0.5, 0.5]),
         labels=np.array([0, 1]),
         means=np.vstack([-shifts, shifts]),
@@ -111,7 +111,7 @@ def _sample(shifts, n_shifted, dtype, n, rng):
     return SimulatedDataset(
         X=X,
         y=y,
-        law=law,
+        distribution=distribution,
         sampler=partial(_sample, shifts, n_shifted, dtype),
         description=f"{n_shifted} attributes shifted towards the label, independent records",
     )

@@ -12,7 +12,7 @@ from sklearn_bdp.datasets._regimes import (
     check_features,
     check_separation,
     place,
-    regime_law,
+    regime_distribution,
     unit_direction,
 )
 
@@ -164,7 +164,7 @@ def _sample(adjacency, component_size, flip, separation, direction, n, rng):
     return SimulatedDataset(
         X=place(noise, y, states, separation, direction),
         y=y,
-        law=regime_law(np.array([0.5, 0.5]), separation, direction),
+        distribution=regime_distribution(np.array([0.5, 0.5]), separation, direction),
         sampler=partial(_sample, adjacency, component_size, flip, separation, direction),
         states=states,
         graph=scipy.sparse.coo_array((influence, ends), shape=(n, n)).tocsr(),

@@ -119,8 +119,8 @@ def two_state_transition(stay):
     return np.array([[stay, 1.0 - stay], [1.0 - stay, stay]])
 
 
-def mood_law(shifts, loadings, neighbour_correlation):
-    """Return the law of one record: label and mood are independent fair signs."""
+def mood_distribution(shifts, loadings, neighbour_correlation):
+    """Return the distribution of one record: label and mood are independent fair signs."""
     return GaussianMixture(
         weights=np.full(4, 0.25),
         labels=np.array([0, 1, 0, 1]),
@@ -141,7 +141,7 @@ def _sample(shifts, loadings, stay, correlation, dtype, n, rng):
     return SimulatedDataset(
         X=X,
         y=label,
-        law=mood_law(shifts, loadings, correlation),
+        distribution=mood_distribution(shifts, loadings, correlation),
         sampler=partial(_sample, shifts, loadings, stay, correlation, dtype),
         states=label + 2 * mood,
         transition=np.kron(step, step),

@@ -10,7 +10,7 @@ from functools import partial
 import numpy as np
 
 from sklearn_bdp._checks import check_array, check_integer, check_real
-from sklearn_bdp.datasets._chain import check_transition, simulate_states, stationary_law
+from sklearn_bdp.datasets._chain import check_transition, simulate_states, stationary_distribution
 from sklearn_bdp.datasets._dataset import GaussianMixture, SimulatedDataset
 
 
@@ -28,8 +28,8 @@ def check_separation(separation, n_states):
     return check_array("separation", separation, shape=(n_states,))
 
 
-def regime_law(probabilities, separation, direction):
-    """Return the law of one record whose state has the given probabilities."""
+def regime_distribution(probabilities, separation, direction):
+    """Return the distribution of one record whose state has the given probabilities."""
     centres = separation[:, None] * direction
     return GaussianMixture(
         weights=np.concatenate([probabilities, probabilities]) / 2.0,
@@ -115,7 +115,9 @@ def _sample_regimes(transition, separation, direction, n, rng):
     return SimulatedDataset(
         X=place(noise, y, states, separation, direction),
         y=y,
-        law=regime_law(stationary_law(transition), separation, direction),
+        distribution=regime_distribution(
+            stationary_distribution(transition), separation, direction
+        ),
         sampler=partial(_sample_regimes, transition, separation, direction),
         states=states,
         transition=transition,
@@ -218,7 +220,7 @@ def _sample_groups(sizes, separation, direction, share, n, rng):
     return SimulatedDataset(
         X=place(noise, y, states, separation, direction),
         y=y,
-        law=regime_law(np.full(n_states, 1.0 / n_states), separation, direction),
+        distribution=regime_distribution(np.full(n_states, 1.0 / n_states), separation, direction),
         sampler=partial(_sample_groups, given, separation, direction, share),
         states=states,
         groups=groups,

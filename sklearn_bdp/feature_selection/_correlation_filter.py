@@ -16,7 +16,7 @@ from sklearn_bdp.feature_selection._screening import (
     critical_level,
     target_scores,
 )
-from sklearn_bdp.holdout import question_key
+from sklearn_bdp.holdout import query_key
 
 __all__ = ["HoldoutCorrelationFilter"]
 
@@ -208,7 +208,7 @@ class HoldoutCorrelationFilter(HoldoutSelectorBase):
         names = getattr(self, "feature_names_in_", range(found.effect.size))
         places = zip(names, found.center, found.scale, found.column, found.effect < 0, strict=True)
         return [
-            question_key("association", target, classes, str(name), *map(float, rest))
+            query_key("association", target, classes, str(name), *map(float, rest))
             for name, *rest in places
         ]
 

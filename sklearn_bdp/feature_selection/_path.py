@@ -71,9 +71,9 @@ def _row(step, units, metric):
     }
 
 
-def describe_step(step, units, judge):
+def describe_step(step, units, verifier):
     """Return one line about a step; it holds released values only."""
-    row = _row(step, units, judge.setting.metric)
+    row = _row(step, units, verifier.setting.metric)
     what = {"start": "start", "add": "added ", "remove": "removed "}[step.action]
     what += repr(row["feature"]) if step.unit is not None else ""
     line = (
@@ -83,5 +83,5 @@ def describe_step(step, units, judge):
     if step.gain is not None:
         line += f", gain {row['gain']:+.4g} [{row['gain_lower']:+.4g}, {row['gain_upper']:+.4g}]"
     if step.action != "start":
-        line += f", best of {step.n_candidates} ({judge.n_recorded} answered before)"
-    return f"{line}; {judge.holdout.information_spent:.1f} nats spent"
+        line += f", best of {step.n_candidates} ({verifier.n_recorded} answered before)"
+    return f"{line}; {verifier.holdout.information_spent:.1f} nats spent"

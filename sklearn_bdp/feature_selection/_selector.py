@@ -12,7 +12,7 @@ from sklearn.utils import get_tags
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
 
 from sklearn_bdp._checks import caller_level, check_integer, check_option, check_real
-from sklearn_bdp._evaluation import Judge, Setting, check_records, open_holdout
+from sklearn_bdp._evaluation import Setting, Verifier, check_records, open_holdout
 from sklearn_bdp._keys import is_reproducible, object_digest
 from sklearn_bdp._sklearn_compat import check_method_params, num_samples
 from sklearn_bdp.correlation import Independent
@@ -262,9 +262,9 @@ class HoldoutFeatureSelector(MetaEstimatorMixin, HoldoutSelectorBase):
             groups = None if groups is None else np.asarray(groups)[division.train]
         setting = self._setting(division, metric, fit_params, groups)
         rule = Rule(self.tol if isinstance(self.tol, str) else self._unit_tol(metric))
-        judge = self._judge(setting, open_holdout(self, division))
-        steps = self._run(judge, units, target, rule)
-        self._keep(steps, judge, units, division)
+        verifier = self._verifier(setting, open_holdout(self, division))
+        steps = self._run(verifier, units, target, rule)
+        self._keep(steps, verifier, units, division)
         return self
 
     def _check_options(self):
@@ -332,14 +332,14 @@ class HoldoutFeatureSelector(MetaEstimatorMixin, HoldoutSelectorBase):
         splitter = check_cv(self.cv, division.y, classifier=is_classifier(self.estimator))
         return list(splitter.split(division.X, division.y, groups))
 
-    def _judge(self, setting, holdout):
+    def _verifier(self, setting, holdout):
         """Return who asks the holdout."""
         recipe = None
         if setting.reproducible:
             data = joblib.hash((setting.X, setting.y), hash_name="sha1")
             parts = ("recipe", sklearn.__version__, setting.estimator, data, setting.fit_params)
             recipe = object_digest((*parts, repr(setting.metric)))
-        return Judge(
+        return Verifier(
             setting,
             holdout,
             recipe=recipe,
@@ -349,31 +349,33 @@ class HoldoutFeatureSelector(MetaEstimatorMixin, HoldoutSelectorBase):
             verbose=self.verbose,
         )
 
-    def _run(self, judge, units, target, rule):
+    def _run(self, verifier, units, target, rule):
         """Return the steps taken, telling about each when asked to."""
         steps = []
-        for step in select(judge, units, direction=self.direction, target=target, rule=rule):
+        for step in select(verifier, units, direction=self.direction, target=target, rule=rule):
             steps.append(step)
             if self.verbose > 0:
-                print(f"[HoldoutFeatureSelector] {describe_step(step, units, judge)}", flush=True)
+                print(
+                    f"[HoldoutFeatureSelector] {describe_step(step, units, verifier)}", flush=True
+                )
         return steps
 
-    def _keep(self, steps, judge, units, division):
+    def _keep(self, steps, verifier, units, division):
         """Set the fitted attributes; nothing raw is among them."""
-        metric, last = judge.setting.metric, steps[-1]
+        metric, last = verifier.setting.metric, steps[-1]
         columns = units.columns(last.chosen)
         self.support_ = np.zeros(self.n_features_in_, dtype=bool)
         self.support_[list(columns)] = True
         self.n_features_to_select_ = len(columns)
         self.accuracy_path_ = accuracy_path(steps, units, metric)
         found = last.assessment
-        self.estimator_ = None if found is None else judge.model(found)
+        self.estimator_ = None if found is None else verifier.model(found)
         self.score_ = self.accuracy_path_["holdout_score"][-1]
         self.interval_ = (
             self.accuracy_path_["holdout_lower"][-1],
             self.accuracy_path_["holdout_upper"][-1],
         )
-        self._keep_holdout(judge.holdout, division)
+        self._keep_holdout(verifier.holdout, division)
         if not columns:
             warnings.warn(
                 "No feature was selected: none has a verified gain over a constant prediction. "

@@ -73,12 +73,12 @@ class Step:
     gain: object = None
 
 
-def select(judge, units, *, direction, target, rule):
+def select(verifier, units, *, direction, target, rule):
     """Yield the steps of a stepwise selection.
 
     Parameters
     ----------
-    judge : Judge
+    verifier : Verifier
         ``assess(subsets)``, ``paired(first, second)``, ``gain(first, second, paired)``.
     units : Units
         What can be added and removed.
@@ -94,7 +94,7 @@ def select(judge, units, *, direction, target, rule):
     Step
         The first one is the start.
     """
-    walk = _Walk(judge, units, target=target, rule=rule)
+    walk = _Walk(verifier, units, target=target, rule=rule)
     if direction == "backward":
         yield walk.start(frozenset(range(len(units))))
         yield from walk.removals()
@@ -109,8 +109,8 @@ def select(judge, units, *, direction, target, rule):
 class _Walk:
     """The state of a selection: the units chosen, and the subset that others are compared with."""
 
-    def __init__(self, judge, units, *, target, rule):
-        self.judge, self.units, self.target, self.rule = judge, units, target, rule
+    def __init__(self, verifier, units, *, target, rule):
+        self.verifier, self.units, self.target, self.rule = verifier, units, target, rule
         self.chosen = frozenset()
         self.reference = None
         self.visited = set()
@@ -119,8 +119,8 @@ class _Walk:
         """Return the first step."""
         self.chosen = chosen
         columns = self.units.columns(chosen)
-        if columns or self.judge.setting.has_baseline:
-            (self.reference,) = self.judge.assess([columns])
+        if columns or self.verifier.setting.has_baseline:
+            (self.reference,) = self.verifier.assess([columns])
         self.visited.add(chosen)
         return Step("start", None, chosen, self.reference)
 
@@ -154,7 +154,7 @@ class _Walk:
                 if unit != just_added and self.chosen - {unit} not in self.visited
             }
             empty = [unit for unit, rest in after.items() if not self.units.columns(rest)]
-            if empty and not self.judge.setting.has_baseline:
+            if empty and not self.verifier.setting.has_baseline:
                 return
             ranked = self._ranked(after)
             if not ranked:
@@ -179,21 +179,21 @@ class _Walk:
         if not subsets:
             return []
         columns = [self.units.columns(chosen) for chosen in subsets.values()]
-        pairs = zip(subsets, self.judge.assess(columns), strict=True)
+        pairs = zip(subsets, self.verifier.assess(columns), strict=True)
         answered = [pair for pair in pairs if math.isfinite(pair[1].rank)]
         return sorted(answered, key=lambda pair: (-pair[1].rank, -pair[1].training))
 
     def _compare(self, pair, reference):
         unit, found = pair
-        paired = self.judge.paired(found, reference)
-        return unit, found, paired, self.judge.gain(found, reference, paired)
+        paired = self.verifier.paired(found, reference)
+        return unit, found, paired, self.verifier.gain(found, reference, paired)
 
     def _first_verified(self, ranked, reference, n_candidates):
         """Return the best addition whose gain both sides confirm."""
         promising = (
             pair
             for pair in ranked
-            if self.rule.promising(self.judge.paired(pair[1], reference), n_candidates)
+            if self.rule.promising(self.verifier.paired(pair[1], reference), n_candidates)
         )
         for pair in itertools.islice(promising, TRIES):
             compared = self._compare(pair, reference)
@@ -203,7 +203,7 @@ class _Walk:
 
     def _is_missed(self, found, n_candidates):
         """Return whether the reference has a verified gain over a smaller subset."""
-        paired = self.judge.paired(self.reference, found)
+        paired = self.verifier.paired(self.reference, found)
         if not self.rule.promising(paired, n_candidates):
             return False
-        return self.rule.verified(self.judge.gain(self.reference, found, paired))
+        return self.rule.verified(self.verifier.gain(self.reference, found, paired))

@@ -1,6 +1,6 @@
 """A holdout that can be asked again and again: data, mechanism, ledger and certificate in one."""
 
-from sklearn_bdp._digests import question_key
+from sklearn_bdp._digests import query_key
 from sklearn_bdp.holdout._batch import next_nats
 from sklearn_bdp.holdout._reusable import ReusableHoldout
 from sklearn_bdp.holdout._settings import ON_EXHAUSTED, check_parameters
@@ -22,5 +22,5 @@ __all__ = [
     "ReusableHoldout",
     "check_parameters",
     "next_nats",
-    "question_key",
+    "query_key",
 ]

@@ -1,6 +1,6 @@
 """One batch, decided: what the mechanism says, what it costs, which intervals follow.
 
-A function of the questions, the account before them and the mechanism; it touches no file. The
+A function of the queries, the account before them and the mechanism; it touches no file. The
 raw holdout values come in, go to the mechanism, and are not in anything that goes out.
 """
 
@@ -11,11 +11,11 @@ import numpy as np
 
 from sklearn_bdp.accounting import (
     DecisionCode,
-    answer_allowance,
     answer_intervals,
+    answer_margin,
     auto_threshold,
     code_length,
-    noise_allowance,
+    noise_margin,
     noise_share,
     value_code,
 )
@@ -23,14 +23,14 @@ from sklearn_bdp.correlation import Independent
 from sklearn_bdp.exceptions import BudgetExhaustedError
 from sklearn_bdp.ledger import AnswerRecord, BatchRecord
 
-__all__ = ["Questions", "allowances", "decide", "exhausted_error", "next_nats"]
+__all__ = ["Queries", "margins", "decide", "exhausted_error", "next_nats"]
 
-_AHEAD = 8192  # questions compared in one go: an "above" moves the predictions of the rest
+_AHEAD = 8192  # queries compared in one go: an "above" moves the predictions of the rest
 
 
 @dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
-class Questions:
-    """A batch of ``m`` questions, checked.
+class Queries:
+    """A batch of ``m`` queries, checked.
 
     Attributes
     ----------
@@ -46,9 +46,9 @@ class Questions:
     training_sizes : ndarray of shape (m,)
         Records behind each training-side value.
     slacks : ndarray of shape (m,)
-        Least threshold of each question where thresholds are chosen automatically.
+        Least threshold of each query where thresholds are chosen automatically.
     keys : list of str or None
-        The keys, ``None`` for questions that cannot be asked again for free.
+        The keys, ``None`` for queries that cannot be asked again for free.
     """
 
     training_values: np.ndarray
@@ -63,8 +63,8 @@ class Questions:
         return len(self.keys)
 
     def take(self, positions):
-        """Return the questions at these positions."""
-        return Questions(
+        """Return the queries at these positions."""
+        return Queries(
             training_values=self.training_values[positions],
             values=self.values[positions],
             scales=self.scales[positions],
@@ -90,22 +90,22 @@ def next_nats(last, *, size=1):
 
 
 @functools.lru_cache(maxsize=4096)
-def allowances(settings, n_above):
-    """Return the noise allowances of "below" and "above" answers after ``n_above`` rounds.
+def margins(settings, n_above):
+    """Return the noise margins of "below" and "above" answers after ``n_above`` rounds.
 
     Half of the round's share of failure goes to its threshold, half to its answer.
     """
     share = noise_share(settings.noise_failure, n_above) / 2.0
-    below = noise_allowance(
+    below = noise_margin(
         failure=share,
         threshold_scale=settings.threshold_scale,
         query_scale=settings.query_scale,
     )
-    return below, answer_allowance(failure=share, answer_scale=settings.answer_scale)
+    return below, answer_margin(failure=share, answer_scale=settings.answer_scale)
 
 
 def thresholds_for(settings, predictions, training_sizes, slacks, spreads):
-    """Return the threshold of each question and whether its slack set it; both are public."""
+    """Return the threshold of each query and whether its slack set it; both are public."""
     if settings.threshold is not None:
         return np.full(predictions.shape, settings.threshold), np.zeros(predictions.shape, bool)
     thresholds = np.empty(predictions.shape)
@@ -118,12 +118,12 @@ def thresholds_for(settings, predictions, training_sizes, slacks, spreads):
     return np.maximum(thresholds, slacks), slacks > thresholds
 
 
-def decide(questions, *, last, predictor, mechanism, settings, model, time, seeded):
-    """Answer a batch of new questions.
+def decide(queries, *, last, predictor, mechanism, settings, model, time, seeded):
+    """Answer a batch of new queries.
 
     Parameters
     ----------
-    questions : Questions
+    queries : Queries
         At least one, all new.
     last : BatchRecord or None
         The account before the batch.
@@ -145,10 +145,10 @@ def decide(questions, *, last, predictor, mechanism, settings, model, time, seed
     record : BatchRecord or None
         The account after the batch; ``None`` if the budget was used up before it.
     answers : list of AnswerRecord
-        The answered questions, a prefix of the batch.
+        The answered queries, a prefix of the batch.
     """
-    nats = next_nats(last, size=len(questions))
-    run = _Run(questions, last=last, predictor=predictor, mechanism=mechanism, settings=settings)
+    nats = next_nats(last, size=len(queries))
+    run = _Run(queries, last=last, predictor=predictor, mechanism=mechanism, settings=settings)
     run.play()
     if run.done == 0:
         return None, []
@@ -159,10 +159,10 @@ def decide(questions, *, last, predictor, mechanism, settings, model, time, seed
         AnswerRecord(
             batch=number,
             position=position,
-            key=questions.keys[position],
+            key=queries.keys[position],
             time=time,
             nats=nats,
-            training_value=float(questions.training_values[position]) + 0.0,
+            training_value=float(queries.training_values[position]) + 0.0,
             value=float(values[position]) + 0.0,  # -0.0 has no text of its own in SQLite
             lower=float(lower[position]) + 0.0,
             upper=float(upper[position]) + 0.0,
@@ -170,20 +170,20 @@ def decide(questions, *, last, predictor, mechanism, settings, model, time, seed
         )
         for position in range(run.done)
     ]
-    aside = run.aside[: run.done]
-    widest = float(np.max(np.maximum(values - lower, upper - values)[~aside], initial=0.0))
+    relaxed = run.relaxed[: run.done]
+    widest = float(np.max(np.maximum(values - lower, upper - values)[~relaxed], initial=0.0))
     n_above = int(run.above.sum()) + (last.n_above if last else 0)
     record = BatchRecord(
         number=number,
         time=time,
-        size=len(questions),
+        size=len(queries),
         nats=nats,
         n_answered=run.done + (last.n_answered if last else 0),
         n_above=n_above,
         value_nats=run.value_nats,
         decisions=run.decisions.state(),
         widest=max(widest, last.widest if last else 0.0),
-        n_aside=int(aside.sum()) + (last.n_aside if last else 0),
+        n_relaxed=int(relaxed.sum()) + (last.n_relaxed if last else 0),
         dp_epsilon=_finite(mechanism.dp_epsilon_used(1.0 / settings.n)),
         seeded=bool(seeded or (last is not None and last.seeded)),
     )
@@ -193,8 +193,8 @@ def decide(questions, *, last, predictor, mechanism, settings, model, time, seed
 class _Run:
     """The walk through one batch, from "above" to "above"."""
 
-    def __init__(self, questions, *, last, predictor, mechanism, settings):
-        self.questions = questions
+    def __init__(self, queries, *, last, predictor, mechanism, settings):
+        self.queries = queries
         self.settings = settings
         self.mechanism = mechanism
         self.predictor = predictor
@@ -202,33 +202,33 @@ class _Run:
         self.value_nats = last.value_nats if last else 0.0
         self.n_above = last.n_above if last else 0
         self.done = 0
-        self.values = np.full(len(questions), np.nan)
-        self.above = np.zeros(len(questions), dtype=bool)
-        self.aside = np.zeros(len(questions), dtype=bool)  # left wide on purpose
-        self.reach = np.zeros(len(questions))  # distance from the answer to q(X), at most
+        self.values = np.full(len(queries), np.nan)
+        self.above = np.zeros(len(queries), dtype=bool)
+        self.relaxed = np.zeros(len(queries), dtype=bool)  # left wide on purpose
+        self.reach = np.zeros(len(queries))  # distance from the answer to q(X), at most
 
     def play(self):
         """Answer until the batch or the budget ends."""
-        while self.done < len(self.questions) and self._stretch():
+        while self.done < len(self.queries) and self._stretch():
             pass
 
     def _stretch(self):
         """Answer up to the next "above"; return whether the budget goes on."""
-        asked = slice(self.done, min(self.done + _AHEAD, len(self.questions)))
-        training = self.questions.training_values[asked]
-        scales = self.questions.scales[asked]
+        asked = slice(self.done, min(self.done + _AHEAD, len(self.queries)))
+        training = self.queries.training_values[asked]
+        scales = self.queries.scales[asked]
         predictions = self.predictor.predict(training) if self.settings.learned else training
         thresholds, slackened = thresholds_for(
             self.settings,
             predictions,
-            self.questions.training_sizes[asked],
-            self.questions.slacks[asked],
-            self.questions.spreads[asked],
+            self.queries.training_sizes[asked],
+            self.queries.slacks[asked],
+            self.queries.spreads[asked],
         )
-        # Units in which every question has sensitivity 1/n, which the noise is made for.
+        # Units in which every query has sensitivity 1/n, which the noise is made for.
         run = self.mechanism.answer_run(
             predictions / scales,
-            self.questions.values[asked] / scales,
+            self.queries.values[asked] / scales,
             thresholds=thresholds / scales,
         )
         count = int(np.count_nonzero(run.answered))
@@ -239,13 +239,13 @@ class _Run:
         self.values[stretch] = np.clip(np.asarray(run.values[:count]) * scales[:count], 0.0, 1.0)
         self.values[stretch][~above] = predictions[:count][~above]
         self.above[stretch] = above
-        z_below, z_above = allowances(self.settings, self.n_above)
+        z_below, z_above = margins(self.settings, self.n_above)
         self.reach[stretch] = np.where(
             above,
             (z_above + self.settings.resolution / 2.0) * scales[:count],
             thresholds[:count] + z_below * scales[:count],
         )
-        self.aside[stretch] = slackened[:count] & ~above
+        self.relaxed[stretch] = slackened[:count] & ~above
         self.decisions.update(above)
         self.done += count
         if above[-1]:
@@ -268,7 +268,7 @@ def _intervals(run, *, nats, settings, model):
     # Theory, section 5, row 1: unequal c_i enter by their squares where records are independent
     # (McDiarmid); groups need the largest.
     independent = isinstance(model, Independent)
-    units = (run.questions.spreads if independent else run.questions.scales)[: run.done]
+    units = (run.queries.spreads if independent else run.queries.scales)[: run.done]
     for unit in np.unique(units):
         chosen = units == unit
         reach = run.reach[: run.done][chosen]
@@ -280,8 +280,8 @@ def _intervals(run, *, nats, settings, model):
             failure=settings.sampling_failure,
             model=model,
             n=settings.n,
-            threshold_allowance=0.0,
-            answer_allowance=0.0,
+            threshold_margin=0.0,
+            answer_margin=0.0,
             resolution=settings.resolution,
             sensitivity=None if unit == 1.0 else float(unit) / settings.n,
         )
@@ -302,7 +302,7 @@ def exhausted_error(settings, last, *, answered=0, unanswered):
     last : BatchRecord or None
         The account.
     answered, unanswered : int
-        New questions of this batch before and after the budget ran out.
+        New queries of this batch before and after the budget ran out.
 
     Returns
     -------
@@ -313,12 +313,12 @@ def exhausted_error(settings, last, *, answered=0, unanswered):
     done = "Nothing was recorded for this batch. "
     if answered:
         done = (
-            f"The {answered} question(s) before were answered and recorded: they are in history() "
+            f"The {answered} query(s) before were answered and recorded: they are in history() "
             "and free to ask again by key. "
         )
     return BudgetExhaustedError(
         f"budget={settings.budget} is used up: {n_above} answer(s) came from the holdout, "
-        f"{n_answered} question(s) were answered in all; {unanswered} question(s) of this batch "
+        f"{n_answered} query(s) were answered in all; {unanswered} query(s) of this batch "
         f"were not. {done}Recorded answers stay free; on_exhausted='nan' or 'training' goes on "
         "without the holdout; only new data buys more."
     )

@@ -5,7 +5,7 @@ import math
 import numpy as np
 
 from sklearn_bdp.accounting import Certificate, auto_threshold, half_width, zhao_records
-from sklearn_bdp.holdout._batch import allowances, next_nats
+from sklearn_bdp.holdout._batch import margins, next_nats
 from sklearn_bdp.holdout._settings import Parameters
 
 _GOALS = (0.4, 0.3, 0.2, 0.1, 0.05, 0.02, 0.01)
@@ -15,7 +15,7 @@ __all__ = ["first_width", "holdout_certificate"]
 
 def first_width(settings, model):
     """Return the half-width of the first answer, if it is near 1/2 and asked alone."""
-    z_below, z_above = allowances(settings, 0)
+    z_below, z_above = margins(settings, 0)
     reach = max(_threshold(settings) + z_below, z_above + settings.resolution / 2.0)
     return reach + _sampling(None, settings=settings, model=model)
 
@@ -49,7 +49,7 @@ def holdout_certificate(last, *, settings, model, parameters, ledger, seeded):
         With ``tau`` the widest half-width so far or next.
     """
     alpha = _sampling(last, settings=settings, model=model)
-    z_below, z_above = allowances(settings, last.n_above if last else 0)
+    z_below, z_above = margins(settings, last.n_above if last else 0)
     threshold = _threshold(settings)
     widest = max(threshold + z_below, z_above + settings.resolution / 2.0) + alpha
     dp_epsilon, bdp_epsilon = _levels(last, settings=settings, model=model)
@@ -71,7 +71,7 @@ def holdout_certificate(last, *, settings, model, parameters, ledger, seeded):
         budget=settings.budget,
         resolution=settings.resolution,
         correlation=model.describe(),
-        n_aside=last.n_aside if last else 0,
+        n_relaxed=last.n_relaxed if last else 0,
         # A threshold that was given does not shrink with more records.
         advice=_advice(widest, settings.n) if settings.threshold is None else (),
         notes=_notes(last, settings=settings, parameters=declared, model=model),
@@ -79,7 +79,7 @@ def holdout_certificate(last, *, settings, model, parameters, ledger, seeded):
 
 
 def _threshold(settings):
-    """Return the threshold of a question whose prediction is 1/2, the largest there is."""
+    """Return the threshold of a query whose prediction is 1/2, the largest there is."""
     if settings.threshold is not None:
         return settings.threshold
     return float(auto_threshold(0.5, settings.n_effective, settings.n))
@@ -94,7 +94,7 @@ def _advice(width, n):
     if not goals or not math.isfinite(width):  # so few records bound nothing at all
         return ()
     more = math.ceil(n * (width / goals[0]) ** 2) - n
-    return (f"about {more:,} more records give ± {goals[0]:g} for a lone question near 1/2",)
+    return (f"about {more:,} more records give ± {goals[0]:g} for a lone query near 1/2",)
 
 
 def _levels(last, *, settings, model):
@@ -115,7 +115,7 @@ def _assumptions(last, *, settings, ledger, seeded):
     lines = [
         "the declared correlation is right",
         "training data, models and training-side values are made without the holdout",
-        "the questions of one batch are fixed before any of its answers is seen",
+        "the queries of one batch are fixed before any of its answers is seen",
     ]
     if settings.cut_failure > 0:
         lines.append(
@@ -141,7 +141,7 @@ def _notes(last, *, settings, parameters, model):
     notes = [
         f"charged as used: {answered:,} answer(s) in {batches:,} batch(es) so far, {above:,} from "
         "the holdout; the error is that of the widest interval so far, or of one more lone "
-        "question with a score near 1/2. Every answer has its own interval, often narrower."
+        "query with a score near 1/2. Every answer has its own interval, often narrower."
     ]
     if settings.budget is None and settings.tau is None:
         notes.append("privacy levels are those spent so far; without a budget they go on growing")

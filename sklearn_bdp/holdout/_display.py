@@ -1,4 +1,4 @@
-"""What a holdout shows of itself: its shape, its promise and its fuel; never a score."""
+"""What a holdout shows of itself: shape, promise and information spent; never a score."""
 
 import html
 
@@ -16,8 +16,8 @@ def gauge(holdout):
         "ledger": str(holdout.ledger) if holdout.ledger else "in memory",
     }
     try:
-        with holdout._reading() as book:
-            last = book.last
+        with holdout._reading() as transaction:
+            last = transaction.last
         answered, above = (last.n_answered, last.n_above) if last else (0, 0)
         facts["answered"] = f"{answered:,}"
         facts["above"] = f"{above:,}"

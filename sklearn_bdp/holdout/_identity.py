@@ -80,7 +80,7 @@ class LedgerHandle:
         return self._records
 
     def _require_home(self):
-        """Raise ProcessBoundaryError before anything is computed for a question."""
+        """Raise ProcessBoundaryError before anything is computed for a query."""
         self._open().check_process()
 
     @contextlib.contextmanager
@@ -88,8 +88,8 @@ class LedgerHandle:
         if self._records is None and self._snapshot is not None:
             yield self._snapshot
             return
-        with self._open().transaction() as book:
-            yield book
+        with self._open().transaction() as transaction:
+            yield transaction
 
     def _writing(self):
         return self._open().transaction(write=True)
@@ -100,7 +100,7 @@ class LedgerHandle:
         Parameters
         ----------
         keys : list of str
-            Keys of questions.
+            Keys of queries.
 
         Returns
         -------
@@ -108,22 +108,22 @@ class LedgerHandle:
             :class:`AnswerRecord` of each key that has one.
         """
         wanted = [key for key in check_keys(keys) if key is not None]
-        with self._reading() as book:
-            return book.lookup(wanted)
+        with self._reading() as transaction:
+            return transaction.lookup(wanted)
 
     @property
     def information_spent(self):
-        """Code length of the next question, in nats: what adaptivity has cost so far."""
-        with self._reading() as book:
-            return float(next_nats(book.last))
+        """Code length of the next query, in nats: what adaptivity has cost so far."""
+        with self._reading() as transaction:
+            return float(next_nats(transaction.last))
 
     @property
     def remaining_budget(self):
         """Number of "above" answers left; ``None`` where there is no cap."""
         if self._settings.budget is None:
             return None
-        with self._reading() as book:
-            return self._settings.budget - (book.last.n_above if book.last else 0)
+        with self._reading() as transaction:
+            return self._settings.budget - (transaction.last.n_above if transaction.last else 0)
 
     def certificate(self):
         """Return the guarantee as it stands.
@@ -132,10 +132,10 @@ class LedgerHandle:
         -------
         Certificate
             ``tau`` is the largest distance between an answer and an end of its interval: among
-            all answers so far, and for the next question if its score is near 1/2.
+            all answers so far, and for the next query if its score is near 1/2.
         """
-        with self._reading() as book:
-            last = book.last
+        with self._reading() as transaction:
+            last = transaction.last
         return holdout_certificate(
             last,
             settings=self._settings,
@@ -153,8 +153,8 @@ class LedgerHandle:
         History
             A sequence of :class:`AnswerRecord`; ``to_frame()`` makes a table.
         """
-        with self._reading() as book:
-            return History(book.answers())
+        with self._reading() as transaction:
+            return History(transaction.answers())
 
     def __repr__(self):
         return f"<ReusableHoldout: {gauge_text(self)}>"
@@ -180,8 +180,8 @@ class LedgerHandle:
         elif self._snapshot is not None:
             state["snapshot"] = self._snapshot
         else:
-            with self._reading() as book:
-                state["snapshot"] = Snapshot(book.last, tuple(book.answers()))
+            with self._reading() as transaction:
+                state["snapshot"] = Snapshot(transaction.last, tuple(transaction.answers()))
             _process.keep_memory(self._token, self._records)
         return _restore, (type(self), state)
 

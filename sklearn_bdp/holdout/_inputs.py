@@ -1,4 +1,4 @@
-"""Checks of questions. Messages never quote a per-record score or anything computed from one."""
+"""Checks of queries. Messages never quote a per-record score or anything computed from one."""
 
 import os
 import pathlib
@@ -6,7 +6,7 @@ import pathlib
 import numpy as np
 
 from sklearn_bdp._checks import check_array
-from sklearn_bdp.holdout._batch import Questions
+from sklearn_bdp.holdout._batch import Queries
 from sklearn_bdp.metrics import Evaluation
 
 __all__ = [
@@ -15,7 +15,7 @@ __all__ = [
     "check_keys",
     "check_path",
     "check_per_record_scores",
-    "check_questions",
+    "check_queries",
     "first_askings",
 ]
 
@@ -82,19 +82,16 @@ def check_evaluations(evaluations, n, model):
     return np.array(values), np.array(scales), np.array(spreads)
 
 
-def check_questions(
-    training_values, values, scales, spreads, *, n, training_size, keys, slack=None
-):
-    """Return the checked :class:`Questions` of one batch."""
+def check_queries(training_values, values, scales, spreads, *, n, training_size, keys, slack=None):
+    """Return the checked :class:`Queries` of one batch."""
     count = values.size
     training = np.atleast_1d(check_array("training_values", training_values, low=0.0, high=1.0))
     if training.shape != (count,):
         raise ValueError(
-            f"training_values must have shape ({count},), one for each question, got "
-            f"{training.shape}."
+            f"training_values must have shape ({count},), one for each query, got {training.shape}."
         )
     if count == 0:
-        raise ValueError("a batch must hold at least one question, got 0.")
+        raise ValueError("a batch must hold at least one query, got 0.")
     sizes = check_array("training_size", n if training_size is None else training_size, low=1.0)
     if sizes.ndim and sizes.shape != (count,):
         raise ValueError(
@@ -105,7 +102,7 @@ def check_questions(
         raise ValueError(
             f"slack must be a number or have shape ({count},), got shape {slacks.shape}."
         )
-    return Questions(
+    return Queries(
         training_values=training,
         values=values,
         scales=scales,
@@ -129,14 +126,12 @@ def check_keys(keys, count=None):
             f"keys must be a list of strings or None, got {type(keys).__name__}."
         ) from None
     if count is not None and len(result) != count:
-        raise ValueError(
-            f"keys must hold one key for each of {count} question(s), got {len(result)}."
-        )
+        raise ValueError(f"keys must hold one key for each of {count} query(s), got {len(result)}.")
     for key in result:
         if key is not None and not (isinstance(key, str) and 0 < len(key) <= _LONGEST_KEY):
             raise ValueError(
                 f"keys must be None or strings of 1 to {_LONGEST_KEY} characters (see "
-                f"question_key), got {key!r:.60}."
+                f"query_key), got {key!r:.60}."
             )
     return result
 

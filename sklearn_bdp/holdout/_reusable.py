@@ -25,7 +25,7 @@ from sklearn_bdp.holdout._inputs import (
     check_evaluations,
     check_path,
     check_per_record_scores,
-    check_questions,
+    check_queries,
     first_askings,
 )
 from sklearn_bdp.holdout._settings import (
@@ -41,9 +41,9 @@ __all__ = ["ReusableHoldout"]
 
 
 class ReusableHoldout(LedgerHandle):
-    r"""A holdout set that answers adaptively chosen questions and stays a holdout.
+    r"""A holdout set that answers adaptively chosen queries and stays a holdout.
 
-    Every question compares a training-side value with the mean of per-record scores on the
+    Every query compares a training-side value with the mean of per-record scores on the
     holdout. Thresholdout answers it; the answer is recorded in a ledger, and only then released,
     with an interval for its expectation. With probability at least ``1 - beta`` the intervals of
     *all* answers ever given hold at once, whatever made the analyst ask.
@@ -65,7 +65,7 @@ class ReusableHoldout(LedgerHandle):
     calibration : {"tight", "zhao2017"}, default="tight"
         ``"zhao2017"``: Theorem 2 of [1]_ to the letter, with ``n_queries`` and ``budget``.
     threshold : float or "auto", default="auto"
-        Deviation from which a question is answered from the holdout. ``"auto"``: for each question,
+        Deviation from which a query is answered from the holdout. ``"auto"``: for each query,
         from public quantities only,
         :math:`T = z \sqrt{\tilde v(1-\tilde v)(1/n_\mathrm{eff} + 1/n_D)}` with
         :math:`\tilde v` the prediction, drawn slightly towards 1/2, :math:`n_D` the
@@ -76,16 +76,16 @@ class ReusableHoldout(LedgerHandle):
         Number of answers from the holdout ("above"). ``None``: no cap, or 10 with a numeric
         ``epsilon``.
     n_queries : int or None, default=None
-        Number of questions that Theorem 2 is calibrated to; other calibrations need none.
+        Number of queries that Theorem 2 is calibrated to; other calibrations need none.
     resolution : float or "auto", default="auto"
         Grid step of released answers, at least 1e-6. ``"auto"``: a fraction of the Hoeffding
-        half-width :math:`\sqrt{\ln(2/\beta)/(2 n_\mathrm{eff})}` of one fixed question
+        half-width :math:`\sqrt{\ln(2/\beta)/(2 n_\mathrm{eff})}` of one fixed query
         (:func:`~sklearn_bdp.accounting.auto_resolution`), so that rounding never dominates.
     ledger : str, Path or None, default=None
         SQLite file that keeps the records and is shared by all processes; it is created if it
         does not exist. ``None`` keeps them in the memory of this process.
     on_exhausted : {"raise", "nan", "training"}, default="raise"
-        What happens to questions once the budget is used up; see Notes.
+        What happens to queries once the budget is used up; see Notes.
     random_state : int or None, default=None
         ``None``: cryptographic randomness. A seed is for tests: whoever knows it can subtract the
         noise, and the certificate says so.
@@ -110,7 +110,7 @@ class ReusableHoldout(LedgerHandle):
     on_exhausted : str
         As given.
     information_spent : float
-        Fuel gauge.
+        Information spent so far, in nats.
     remaining_budget : int or None
         "Above" answers left.
 
@@ -127,12 +127,12 @@ class ReusableHoldout(LedgerHandle):
     leaves everything as it was; an interruption after it leaves the answers in the ledger, where
     the same keys find them for free.
 
-    When the budget runs out inside a batch, the questions before that point are answered,
+    When the budget runs out inside a batch, the queries before that point are answered,
     recorded, listed by :meth:`history` and free to ask again by key. For the rest, and for
-    all later questions, ``"raise"`` raises :class:`~sklearn_bdp.exceptions.BudgetExhaustedError`
+    all later queries, ``"raise"`` raises :class:`~sklearn_bdp.exceptions.BudgetExhaustedError`
     (when nothing new could be answered: before anything is recorded); ``"nan"`` gives NaN for the
     value and the interval; ``"training"`` gives the training-side value with the interval
-    [0, 1], which says that nothing is promised. These questions are not ``answered``, cost
+    [0, 1], which says that nothing is promised. These queries are not ``answered``, cost
     nothing and are not recorded. Only new data buys more.
 
     A copy, deep copy or clone is the same object, in this process also an unpickled one. In another
@@ -213,13 +213,13 @@ class ReusableHoldout(LedgerHandle):
         self._attach(header, seed=seed, timeout=timeout)
         self._warn_if_vacuous()
 
-    # -- questions ------------------------------------------------------------------------------
+    # -- queries ------------------------------------------------------------------------------
 
     @sealed_errors
     def answer(
         self, training_values, per_record_scores, *, training_size=None, keys=None, slack=None
     ):
-        """Answer one batch of questions that were fixed before any of its answers is seen.
+        """Answer one batch of queries that were fixed before any of its answers is seen.
 
         Parameters
         ----------
@@ -227,16 +227,16 @@ class ReusableHoldout(LedgerHandle):
             Training-side values, in [0, 1]: any numbers computed without the holdout, ideally
             the best guess of the score.
         per_record_scores : array-like of shape (m, n)
-            Score of each question on each holdout record, in [0, 1].
+            Score of each query on each holdout record, in [0, 1].
         training_size : float or array-like of shape (m,), default=None
             Records behind each training-side value; by default as many as the holdout has.
         keys : list of (str or None), default=None
-            What each question is known by; see :func:`question_key`. A question asked again
+            What each query is known by; see :func:`query_key`. A query asked again
             under its key gets the recorded answer and costs nothing.
         slack : float or array-like of shape (m,), default=None
-            Least threshold of each question where ``threshold="auto"``. A candidate that is far
+            Least threshold of each query where ``threshold="auto"``. A candidate that is far
             behind needs no answer more precise than about half its distance from the leader, and
-            leaving it alone saves fuel. Public, like everything that sets a threshold.
+            leaving it alone saves budget. Public, like everything that sets a threshold.
 
         Returns
         -------
@@ -262,7 +262,7 @@ class ReusableHoldout(LedgerHandle):
     def answer_evaluations(
         self, training_values, evaluations, *, training_size=None, keys=None, slack=None
     ):
-        """Answer one batch of questions given as evaluations by a bounded metric.
+        """Answer one batch of queries given as evaluations by a bounded metric.
 
         Parameters
         ----------
@@ -299,7 +299,7 @@ class ReusableHoldout(LedgerHandle):
         training_size : float, default=None
             Records behind ``training_value``; by default as many as the holdout has.
         key : str or None, default=None
-            What the question is known by.
+            What the query is known by.
 
         Returns
         -------
@@ -336,7 +336,7 @@ class ReusableHoldout(LedgerHandle):
     def _ask(self, training_values, checked, training_size, keys, slack):
         """Check, look up, decide, record; then release."""
         self._require_home()
-        questions = check_questions(
+        queries = check_queries(
             training_values,
             *checked,
             n=self.n,
@@ -344,37 +344,37 @@ class ReusableHoldout(LedgerHandle):
             keys=keys,
             slack=slack,
         )
-        wanted = [key for key in questions.keys if key is not None]
-        if len(wanted) == len(questions):
+        wanted = [key for key in queries.keys if key is not None]
+        if len(wanted) == len(queries):
             known = self.recorded(wanted)
             if all(key in known for key in wanted):
-                return self._release(questions, known, {})
-        with self._writing() as book:
-            known = book.lookup(wanted)
-            new = first_askings(questions.keys, known)
+                return self._release(queries, known, {})
+        with self._writing() as transaction:
+            known = transaction.lookup(wanted)
+            new = first_askings(queries.keys, known)
             answers, exhausted = [], False
             if new:
-                answers, exhausted = self._decide(questions.take(new), book)
+                answers, exhausted = self._decide(queries.take(new), transaction)
             if exhausted and not answers and self.on_exhausted == "raise":
-                raise exhausted_error(self._settings, book.last, unanswered=len(new))
-            last = book.last
+                raise exhausted_error(self._settings, transaction.last, unanswered=len(new))
+            last = transaction.last
         if exhausted and self.on_exhausted == "raise":
             raise exhausted_error(
                 self._settings, last, answered=len(answers), unanswered=len(new) - len(answers)
             )
         fresh = dict(zip(new, answers, strict=False))
         known.update((answer.key, answer) for answer in answers if answer.key is not None)
-        return self._release(questions, known, fresh)
+        return self._release(queries, known, fresh)
 
-    def _decide(self, questions, book):
-        """Run the mechanism on new questions and write the batch; not durable yet."""
-        last = book.last
+    def _decide(self, queries, transaction):
+        """Run the mechanism on new queries and write the batch; not durable yet."""
+        last = transaction.last
         number = 1 if last is None else last.number + 1
-        mechanism = self._mechanism(book.sealed(), number)
+        mechanism = self._mechanism(transaction.sealed(), number)
         record, answers = decide(
-            questions,
+            queries,
             last=last,
-            predictor=self._predictor(book),
+            predictor=self._predictor(transaction),
             mechanism=mechanism,
             settings=self._settings,
             model=self.model,
@@ -384,8 +384,8 @@ class ReusableHoldout(LedgerHandle):
         if record is not None:
             # The salt keeps the commitment to the noise from being searched.
             sealed = {"mechanism": mechanism.state(), "salt": secrets.token_hex(16)}
-            book.append(record, sealed=canonical(sealed), answers=answers)
-        return answers, len(answers) < len(questions)
+            transaction.append(record, sealed=canonical(sealed), answers=answers)
+        return answers, len(answers) < len(queries)
 
     def _mechanism(self, sealed, number):
         """Return Thresholdout after the last batch, with noise of its own for this one."""
@@ -397,23 +397,23 @@ class ReusableHoldout(LedgerHandle):
             return restored_mechanism(sealed, random_state=noise)
         return self._settings.mechanism(random_state=noise)
 
-    def _predictor(self, book):
+    def _predictor(self, transaction):
         """Return a predictor that has learned from every recorded answer."""
         number, known = self._learned or (0, OffsetPredictor())
-        for training_value, value in book.released(after=number):
+        for training_value, value in transaction.released(after=number):
             known.update(training_value, value)
-        self._learned = (book.head[0], known)
+        self._learned = (transaction.head[0], known)
         return OffsetPredictor(**known.state())
 
-    def _release(self, questions, known, fresh):
+    def _release(self, queries, known, fresh):
         """Return the arrays of a batch from recorded answers, by position or by key."""
-        count = len(questions)
+        count = len(queries)
         training = self.on_exhausted == "training"
-        values = questions.training_values.copy() if training else np.full(count, math.nan)
+        values = queries.training_values.copy() if training else np.full(count, math.nan)
         lower = np.full(count, 0.0 if training else math.nan)
         upper = np.full(count, 1.0 if training else math.nan)
         above, answered = np.zeros((2, count), dtype=bool)
-        for position, key in enumerate(questions.keys):
+        for position, key in enumerate(queries.keys):
             answer = fresh.get(position) if key is None else known.get(key)
             if answer is not None:
                 values[position], above[position] = answer.value, answer.above

@@ -68,7 +68,7 @@ class Settings:
     resolution : float
         Grid step of released answers.
     threshold : float or None
-        Threshold of every question; ``None``: chosen for each from public quantities.
+        Threshold of every query; ``None``: chosen for each from public quantities.
     learned : bool
         Whether predictions learn from released answers.
     tau : float or None
@@ -103,7 +103,7 @@ class Settings:
         }
 
     def mechanism(self, *, random_state=None):
-        """Return a fresh Thresholdout; the holdout gives a threshold with every question."""
+        """Return a fresh Thresholdout; the holdout gives a threshold with every query."""
         threshold = 0.5 if self.threshold is None else self.threshold
         return Thresholdout(threshold, random_state=random_state, **self.scales())
 
@@ -132,7 +132,7 @@ def check_parameters(*, beta, epsilon, calibration, threshold, budget, n_queries
         if budget is None or n_queries is None:
             raise ValueError(
                 "calibration='zhao2017' runs Theorem 2, whose noise depends on the number of "
-                "questions and the budget: give both n_queries and budget, got "
+                "queries and the budget: give both n_queries and budget, got "
                 f"n_queries={n_queries}, budget={budget}."
             )
         if auto["epsilon"] != "auto":
@@ -167,13 +167,13 @@ def derive_settings(parameters, *, model, n):
     """Return the :class:`Settings` that the parameters mean for ``n`` records of ``model``."""
     # Theory, section 5: a cut out of one chain costs the Dobrushin coefficient, on each side.
     cut_failure = float(sum(model.cut_failure(gap) for gap in parameters.gap))
-    if not model.doubt < 0.9 * parameters.beta:
+    if not model.misspecification < 0.9 * parameters.beta:
         raise ValueError(
-            f"the correlation was estimated at confidence {1 - model.doubt:.4g}, which leaves "
-            f"nothing of beta={parameters.beta:g}: estimate it at a confidence of at least "
+            f"the correlation was estimated at confidence {1 - model.misspecification:.4g}, which "
+            f"leaves nothing of beta={parameters.beta:g}: estimate it at a confidence of at least "
             f"{1 - parameters.beta / 5:.4g}."
         )
-    left = parameters.beta - model.doubt - cut_failure
+    left = parameters.beta - model.misspecification - cut_failure
     if not left > parameters.beta / 10:
         enough = model.gap_for(parameters.beta / (4 * len(parameters.gap)))
         raise ValueError(

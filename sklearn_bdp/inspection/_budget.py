@@ -1,4 +1,4 @@
-"""The fuel gauge over time."""
+"""The information spent over time."""
 
 import numpy as np
 
@@ -18,7 +18,7 @@ class BudgetDisplay:
     n_answers, n_above : ndarray of int, shape (n_batches,)
         Answers in the batch, and how many of them came from the holdout.
     next_nats : float or None, default=None
-        What the next single question would pay, in nats.
+        What the next single query would pay, in nats.
     remaining : int or None, default=None
         How many more answers may come from the holdout; None if that is not limited.
 
@@ -29,7 +29,7 @@ class BudgetDisplay:
     figure_ : matplotlib Figure
         Figure of the plot.
     line_ : matplotlib Line2D
-        The fuel line.
+        The information line.
 
     See Also
     --------
@@ -89,7 +89,7 @@ class BudgetDisplay:
         )
 
     def plot(self, ax=None, **kwargs):
-        """Draw the fuel line; a number says how many answers of a batch came from the holdout.
+        """Draw the information spent; numbers say how many answers came from the holdout.
 
         Parameters
         ----------
@@ -133,7 +133,7 @@ class BudgetDisplay:
                 marker="D",
                 mfc="white",
                 mec=RED,
-                label="next question",
+                label="next query",
             )
         if few:
             for place in np.flatnonzero(looked):

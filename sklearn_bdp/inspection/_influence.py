@@ -73,8 +73,8 @@ def _(model: MarkovChain, max_distance):
     """Both directions of time: the chain and its reversal."""
     kernels = [model.transition]
     if model.stationary_ is not None:
-        law = model.stationary_
-        kernels.append((model.transition * law[:, None]).T / law[:, None])
+        distribution = model.stationary_
+        kernels.append((model.transition * distribution[:, None]).T / distribution[:, None])
     powers, result = [np.eye(len(model.transition))] * len(kernels), np.empty(max_distance)
     for k in range(max_distance):
         powers = [power @ kernel for power, kernel in zip(powers, kernels, strict=True)]

@@ -19,7 +19,7 @@ class PlanDisplay:
     n_records : dict of str to ndarray of shape (n_points,)
         Records needed, for each correlation; infinite where no number suffices.
     n_queries, budget : int
-        Questions, and how many of them may be answered from the holdout.
+        Queries, and how many of them may be answered from the holdout.
     beta : float
         Failure probability over all answers together.
 
@@ -67,7 +67,7 @@ class PlanDisplay:
         correlations : dict of str to correlation
             Name of each line and what :func:`~sklearn_bdp.plan_holdout` takes as ``correlation``.
         n_queries, budget : int
-            Questions, and how many of them may be answered from the holdout.
+            Queries, and how many of them may be answered from the holdout.
         beta : float, default=0.05
             Failure probability over all answers together.
         c : float, default=0.5
@@ -148,7 +148,7 @@ class PlanDisplay:
             ax,
             xlabel="error of every answer, tau",
             ylabel="holdout records needed",
-            title=f"{self.n_queries:,} questions, {self.budget:,} from the holdout, "
+            title=f"{self.n_queries:,} queries, {self.budget:,} from the holdout, "
             f"failure probability {self.beta:g}",
         )
         ax.title.set_fontsize("medium")

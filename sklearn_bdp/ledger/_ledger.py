@@ -24,7 +24,7 @@ from sklearn_bdp.exceptions import (
 )
 from sklearn_bdp.ledger._errors import translated
 from sklearn_bdp.ledger._schema import check_schema, create_schema
-from sklearn_bdp.ledger._transaction import Book
+from sklearn_bdp.ledger._transaction import Transaction
 
 __all__ = ["Ledger"]
 
@@ -76,8 +76,8 @@ class Ledger:
             weakref.finalize(self, _close_at_home, self._connection, self._pid)
         elif create and header is not None and not read_only:
             self._create_file(header)
-        with self.transaction() as book:  # walks and checks the whole chain
-            self.header = book.header
+        with self.transaction() as transaction:  # walks and checks the whole chain
+            self.header = transaction.header
 
     def __repr__(self):
         return f"Ledger({str(self.path) if self.path else None!r})"
@@ -107,7 +107,7 @@ class Ledger:
 
     @contextlib.contextmanager
     def transaction(self, *, write=False):
-        """Yield a :class:`Book` on a consistent state; commit on leaving, roll back on errors."""
+        """Yield a :class:`Transaction`; commit on leaving, roll back on errors."""
         self.check_process()
         if not self._lock.acquire(timeout=self.timeout):
             raise LedgerBusyError(
@@ -120,13 +120,13 @@ class Ledger:
                 with translated(self.path):
                     self._begin(connection, write=write)
                     self._check_file()
-                    book = Book(connection, self.path, known=self._head)
-                    self._check_header(book)
-                    book.catch_up(expected=self._expected)
-                    self._head, self._expected = book.head, None
-                    yield book
+                    transaction = Transaction(connection, self.path, known=self._head)
+                    self._check_header(transaction)
+                    transaction.catch_up(expected=self._expected)
+                    self._head, self._expected = transaction.head, None
+                    yield transaction
                     connection.execute("COMMIT")
-                    self._head = book.head
+                    self._head = transaction.head
             finally:
                 self._rollback(connection)
         finally:
@@ -199,10 +199,10 @@ class Ledger:
                 f"ledger {self.path} was deleted or replaced while in use; nothing was answered."
             )
 
-    def _check_header(self, book):
+    def _check_header(self, transaction):
         if self._header is None:
             return
-        problems = _differences(json.loads(json.dumps(self._header)), book.header)
+        problems = _differences(json.loads(json.dumps(self._header)), transaction.header)
         if problems:
             raise LedgerMismatchError(
                 f"ledger {self.path} belongs to another holdout: {'; '.join(problems)}. Use the "

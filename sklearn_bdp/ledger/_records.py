@@ -39,16 +39,16 @@ def digest(*texts):
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class BatchRecord:
-    """One batch of questions and the account after it.
+    """One batch of queries and the account after it.
 
     Parameters
     ----------
     number : int
-        1 for the first batch that held a new question, then 2, 3, ...
+        1 for the first batch that held a new query, then 2, 3, ...
     time : str
         When it was decided, ISO 8601, UTC.
     size : int
-        New questions in the batch, fixed before any was answered.
+        New queries in the batch, fixed before any was answered.
     nats : float
         Code length of each of them: the information spent before the batch, in nats.
     n_answered, n_above : int
@@ -58,8 +58,8 @@ class BatchRecord:
     decisions : dict
         Public state of the code of decisions.
     widest : float
-        Largest distance from an answer to an end of its interval so far, but for those set aside.
-    n_aside : int
+        Largest distance from an answer to an end of its interval so far, but for relaxed ones.
+    n_relaxed : int
         Answers so far whose interval was left wider on purpose (``slack``).
     dp_epsilon : float or None
         Pure-DP level spent so far; ``None`` where no finite level holds.
@@ -76,7 +76,7 @@ class BatchRecord:
     value_nats: float
     decisions: dict
     widest: float
-    n_aside: int
+    n_relaxed: int
     dp_epsilon: float | None
     seeded: bool
 
@@ -109,7 +109,7 @@ class BatchRecord:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class AnswerRecord:
-    """One answered question, as released.
+    """One answered query, as released.
 
     Parameters
     ----------
@@ -118,7 +118,7 @@ class AnswerRecord:
     position : int
         Place in the batch, from 0.
     key : str or None
-        The key the question was asked under.
+        The key the query was asked under.
     time : str
         When its batch was decided, ISO 8601, UTC.
     nats : float
@@ -165,7 +165,7 @@ class AnswerRecord:
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
 class HoldoutAnswers:
-    """Answers to one batch of ``m`` questions, in [0, 1]; read-only arrays.
+    """Answers to one batch of ``m`` queries, in [0, 1]; read-only arrays.
 
     Parameters
     ----------

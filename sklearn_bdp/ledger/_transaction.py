@@ -6,12 +6,12 @@ from sklearn_bdp.exceptions import LedgerCorruptedError
 from sklearn_bdp.ledger._records import AnswerRecord, BatchRecord, digest
 from sklearn_bdp.ledger._schema import link_digest
 
-__all__ = ["Book"]
+__all__ = ["Transaction"]
 
 _CHUNK = 500  # keys in one SQL statement
 
 
-class Book:
+class Transaction:
     """A ledger inside one transaction.
 
     Parameters

@@ -28,7 +28,7 @@ class NoisyThreshold:
     scale : float
         Scale of the query noise.
     noise : {"laplace", "gaussian"}
-        Its law.
+        Its distribution.
     step : float
         Step of the grid that margins and levels live on.
     refresh : bool

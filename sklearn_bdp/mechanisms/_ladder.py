@@ -14,7 +14,7 @@ __all__ = ["Ladder", "ParameterFreeLadder"]
 class Ladder:
     r"""Release the best score so far, rounded, when a submission beats it by a margin.
 
-    It answers one question only: how good is the best model so far? Scores are greater-is-better;
+    It answers one query only: how good is the best model so far? Scores are greater-is-better;
     the paper's losses are one minus these.
 
     Parameters

@@ -12,7 +12,7 @@ References
 .. [1] I. Mironov, "On significance of the least significant bits for differential privacy",
    CCS 2012.
 .. [2] C. Canonne, G. Kamath, T. Steinke, "The discrete Gaussian for differential privacy",
-   NeurIPS 2020 (the discrete Laplace law, Section 5.1 of arXiv:2004.00010).
+   NeurIPS 2020 (the discrete Laplace distribution, Section 5.1 of arXiv:2004.00010).
 .. [3] L. Devroye, C. Gravel, "Random variate generation using only finitely many unbiased,
    independently and identically distributed random bits", arXiv:1502.02539.
 """
@@ -176,8 +176,8 @@ class Exponentials:
         """
         scaled = factor * self.values
         parts = np.floor(scaled).astype(np.int64)
-        doubt = np.abs(scaled - np.rint(scaled)) <= factor * (1.0 + self.values) * 2.0**-49
-        for index in np.flatnonzero(doubt).tolist():
+        uncertain = np.abs(scaled - np.rint(scaled)) <= factor * (1.0 + self.values) * 2.0**-49
+        for index in np.flatnonzero(uncertain).tolist():
             part = int(parts[index])
             while self.exceeds(index, Fraction(part + 1, factor)):
                 part += 1
@@ -220,7 +220,7 @@ def grid_laplace(bits, size, *, scale, step):
         Exact multiples of ``step``.
     """
     # Canonne, Kamath, Steinke 2020, Alg. 2: a signed geometric, rejecting one of the two zeros.
-    # A mirror image of the law at 0 would otherwise count twice.
+    # A mirror image of the distribution at 0 would otherwise count twice.
     kept = np.empty(0)
     while not kept.size:
         block = Exponentials(bits, size)
@@ -259,7 +259,7 @@ def grid_gaussian(bits, size, *, scale, step):
 class Pool:
     """Variates drawn in blocks of a fixed size and handed out one after the other.
 
-    Blocks of a fixed size make what a stream yields independent of how the questions were
+    Blocks of a fixed size make what a stream yields independent of how the queries were
     batched. A forked child starts a new block: parent and child must not share noise.
 
     Parameters

@@ -70,7 +70,7 @@ class NoiseAddition(_EveryQuery):
     n_queries : int
         How many queries are answered.
     noise : {"laplace", "gaussian"}, default="laplace"
-        Law of the noise; on the grids of `Thresholdout`.
+        Distribution of the noise; on the grids of `Thresholdout`.
     resolution : float in [0, 1], default=0.0
         Width of the cells of released answers; 0: no cells.
     random_state : None, int or numpy.random.Generator, default=None

@@ -225,7 +225,7 @@ def get_metric(scoring, *, estimator=None, y=None, **options):
         scoring, options = unwrap_scorer(scoring, options)
     if not isinstance(scoring, str):
         raise TypeError(
-            "scoring must be one name, scorer, PerRecordScore or None (each metric is a question "
+            "scoring must be one name, scorer, PerRecordScore or None (each metric is a query "
             f"of its own), got {type(scoring).__name__}."
         )
     if scoring not in _MAKERS:

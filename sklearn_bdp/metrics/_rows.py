@@ -17,7 +17,7 @@ def take_rows(X, start, stop):
     """Return a copy of a contiguous part of the records, of the same type.
 
     A copy, because models may work in place (``StandardScaler(copy=False)``): the holdout must be
-    the same for the next question, and for the second attempt at this one.
+    the same for the next query, and for the second attempt at this one.
     """
     if hasattr(X, "iloc"):
         return X.iloc[start:stop].copy()

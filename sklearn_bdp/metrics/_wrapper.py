@@ -90,8 +90,8 @@ class CustomScore(MeanMetric):
     _multioutput: ClassVar[bool] = True
 
     def __repr__(self):
-        # Part of the key that recognises a question asked before, so it names the function's
-        # content: an edited function is another question, the same one in a new process is not.
+        # Part of the key that recognises a query asked before, so it names the function's
+        # content: an edited function is another query, the same one in a new process is not.
         return (
             f"PerRecordScore({self.name}, lower={self.lower!r}, upper={self.upper!r}, "
             f"sign={self.sign!r}, content={_content(self.function)})"

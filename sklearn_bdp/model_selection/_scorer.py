@@ -19,7 +19,7 @@ _NAME_STRIPPERS = ("sklearn.feature_selection._rfe", "sklearn.feature_selection.
 
 
 class HoldoutScorer:
-    """Answer a scorer's question through a reusable holdout.
+    """Answer a scorer's query through a reusable holdout.
 
     ``scorer(estimator, X, y)`` scores ``(X, y)``, which must be training data, and returns what
     the holdout answers when that score is compared with it. Use it as ``scoring=`` in
@@ -39,7 +39,7 @@ class HoldoutScorer:
     Notes
     -----
     In permutation importance the scorer recognises shuffled columns by comparing with the first
-    data it saw for the same model. The question is then put to the holdout with these columns
+    data it saw for the same model. The query is then put to the holdout with these columns
     replaced by draws from the shuffled training columns, which are public. Keep
     ``max_samples=1.0`` there: of a shuffled sub-sample the scorer cannot know what was shuffled.
 
@@ -78,7 +78,7 @@ class HoldoutScorer:
         Parameters
         ----------
         estimator : fitted estimator
-            The model in question.
+            The model in query.
         X : array-like of shape (n_samples, n_features)
             Training data for the training-side value; never holdout records.
         y : array-like of shape (n_samples,)
@@ -190,7 +190,7 @@ def _replace(records, X, shuffled):
     """Return the holdout records with columns replaced by draws from training columns.
 
     One row of ``X`` is drawn for each record and gives all shuffled columns, seeded by the
-    shuffled data, so that the same question always has the same answer.
+    shuffled data, so that the same query always has the same answer.
     """
     seed = int.from_bytes(hashlib.sha256(repr(shuffled).encode()).digest()[:8], "big")
     rows = np.random.default_rng(seed).integers(num_samples(X), size=num_samples(records))
@@ -241,8 +241,8 @@ def _columns(estimator, X, holdout_X):
 def _refuse_name_strippers():
     """Raise where SequentialFeatureSelector or RFECV is on the call stack.
 
-    RFECV's first question has all columns, so nothing in its arguments tells it apart; answering
-    would spend fuel on a run that must fail at its second question.
+    RFECV's first query has all columns, so nothing in its arguments tells it apart; answering
+    would spend budget on a run that must fail at its second query.
     """
     frame = sys._getframe(1)
     while frame is not None:

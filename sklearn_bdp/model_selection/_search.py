@@ -75,7 +75,7 @@ class ReusableHoldoutSearchCV(BaseSearchCV):
         :func:`~sklearn_bdp.correlation.check_correlation`.
     training_score : {"cv", "resubstitution"}, default="cv"
         What is compared with the holdout: the cross-validated score, or the score on the
-        training part itself (the papers' setting; it overfits and spends fuel).
+        training part itself (the papers' setting; it overfits and spends information).
     beta : float, default=0.05
         Probability that any interval of this holdout is wrong.
     epsilon : float or "auto", default="auto"
@@ -88,7 +88,7 @@ class ReusableHoldoutSearchCV(BaseSearchCV):
     budget : int or None, default=None
         Answers from the holdout that may be given; ``None``: no cap.
     n_queries : int or None, default=None
-        Number of questions that Theorem 2 is calibrated to.
+        Number of queries that Theorem 2 is calibrated to.
     verify : "all" or int, default="all"
         Show the holdout all candidates, or only so many with the best training-side score.
     on_exhausted : {"raise", "nan", "training"}, default="raise"

@@ -151,11 +151,11 @@ def certify(
 
 def remaining_failure(beta, model):
     """Return what an estimated model leaves of the failure probability ``beta``."""
-    left = check_probability("beta", beta) - model.doubt
+    left = check_probability("beta", beta) - model.misspecification
     if not left > 0.0:
         raise ValueError(
-            f"beta must exceed {model.doubt:.3g}, the probability that the correlation was "
-            f"estimated wrongly, got beta={beta!r}."
+            f"beta must exceed {model.misspecification:.3g}, the probability that the correlation "
+            f"was estimated wrongly, got beta={beta!r}."
         )
     return left
 
@@ -298,10 +298,10 @@ def _build(task, solution, epsilon, *, configured):
     tau = min(float(design.tau), 1.0) if not math.isnan(design.tau) else 1.0
     dp = float(design.dp_epsilon)
     bdp = float(model.bdp_epsilon(dp, task.n)) if math.isfinite(dp) else math.inf
-    noise = max(design.below_allowance, design.answer_allowance)
+    noise = max(design.below_margin, design.answer_margin)
     certificate = Certificate(
         tau=tau,
-        beta=task.beta + task.model.doubt,
+        beta=task.beta + task.model.misspecification,
         route=solution.route,
         dp_epsilon=dp,
         bdp_epsilon=bdp,
@@ -344,8 +344,8 @@ def _assumptions(task, solution):
     if task.model.cut_failure(0) > 0:
         gap = task.model.gap_for(0.1 * task.beta)
         lines.append(
-            "The holdout's first record follows the stationary law. Cut from the sequence of the "
-            f"training data it does not: leave out {gap:,} records on each side and add "
+            "The holdout's first record follows the stationary distribution. Cut from the sequence "
+            f"of the training data it does not: leave out {gap:,} records on each side and add "
             f"{0.1 * task.beta:.3g} to the failure probability per side."
         )
     mechanism = solution.mechanism

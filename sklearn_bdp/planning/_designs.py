@@ -56,13 +56,13 @@ class Task:
 
 @dataclass(frozen=True)
 class Design:
-    """One division: scales, allowances and the error they certify (theory, section 6)."""
+    """One division: scales, margins and the error they certify (theory, section 6)."""
 
     tau: float
     sampling: float
-    below_allowance: float = 0.0
-    honesty_allowance: float = 0.0
-    answer_allowance: float = 0.0
+    below_margin: float = 0.0
+    honesty_margin: float = 0.0
+    answer_margin: float = 0.0
     threshold: float = 0.0
     threshold_scale: float = 0.0
     query_scale: float = 0.0
@@ -71,8 +71,8 @@ class Design:
     dp_epsilon: float = math.inf
 
 
-def _allowance_units(log_failure, ratio):
-    """Allowance for unit larger scale and smaller scale ``ratio`` (Newton from the safe side)."""
+def _margin_units(log_failure, ratio):
+    """Margin for unit larger scale and smaller scale ``ratio`` (Newton from the safe side)."""
     if log_failure >= math.log(0.5):
         return 0.0
     if ratio > 0.999:  # both scales the larger: an upper bound
@@ -120,10 +120,10 @@ def _evaluate(task, dp_epsilon, width, parameters, *, posterior_bias=None, resol
     scale_q = 2.0 * rounds * unit * math.exp(-log_noise[1])
     scale_a = rounds * unit * math.exp(-log_noise[2])
     big, small = max(scale_t, scale_q), min(scale_t, scale_q)
-    z_below = big * _allowance_units(below - math.log(rounds), small / big)
+    z_below = big * _margin_units(below - math.log(rounds), small / big)
     z_honest = 0.0
     if c is not None:
-        z_honest = big * _allowance_units(honest - math.log(task.n_queries), small / big)
+        z_honest = big * _margin_units(honest - math.log(task.n_queries), small / big)
     z_answer = scale_a * (math.log(rounds) - answer)
     alpha = width(sampling)
     reach_below = reach_above = alpha
@@ -141,9 +141,9 @@ def _evaluate(task, dp_epsilon, width, parameters, *, posterior_bias=None, resol
     return Design(
         tau=tau,
         sampling=alpha if posterior_bias is None else max(reach_below, reach_above),
-        below_allowance=z_below,
-        honesty_allowance=z_honest,
-        answer_allowance=z_answer,
+        below_margin=z_below,
+        honesty_margin=z_honest,
+        answer_margin=z_answer,
         threshold=threshold,
         threshold_scale=scale_t,
         query_scale=scale_q,

@@ -8,7 +8,7 @@ from scipy.special import logsumexp
 from scipy.stats import norm
 
 from sklearn_bdp._checks import check_integer
-from sklearn_bdp.accounting import Certificate, answer_allowance, log_binomials, sampling_half_width
+from sklearn_bdp.accounting import Certificate, answer_margin, log_binomials, sampling_half_width
 from sklearn_bdp.correlation import Independent
 from sklearn_bdp.mechanisms import (
     DataSplitting,
@@ -101,7 +101,7 @@ def certify_other(task, mechanism, route):
     model = task.model
     return Certificate(
         tau=min(error, 1.0),
-        beta=task.beta + task.model.doubt,
+        beta=task.beta + task.model.misspecification,
         route=name,
         dp_epsilon=level,
         bdp_epsilon=float(model.bdp_epsilon(level, task.n)) if math.isfinite(level) else math.inf,
@@ -233,7 +233,7 @@ def _with_noise(task, mechanism, width):
     """Divide beta between sampling and noise (one bounded search)."""
 
     def parts(share):
-        z = answer_allowance(
+        z = answer_margin(
             failure=share * task.beta / mechanism.n_queries,
             answer_scale=mechanism.scale,
             noise=mechanism.noise,

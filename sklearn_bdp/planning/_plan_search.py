@@ -13,7 +13,7 @@ from sklearn_bdp.accounting import (
     auto_scales,
     auto_threshold,
     code_length,
-    noise_allowance,
+    noise_margin,
     noise_share,
     value_code,
 )
@@ -125,7 +125,9 @@ def expected_half_width(
     searches = check_integer("n_searches", n_searches, low=1)
     above = check_integer("n_corrections", n_corrections, low=0)
     value = check_real("score", score, low=0.0, high=1.0)
-    model = correlation if hasattr(correlation, "doubt") else check_correlation(correlation)
+    model = (
+        correlation if hasattr(correlation, "misspecification") else check_correlation(correlation)
+    )
     left = remaining_failure(check_probability("beta", beta), model)
     failure, share = (1.0 - NOISE_PART) * left, noise_share(NOISE_PART * left, 0) / 2.0
     size = float(model.effective_n(n))
@@ -145,7 +147,7 @@ def expected_half_width(
         decisions=decisions.nats,
     )
     threshold_scale, query_scale, _ = auto_scales(size, failure=share, beta=beta)
-    allowance = noise_allowance(
+    margin = noise_margin(
         failure=noise_share(NOISE_PART * left, above) / 2.0,
         threshold_scale=threshold_scale,
         query_scale=query_scale,
@@ -158,8 +160,8 @@ def expected_half_width(
         failure=failure,
         model=model,
         n=n,
-        threshold_allowance=allowance,
-        answer_allowance=0.0,
+        threshold_margin=margin,
+        answer_margin=0.0,
         resolution=resolution,
     )
     return float(upper[0] - lower[0]) / 2.0

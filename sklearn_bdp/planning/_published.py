@@ -127,7 +127,7 @@ def jung_half_width(n, *, n_queries, beta=0.05, noise="gaussian"):
     beta : float
         Failure probability.
     noise : {"gaussian", "laplace"}
-        Law of the noise; Laplace is composed as pure DP.
+        Distribution of the noise; Laplace is composed as pure DP.
 
     Returns
     -------

@@ -15,7 +15,7 @@ class _Replicated:
     def __init__(self, model):
         self.model = model
         self.size = model.n_records
-        self.doubt = model.doubt
+        self.misspecification = model.misspecification
 
     n_records = None
     is_componentwise = True

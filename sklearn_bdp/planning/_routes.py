@@ -6,9 +6,9 @@ import numpy as np
 from scipy.optimize import minimize
 
 from sklearn_bdp.accounting import (
-    answer_allowance,
+    answer_margin,
     log_transcripts,
-    noise_allowance,
+    noise_margin,
     sampling_half_width,
     thresholdout_epsilon,
     zhao_required_n,
@@ -16,7 +16,7 @@ from sklearn_bdp.accounting import (
 from sklearn_bdp.mechanisms import Thresholdout, n_cells
 from sklearn_bdp.planning._designs import (
     Design,
-    _allowance_units,
+    _margin_units,
     _shares,
     bdp_design,
     half_width_fixed,
@@ -174,23 +174,23 @@ def _fixed_division(task, mechanism, width, level, c):
     s_t, s_q, s_a = mechanism.threshold_scale, mechanism.query_scale, mechanism.answer_scale
     big, small = max(s_t, s_q), min(s_t, s_q)
 
-    def allowance(log_failure):
+    def margin(log_failure):
         if big == 0.0 or log_failure > math.log(0.5):
             return 0.0
         if mechanism.noise == "gaussian":
-            return noise_allowance(
+            return noise_margin(
                 failure=math.exp(max(log_failure, -700.0)),
                 threshold_scale=s_t, query_scale=s_q, noise="gaussian",
             )  # fmt: skip
-        return big * _allowance_units(log_failure, max(small / big, 1e-150))
+        return big * _margin_units(log_failure, max(small / big, 1e-150))
 
     def division(parameters):
         below, answer, sampling, honest = (log_beta + s for s in _shares(parameters))
-        z_below = allowance(below - math.log(rounds))
-        z_honest = allowance(honest - math.log(m)) if c is not None else 0.0
+        z_below = margin(below - math.log(rounds))
+        z_honest = margin(honest - math.log(m)) if c is not None else 0.0
         z_answer = 0.0
         if s_a > 0:
-            z_answer = answer_allowance(
+            z_answer = answer_margin(
                 failure=math.exp(max(answer - math.log(rounds), -700.0)),
                 answer_scale=s_a, noise=mechanism.noise,
             )  # fmt: skip
@@ -199,8 +199,8 @@ def _fixed_division(task, mechanism, width, level, c):
         tau = max(threshold + z_below + alpha, z_answer + mechanism.resolution / 2.0 + alpha)
         short = 0.0 if c is None else max(0.0, c * tau + z_honest + alpha - mechanism.threshold)
         return short, Design(
-            tau=tau, sampling=alpha, below_allowance=z_below, honesty_allowance=z_honest,
-            answer_allowance=z_answer, threshold=mechanism.threshold, threshold_scale=s_t,
+            tau=tau, sampling=alpha, below_margin=z_below, honesty_margin=z_honest,
+            answer_margin=z_answer, threshold=mechanism.threshold, threshold_scale=s_t,
             query_scale=s_q, answer_scale=s_a, resolution=mechanism.resolution, dp_epsilon=level,
         )  # fmt: skip
 

@@ -29,8 +29,8 @@ ARGS = {
     "failure": 0.05,
     "model": Bernoulli(),
     "n": 1000,
-    "threshold_allowance": 0.005,
-    "answer_allowance": 0.004,
+    "threshold_margin": 0.005,
+    "answer_margin": 0.004,
     "resolution": 0.01,
 }
 
@@ -66,7 +66,7 @@ def test_unanswered_queries_have_no_interval():
 
 
 def test_low_sensitivity_queries_use_the_two_sided_tail():
-    args = ARGS | {"sensitivity": 0.004, "thresholds": 0.0, "threshold_allowance": 0.0}
+    args = ARGS | {"sensitivity": 0.004, "thresholds": 0.0, "threshold_margin": 0.0}
     lower, upper = answer_intervals([0.5], [False], **args)
     alpha = math.sqrt((math.log(2 / 0.05) + 3) * 1000 * 0.004**2 / 2)
     assert upper[0] - 0.5 == pytest.approx(alpha, rel=1e-9)
@@ -97,8 +97,8 @@ def test_half_width_is_the_smallest_safe_one():
         {"nats": math.nan},
         {"resolution": -0.1},
         {"thresholds": math.nan},
-        {"threshold_allowance": -1.0},
-        {"answer_allowance": math.inf},
+        {"threshold_margin": -1.0},
+        {"answer_margin": math.inf},
         {"n": 0},
     ],
 )

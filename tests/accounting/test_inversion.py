@@ -46,10 +46,10 @@ def test_limit_is_rejected_and_hardly_more_is(name):
 
 def test_chain_intervals_cover_by_simulation():
     # States of a slow chain as scores: the empirical rate of misses against the level.
-    stay, lives, level = 0.9, 4000, 0.05
+    stay, replications, level = 0.9, 4000, 0.05
     rng = np.random.default_rng(0)
-    moves = rng.random((lives, N)) > stay
-    moves[:, 0] = rng.random(lives) < 0.5
+    moves = rng.random((replications, N)) > stay
+    moves[:, 0] = rng.random(replications) < 0.5
     means = (np.cumsum(moves, axis=1) % 2).mean(axis=1)
     model = MarkovChain([[stay, 1 - stay], [1 - stay, stay]])
     limits = mean_lower_limit(means, np.log(level), model, N)

@@ -5,11 +5,11 @@ import pytest
 
 from sklearn_bdp.accounting import (
     OffsetPredictor,
-    answer_allowance,
+    answer_margin,
     auto_resolution,
     auto_scales,
     auto_threshold,
-    noise_allowance,
+    noise_margin,
 )
 
 
@@ -28,8 +28,8 @@ def test_noise_widens_an_interval_by_less_than_a_tenth():
     n, failure = 1000, 1e-3
     reference = math.sqrt(math.log(40) / (2 * n))
     s_t, s_q, s_a = auto_scales(n, failure=failure)
-    z = noise_allowance(failure=failure, threshold_scale=s_t, query_scale=s_q)
-    z_a = answer_allowance(failure=failure, answer_scale=s_a)
+    z = noise_margin(failure=failure, threshold_scale=s_t, query_scale=s_q)
+    z_a = answer_margin(failure=failure, answer_scale=s_a)
     assert 0 < z <= 0.1 * reference
     assert 0 < z_a <= 0.1 * reference
 

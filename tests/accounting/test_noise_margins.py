@@ -6,9 +6,9 @@ import pytest
 from scipy.integrate import quad
 
 from sklearn_bdp.accounting import (
-    answer_allowance,
+    answer_margin,
     log_noise_tail,
-    noise_allowance,
+    noise_margin,
     noise_share,
     thresholdout_epsilon,
 )
@@ -39,22 +39,22 @@ def test_noise_tail_is_the_convolution(a, b, z):
 @pytest.mark.parametrize("noise", ["laplace", "gaussian"])
 @pytest.mark.parametrize(("a", "b"), [(1, 2), (2, 0), (0, 3), (1, 1)])
 @pytest.mark.parametrize("failure", [0.3, 1e-3, 1e-12])
-def test_noise_allowance_is_the_smallest_safe_one(noise, a, b, failure):
-    z = noise_allowance(failure=failure, threshold_scale=a, query_scale=b, noise=noise)
+def test_noise_margin_is_the_smallest_safe_one(noise, a, b, failure):
+    z = noise_margin(failure=failure, threshold_scale=a, query_scale=b, noise=noise)
     assert log_noise_tail(z * (1 + 1e-9), a, b, noise=noise) <= math.log(failure) + 1e-9
     assert log_noise_tail(z * 0.999, a, b, noise=noise) > math.log(failure)
 
 
-def test_no_noise_needs_no_allowance():
-    assert noise_allowance(failure=0.01, threshold_scale=0, query_scale=0) == 0.0
-    assert answer_allowance(failure=0.01, answer_scale=0) == 0.0
+def test_no_noise_needs_no_margin():
+    assert noise_margin(failure=0.01, threshold_scale=0, query_scale=0) == 0.0
+    assert answer_margin(failure=0.01, answer_scale=0) == 0.0
 
 
-def test_answer_allowance_is_the_two_sided_quantile():
-    z = answer_allowance(failure=0.01, answer_scale=2.0)
+def test_answer_margin_is_the_two_sided_quantile():
+    z = answer_margin(failure=0.01, answer_scale=2.0)
     assert math.exp(-z / 2.0) == pytest.approx(0.01)
     rng = np.random.default_rng(0)
-    z = answer_allowance(failure=0.05, answer_scale=2.0, noise="gaussian")
+    z = answer_margin(failure=0.05, answer_scale=2.0, noise="gaussian")
     assert np.mean(np.abs(rng.normal(0, 2, 100_000)) > z) == pytest.approx(0.05, abs=0.003)
 
 
@@ -79,9 +79,9 @@ def test_cost_of_a_run_matches_the_published_constants():
 @pytest.mark.parametrize("bad", [math.nan, -1.0, math.inf])
 def test_bad_scales_raise(bad):
     with pytest.raises(ValueError, match="threshold_scale"):
-        noise_allowance(failure=0.01, threshold_scale=bad, query_scale=1.0)
+        noise_margin(failure=0.01, threshold_scale=bad, query_scale=1.0)
     with pytest.raises(ValueError, match="answer_scale"):
-        answer_allowance(failure=0.01, answer_scale=bad)
+        answer_margin(failure=0.01, answer_scale=bad)
     with pytest.raises(ValueError, match="query_scale"):
         thresholdout_epsilon(
             sensitivity=0.1, budget=1, threshold_scale=1.0, query_scale=bad, answer_scale=1.0
@@ -91,12 +91,12 @@ def test_bad_scales_raise(bad):
 @pytest.mark.parametrize("failure", [0.0, 1.0, math.nan, -0.1])
 def test_bad_failures_raise(failure):
     with pytest.raises(ValueError, match="failure"):
-        noise_allowance(failure=failure, threshold_scale=1.0, query_scale=1.0)
+        noise_margin(failure=failure, threshold_scale=1.0, query_scale=1.0)
 
 
 def test_unknown_noise_raises():
     with pytest.raises(ValueError, match="noise must be one of"):
-        noise_allowance(failure=0.1, threshold_scale=1.0, query_scale=1.0, noise="cauchy")
+        noise_margin(failure=0.1, threshold_scale=1.0, query_scale=1.0, noise="cauchy")
 
 
 @pytest.mark.parametrize("refresh", [True, False])
@@ -105,15 +105,15 @@ def test_accuracy_costs_the_budget_and_not_the_queries(refresh):
     # "below" or the budget ends: the rate of failure is at most B·tail(z), and close to it.
     from sklearn_bdp.mechanisms import Thresholdout
 
-    budget, lives, z = 3, 1500, 0.08
+    budget, replications, z = 3, 1500, 0.08
     scales = {"threshold_scale": 0.01, "query_scale": 0.02, "answer_scale": 0.01}
     failures = 0
     rng = np.random.default_rng(0)
-    for _ in range(lives):
+    for _ in range(replications):
         mechanism = Thresholdout(0.2, **scales, budget=budget, refresh=refresh, random_state=rng)
         answers = mechanism.answer(np.full(budget, 0.3), np.full(budget, 0.3 + 0.2 + z))
         failures += not answers.above.all()
     bound = budget * math.exp(log_noise_tail(z, 0.01, 0.02))
-    margin = 4 * math.sqrt(bound / lives)
-    assert failures / lives <= bound + margin
-    assert failures / lives >= 0.5 * bound - margin
+    margin = 4 * math.sqrt(bound / replications)
+    assert failures / replications <= bound + margin
+    assert failures / replications >= 0.5 * bound - margin

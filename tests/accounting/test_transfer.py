@@ -65,10 +65,10 @@ def test_g1_holds_for_randomised_response_by_enumeration():
     for epsilon in (0.1, 0.5, 1.5):
         keep = math.exp(epsilon) / (1 + math.exp(epsilon))
         distance = (inputs[:, None, :] != inputs[None, :, :]).sum(axis=2)
-        law = keep ** (n - distance) * (1 - keep) ** distance  # P[y | x]
+        distribution = keep ** (n - distance) * (1 - keep) ** distance  # P[y | x]
         information = n * epsilon**2 / 8
         for size in (1, 4, 16):
-            best = np.sort(law, axis=0)[::-1][:size].sum(axis=0).mean()
+            best = np.sort(distribution, axis=0)[::-1][:size].sum(axis=0).mean()
             bound = math.exp(adaptive_log_failure(math.log(size / 2**n), information))
             assert best <= bound + 1e-12
 

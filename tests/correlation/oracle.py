@@ -1,12 +1,14 @@
-"""Exact leakage by linear programming, and joint laws of small models by enumeration.
+"""Exact leakage by linear programming, and joint distributions of small models by enumeration.
 
-Written independently of the package: nothing here imports it. A joint law is an array with one
+Written independently of the package: nothing here imports it. A joint distribution is an array
+with one
 axis per record. The worst ``epsilon``-DP mechanism for an adversary who knows the records ``S``
 and wants to tell two values of record ``i`` apart solves
 
     maximise  mu . g   subject to   nu . g = 1,   g(x) <= e^epsilon g(x') for Hamming neighbours,
 
-where ``mu`` and ``nu`` are the laws of the dataset given ``(x_i, x_S)`` and ``(x_i', x_S)``.
+where ``mu`` and ``nu`` are the distributions of the dataset given ``(x_i, x_S)`` and ``(x_i',
+x_S)``.
 Only the two slices with these values matter: a function on them that satisfies the constraints
 extends to all datasets by ``g(x) = min_y g(y) e^{epsilon d(x, y)}``.
 """
@@ -129,32 +131,32 @@ def _blocks(mu, nu, epsilon, distance):
     return math.log(-solution.fun)
 
 
-# -- joint laws ---------------------------------------------------------------------------------
+# -- joint distributions ----------------------------------------------------------------------
 
 
 def stationary(matrix):
-    """Stationary law by solving the linear equations."""
+    """Stationary distribution by solving the linear equations."""
     k = len(matrix)
     system = np.vstack([matrix.T - np.eye(k), np.ones(k)])
     return np.linalg.lstsq(system, np.r_[np.zeros(k), 1.0], rcond=None)[0]
 
 
-def chain_law(matrix, n, *, start=None, emissions=None):
-    """Joint law of ``n`` records of a chain, or of what ``emissions[i]`` (k, m) show of it."""
+def chain_distribution(matrix, n, *, start=None, emissions=None):
+    """Joint distribution of ``n`` records of a chain, or of what ``emissions[i]`` shows of it."""
     matrix = np.asarray(matrix, dtype=float)
     k = len(matrix)
     emissions = [np.eye(k)] * n if emissions is None else emissions
-    law = stationary(matrix) if start is None else np.asarray(start, dtype=float)
+    distribution = stationary(matrix) if start is None else np.asarray(start, dtype=float)
     # forward: axes (records so far, current state)
-    table = law[None, :] * emissions[0].T
+    table = distribution[None, :] * emissions[0].T
     for step in range(1, n):
         moved = table @ matrix
         table = moved[..., None, :] * emissions[step].T
     return table.sum(axis=-1)
 
 
-def field_law(n_values, factors):
-    """Joint law proportional to a product of factors ``{(i, j, …): table}``."""
+def field_distribution(n_values, factors):
+    """Joint distribution proportional to a product of factors ``{(i, j, …): table}``."""
     n = len(n_values)
     joint = np.ones(n_values)
     for scope, table in factors.items():

@@ -5,7 +5,7 @@ import pytest
 
 from sklearn_bdp.correlation import BayesianNetwork, MarkovChain
 
-from .oracle import bdp_leakage, field_law, sequential_leakage
+from .oracle import bdp_leakage, field_distribution, sequential_leakage
 
 
 def random_network(seed, n=4, *, zeros=False):
@@ -20,7 +20,7 @@ def random_network(seed, n=4, *, zeros=False):
         )
     if zeros:
         tables[-1][(0,) * len(parents[-1])] = [1.0, 0.0]
-    joint = field_law([2] * n, {(*parents[i], i): tables[i] for i in range(n)})
+    joint = field_distribution([2] * n, {(*parents[i], i): tables[i] for i in range(n)})
     return parents, tables, joint
 
 
@@ -52,7 +52,7 @@ def test_conditioning_inside_a_quilt_can_raise_the_influence():
     # A common effect joins its parents: dropping max over L would give zero for {1}.
     xor = [[[0.9, 0.1], [0.1, 0.9]], [[0.1, 0.9], [0.9, 0.1]]]
     model = BayesianNetwork([[], [], [0, 1]], [[0.5, 0.5], [0.5, 0.5], xor])
-    joint = field_law([2, 2, 2], {(0, 1, 2): np.array(xor)})
+    joint = field_distribution([2, 2, 2], {(0, 1, 2): np.array(xor)})
     for epsilon in (0.05, 1.0):
         truth = bdp_leakage(joint, epsilon)
         assert truth > epsilon * 1.01

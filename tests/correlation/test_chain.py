@@ -10,7 +10,7 @@ import pytest
 from sklearn_bdp.correlation import MarkovChain
 from sklearn_bdp.correlation._blocks import block_information
 
-from .oracle import bdp_leakage, block_leakage, chain_law, leakage, sequential_leakage
+from .oracle import bdp_leakage, block_leakage, chain_distribution, leakage, sequential_leakage
 
 P1 = [[0.9, 0.1], [0.2, 0.8]]
 P2 = [[0.9, 0.1], [0.1, 0.9]]
@@ -26,14 +26,14 @@ def random_chain(seed, k, *, zeros=False):
 
 def check_chain(matrix, n, epsilon, *, start=None, exact=False):
     """Compare every calibration that applies with the oracle."""
-    law = "stationary" if start is None else start
-    joint = chain_law(matrix, n, start=start)
-    seen = MarkovChain(matrix, observed=True, start=law)
+    distribution = "stationary" if start is None else start
+    joint = chain_distribution(matrix, n, start=start)
+    seen = MarkovChain(matrix, observed=True, start=distribution)
     truth = bdp_leakage(joint, epsilon)
     tight = seen.bdp_epsilon(epsilon, n)
     assert truth <= tight + 1e-7
     assert MarkovChain(matrix, observed=True, start="any").bdp_epsilon(epsilon, n) >= truth - 1e-7
-    assert MarkovChain(matrix, start=law).bdp_epsilon(epsilon, n) >= truth - 1e-7
+    assert MarkovChain(matrix, start=distribution).bdp_epsilon(epsilon, n) >= truth - 1e-7
     forward = sequential_leakage(joint, epsilon)
     sequential = forward
     if start is None:
@@ -89,7 +89,7 @@ def test_hidden_chains_stay_below_the_contraction(seed):
     matrix = random_chain(seed, k)
     # sharp emissions at some records, soft evidence at others
     emissions = [rng.dirichlet(np.full(2, [0.1, 3.0][i % 2]), size=k) for i in range(n)]
-    joint = chain_law(matrix, n, emissions=emissions)
+    joint = chain_distribution(matrix, n, emissions=emissions)
     model = MarkovChain(matrix)
     truth = bdp_leakage(joint, epsilon, records=[0, 1])
     for method in ("tight", "quilt", "blanket"):
@@ -103,17 +103,17 @@ def test_hidden_evidence_can_exceed_the_bridges():
     matrix = np.array([[0.98, 0.01, 0.01], [0.02, 0.49, 0.49], [0.02, 0.49, 0.49]])
     soft = np.array([[0.001], [0.06], [0.06]])
     emissions = [np.eye(3), np.c_[soft, 1 - soft], np.eye(3)]
-    joint = chain_law(matrix, 3, emissions=emissions)
+    joint = chain_distribution(matrix, 3, emissions=emissions)
     epsilon = 0.2
     hidden = leakage(joint, epsilon, 0, [1])
     assert hidden <= MarkovChain(matrix).bdp_epsilon(epsilon, 3)
-    assert leakage(chain_law(matrix, 3), epsilon, 0, [1]) == pytest.approx(epsilon)
+    assert leakage(chain_distribution(matrix, 3), epsilon, 0, [1]) == pytest.approx(epsilon)
     assert hidden > 1.3 * epsilon
 
 
 def test_block_leakage_is_its_size_plus_one_side():
     epsilon, n = 0.3, 4
-    joint = chain_law(P1, n)
+    joint = chain_distribution(P1, n)
     extra = MarkovChain(P1)._forward(epsilon, n)
     got = block_leakage(joint, epsilon, [0, 1], [])
     assert got <= 2 * epsilon + extra[2].max() + 1e-7

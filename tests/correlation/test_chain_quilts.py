@@ -9,11 +9,11 @@ import pytest
 from sklearn_bdp.correlation import MarkovChain
 from sklearn_bdp.correlation._chain_quilts import chain_influences, quilt_leakage
 
-from .oracle import chain_law
+from .oracle import chain_distribution
 
 
 def influence(joint, record, quilt, inside):
-    """``max over L in N`` of the influence, straight from the joint law."""
+    """``max over L in N`` of the influence, straight from the joint distribution."""
     worst = 0.0
     for size in range(len(inside) + 1):
         for known in itertools.combinations(inside, size):
@@ -24,14 +24,17 @@ def influence(joint, record, quilt, inside):
             shape = table.shape[: 1 + size]
             table = table.reshape(*shape, -1)
             with np.errstate(divide="ignore", invalid="ignore"):
-                law = table / table.sum(axis=-1, keepdims=True)
-                worst = max(worst, float(np.nanmax(np.log(law.max(axis=0) / law.min(axis=0)))))
+                distribution = table / table.sum(axis=-1, keepdims=True)
+                worst = max(
+                    worst,
+                    float(np.nanmax(np.log(distribution.max(axis=0) / distribution.min(axis=0)))),
+                )
     return worst
 
 
 def scan(matrix, n, epsilon, factor):
     """Lemma 2 as printed: every record, every quilt, every conditioning set."""
-    joint, worst = chain_law(matrix, n), 0.0
+    joint, worst = chain_distribution(matrix, n), 0.0
     for i in range(n):
         best = n * epsilon
         for a in [None, *range(i)]:

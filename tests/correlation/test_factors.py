@@ -13,7 +13,7 @@ from sklearn_bdp.correlation._factors import (
     quilt_sets,
 )
 
-from .oracle import field_law
+from .oracle import field_distribution
 
 LOOP = {0: {1, 3}, 1: {0, 2}, 2: {1, 3}, 3: {0, 2}}
 
@@ -26,7 +26,7 @@ def loop_factors(seed):
 
 def test_elimination_equals_summation():
     factors = loop_factors(0)
-    joint = field_law([2] * 4, dict(factors))
+    joint = field_distribution([2] * 4, dict(factors))
     values = dict.fromkeys(range(4), 2)
     for keep in ([0], [2, 0], [1, 3, 0], [3, 2, 1, 0]):
         rest = tuple(v for v in range(4) if v not in keep)

@@ -14,7 +14,7 @@ from sklearn_bdp.correlation._fields import (
 )
 from sklearn_bdp.correlation._forest import rooted
 
-from .oracle import field_law
+from .oracle import field_distribution
 
 
 def test_diameters_by_hand():
@@ -53,7 +53,7 @@ def test_rooted_kernels_are_conditional_laws():
         ((3,), rng.random(2) + 0.1),
         ((0,), rng.random(2) + 0.1),
     ]
-    joint = field_law([2, 3, 2, 2], dict(factors))
+    joint = field_distribution([2, 3, 2, 2], dict(factors))
     ends = np.array([scope for scope, _ in factors if len(scope) == 2]).T
     graph = sparse.coo_array((np.ones(3), ends), shape=(4, 4))
     matrix = sparse.csr_array(graph + graph.T)

@@ -7,7 +7,7 @@ from scipy import sparse
 from sklearn_bdp.correlation import MarkovNetwork
 from sklearn_bdp.correlation._heatbath import dobrushin_reach, reach_factor
 
-from .oracle import bdp_leakage, field_law
+from .oracle import bdp_leakage, field_distribution
 
 
 def ring(n, diameter):
@@ -44,7 +44,7 @@ def test_factor_stays_above_the_exact_leakage(edges, coupling, epsilon):
     if edges == "ring":
         pairs = [(0, 1), (1, 2), (2, 3), (0, 3)]
     table = np.exp(coupling * np.array([[1.0, -1.0], [-1.0, 1.0]]))
-    joint = field_law([2] * n, dict.fromkeys(pairs, table))
+    joint = field_distribution([2] * n, dict.fromkeys(pairs, table))
     model = MarkovNetwork(None, pairwise=dict.fromkeys(pairs, table))
     exact = bdp_leakage(joint, epsilon, records=[0])
     factor = model._reach_factor().max()

@@ -12,28 +12,28 @@ CYCLE = np.array([[0.0, 1.0, 0.0], [0.0, 0.0, 1.0], [1.0, 0.0, 0.0]])
 
 
 def test_two_state_chain_by_hand():
-    law = kernels.stationary_law(P1)
-    assert law == pytest.approx([2 / 3, 1 / 3])
-    assert kernels.spectral_gap(P1, law) == pytest.approx(0.3)
-    assert kernels.operator_norm(P1, law) == pytest.approx(0.7)
+    distribution = kernels.stationary_distribution(P1)
+    assert distribution == pytest.approx([2 / 3, 1 / 3])
+    assert kernels.spectral_gap(P1, distribution) == pytest.approx(0.3)
+    assert kernels.operator_norm(P1, distribution) == pytest.approx(0.7)
     assert kernels.dobrushin(P1) == pytest.approx(0.7)
     assert kernels.projective_diameter(P1) == pytest.approx(math.log(36))
-    assert kernels.is_reversible(P1, law)
-    assert kernels.reversed_kernel(P1, law) == pytest.approx(P1)
+    assert kernels.is_reversible(P1, distribution)
+    assert kernels.reversed_kernel(P1, distribution) == pytest.approx(P1)
 
 
-def test_stationary_law_of_a_nearly_decomposed_chain():
+def test_stationary_distribution_of_a_nearly_decomposed_chain():
     tiny = 1e-13
     matrix = np.array([[1 - tiny, tiny], [3 * tiny, 1 - 3 * tiny]])
-    assert kernels.stationary_law(matrix) == pytest.approx([0.75, 0.25], rel=1e-3)
+    assert kernels.stationary_distribution(matrix) == pytest.approx([0.75, 0.25], rel=1e-3)
 
 
 def test_periodic_and_directed_chains():
-    law = kernels.stationary_law(CYCLE)
-    assert kernels.spectral_gap(CYCLE, law) == pytest.approx(0.0, abs=1e-12)
-    assert kernels.operator_norm(CYCLE, law) == pytest.approx(1.0)
-    assert not kernels.is_reversible(CYCLE, law)
-    assert kernels.reversed_kernel(CYCLE, law) == pytest.approx(CYCLE.T)
+    distribution = kernels.stationary_distribution(CYCLE)
+    assert kernels.spectral_gap(CYCLE, distribution) == pytest.approx(0.0, abs=1e-12)
+    assert kernels.operator_norm(CYCLE, distribution) == pytest.approx(1.0)
+    assert not kernels.is_reversible(CYCLE, distribution)
+    assert kernels.reversed_kernel(CYCLE, distribution) == pytest.approx(CYCLE.T)
     assert math.isinf(kernels.projective_diameter(CYCLE))
     assert kernels.is_irreducible(CYCLE)
     assert not kernels.is_irreducible(np.eye(2))
@@ -41,11 +41,11 @@ def test_periodic_and_directed_chains():
 
 def test_operator_norm_of_a_directed_chain_exceeds_its_second_eigenvalue():
     matrix = 0.1 / 3 + 0.9 * CYCLE
-    law = kernels.stationary_law(matrix)
-    assert kernels.operator_norm(matrix, law) == pytest.approx(0.9)
+    distribution = kernels.stationary_distribution(matrix)
+    assert kernels.operator_norm(matrix, distribution) == pytest.approx(0.9)
     skew = np.array([[0.0, 1.0, 0.0], [0.0, 0.0, 1.0], [0.5, 0.5, 0.0]])
-    law = kernels.stationary_law(skew)
-    assert kernels.operator_norm(skew, law) > 1 - kernels.spectral_gap(skew, law)
+    distribution = kernels.stationary_distribution(skew)
+    assert kernels.operator_norm(skew, distribution) > 1 - kernels.spectral_gap(skew, distribution)
 
 
 def test_mixing_bounds_never_fall_below_the_truth():

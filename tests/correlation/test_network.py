@@ -11,7 +11,7 @@ from scipy import sparse
 from sklearn_bdp.correlation import Groups, MarkovChain, MarkovNetwork
 from sklearn_bdp.correlation._factors import COMPONENT_LIMIT
 
-from .oracle import bdp_leakage, field_law, leakage, sequential_leakage
+from .oracle import bdp_leakage, field_distribution, leakage, sequential_leakage
 
 SHAPES = {
     "star": [(0, 1), (0, 2), (0, 3)],
@@ -27,7 +27,7 @@ def random_tables(edges, n, seed, *, scale=1.0, values=2):
     rng = np.random.default_rng(seed)
     pairwise = {e: np.exp(scale * rng.normal(size=(values, values))) for e in edges}
     unary = {i: rng.random(values) + 0.05 for i in range(n)}
-    joint = field_law([values] * n, {**pairwise, **{(i,): u for i, u in unary.items()}})
+    joint = field_distribution([values] * n, {**pairwise, **{(i,): u for i, u in unary.items()}})
     return pairwise, unary, joint
 
 
@@ -92,8 +92,8 @@ def test_a_long_path_is_a_chain():
     for epsilon in (1e-3, 0.5):
         assert path.bdp_epsilon(epsilon, 500) == pytest.approx(chain.bdp_epsilon(epsilon, 500))
     kernel = np.array([[0.9, 0.1], [0.2, 0.8]])
-    law = np.array([2 / 3, 1 / 3])
-    tables = MarkovNetwork(nx.path_graph(500), pairwise=kernel, unary={0: law})
+    distribution = np.array([2 / 3, 1 / 3])
+    tables = MarkovNetwork(nx.path_graph(500), pairwise=kernel, unary={0: distribution})
     assert tables.sequential_epsilon(1e-3, 500) == pytest.approx(
         chain.sequential_epsilon(1e-3, 500), rel=1e-3
     )
@@ -129,7 +129,7 @@ def test_tables_with_zeros_fall_back_on_components():
     with pytest.raises(ValueError, match=r"blanket.*positive probabilities"):
         model.bdp_epsilon(0.1, 2, method="blanket")
     half = MarkovNetwork(None, pairwise={(0, 1): [[1.0, 0.0], [1.0, 1.0]]})
-    joint = field_law([2, 2], {(0, 1): np.array([[1.0, 0.0], [1.0, 1.0]])})
+    joint = field_distribution([2, 2], {(0, 1): np.array([[1.0, 0.0], [1.0, 1.0]])})
     assert bdp_leakage(joint, 0.5) <= half.bdp_epsilon(0.5, 2) + 1e-9
     assert half.sequential_epsilon(0.5, 2) < 1.0
 

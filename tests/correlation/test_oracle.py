@@ -8,8 +8,8 @@ import pytest
 from .oracle import (
     bdp_leakage,
     block_leakage,
-    chain_law,
-    field_law,
+    chain_distribution,
+    field_distribution,
     leakage,
     mean_score,
     mean_tail,
@@ -18,7 +18,9 @@ from .oracle import (
 
 
 def test_independent_records_leak_what_the_mechanism_spends():
-    joint = field_law([2, 3, 2], {(0,): np.array([1.0, 2.0]), (1,): np.array([1.0, 1.0, 3.0])})
+    joint = field_distribution(
+        [2, 3, 2], {(0,): np.array([1.0, 2.0]), (1,): np.array([1.0, 1.0, 3.0])}
+    )
     assert bdp_leakage(joint, 0.3) == pytest.approx(0.3, abs=1e-7)
     assert sequential_leakage(joint, 0.3) == pytest.approx(0.3, abs=1e-7)
 
@@ -32,7 +34,7 @@ def test_copies_leak_together():
 def test_two_record_chain_by_hand():
     # One unknown neighbour: ln[(1 + p(e-1)) / (1 + q(e-1))] more than its own level.
     p, q, e = 0.9, 0.2, 0.5
-    joint = chain_law([[p, 1 - p], [q, 1 - q]], 2)
+    joint = chain_distribution([[p, 1 - p], [q, 1 - q]], 2)
     t = math.expm1(e)
     want = max(
         math.log((1 + p * t) / (1 + q * t)),
@@ -43,8 +45,8 @@ def test_two_record_chain_by_hand():
     assert block_leakage(joint, e, [0, 1], []) == pytest.approx(2 * e, abs=1e-7)
 
 
-def test_laws_are_laws():
-    joint = chain_law(
+def test_distributions_are_laws():
+    joint = chain_distribution(
         [[0.9, 0.1], [0.2, 0.8]], 3, emissions=[np.eye(2), np.ones((2, 1)), np.eye(2)]
     )
     assert joint.shape == (2, 1, 2)

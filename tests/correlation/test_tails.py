@@ -15,22 +15,22 @@ from sklearn_bdp.correlation import (
 )
 from sklearn_bdp.correlation._tails import bernoulli_rate, chain_rate, hoeffding_above
 
-from .oracle import chain_law, field_law, mean_score, mean_tail
+from .oracle import chain_distribution, field_distribution, mean_score, mean_tail
 
 
 def exact_chain_counts(matrix, n, score):
-    """Law of the number of records with score 1 in a stationary chain (two or more states)."""
+    """Distribution of the number of records with score 1 in a stationary chain."""
     k = len(matrix)
-    law = np.linalg.matrix_power(matrix, 10_000)[0]
+    distribution = np.linalg.matrix_power(matrix, 10_000)[0]
     table = np.zeros((n + 1, k))
     for s in range(k):
-        table[score[s], s] = law[s]
+        table[score[s], s] = distribution[s]
     for _ in range(n - 1):
         moved = table @ matrix
         table = np.zeros_like(moved)
         for s in range(k):
             table[score[s] :, s] = moved[: n + 1 - score[s], s]
-    return table.sum(axis=1), float(law @ np.asarray(score))
+    return table.sum(axis=1), float(distribution @ np.asarray(score))
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -43,15 +43,15 @@ def test_chain_tail_holds_for_any_stationary_chain(seed, n):
         matrix = 0.05 / k + 0.95 * np.roll(np.eye(k), 1, axis=1)
     model = MarkovChain(matrix)
     score = np.r_[1, rng.integers(0, 2, size=k - 2), 0].astype(int)
-    law, mean = exact_chain_counts(matrix, n, score)
+    distribution, mean = exact_chain_counts(matrix, n, score)
     values = np.arange(n + 1) / n
     noise = 1e-10  # of the dynamic programme
     bound = np.exp(model.log_tail_above(mean, values, n))
-    assert np.all(law[::-1].cumsum()[::-1] <= bound * (1 + 1e-9) + noise)
+    assert np.all(distribution[::-1].cumsum()[::-1] <= bound * (1 + 1e-9) + noise)
     bound = np.exp(model.log_tail_above(1 - mean, 1 - values, n))
-    assert np.all(law.cumsum() <= bound * (1 + 1e-9) + noise)
+    assert np.all(distribution.cumsum() <= bound * (1 + 1e-9) + noise)
     for alpha in np.linspace(0, 1, 21):
-        exact = law[np.abs(values - mean) >= alpha].sum()
+        exact = distribution[np.abs(values - mean) >= alpha].sum()
         assert exact <= math.exp(model.log_tail(alpha, n)) + noise
 
 
@@ -63,7 +63,7 @@ def test_chain_tail_holds_when_records_have_different_functions(seed):
     emissions = [rng.dirichlet(np.ones(2) * 0.3, size=3) for _ in range(n)]
     model = MarkovChain(matrix)
     scores = [rng.random(2) ** rng.integers(0, 8) for _ in range(n)]
-    joint = chain_law(matrix, n, emissions=emissions)
+    joint = chain_distribution(matrix, n, emissions=emissions)
     mean = mean_score(joint, scores)
     for value in np.linspace(mean, 1, 12)[1:]:
         exact = mean_tail(joint, scores, value)
@@ -142,7 +142,7 @@ def test_network_tails_hold(seed):
     edges = [[(0, 1), (0, 2), (2, 3), (2, 4)], [(0, 1), (1, 2), (2, 3), (0, 3), (3, 4)]][seed % 2]
     tables = {e: np.exp(0.8 * rng.normal(size=(2, 2))) for e in edges}
     unary = {i: rng.random(2) + 0.1 for i in range(5)}
-    joint = field_law([2] * 5, {**tables, **{(i,): u for i, u in unary.items()}})
+    joint = field_distribution([2] * 5, {**tables, **{(i,): u for i, u in unary.items()}})
     scores = [[0, 1]] * 5
     mean = mean_score(joint, scores)
     by_tables = MarkovNetwork(None, pairwise=tables, unary=unary)

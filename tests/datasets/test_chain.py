@@ -3,23 +3,23 @@
 import numpy as np
 import pytest
 
-from sklearn_bdp.datasets._chain import check_transition, simulate_states, stationary_law
+from sklearn_bdp.datasets._chain import check_transition, simulate_states, stationary_distribution
 
 CYCLE = [[0.0, 1.0, 0.0], [0.0, 0.0, 1.0], [1.0, 0.0, 0.0]]
 THREE = [[0.9, 0.1, 0.0], [0.0, 0.5, 0.5], [0.3, 0.3, 0.4]]
 
 
-def test_stationary_law_by_hand():
-    law = stationary_law(check_transition([[0.9, 0.1], [0.2, 0.8]]))
-    np.testing.assert_allclose(law, [2 / 3, 1 / 3], rtol=1e-12)
+def test_stationary_distribution_by_hand():
+    distribution = stationary_distribution(check_transition([[0.9, 0.1], [0.2, 0.8]]))
+    np.testing.assert_allclose(distribution, [2 / 3, 1 / 3], rtol=1e-12)
 
 
 @pytest.mark.parametrize("matrix", [THREE, CYCLE, [[1.0]]])
-def test_stationary_law_is_a_fixed_point(matrix):
+def test_stationary_distribution_is_a_fixed_point(matrix):
     matrix = check_transition(matrix)
-    law = stationary_law(matrix)
-    np.testing.assert_allclose(law @ matrix, law, atol=1e-12)
-    assert law.sum() == pytest.approx(1.0)
+    distribution = stationary_distribution(matrix)
+    np.testing.assert_allclose(distribution @ matrix, distribution, atol=1e-12)
+    assert distribution.sum() == pytest.approx(1.0)
 
 
 @pytest.mark.parametrize("n", [1, 2, 3, 4, 5, 99, 100, 101])

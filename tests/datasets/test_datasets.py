@@ -37,7 +37,10 @@ def make(request):
 def test_population_accuracy_is_the_limit_of_the_sample_accuracy(make):
     rng = np.random.default_rng(5)
     data = make(200_000, random_state=0)
-    coef = rng.standard_normal((6, 12)) + data.law.means[data.law.labels == 1].mean(axis=0) * 3
+    coef = (
+        rng.standard_normal((6, 12))
+        + data.distribution.means[data.distribution.labels == 1].mean(axis=0) * 3
+    )
     intercept = rng.normal(0, 0.5, 6)
     right = (data.X @ coef.T + intercept > 0) == data.y[:, None]
     # Standard errors of correlated records: from the means of 200 stretches of 1,000.

@@ -50,9 +50,9 @@ def command(script, *arguments, output):
 
 
 @pytest.mark.parametrize("name", ["dwork", "markov"])
-def test_statistics_have_the_law_of_the_records(name):
-    # Whole repetitions from all records against repetitions from the statistics' own law: every
-    # column of the result, and products that see the dependence between columns.
+def test_statistics_have_the_distribution_of_the_records(name):
+    # Whole repetitions from all records against repetitions from the statistics' own distribution:
+    # every column of the result, and products that see the dependence between columns.
     population = populations()[name]
     samples, analyst = module("_samples"), module("_analyst")
     drawn = {}
@@ -74,7 +74,7 @@ def test_statistics_have_the_law_of_the_records(name):
 
 
 @pytest.mark.parametrize("name", ["dwork", "markov"])
-def test_correlations_have_the_law_of_the_records(name):
+def test_correlations_have_the_distribution_of_the_records(name):
     population = populations()[name]
     samples = module("_samples")
     c = {

@@ -52,7 +52,7 @@ def test_queries_on_the_training_part_give_the_training_side_value(name, clip):
 
 
 @pytest.mark.parametrize("clip", CLIPS)
-def test_useless_attributes_answer_one_half_whatever_their_law(clip):
+def test_useless_attributes_answer_one_half_whatever_their_distribution(clip):
     rng = np.random.default_rng(2)
     y = TARGETS["unbalanced"](rng, 200_000)
     discrete = (rng.random((200_000, 1)) < 0.1).astype(float)

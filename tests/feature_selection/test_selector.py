@@ -156,7 +156,7 @@ def test_nothing_raw_is_kept(data):
 
 def test_verify_shows_only_the_leaders(data):
     fitted = selector(verify=2, n_features_to_select=1).fit(*data)
-    assert len(fitted.holdout_.history()) == 1 + 2 + 2  # baseline, leaders, gain in two questions
+    assert len(fitted.holdout_.history()) == 1 + 2 + 2  # baseline, leaders, gain in two queries
     assert fitted.support_[:3].any()
 
 

@@ -47,11 +47,11 @@ def additive(*weights):
     return lambda columns: 0.5 + sum(weights[column] for column in columns)
 
 
-def run(judge, n, *, direction="forward", target=None, tol="auto", **units):
+def run(verifier, n, *, direction="forward", target=None, tol="auto", **units):
     units = {"fixed_features": None, "feature_groups": None, **units}
     made = make_units(n, None, **units)
     target = made.target("auto" if target is None else target)
-    steps = list(select(judge, made, direction=direction, target=target, rule=Rule(tol)))
+    steps = list(select(verifier, made, direction=direction, target=target, rule=Rule(tol)))
     return [made.columns(step.chosen) for step in steps], steps
 
 
@@ -61,9 +61,9 @@ def test_forward_adds_the_best_first_and_stops_without_a_gain():
 
 
 def test_each_step_asks_all_its_candidates_in_one_batch():
-    judge = StandIn(additive(0.05, 0.0, 0.2, -0.01))
-    run(judge, 4)
-    assert [len(batch) for batch in judge.batches] == [1, 4, 3, 2]
+    verifier = StandIn(additive(0.05, 0.0, 0.2, -0.01))
+    run(verifier, 4)
+    assert [len(batch) for batch in verifier.batches] == [1, 4, 3, 2]
 
 
 def test_a_gain_that_the_holdout_denies_does_not_count():
@@ -79,10 +79,10 @@ def test_luck_on_the_holdout_alone_does_not_win():
 
 
 def test_a_training_gain_within_chance_is_never_put_to_the_holdout():
-    judge = StandIn(additive(0.002, 0.001), error=0.01)
-    path, _ = run(judge, 2)
+    verifier = StandIn(additive(0.002, 0.001), error=0.01)
+    path, _ = run(verifier, 2)
     assert path == [()]
-    assert judge.gains == []
+    assert verifier.gains == []
 
 
 def test_nothing_is_selected_from_noise():
@@ -96,8 +96,8 @@ def test_a_number_of_features_is_reached_whatever_they_gain(target, size):
 
 
 def test_backward_keeps_what_is_missed():
-    judge = StandIn(additive(0.1, 0.0, -0.01, 0.1))
-    path, steps = run(judge, 4, direction="backward")
+    verifier = StandIn(additive(0.1, 0.0, -0.01, 0.1))
+    path, steps = run(verifier, 4, direction="backward")
     assert path[0] == (0, 1, 2, 3)
     assert path[-1] == (0, 3)
     assert [step.action for step in steps] == ["start", "remove", "remove"]
@@ -158,9 +158,9 @@ def test_certified_needs_the_whole_interval():
 
 
 def test_a_number_as_tol_is_required_of_both_sides():
-    judge = StandIn(additive(0.2, 0.1), released=additive(0.2, 0.06))
-    assert run(judge, 2, tol=0.05)[0][-1] == (0, 1)
-    assert run(judge, 2, tol=0.07)[0][-1] == (0,)
+    verifier = StandIn(additive(0.2, 0.1), released=additive(0.2, 0.06))
+    assert run(verifier, 2, tol=0.05)[0][-1] == (0, 1)
+    assert run(verifier, 2, tol=0.07)[0][-1] == (0,)
 
 
 def test_unanswered_candidates_end_the_selection():

@@ -16,7 +16,7 @@ from sklearn_bdp.accounting import (
     value_code,
 )
 from sklearn_bdp.correlation import Groups, Independent
-from sklearn_bdp.holdout._batch import Questions, allowances, decide, next_nats
+from sklearn_bdp.holdout._batch import Queries, decide, margins, next_nats
 from sklearn_bdp.holdout._settings import Settings, check_parameters, derive_settings
 
 N = 500
@@ -31,9 +31,9 @@ def settings(**options):
     return derive_settings(check_parameters(**{**defaults, **options}), model=MODEL, n=N)
 
 
-def questions(training, values, scales=1.0, slack=0.0):
+def queries(training, values, scales=1.0, slack=0.0):
     count = len(training)
-    return Questions(
+    return Queries(
         training_values=np.array(training, dtype=float),
         values=np.array(values, dtype=float),
         scales=np.full(count, float(scales)),
@@ -63,7 +63,7 @@ def test_the_charge_is_made_of_decisions_values_size_and_order():
     mechanism = chosen.mechanism(random_state=0)
     predictor = OffsetPredictor()
     first, answers = run(
-        questions([0.9, 0.5], [0.4, 0.9]), chosen, mechanism=mechanism, predictor=predictor
+        queries([0.9, 0.5], [0.4, 0.9]), chosen, mechanism=mechanism, predictor=predictor
     )
     assert first.nats == pytest.approx(code_length(
         n_answered=0, n_above=0, value_nats=0, batch_size=2, batch_index=1,
@@ -91,7 +91,7 @@ def test_counts_and_widths_add_up_over_batches():
     last = None
     for number in range(1, 6):
         last, answers = run(
-            questions([0.5, 0.1], [0.5, 0.9]), chosen, last=last, mechanism=mechanism,
+            queries([0.5, 0.1], [0.5, 0.9]), chosen, last=last, mechanism=mechanism,
             predictor=predictor,
         )  # fmt: skip
         assert last.number == number
@@ -102,8 +102,8 @@ def test_counts_and_widths_add_up_over_batches():
 
 def test_intervals_are_those_of_the_theory():
     chosen = settings(threshold=0.05)
-    record, answers = run(questions([0.5, 0.9], [0.52, 0.4]), chosen)
-    z_below, z_above = allowances(chosen, 0)
+    record, answers = run(queries([0.5, 0.9], [0.52, 0.4]), chosen)
+    z_below, z_above = margins(chosen, 0)
     lower, upper = answer_intervals(
         [answer.value for answer in answers],
         [False, True],
@@ -112,8 +112,8 @@ def test_intervals_are_those_of_the_theory():
         failure=chosen.sampling_failure,
         model=MODEL,
         n=N,
-        threshold_allowance=z_below,
-        answer_allowance=z_above,
+        threshold_margin=z_below,
+        answer_margin=z_above,
         resolution=chosen.resolution,
     )
     assert [answer.lower for answer in answers] == pytest.approx(list(lower))
@@ -124,18 +124,18 @@ def test_noise_shares_of_all_rounds_stay_within_their_part_of_beta():
     chosen = settings()
     shares = noise_share(chosen.noise_failure, np.arange(100_000))
     assert shares.sum() <= chosen.noise_failure
-    below = [allowances(chosen, spent)[0] for spent in (0, 1, 10, 100)]
+    below = [margins(chosen, spent)[0] for spent in (0, 1, 10, 100)]
     assert below == sorted(below)
 
 
 @pytest.mark.parametrize("scale", [1.0, 4.0])
-def test_noise_of_low_sensitivity_questions_is_scaled_with_them(scale):
-    """In units of its sensitivity each question meets the same noise, so privacy is the same."""
+def test_noise_of_low_sensitivity_queries_is_scaled_with_them(scale):
+    """In units of its sensitivity each query meets the same noise, so privacy is the same."""
     chosen = settings(threshold=0.01 * scale, resolution=1e-4)
     errors = []
     for seed in range(150):
         _, answers = run(
-            questions([0.1], [0.6], scale), chosen, mechanism=chosen.mechanism(random_state=seed)
+            queries([0.1], [0.6], scale), chosen, mechanism=chosen.mechanism(random_state=seed)
         )
         errors.append(answers[0].value - 0.6)
     spread = np.mean(np.abs(errors))  # E|Laplace(b)| = b
@@ -144,13 +144,13 @@ def test_noise_of_low_sensitivity_questions_is_scaled_with_them(scale):
 
 def test_low_sensitivity_intervals_use_their_own_tail():
     chosen = settings(threshold=0.05)
-    _, (mean,) = run(questions([0.5], [0.5]), chosen)
-    _, (other,) = run(questions([0.5], [0.5], 3.0), chosen)
+    _, (mean,) = run(queries([0.5], [0.5]), chosen)
+    _, (other,) = run(queries([0.5], [0.5], 3.0), chosen)
     assert other.upper - other.lower > 1.5 * (mean.upper - mean.lower)
 
 
 def test_unequal_sensitivities_enter_by_their_squares_where_records_are_independent():
-    batch = questions([0.5], [0.5], 3.0)
+    batch = queries([0.5], [0.5], 3.0)
     sharper = dataclasses.replace(batch, spreads=np.array([1.5]))
     groups = Groups(np.repeat(np.arange(N // 2), 2))
     widths = {}
@@ -162,26 +162,26 @@ def test_unequal_sensitivities_enter_by_their_squares_where_records_are_independ
     assert widths["squares", groups] == widths["largest", groups]
 
 
-def test_a_long_batch_equals_its_parts_in_law():
-    """Ten thousand quiet questions are one call, all below, all charged alike."""
+def test_a_long_batch_equals_its_parts_in_distribution():
+    """Ten thousand quiet queries are one call, all below, all charged alike."""
     chosen = settings()
     values = np.full(10_000, 0.5)
-    record, answers = run(questions(values, values), chosen)
+    record, answers = run(queries(values, values), chosen)
     assert len(answers) == 10_000
     assert sum(answer.above for answer in answers) == record.n_above <= 2
 
 
 def test_nothing_raw_goes_out():
-    record, answers = run(questions([0.5], [0.512345678]), settings())
-    shown = repr(record) + repr(answers) + repr(questions([0.5], [0.512345678]))
+    record, answers = run(queries([0.5], [0.512345678]), settings())
+    shown = repr(record) + repr(answers) + repr(queries([0.5], [0.512345678]))
     assert "0.5123" not in shown
 
 
 def test_slack_is_a_least_threshold_of_automatic_thresholds():
     chosen = settings()
-    _, (tight,) = run(questions([0.5], [0.5]), chosen)
-    _, (loose,) = run(questions([0.5], [0.5], slack=0.3), chosen)
-    _, (given,) = run(questions([0.5], [0.5], slack=0.01), settings(threshold=0.05))
+    _, (tight,) = run(queries([0.5], [0.5]), chosen)
+    _, (loose,) = run(queries([0.5], [0.5], slack=0.3), chosen)
+    _, (given,) = run(queries([0.5], [0.5], slack=0.01), settings(threshold=0.05))
     assert loose.upper - loose.lower > tight.upper - tight.lower
     assert given.upper - given.lower < tight.upper - tight.lower
 
@@ -189,9 +189,9 @@ def test_slack_is_a_least_threshold_of_automatic_thresholds():
 def test_an_empty_budget_answers_nothing():
     chosen = settings(budget=1)
     mechanism = chosen.mechanism(random_state=0)
-    last, answers = run(questions([0.9, 0.9], [0.1, 0.9]), chosen, mechanism=mechanism)
+    last, answers = run(queries([0.9, 0.9], [0.1, 0.9]), chosen, mechanism=mechanism)
     assert len(answers) == 1
-    assert run(questions([0.5], [0.5]), chosen, last=last, mechanism=mechanism) == (None, [])
+    assert run(queries([0.5], [0.5]), chosen, last=last, mechanism=mechanism) == (None, [])
 
 
 def test_settings_survive_json():

@@ -43,7 +43,7 @@ def check_survival(path, answers):
     assert len(kept) == len(history) == 3 * history[-1].batch
     lost = {key for key, numbers in answers.items() if kept.get(key) != numbers}
     assert not lost
-    # State resumes: recorded questions are free, new ones go on counting, intervals stay ordered.
+    # State resumes: recorded queries are free, new ones go on counting, intervals stay ordered.
     known = next(iter(answers))
     before = holdout.information_spent
     again = holdout.answer([0.9], workers.scores(1, 5), keys=[known])
@@ -70,6 +70,6 @@ def test_received_answers_survive_a_thousand_kills(server, tmp_path):
         folder = tmp_path / str(part)
         folder.mkdir()
         path, answers = kill_at_random(server, folder, kills=50, seed=100 + part)
-        if answers:  # on a busy machine all fifty may die before their first question
+        if answers:  # on a busy machine all fifty may die before their first query
             survived += check_survival(path, answers)
     assert survived > 1000

@@ -106,8 +106,8 @@ def test_the_command_line_shows_no_raw_score_and_no_threshold_noise(tmp_path, au
     path = tmp_path / "holdout.sqlite"
     holdout = ReusableHoldout(X, Y, ledger=path)
     by_scores(holdout, 0.2)
-    with holdout._reading() as book:
-        noise = str(abs(holdout._mechanism(book.sealed(), 2).state()["threshold_noise"]))
+    with holdout._reading() as transaction:
+        noise = str(abs(holdout._mechanism(transaction.sealed(), 2).state()["threshold_noise"]))
     for action in ("show", "verify", "export"):
         assert main(["ledger", action, str(path)]) == 0
     shown = capsys.readouterr()
@@ -117,8 +117,8 @@ def test_the_command_line_shows_no_raw_score_and_no_threshold_noise(tmp_path, au
 
 def test_threshold_noise_is_not_an_attribute_nor_in_a_pickle(holdout):
     by_scores(holdout, 0.2)
-    with holdout._reading() as book:
-        noise = holdout._mechanism(book.sealed(), 2).state()["threshold_noise"]
+    with holdout._reading() as transaction:
+        noise = holdout._mechanism(transaction.sealed(), 2).state()["threshold_noise"]
     audit = LeakAudit(noise)
     audit.texts, audit.values = {repr(noise)}, np.array([noise])
     audit.packs = audit.packs[:2]

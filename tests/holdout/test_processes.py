@@ -1,4 +1,4 @@
-"""Copies, processes and threads: one holdout, one budget, each question charged once."""
+"""Copies, processes and threads: one holdout, one budget, each query charged once."""
 
 import concurrent.futures
 import copy
@@ -85,7 +85,7 @@ ENTRIES = {
 
 
 def guarded(entry, holdout):
-    """Return whether the question was answered, or the name of the error."""
+    """Return whether the query was answered, or the name of the error."""
     try:
         return bool(ENTRIES[entry](holdout))
     except Exception as error:
@@ -235,7 +235,7 @@ def run_workers(server, path, *, processes, batches, size, shared):
 
 def test_many_processes_lose_and_double_nothing(server, path, capsys):
     run_workers(server, path, processes=8, batches=6, size=3, shared=True)
-    # Each round has one question that all eight ask: answered once.
+    # Each round has one query that all eight ask: answered once.
     check_counts(path, asked=8 * 6 * 2 + 6, batches=8 * 6)
 
 

@@ -60,7 +60,7 @@ def test_what_one_answer_teaches_moves_the_predictions_of_the_rest(holdout):
     assert np.all(np.abs(answers.values - 0.6) < 0.06)
 
 
-def test_a_scalar_question_is_a_batch_of_one(holdout):
+def test_a_scalar_query_is_a_batch_of_one(holdout):
     answers = holdout.answer(0.7, level(0.7))
     assert answers.values.shape == (1,)
 
@@ -78,7 +78,7 @@ def test_released_values_lie_on_the_grid():
     assert np.allclose(cells, np.round(cells), atol=1e-9)
 
 
-def test_the_fuel_gauge_is_the_code_length_of_the_next_question(holdout):
+def test_the_fuel_gauge_is_the_code_length_of_the_next_query(holdout):
     assert holdout.information_spent == pytest.approx(math.log(2))
     holdout.answer([0.5, 0.5, 0.5], levels(0.5, 0.5, 0.5))
     spent = code_length(
@@ -125,21 +125,21 @@ def test_asking_again_is_free_and_gives_the_same(holdout):
     assert len(holdout.history()) == 2
 
 
-def test_a_key_twice_in_a_batch_is_one_question(holdout):
+def test_a_key_twice_in_a_batch_is_one_query(holdout):
     answers = holdout.answer([0.9, 0.9, 0.5], levels(0.3, 0.3, 0.5), keys=["a", "a", None])
     assert answers.values[0] == answers.values[1]
     assert len(holdout.history()) == 2
     assert holdout.history()[0].nats == pytest.approx(math.log(2) + math.log(2))  # two, not three
 
 
-def test_only_new_questions_of_a_mixed_batch_are_charged(holdout):
+def test_only_new_queries_of_a_mixed_batch_are_charged(holdout):
     holdout.answer([0.5], levels(0.5), keys=["old"])
     holdout.answer([0.5, 0.6], levels(0.5, 0.6), keys=["old", "new"])
     assert [record.key for record in holdout.history()] == ["old", "new"]
     assert set(holdout.recorded(["old", "new", "never"])) == {"old", "new"}
 
 
-def test_questions_without_keys_are_always_new(holdout):
+def test_queries_without_keys_are_always_new(holdout):
     holdout.answer([0.5], levels(0.5))
     holdout.answer([0.5], levels(0.5))
     assert len(holdout.history()) == 2
@@ -161,7 +161,7 @@ KEYS = list("abcde")
 
 @pytest.fixture
 def spent():
-    """Each question is far from what the ones before taught: all are above, until two are spent."""
+    """Each query is far from what the ones before taught: all are above, until two are spent."""
 
     def make(on_exhausted):
         return ReusableHoldout(X, Y, budget=2, on_exhausted=on_exhausted, random_state=0)
@@ -171,7 +171,7 @@ def spent():
 
 def test_raise_records_what_came_before_and_says_so(spent):
     holdout = spent("raise")
-    with pytest.raises(BudgetExhaustedError, match=r"2 question\(s\) before were answered"):
+    with pytest.raises(BudgetExhaustedError, match=r"2 query\(s\) before were answered"):
         holdout.answer(GUESSES, FAR, keys=KEYS)
     assert [record.key for record in holdout.history()] == ["a", "b"]
     assert holdout.remaining_budget == 0
@@ -244,10 +244,10 @@ def test_a_numeric_epsilon_has_a_budget_of_ten():
         (([1.5], levels(0.5)), ValueError, "training_values"),
         (([np.nan], levels(0.5)), ValueError, "training_values"),
         (([0.5, 0.5], levels(0.5)), ValueError, "training_values must have shape"),
-        (([], np.empty((0, N))), ValueError, "at least one question"),
+        (([], np.empty((0, N))), ValueError, "at least one query"),
     ],
 )
-def test_bad_questions_are_refused_and_free(holdout, arguments, error, match):
+def test_bad_queries_are_refused_and_free(holdout, arguments, error, match):
     with pytest.raises(error, match=match):
         holdout.answer(*arguments)
     assert len(holdout.history()) == 0

@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
-from sklearn_bdp.accounting import answer_allowance, noise_allowance, zhao_required_n
+from sklearn_bdp.accounting import answer_margin, noise_margin, zhao_required_n
 from sklearn_bdp.accounting._lifetime_noise import epsilon_scales
 from sklearn_bdp.correlation import Groups, Independent, MarkovChain
 from sklearn_bdp.holdout import ReusableHoldout
-from sklearn_bdp.holdout._batch import allowances
+from sklearn_bdp.holdout._batch import margins
 from sklearn_bdp.holdout._settings import check_parameters, derive_settings
 from sklearn_bdp.mechanisms import Thresholdout
 
@@ -44,8 +44,8 @@ def test_a_numeric_epsilon_is_met_for_the_whole_life(model, epsilon, budget):
 def test_the_division_of_epsilon_is_better_than_an_even_one():
     def widest(scales):
         return max(
-            noise_allowance(failure=0.01, threshold_scale=scales[0], query_scale=scales[1]),
-            answer_allowance(failure=0.01, answer_scale=scales[2]),
+            noise_margin(failure=0.01, threshold_scale=scales[0], query_scale=scales[1]),
+            answer_margin(failure=0.01, answer_scale=scales[2]),
         )
 
     chosen = epsilon_scales(1.0, budget=10, model=Independent(), n=N, failure=0.01)
@@ -71,7 +71,7 @@ def test_a_level_that_the_correlation_excludes_is_refused():
 def test_auto_noise_costs_a_tenth_of_the_width_at_most():
     noisy = derive(Independent())
     alpha = np.sqrt(np.log(2 / 0.05) / (2 * N))
-    z = max(allowances(noisy, 0))
+    z = max(margins(noisy, 0))
     assert 0 < z <= 0.1 * alpha
 
 

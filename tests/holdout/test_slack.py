@@ -1,4 +1,4 @@
-"""Slack: candidates far behind the leader cost no fuel, and say so."""
+"""Slack: candidates far behind the leader cost nothing, and say so."""
 
 import numpy as np
 import pytest
@@ -19,7 +19,7 @@ def ask(slack):
     return holdout, holdout.answer([0.9, 0.3], scores(0.9, 0.5), slack=slack)
 
 
-def test_a_slackened_question_is_left_alone_and_its_interval_is_wider():
+def test_a_slackened_query_is_left_alone_and_its_interval_is_wider():
     tight, exact = ask(None)
     loose, left = ask([0.0, 0.3])
     assert exact.above.tolist() == [False, True]
@@ -32,11 +32,11 @@ def test_a_slackened_question_is_left_alone_and_its_interval_is_wider():
 def test_the_certificate_tells_how_many_were_left():
     loose, left = ask([0.0, 0.3])
     certificate = loose.certificate()
-    assert certificate.n_aside == 1
+    assert certificate.n_relaxed == 1
     assert "1 left far behind" in str(certificate)
     widest = max(left.values[0] - left.lower[0], left.upper[0] - left.values[0])
     assert certificate.tau >= widest
-    assert ask(None)[0].certificate().n_aside == 0
+    assert ask(None)[0].certificate().n_relaxed == 0
 
 
 def test_slack_does_not_move_a_fixed_threshold():
@@ -46,11 +46,11 @@ def test_slack_does_not_move_a_fixed_threshold():
 
 @pytest.mark.filterwarnings("ignore::sklearn_bdp.exceptions.VacuousGuaranteeWarning")
 def test_intervals_of_contests_hold_for_the_leader_and_for_those_left_aside():
-    beta, lives, n, m = 0.1, 60, 300, 20
-    X, y, failed, aside = np.zeros((n, 1)), np.arange(n) % 2, 0, 0
-    for life in range(lives):
-        rng = np.random.default_rng(life)
-        holdout = ReusableHoldout(X, y, beta=beta, random_state=life)
+    beta, replications, n, m = 0.1, 60, 300, 20
+    X, y, failed, relaxed = np.zeros((n, 1)), np.arange(n) % 2, 0, 0
+    for replication in range(replications):
+        rng = np.random.default_rng(replication)
+        holdout = ReusableHoldout(X, y, beta=beta, random_state=replication)
         centre, wrong = 0.7, False
         for _ in range(4):  # each contest is drawn around the winner of the one before
             truth = np.clip(rng.normal(centre, 0.15, m), 0.05, 0.95)
@@ -60,9 +60,9 @@ def test_intervals_of_contests_hold_for_the_leader_and_for_those_left_aside():
             wrong |= bool(((truth < answers.lower) | (truth > answers.upper)).any())
             centre = float(np.clip(answers.values.max(), 0.3, 0.8))
         failed += wrong
-        aside += holdout.certificate().n_aside
-    assert aside > 10 * lives
-    assert failed <= binom.ppf(0.999, lives, beta)
+        relaxed += holdout.certificate().n_relaxed
+    assert relaxed > 10 * replications
+    assert failed <= binom.ppf(0.999, replications, beta)
 
 
 @pytest.mark.parametrize("slack", [-0.1, 1.1, np.nan, [0.1, 0.1, 0.1], "typo"])

@@ -11,12 +11,12 @@ X, Y = np.arange(2.0 * N).reshape(N, 2), np.arange(N) % 2
 
 
 def scores(count, seed):
-    """Return per-record scores of ``count`` questions."""
+    """Return per-record scores of ``count`` queries."""
     return np.random.default_rng(seed).integers(0, 2, size=(count, N)).astype(float)
 
 
 def ask_once(holdout, seed=0):
-    """Ask one question; return whether it was answered, or the name of the error."""
+    """Ask one query; return whether it was answered, or the name of the error."""
     try:
         answers = holdout.answer([0.0], scores(1, seed), keys=[f"seed {seed}"])
     except Exception as error:
@@ -25,7 +25,7 @@ def ask_once(holdout, seed=0):
 
 
 def ask_many(path, worker, batches, size, shared):
-    """Ask batches of a ledger; return (questions of its own, seconds)."""
+    """Ask batches of a ledger; return (queries of its own, seconds)."""
     from sklearn_bdp.holdout import ReusableHoldout
 
     holdout = ReusableHoldout(X, Y, ledger=path, ledger_timeout=120.0)

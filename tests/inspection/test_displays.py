@@ -206,8 +206,8 @@ def test_influence_decreases_and_forgets():
 def test_influence_uses_both_directions_of_time():
     transition = np.array([[0.5, 0.5, 0.0], [0.0, 0.5, 0.5], [0.4, 0.2, 0.4]])
     chain = MarkovChain(transition)
-    law = chain.stationary_
-    backward = (transition * law[:, None]).T / law[:, None]
+    distribution = chain.stationary_
+    backward = (transition * distribution[:, None]).T / distribution[:, None]
     both = LeakageDisplay.from_correlation(chain, max_distance=8).influence["model"]
     mirrored = LeakageDisplay.from_correlation(backward, max_distance=8).influence["model"]
     np.testing.assert_allclose(both, mirrored, rtol=1e-6)

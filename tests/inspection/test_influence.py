@@ -1,4 +1,4 @@
-"""Influence over distance against laws written out in full."""
+"""Influence over distance against distributions written out in full."""
 
 import itertools
 
@@ -15,21 +15,21 @@ from sklearn_bdp.inspection._influence import (
 
 
 def ising(adjacency, rng):
-    """Return the joint law of binary records with random fields; edge diameter 4 |J|."""
+    """Return the joint distribution of binary records with random fields; edge diameter 4 |J|."""
     n = len(adjacency)
     field = rng.normal(0, 0.7, n)
     states = np.array(list(itertools.product([-1, 1], repeat=n)))
     energy = states @ field + np.einsum("si,ij,sj->s", states, np.triu(adjacency), states) / 4.0
-    law = np.exp(energy)
-    return states, law / law.sum()
+    distribution = np.exp(energy)
+    return states, distribution / distribution.sum()
 
 
-def exact_influence(states, law, i, j):
+def exact_influence(states, distribution, i, j):
     """Return max ln P[x_i | x_j] / P[x_i | x_j'] by enumeration."""
     kernel = np.array(
         [
-            [law[(states[:, j] == b) & (states[:, i] == a)].sum() for a in (-1, 1)]
-            / law[states[:, j] == b].sum()
+            [distribution[(states[:, j] == b) & (states[:, i] == a)].sum() for a in (-1, 1)]
+            / distribution[states[:, j] == b].sum()
             for b in (-1, 1)
         ]
     )
@@ -54,11 +54,11 @@ def distances(adjacency):
 def test_influence_on_a_tree_is_never_understated(seed):
     rng = np.random.default_rng(seed)
     adjacency = tree(rng, 7)
-    states, law = ising(adjacency, rng)
+    states, distribution = ising(adjacency, rng)
     bound = influence_over_distance(MarkovNetwork(adjacency), 6)
     apart = distances(adjacency)
     for i, j in itertools.permutations(range(7), 2):
-        assert exact_influence(states, law, i, j) <= bound[int(apart[i, j]) - 1] + 1e-9
+        assert exact_influence(states, distribution, i, j) <= bound[int(apart[i, j]) - 1] + 1e-9
     assert (bound[int(apart.max()) :] == 0).all()
 
 
@@ -68,11 +68,11 @@ def test_influence_with_loops_is_never_understated(seed):
     adjacency = tree(rng, 7)
     for i, j in ((0, 6), (2, 5)):
         adjacency[i, j] = adjacency[j, i] = 0.5
-    states, law = ising(adjacency, rng)
+    states, distribution = ising(adjacency, rng)
     bound = influence_over_distance(MarkovNetwork(adjacency), 6)
     apart = distances(adjacency)
     for i, j in itertools.permutations(range(7), 2):
-        assert exact_influence(states, law, i, j) <= bound[int(apart[i, j]) - 1] + 1e-9
+        assert exact_influence(states, distribution, i, j) <= bound[int(apart[i, j]) - 1] + 1e-9
 
 
 @pytest.mark.parametrize("seed", range(10))

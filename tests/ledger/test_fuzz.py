@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from sklearn_bdp import exceptions
 from sklearn_bdp._cli import main
-from sklearn_bdp.holdout import ReusableHoldout, question_key
+from sklearn_bdp.holdout import ReusableHoldout, query_key
 from tests.holdout.planted import fitted
 
 DOCUMENTED = (
@@ -136,7 +136,7 @@ def batches(draw):
     budget=st.none() | st.integers(1, 3),
 )
 @pytest.mark.filterwarnings("ignore")
-def test_any_questions_are_answered_or_cost_nothing(asked, mode, budget):
+def test_any_queries_are_answered_or_cost_nothing(asked, mode, budget):
     holdout = ReusableHoldout(X, Y, on_exhausted=mode, budget=budget)
     for batch in asked:
         before = (holdout.history(), holdout.information_spent)
@@ -184,11 +184,11 @@ def test_any_model_is_scored_or_costs_nothing(model, value, scoring, evaluations
 @given(parts=st.lists(odd, max_size=3))
 def test_any_parts_make_a_key_or_a_type_error(parts):
     try:
-        key = question_key(*parts)
+        key = query_key(*parts)
     except TypeError:
         return
     assert len(key) == 64
-    assert key == question_key(*parts)
+    assert key == query_key(*parts)
 
 
 @FEW

@@ -87,8 +87,8 @@ def test_the_noisy_threshold_survives_reopening(path):
     holdout.answer([0.5], scores())
 
     def noise(some):
-        with some._reading() as book:
-            return some._mechanism(book.sealed(), 2).state()["threshold_noise"]
+        with some._reading() as transaction:
+            return some._mechanism(transaction.sealed(), 2).state()["threshold_noise"]
 
     assert noise(make(path)) == noise(holdout) != 0.0
 
@@ -113,7 +113,7 @@ def test_a_new_ledger_is_one_private_file(path):
 
 def test_an_error_inside_a_batch_leaves_the_ledger_as_it_was(path, monkeypatch):
     holdout = make(path)
-    monkeypatch.setattr("sklearn_bdp.ledger._transaction.Book.append", lambda *a, **k: 1 / 0)
+    monkeypatch.setattr("sklearn_bdp.ledger._transaction.Transaction.append", lambda *a, **k: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         holdout.answer([0.5], scores())
     monkeypatch.undo()
@@ -390,8 +390,8 @@ def test_a_ledger_is_not_pickled_on_its_own(path):
 
 def test_inspection_creates_and_writes_nothing(used):
     before = used.read_bytes()
-    with Ledger(used, read_only=True).transaction() as book:
-        assert book.head[0] == 3
+    with Ledger(used, read_only=True).transaction() as transaction:
+        assert transaction.head[0] == 3
     assert used.read_bytes() == before
     with pytest.raises(LedgerUnavailableError):
         Ledger(used.with_name("none"), read_only=True)

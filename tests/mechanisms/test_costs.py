@@ -23,7 +23,7 @@ def test_zero_scales_cost_infinitely_much_once_used():
 @pytest.mark.parametrize("c", [0.1, 0.5, 0.9])
 def test_zhao2017_noise_and_threshold_fill_the_accuracy(c):
     # Theorem 2 leaves (1 - c) tau / 2 on either side of the threshold, split between noise
-    # allowances of 6 sigma ln(4m/beta) in all.
+    # margins of 6 sigma ln(4m/beta) in all.
     tau, beta, m = 0.1, 0.05, 100
     parameters = zhao2017_parameters(tau, beta, m, c)
     sigma = parameters["threshold_scale"]

@@ -114,14 +114,14 @@ def test_floor_is_exact(factor):
 
 
 @pytest.mark.parametrize("t", [1, 2, 5])
-def test_grid_laplace_has_the_discrete_laplace_law(t):
+def test_grid_laplace_has_the_discrete_laplace_distribution(t):
     draws = np.concatenate([grid_laplace(seeded(s), 20_000, scale=t, step=1.0) for s in range(5)])
     support = np.arange(-6 * t, 6 * t + 1)
     # Canonne, Kamath, Steinke 2020: P[k] = (1 - e^{-1/t}) / (1 + e^{-1/t}) e^{-|k|/t}
     ratio = math.exp(-1 / t)
-    law = (1 - ratio) / (1 + ratio) * ratio ** np.abs(support)
+    distribution = (1 - ratio) / (1 + ratio) * ratio ** np.abs(support)
     counts = np.array([(draws == k).sum() for k in support])
-    expected = law * draws.size
+    expected = distribution * draws.size
     assert (
         stats.chisquare(
             np.append(counts, draws.size - counts.sum()),

@@ -7,11 +7,11 @@ from scipy import integrate, stats
 from sklearn_bdp.mechanisms import DataSplitting, NoiseAddition, cell_midpoints
 
 
-@pytest.mark.parametrize(("noise", "law"), [("laplace", "laplace"), ("gaussian", "norm")])
-def test_errors_have_the_declared_law(noise, law):
+@pytest.mark.parametrize(("noise", "distribution"), [("laplace", "laplace"), ("gaussian", "norm")])
+def test_errors_have_the_declared_distribution(noise, distribution):
     mechanism = NoiseAddition(0.01, n_queries=20_000, noise=noise, random_state=0)
     answers = mechanism.answer(np.zeros(20_000), np.full(20_000, 0.5))
-    assert stats.kstest((answers.values - 0.5) / 0.01, law).pvalue > 1e-3
+    assert stats.kstest((answers.values - 0.5) / 0.01, distribution).pvalue > 1e-3
 
 
 @pytest.mark.parametrize("mechanism", [NoiseAddition(0.1, n_queries=3), DataSplitting(3)])

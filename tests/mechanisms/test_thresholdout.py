@@ -107,13 +107,13 @@ def reference(rng, training, holdout, *, threshold, budget, refresh):
 
 
 @pytest.mark.parametrize("refresh", [True, False])
-def test_patterns_of_above_follow_the_law_of_the_algorithm(refresh):
-    lives, m = 2000, 5
+def test_patterns_of_above_follow_the_distribution_of_the_algorithm(refresh):
+    replications, m = 2000, 5
     training, holdout = np.zeros(m), np.array([0.1, 0.25, 0.05, 0.3, 0.15])
     rng = np.random.default_rng(5)
     names = {}
     tables = np.zeros((2, 64), dtype=int)
-    for _ in range(lives):
+    for _ in range(replications):
         mechanism = make(budget=2, refresh=refresh, random_state=rng)
         answers = mechanism.answer(training, holdout)
         expected = reference(rng, training, holdout, threshold=0.2, budget=2, refresh=refresh)
@@ -123,20 +123,22 @@ def test_patterns_of_above_follow_the_law_of_the_algorithm(refresh):
     assert stats.chi2_contingency(tables).pvalue > 1e-3
 
 
-def all_below(margins, *, threshold, law):
+def all_below(margins, *, threshold, distribution):
     """P[all queries below] by integration over the threshold noise."""
 
     def integrand(t):
         level = threshold + t
-        return law.pdf(t, scale=SCALES["threshold_scale"]) * np.prod(
-            law.cdf(level - margins, scale=SCALES["query_scale"])
+        return distribution.pdf(t, scale=SCALES["threshold_scale"]) * np.prod(
+            distribution.cdf(level - margins, scale=SCALES["query_scale"])
         )
 
     return integrate.quad(integrand, -2, 2, points=[0.0], limit=200)[0]
 
 
-@pytest.mark.parametrize(("noise", "law"), [("laplace", stats.laplace), ("gaussian", stats.norm)])
-def test_probability_of_all_below_matches_the_integral(noise, law):
+@pytest.mark.parametrize(
+    ("noise", "distribution"), [("laplace", stats.laplace), ("gaussian", stats.norm)]
+)
+def test_probability_of_all_below_matches_the_integral(noise, distribution):
     # One call holds 40,000 rounds: a training-side value of -50 is above and ends each.
     margins = np.array([0.05, 0.1, 0.0])
     rounds = 40_000
@@ -147,7 +149,7 @@ def test_probability_of_all_below_matches_the_integral(noise, law):
     assert above[:, 3].all()
     rate = (~above[:, :3].any(axis=1)).mean()
     # A hit refreshes the level, but "no hit so far" has seen one level only.
-    exact = all_below(margins, threshold=0.2, law=law)
+    exact = all_below(margins, threshold=0.2, distribution=distribution)
     assert abs(rate - exact) < 4 * math.sqrt(exact * (1 - exact) / rounds)
 
 
@@ -199,7 +201,7 @@ def test_values_without_cells_lie_on_the_fine_grid_inside_the_range():
     assert (values * 2**44 == np.rint(values * 2**44)).all()
 
 
-def test_answer_noise_has_its_law():
+def test_answer_noise_has_its_distribution():
     answers = make(answer_scale=0.01).answer(np.full(20_000, -50.0), np.full(20_000, 0.5))
     assert stats.kstest(answers.values - 0.5, "laplace", args=(0, 0.01)).pvalue > 1e-3
 

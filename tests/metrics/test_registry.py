@@ -47,7 +47,7 @@ def test_unknown_names_list_what_there_is():
 
 
 @pytest.mark.parametrize("scoring", [["accuracy"], {"a": "accuracy"}, 3, ("accuracy", "roc_auc")])
-def test_several_metrics_are_several_questions(scoring):
+def test_several_metrics_are_several_queries(scoring):
     with pytest.raises(TypeError, match="scoring must be one"):
         get_metric(scoring)
 

@@ -58,7 +58,7 @@ def test_grid_search_and_curves(data, holdout):
     assert search.scorer_.holdout is holdout
 
 
-def test_a_hand_written_loop_and_a_repeated_question(data, holdout):
+def test_a_hand_written_loop_and_a_repeated_query(data, holdout):
     X, _, y, _ = data
     scorer = HoldoutScorer(holdout)
     fitted = model().fit(X, y)
@@ -161,7 +161,7 @@ def test_regression_scores_come_in_units_of_the_target():
     assert -80 < scorer(Ridge(alpha=0.1).fit(X, y), X, y) < -20
 
 
-def test_bad_questions_are_refused_before_anything_is_spent(data, holdout):
+def test_bad_queries_are_refused_before_anything_is_spent(data, holdout):
     X, X_holdout, y, y_holdout = data
     fitted = model().fit(X, y)
     scorer = HoldoutScorer(holdout)

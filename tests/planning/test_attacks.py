@@ -9,14 +9,14 @@ from scipy.stats import binom
 
 from sklearn_bdp.accounting import (
     DecisionCode,
-    answer_allowance,
     answer_intervals,
+    answer_margin,
     auto_resolution,
     auto_scales,
     auto_threshold,
     code_length,
     half_width,
-    noise_allowance,
+    noise_margin,
     noise_share,
     value_code,
 )
@@ -121,11 +121,11 @@ class Account:
         for v, t, a, above in zip(training, thresholds, answers.values, answers.above, strict=True):
             share = noise_share(0.1 * BETA, self.n_above) / 2
             if above:
-                reach = answer_allowance(failure=share, answer_scale=self.scales[2]) + self.eta / 2
+                reach = answer_margin(failure=share, answer_scale=self.scales[2]) + self.eta / 2
                 self.value_nats += value_code(v, a, resolution=self.eta, scale=t)
                 self.n_above += 1
             else:
-                reach = t + noise_allowance(
+                reach = t + noise_margin(
                     failure=share, threshold_scale=self.scales[0], query_scale=self.scales[1]
                 )
             self.log.append((float(a), reach, nats))
@@ -203,16 +203,16 @@ ANALYSTS = (select_variables, extract_bits, boost, ask_twice)
 WORLDS = ("independent", "groups", "chain", "tree")
 
 
-def _failures(world, analyst, lives, *, naive=False):
+def _failures(world, analyst, replications, *, naive=False):
     """Number of lives in which any interval missed the truth 1/2."""
-    rng = np.random.default_rng([WORLDS.index(world), ANALYSTS.index(analyst), lives])
+    rng = np.random.default_rng([WORLDS.index(world), ANALYSTS.index(analyst), replications])
     model = _model(world, N)
-    rows, life_of = [], []
-    for life in range(lives):
+    rows, replication_of = [], []
+    for replication in range(replications):
         account = Exact(N) if naive else Account(N, model, rng)
         analyst(account, _columns(world, N, COLUMNS, rng), rng)
         rows += account.log
-        life_of += [life] * len(account.log)
+        replication_of += [replication] * len(account.log)
     value, reach, nats = np.array(rows).T
     if naive:
         alpha = half_width(math.log(BETA), Independent(), N)[0]
@@ -226,41 +226,41 @@ def _failures(world, analyst, lives, *, naive=False):
             failure=0.9 * BETA,
             model=model,
             n=N,
-            threshold_allowance=0.0,
-            answer_allowance=0.0,
+            threshold_margin=0.0,
+            answer_margin=0.0,
             resolution=0.0,
         )
     wrong = (lower > 0.5) | (upper < 0.5)
-    return len(set(np.array(life_of)[wrong].tolist()))
+    return len(set(np.array(replication_of)[wrong].tolist()))
 
 
 @pytest.mark.parametrize("world", WORLDS)
 @pytest.mark.parametrize("analyst", ANALYSTS, ids=lambda f: f.__name__)
 def test_as_used_intervals_survive_the_attack(world, analyst):
-    lives = 25
-    assert _failures(world, analyst, lives) <= binom.isf(1e-3, lives, BETA)
+    replications = 25
+    assert _failures(world, analyst, replications) <= binom.isf(1e-3, replications, BETA)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("world", WORLDS)
 @pytest.mark.parametrize("analyst", ANALYSTS, ids=lambda f: f.__name__)
 def test_as_used_intervals_survive_thousands_of_attacks(world, analyst):
-    lives = 1000
-    assert _failures(world, analyst, lives) <= binom.isf(1e-3, lives, BETA)
+    replications = 1000
+    assert _failures(world, analyst, replications) <= binom.isf(1e-3, replications, BETA)
 
 
 @pytest.mark.parametrize("world", WORLDS)
 @pytest.mark.parametrize("analyst", ANALYSTS, ids=lambda f: f.__name__)
 def test_naive_reuse_fails_under_the_attack(world, analyst):
-    lives = 40
-    assert _failures(world, analyst, lives, naive=True) > binom.isf(1e-3, lives, BETA)
+    replications = 40
+    assert _failures(world, analyst, replications, naive=True) > binom.isf(1e-3, replications, BETA)
 
 
 # -- Certificates declared in advance --------------------------------------------------------------
 
 
-def _certificate_failures(world, n, route, lives, *, budget, columns):
-    rng = np.random.default_rng([WORLDS.index(world), n, lives])
+def _certificate_failures(world, n, route, replications, *, budget, columns):
+    rng = np.random.default_rng([WORLDS.index(world), n, replications])
     model = _model(world, n)
     certificate = certify(
         n, correlation=model, n_queries=columns + 1, budget=budget, c=None, route=route
@@ -268,7 +268,7 @@ def _certificate_failures(world, n, route, lives, *, budget, columns):
     given = certificate.mechanism
     names = ("threshold_scale", "query_scale", "answer_scale", "budget", "refresh", "resolution")
     failures = 0
-    for _ in range(lives):
+    for _ in range(replications):
         mechanism = Thresholdout(
             given.threshold, **{name: getattr(given, name) for name in names}, random_state=rng
         )
@@ -287,17 +287,17 @@ def _certificate_failures(world, n, route, lives, *, budget, columns):
 @pytest.mark.parametrize("world", WORLDS)
 @pytest.mark.parametrize("route", ["transcript", "bdp", "posterior"])
 def test_certificates_survive_the_attack(world, route):
-    lives = 20
+    replications = 20
     n = 2_800 if route == "transcript" else 8_400
-    failures = _certificate_failures(world, n, route, lives, budget=8, columns=15)
-    assert failures <= binom.isf(1e-3, lives, BETA)
+    failures = _certificate_failures(world, n, route, replications, budget=8, columns=15)
+    assert failures <= binom.isf(1e-3, replications, BETA)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("world", WORLDS)
 @pytest.mark.parametrize("route", ["transcript", "bdp", "posterior"])
 def test_certificates_survive_many_attacks(world, route):
-    lives = 400
+    replications = 400
     n = 2_800 if route == "transcript" else 8_400
-    failures = _certificate_failures(world, n, route, lives, budget=8, columns=15)
-    assert failures <= binom.isf(1e-3, lives, BETA)
+    failures = _certificate_failures(world, n, route, replications, budget=8, columns=15)
+    assert failures <= binom.isf(1e-3, replications, BETA)

@@ -130,7 +130,7 @@ def test_the_parts_of_a_certificate_add_up_to_its_error():
     again = certify(10**6, n_queries=100, budget=4, mechanism=mechanism, route="bdp")
     assert again.tau <= certificate.tau * (1 + 2e-3)
     assert again.c == 0.5
-    # By hand: with the noise allowance of the certificate the threshold failure is small.
+    # By hand: with the noise margin of the certificate the threshold failure is small.
     z = certificate.tau - certificate.threshold - certificate.sampling
     assert 4 * math.exp(log_noise_tail(z, mechanism.threshold_scale, mechanism.query_scale)) < 0.05
     information = Independent().sequential_information(certificate.dp_epsilon, 10**6)

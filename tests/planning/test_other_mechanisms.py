@@ -73,10 +73,10 @@ def test_certificates_need_what_they_need():
 
 def test_ladder_certificate_holds_under_resubmission_attack():
     # Submit random labelings, keep those that move the board, submit their majority.
-    n, m, lives, failures = 400, 40, 200, 0
+    n, m, replications, failures = 400, 40, 200, 0
     rng = np.random.default_rng(0)
     certificate = certify(n, n_queries=m, budget=m, mechanism=Ladder(0.05))
-    for _ in range(lives):
+    for _ in range(replications):
         board, kept = Ladder(0.05), []
         for _ in range(m - 1):
             bits = rng.integers(0, 2, n)
@@ -85,7 +85,7 @@ def test_ladder_certificate_holds_under_resubmission_attack():
         final = (np.mean(kept, axis=0) > 0.5).astype(float)
         released = float(board.answer(0.5, final.mean()).values)
         failures += abs(released - 0.5) > certificate.tau  # every submission is worth 1/2
-    assert failures / lives <= 0.05
+    assert failures / replications <= 0.05
 
 
 def test_multiplicative_weights_has_the_certificate_of_its_thresholdout():

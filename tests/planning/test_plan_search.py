@@ -45,7 +45,7 @@ def test_the_plan_meets_the_goal_and_hardly_less_would():
     assert expected_half_width(int(0.99 * n), **year) > 0.06
 
 
-def test_more_questions_more_dependence_and_middling_scores_need_more_records():
+def test_more_queries_more_dependence_and_middling_scores_need_more_records():
     base = plan_search(tau=0.08)
     assert plan_search(tau=0.08, n_searches=50) > base
     assert plan_search(tau=0.08, n_corrections=10) > base
