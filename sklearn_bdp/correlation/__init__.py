@@ -4,16 +4,20 @@ Every model answers what leakage follows from a level of differential privacy (a
 how fast a mean of scores concentrates, and how to split records without cutting dependence.
 """
 
-from ._base import CorrelationModel, Split
-from ._bayes import BayesianNetwork
-from ._chain import MarkovChain
-from ._chain_class import MarkovChainClass
-from ._check import check_correlation
-from ._components import Groups, Independent
-from ._graph import DependencyGraph
-from ._markov_network import MarkovNetwork
-from ._misfit import MisfitReport, check_misfit, integrated_autocorrelation
-from ._worst import WorstOf
+from sklearn_bdp.correlation._base import CorrelationModel, Split
+from sklearn_bdp.correlation._chains._chain import MarkovChain
+from sklearn_bdp.correlation._chains._chain_class import MarkovChainClass
+from sklearn_bdp.correlation._check import check_correlation
+from sklearn_bdp.correlation._components import Groups, Independent
+from sklearn_bdp.correlation._evidence._misfit import (
+    MisfitReport,
+    check_misfit,
+    integrated_autocorrelation,
+)
+from sklearn_bdp.correlation._networks._bayes import BayesianNetwork
+from sklearn_bdp.correlation._networks._graph import DependencyGraph
+from sklearn_bdp.correlation._networks._markov_network import MarkovNetwork
+from sklearn_bdp.correlation._worst import WorstOf
 
 __all__ = [
     "CorrelationModel",

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .._checks import check_array, check_integer, check_option, check_real
-from ._frozen import FrozenValue
-from ._inverse import safe_inverse
-from ._tails import hoeffding_above
+from sklearn_bdp._checks import check_array, check_integer, check_option, check_real
+from sklearn_bdp.correlation._shared._frozen import FrozenValue
+from sklearn_bdp.correlation._shared._inverse import safe_inverse
+from sklearn_bdp.correlation._tails import hoeffding_above
 
 METHODS = ("tight", "quilt", "blanket", "spectral")
 

@@ -3,11 +3,11 @@
 import numpy as np
 from scipy import sparse
 
-from ._base import CorrelationModel
-from ._chain import MarkovChain
-from ._components import Groups, Independent
-from ._graph import DependencyGraph, is_networkx
-from ._worst import WorstOf
+from sklearn_bdp.correlation._base import CorrelationModel
+from sklearn_bdp.correlation._chains._chain import MarkovChain
+from sklearn_bdp.correlation._components import Groups, Independent
+from sklearn_bdp.correlation._networks._graph import DependencyGraph, is_networkx
+from sklearn_bdp.correlation._worst import WorstOf
 
 
 def check_correlation(correlation, *, groups=None):

@@ -2,15 +2,15 @@
 
 import numpy as np
 
-from ._base import CorrelationModel
-from ._splitting import (
+from sklearn_bdp.correlation._base import CorrelationModel
+from sklearn_bdp.correlation._shared._splitting import (
     check_indices,
     component_folds,
     component_split,
     random_folds,
     random_split,
 )
-from ._tails import bernoulli_rate
+from sklearn_bdp.correlation._tails import bernoulli_rate
 
 
 class ComponentModel(CorrelationModel):

@@ -4,9 +4,9 @@ import numpy as np
 from scipy import sparse
 from scipy.sparse.csgraph import connected_components
 
-from ._base import CorrelationModel
-from ._components import Groups, Independent
-from ._splitting import SPLIT_FAILURE
+from sklearn_bdp.correlation._base import CorrelationModel
+from sklearn_bdp.correlation._components import Groups, Independent
+from sklearn_bdp.correlation._shared._splitting import SPLIT_FAILURE
 
 
 class WorstOf(CorrelationModel):

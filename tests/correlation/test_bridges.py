@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from sklearn_bdp.correlation import MarkovChain
-from sklearn_bdp.correlation._bridges import bridge_sides, started_side
+from sklearn_bdp.correlation._chains._bridges import bridge_sides, started_side
 
 P1 = np.array([[0.9, 0.1], [0.2, 0.8]])
 LAW = np.array([2 / 3, 1 / 3])

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from sklearn_bdp.correlation import MarkovChain
-from sklearn_bdp.correlation._blocks import block_information
+from sklearn_bdp.correlation._chains._blocks import block_information
 
 from .oracle import bdp_leakage, block_leakage, chain_distribution, leakage, sequential_leakage
 

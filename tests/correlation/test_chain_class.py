@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from sklearn_bdp.correlation import MarkovChain, MarkovChainClass
-from sklearn_bdp.correlation._counts import confidence_intervals, transition_counts
+from sklearn_bdp.correlation._chains._counts import confidence_intervals, transition_counts
 
 P1 = np.array([[0.9, 0.1], [0.2, 0.8]])
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from sklearn_bdp.correlation._forest import (
+from sklearn_bdp.correlation._networks._forest import (
     best_block_costs,
     birkhoff_messages,
     block_costs,

@@ -6,14 +6,14 @@ import math
 import numpy as np
 import pytest
 
-from sklearn_bdp.correlation._kernels import projective_diameter
-from sklearn_bdp.correlation._leakage import (
+from sklearn_bdp.correlation._shared._leakage import (
     close_above,
     contract,
     iterate_leakage,
     kernel_leakage,
     two_state_leakage,
 )
+from sklearn_bdp.correlation._shared._transition import projective_diameter
 
 
 def enumerated(kernel, weight):

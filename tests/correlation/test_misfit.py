@@ -10,7 +10,7 @@ from sklearn_bdp.correlation import (
     check_misfit,
     integrated_autocorrelation,
 )
-from sklearn_bdp.correlation._misfit import autocorrelation
+from sklearn_bdp.correlation._evidence._misfit import autocorrelation
 
 P1 = np.array([[0.9, 0.1], [0.2, 0.8]])
 

@@ -9,7 +9,7 @@ import pytest
 from scipy import sparse
 
 from sklearn_bdp.correlation import Groups, MarkovChain, MarkovNetwork
-from sklearn_bdp.correlation._factors import COMPONENT_LIMIT
+from sklearn_bdp.correlation._networks._exact_quilts import COMPONENT_LIMIT
 
 from .oracle import bdp_leakage, field_distribution, leakage, sequential_leakage
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from sklearn_bdp.correlation import MarkovChain
-from sklearn_bdp.correlation._spectral import spectral_dp_epsilon, spectral_smallest_n
+from sklearn_bdp.correlation._chains._spectral import spectral_dp_epsilon, spectral_smallest_n
 
 
 def printed(e, g, rho, n, c):

@@ -5,7 +5,7 @@ import math
 import numpy as np
 from scipy.sparse.csgraph import connected_components
 
-from .._checks import check_array
+from sklearn_bdp._checks import check_array
 
 ROW_SUM_TOLERANCE = 1e-8
 

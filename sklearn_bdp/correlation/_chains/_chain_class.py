@@ -5,11 +5,11 @@ import math
 
 import numpy as np
 
-from .._checks import check_array, check_probability, check_real
-from ._blocks import block_information, block_spread, both_sides
-from ._kernels import check_transition, mixing_profile, mixing_sum
-from ._leakage import contract, contracted_sides, iterate_leakage
-from ._time import TimeModel
+from sklearn_bdp._checks import check_array, check_probability, check_real
+from sklearn_bdp.correlation._chains._blocks import block_information, block_spread, both_sides
+from sklearn_bdp.correlation._chains._time import TimeModel
+from sklearn_bdp.correlation._shared._leakage import contract, contracted_sides, iterate_leakage
+from sklearn_bdp.correlation._shared._transition import check_transition, mixing_profile, mixing_sum
 
 ENUMERATED_STATES = 6  # sets of next states are enumerated up to here
 PROFILE_LENGTH = 500

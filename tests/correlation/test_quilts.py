@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from sklearn_bdp.correlation import MarkovChain
-from sklearn_bdp.correlation._chain_quilts import chain_influences, quilt_leakage
+from sklearn_bdp.correlation._chains._quilts import chain_influences, quilt_leakage
 
 from .oracle import chain_distribution
 

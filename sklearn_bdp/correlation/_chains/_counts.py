@@ -6,7 +6,7 @@ import numpy as np
 from scipy.optimize import brentq
 from scipy.special import betaln
 
-from .._checks import check_integer
+from sklearn_bdp._checks import check_integer
 
 
 def transition_counts(states, *, n_states=None):

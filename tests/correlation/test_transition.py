@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from sklearn_bdp.correlation import _kernels as kernels
+from sklearn_bdp.correlation._shared import _transition as kernels
 
 P1 = np.array([[0.9, 0.1], [0.2, 0.8]])
 CYCLE = np.array([[0.0, 1.0, 0.0], [0.0, 0.0, 1.0], [1.0, 0.0, 0.0]])

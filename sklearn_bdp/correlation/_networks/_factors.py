@@ -3,8 +3,8 @@
 import numpy as np
 from scipy import sparse
 
-from .._checks import check_array
-from ._kernels import projective_diameter
+from sklearn_bdp._checks import check_array
+from sklearn_bdp.correlation._shared._transition import projective_diameter
 
 
 def check_table(name, table, ndim):

@@ -4,14 +4,30 @@ import math
 
 import numpy as np
 
-from .._checks import check_array, check_option, check_probability, check_real
-from ._blocks import block_information, block_spread, both_sides, combine
-from ._bridges import MOST_STATES, bridge_sides, started_side
-from ._chain_class import MarkovChainClass
-from ._chain_quilts import blanket_influence, chain_influences, quilt_leakage
-from ._counts import confidence_intervals, transition_counts
-from ._inverse import safe_inverse
-from ._kernels import (
+from sklearn_bdp._checks import check_array, check_option, check_probability, check_real
+from sklearn_bdp.correlation._chains._blocks import (
+    block_information,
+    block_spread,
+    both_sides,
+    combine,
+)
+from sklearn_bdp.correlation._chains._bridges import MOST_STATES, bridge_sides, started_side
+from sklearn_bdp.correlation._chains._chain_class import MarkovChainClass
+from sklearn_bdp.correlation._chains._counts import confidence_intervals, transition_counts
+from sklearn_bdp.correlation._chains._quilts import (
+    blanket_influence,
+    chain_influences,
+    quilt_leakage,
+)
+from sklearn_bdp.correlation._chains._spectral import spectral_dp_epsilon, spectral_smallest_n
+from sklearn_bdp.correlation._chains._time import TimeModel
+from sklearn_bdp.correlation._shared._inverse import safe_inverse
+from sklearn_bdp.correlation._shared._leakage import (
+    contracted_sides,
+    iterate_leakage,
+    kernel_update,
+)
+from sklearn_bdp.correlation._shared._transition import (
     check_transition,
     dobrushin,
     is_irreducible,
@@ -24,10 +40,7 @@ from ._kernels import (
     spectral_gap,
     stationary_distribution,
 )
-from ._leakage import contracted_sides, iterate_leakage, kernel_update
-from ._spectral import spectral_dp_epsilon, spectral_smallest_n
-from ._tails import chain_rate
-from ._time import TimeModel
+from sklearn_bdp.correlation._tails import chain_rate
 
 
 class MarkovChain(TimeModel):

@@ -5,8 +5,8 @@ import math
 
 import numpy as np
 
-from .._checks import check_integer, check_real
-from ._base import Split
+from sklearn_bdp._checks import check_integer, check_real
+from sklearn_bdp.correlation._base import Split
 
 SPLIT_FAILURE = 1e-3  # what the gap of a chain's `split` may cost
 FOLD_FAILURE = 0.05  # inner cross-validation carries no promise; a short gap will do

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from ._leakage import close_above, kernel_update
+from sklearn_bdp.correlation._shared._leakage import close_above, kernel_update
 
 # Work limit: state counts above this leave the bridges to Birkhoff's contraction and quilts.
 MOST_STATES = 24

@@ -1,9 +1,15 @@
 """Cutting records in time: gaps, contiguous holdouts, contiguous folds."""
 
-from .._checks import check_integer, check_real
-from ._base import CorrelationModel
-from ._kernels import mixing_after
-from ._splitting import FOLD_FAILURE, SPLIT_FAILURE, block_folds, check_indices, tail_split
+from sklearn_bdp._checks import check_integer, check_real
+from sklearn_bdp.correlation._base import CorrelationModel
+from sklearn_bdp.correlation._shared._splitting import (
+    FOLD_FAILURE,
+    SPLIT_FAILURE,
+    block_folds,
+    check_indices,
+    tail_split,
+)
+from sklearn_bdp.correlation._shared._transition import mixing_after
 
 
 class TimeModel(CorrelationModel):

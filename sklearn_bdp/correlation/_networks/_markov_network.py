@@ -6,10 +6,10 @@ import numbers
 import numpy as np
 from scipy import sparse
 
-from .._checks import check_integer, check_real
-from ._fields import check_table, diameter_graph
-from ._graph import adjacency, is_networkx, node_order
-from ._network import NetworkModel
+from sklearn_bdp._checks import check_integer, check_real
+from sklearn_bdp.correlation._networks._factors import check_table, diameter_graph
+from sklearn_bdp.correlation._networks._graph import adjacency, is_networkx, node_order
+from sklearn_bdp.correlation._networks._network import NetworkModel
 
 
 class MarkovNetwork(NetworkModel):

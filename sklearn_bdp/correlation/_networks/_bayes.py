@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from .._checks import check_integer
-from ._fields import check_table, diameter_graph
-from ._network import NetworkModel
+from sklearn_bdp._checks import check_integer
+from sklearn_bdp.correlation._networks._factors import check_table, diameter_graph
+from sklearn_bdp.correlation._networks._network import NetworkModel
 
 
 class BayesianNetwork(NetworkModel):

@@ -4,9 +4,13 @@ import numpy as np
 from scipy import sparse
 from scipy.sparse.csgraph import connected_components
 
-from ._base import CorrelationModel
-from ._components import ComponentModel, Groups
-from ._splitting import check_indices, component_folds, component_split
+from sklearn_bdp.correlation._base import CorrelationModel
+from sklearn_bdp.correlation._components import ComponentModel, Groups
+from sklearn_bdp.correlation._shared._splitting import (
+    check_indices,
+    component_folds,
+    component_split,
+)
 
 
 def is_networkx(graph):

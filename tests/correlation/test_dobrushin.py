@@ -5,7 +5,7 @@ import pytest
 from scipy import sparse
 
 from sklearn_bdp.correlation import MarkovNetwork
-from sklearn_bdp.correlation._heatbath import dobrushin_reach, reach_factor
+from sklearn_bdp.correlation._networks._dobrushin import dobrushin_reach, reach_factor
 
 from .oracle import bdp_leakage, field_distribution
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.stats import chi2
 
-from .._checks import check_array, check_probability
-from ._counts import transition_counts
+from sklearn_bdp._checks import check_array, check_probability
+from sklearn_bdp.correlation._chains._counts import transition_counts
 
 
 @dataclass(frozen=True)

@@ -5,21 +5,30 @@ import math
 import numpy as np
 from scipy import sparse
 
-from ._components import Groups
-from ._factors import COMPONENT_LIMIT, component_quilts, quilt_level
-from ._fields import (
+from sklearn_bdp.correlation._components import Groups
+from sklearn_bdp.correlation._networks._dobrushin import dobrushin_reach, reach_factor
+from sklearn_bdp.correlation._networks._exact_quilts import (
+    COMPONENT_LIMIT,
+    component_quilts,
+    quilt_level,
+)
+from sklearn_bdp.correlation._networks._factors import (
     collect_values,
     component_factors,
     rooted_kernels,
 )
-from ._forest import best_block_costs, birkhoff_messages, couplings, rooted
-from ._graph import GraphModel
-from ._heatbath import dobrushin_reach, reach_factor
-from ._kernels import dobrushin
-from ._layers import search_layers
-from ._leakage import kernel_leakage
-from ._splitting import check_indices
-from ._tails import bernoulli_rate
+from sklearn_bdp.correlation._networks._forest import (
+    best_block_costs,
+    birkhoff_messages,
+    couplings,
+    rooted,
+)
+from sklearn_bdp.correlation._networks._graph import GraphModel
+from sklearn_bdp.correlation._networks._layers import search_layers
+from sklearn_bdp.correlation._shared._leakage import kernel_leakage
+from sklearn_bdp.correlation._shared._splitting import check_indices
+from sklearn_bdp.correlation._shared._transition import dobrushin
+from sklearn_bdp.correlation._tails import bernoulli_rate
 
 
 class NetworkModel(GraphModel):

@@ -1,0 +1,1 @@
+"""Records in time: chains, classes of chains, and the bounds that are theirs alone."""

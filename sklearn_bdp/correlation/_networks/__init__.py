@@ -1,0 +1,1 @@
+"""Records on a graph: structure alone, edge strengths, tables."""

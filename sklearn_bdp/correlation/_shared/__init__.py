@@ -1,0 +1,1 @@
+"""What chains and networks share: frozen values, kernels, contraction of leakage, index sets."""
