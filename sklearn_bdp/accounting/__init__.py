@@ -36,6 +36,12 @@ from sklearn_bdp.accounting._noise_margins import (
 from sklearn_bdp.accounting._prediction import (
     OffsetPredictor,
 )
+from sklearn_bdp.accounting._tails import (
+    ModelTail,
+    SensitivityTail,
+    Tail,
+    score_tail,
+)
 from sklearn_bdp.accounting._transfer import (
     adaptive_log_failure,
     log_binomials,
@@ -53,8 +59,11 @@ from sklearn_bdp.accounting._zhao import (
 __all__ = [
     "Certificate",
     "DecisionCode",
+    "ModelTail",
     "NOISE_PART",
     "OffsetPredictor",
+    "SensitivityTail",
+    "Tail",
     "adaptive_log_failure",
     "answer_margin",
     "answer_intervals",
@@ -76,6 +85,7 @@ __all__ = [
     "noise_share",
     "posterior_excess",
     "sampling_half_width",
+    "score_tail",
     "thresholdout_epsilon",
     "value_code",
     "zhao_premise",

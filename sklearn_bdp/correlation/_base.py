@@ -9,7 +9,7 @@ import numpy as np
 from sklearn_bdp._checks import check_array, check_integer, check_option, check_real
 from sklearn_bdp.correlation._shared._frozen import FrozenValue
 from sklearn_bdp.correlation._shared._inverse import safe_inverse
-from sklearn_bdp.correlation._tails import hoeffding_above
+from sklearn_bdp.correlation._tails import hoeffding_above, tail_lower_limit
 
 METHODS = ("tight", "quilt", "blanket", "spectral")
 
@@ -289,6 +289,42 @@ class CorrelationModel(FrozenValue):
     def _sharper_above(self, mean, value, n):
         """Return a further valid bound, or zeros."""
         return np.zeros(mean.shape)
+
+    def mean_lower_limit(self, values, log_failure, n, *, binary=False):
+        """Return lower confidence limits for the expectation of fixed means of scores.
+
+        Parameters
+        ----------
+        values : float or array-like
+            Values that the means have reached or exceeded on the records, in ``[0, 1]``.
+        log_failure : float or array-like
+            Log of the one-sided failure probability, at most 0; broadcast against ``values``.
+        n : int
+            Number of records; their scores in ``[0, 1]`` may be different functions.
+        binary : bool, default=False
+            Whether every score is 0 or 1; a public fact about the metric.
+
+        Returns
+        -------
+        ndarray
+            At most ``values``; monotone in both arguments. The upper limit is
+            ``1 - mean_lower_limit(1 - values, ...)``.
+
+        References
+        ----------
+        Theory G5 (inversion), G8 (independent records), G12 (components of unequal size).
+        """
+        n = self.check_n(n)
+        value = check_array("values", values, low=0.0, high=1.0)
+        level = check_array("log_failure", log_failure, high=0.0)
+        value, level = np.broadcast_arrays(value, level)
+        shape = value.shape
+        limit = self._lower_limit(np.atleast_1d(value), np.atleast_1d(level), n, bool(binary))
+        return np.minimum(limit.reshape(shape), value)
+
+    def _lower_limit(self, values, levels, n, binary):
+        """Return the limits by the model's sharpest tail; by default its ``log_tail_above``."""
+        return tail_lower_limit(lambda m, v: self.log_tail_above(m, v, n), values, levels)
 
     @property
     def misspecification(self):

@@ -10,7 +10,12 @@ from sklearn_bdp.correlation._shared._splitting import (
     random_folds,
     random_split,
 )
-from sklearn_bdp.correlation._tails import bernoulli_rate
+from sklearn_bdp.correlation._tails import (
+    binomial_lower_limit,
+    bounded_lower_limit,
+    component_log_tail,
+    component_lower_limit,
+)
 
 
 class ComponentModel(CorrelationModel):
@@ -60,8 +65,12 @@ class ComponentModel(CorrelationModel):
         return float(np.sum(counts * sizes.astype(float) ** 2))
 
     def _sharper_above(self, mean, value, n):
-        # Norms grow with their order, so components of unequal size are at worst all largest.
-        return -(n / float(self._sizes(n)[0].max())) * bernoulli_rate(value, mean)
+        sizes, counts = self._sizes(n)
+        return component_log_tail(mean, value, sizes, counts)
+
+    def _lower_limit(self, values, levels, n, binary):
+        sizes, counts = self._sizes(n)
+        return component_lower_limit(values, levels, sizes, counts)
 
 
 class Independent(ComponentModel):
@@ -93,6 +102,10 @@ class Independent(ComponentModel):
 
     def _sizes(self, n):
         return np.array([1]), np.array([n])
+
+    def _lower_limit(self, values, levels, n, binary):
+        # Theory G8.
+        return (binomial_lower_limit if binary else bounded_lower_limit)(values, levels, n)
 
     def describe(self):
         return "independent records"

@@ -1,8 +1,33 @@
-"""Concentration of one fixed query: pure functions, theory section 5 and G5."""
+"""Concentration of one fixed query: tails and their inverses, pure functions.
+
+Theory, section 5 (Hoeffding, chains), G5 (Chernoff), G8 (binomial, Bentkus), G12 (weights). A
+*limit* is a mean that the tail rejects; all of them end on the rejected, safe side.
+"""
+
+import math
 
 import numpy as np
+from scipy.special import betainc, betaincinv
 
-__all__ = ["bernoulli_rate", "chain_rate", "hoeffding_above"]
+__all__ = [
+    "bernoulli_rate",
+    "binomial_lower_limit",
+    "bounded_log_tail",
+    "bounded_lower_limit",
+    "chain_rate",
+    "chernoff_lower_limit",
+    "component_log_tail",
+    "component_lower_limit",
+    "hoeffding_above",
+    "tail_lower_limit",
+    "weighted_log_tail",
+    "weighted_lower_limit",
+]
+
+_STEPS = 48  # bisections: 2⁻⁴⁸ is far below any grid
+_SAFE = 1e-9  # relative error of the inverted beta function, with a hundredfold margin
+_DEEPEST = -690.0  # below, e^level is no double
+_QUARTER = math.log(0.25)
 
 
 def hoeffding_above(mean, value, effective_n):
@@ -98,3 +123,341 @@ def chain_rate(value, mean, contraction):
         + _times_log(1.0 - value - flux, (1.0 - value) * (1.0 - up))
     )
     return np.where(value > mean, np.maximum(rate, 0.0), 0.0)
+
+
+def tail_lower_limit(log_tail, values, levels):
+    """Return lower confidence limits by bisection of any upper tail.
+
+    Parameters
+    ----------
+    log_tail : callable
+        ``log_tail(mean, value)``, arrays to arrays.
+    values : ndarray
+        Values that the score has reached, in ``[0, 1]``.
+    levels : ndarray
+        Log failure probabilities of the limits, of the same shape.
+
+    Returns
+    -------
+    ndarray
+        Means rejected at the level (or 0).
+    """
+    low, high = np.zeros_like(values), values.copy()
+    for _ in range(_STEPS):
+        middle = 0.5 * (low + high)
+        rejected = log_tail(middle, values) <= levels
+        low = np.where(rejected, middle, low)
+        high = np.where(rejected, high, middle)
+    # ``low`` was rejected itself (or is 0), and smaller means with it (theory G5).
+    return low
+
+
+def chernoff_lower_limit(values, rates):
+    """Return means ``mu`` with ``kl(value || mu)`` at least ``rate``.
+
+    Parameters
+    ----------
+    values : ndarray
+        Values that the score has reached, in ``[0, 1]``.
+    rates : ndarray
+        ``-level / n``, at least 0 (``inf``: nothing is rejected).
+
+    Returns
+    -------
+    ndarray
+        The largest such means, hardly less.
+    """
+    value, rate = np.broadcast_arrays(np.asarray(values, float), np.asarray(rates, float))
+    rest = 1.0 - value
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        # Both starts are rejected: kl >= 2 (v - mu)^2 (Pinsker), kl >= v ln(v/mu) + (1-v) ln(1-v).
+        entropy = np.where(rest > 0, rest * np.log(rest), 0.0)
+        mean = np.maximum(value - np.sqrt(rate / 2.0), value * np.exp((entropy - rate) / value))
+        mean = np.where(value > 0, np.maximum(mean, 0.0), 0.0)
+        for _ in range(12):
+            # Newton from the left on a convex falling function stays on the left.
+            excess = _times_log(value, mean) + _times_log(rest, 1.0 - mean) - rate
+            step = excess * mean * (1.0 - mean) / (value - mean)
+            mean = np.where((step > 0.0) & (value > mean), np.minimum(mean + step, value), mean)
+    return np.where(np.isfinite(rate), mean * (1.0 - _SAFE), 0.0)
+
+
+def _log_binomial_above(counts, n, mean):
+    """Return ``ln P[Bin(n, mean) >= counts]`` for whole ``counts`` in 0..n."""
+    with np.errstate(divide="ignore"):
+        tail = np.log(betainc(np.maximum(counts, 1), n - counts + 1, mean))
+    return np.where(counts > 0, tail, 0.0)
+
+
+def _binomial_inverse(counts, n, levels):
+    """Return ``mu`` with ``ln P[Bin(n, mu) >= counts] <= level``; 0 for ``counts = 0``."""
+    limit = betaincinv(np.maximum(counts, 1), n - counts + 1, np.exp(levels)) * (1.0 - _SAFE)
+    return np.where((counts > 0) & np.isfinite(limit), limit, 0.0)
+
+
+def binomial_lower_limit(values, levels, n):
+    r"""Return Clopper-Pearson limits for the mean of ``n`` independent 0/1 scores.
+
+    Parameters
+    ----------
+    values : ndarray
+        Values that the mean score has reached or exceeded, in ``[0, 1]``.
+    levels : ndarray
+        Log failure probabilities, at most 0.
+    n : int
+        Number of records; their bits may have different means.
+
+    Returns
+    -------
+    ndarray
+        Limits for the average of the bits' means.
+
+    Notes
+    -----
+    Theory G8. Hoeffding 1956, Theorem 4: among independent bits of average mean :math:`\mu`,
+    :math:`P[S \ge k]` is largest for equal means when :math:`k \ge n\mu + 1`. The limit
+    at level 1/4 or below has :math:`n\mu \le k - 1` for every :math:`k \ge 2`; at ``k = 1`` the
+    union bound :math:`P[S \ge 1] \le n\mu` takes its place.
+    """
+    value, level = np.broadcast_arrays(np.asarray(values, float), np.asarray(levels, float))
+    level = np.minimum(level, _QUARTER)
+    counts = np.ceil(n * value - 1e-6)  # rounding must not add a success
+    limit = _binomial_inverse(counts, n, level)
+    limit = np.where(counts == 1, np.exp(level) / n, limit)
+    if np.any(level < _DEEPEST):
+        limit = np.where(level < _DEEPEST, chernoff_lower_limit(value, -level / n), limit)
+    return limit
+
+
+def _log_bentkus(mean, successes, n):
+    """Return Bentkus' bound in the interpolated form (theory G8), capped at 0."""
+    whole = np.floor(successes)
+    part = successes - whole
+    lower = _log_binomial_above(whole, n, mean)
+    upper = _log_binomial_above(np.minimum(whole + 1.0, n), n, mean)
+    with np.errstate(invalid="ignore"):
+        between = np.where(part > 0, (1.0 - part) * lower + part * upper, lower)
+    return np.minimum(1.0 + between, 0.0)
+
+
+def bounded_log_tail(mean, value, n):
+    """Return ``ln`` of a bound on ``P[mean of n scores >= value]``: Chernoff or Bentkus.
+
+    Parameters
+    ----------
+    mean, value : ndarray
+        Expected and reached mean score, in ``[0, 1]``.
+    n : int
+        Number of independent scores in ``[0, 1]``.
+
+    Returns
+    -------
+    ndarray
+        Log-probabilities, 0 where ``value <= mean``.
+
+    Notes
+    -----
+    Bentkus 2004 (Annals of Probability 32), Theorem 1.2: ``e`` times the log-linear
+    interpolation of the binomial tail. Rounding up instead is false (theory G8).
+    """
+    chernoff = -n * bernoulli_rate(value, mean)
+    bentkus = _log_bentkus(mean, np.maximum(n * value - 1e-6, 0.0), n)
+    return np.where(value > mean, np.minimum(chernoff, bentkus), 0.0)
+
+
+def bounded_lower_limit(values, levels, n):
+    """Return limits for the mean of ``n`` independent scores in ``[0, 1]``.
+
+    Parameters
+    ----------
+    values : ndarray
+        Values that the mean score has reached or exceeded, in ``[0, 1]``.
+    levels : ndarray
+        Log failure probabilities, at most 0.
+    n : int
+        Number of scores; they may have different distributions.
+
+    Returns
+    -------
+    ndarray
+        The larger one of the limits by Chernoff and by Bentkus (theory G8): both reject the true
+        mean on a half-line of values, so the larger rejects on the larger half-line only.
+    """
+    value, level = np.broadcast_arrays(np.asarray(values, float), np.asarray(levels, float))
+    chernoff = chernoff_lower_limit(value, -level / n)
+    if not np.any(level > _DEEPEST):
+        return chernoff
+    inner = np.maximum(level, _DEEPEST) - 1.0  # the factor e
+    successes = np.maximum(n * value - 1e-6, 0.0)
+    whole = np.floor(successes)
+    low = _binomial_inverse(whole, n, inner)
+    high = _binomial_inverse(np.minimum(whole + 1.0, n), n, inner)
+    for _ in range(3):
+        # Between whole numbers the bound at ``low`` is below the level: one-sided secants.
+        with np.errstate(divide="ignore", invalid="ignore"):
+            at_low = _log_bentkus(low, successes, n) - level
+            at_high = _log_bentkus(high, successes, n) - level
+            tried = low + (high - low) * at_low / (at_low - at_high)
+        tried = np.where((tried > low) & (tried < high), tried, 0.5 * (low + high))
+        rejected = _log_bentkus(tried, successes, n) <= level
+        low, high = np.where(rejected, tried, low), np.where(rejected, high, tried)
+    low = np.where(level >= _DEEPEST, low * (1.0 - _SAFE), 0.0)
+    return np.maximum(chernoff, np.minimum(low, value))
+
+
+class _WorstMeans:
+    """The worst distribution of means over weighted scores, for one exponent ``t`` (theory G12).
+
+    ``S(nu) = sum w_i mu_i`` and ``M(nu) = sum ln(1 + mu_i (e^{t w_i} - 1))`` of the water-filling
+    ``w_i mu_i = clip(nu - a_i, 0, w_i)``, ``a_i = w_i / (e^{t w_i} - 1)``: between neighbouring
+    breakpoints the first is ``A nu + B``, the second ``A ln nu + C``.
+    """
+
+    def __init__(self, t, weights, counts):
+        raised = t * weights
+        log_a = np.log(weights) - raised - np.log(-np.expm1(-raised))
+        starts = np.exp(log_a)
+        points = np.concatenate([starts, starts + weights])
+        order = np.argsort(points, kind="stable")
+        log_points = np.concatenate([log_a, log_a + np.logaddexp(0.0, np.log(weights) - log_a)])
+        signs = np.concatenate([counts, -counts])
+        self.points = points[order]
+        self.active = np.cumsum(signs[order])
+        self.active[np.abs(self.active) < 0.5] = 0.0
+        self.shift = -np.cumsum((signs * points)[order])
+        self.log_shift = -np.cumsum((signs * log_points)[order])
+        self.sums = self.active * self.points + self.shift
+        self.logs = self.active * log_points[order] + self.log_shift
+
+    def sums_at(self, logs):
+        """Return ``S`` where ``M`` has the given values (0 below all of them)."""
+        place = np.searchsorted(self.logs, logs, side="right") - 1
+        segment = np.clip(place, 0, len(self.points) - 1)
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            nu = np.exp((logs - self.log_shift[segment]) / self.active[segment])
+            inner = self.active[segment] * nu + self.shift[segment]
+        inner = np.where(self.active[segment] > 0, inner, self.sums[segment])
+        return np.where(place < 0, 0.0, np.maximum(inner, 0.0))
+
+    def logs_at(self, sums):
+        """Return ``M`` where ``S`` has the given values (0 below all of them)."""
+        place = np.searchsorted(self.sums, sums, side="right") - 1
+        segment = np.clip(place, 0, len(self.points) - 1)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            nu = (sums - self.shift[segment]) / self.active[segment]
+            inner = self.active[segment] * np.log(nu) + self.log_shift[segment]
+        inner = np.where(self.active[segment] > 0, inner, self.logs[segment])
+        return np.where(place < 0, 0.0, np.maximum(inner, 0.0))
+
+
+def _exponents(weights, counts, least):
+    """Return exponents ``t`` from those of small deviations to those of certainty."""
+    variance = float(np.sum(counts * weights**2))
+    start = 0.3 * math.sqrt(least / variance)
+    return np.geomspace(start, max(10.0 * start, 60.0 / float(weights.min())), 240)
+
+
+def weighted_lower_limit(values, levels, weights, counts):
+    r"""Return limits for the mean of independent scores of unequal weight.
+
+    Parameters
+    ----------
+    values : ndarray
+        Values that :math:`\sum_i w_i\varphi_i` has reached or exceeded, in ``[0, 1]``.
+    levels : ndarray
+        Log failure probabilities, at most 0.
+    weights : ndarray of shape (d,)
+        Distinct weights of the scores in ``[0, 1]``.
+    counts : ndarray of shape (d,)
+        How many scores have each weight; ``sum(weights * counts)`` is 1.
+
+    Returns
+    -------
+    ndarray
+        Limits for :math:`\sum_i w_i\mu_i`.
+
+    Notes
+    -----
+    Theory G12. Each exponent ``t`` rejects the means for which
+    :math:`-tv + \max_\mu \sum_i\ln(1 + \mu_i(e^{tw_i} - 1))` is at most the level; the bound rises
+    with the mean, so the largest limit over a grid of exponents is taken.
+    """
+    value, level = np.broadcast_arrays(np.asarray(values, float), np.asarray(levels, float))
+    weights, counts = np.asarray(weights, float), np.asarray(counts, float)
+    limit = np.zeros(value.shape)
+    finite = np.isfinite(level) & (level < 0.0) & (value > 0.0)
+    if not finite.any():
+        return limit
+    value, level = value[finite], level[finite]
+    best = np.zeros(value.shape)
+    for t in _exponents(weights, counts, float(-level.max())):
+        best = np.maximum(best, _WorstMeans(t, weights, counts).sums_at(level + t * value))
+    limit[finite] = np.minimum(best * (1.0 - _SAFE), value)
+    return limit
+
+
+def weighted_log_tail(mean, value, weights, counts):
+    """Return ``ln`` of a bound on the upper tail of a weighted mean of independent scores.
+
+    Parameters
+    ----------
+    mean, value : ndarray
+        Expected and reached weighted mean, in ``[0, 1]``.
+    weights, counts : ndarray of shape (d,)
+        As for `weighted_lower_limit`.
+
+    Returns
+    -------
+    ndarray
+        Log-probabilities, 0 where ``value <= mean``.
+    """
+    mean, value = np.broadcast_arrays(np.asarray(mean, float), np.asarray(value, float))
+    weights, counts = np.asarray(weights, float), np.asarray(counts, float)
+    result = np.zeros(mean.shape)
+    for t in _exponents(weights, counts, 1e-2):
+        worst = _WorstMeans(t, weights, counts).logs_at(mean)
+        result = np.minimum(result, worst - t * value)
+    result = np.where((mean <= 0.0) & (value > 0.0), -np.inf, result)
+    return np.where(value > mean, result, 0.0)
+
+
+def component_log_tail(mean, value, sizes, counts):
+    """Return ``ln`` of a bound on the upper tail of a mean over independent components.
+
+    Parameters
+    ----------
+    mean, value : ndarray
+        Expected and reached mean score, in ``[0, 1]``.
+    sizes, counts : ndarray of int, shape (d,)
+        Distinct numbers of records in a component, and how many components have each.
+
+    Returns
+    -------
+    ndarray
+        Log-probabilities: a component's mean is one score, of weight ``size / n`` (theory G12).
+    """
+    if len(sizes) == 1:
+        return bounded_log_tail(mean, value, int(counts[0]))
+    weights = sizes / float(np.sum(sizes * counts))
+    return weighted_log_tail(mean, value, weights, counts)
+
+
+def component_lower_limit(values, levels, sizes, counts):
+    """Return limits for a mean over independent components; see `component_log_tail`.
+
+    Parameters
+    ----------
+    values, levels : ndarray
+        Values reached or exceeded, in ``[0, 1]``, and log failure probabilities, at most 0.
+    sizes, counts : ndarray of int, shape (d,)
+        Distinct numbers of records in a component, and how many components have each.
+
+    Returns
+    -------
+    ndarray
+        Limits for the expectation.
+    """
+    if len(sizes) == 1:
+        return bounded_lower_limit(values, levels, int(counts[0]))
+    weights = sizes / float(np.sum(sizes * counts))
+    return weighted_lower_limit(values, levels, weights, counts)

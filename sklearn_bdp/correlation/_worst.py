@@ -83,6 +83,9 @@ class WorstOf(CorrelationModel):
         # Each model's own best bound holds under it; the worst of these holds for the class.
         return np.max([m.log_tail_above(mean, value, n) for m in self.models], axis=0)
 
+    def _lower_limit(self, values, levels, n, binary):
+        return np.min([m._lower_limit(values, levels, n, binary) for m in self.models], axis=0)
+
     @property
     def misspecification(self):
         """Largest misspecification of the models: only the true one has to hold."""

@@ -3,7 +3,7 @@
 See ``doc/metrics.md`` for the list and the proofs.
 """
 
-from sklearn_bdp.metrics._base import BoundedMetric, Evaluation
+from sklearn_bdp.metrics._base import BoundedMetric, Evaluation, ScoreShape
 from sklearn_bdp.metrics._registry import available_metrics, default_metric, get_metric
 from sklearn_bdp.metrics._wrapper import PerRecordScore
 
@@ -11,6 +11,7 @@ __all__ = [
     "BoundedMetric",
     "Evaluation",
     "PerRecordScore",
+    "ScoreShape",
     "available_metrics",
     "default_metric",
     "get_metric",

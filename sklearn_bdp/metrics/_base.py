@@ -9,7 +9,33 @@ import numpy as np
 from sklearn_bdp.metrics._rows import as_labels, n_rows, score_rows
 from sklearn_bdp.metrics._silence import silenced
 
-__all__ = ["BoundedMetric", "Evaluation"]
+__all__ = ["BoundedMetric", "Evaluation", "ScoreShape"]
+
+
+@dataclasses.dataclass(frozen=True)
+class ScoreShape:
+    """What is public about how a score varies: known from the metric and the training side.
+
+    Its fields are the arguments of :func:`sklearn_bdp.accounting.score_tail`.
+
+    Parameters
+    ----------
+    kind : {"mean", "bounded"}, default="mean"
+        A mean over records, or any score of known sensitivity.
+    binary : bool, default=False
+        Whether every per-record score is 0 or 1.
+    class_counts : tuple of int, optional
+        Records of each class in the training data.
+    """
+
+    kind: str = "mean"
+    binary: bool = False
+    class_counts: tuple | None = None
+
+    @property
+    def is_mean(self):
+        """Whether the score is a mean over records."""
+        return self.kind == "mean"
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -29,14 +55,21 @@ class Evaluation:
     rms_sensitivity : float, optional
         Root mean square of what each record can do (`BoundedMetric.rms_sensitivity`); by default
         ``sensitivity``.
+    shape : ScoreShape, optional
+        What is public about how the score varies; by default what ``per_record`` being given or
+        not says.
     """
 
     per_record: np.ndarray | None
     value: float
     sensitivity: float
     rms_sensitivity: float | None = None
+    shape: ScoreShape | None = None
 
     def __post_init__(self):
+        if self.shape is None:
+            kind = "bounded" if self.per_record is None else "mean"
+            object.__setattr__(self, "shape", ScoreShape(kind))
         if self.rms_sensitivity is None:
             object.__setattr__(self, "rms_sensitivity", self.sensitivity)
 
@@ -69,7 +102,13 @@ class BoundedMetric(abc.ABC):
     note: str = dataclasses.field(default="", compare=False)
 
     is_mean: ClassVar[bool]
+    _binary: ClassVar[bool] = False
     _multioutput: ClassVar[bool] = False
+
+    @property
+    def shape(self):
+        """What is public about how the score varies."""
+        return ScoreShape("mean" if self.is_mean else "bounded", self._binary)
 
     @abc.abstractmethod
     def _rows(self, estimator, X, y):
@@ -151,6 +190,7 @@ class BoundedMetric(abc.ABC):
             value=value,
             sensitivity=self.sensitivity(y),
             rms_sensitivity=self.rms_sensitivity(y),
+            shape=self.shape,
         )
 
     def training_score(self, estimator, X, y):

@@ -30,6 +30,7 @@ def _require_probabilities(metric, estimator):
 class Accuracy(MeanMetric):
     """One where the prediction equals the target (in all outputs), zero elsewhere."""
 
+    _binary: ClassVar[bool] = True
     _multioutput: ClassVar[bool] = True
 
     def _rows(self, estimator, X, y):
@@ -47,6 +48,8 @@ class TopKAccuracy(MeanMetric):
 
     Ties go to the class that comes later, as in scikit-learn.
     """
+
+    _binary: ClassVar[bool] = True
 
     k: int = 2
 

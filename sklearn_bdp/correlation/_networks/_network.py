@@ -28,7 +28,7 @@ from sklearn_bdp.correlation._networks._layers import search_layers
 from sklearn_bdp.correlation._shared._leakage import kernel_leakage
 from sklearn_bdp.correlation._shared._splitting import check_indices
 from sklearn_bdp.correlation._shared._transition import dobrushin
-from sklearn_bdp.correlation._tails import bernoulli_rate
+from sklearn_bdp.correlation._tails import bernoulli_rate, component_lower_limit
 
 
 class NetworkModel(GraphModel):
@@ -285,6 +285,14 @@ class NetworkModel(GraphModel):
 
     def _sharper_above(self, mean, value, n):
         return -(n / float(self._component_sizes.max())) * bernoulli_rate(value, mean)
+
+    def _lower_limit(self, values, levels, n, binary):
+        # Components are independent (theory G12); inside them the dependence may be weak (5).
+        sizes, counts = np.unique(self._component_sizes, return_counts=True)
+        return np.maximum(
+            super()._lower_limit(values, levels, n, binary),
+            component_lower_limit(values, levels, sizes, counts),
+        )
 
     # -- the rest ---------------------------------------------------------------------------
 
