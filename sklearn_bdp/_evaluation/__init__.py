@@ -1,6 +1,8 @@
 """One candidate: split, folds, open a holdout, fit, score, digest; for searches and selectors."""
 
+from sklearn_bdp._evaluation._candidates import Candidate, Outcome, Setting, fit_candidate
 from sklearn_bdp._evaluation._division import Division, check_records, divide, reuse
+from sklearn_bdp._evaluation._gains import Gain, PairedGain, paired_gain
 from sklearn_bdp._evaluation._opening import (
     CONTEST,
     HOLDOUT_PARAMETERS,
@@ -8,15 +10,13 @@ from sklearn_bdp._evaluation._opening import (
     divide_for,
     open_holdout,
 )
-from sklearn_bdp._evaluation._subsets import Setting, evaluate_subset, fit_subset, paired_gain
 from sklearn_bdp._evaluation._training_side import (
     MetricScorer,
     TrainingSide,
     training_side,
     verified_metric,
 )
-from sklearn_bdp._evaluation._verification import Candidate, Verified, verify
-from sklearn_bdp._evaluation._verifier import Assessment, Gain, Verifier
+from sklearn_bdp._evaluation._verifier import Assessment, Verifier
 
 __all__ = [
     "CONTEST",
@@ -25,21 +25,20 @@ __all__ = [
     "Candidate",
     "Division",
     "Gain",
-    "Verifier",
     "MetricScorer",
+    "Outcome",
+    "PairedGain",
     "Setting",
     "TrainingSide",
-    "Verified",
+    "Verifier",
     "check_owner",
     "check_records",
     "divide",
     "divide_for",
-    "evaluate_subset",
-    "fit_subset",
+    "fit_candidate",
     "open_holdout",
     "paired_gain",
     "reuse",
     "training_side",
     "verified_metric",
-    "verify",
 ]

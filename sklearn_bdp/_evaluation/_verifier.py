@@ -1,42 +1,53 @@
-"""Put subsets and gains to the holdout: what is recorded is free, what is new is one batch."""
+"""Put candidates to the holdout: what is recorded is free, what is new is one batch.
+
+Workers fit and predict; only the coordinating process runs the mechanism. What workers return
+(the per-record scores) goes straight to the holdout and nowhere else.
+"""
 
 import math
 import warnings
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
+import joblib
 import numpy as np
+import sklearn
+from sklearn.base import clone
 from sklearn.exceptions import FitFailedWarning
 from sklearn.utils.parallel import Parallel, delayed
 
 from sklearn_bdp._checks import caller_level
+from sklearn_bdp._evaluation._candidates import Candidate, Outcome, evaluate, fit_candidate
+from sklearn_bdp._evaluation._gains import Gain, paired_gain
 from sklearn_bdp._evaluation._opening import CONTEST
-from sklearn_bdp._evaluation._subsets import evaluate_subset, fit_subset, paired_gain
+from sklearn_bdp._keys import is_reproducible, object_digest
 from sklearn_bdp._sealed import sealed_errors
 from sklearn_bdp._sklearn_compat import num_samples
 from sklearn_bdp.holdout import query_key
 
-__all__ = ["Assessment", "Gain", "Verifier"]
+__all__ = ["Assessment", "Verifier"]
 
 
 @dataclass(frozen=True)
 class Assessment:
-    """A subset and what is known of it in public, in units of [0, 1].
+    """A candidate and what is known of it in public, in units of [0, 1].
 
     Attributes
     ----------
-    columns : tuple of int
-        The subset.
+    columns : tuple of int or None
+        The subset of columns; ``None``: all.
     training : float
-        Cross-validated score.
+        Training-side score.
     released, lower, upper : float
         The holdout's answer and its interval; NaN where it was not asked or gave none.
     source : {"training", "holdout", "unanswered"}
         Where the answer came from.
-    outcome : Outcome
+    key : str or None
+        What the query is known by.
+    outcome : Outcome or None
         What the workers returned. It holds raw scores: never kept beyond ``fit``.
     """
 
-    columns: tuple
+    columns: tuple | None
     training: float
     released: float = math.nan
     lower: float = math.nan
@@ -55,26 +66,8 @@ class Assessment:
         return min(self.training, self.released) if math.isfinite(self.released) else math.nan
 
 
-@dataclass(frozen=True)
-class Gain:
-    """A released gain of one subset over another, in units of [0, 1].
-
-    Attributes
-    ----------
-    released, lower, upper : float
-        The holdout's answer and an interval that holds with all others.
-    floor : float
-        What noise and grid can explain.
-    """
-
-    released: float
-    lower: float
-    upper: float
-    floor: float
-
-
 class Verifier:
-    """Ask the holdout about subsets of columns.
+    """Ask the holdout about candidates.
 
     Parameters
     ----------
@@ -82,93 +75,171 @@ class Verifier:
         Data, metric, folds.
     holdout : ReusableHoldout
         Answers.
-    recipe : str or None
-        Digest of all that a fitted model depends on besides its columns; ``None`` where fitting
-        may vary, and keys are made from fitted models.
     verify : "all" or int
-        How many of the candidates of a step the holdout sees.
+        How many of the candidates of a batch the holdout sees, by their training-side score.
+    keep : {"evaluations", "models"}
+        What to keep of each candidate beyond its batch: gains need evaluations, a search needs
+        models. A model that cannot be fitted again is kept either way.
     n_jobs, pre_dispatch : object
         For joblib.
     verbose : int
-        Messages from 1 on, those of joblib from 2 on.
+        Messages of joblib, from 2 on.
     """
 
-    def __init__(self, setting, holdout, *, recipe, verify, n_jobs, pre_dispatch, verbose):
+    def __init__(
+        self, setting, holdout, *, verify="all", keep, n_jobs=None, pre_dispatch, verbose=0
+    ):
         self.setting = setting
         self.holdout = holdout
-        self.recipe = recipe
         self.verify = verify
+        self.keep = keep
         self.verbose = verbose
+        self.n_recorded = 0
         self._parallel = {
             "n_jobs": n_jobs,
             "pre_dispatch": pre_dispatch,
             "verbose": max(0, verbose - 1),
         }
         self._training_size = num_samples(setting.X)
+        self._data = None
+        self._recipes = {}
 
-    def assess(self, subsets):
-        """Return an :class:`Assessment` of each subset, from one batch of queries."""
-        keys = {columns: self._key(columns) for columns in subsets}
-        recorded = self.holdout.recorded([key for key in keys.values() if key is not None])
-        known = {columns for columns in subsets if keys[columns] in recorded}
+    def key(self, candidate):
+        """Return the key of a candidate before it is fitted, or None where fitting may vary."""
+        place = None if not candidate.params else id(candidate)
+        if place not in self._recipes:
+            self._recipes[place] = (candidate, self._recipe(candidate.params))
+        recipe = self._recipes[place][1]
+        return None if recipe is None else query_key("candidate", recipe, candidate.columns)
+
+    def _recipe(self, params):
+        """Return a digest of all that a fitted model depends on besides its columns.
+
+        Nothing in it depends on the holdout.
+        """
+        setting = self.setting
+        estimator = clone(setting.estimator).set_params(**clone(params, safe=False))
+        if not is_reproducible(estimator):
+            return None
+        if self._data is None:
+            self._data = joblib.hash((setting.X, setting.y), hash_name="sha1")
+        parts = ("recipe", sklearn.__version__, type(estimator).__qualname__, estimator)
+        return object_digest((*parts, self._data, setting.fit_params, repr(setting.metric)))
+
+    @sealed_errors  # the frames hold raw scores
+    def assess(self, candidates, training=None):
+        """Return an :class:`Assessment` of each candidate, from one batch of queries.
+
+        Parameters
+        ----------
+        candidates : list of Candidate or tuple
+            A tuple stands for a subset of columns.
+        training : ndarray of shape (n_candidates,), default=None
+            Training-side scores in [0, 1] where they are known already.
+
+        Returns
+        -------
+        list of Assessment
+            In the same order.
+        """
+        candidates = [c if isinstance(c, Candidate) else Candidate(columns=c) for c in candidates]
+        keys = [self.key(candidate) for candidate in candidates]
+        recorded = self.holdout.recorded([key for key in keys if key is not None])
+        known = [key in recorded for key in keys]
+        self.n_recorded = sum(known)
+        outcomes = self._outcomes(candidates, training, known)
+        _warn_failures(outcomes, n_recorded=self.n_recorded)
+        keys = [key or outcome.key for key, outcome in zip(keys, outcomes, strict=True)]
+        asked = [
+            place
+            for place, outcome in enumerate(outcomes)
+            if outcome.evaluation is not None and math.isfinite(outcome.training)
+        ]
+        found = [
+            self._recorded(candidate, outcome, recorded.get(key))
+            for candidate, outcome, key in zip(candidates, outcomes, keys, strict=True)
+        ]
+        answers = self._ask([outcomes[p] for p in asked], [keys[p] for p in asked])
+        for row, place in enumerate(asked):
+            outcome = outcomes[place]
+            if self.keep == "models":
+                outcome = replace(outcome, evaluation=None)
+            found[place] = _answered(candidates[place], outcome, keys[place], answers, row)
+        return found
+
+    def _outcomes(self, candidates, training, known):
+        """Return the training side of all candidates, with the holdout side of those to ask."""
         everything = self.verify == "all"
-        outcomes = self._work(
-            (columns, True, everything and columns not in known) for columns in subsets
-        )
-        _warn_failures(outcomes)
-        if not everything:
-            outcomes = self._look_at_leaders(outcomes, known)
-        asked = [o for o in outcomes if o.evaluation is not None and math.isfinite(o.training)]
-        asked_keys = [keys[o.columns] or o.key for o in asked]
-        found = {o.columns: o for o in outcomes}
-        result = {
-            columns: self._recorded(found[columns], keys[columns], recorded) for columns in known
-        }
-        if asked:
-            values = np.array([outcome.training for outcome in asked])
-            answers = self.holdout.answer_evaluations(
-                values,
-                [outcome.evaluation for outcome in asked],
-                training_size=self._training_size,
-                keys=asked_keys,
-                slack=CONTEST * (values.max() - values),
+        if training is not None:
+            outcomes = [Outcome(training=float(value)) for value in training]
+        elif self.setting.training == "cv":
+            outcomes = self._work(
+                (candidate, True, everything and not before)
+                for candidate, before in zip(candidates, known, strict=True)
             )
-            for place, (outcome, key) in enumerate(zip(asked, asked_keys, strict=True)):
-                result[outcome.columns] = _answered(outcome, key, answers, place)
-        self.n_recorded = len(known)
-        return [result.get(o.columns) or Assessment(o.columns, o.training) for o in outcomes]
+        else:
+            outcomes = [Outcome() for _ in candidates]
+        chosen = [
+            place
+            for place in self._leaders(outcomes)
+            if not known[place] and outcomes[place].evaluation is None and not outcomes[place].error
+        ]
+        whole = self.setting.training == "resubstitution"
+        seen = self._work((candidates[place], whole, True) for place in chosen)
+        for place, other in zip(chosen, seen, strict=True):
+            outcomes[place] = other if whole else _with_holdout(outcomes[place], other)
+        return outcomes
+
+    def _leaders(self, outcomes):
+        """Return the places of the candidates that the holdout sees, in order."""
+        if self.setting.training == "resubstitution":
+            return list(range(len(outcomes)))
+        finite = [place for place, o in enumerate(outcomes) if math.isfinite(o.training)]
+        if self.verify == "all":
+            return finite
+        return sorted(sorted(finite, key=lambda p: -outcomes[p].training)[: self.verify])
+
+    def _ask(self, asked, keys):
+        """Return the holdout's answers to one batch."""
+        if not asked:
+            return None
+        values = np.array([outcome.training for outcome in asked])
+        return self.holdout.answer_evaluations(
+            values,
+            [outcome.evaluation for outcome in asked],
+            training_size=self._training_size,
+            keys=keys,
+            slack=CONTEST * (values.max() - values),
+        )
 
     def _work(self, tasks):
-        """Evaluate subsets, given as (columns, training side?, holdout?)."""
-        return Parallel(**self._parallel)(
-            delayed(evaluate_subset)(self.setting, columns, training=training, holdout=holdout)
-            for columns, training, holdout in tasks
-        )
+        """Evaluate candidates, given as (candidate, training side?, holdout?)."""
+        calls = [
+            delayed(evaluate)(
+                self.setting,
+                candidate,
+                training=training,
+                holdout=holdout,
+                keyed=holdout and self.key(candidate) is None,
+                keep=self.keep == "models" or self.key(candidate) is None,
+            )
+            for candidate, training, holdout in tasks
+        ]
+        return Parallel(**self._parallel)(calls) if calls else []
 
-    def _look_at_leaders(self, outcomes, known):
-        """Score the best candidates on the holdout, by their training side."""
-        finite = [outcome for outcome in outcomes if math.isfinite(outcome.training)]
-        leaders = sorted(finite, key=lambda outcome: -outcome.training)[: self.verify]
-        chosen = [outcome.columns for outcome in leaders if outcome.columns not in known]
-        seen = {o.columns: o for o in self._work((columns, False, True) for columns in chosen)}
-        _warn_failures(seen.values())
-        merged = []
-        for outcome in outcomes:
-            other = seen.get(outcome.columns)
-            merged.append(outcome if other is None else _with_holdout(outcome, other))
-        return merged
-
-    def _recorded(self, outcome, key, recorded):
-        """Return the assessment of a subset whose answer was recorded before."""
-        record = recorded[key]
+    def _recorded(self, candidate, outcome, record):
+        """Return the assessment of a candidate whose answer was recorded before."""
+        if record is None:
+            return Assessment(candidate.columns, outcome.training, outcome=outcome)
+        training = outcome.training if math.isfinite(outcome.training) else record.training_value
         return Assessment(
-            outcome.columns,
-            outcome.training,
+            candidate.columns,
+            training,
             record.value,
             record.lower,
             record.upper,
             "holdout" if record.above else "training",
-            key,
+            record.key,
             outcome,
         )
 
@@ -218,20 +289,19 @@ class Verifier:
             floor=self._grid(int(answers.above.sum())),
         )
 
-    def model(self, assessment):
-        """Return the verified model of a subset, fitted on the training part."""
-        model = assessment.outcome.model
-        return fit_subset(self.setting, assessment.columns) if model is None else model
-
-    def _key(self, columns):
-        """Return the key of a subset before it is fitted, or None."""
-        return None if self.recipe is None else query_key("subset", self.recipe, columns)
+    def model(self, assessment, candidate=None):
+        """Return the verified model of a candidate, fitted on the training part."""
+        outcome = assessment.outcome
+        if outcome is not None and outcome.model is not None:
+            return outcome.model
+        candidate = Candidate(columns=assessment.columns) if candidate is None else candidate
+        return fit_candidate(self.setting, candidate)
 
     def _per_record(self, assessment):
         """Return holdout scores of a subset; of one answered before they are computed now."""
         evaluation = assessment.outcome.evaluation
         if evaluation is None:
-            (outcome,) = self._work([(assessment.columns, False, True)])
+            (outcome,) = self._work([(Candidate(columns=assessment.columns), False, True)])
             evaluation = outcome.evaluation
         return evaluation.per_record
 
@@ -240,17 +310,17 @@ class Verifier:
         return n_above * float(self.holdout.certificate().resolution)
 
 
-def _answered(outcome, key, answers, place):
+def _answered(candidate, outcome, key, answers, row):
     """Return the assessment for one answer of a batch."""
     source = "unanswered"
-    if answers.answered[place]:
-        source = "holdout" if answers.above[place] else "training"
+    if answers.answered[row]:
+        source = "holdout" if answers.above[row] else "training"
     return Assessment(
-        outcome.columns,
+        candidate.columns,
         outcome.training,
-        float(answers.values[place]),
-        float(answers.lower[place]),
-        float(answers.upper[place]),
+        float(answers.values[row]),
+        float(answers.lower[row]),
+        float(answers.upper[row]),
         source,
         key,
         outcome,
@@ -259,24 +329,23 @@ def _answered(outcome, key, answers, place):
 
 def _with_holdout(outcome, other):
     """Return the training side of one outcome with the holdout side of another."""
-    return type(outcome)(
-        outcome.columns,
-        outcome.training if not other.error else math.nan,
-        outcome.scores,
-        other.evaluation,
-        other.key,
-        other.model,
-        other.error,
-    )
+    training = math.nan if other.error else outcome.training
+    return replace(other, training=training, scores=outcome.scores)
 
 
-def _warn_failures(outcomes):
-    """Warn once about subsets on which the estimator could not be fitted."""
+def _warn_failures(outcomes, *, n_recorded):
+    """Warn about fits that failed, once, or raise when nothing is left to verify."""
     errors = [outcome.error for outcome in outcomes if outcome.error]
-    if errors:
-        warnings.warn(
-            f"{len(errors)} of {len(outcomes)} subsets could not be fitted on the training part; "
-            f"they were not shown to the holdout. The last one said:\n{errors[-1]}",
-            FitFailedWarning,
-            stacklevel=caller_level(),
+    if not errors:
+        return
+    if len(errors) == len(outcomes) and not n_recorded:
+        raise ValueError(
+            f"All the {len(errors)} fits failed on the training part; nothing was asked of the "
+            f"holdout. The last one said:\n{errors[-1]}"
         )
+    warnings.warn(
+        f"{len(errors)} of {len(outcomes)} fits failed on the training part; these candidates "
+        f"were not shown to the holdout. The last one said:\n{errors[-1]}",
+        FitFailedWarning,
+        stacklevel=caller_level(),
+    )

@@ -3,7 +3,6 @@
 import numbers
 import warnings
 
-import joblib
 import numpy as np
 import sklearn
 from sklearn.base import MetaEstimatorMixin, clone, is_classifier
@@ -13,7 +12,6 @@ from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, proces
 
 from sklearn_bdp._checks import caller_level, check_integer, check_option, check_real
 from sklearn_bdp._evaluation import Setting, Verifier, check_records, open_holdout
-from sklearn_bdp._keys import is_reproducible, object_digest
 from sklearn_bdp._sklearn_compat import check_method_params, num_samples
 from sklearn_bdp.correlation import Independent
 from sklearn_bdp.exceptions import UnboundedMetricError
@@ -319,7 +317,7 @@ class HoldoutFeatureSelector(MetaEstimatorMixin, HoldoutSelectorBase):
             fit_params=fit_params,
             n_effective=self._training_n_effective(division),
             error_score=self.error_score,
-            reproducible=is_reproducible(self.estimator),
+            training="cv",
         )
 
     def _folds(self, division, groups):
@@ -334,16 +332,11 @@ class HoldoutFeatureSelector(MetaEstimatorMixin, HoldoutSelectorBase):
 
     def _verifier(self, setting, holdout):
         """Return who asks the holdout."""
-        recipe = None
-        if setting.reproducible:
-            data = joblib.hash((setting.X, setting.y), hash_name="sha1")
-            parts = ("recipe", sklearn.__version__, setting.estimator, data, setting.fit_params)
-            recipe = object_digest((*parts, repr(setting.metric)))
         return Verifier(
             setting,
             holdout,
-            recipe=recipe,
             verify=self.verify,
+            keep="evaluations",
             n_jobs=self.n_jobs,
             pre_dispatch=self.pre_dispatch,
             verbose=self.verbose,

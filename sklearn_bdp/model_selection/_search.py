@@ -4,22 +4,27 @@ import time
 from dataclasses import replace
 
 import numpy as np
+from sklearn.base import clone
 from sklearn.metrics import check_scoring
 from sklearn.model_selection import ParameterGrid, ParameterSampler
 from sklearn.utils import indexable
 
 from sklearn_bdp._checks import check_integer, check_option
 from sklearn_bdp._evaluation import (
+    Candidate,
+    Setting,
+    Verifier,
     check_owner,
     check_records,
     divide_for,
+    fit_candidate,
     open_holdout,
     training_side,
     verified_metric,
-    verify,
 )
 from sklearn_bdp._sklearn_compat import BaseSearchCV, check_method_params
 from sklearn_bdp.exceptions import UnboundedMetricError
+from sklearn_bdp.model_selection._results import search_results
 
 __all__ = ["ReusableHoldoutSearchCV"]
 
@@ -278,14 +283,15 @@ class ReusableHoldoutSearchCV(BaseSearchCV):
         # The training side runs first: whatever is wrong with it shows before a holdout exists.
         side = training_side(self, division, metric, groups=groups, params=params)
         holdout = open_holdout(self, division)
-        verified = verify(self, side, holdout, division, metric, params=params)
+        verifier = self._verifier(division, metric, params, holdout)
+        found = self._verify(side, verifier, metric)
         self.train_indices_, self.holdout_indices_ = division.train, division.holdout
         self.misfit_report_, self.misfit_scores_ = side.misfit, side.misfit_scores
         # As documented by scikit-learn: without scoring, score() is the estimator's own.
         self.scorer_ = check_scoring(self.estimator) if self.scoring is None else side.scorer
         self.n_splits_ = side.n_splits
         self.multimetric_ = side.multimetric
-        self._select(verified, holdout)
+        self._select(side, found, verifier)
         return self
 
     def _check_options(self, X_val):
@@ -293,11 +299,55 @@ class ReusableHoldoutSearchCV(BaseSearchCV):
         check_option("training_score", self.training_score, ("cv", "resubstitution"))
         if self.verify != "all":
             check_integer("verify", self.verify, low=1)
+            if self.training_score == "resubstitution":
+                raise ValueError(
+                    "verify must be 'all' with training_score='resubstitution', where the "
+                    f"training-side score comes with the fit, got verify={self.verify!r}."
+                )
         check_owner(self, X_val)
 
-    def _select(self, verified, holdout):
+    def _verifier(self, division, metric, params, holdout):
+        """Return who asks the holdout."""
+        whole = self.training_score == "resubstitution"
+        setting = Setting(
+            estimator=clone(self.estimator),
+            X=division.X,
+            y=division.y,
+            X_holdout=division.X_holdout,
+            y_holdout=division.y_holdout,
+            metric=metric,
+            fit_params=self._get_routed_params_for_fit(params).estimator.fit,
+            error_score=self.error_score,
+            training="resubstitution" if whole else None,
+        )
+        return Verifier(
+            setting, holdout, keep="models", n_jobs=self.n_jobs, pre_dispatch=self.pre_dispatch
+        )
+
+    def _verify(self, side, verifier, metric):
+        """Return the assessments of the candidates that the holdout is shown, by row."""
+        rows = self._shown(side)
+        candidates = [Candidate(side.candidates[row]) for row in rows]
+        if self.verbose > 0:
+            n = verifier.holdout.n
+            print(f"Verifying {len(rows)} candidates on a holdout of {n} records")
+        training = None if side.scores is None else metric.to_unit(side.scores[rows])
+        return dict(zip(rows, verifier.assess(candidates, training), strict=True))
+
+    def _shown(self, side):
+        """Return the rows shown to the holdout: those with a training-side score, best first."""
+        if side.scores is None:
+            return list(range(len(side.candidates)))
+        finite = np.flatnonzero(np.isfinite(side.scores))
+        if self.verify == "all":
+            return finite.tolist()
+        best = finite[np.argsort(-side.scores[finite], kind="stable")[: self.verify]]
+        return sorted(best.tolist())
+
+    def _select(self, side, found, verifier):
         """Set ``best_*`` by the verified scores."""
-        results = verified.results
+        holdout, metric = verifier.holdout, verifier.setting.metric
+        results = search_results(self, side, found, metric)
         self.cv_results_ = results
         self.holdout_ = holdout
         if callable(self.refit):
@@ -319,7 +369,13 @@ class ReusableHoldoutSearchCV(BaseSearchCV):
         self.certificate_ = replace(certificate, notes=(lead, *certificate.notes))
         if self.refit:
             start = time.perf_counter()
-            self.best_estimator_ = verified.model(best)
-            self.refit_time_ = verified.fit_time(best) or time.perf_counter() - start
+            candidate = Candidate(side.candidates[best])
+            if best in found:
+                self.best_estimator_ = verifier.model(found[best], candidate)
+                took = found[best].outcome.fit_time
+            else:  # a callable chose a candidate that was not verified
+                self.best_estimator_ = fit_candidate(verifier.setting, candidate)
+                took = np.nan
+            self.refit_time_ = time.perf_counter() - start if np.isnan(took) else took
             if hasattr(self.best_estimator_, "feature_names_in_"):
                 self.feature_names_in_ = self.best_estimator_.feature_names_in_

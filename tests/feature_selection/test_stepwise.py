@@ -6,8 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from sklearn_bdp._evaluation._subsets import PairedGain
-from sklearn_bdp._evaluation._verifier import Assessment, Gain
+from sklearn_bdp._evaluation import Assessment, Gain, PairedGain
 from sklearn_bdp.feature_selection._stepwise import Rule, select
 from sklearn_bdp.feature_selection._units import make_units
 

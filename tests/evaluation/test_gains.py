@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from sklearn_bdp._evaluation._subsets import paired_gain
+from sklearn_bdp._evaluation import paired_gain
 
 
 def test_gain_is_what_is_won_minus_what_is_lost():

@@ -1,0 +1,211 @@
+"""One candidate: fit it on the training part, score it there and on each holdout record, key it.
+
+Runs in worker processes. The holdout's scores go to the mechanism and nowhere else.
+"""
+
+import math
+import time
+import traceback
+from dataclasses import dataclass, field
+
+import numpy as np
+from sklearn.base import clone, is_classifier, is_regressor
+from sklearn.dummy import DummyClassifier, DummyRegressor
+
+from sklearn_bdp._keys import model_key
+from sklearn_bdp._sklearn_compat import check_method_params, num_samples, safe_indexing
+
+__all__ = ["Candidate", "Outcome", "Setting", "evaluate", "fit_candidate"]
+
+
+@dataclass(frozen=True)
+class Setting:
+    """Everything that stays the same from candidate to candidate.
+
+    Attributes
+    ----------
+    estimator : estimator
+        Cloned for each fit.
+    X, y, X_holdout, y_holdout : array-like
+        Training part and holdout.
+    metric : BoundedMetric
+        The score.
+    fit_params : dict
+        What goes to ``fit``, for all training records.
+    error_score : "raise" or float
+        What to do when a fit fails.
+    training : {"cv", "resubstitution", None}
+        Which training-side score comes with a candidate; ``None``: it is known already.
+    folds : list of (ndarray, ndarray)
+        Inner cross-validation, for ``"cv"``.
+    n_effective : float
+        Effective number of training records.
+    """
+
+    estimator: object
+    X: object = field(repr=False)
+    y: object = field(repr=False)
+    X_holdout: object = field(repr=False)
+    y_holdout: object = field(repr=False)
+    metric: object
+    fit_params: dict = field(repr=False)
+    error_score: object = math.nan
+    training: str | None = None
+    folds: list = field(default=(), repr=False)
+    n_effective: float = math.nan
+
+    @property
+    def has_baseline(self):
+        """Whether a model without features is known: a constant prediction."""
+        return is_classifier(self.estimator) or is_regressor(self.estimator)
+
+
+@dataclass(frozen=True, eq=False)
+class Candidate:
+    """What a query is about: parameters of the estimator, and the columns it sees.
+
+    Attributes
+    ----------
+    params : dict
+        Set on a clone of the estimator.
+    columns : tuple of int or None
+        ``None``: all. An empty tuple stands for a constant prediction.
+    """
+
+    params: dict = field(default_factory=dict)
+    columns: tuple | None = None
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a worker found out about a candidate.
+
+    Attributes
+    ----------
+    training : float
+        Training-side score in [0, 1]; NaN where a fit failed or none was asked for.
+    scores : ndarray or None
+        Cross-validated score of each training record (NaN where it was in no test fold), for
+        metrics that are no mean over records that of each fold.
+    evaluation : Evaluation or None
+        Scores on the holdout: for the mechanism only.
+    key : str or None
+        Digest of the fitted model, where it was asked for.
+    model : estimator or None
+        Fitted on the training part.
+    fit_time, score_time : float
+        Seconds.
+    error : str
+        Traceback of a failed fit, else empty.
+    """
+
+    training: float = math.nan
+    scores: np.ndarray | None = field(default=None, repr=False)
+    evaluation: object = field(default=None, repr=False)
+    key: str | None = None
+    model: object = field(default=None, repr=False)
+    fit_time: float = math.nan
+    score_time: float = math.nan
+    error: str = ""
+
+
+def evaluate(setting, candidate, *, training, holdout, keyed, keep=True):
+    """Score a candidate on the training side, on the holdout, or on both.
+
+    Parameters
+    ----------
+    setting : Setting
+        Data, metric, folds.
+    candidate : Candidate
+        Parameters and columns.
+    training, holdout : bool
+        Which sides to score.
+    keyed : bool
+        Whether to compute a key from the fitted model.
+    keep : bool, default=True
+        Whether to return the model.
+
+    Returns
+    -------
+    Outcome
+        Scores in [0, 1].
+    """
+    start = time.perf_counter()
+    scores = model = None
+    try:
+        if training and setting.training == "cv":
+            scores = _cross_validated(setting, candidate)
+        if holdout:
+            start = time.perf_counter()
+            model = fit_candidate(setting, candidate)
+    except Exception as error:
+        if setting.error_score == "raise":
+            error.add_note(traceback.format_exc())  # the frames do not survive, their text does
+            raise
+        return Outcome(fit_time=time.perf_counter() - start, error=traceback.format_exc())
+    value = math.nan if scores is None else float(np.nanmean(scores, dtype=float))
+    if model is None:
+        return Outcome(value, scores)
+    fitted = time.perf_counter()
+    metric = setting.metric
+    evaluation = metric.evaluate(
+        model, _take(setting.X_holdout, candidate.columns), setting.y_holdout
+    )
+    if training and setting.training == "resubstitution":
+        value = metric.evaluate(model, _take(setting.X, candidate.columns), setting.y).value
+    return Outcome(
+        training=value,
+        scores=scores,
+        evaluation=evaluation,
+        key=model_key(model, metric) if keyed else None,
+        model=model if keep else None,
+        fit_time=fitted - start,
+        score_time=time.perf_counter() - fitted,
+    )
+
+
+def fit_candidate(setting, candidate):
+    """Return the estimator with a candidate's parameters, fitted on the training part."""
+    X = _take(setting.X, candidate.columns)
+    return _fit(setting, candidate, X, setting.y, check_method_params(X, setting.fit_params))
+
+
+def _fit(setting, candidate, X, y, fit_params):
+    """Fit a clone on some records; a constant prediction where there are no columns."""
+    if candidate.columns == ():
+        return _baseline(setting).fit(X, y)
+    estimator = clone(setting.estimator).set_params(**clone(candidate.params, safe=False))
+    return estimator.fit(X, **fit_params) if y is None else estimator.fit(X, y, **fit_params)
+
+
+def _baseline(setting):
+    """Return the best model without features: the constant that suits the metric."""
+    if is_classifier(setting.estimator):
+        return DummyClassifier(strategy="prior")
+    absolute = "absolute" in setting.metric.name
+    return DummyRegressor(strategy="median" if absolute else "mean")
+
+
+def _take(X, columns):
+    """Return some columns of ``X``, all for ``None``; a column of zeros for none."""
+    if columns is None:
+        return X
+    if not columns:
+        return np.zeros((num_samples(X), 1))
+    return safe_indexing(X, np.asarray(columns), axis=1)
+
+
+def _cross_validated(setting, candidate):
+    """Return scores of training records, or of folds where the metric is no mean."""
+    mean = setting.metric.is_mean
+    scores = np.full(num_samples(setting.X) if mean else len(setting.folds), np.nan, np.float32)
+    X = _take(setting.X, candidate.columns)
+    for place, (train, test) in enumerate(setting.folds):
+        params = check_method_params(setting.X, setting.fit_params, indices=train)
+        part, labels = safe_indexing(X, train), safe_indexing(setting.y, train)
+        model = _fit(setting, candidate, part, labels, params)
+        evaluation = setting.metric.evaluate(
+            model, safe_indexing(X, test), safe_indexing(setting.y, test)
+        )
+        scores[test if mean else place] = evaluation.per_record if mean else evaluation.value
+    return scores

@@ -1,0 +1,96 @@
+"""Gains of one candidate over another: on the training side, and as released by the holdout."""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import ndtri, stdtrit
+
+__all__ = ["Gain", "PairedGain", "paired_gain"]
+
+
+@dataclass(frozen=True)
+class Gain:
+    """A released gain of one subset over another, in units of [0, 1].
+
+    Attributes
+    ----------
+    released, lower, upper : float
+        The holdout's answer and an interval that holds with all others.
+    floor : float
+        What noise and grid can explain.
+    """
+
+    released: float
+    lower: float
+    upper: float
+    floor: float
+
+
+@dataclass(frozen=True)
+class PairedGain:
+    """How much better one subset is than another on the training side, in units of [0, 1].
+
+    Attributes
+    ----------
+    wins, losses : float
+        Mean over records of what the first gains, and of what it loses; NaN for metrics that are
+        no mean over records.
+    gain : float
+        Difference of the two scores.
+    error : float
+        Its standard error.
+    folds : int or None
+        Folds behind the standard error where records cannot be paired.
+    """
+
+    wins: float
+    losses: float
+    gain: float
+    error: float
+    folds: int | None = None
+
+    def chance(self, n_candidates, level):
+        r"""Return the gain that the best of ``n_candidates`` useless ones exceeds by chance.
+
+        Bonferroni: :math:`z_{level/m}` standard errors, a t quantile where the error comes from a
+        few folds.
+        """
+        tail = level / n_candidates
+        quantile = -ndtri(tail) if self.folds is None else -stdtrit(self.folds - 1, tail)
+        return float(quantile * self.error)
+
+
+def paired_gain(first, second, *, is_mean, n_effective):
+    """Return the :class:`PairedGain` of the scores ``first`` over ``second``.
+
+    Parameters
+    ----------
+    first, second : ndarray
+        Cross-validated scores of the same records, or of the same folds.
+    is_mean : bool
+        Whether they are scores of records.
+    n_effective : float
+        Effective number of training records.
+
+    Returns
+    -------
+    PairedGain
+        With a standard error that pretends one more record changed sides, so that a few lucky
+        records are no certainty.
+    """
+    difference = first.astype(float) - second.astype(float)
+    difference = difference[np.isfinite(difference)]
+    count, gain = difference.size, float(difference.mean())
+    if not is_mean:
+        if count < 2:
+            return PairedGain(math.nan, math.nan, gain, math.inf, folds=2)
+        error = float(difference.std(ddof=1)) / math.sqrt(count)
+        return PairedGain(math.nan, math.nan, gain, error, folds=count)
+    variance = float(np.mean(difference**2)) - gain**2 + 1.0 / count
+    return PairedGain(
+        wins=float(np.maximum(difference, 0.0).mean()),
+        losses=float(np.maximum(-difference, 0.0).mean()),
+        gain=gain,
+        error=math.sqrt(variance / min(count, n_effective)),
+    )

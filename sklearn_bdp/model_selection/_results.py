@@ -1,0 +1,73 @@
+"""``cv_results_`` of a verified search: the training side's, and what the holdout released."""
+
+import warnings
+
+import numpy as np
+from scipy.stats import rankdata
+from sklearn.base import clone
+
+__all__ = ["search_results"]
+
+
+def search_results(search, side, assessments, metric):
+    """Return ``cv_results_`` with the released values, in score units.
+
+    Parameters
+    ----------
+    search : ReusableHoldoutSearchCV
+        Formats what scikit-learn reports.
+    side : TrainingSide
+        Candidates and their training-side results.
+    assessments : dict of int to Assessment
+        By row; rows that the holdout was not shown are missing.
+    metric : BoundedMetric
+        Gives the units.
+
+    Returns
+    -------
+    dict of arrays
+        One entry per candidate.
+    """
+    n = len(side.candidates)
+    table = {name: np.full(n, np.nan) for name in ("training", "released", "lower", "upper")}
+    source = np.full(n, "unanswered", dtype="<U10")
+    for row, found in assessments.items():
+        source[row] = found.source
+        for name, column in table.items():
+            column[row] = getattr(found, name)
+    if side.results is not None:
+        results = dict(side.results)
+        results["training_score"] = side.scores
+    else:
+        results = _resubstitution_results(search, side, assessments)
+        results["training_score"] = metric.from_unit(table["training"])
+        results["mean_train_score"] = results["training_score"]
+    results["holdout_score"] = metric.from_unit(table["released"])
+    results["holdout_lower"] = metric.from_unit(table["lower"])
+    results["holdout_upper"] = metric.from_unit(table["upper"])
+    results["answered_from"] = source
+    results["rank_holdout_score"] = _rank(results["holdout_score"])
+    return results
+
+
+def _resubstitution_results(search, side, assessments):
+    """Return ``cv_results_`` where no cross-validation was run: parameters and times."""
+    out = []
+    for row in range(len(side.candidates)):
+        outcome = assessments[row].outcome if row in assessments else None
+        times = (np.nan, np.nan) if outcome is None else (outcome.fit_time, outcome.score_time)
+        out.append({"fit_time": times[0], "score_time": times[1], "test_scores": np.nan})
+    with warnings.catch_warnings():  # the placeholder test scores are dropped below
+        warnings.simplefilter("ignore", UserWarning)
+        blank = clone(search).set_params(return_train_score=False)
+        results = blank._format_results(side.candidates, 1, out)
+    return {name: value for name, value in results.items() if "test_score" not in name}
+
+
+def _rank(scores):
+    """Return ranks from 1 (best); candidates without a verified score share the last place."""
+    known = np.isfinite(scores)
+    if not known.any():
+        return np.ones(scores.size, dtype=np.int32)
+    worst = scores[known].min() - 1
+    return rankdata(-np.where(known, scores, worst), method="min").astype(np.int32)
