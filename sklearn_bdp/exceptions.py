@@ -13,6 +13,7 @@ __all__ = [
     "LedgerUnavailableError",
     "LedgerVersionError",
     "ModelMisfitWarning",
+    "NothingSelectedError",
     "ProcessBoundaryError",
     "UnboundedMetricError",
     "UnknownFeaturesError",
@@ -66,6 +67,14 @@ class UnboundedMetricError(ValueError):
 
 class UnknownFeaturesError(ValueError):
     """The estimator was fitted on columns that cannot be found in the holdout."""
+
+
+class NothingSelectedError(ValueError):
+    """A selector found no feature that helps, so it has nothing to hand on.
+
+    Raised by ``transform`` (in a pipeline: by the pipeline's ``fit``), while the fitted selector
+    itself stays readable. ``on_empty="keep_best"`` goes on with the best there is.
+    """
 
 
 class ModelMisfitWarning(UserWarning):

@@ -15,9 +15,11 @@ from sklearn.utils.validation import (
 
 from sklearn_bdp._evaluation import check_owner, divide_for
 from sklearn_bdp._sklearn_compat import num_samples
-from sklearn_bdp.exceptions import UnknownFeaturesError
+from sklearn_bdp.exceptions import NothingSelectedError, UnknownFeaturesError
 
-__all__ = ["HoldoutSelectorBase"]
+__all__ = ["ON_EMPTY", "HoldoutSelectorBase"]
+
+ON_EMPTY = ("raise", "keep_best")
 
 
 class HoldoutSelectorBase(SelectorMixin, BaseEstimator):
@@ -26,6 +28,43 @@ class HoldoutSelectorBase(SelectorMixin, BaseEstimator):
     def _get_support_mask(self):
         check_is_fitted(self)
         return self.support_
+
+    def transform(self, X):
+        """Return the selected columns of ``X``.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Records.
+
+        Returns
+        -------
+        array-like of shape (n_samples, n_selected_features)
+            The selected columns.
+
+        Raises
+        ------
+        NothingSelectedError
+            If nothing was selected: what follows in a pipeline could only fail on no columns.
+        """
+        check_is_fitted(self)
+        if not self.support_.any():
+            raise NothingSelectedError(
+                f"{self._what_was_found()} on_empty='keep_best' goes on with the best there is."
+            )
+        return super().transform(X)
+
+    def report(self):
+        """Return what was verified and what was not.
+
+        Returns
+        -------
+        Report
+            Its text is ``str(report)``; notebooks show a table; ``report.rows`` is the data behind
+            it, ready for ``pandas.DataFrame``.
+        """
+        check_is_fitted(self)
+        return self._report()
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -80,7 +119,8 @@ def _aligned(X, X_holdout):
     """Return the columns of the holdout that belong to those of ``X``; by name where there are."""
     names, have = getattr(X, "columns", None), getattr(X_holdout, "columns", None)
     if names is not None and have is not None:
-        missing = [name for name in names if name not in set(have)]
+        known = set(have)
+        missing = [name for name in names if name not in known]
         if missing:
             raise UnknownFeaturesError(
                 f"X has columns that the holdout lacks: {missing}. Nothing was spent."

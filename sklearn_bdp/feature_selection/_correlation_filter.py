@@ -6,13 +6,21 @@ import numpy as np
 from sklearn.dummy import DummyClassifier, DummyRegressor
 from sklearn.utils.multiclass import type_of_target
 
-from sklearn_bdp._checks import caller_level, check_option, check_probability, check_real
+from sklearn_bdp._checks import (
+    caller_level,
+    check_integer,
+    check_option,
+    check_probability,
+    check_real,
+)
 from sklearn_bdp._evaluation import open_holdout
 from sklearn_bdp._sklearn_compat import num_samples
-from sklearn_bdp.feature_selection._base import HoldoutSelectorBase
+from sklearn_bdp.feature_selection._base import ON_EMPTY, HoldoutSelectorBase
+from sklearn_bdp.feature_selection._report import screening_report
 from sklearn_bdp.feature_selection._screening import (
     HoldoutQueries,
     associate,
+    by_columns,
     critical_level,
     target_scores,
 )
@@ -45,6 +53,12 @@ class HoldoutCorrelationFilter(HoldoutSelectorBase):
         False discovery rate on the training part.
     clip : float, default=2.0
         Standard deviations at which scores are clipped, for ``query="correlation"``.
+    on_empty : {"raise", "keep_best"}, default="raise"
+        What happens if no attribute is confirmed. ``"raise"``: ``fit`` warns, and ``transform``
+        raises an error that says what was found; ``"keep_best"``: the attribute with the
+        smallest training-side p-value is kept, and the report says that it is not confirmed.
+    verbose : int, default=0
+        Progress from 1 on. Only training-side counts and released values are printed.
     random_state : None, int or RandomState, default=None
         Seeds split and noise. An integer is meant for tests: the certificate says so.
     holdout : float, splitter or ReusableHoldout, default=0.25
@@ -68,6 +82,9 @@ class HoldoutCorrelationFilter(HoldoutSelectorBase):
         Intervals of the verified associations; they hold all at once.
     pvalues_ : ndarray of shape (n_features_in_,)
         Of the training part.
+    confirmed_ : bool
+        Whether any attribute was confirmed; ``False`` under ``on_empty="keep_best"`` says that the
+        one attribute in ``support_`` is a stopgap.
     holdout_, certificate_, train_indices_, holdout_indices_, n_features_in_, feature_names_in_
         As in :class:`HoldoutFeatureSelector`.
 
@@ -112,6 +129,8 @@ class HoldoutCorrelationFilter(HoldoutSelectorBase):
         query="sign",
         alpha=0.05,
         clip=2.0,
+        on_empty="raise",
+        verbose=0,
         random_state=None,
         holdout=0.25,
         correlation=None,
@@ -127,6 +146,8 @@ class HoldoutCorrelationFilter(HoldoutSelectorBase):
         self.query = query
         self.alpha = alpha
         self.clip = clip
+        self.on_empty = on_empty
+        self.verbose = verbose
         self.random_state = random_state
         self.holdout = holdout
         self.correlation = correlation
@@ -166,13 +187,7 @@ class HoldoutCorrelationFilter(HoldoutSelectorBase):
         BudgetExhaustedError
             When the holdout has spent its budget and ``on_exhausted="raise"``.
         """
-        check_option("query", self.query, ("sign", "correlation"))
-        check_probability("alpha", self.alpha)
-        check_real("clip", self.clip, low=0.0, closed="neither")
-        if self.holdout is None:
-            raise ValueError(
-                "holdout must be a fraction, a splitter or a ReusableHoldout, got holdout=None."
-            )
+        self._check_options()
         X, y = self._check_data(X, y)
         classification = _is_classification(y)
         stand_in = DummyClassifier() if classification else DummyRegressor()
@@ -180,37 +195,70 @@ class HoldoutCorrelationFilter(HoldoutSelectorBase):
         clip = self.clip if self.query == "correlation" else None
         scores = target_scores(np.asarray(division.y), classification=classification, clip=clip)
         found = associate(
-            division.X,
+            by_columns(division.X),
             scores(division.y),
             clip=clip,
             n_effective=self._training_n_effective(division),
+            tell=self._progress(),
         )
-        queries = HoldoutQueries(division.X_holdout, scores(division.y_holdout), found)
+        queries = HoldoutQueries(by_columns(division.X_holdout), scores(division.y_holdout), found)
         holdout = open_holdout(self, division)
         self.pvalues_ = found.p_values()
         level = critical_level(self.pvalues_, self.alpha)
         candidates = self.pvalues_ <= level
+        self._tell(f"{candidates.sum():,} pass on the training side; asking the holdout")
         answers = holdout.answer_evaluations(
             np.clip((1.0 + np.abs(found.effect)) / 2.0, 0.0, 1.0),
             queries,
             training_size=num_samples(division.X),
-            keys=self._keys(found, scores),
+            keys=found.keys(self._what(scores), self._names()),
             slack=np.where(candidates, 0.0, _far(division, holdout)),
         )
         self._decide(found, candidates, found.smallest(level), answers)
         self._keep_holdout(holdout, division)
         return self
 
-    def _keys(self, found, scores):
-        """Return keys: a query is known by what is subtracted, the units and the direction."""
-        target = (scores.center, scores.scale, scores.means, self.query, self.clip)
+    def _check_options(self):
+        """Check what can be checked before any work."""
+        check_option("query", self.query, ("sign", "correlation"))
+        check_probability("alpha", self.alpha)
+        check_real("clip", self.clip, low=0.0, closed="neither")
+        check_option("on_empty", self.on_empty, ON_EMPTY)
+        check_integer("verbose", int(self.verbose), low=0)
+        if self.holdout is None:
+            raise ValueError(
+                "holdout must be a fraction, a splitter or a ReusableHoldout, got holdout=None."
+            )
+
+    def _tell(self, message):
+        """Print one line of progress when asked to."""
+        if self.verbose > 0:
+            print(f"[HoldoutCorrelationFilter] {message}", flush=True)
+
+    def _progress(self):
+        """Return what prints about ten lines on the way through the training part, or None."""
+        if not self.verbose:
+            return None
+        total, tenth = self.n_features_in_, -(-self.n_features_in_ // 10)
+        told = 0
+
+        def tell(done):
+            nonlocal told
+            if done == total or done - told >= tenth:
+                told = done
+                self._tell(f"{done:,} of {total:,} attributes on the training side")
+
+        return tell
+
+    def _names(self):
+        """Return what attributes are called in keys: their names, or their places."""
+        return getattr(self, "feature_names_in_", range(self.n_features_in_))
+
+    def _what(self, scores):
+        """Return the part of the keys that all attributes share."""
         classes = None if scores.classes is None else scores.classes.tolist()
-        names = getattr(self, "feature_names_in_", range(found.effect.size))
-        places = zip(names, found.center, found.scale, found.column, found.effect < 0, strict=True)
-        return [
-            query_key("association", target, classes, str(name), *map(float, rest))
-            for name, *rest in places
-        ]
+        target = (scores.center, scores.scale, scores.means, self.query, self.clip)
+        return query_key("association", target, classes)
 
     def _decide(self, found, candidates, smallest, answers):
         """Set what was learned, from released values only."""
@@ -221,12 +269,22 @@ class HoldoutCorrelationFilter(HoldoutSelectorBase):
         self.verified_associations_ = direction * agreement
         self.lower_, self.upper_ = ends.min(axis=0), ends.max(axis=0)
         self.support_ = candidates & (agreement >= smallest)
-        if not self.support_.any():
-            warnings.warn(
-                "No attribute was kept: none has an association that both sides confirm.",
-                UserWarning,
-                stacklevel=caller_level(),
-            )
+        self.confirmed_ = bool(self.support_.any())
+        if self.confirmed_:
+            return
+        if self.on_empty == "keep_best":
+            self.support_[int(np.argmin(self.pvalues_))] = True
+        warnings.warn(self._what_was_found(), UserWarning, stacklevel=caller_level())
+
+    def _what_was_found(self):
+        """Return one sentence about a screening that confirmed nothing."""
+        return (
+            f"No attribute was kept: none of {self.n_features_in_:,} has an association that both "
+            f"sides confirm (smallest p-value on the training side: {self.pvalues_.min():.2g})."
+        )
+
+    def _report(self):
+        return screening_report(self)
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

@@ -1,5 +1,6 @@
 """Associations of single attributes with the target as bounded statistical queries."""
 
+import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -15,12 +16,13 @@ __all__ = [
     "HoldoutQueries",
     "TargetScores",
     "associate",
+    "by_columns",
     "critical_level",
     "target_scores",
 ]
 
-#: Numbers held at a time while columns are looked at (64 MB).
-_BLOCK = 2**23
+#: Numbers held at a time while columns are looked at (8 MB): a block fits into the cache.
+_BLOCK = 2**20
 
 
 @dataclass(frozen=True)
@@ -117,24 +119,42 @@ class Association:
         )
         return np.minimum(1.0, 2.0 * ndtr(-ratio) * self.n_columns)
 
+    def keys(self, base, names):
+        """Return a key for each attribute: what is asked, and its name, units and direction.
+
+        One digest of fixed-size text per attribute; a hundred thousand take a tenth of a second.
+        """
+        units = np.column_stack([self.center, self.scale, self.column, self.effect < 0])
+        rows = np.ascontiguousarray(units.astype("<f8"))
+        start = hashlib.sha256(base.encode())
+        keys = []
+        for name, row in zip(names, rows, strict=True):
+            state = start.copy()
+            state.update(row.tobytes())
+            state.update(str(name).encode("utf-8", "surrogatepass"))
+            keys.append(state.hexdigest())
+        return keys
+
     def smallest(self, level):
         """Return the smallest effect of each attribute that has a p-value of ``level``."""
         return -ndtri(level / (2.0 * self.n_columns)) * self.error
 
 
-def associate(X, scores, *, clip, n_effective):
+def associate(X, scores, *, clip, n_effective, tell=None):
     """Return the :class:`Association` of each column of ``X`` with the target.
 
     Parameters
     ----------
-    X : array-like of shape (n, n_features)
-        Training part.
+    X : array or sparse matrix of shape (n, n_features)
+        Training part; sparse ones by columns.
     scores : ndarray of shape (n, n_columns)
         Target scores.
     clip : float or None
         Standard deviations at which attributes are clipped; ``None``: only signs count.
     n_effective : float
         Effective number of training records.
+    tell : callable or None
+        Called with the number of attributes that are done.
     """
     n, width = scores.shape
     parts = []
@@ -148,6 +168,8 @@ def associate(X, scores, *, clip, n_effective):
         chosen = np.argmax(np.abs(effects) / errors, axis=1)
         rows = np.arange(len(columns))
         parts.append((effects[rows, chosen], errors[rows, chosen], chosen, center, scale))
+        if tell is not None:
+            tell(columns.stop)
     effect, error, column, center, scale = (
         np.concatenate(part) for part in zip(*parts, strict=True)
     )
@@ -176,14 +198,14 @@ def critical_level(p_values, alpha):
 
 
 class HoldoutQueries(Sequence):
-    """One bounded query per attribute, computed when it is asked for.
+    """One bounded query per attribute, computed a block at a time.
 
     Ten thousands of attributes times thousands of records would not fit into memory at once.
 
     Parameters
     ----------
-    X : array-like of shape (n, n_features)
-        Holdout records.
+    X : array or sparse matrix of shape (n, n_features)
+        Holdout records; sparse ones by columns.
     scores : ndarray of shape (n, n_columns)
         Their target scores.
     association : Association
@@ -192,7 +214,6 @@ class HoldoutQueries(Sequence):
 
     def __init__(self, X, scores, association):
         self._X, self._scores, self._association = X, scores, association
-        self._block = (range(0), None)
 
     def __len__(self):
         return self._association.effect.size
@@ -201,49 +222,73 @@ class HoldoutQueries(Sequence):
         """Return the :class:`Evaluation` of one attribute, oriented as on the training part."""
         if not 0 <= place < len(self):
             raise IndexError(place)
-        columns, values = self._block
-        if place not in columns:
-            columns = next(block for block in _blocks(self._X) if place in block)
-            values = dense_columns(self._X, columns)
-            self._block = (columns, values)
-        found = self._association
-        bounded = _bounded(
-            values[:, place - columns.start] - found.center[place], found.scale[place], found.clip
-        )
-        product = bounded * self._scores[:, found.column[place]]
-        per_record = (1.0 + np.where(found.effect[place] < 0, -product, product)) / 2.0
-        per_record = np.clip(per_record, 0.0, 1.0)
+        (per_record,) = self._per_record(range(place, place + 1))
         n = per_record.size
         return Evaluation(per_record=per_record, value=float(per_record.mean()), sensitivity=1 / n)
 
+    def blocks(self):
+        """Yield per-record scores of all attributes in order, of shape (n_columns, n) each."""
+        for columns in _blocks(self._X):
+            yield self._per_record(columns)
+
+    def _per_record(self, columns):
+        """Return scores of some attributes in [0, 1], of shape (n_columns, n)."""
+        found, block = self._association, slice(columns.start, columns.stop)
+        deviation = dense_columns(self._X, columns) - found.center[block]
+        bounded = _bounded(deviation, found.scale[block], found.clip)
+        direction = np.where(found.effect[block] < 0, -1.0, 1.0)
+        oriented = bounded * self._scores[:, found.column[block]] * direction
+        return np.clip((1.0 + oriented.T) / 2.0, 0.0, 1.0)
+
+
+def by_columns(X):
+    """Return ``X`` so that taking some of its columns takes time in proportion to them.
+
+    Frames of numbers become arrays (names have done their work), sparse rows become columns.
+    """
+    if scipy.sparse.issparse(X):
+        return X.tocsc()
+    return np.asarray(X, dtype=float) if hasattr(X, "iloc") else X
+
 
 def dense_columns(X, columns):
-    """Return some columns of ``X`` as a dense float array."""
-    part = safe_indexing(X, np.asarray(columns), axis=1)
-    if scipy.sparse.issparse(part):
-        part = part.toarray()
-    return np.asarray(part, dtype=float)
+    """Return some adjacent columns of ``X`` as a dense float array."""
+    if scipy.sparse.issparse(X):
+        return np.asarray(X[:, columns.start : columns.stop].toarray(), dtype=float)
+    if isinstance(X, np.ndarray):
+        return np.asarray(X[:, columns.start : columns.stop], dtype=float)
+    return np.asarray(safe_indexing(X, np.asarray(columns), axis=1), dtype=float)
 
 
 def _blocks(X):
     """Yield ranges of columns that are looked at together."""
-    n, width = X.shape
-    step = max(1, _BLOCK // n)
-    for start in range(0, width, step):
-        yield range(start, min(start + step, width))
+    step = max(1, _BLOCK // X.shape[0])
+    for start in range(0, X.shape[1], step):
+        yield range(start, min(start + step, X.shape[1]))
 
 
 def _center_and_scale(values, clip):
     """Return the middle and the unit of each column, missing values left out."""
     if clip is None:
-        return np.nanmedian(values, axis=0), np.ones(values.shape[1])
+        return _medians(values), np.ones(values.shape[1])
     scale = np.nanstd(values, axis=0)
     return np.nanmean(values, axis=0), np.where(scale > 0, scale, 1.0)
 
 
+def _medians(values):
+    """Return the median of each column; row by row of the transpose is five times as fast."""
+    rows = np.ascontiguousarray(values.T)
+    missing = np.isnan(rows).any(axis=1)
+    if not missing.any():
+        return np.median(rows, axis=1)
+    medians = np.empty(rows.shape[0])
+    medians[~missing] = np.median(rows[~missing], axis=1)
+    medians[missing] = np.nanmedian(rows[missing], axis=1)
+    return medians
+
+
 def _bounded(deviation, scale, clip):
     """Return signs, or clipped standard scores divided by ``clip``; 0 for missing values."""
-    deviation = np.nan_to_num(deviation, nan=0.0)
-    if clip is None:
-        return np.sign(deviation)
-    return np.clip(deviation / (scale * clip), -1.0, 1.0)
+    bounded = np.sign(deviation) if clip is None else np.clip(deviation / (scale * clip), -1.0, 1.0)
+    bounded[np.isnan(bounded)] = 0.0
+    return bounded

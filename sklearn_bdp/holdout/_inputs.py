@@ -50,7 +50,15 @@ def check_per_record_scores(scores, n):
 
 
 def check_evaluations(evaluations, n, model):
-    """Return values, scaled sensitivities and spreads of evaluations made by a bounded metric."""
+    """Return values, scaled sensitivities and spreads of evaluations made by a bounded metric.
+
+    A sequence with ``blocks()`` gives per-record scores of many queries at a time, as arrays of
+    shape (some, n): a hundred thousand queries are too many to hold, or to look at one by one.
+    """
+    if hasattr(evaluations, "blocks"):
+        means = [check_per_record_scores(block, n) for block in evaluations.blocks()]
+        ones = np.ones(sum(part.size for part in means))
+        return np.concatenate(means), ones, ones
     values, scales, spreads = [], [], []
     if not hasattr(evaluations, "__iter__") and not hasattr(evaluations, "__getitem__"):
         raise TypeError(f"evaluations must be a list, got {type(evaluations).__name__}.")

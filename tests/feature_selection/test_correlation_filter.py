@@ -1,5 +1,6 @@
 """The filter: one batch for thousands of attributes, and both sides must agree."""
 
+import cProfile
 import pickle
 import warnings
 
@@ -8,10 +9,12 @@ import pandas as pd
 import pytest
 import scipy.sparse
 from sklearn.base import clone
+from sklearn.naive_bayes import GaussianNB
+from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import check_estimator
 
 from sklearn_bdp import ReusableHoldout
-from sklearn_bdp.exceptions import UnknownFeaturesError
+from sklearn_bdp.exceptions import NothingSelectedError, UnknownFeaturesError
 from sklearn_bdp.feature_selection import HoldoutCorrelationFilter
 
 
@@ -72,6 +75,63 @@ def test_noise_leaves_nothing_and_says_so():
     assert not fitted.support_.any()
 
 
+def test_nothing_to_hand_on_is_a_readable_outcome_in_a_pipeline():
+    X, y = planted(600, 50, n_true=0, seed=1)
+    screen = HoldoutCorrelationFilter(random_state=0)
+    with (
+        pytest.warns(UserWarning, match="none of 50"),
+        pytest.raises(NothingSelectedError, match=r"both sides confirm.*on_empty='keep_best'"),
+    ):
+        make_pipeline(screen, GaussianNB()).fit(X, y)
+
+
+def test_keep_best_hands_on_a_stopgap_and_says_so():
+    X, y = planted(600, 50, n_true=0, seed=1)
+    screen = HoldoutCorrelationFilter(random_state=0, on_empty="keep_best")
+    with pytest.warns(UserWarning, match="No attribute was kept"):
+        make_pipeline(screen, GaussianNB()).fit(X, y)
+    assert screen.get_support(indices=True).tolist() == [int(np.argmin(screen.pvalues_))]
+    assert not screen.confirmed_
+    assert "stopgap" in str(screen.report())
+    assert "0 of 50" in screen.report().title
+
+
+def test_the_report_says_what_was_verified_and_promises_no_discovery_rate(data):
+    frame = pd.DataFrame(data[0]).add_prefix("<f").add_suffix(">")
+    report = HoldoutCorrelationFilter(random_state=0).fit(frame, data[1]).report()
+    assert set(report.rows["attribute"]) >= {f"<f{j}>" for j in range(5)}
+    assert "hold at once with probability 0.95" in str(report)
+    assert "No false discovery rate is proved" in str(report)
+    assert "&lt;f0&gt;" in report._repr_html_()
+    assert "<f0>" not in report._repr_html_()
+
+
+def test_progress_is_shown_in_tenths(data, capsys):
+    HoldoutCorrelationFilter(random_state=0, verbose=1).fit(*data)
+    lines = capsys.readouterr().out.splitlines()
+    assert 2 <= len(lines) <= 12
+    assert lines[-2].endswith("1,000 of 1,000 attributes on the training side")
+    assert "pass on the training side" in lines[-1]
+
+
+@pytest.mark.parametrize("kind", ["array", "frame", "csr"])
+def test_work_is_linear_in_attributes(kind):
+    """Calls of Python functions, counted: a quadratic step would double the ratio."""
+
+    def calls(n_features):
+        X, y = planted(60, n_features, n_true=0)
+        X = {"array": np.asarray, "frame": pd.DataFrame, "csr": scipy.sparse.csr_matrix}[kind](X)
+        if kind == "frame":
+            X = X.add_prefix("f")
+        profile = cProfile.Profile()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            profile.runcall(HoldoutCorrelationFilter(random_state=0).fit, X, y)
+        return sum(entry.callcount for entry in profile.getstats())
+
+    assert calls(4000) < 2.2 * calls(2000)
+
+
 def test_numbers_and_several_classes():
     rng = np.random.default_rng(0)
     X = rng.standard_normal((2000, 50))
@@ -128,6 +188,8 @@ def test_columns_without_names_are_not_guessed(data):
         {"alpha": 0.0},
         {"alpha": float("nan")},
         {"clip": 0.0},
+        {"on_empty": "typo"},
+        {"verbose": -1},
         {"holdout": None},
         {"holdout": 2.0},
         {"beta": 1.0},
@@ -145,7 +207,9 @@ def test_bad_input_is_refused_before_anything_is_spent(data, params, tmp_path):
 def test_check_estimator_passes():
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        log = check_estimator(HoldoutCorrelationFilter(random_state=0), on_fail=None)
+        # Its data are a few dozen records: nothing is confirmed, and some checks must transform.
+        screen = HoldoutCorrelationFilter(random_state=0, on_empty="keep_best")
+        log = check_estimator(screen, on_fail=None)
     assert [entry["check_name"] for entry in log if entry["status"] == "failed"] == []
 
 
