@@ -12,7 +12,7 @@ from sklearn_bdp._sklearn_compat import (
     num_samples,
     safe_indexing,
 )
-from sklearn_bdp.correlation import Independent, MarkovChain, MarkovChainClass, check_misfit
+from sklearn_bdp.correlation import check_misfit
 from sklearn_bdp.exceptions import ModelMisfitWarning
 from sklearn_bdp.metrics import get_metric
 
@@ -165,7 +165,7 @@ def _folds(search, division):
     """Return the inner cross-validation: it obeys the correlation unless a splitter is given."""
     model = division.train_model
     n_splits = 5 if search.cv is None else search.cv
-    if model is None or isinstance(model, Independent) or not isinstance(n_splits, int):
+    if model is None or model.is_independent or not isinstance(n_splits, int):
         return search.cv
     return model.folds(num_samples(division.X), n_splits, random_state=0)
 
@@ -200,11 +200,7 @@ def _misfit(search, inner, folds, division, metric, params, name):
     """
     model = division.train_model
     scores = inner.cv_results_[f"mean_test_{name}"]
-    if (
-        not isinstance(model, MarkovChain | MarkovChainClass)
-        or not metric.is_mean
-        or np.isnan(scores).all()
-    ):
+    if model is None or not model.is_sequential or not metric.is_mean or np.isnan(scores).all():
         return None, None
     best = clone(search.estimator).set_params(
         **clone(inner.cv_results_["params"][int(np.nanargmax(scores))], safe=False)

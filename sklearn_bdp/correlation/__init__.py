@@ -17,6 +17,7 @@ from sklearn_bdp.correlation._evidence._misfit import (
 from sklearn_bdp.correlation._networks._bayes import BayesianNetwork
 from sklearn_bdp.correlation._networks._graph import DependencyGraph
 from sklearn_bdp.correlation._networks._markov_network import MarkovNetwork
+from sklearn_bdp.correlation._shared._transition import stationary_distribution
 from sklearn_bdp.correlation._worst import WorstOf
 
 __all__ = [
@@ -34,4 +35,5 @@ __all__ = [
     "MisfitReport",
     "check_misfit",
     "integrated_autocorrelation",
+    "stationary_distribution",
 ]

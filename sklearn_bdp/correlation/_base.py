@@ -43,6 +43,29 @@ class CorrelationModel(FrozenValue):
     #: True when whole components of records are independent of each other.
     is_componentwise = False
 
+    #: True when the records come in time and only a gap cuts them.
+    is_sequential = False
+
+    @property
+    def n_states(self):
+        """Number of states that a record may be in; None without states."""
+        return None
+
+    @property
+    def exact_transition(self):
+        """The transition matrix when the model names exactly one, else None."""
+        return None
+
+    @property
+    def is_independent(self):
+        """Whether all records are independent of each other."""
+        return False
+
+    @property
+    def alternatives(self):
+        """Models of which one is true: the model itself, unless it is a list of models."""
+        return (self,)
+
     @abstractmethod
     def describe(self):
         """Return one plain line for certificates.
@@ -85,6 +108,65 @@ class CorrelationModel(FrozenValue):
                 f"describes, got n={n}."
             )
         return n
+
+    # -- which records may depend on each other ---------------------------------------------
+
+    def components(self, n):
+        """Return a code for every record; records with different codes are independent.
+
+        Parameters
+        ----------
+        n : int
+            Number of records.
+
+        Returns
+        -------
+        ndarray of int, shape (n,)
+            Codes ``0, 1, …``; a single one where every record may depend on every other.
+        """
+        return np.zeros(self.check_n(n), dtype=np.int64)
+
+    def largest_component(self, n):
+        """Return the size of the largest component of ``n`` records.
+
+        Parameters
+        ----------
+        n : int
+            Number of records.
+
+        Returns
+        -------
+        int
+            1 for independent records, ``n`` where every record may depend on every other.
+        """
+        return self.check_n(n)
+
+    def influence_over_distance(self, max_distance):
+        r"""Return bounds on the max-influence between records at distances ``1 … max_distance``.
+
+        The max-influence of :math:`X_j` on :math:`X_i` is the largest
+        :math:`\ln P[x_i | x_j] / P[x_i | x_j']` (Song, Wang, Chaudhuri 2017; theory B2), where
+        for hidden chains the states stand for the records, which can only say more.
+
+        Parameters
+        ----------
+        max_distance : int
+            Largest distance: records in time, edges in a graph.
+
+        Returns
+        -------
+        ndarray of shape (max_distance,)
+            Nats; infinite where nothing limits the influence.
+
+        Raises
+        ------
+        TypeError
+            If the model has no distances.
+        """
+        raise TypeError(
+            "correlation must be independent, groups, a Markov chain or a graph to draw "
+            f"influence over distance, got {type(self).__name__}."
+        )
 
     # -- leakage ----------------------------------------------------------------------------
 

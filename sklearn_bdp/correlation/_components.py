@@ -21,13 +21,17 @@ from sklearn_bdp.correlation._tails import (
 class ComponentModel(CorrelationModel):
     """Shared part of models that know only which records may depend on each other.
 
-    Subclasses provide ``_sizes(n)``: the distinct component sizes and how often each occurs.
+    Subclasses provide ``_sizes(n)``, the distinct component sizes and how often each occurs, and
+    ``components(n)``.
     """
 
     is_componentwise = True
 
     def _sizes(self, n):
         raise NotImplementedError
+
+    def largest_component(self, n):
+        return int(self._sizes(self.check_n(n))[0].max())
 
     def _leakage(self, dp_epsilon, n, method):
         # Theory B1 (B2 with the empty quilt): the whole component may follow the record.
@@ -100,12 +104,20 @@ class Independent(ComponentModel):
     def _content(self):
         return ()
 
+    is_independent = True
+
     def _sizes(self, n):
         return np.array([1]), np.array([n])
 
     def _lower_limit(self, values, levels, n, binary):
         # Theory G8.
         return (binomial_lower_limit if binary else bounded_lower_limit)(values, levels, n)
+
+    def components(self, n):
+        return np.arange(self.check_n(n))
+
+    def influence_over_distance(self, max_distance):
+        return np.zeros(max_distance)
 
     def describe(self):
         return "independent records"
@@ -202,6 +214,20 @@ class Groups(ComponentModel):
         return self._remember(
             "sizes", lambda: np.unique(np.bincount(self.codes_), return_counts=True)
         )
+
+    @property
+    def is_independent(self):
+        return bool(self.sizes_.max() == 1)
+
+    def components(self, n):
+        self.check_n(n)
+        return self.codes_
+
+    def influence_over_distance(self, max_distance):
+        # Any two records of a group are neighbours; beyond the group there is nothing.
+        result = np.zeros(max_distance)
+        result[:1] = 0.0 if self.is_independent else np.inf
+        return result
 
     def describe(self):
         return (

@@ -5,7 +5,7 @@ from scipy import sparse
 from scipy.sparse.csgraph import connected_components
 
 from sklearn_bdp.correlation._base import CorrelationModel
-from sklearn_bdp.correlation._components import Groups, Independent
+from sklearn_bdp.correlation._components import Groups
 from sklearn_bdp.correlation._shared._splitting import SPLIT_FAILURE
 
 
@@ -41,7 +41,6 @@ class WorstOf(CorrelationModel):
             raise ValueError(f"models must describe one number of records, got {sizes}.")
         self.models = models
         self._n_records = sizes[0] if sizes else None
-        self.is_componentwise = all(model.is_componentwise for model in models)
         self._freeze()
 
     def __repr__(self):
@@ -56,6 +55,30 @@ class WorstOf(CorrelationModel):
 
     def describe(self):
         return "the worst of: " + "; ".join(model.describe() for model in self.models)
+
+    @property
+    def alternatives(self):
+        return self.models
+
+    @property
+    def is_componentwise(self):
+        return all(model.is_componentwise for model in self.models)
+
+    @property
+    def is_sequential(self):
+        return any(model.is_sequential for model in self.models)
+
+    @property
+    def is_independent(self):
+        return all(model.is_independent for model in self.models)
+
+    def components(self, n):
+        return joined_components([model.components(n) for model in self.models])
+
+    def largest_component(self, n):
+        if self.is_independent or not self.is_componentwise:
+            return max(model.largest_component(n) for model in self.models)
+        return int(np.bincount(self.components(n)).max())
 
     def _check_method(self, n, method):
         for model in self.models:
@@ -99,13 +122,12 @@ class WorstOf(CorrelationModel):
 
     def _cutter(self):
         """Return a model whose cuts break no dependence under any of the models, or raise."""
-        rest = [m for m in self.models if not isinstance(m, Independent)]
+        rest = [m for m in self.models if not m.is_independent]
         if not rest:
             return self.models[0]
-        labels = [getattr(m, "codes_", getattr(m, "components_", None)) for m in rest]
-        if all(codes is not None for codes in labels):
-            return Groups(joined_components(labels))
-        if all(codes is None for codes in labels):  # chains: the one that forgets most slowly
+        if all(m.is_componentwise for m in rest):
+            return Groups(joined_components([m.components(m.n_records) for m in rest]))
+        if all(m.is_sequential for m in rest):  # chains: the one that forgets most slowly
             return max(rest, key=lambda m: m.gap_for(SPLIT_FAILURE))
         raise ValueError(
             "a list of chains and graphs does not say where to cut: bring the holdout as data of "

@@ -10,7 +10,8 @@ from functools import partial
 import numpy as np
 
 from sklearn_bdp._checks import check_array, check_integer, check_real
-from sklearn_bdp.datasets._chain import check_transition, simulate_states, stationary_distribution
+from sklearn_bdp.correlation import MarkovChain, stationary_distribution
+from sklearn_bdp.datasets._chain import simulate_states
 from sklearn_bdp.datasets._dataset import GaussianMixture, SimulatedDataset
 
 
@@ -99,7 +100,7 @@ def make_regimes(
     0.7166
     """
     n = check_integer("n", n, low=1)
-    transition = check_transition(transition)
+    transition = MarkovChain(transition).transition
     n_features, n_informative = check_features(n_features, n_informative)
     separation = check_separation(separation, len(transition))
     sample = partial(

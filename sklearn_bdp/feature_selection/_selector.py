@@ -13,7 +13,6 @@ from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, proces
 from sklearn_bdp._checks import caller_level, check_integer, check_option, check_real
 from sklearn_bdp._evaluation import Setting, Verifier, check_records, open_holdout
 from sklearn_bdp._sklearn_compat import check_method_params, num_samples
-from sklearn_bdp.correlation import Independent
 from sklearn_bdp.exceptions import UnboundedMetricError
 from sklearn_bdp.feature_selection._base import HoldoutSelectorBase
 from sklearn_bdp.feature_selection._path import accuracy_path, describe_step
@@ -324,7 +323,7 @@ class HoldoutFeatureSelector(MetaEstimatorMixin, HoldoutSelectorBase):
         """Return the inner folds; they obey the correlation unless a splitter is given."""
         model, n = division.train_model, num_samples(division.X)
         n_splits = 5 if self.cv is None else self.cv
-        plain = model is None or isinstance(model, Independent)
+        plain = model is None or model.is_independent
         if not plain and isinstance(n_splits, numbers.Integral):
             return model.folds(n, n_splits, random_state=0)
         splitter = check_cv(self.cv, division.y, classifier=is_classifier(self.estimator))

@@ -19,7 +19,6 @@ from sklearn_bdp.accounting import (
     noise_share,
     value_code,
 )
-from sklearn_bdp.correlation import Independent
 from sklearn_bdp.exceptions import BudgetExhaustedError
 from sklearn_bdp.ledger import AnswerRecord, BatchRecord
 
@@ -267,7 +266,7 @@ def _intervals(run, *, nats, settings, model):
     lower, upper = np.full((2, run.done), np.nan)
     # Theory, section 5, row 1: unequal c_i enter by their squares where records are independent
     # (McDiarmid); groups need the largest.
-    independent = isinstance(model, Independent)
+    independent = model.is_independent
     units = (run.queries.spreads if independent else run.queries.scales)[: run.done]
     for unit in np.unique(units):
         chosen = units == unit

@@ -4,7 +4,6 @@ import numpy as np
 
 from sklearn_bdp._checks import check_integer
 from sklearn_bdp.correlation import check_correlation
-from sklearn_bdp.inspection._influence import influence_over_distance
 from sklearn_bdp.inspection._style import LINES, finish, new_axes, whole_numbers
 
 
@@ -78,7 +77,7 @@ class LeakageDisplay:
         for name, value in models.items():
             model = check_correlation(value, groups=groups)
             for label, part in _parts(name, model):
-                influence[label] = influence_over_distance(part, max_distance)
+                influence[label] = part.influence_over_distance(max_distance)
         return cls(distance=np.arange(1, max_distance + 1), influence=influence)
 
     def plot(self, ax=None):
@@ -134,7 +133,7 @@ class LeakageDisplay:
 
 def _parts(name, model):
     """Return the models behind a list of models, each with a name; a single model as it is."""
-    parts = getattr(model, "models", None)
-    if parts is None:
-        return [(name, model)]
+    parts = model.alternatives
+    if len(parts) == 1:
+        return [(name, parts[0])]
     return [(f"{name} {number}", part) for number, part in enumerate(parts, start=1)]

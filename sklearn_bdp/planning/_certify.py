@@ -274,7 +274,7 @@ def _tau_or_inf(task, mechanism, route):
 
 
 def _solve_printed(task, route):
-    if route == "dwork2017" and type(task.model).__name__ != "Independent":
+    if route == "dwork2017" and not task.model.is_independent:
         raise ValueError(
             f"route='dwork2017' holds for independent records only, got {task.model.describe()}."
         )

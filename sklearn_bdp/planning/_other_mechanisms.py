@@ -9,7 +9,6 @@ from scipy.stats import norm
 
 from sklearn_bdp._checks import check_integer
 from sklearn_bdp.accounting import Certificate, answer_margin, log_binomials, sampling_half_width
-from sklearn_bdp.correlation import Independent
 from sklearn_bdp.mechanisms import (
     DataSplitting,
     Ladder,
@@ -165,7 +164,7 @@ def _sparse(task, mechanism):
 
 def _splitting(task, mechanism):
     _check_queries(task, mechanism)
-    if type(task.model) is not Independent:
+    if not task.model.is_independent:
         raise ValueError(
             "DataSplitting hands out contiguous parts without gaps, so its certificate needs "
             f"independent records, got {task.model.describe()}."
@@ -213,7 +212,7 @@ def _noise_addition(task, mechanism):
         # Theory G6: z = σ ln(m/β), c = σ.
         bias = float(task.model.posterior_bias(level, task.n))
         found.append((bias, scale * (1.0 + math.log(m / task.beta))))
-    elif type(task.model) is Independent:
+    elif task.model.is_independent:
         found.append(_jung(task, mechanism))
     if not found:
         raise ValueError(

@@ -92,7 +92,7 @@ def smallest_n(task, tau, route, *, epsilon=None):
 
 def _printed_n(task, tau, route):
     if route == "dwork2017":
-        if task.model.describe() != check_correlation(None).describe():
+        if not task.model.is_independent:
             raise ValueError(
                 "route='dwork2017' holds for independent records only, got "
                 f"{task.model.describe()}."

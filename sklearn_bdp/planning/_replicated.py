@@ -20,6 +20,13 @@ class _Replicated:
     n_records = None
     is_componentwise = True
 
+    @property
+    def is_independent(self):
+        return self.model.is_independent
+
+    def largest_component(self, n):
+        return self.model.largest_component(self.size)
+
     def describe(self):
         return f"{self.model.describe()}, continued with the same structure"
 

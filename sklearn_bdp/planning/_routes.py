@@ -2,7 +2,6 @@
 
 import math
 
-import numpy as np
 from scipy.optimize import minimize
 
 from sklearn_bdp.accounting import (
@@ -74,7 +73,7 @@ def splitting_half_width(task):
     if model.is_componentwise and m > 1:
         # A part of whole components may miss its size by one component, and its components are at
         # most the largest: Σ k_c² ≤ k_max · size.
-        largest = _largest_component(model, task.n)
+        largest = model.largest_component(task.n)
         size = part - (largest - 1)
         n_effective = size / largest
     elif model.n_records is not None and m > 1:
@@ -86,19 +85,6 @@ def splitting_half_width(task):
     if not n_effective > 0:
         return math.inf
     return sampling_half_width(n_effective, failure=beta, n_queries=m)
-
-
-def _largest_component(model, n):
-    """Size of the largest component; ``n`` (nothing can be split) where the model does not say."""
-    sizes = getattr(model, "sizes_", None)
-    if sizes is None and hasattr(model, "components_"):
-        sizes = np.bincount(model.components_)
-    if sizes is not None:
-        return int(max(sizes))
-    inner = getattr(model, "model", None)
-    if inner is not None:
-        return _largest_component(inner, inner.n_records)
-    return 1 if model.n_records is None else n
 
 
 def as_mechanism(design, task):

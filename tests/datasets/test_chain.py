@@ -3,20 +3,22 @@
 import numpy as np
 import pytest
 
-from sklearn_bdp.datasets._chain import check_transition, simulate_states, stationary_distribution
+from sklearn_bdp.correlation import MarkovChain, stationary_distribution
+from sklearn_bdp.datasets import make_regimes
+from sklearn_bdp.datasets._chain import simulate_states
 
 CYCLE = [[0.0, 1.0, 0.0], [0.0, 0.0, 1.0], [1.0, 0.0, 0.0]]
 THREE = [[0.9, 0.1, 0.0], [0.0, 0.5, 0.5], [0.3, 0.3, 0.4]]
 
 
 def test_stationary_distribution_by_hand():
-    distribution = stationary_distribution(check_transition([[0.9, 0.1], [0.2, 0.8]]))
+    distribution = stationary_distribution(MarkovChain([[0.9, 0.1], [0.2, 0.8]]).transition)
     np.testing.assert_allclose(distribution, [2 / 3, 1 / 3], rtol=1e-12)
 
 
 @pytest.mark.parametrize("matrix", [THREE, CYCLE, [[1.0]]])
 def test_stationary_distribution_is_a_fixed_point(matrix):
-    matrix = check_transition(matrix)
+    matrix = MarkovChain(matrix).transition
     distribution = stationary_distribution(matrix)
     np.testing.assert_allclose(distribution @ matrix, distribution, atol=1e-12)
     assert distribution.sum() == pytest.approx(1.0)
@@ -24,13 +26,13 @@ def test_stationary_distribution_is_a_fixed_point(matrix):
 
 @pytest.mark.parametrize("n", [1, 2, 3, 4, 5, 99, 100, 101])
 def test_any_length_can_be_simulated(n):
-    states = simulate_states(check_transition(THREE), n, np.random.default_rng(0))
+    states = simulate_states(MarkovChain(THREE).transition, n, np.random.default_rng(0))
     assert states.shape == (n,)
     assert set(np.unique(states)) <= {0, 1, 2}
 
 
 def test_moves_follow_the_matrix_also_across_blocks():
-    matrix = check_transition(THREE)
+    matrix = MarkovChain(THREE).transition
     n = 400 * 400
     states = simulate_states(matrix, n, np.random.default_rng(0))
     pairs = np.zeros((3, 3))
@@ -41,12 +43,12 @@ def test_moves_follow_the_matrix_also_across_blocks():
 
 
 def test_cycle_is_walked_without_a_slip():
-    states = simulate_states(check_transition(CYCLE), 1000, np.random.default_rng(3))
+    states = simulate_states(MarkovChain(CYCLE).transition, 1000, np.random.default_rng(3))
     assert (np.diff(states) % 3 == 1).all()
 
 
 def test_first_state_is_stationary():
-    matrix = check_transition([[0.9, 0.1], [0.2, 0.8]])
+    matrix = MarkovChain([[0.9, 0.1], [0.2, 0.8]]).transition
     rng = np.random.default_rng(1)
     first = [simulate_states(matrix, 1, rng)[0] for _ in range(3000)]
     assert abs(np.mean(first) - 1 / 3) < 4 * np.sqrt(2 / 9 / 3000)
@@ -56,7 +58,7 @@ def test_first_state_is_stationary():
     ("matrix", "message"),
     [
         ([[0.5, 0.5]], "square"),
-        ([[0.5, 0.6], [0.5, 0.5]], "sum to 1"),
+        ([[0.5, 0.6], [0.5, 0.5]], "sum to one"),
         ([[1.5, -0.5], [0.5, 0.5]], "finite numbers in"),
         ([[np.nan, 1.0], [0.5, 0.5]], "finite numbers in"),
         ([[1.0, 0.0], [0.0, 1.0]], "irreducible"),
@@ -65,4 +67,4 @@ def test_first_state_is_stationary():
 )
 def test_bad_matrix_is_refused(matrix, message):
     with pytest.raises(ValueError, match=message):
-        check_transition(matrix)
+        make_regimes(100, matrix, random_state=0)

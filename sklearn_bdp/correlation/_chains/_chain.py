@@ -32,6 +32,7 @@ from sklearn_bdp.correlation._shared._transition import (
     dobrushin,
     is_irreducible,
     is_reversible,
+    max_log_ratio,
     mixing_profile,
     mixing_sum,
     operator_norm,
@@ -195,6 +196,21 @@ class MarkovChain(TimeModel):
             f"{kind} {states}-state Markov chain, spectral gap {self.spectral_gap_:.2f}, "
             f"1 record in {many / self.effective_n(many):.1f} counts"
         )
+
+    @property
+    def exact_transition(self):
+        return self.transition
+
+    def influence_over_distance(self, max_distance):
+        # Both directions of time: the chain and its reversal.
+        kernels = (
+            [self.transition] if self.stationary_ is None else [self.transition, self._reverse]
+        )
+        powers, result = [np.eye(self.n_states)] * len(kernels), np.empty(max_distance)
+        for k in range(max_distance):
+            powers = [power @ kernel for power, kernel in zip(powers, kernels, strict=True)]
+            result[k] = max(map(max_log_ratio, powers))
+        return result
 
     # -- leakage ----------------------------------------------------------------------------
 

@@ -18,6 +18,12 @@ class TimeModel(CorrelationModel):
     Subclasses provide ``_profile()``: bounds on ``theta(P^k)`` for ``k = 1, 2, …``.
     """
 
+    is_sequential = True
+
+    @property
+    def n_states(self):
+        return len(self.transition)
+
     def _profile(self):
         raise NotImplementedError
 

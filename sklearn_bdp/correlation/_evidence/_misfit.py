@@ -169,9 +169,8 @@ def _promised_time(model, n):
 
 
 def _state_checks(model, states, level, messages):
-    declared = getattr(model, "transition", None)
-    k = None if declared is None else len(declared)
-    counts = transition_counts(states, n_states=k)
+    declared = model.exact_transition
+    counts = transition_counts(states, n_states=model.n_states)
     sequences = _sequences(states)
     found = {
         "order_p": _order_p(sequences, len(counts)),
@@ -187,7 +186,7 @@ def _state_checks(model, states, level, messages):
             "the two halves of the states follow different transition matrices "
             f"(p = {found['stationarity_p']:.1g}): the chain is not stationary"
         )
-    if declared is not None and not hasattr(model, "lower"):
+    if declared is not None:
         found["transition_p"] = _declared_p(counts, declared)
         if found["transition_p"] < level:
             messages.append(

@@ -6,6 +6,7 @@ from scipy.sparse.csgraph import connected_components
 
 from sklearn_bdp.correlation._base import CorrelationModel
 from sklearn_bdp.correlation._components import ComponentModel, Groups
+from sklearn_bdp.correlation._networks._influence import longest_path
 from sklearn_bdp.correlation._shared._splitting import (
     check_indices,
     component_folds,
@@ -115,6 +116,17 @@ class GraphModel(CorrelationModel):
     def n_records(self):
         return len(self.components_)
 
+    @property
+    def is_independent(self):
+        return self.n_components_ == self.n_records
+
+    def components(self, n):
+        self.check_n(n)
+        return self.components_
+
+    def largest_component(self, n):
+        return int(self._sizes(self.check_n(n))[0].max())
+
     def _sizes(self, n):
         return self._remember(
             "sizes", lambda: np.unique(np.bincount(self.components_), return_counts=True)
@@ -199,6 +211,11 @@ class DependencyGraph(GraphModel, ComponentModel):
             f"dependency graph of {self.n_records} records in {self.n_components_} independent "
             f"components, the largest of {self._sizes(self.n_records)[0].max()}"
         )
+
+    def influence_over_distance(self, max_distance):
+        result = np.zeros(max_distance)
+        result[: longest_path(self.adjacency_)] = np.inf
+        return result
 
     def subset(self, indices):
         indices = check_indices(indices, self.n_records)

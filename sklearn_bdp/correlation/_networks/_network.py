@@ -24,6 +24,7 @@ from sklearn_bdp.correlation._networks._forest import (
     rooted,
 )
 from sklearn_bdp.correlation._networks._graph import GraphModel
+from sklearn_bdp.correlation._networks._influence import layer_influence, path_influence
 from sklearn_bdp.correlation._networks._layers import search_layers
 from sklearn_bdp.correlation._shared._leakage import kernel_leakage
 from sklearn_bdp.correlation._shared._splitting import check_indices
@@ -293,6 +294,16 @@ class NetworkModel(GraphModel):
             super()._lower_limit(values, levels, n, binary),
             component_lower_limit(values, levels, sizes, counts),
         )
+
+    def influence_over_distance(self, max_distance):
+        """Projective diameters of the edges, contracted along paths (theory B6)."""
+        adjacency, tree = self.adjacency_, self._is_tree[self.components_]
+        result = path_influence(adjacency[tree][:, tree], max_distance)
+        for component in np.unique(self.components_[~tree]):
+            members = np.flatnonzero(self.components_ == component)
+            part = adjacency[members][:, members]
+            result = np.maximum(result, layer_influence(part, max_distance))
+        return result
 
     # -- the rest ---------------------------------------------------------------------------
 

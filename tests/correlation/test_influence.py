@@ -6,12 +6,8 @@ import numpy as np
 import pytest
 
 from sklearn_bdp.correlation import BayesianNetwork, CorrelationModel, MarkovNetwork
-from sklearn_bdp.inspection._influence import (
-    influence_over_distance,
-    layer_influence,
-    max_log_ratio,
-    path_influence,
-)
+from sklearn_bdp.correlation._networks._influence import layer_influence, path_influence
+from sklearn_bdp.correlation._shared._transition import max_log_ratio
 
 
 def ising(adjacency, rng):
@@ -55,7 +51,7 @@ def test_influence_on_a_tree_is_never_understated(seed):
     rng = np.random.default_rng(seed)
     adjacency = tree(rng, 7)
     states, distribution = ising(adjacency, rng)
-    bound = influence_over_distance(MarkovNetwork(adjacency), 6)
+    bound = MarkovNetwork(adjacency).influence_over_distance(6)
     apart = distances(adjacency)
     for i, j in itertools.permutations(range(7), 2):
         assert exact_influence(states, distribution, i, j) <= bound[int(apart[i, j]) - 1] + 1e-9
@@ -69,7 +65,7 @@ def test_influence_with_loops_is_never_understated(seed):
     for i, j in ((0, 6), (2, 5)):
         adjacency[i, j] = adjacency[j, i] = 0.5
     states, distribution = ising(adjacency, rng)
-    bound = influence_over_distance(MarkovNetwork(adjacency), 6)
+    bound = MarkovNetwork(adjacency).influence_over_distance(6)
     apart = distances(adjacency)
     for i, j in itertools.permutations(range(7), 2):
         assert exact_influence(states, distribution, i, j) <= bound[int(apart[i, j]) - 1] + 1e-9
@@ -101,13 +97,13 @@ def test_path_products_against_all_paths(seed):
 
 
 def test_no_edges_no_influence():
-    assert influence_over_distance(MarkovNetwork(np.zeros((3, 3))), 4).tolist() == [0.0] * 4
+    assert MarkovNetwork(np.zeros((3, 3))).influence_over_distance(4).tolist() == [0.0] * 4
 
 
 def test_pedigree_is_accepted():
     root, child = np.array([0.5, 0.5]), np.array([[0.9, 0.1], [0.2, 0.8]])
     model = BayesianNetwork([[], [0], [1]], [root, child, child])
-    values = influence_over_distance(model, 3)
+    values = model.influence_over_distance(3)
     assert values[0] > values[1] > values[2] == 0.0
 
 
@@ -121,4 +117,4 @@ def test_models_without_distance_are_refused():
 
     Elsewhere.__abstractmethods__ = frozenset()
     with pytest.raises(TypeError, match="Elsewhere"):
-        influence_over_distance(Elsewhere(), 3)
+        Elsewhere().influence_over_distance(3)

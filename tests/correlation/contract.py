@@ -1,0 +1,146 @@
+"""What every correlation model keeps: one class of tests, inherited by each model.
+
+A new model writes ``class TestMine(ModelContract): model = staticmethod(lambda: Mine(...))`` and
+``n`` (its number of records); everything below then holds for it or fails by name.
+"""
+
+import copy
+import math
+import pickle
+
+import numpy as np
+import pytest
+
+from sklearn_bdp.correlation import CorrelationModel, check_correlation
+
+LEVELS = (1e-4, 0.01, 0.3)
+
+
+class ModelContract:
+    """Tests that hold for any model; subclasses give ``model`` and ``n``."""
+
+    n = 12
+    model = None
+
+    # -- a frozen value -----------------------------------------------------------------------
+
+    def test_is_a_frozen_value_compared_by_content(self):
+        model, again = self.model(), self.model()
+        assert isinstance(model, CorrelationModel)
+        assert model == again
+        assert hash(model) == hash(again)
+        assert copy.deepcopy(model) is model
+        assert pickle.loads(pickle.dumps(model)) == model
+        with pytest.raises(AttributeError, match="frozen"):
+            model.anything = 1
+
+    def test_is_accepted_as_correlation(self):
+        model = self.model()
+        assert check_correlation(model) is model
+
+    def test_describes_itself_in_one_line(self):
+        line = self.model().describe()
+        assert line
+        assert "\n" not in line
+
+    def test_is_one_of_its_alternatives_or_itself(self):
+        model = self.model()
+        assert len(model.alternatives) >= 1
+        assert all(isinstance(part, CorrelationModel) for part in model.alternatives)
+
+    # -- which records may depend on each other -------------------------------------------------
+
+    def test_components_cover_every_record(self):
+        model = self.model()
+        codes = model.components(self.n)
+        assert codes.shape == (self.n,)
+        assert model.largest_component(self.n) == np.bincount(codes).max()
+        assert model.is_independent == (model.largest_component(self.n) == 1)
+        assert not model.is_independent or model.is_componentwise
+
+    def test_split_is_a_partition_up_to_the_gap(self):
+        model = self.model()
+        if model.is_componentwise and model.largest_component(self.n) == self.n:
+            with pytest.raises(ValueError, match="component"):
+                model.split(self.n, 0.3, random_state=0)
+            return
+        split = model.split(self.n, 0.3, random_state=0)
+        assert len(split.train)
+        assert len(split.holdout)
+        both = np.concatenate([split.train, split.holdout])
+        assert len(np.unique(both)) == len(both) == self.n - split.gap
+        assert 0.0 <= model.cut_failure(split.gap) <= 1.0
+
+    def test_subset_of_a_split_describes_the_holdout(self):
+        model = self.model()
+        if model.is_componentwise and model.largest_component(self.n) == self.n:
+            return
+        split = model.split(self.n, 0.3, random_state=0)
+        part = model.subset(split.holdout)
+        assert part.check_n(len(split.holdout)) == len(split.holdout)
+
+    def test_folds_test_every_record_once(self):
+        model = self.model()
+        if model.is_componentwise and model.largest_component(self.n) == self.n:
+            return
+        folds = model.folds(self.n, 2, random_state=0)
+        tested = np.concatenate([test for _, test in folds])
+        assert sorted(tested) == list(range(self.n))
+        assert not any(np.intersect1d(train, test).size for train, test in folds)
+
+    # -- leakage --------------------------------------------------------------------------------
+
+    def test_leakage_is_between_the_level_and_group_privacy(self):
+        model = self.model()
+        for level in LEVELS:
+            leakage = model.bdp_epsilon(level, self.n)
+            assert level * (1 - 1e-12) <= leakage
+            assert leakage <= self.n * level * (1 + 1e-9)
+            assert model.sequential_epsilon(level, self.n) <= leakage * (1 + 1e-9)
+
+    def test_leakage_grows_with_the_level(self):
+        leakage = [self.model().bdp_epsilon(level, self.n) for level in LEVELS]
+        assert leakage == sorted(leakage)
+
+    def test_inverse_ends_on_the_safe_side(self):
+        model = self.model()
+        for wanted in LEVELS:
+            level = model.dp_epsilon(wanted, self.n)
+            assert 0.0 <= level <= wanted
+            assert model.bdp_epsilon(level, self.n) <= wanted
+
+    def test_information_and_bias_are_finite_and_zero_at_zero(self):
+        model = self.model()
+        for level in (0.0, *LEVELS):
+            information = model.sequential_information(level, self.n)
+            bias = model.posterior_bias(level, self.n)
+            assert 0.0 <= information < math.inf
+            assert 0.0 <= bias <= 1.0
+            assert (information == 0.0) == (bias == 0.0) == (level == 0.0)
+
+    def test_nan_and_negative_levels_are_refused(self):
+        for level in (math.nan, -1.0, math.inf):
+            with pytest.raises(ValueError, match="dp_epsilon"):
+                self.model().bdp_epsilon(level, self.n)
+
+    # -- concentration --------------------------------------------------------------------------
+
+    def test_effective_number_is_between_none_and_all(self):
+        assert 0.0 < self.model().effective_n(self.n) <= self.n * (1 + 1e-9)
+
+    def test_tails_fall_with_the_deviation(self):
+        model, grid = self.model(), np.linspace(0.0, 1.0, 21)
+        assert (np.diff(model.log_tail(grid, self.n)) <= 1e-12).all()
+        for mean in (0.0, 0.1, 0.5, 0.9, 1.0):
+            tail = model.log_tail_above(mean, grid, self.n)
+            assert (tail <= 0.0).all()
+            assert (tail[1:] <= tail[:-1] + 1e-9).all()  # both may be -inf
+            assert (tail[grid <= mean] == 0.0).all()
+
+    def test_tails_rise_with_the_mean(self):
+        means = np.linspace(0.0, 1.0, 21)
+        tail = self.model().log_tail_above(means, 0.8, self.n)
+        assert (np.diff(tail) >= -1e-9).all()
+
+    def test_misspecification_is_a_probability(self):
+        assert 0.0 <= self.model().misspecification < 1.0

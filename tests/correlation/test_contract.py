@@ -1,0 +1,87 @@
+"""The contract of correlation models, kept by each of them."""
+
+import numpy as np
+from scipy import sparse
+
+from sklearn_bdp.correlation import (
+    BayesianNetwork,
+    DependencyGraph,
+    Groups,
+    Independent,
+    MarkovChain,
+    MarkovNetwork,
+    WorstOf,
+)
+
+from .contract import ModelContract
+
+P1 = [[0.9, 0.1], [0.2, 0.8]]
+LABELS = [0, 0, 1, 1, 1, 2, 3, 3, 4, 5, 5, 5]
+
+
+def pairs():
+    edges = sparse.coo_array((np.ones(3), ([0, 2, 4], [1, 3, 5])), shape=(12, 12))
+    return sparse.csr_array(edges)
+
+
+class TestIndependent(ModelContract):
+    model = Independent
+
+
+class TestGroups(ModelContract):
+    model = staticmethod(lambda: Groups(LABELS))
+
+
+class TestGroupsOfOne(ModelContract):
+    model = staticmethod(lambda: Groups(range(12)))
+
+
+class TestHiddenChain(ModelContract):
+    n = 400
+    model = staticmethod(lambda: MarkovChain(P1))
+
+
+class TestObservedChain(ModelContract):
+    n = 60
+    model = staticmethod(lambda: MarkovChain(P1, observed=True))
+
+
+class TestClassOfChains(ModelContract):
+    n = 600
+
+    @staticmethod
+    def model():
+        states = np.random.default_rng(0).integers(0, 2, 20_000)
+        return MarkovChain.from_states(states, confidence=0.99)
+
+
+class TestDependencyGraph(ModelContract):
+    model = staticmethod(lambda: DependencyGraph(pairs()))
+
+
+class TestMarkovNetwork(ModelContract):
+    model = staticmethod(lambda: MarkovNetwork(pairs(), influence=0.5))
+
+
+class TestLoopyNetwork(ModelContract):
+    @staticmethod
+    def model():
+        ring = sparse.coo_array((np.ones(12), (range(12), np.roll(range(12), -1))))
+        return MarkovNetwork(ring, influence=0.3)
+
+
+class TestBayesianNetwork(ModelContract):
+    @staticmethod
+    def model():
+        child = [[0.9, 0.1], [0.2, 0.8]]
+        parents = [[] if i % 3 == 0 else [i - 1] for i in range(12)]
+        return BayesianNetwork(parents, [[0.5, 0.5] if i % 3 == 0 else child for i in range(12)])
+
+
+class TestWorstOfGroups(ModelContract):
+    model = staticmethod(lambda: WorstOf([Groups(LABELS), DependencyGraph(pairs())]))
+
+
+class TestWorstOfChains(ModelContract):
+    n = 400
+    model = staticmethod(lambda: WorstOf([Independent(), MarkovChain(P1)]))
