@@ -51,7 +51,7 @@ def test_components_are_cut_where_all_models_allow():
     assert model.is_componentwise
     assert model.subset([0, 3]).n_records == 2
     with pytest.raises(ValueError, match="does not say where to cut"):
-        WorstOf([MarkovChain(P1), Groups([0, 1])]).split(2, 0.5)
+        WorstOf([MarkovChain(P1), Groups([0, 0])]).split(2, 0.5)
     assert len(WorstOf([Independent()]).split(10, 0.5).holdout) == 5
 
 

@@ -189,7 +189,7 @@ def test_forest_spans_the_given_graph():
         (lambda: make_markov(5, stay=1.0), ValueError, "stay"),
         (lambda: make_markov(5, loading=1.0), ValueError, "loading"),
         (lambda: make_markov(5, neighbour_correlation=1.0), ValueError, "neighbour_correlation"),
-        (lambda: make_regimes(5, [[1.0, 1.0], [0.0, 1.0]]), ValueError, "sum to 1"),
+        (lambda: make_regimes(5, [[1.0, 1.0], [0.0, 1.0]]), ValueError, "sum to one"),
         (lambda: make_regimes(5, P2, separation=[1.0]), ValueError, "separation"),
         (lambda: make_regimes(5, P2, n_informative=21), ValueError, "n_informative"),
         (lambda: make_groups(5, group_size=[2, 2]), ValueError, "sum n=5"),
