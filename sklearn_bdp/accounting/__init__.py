@@ -31,7 +31,6 @@ from sklearn_bdp.accounting._noise_margins import (
     log_noise_tail,
     noise_margin,
     noise_share,
-    thresholdout_epsilon,
 )
 from sklearn_bdp.accounting._prediction import (
     OffsetPredictor,
@@ -86,7 +85,6 @@ __all__ = [
     "posterior_excess",
     "sampling_half_width",
     "score_tail",
-    "thresholdout_epsilon",
     "value_code",
     "zhao_premise",
     "zhao_records",

@@ -1,4 +1,4 @@
-"""Noise: tails, margins, what a run of Thresholdout costs, how to divide it best."""
+"""Noise: tails and margins."""
 
 import math
 
@@ -6,59 +6,16 @@ import numpy as np
 from scipy.special import log_ndtr
 from scipy.stats import norm
 
-from sklearn_bdp._checks import check_integer, check_option, check_real
+from sklearn_bdp._checks import check_option, check_real
 
 __all__ = [
     "answer_margin",
     "log_noise_tail",
     "noise_margin",
     "noise_share",
-    "thresholdout_epsilon",
 ]
 
 _NOISES = ("laplace", "gaussian")
-
-
-def thresholdout_epsilon(
-    *, sensitivity, budget, threshold_scale, query_scale, answer_scale, refresh=True
-):
-    r"""DP level of a whole transcript of Thresholdout with Laplace noise.
-
-    Parameters
-    ----------
-    sensitivity : float
-        Sensitivity Δ of a query, ``1/n`` for a mean of scores in [0, 1].
-    budget : int
-        Number of "above" answers.
-    threshold_scale, query_scale, answer_scale : float
-        Laplace scales; 0 means no noise, and the level is infinite.
-    refresh : bool
-        Whether the threshold noise is drawn anew after each "above".
-
-    Returns
-    -------
-    float
-        ε′, pure DP for replace-one neighbours.
-
-    References
-    ----------
-    Theory T1; Zhao 2017, Algorithm 1; Lyu, Su and Li 2017, Algorithm 1.
-    """
-    delta = check_real("sensitivity", sensitivity, low=0.0, closed="neither")
-    rounds = check_integer("budget", budget, low=0)
-    scales = [
-        check_real(name, value, low=0.0)
-        for name, value in (
-            ("threshold_scale", threshold_scale),
-            ("query_scale", query_scale),
-            ("answer_scale", answer_scale),
-        )
-    ]
-    if min(scales) == 0.0:
-        return math.inf
-    s_t, s_q, s_a = scales
-    # Theory T1: refreshed ΔB(1/σT + 2/σq + 1/σa); kept Δ(1/σT + 2B/σq + B/σa).
-    return delta * ((rounds if refresh else 1) / s_t + 2 * rounds / s_q + rounds / s_a)
 
 
 def log_noise_tail(z, threshold_scale, query_scale, *, noise="laplace"):

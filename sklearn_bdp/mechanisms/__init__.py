@@ -4,6 +4,7 @@ They see numbers only, no data and no files; see ``doc/mechanisms.md``.
 """
 
 from sklearn_bdp.mechanisms._answers import Answers
+from sklearn_bdp.mechanisms._costs import thresholdout_epsilon
 from sklearn_bdp.mechanisms._grid import cell_midpoints, n_cells, to_cell
 from sklearn_bdp.mechanisms._ladder import Ladder, ParameterFreeLadder
 from sklearn_bdp.mechanisms._multiplicative_weights import MultiplicativeWeights
@@ -22,5 +23,6 @@ __all__ = [
     "Thresholdout",
     "cell_midpoints",
     "n_cells",
+    "thresholdout_epsilon",
     "to_cell",
 ]

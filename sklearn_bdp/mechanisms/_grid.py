@@ -12,9 +12,32 @@ import numpy as np
 
 from sklearn_bdp._checks import check_real
 
-__all__ = ["cell_midpoints", "fine_step", "n_cells", "released_value", "to_cell", "to_grid"]
+__all__ = [
+    "cell_midpoints",
+    "check_resolution",
+    "fine_step",
+    "n_cells",
+    "released_value",
+    "to_cell",
+    "to_grid",
+]
 
 _FINEST = 2.0**-44
+_LISTED = 2**24  # cells that are ever listed in one array
+
+
+def check_resolution(resolution):
+    """Return a width of cells that is 0 (no cells) or no finer than the fine grid.
+
+    Cells below the fine grid's step would round nothing, and their number is out of range.
+    """
+    resolution = check_real("resolution", resolution, low=0.0, high=1.0)
+    if 0.0 < resolution < _FINEST:
+        raise ValueError(
+            f"resolution must be 0 (no cells) or at least 2**-44, the step of the grid that all "
+            f"noise lives on, got resolution={resolution!r}."
+        )
+    return resolution
 
 
 def n_cells(resolution):
@@ -22,7 +45,7 @@ def n_cells(resolution):
 
     Parameters
     ----------
-    resolution : float in (0, 1]
+    resolution : float in [2**-44, 1]
         Width of a cell, in units of the score.
 
     Returns
@@ -33,7 +56,7 @@ def n_cells(resolution):
     Raises
     ------
     ValueError
-        If ``resolution`` is outside (0, 1].
+        If ``resolution`` is outside [2**-44, 1].
 
     Examples
     --------
@@ -41,7 +64,8 @@ def n_cells(resolution):
     >>> n_cells(0.1), n_cells(0.3)
     (10, 4)
     """
-    resolution = check_real("resolution", resolution, low=0.0, high=1.0, closed="right")
+    if not check_resolution(resolution) > 0.0:
+        raise ValueError("resolution must be positive to have cells, got resolution=0.0.")
     # The slack forgives the rounding of 1/resolution: 1/(1/49) must be 49 cells, not 50.
     return math.ceil(1.0 / resolution * (1.0 - 1e-12))
 
@@ -64,13 +88,29 @@ def cell_midpoints(resolution):
     ndarray of shape (V,)
         Increasing values in (0, 1].
 
+    Raises
+    ------
+    ValueError
+        If ``resolution`` is out of range, or so fine that its cells would fill the memory.
+
     Examples
     --------
     >>> from sklearn_bdp.mechanisms import cell_midpoints
     >>> cell_midpoints(0.25)
     array([0.125, 0.375, 0.625, 0.875])
     """
-    return np.minimum((np.arange(n_cells(resolution)) + 0.5) * resolution, 1.0)
+    count = n_cells(resolution)
+    if not count <= _LISTED:
+        raise ValueError(
+            f"resolution must be at least 2**-24 for its cells to be listed, got "
+            f"resolution={resolution!r} with {count} cells."
+        )
+    return _midpoint(np.arange(count), resolution)
+
+
+def _midpoint(cells, resolution):
+    """Return the value of each cell; the last one may stick out of [0, 1]."""
+    return np.minimum((cells + 0.5) * resolution, 1.0)
 
 
 def to_cell(values, resolution):
@@ -130,5 +170,5 @@ def to_grid(values, step):
 def released_value(noisy, resolution):
     """Return the value to release: the cell's midpoint, or the clipped number without cells."""
     if resolution > 0.0:
-        return cell_midpoints(resolution)[to_cell(noisy, resolution)]
+        return _midpoint(to_cell(noisy, resolution), resolution)
     return np.clip(noisy, 0.0, 1.0)

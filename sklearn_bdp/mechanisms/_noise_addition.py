@@ -6,7 +6,7 @@ import numpy as np
 
 from sklearn_bdp._checks import check_integer, check_option, check_real
 from sklearn_bdp.mechanisms._answers import Answers
-from sklearn_bdp.mechanisms._grid import fine_step, released_value, to_grid
+from sklearn_bdp.mechanisms._grid import check_resolution, fine_step, released_value, to_grid
 from sklearn_bdp.mechanisms._inputs import check_pair
 from sklearn_bdp.mechanisms._noise import Pool, bit_sources, grid_gaussian, grid_laplace
 
@@ -101,7 +101,7 @@ class NoiseAddition(_EveryQuery):
         super().__init__(n_queries)
         self.scale = check_real("scale", scale, low=0.0, high=2.0**20, closed="right")
         self.noise = check_option("noise", noise, ("laplace", "gaussian"))
-        self.resolution = check_real("resolution", resolution, low=0.0, high=1.0)
+        self.resolution = check_resolution(resolution)
         self._step = fine_step(self.scale)
         (bits,) = bit_sources(random_state, 1)
         sampler = grid_laplace if noise == "laplace" else grid_gaussian
@@ -182,7 +182,7 @@ class DataSplitting(_EveryQuery):
 
     def __init__(self, n_queries, *, resolution=0.0):
         super().__init__(n_queries)
-        self.resolution = check_real("resolution", resolution, low=0.0, high=1.0)
+        self.resolution = check_resolution(resolution)
 
     def part(self, n_records, *, ahead=0):
         """Return the records that belong to the next query.

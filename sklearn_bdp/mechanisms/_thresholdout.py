@@ -8,7 +8,7 @@ from sklearn_bdp._checks import check_integer, check_option, check_real
 from sklearn_bdp.mechanisms._above import NoisyThreshold
 from sklearn_bdp.mechanisms._answers import Answers
 from sklearn_bdp.mechanisms._costs import thresholdout_epsilon
-from sklearn_bdp.mechanisms._grid import fine_step, released_value, to_grid
+from sklearn_bdp.mechanisms._grid import check_resolution, fine_step, released_value, to_grid
 from sklearn_bdp.mechanisms._inputs import check_pair, check_thresholds
 from sklearn_bdp.mechanisms._noise import Pool, bit_sources, grid_gaussian, grid_laplace
 from sklearn_bdp.mechanisms._presets import Presets
@@ -131,7 +131,7 @@ class Thresholdout(Presets):
             raise TypeError(f"refresh must be True or False, got refresh={refresh!r}.")
         self.budget = None if budget is None else int(budget)
         self.refresh = bool(refresh)
-        self.resolution = check_real("resolution", resolution, low=0.0, high=1.0)
+        self.resolution = check_resolution(resolution)
         self.noise = check_option("noise", noise, ("laplace", "gaussian"))
         self._step = fine_step(self.threshold_scale, self.query_scale, self.answer_scale)
 
@@ -299,15 +299,16 @@ class Thresholdout(Presets):
         return self._cost(sensitivity, thresholds=thresholds, rounds=self.n_above)
 
     def _cost(self, sensitivity, *, thresholds, rounds):
+        sensitivity = check_real("sensitivity", sensitivity, low=0.0, high=1.0, closed="right")
         if self.noise != "laplace" and thresholds:
             return math.inf
         level = thresholdout_epsilon(
-            sensitivity,
+            sensitivity=sensitivity,
+            budget=rounds,
             threshold_scale=self.threshold_scale,
             query_scale=self.query_scale,
             answer_scale=self.answer_scale,
-            thresholds=thresholds,
-            rounds=rounds,
+            n_thresholds=thresholds,
         )
         # Rounding to the fine grid moves a value by up to half a step at either neighbour.
         return level * (1.0 + self._step / sensitivity)

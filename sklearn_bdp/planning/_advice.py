@@ -2,10 +2,10 @@
 
 import math
 
-from sklearn_bdp.accounting import sampling_half_width
-from sklearn_bdp.planning._designs import Task
 from sklearn_bdp.planning._replicated import sized
-from sklearn_bdp.planning._routes import splitting_half_width
+from sklearn_bdp.planning._smallest import smallest_n
+from sklearn_bdp.planning._splitting import floor_half_width, splitting_half_width
+from sklearn_bdp.planning._task import Task
 
 __all__ = ["advice_for"]
 
@@ -32,8 +32,6 @@ def advice_for(certificate, task, epsilon, *, raw_tau, configured):
 
 
 def _needed(certificate, task, target, epsilon, raw_tau, purpose):
-    from sklearn_bdp.planning._plan import smallest_n  # planning builds no text
-
     route = certificate.route
     if route not in ("bdp", "transcript", "posterior", "splitting", "zhao2017", "dwork2017"):
         return []
@@ -92,7 +90,7 @@ def _compare_splitting(certificate, task):
             f"Plain sample splitting is better here: fresh records for each of "
             f"{task.n_queries:,} queries give ± {split:.3g}."
         ]
-    fixed = sampling_half_width(task.n_effective, failure=task.beta, n_queries=task.n_queries)
+    fixed = floor_half_width(task)
     if task.n_queries > 1 and fixed < 0.8 * certificate.tau:
         return [
             f"Queries fixed in advance, as one batch, would have ± {fixed:.3g}; as-used "

@@ -1,77 +1,39 @@
-"""Section 6: divide noise and failure probability so that the certified error is smallest.
+"""Best designs (theory, section 6: C1 and C4): noise scales and failure shares, chosen.
 
 Every candidate division is a valid certificate; the searches below only decide how good it is.
 """
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 from scipy.optimize import minimize, minimize_scalar
 
-from sklearn_bdp.accounting import (
-    log_transcripts,
-    posterior_excess,
-    sampling_half_width,
-)
+from sklearn_bdp.accounting import log_transcripts, posterior_excess
+from sklearn_bdp.planning._splitting import floor_half_width, splitting_half_width
+from sklearn_bdp.planning._task import Design
 
-__all__ = ["Design", "Task", "bdp_design", "posterior_design", "transcript_design"]
+__all__ = ["best_design", "margin_units", "shares"]
 
 
-@dataclass(frozen=True)
-class Task:
-    """What is to be certified: records, model and promise.
-
-    Attributes
-    ----------
-    n : int
-        Number of records.
-    model : CorrelationModel
-        How they are correlated.
-    n_queries, budget : int
-        m and B.
-    beta : float
-        Failure probability.
-    c : float or None
-        Budget honesty; ``None``: not promised.
-    """
-
-    n: int
-    model: object
-    n_queries: int
-    budget: int
-    beta: float
-    c: float | None
-
-    @property
-    def n_effective(self):
-        """Effective number of records in Hoeffding's exponent."""
-        return float(self.model.effective_n(self.n))
-
-    @property
-    def sensitivity(self):
-        """1/n, and the step of the fine grid that Thresholdout rounds values to."""
-        return 1.0 / self.n + 2.0**-44
+def best_design(task, route, cap, *, rough=False):
+    """Best design of one of our routes at DP level at most ``cap``."""
+    if route == "bdp":
+        return bdp_design(task, cap=cap, rough=rough)
+    if route == "posterior":
+        return posterior_design(task, cap=cap, rough=rough)
+    if route == "transcript":
+        return transcript_design(task, cap=cap)
+    if route == "floor":
+        alpha = floor_half_width(task)
+        return Design(tau=alpha, sampling=alpha, threshold=math.nan)
+    if route == "splitting":
+        alpha = splitting_half_width(task)
+        return Design(tau=alpha, sampling=alpha, threshold=math.nan)
+    raise ValueError(f"no design for route={route!r}.")
 
 
-@dataclass(frozen=True)
-class Design:
-    """One division: scales, margins and the error they certify (theory, section 6)."""
-
-    tau: float
-    sampling: float
-    below_margin: float = 0.0
-    honesty_margin: float = 0.0
-    answer_margin: float = 0.0
-    threshold: float = 0.0
-    threshold_scale: float = 0.0
-    query_scale: float = 0.0
-    answer_scale: float = 0.0
-    resolution: float = 0.0
-    dp_epsilon: float = math.inf
-
-
-def _margin_units(log_failure, ratio):
+def margin_units(log_failure, ratio):
     """Margin for unit larger scale and smaller scale ``ratio`` (Newton from the safe side)."""
     if log_failure >= math.log(0.5):
         return 0.0
@@ -98,7 +60,7 @@ def _margin_units(log_failure, ratio):
     return max(u, 0.0)
 
 
-def _shares(parameters):
+def shares(parameters):
     """Softmax with the last coordinate fixed: logs of fractions that sum to 1."""
     top = max(0.0, *parameters)
     total = math.log(sum(math.exp(p - top) for p in parameters) + math.exp(-top)) + top
@@ -112,18 +74,18 @@ def _evaluate(task, dp_epsilon, width, parameters, *, posterior_bias=None, resol
     """
     delta, rounds, c = task.sensitivity, task.budget, task.c
     log_beta = math.log(task.beta)
-    log_noise = _shares(parameters[:2])
-    below, honest, answer, sampling = (log_beta + s for s in _shares(parameters[2:5]))
+    log_noise = shares(parameters[:2])
+    below, honest, answer, sampling = (log_beta + s for s in shares(parameters[2:5]))
     # Theory T1, kept threshold: Δ(1/σT + 2B/σq + B/σa) = ε′, the three terms in these shares.
     unit = delta / dp_epsilon
     scale_t = unit * math.exp(-log_noise[0])
     scale_q = 2.0 * rounds * unit * math.exp(-log_noise[1])
     scale_a = rounds * unit * math.exp(-log_noise[2])
     big, small = max(scale_t, scale_q), min(scale_t, scale_q)
-    z_below = big * _margin_units(below - math.log(rounds), small / big)
+    z_below = big * margin_units(below - math.log(rounds), small / big)
     z_honest = 0.0
     if c is not None:
-        z_honest = big * _margin_units(honest - math.log(task.n_queries), small / big)
+        z_honest = big * margin_units(honest - math.log(task.n_queries), small / big)
     z_answer = scale_a * (math.log(rounds) - answer)
     alpha = width(sampling)
     reach_below = reach_above = alpha
@@ -346,8 +308,3 @@ def _best_grid(error):
         if high - low <= max(2, high // 50) and len(known) > 20:
             break  # within two percent of the best grid: the error is flat there
     return min((cells for cells in known if low <= cells <= high), key=tau)
-
-
-def half_width_fixed(task):
-    """Hoeffding floor: queries fixed in advance, no mechanism."""
-    return sampling_half_width(task.n_effective, failure=task.beta, n_queries=task.n_queries)

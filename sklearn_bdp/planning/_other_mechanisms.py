@@ -164,11 +164,9 @@ def _sparse(task, mechanism):
 
 def _splitting(task, mechanism):
     _check_queries(task, mechanism)
-    if not task.model.is_independent:
-        raise ValueError(
-            "DataSplitting hands out contiguous parts without gaps, so its certificate needs "
-            f"independent records, got {task.model.describe()}."
-        )
+    task.check_independent(
+        "DataSplitting hands out contiguous parts without gaps: it is certified for"
+    )
     part = task.n // mechanism.n_queries
     if part < 1:
         return "splitting", math.inf, (1.0, 0.0), "No record is left for a query.", math.inf

@@ -18,8 +18,8 @@ from sklearn_bdp.accounting import (
     value_code,
 )
 from sklearn_bdp.correlation import check_correlation
-from sklearn_bdp.planning._certify import remaining_failure
 from sklearn_bdp.planning._replicated import sized
+from sklearn_bdp.planning._task import remaining_failure
 
 __all__ = ["expected_half_width", "plan_search"]
 

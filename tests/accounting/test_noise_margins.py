@@ -10,8 +10,8 @@ from sklearn_bdp.accounting import (
     log_noise_tail,
     noise_margin,
     noise_share,
-    thresholdout_epsilon,
 )
+from sklearn_bdp.mechanisms import thresholdout_epsilon
 
 
 def _tail_by_integration(z, a, b):

@@ -5,9 +5,9 @@ import math
 import numpy as np
 import pytest
 
-from sklearn_bdp.accounting import thresholdout_epsilon
 from sklearn_bdp.correlation import MarkovChain
 from sklearn_bdp.holdout import ReusableHoldout
+from sklearn_bdp.mechanisms import thresholdout_epsilon
 
 N = 2000
 X, Y = np.zeros((N, 1)), np.zeros(N)

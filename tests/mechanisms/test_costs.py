@@ -2,22 +2,32 @@ import math
 
 import pytest
 
-from sklearn_bdp.mechanisms._costs import thresholdout_epsilon
+from sklearn_bdp.mechanisms import thresholdout_epsilon
 from sklearn_bdp.mechanisms._presets import dwork2017_parameters, zhao2017_parameters
 
 
 def test_t1_by_hand():
     level = thresholdout_epsilon(
-        0.01, threshold_scale=0.1, query_scale=0.2, answer_scale=0.4, thresholds=3, rounds=2
+        sensitivity=0.01,
+        budget=2,
+        threshold_scale=0.1,
+        query_scale=0.2,
+        answer_scale=0.4,
+        n_thresholds=3,
     )
     assert level == pytest.approx(0.01 * (3 / 0.1 + 4 / 0.2 + 2 / 0.4))
 
 
 def test_zero_scales_cost_infinitely_much_once_used():
-    scales = {"threshold_scale": 0.1, "query_scale": 0.0, "answer_scale": 0.1}
-    assert thresholdout_epsilon(0.1, **scales, thresholds=1, rounds=1) == math.inf
-    assert thresholdout_epsilon(0.1, **scales, thresholds=1, rounds=0) == pytest.approx(1.0)
-    assert thresholdout_epsilon(0.1, **scales, thresholds=0, rounds=0) == 0.0
+    scales = {
+        "sensitivity": 0.1,
+        "threshold_scale": 0.1,
+        "query_scale": 0.0,
+        "answer_scale": 0.1,
+    }
+    assert thresholdout_epsilon(**scales, n_thresholds=1, budget=1) == math.inf
+    assert thresholdout_epsilon(**scales, n_thresholds=1, budget=0) == pytest.approx(1.0)
+    assert thresholdout_epsilon(**scales, n_thresholds=0, budget=0) == 0.0
 
 
 @pytest.mark.parametrize("c", [0.1, 0.5, 0.9])

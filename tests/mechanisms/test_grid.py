@@ -5,7 +5,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sklearn_bdp.mechanisms import cell_midpoints, n_cells, to_cell
+from sklearn_bdp.mechanisms import (
+    NoiseAddition,
+    Thresholdout,
+    cell_midpoints,
+    n_cells,
+    to_cell,
+)
 from sklearn_bdp.mechanisms._grid import fine_step, released_value, to_grid
 
 resolutions = st.floats(1e-3, 1.0)
@@ -72,3 +78,23 @@ def test_sixty_four_scales_stay_exact_on_the_fine_grid(scale):
     step = fine_step(scale)
     assert math.log2(step).is_integer()
     assert 64 * scale / step <= 2.0**52
+
+
+@pytest.mark.parametrize("resolution", [6.65e-82, 5e-324, 2.0**-45])
+def test_cells_finer_than_the_fine_grid_are_refused_by_name(resolution):
+    for use in (n_cells, cell_midpoints, lambda r: to_cell([0.5], r)):
+        with pytest.raises(ValueError, match=r"resolution must be .* at least 2\*\*-44"):
+            use(resolution)
+    scales = {"threshold_scale": 0.0, "query_scale": 0.0, "answer_scale": 0.0}
+    with pytest.raises(ValueError, match="resolution"):
+        Thresholdout(0.1, **scales, resolution=resolution)
+    with pytest.raises(ValueError, match="resolution"):
+        NoiseAddition(0.1, n_queries=1, resolution=resolution)
+
+
+def test_finest_cells_are_released_without_listing_them():
+    scales = {"threshold_scale": 0.0, "query_scale": 0.0, "answer_scale": 0.0}
+    mechanism = Thresholdout(0.1, **scales, resolution=2.0**-44)
+    assert mechanism.answer(0.9, 0.25).values == pytest.approx(0.25, abs=2.0**-44)
+    with pytest.raises(ValueError, match=r"resolution must be at least 2\*\*-24"):
+        cell_midpoints(2.0**-44)

@@ -1,0 +1,110 @@
+"""A mechanism as configured (theory, section 6: C3): its scales are given, the margins are not."""
+
+import math
+
+from scipy.optimize import minimize
+
+from sklearn_bdp.accounting import answer_margin, log_transcripts, noise_margin
+from sklearn_bdp.mechanisms import n_cells, thresholdout_epsilon
+from sklearn_bdp.planning._designs import margin_units, shares
+from sklearn_bdp.planning._task import Design
+
+__all__ = ["configured_design"]
+
+
+def configured_design(task, mechanism, route):
+    """Smallest error certified for Thresholdout as it is configured (theory C3).
+
+    Returns the design and the honesty that could be promised (``task.c`` or ``None``).
+    """
+    level = math.inf
+    if mechanism.noise == "laplace":
+        level = thresholdout_epsilon(
+            sensitivity=task.sensitivity,
+            budget=task.budget,
+            threshold_scale=mechanism.threshold_scale,
+            query_scale=mechanism.query_scale,
+            answer_scale=mechanism.answer_scale,
+            refresh=mechanism.refresh,
+        )
+    widths = _mechanism_widths(task, mechanism, level, route)
+    if not widths:
+        return Design(tau=math.inf, sampling=math.inf, dp_epsilon=level), None
+    found = []
+    for width in widths:
+        design = None
+        if task.c is not None:
+            design = _fixed_division(task, mechanism, width, level, task.c)
+        if design is not None:
+            found.append((design, task.c))
+        else:
+            found.append((_fixed_division(task, mechanism, width, level, None), None))
+    return min(found, key=lambda item: (item[1] is None, item[0].tau))
+
+
+def _mechanism_widths(task, mechanism, level, route):
+    size, widths = task.n_effective, []
+    if route in ("best", "bdp") and math.isfinite(level):
+        known = math.sqrt(float(task.model.sequential_information(level, task.n)))
+        union = math.log(2.0 * task.n_queries)
+        widths.append(lambda f: math.sqrt(((known + math.sqrt(-f)) ** 2 + union) / (2.0 * size)))
+    if route in ("best", "transcript") and mechanism.resolution > 0:
+        count = log_transcripts(task.n_queries, task.budget, n_cells(mechanism.resolution))
+        widths.append(lambda f: math.sqrt((count - f + math.log(2.0)) / (2.0 * size)))
+    if not widths and route != "best":
+        missing = (
+            "a grid of answers (resolution > 0)"
+            if route == "transcript"
+            else "Laplace noise at every place (a finite DP level)"
+        )
+        raise ValueError(f"route={route!r} needs {missing} in the mechanism.")
+    return widths
+
+
+def _fixed_division(task, mechanism, width, level, c):
+    """Divide the failure probability for given scales; ``None`` if ``c`` cannot be promised."""
+    log_beta, rounds, m = math.log(task.beta), task.budget, task.n_queries
+    s_t, s_q, s_a = mechanism.threshold_scale, mechanism.query_scale, mechanism.answer_scale
+    big, small = max(s_t, s_q), min(s_t, s_q)
+
+    def margin(log_failure):
+        if big == 0.0 or log_failure > math.log(0.5):
+            return 0.0
+        if mechanism.noise == "gaussian":
+            return noise_margin(
+                failure=math.exp(max(log_failure, -700.0)),
+                threshold_scale=s_t, query_scale=s_q, noise="gaussian",
+            )  # fmt: skip
+        return big * margin_units(log_failure, max(small / big, 1e-150))
+
+    def division(parameters):
+        below, answer, sampling, honest = (log_beta + s for s in shares(parameters))
+        z_below = margin(below - math.log(rounds))
+        z_honest = margin(honest - math.log(m)) if c is not None else 0.0
+        z_answer = 0.0
+        if s_a > 0:
+            z_answer = answer_margin(
+                failure=math.exp(max(answer - math.log(rounds), -700.0)),
+                answer_scale=s_a, noise=mechanism.noise,
+            )  # fmt: skip
+        alpha = width(sampling)
+        threshold = max(mechanism.threshold, 0.0)
+        tau = max(threshold + z_below + alpha, z_answer + mechanism.resolution / 2.0 + alpha)
+        short = 0.0 if c is None else max(0.0, c * tau + z_honest + alpha - mechanism.threshold)
+        return short, Design(
+            tau=tau, sampling=alpha, below_margin=z_below, honesty_margin=z_honest,
+            answer_margin=z_answer, threshold=mechanism.threshold, threshold_scale=s_t,
+            query_scale=s_q, answer_scale=s_a, resolution=mechanism.resolution, dp_epsilon=level,
+        )  # fmt: skip
+
+    def objective(parameters):
+        if max(abs(p) for p in parameters) > 60.0:
+            return math.inf
+        short, design = division(parameters.tolist())
+        return design.tau + 100.0 * short
+
+    options = {"xatol": 1e-4, "fatol": 1e-9, "maxiter": 400}
+    start = [0.0, 0.0, 1.0] if c is not None else [4.0, 4.0, 5.0]
+    found = minimize(objective, start, method="Nelder-Mead", options=options)
+    short, design = division(found.x.tolist())
+    return None if short > 0.0 else design

@@ -1,0 +1,93 @@
+"""What is to be certified, and the numbers of one certificate before any text."""
+
+import math
+from dataclasses import dataclass
+
+from sklearn_bdp._checks import check_integer, check_probability, check_real
+from sklearn_bdp.correlation import check_correlation
+
+__all__ = ["Design", "Task", "checked_task", "remaining_failure"]
+
+
+@dataclass(frozen=True)
+class Task:
+    """What is to be certified: records, model and promise.
+
+    Attributes
+    ----------
+    n : int
+        Number of records.
+    model : CorrelationModel
+        How they are correlated.
+    n_queries, budget : int
+        m and B.
+    beta : float
+        Failure probability.
+    c : float or None
+        Budget honesty; ``None``: not promised.
+    """
+
+    n: int
+    model: object
+    n_queries: int
+    budget: int
+    beta: float
+    c: float | None
+
+    def check_independent(self, who):
+        """Raise ValueError unless the records are independent, as ``who`` needs."""
+        if not self.model.is_independent:
+            raise ValueError(f"{who} independent records only, got {self.model.describe()}.")
+
+    @property
+    def n_effective(self):
+        """Effective number of records in Hoeffding's exponent."""
+        return float(self.model.effective_n(self.n))
+
+    @property
+    def sensitivity(self):
+        """1/n, and the step of the fine grid that Thresholdout rounds values to."""
+        return 1.0 / self.n + 2.0**-44
+
+
+@dataclass(frozen=True)
+class Design:
+    """One division: scales, margins and the error they certify (theory, section 6)."""
+
+    tau: float
+    sampling: float
+    below_margin: float = 0.0
+    honesty_margin: float = 0.0
+    answer_margin: float = 0.0
+    threshold: float = 0.0
+    threshold_scale: float = 0.0
+    query_scale: float = 0.0
+    answer_scale: float = 0.0
+    resolution: float = 0.0
+    dp_epsilon: float = math.inf
+
+
+def remaining_failure(beta, model):
+    """Return what an estimated model leaves of the failure probability ``beta``."""
+    left = check_probability("beta", beta) - model.misspecification
+    if not left > 0.0:
+        raise ValueError(
+            f"beta must exceed {model.misspecification:.3g}, the probability that the correlation "
+            f"was estimated wrongly, got beta={beta!r}."
+        )
+    return left
+
+
+def checked_task(n, *, correlation, n_queries, budget, beta, c):
+    """Check the arguments that every planner shares and return a `Task`."""
+    size = check_integer("n", n, low=1)
+    model = check_correlation(correlation)
+    model.check_n(size)
+    return Task(
+        n=size,
+        model=model,
+        n_queries=check_integer("n_queries", n_queries, low=1),
+        budget=check_integer("budget", budget, low=1),
+        beta=remaining_failure(beta, model),
+        c=None if c is None else check_real("c", c, low=0.0, high=1.0, closed="left"),
+    )
