@@ -26,12 +26,16 @@ __all__ = [
 ]
 
 
-def ladder_log_transcripts(n_queries, n_values, n_releases=None):
-    r"""Log of the number of queries reachable through a leaderboard that only improves.
+def ladder_log_transcripts(
+    n_queries: int, n_values: int, n_releases: int | None = None, *, repeats: bool = False
+) -> float:
+    r"""Log of the number of queries reachable through a leaderboard that never falls.
 
-    A transcript with ``b`` releases is a choice of ``b`` of the earlier submissions and an
-    increasing sequence of ``b`` of the ``V`` values:
-    :math:`N = \sum_b \binom{m}{b+1}\binom{V}{b}`.
+    A transcript with ``b`` releases is a choice of ``b`` of the earlier submissions and a
+    sequence of ``b`` of the ``V`` values. The Ladder's releases increase:
+    :math:`N = \sum_b \binom{m}{b+1}\binom{V}{b}`. Those of the parameter-free Ladder can repeat
+    (a paired margin may be smaller than the step of the released values):
+    :math:`N = \sum_b \binom{m}{b+1}\binom{V+b-1}{b}`.
 
     Parameters
     ----------
@@ -40,7 +44,9 @@ def ladder_log_transcripts(n_queries, n_values, n_releases=None):
     n_values : int
         Values V a release can take.
     n_releases : int or None
-        Largest number of releases; ``None``: V.
+        Largest number of releases; ``None``: as many as there can be.
+    repeats : bool, default=False
+        Whether a release can repeat the one before.
 
     Returns
     -------
@@ -51,12 +57,24 @@ def ladder_log_transcripts(n_queries, n_values, n_releases=None):
     ----------
     Blum and Hardt, *The Ladder*, ICML 2015, Theorem 3.1 (the same count, there bounded by
     :math:`(1/\eta + 2)\ln(4m/\eta)`); theory G2.
+
+    Examples
+    --------
+    >>> from math import exp
+    >>> [round(exp(ladder_log_transcripts(3, 2, repeats=r))) for r in (False, True)]
+    [10, 12]
     """
     m = check_integer("n_queries", n_queries, low=1)
     values = check_integer("n_values", n_values, low=1)
-    most = values if n_releases is None else check_integer("n_releases", n_releases, low=0)
-    count = min(most, values, m - 1) + 1
-    return float(logsumexp(log_binomials(m, count + 1)[1:] + log_binomials(values, count)))
+    most = m - 1 if repeats else min(values, m - 1)
+    if n_releases is not None:
+        most = min(most, check_integer("n_releases", n_releases, low=0))
+    sequences = log_binomials(values, most + 1)
+    if repeats:
+        # C(V+b−1, b) = Π_{i<b} (V+i)/(i+1)
+        i = np.arange(most, dtype=float)
+        sequences = np.concatenate([[0.0], np.cumsum(np.log1p((values - 1.0) / (i + 1.0)))])
+    return float(logsumexp(log_binomials(m, most + 2)[1:] + sequences))
 
 
 def sparse_validate_log_transcripts(n_queries, budget):
@@ -138,10 +156,10 @@ def _ladder(task, mechanism):
 
 
 def _free_ladder(task, mechanism):
-    # Releases are multiples of 1/n and increase: V = n + 1. A submission that did not move the
-    # board may beat it by the largest paired margin, s/√n ≤ 1/√(n−1).
-    releases = min(task.budget, task.n_queries)
-    alpha = _counted(task, ladder_log_transcripts(task.n_queries, task.n + 1, releases))
+    # Releases are multiples of 1/n, never fall and can repeat: V = n + 1. A submission that did not
+    # move the board may beat it by the largest paired margin, s/√n ≤ 1/√(n−1).
+    count = ladder_log_transcripts(task.n_queries, task.n + 1, task.budget, repeats=True)
+    alpha = _counted(task, count)
     margin = 1.0 / math.sqrt(max(task.n - 1, 1)) + 0.5 / task.n
     promise = (
         "The answer certified is the leaderboard's best score, against the best submission, while "

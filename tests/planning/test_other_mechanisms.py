@@ -26,6 +26,43 @@ def test_ladder_transcripts_by_enumeration(m, values):
     assert math.exp(ladder_log_transcripts(m, values)) == pytest.approx(count)
 
 
+@pytest.mark.parametrize(("m", "values"), [(1, 3), (4, 2), (5, 4)])
+def test_ladder_transcripts_with_repeats_by_enumeration(m, values):
+    count = 0
+    for earlier in range(m):
+        for moves in itertools.product([False, True], repeat=earlier):
+            count += sum(
+                1 for _ in itertools.combinations_with_replacement(range(values), sum(moves))
+            )
+    assert math.exp(ladder_log_transcripts(m, values, repeats=True)) == pytest.approx(count)
+
+
+def test_parameter_free_ladder_repeats_releases_and_they_are_counted():
+    # Constant scores: no spread, so each beats the board, and all round to .5.
+    scores = np.repeat([[0.46], [0.54], [0.52], [0.51]], 10, axis=1)
+    answers = ParameterFreeLadder().answer(np.zeros(4), scores)
+    assert answers.values.tolist() == [0.5] * 4
+    assert answers.above.tolist() == [True, True, True, True]
+
+
+@pytest.mark.parametrize("grid", [[0.0, 1.0], [0.0, 0.4, 0.6, 1.0]])
+def test_every_transcript_of_the_parameter_free_ladder_is_counted(grid):
+    # All holdouts and all sequences of three submissions on two records, played out: no more
+    # distinct transcripts than counted, at every length, and some of them repeat a release.
+    n, seen, repeated = 2, [set(), set(), set()], False
+    submissions = list(itertools.product(grid, repeat=n))
+    for played in itertools.product(submissions, repeat=3):
+        answers = ParameterFreeLadder().answer(np.zeros(3), np.array(played))
+        transcript = tuple(zip(answers.above.tolist(), answers.values.tolist(), strict=True))
+        for length in range(3):
+            seen[length].add(transcript[:length])
+        released = [value for above, value in transcript if above]
+        repeated |= len(set(released)) < len(released)
+    counted = math.exp(ladder_log_transcripts(3, n + 1, repeats=True))
+    assert sum(map(len, seen)) <= counted * (1 + 1e-12)
+    assert repeated == (len(grid) > 2)
+
+
 @pytest.mark.parametrize(("m", "budget"), [(1, 1), (6, 2), (6, 6)])
 def test_sparse_validate_transcripts_by_enumeration(m, budget):
     count = sum(
