@@ -107,15 +107,11 @@ def as_used_width(n, n_queries, overfit, *, score=0.9, beta=0.05):
     z_answer = answer_margin(failure=share, answer_scale=scales[2])
     lower, upper = answer_intervals(
         [score, score],
-        [False, True],
-        thresholds=threshold,
-        nats=nats,
+        [threshold + z, z_answer + eta / 2],
+        code_length=nats,
         failure=0.9 * beta,
         model=Independent(),
         n=n,
-        threshold_margin=z,
-        answer_margin=z_answer,
-        resolution=eta,
     )
     return float(np.max(upper - lower)) / 2
 

@@ -163,15 +163,11 @@ class Account:
             done = self._stretch(training, holdout, done, values, reach, above)
         lower, upper = answer_intervals(
             values,
-            above,
-            thresholds=reach,
-            nats=self.nats,
+            reach,
+            code_length=self.nats,
             failure=self.sampling,
             model=self.model,
             n=self.n,
-            threshold_margin=0.0,
-            answer_margin=reach,
-            resolution=self.resolution,
         )
         return values, lower, upper, above
 
@@ -196,7 +192,7 @@ class Account:
             failure=share * (1 - self.choice.share_below), answer_scale=self.scales[2]
         )
         values[part], above[part] = run.values, run.above
-        reach[part] = np.where(run.above, z_answer, threshold[:count] + z)
+        reach[part] = np.where(run.above, z_answer + self.resolution / 2, threshold[:count] + z)
         self.code.update(run.above)
         self.n_answered += count
         if run.above[-1]:

@@ -11,7 +11,7 @@ import json
 import sys
 
 from sklearn_bdp.exceptions import LedgerError
-from sklearn_bdp.holdout import next_nats
+from sklearn_bdp.holdout import next_code_length
 from sklearn_bdp.ledger import AnswerRecord, Ledger, canonical
 
 __all__ = ["main"]
@@ -85,8 +85,7 @@ def _facts(transaction):
     """Return labels and texts of the public state."""
     header, last = transaction.header, transaction.last
     settings, parameters = header["settings"], header["parameters"]
-    answered, above, batches = (last.n_answered, last.n_above, last.number) if last else (0, 0, 0)
-    level = last.dp_epsilon if last else 0.0
+    above, level = last.n_above, last.dp_epsilon
     facts = [
         ("ledger of", f"{settings['n']:,} records, {header['described']}"),
         ("data", header["data"]),
@@ -94,14 +93,14 @@ def _facts(transaction):
         ("beta", f"{parameters['beta']:g}"),
         ("epsilon", parameters["epsilon"]),
         ("calibration", parameters["calibration"]),
-        ("answers", f"{answered:,} in {batches:,} batch(es)"),
+        ("answers", f"{last.n_answered:,} in {last.number:,} batch(es)"),
         ("from the holdout", f"{above:,}"),
     ]
     if settings["budget"] is not None:
         facts.append(("budget left", f"{settings['budget'] - above:,} of {settings['budget']:,}"))
-    facts.append(("information spent", f"{next_nats(last):.4g} nats"))
+    facts.append(("information spent", f"{next_code_length(last):.4g} nats"))
     facts.append(("DP level spent", "no finite level" if level is None else f"{level:.4g}"))
-    if last:
+    if last.number:
         facts.append(("widest interval", f"± {last.widest:.4g}"))
         facts.append(("last answer", last.time))
         if last.seeded:

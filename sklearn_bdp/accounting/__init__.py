@@ -12,19 +12,18 @@ from sklearn_bdp.accounting._codes import (
 )
 from sklearn_bdp.accounting._intervals import (
     answer_intervals,
+    cell_intervals,
     half_width,
     mean_lower_limit,
-)
-from sklearn_bdp.accounting._lifetime_noise import (
-    epsilon_scales,
-    zhao_records,
-    zhao_scales,
 )
 from sklearn_bdp.accounting._noise_calibration import (
     NOISE_PART,
     auto_resolution,
     auto_scales,
     auto_threshold,
+    epsilon_scales,
+    zhao_records,
+    zhao_scales,
 )
 from sklearn_bdp.accounting._noise_margins import (
     answer_margin,
@@ -69,6 +68,7 @@ __all__ = [
     "auto_resolution",
     "auto_scales",
     "auto_threshold",
+    "cell_intervals",
     "code_length",
     "decision_nats",
     "epsilon_scales",

@@ -4,11 +4,10 @@ import math
 
 import numpy as np
 
-from sklearn_bdp._checks import check_array, check_integer, check_probability, check_real
+from sklearn_bdp._bisection import last_accepted
+from sklearn_bdp._checks import check_array, check_integer, check_probability
 
-__all__ = ["answer_intervals", "half_width", "mean_lower_limit"]
-
-_STEPS = 48  # bisections: 2⁻⁴⁸ is far below any grid
+__all__ = ["answer_intervals", "cell_intervals", "half_width", "mean_lower_limit"]
 
 
 def half_width(log_failure, model, n, *, sensitivity=None):
@@ -35,14 +34,12 @@ def half_width(log_failure, model, n, *, sensitivity=None):
     Theory, section 5.
     """
     level = np.atleast_1d(np.asarray(log_failure, dtype=float))
-    low, high = np.zeros_like(level), np.ones_like(level)
-    reached = model.log_tail(high, n, sensitivity=sensitivity) <= level
-    for _ in range(_STEPS):
-        middle = 0.5 * (low + high)
-        enough = model.log_tail(middle, n, sensitivity=sensitivity) <= level
-        high = np.where(enough, middle, high)
-        low = np.where(enough, low, middle)
-    return np.where(reached, high, np.inf)  # ``high`` always satisfies the inequality
+    most = np.ones_like(level)
+    alpha = last_accepted(
+        lambda half: model.log_tail(half, n, sensitivity=sensitivity) <= level, most, 0.0
+    )
+    reached = model.log_tail(most, n, sensitivity=sensitivity) <= level
+    return np.where(reached, alpha, np.inf)
 
 
 def mean_lower_limit(values, log_failure, model, n):
@@ -70,58 +67,33 @@ def mean_lower_limit(values, log_failure, model, n):
     """
     value = np.atleast_1d(np.asarray(values, dtype=float))
     level = np.broadcast_to(np.asarray(log_failure, dtype=float), value.shape)
-    low, high = np.zeros_like(value), value.copy()
-    for _ in range(_STEPS):
-        middle = 0.5 * (low + high)
-        rejected = model.log_tail_above(middle, value, n) <= level
-        low = np.where(rejected, middle, low)
-        high = np.where(rejected, high, middle)
-    # ``low`` was rejected itself (or is 0); smaller means are rejected with it (theory G5).
-    return low
+    # 0 is always safe; a mean below a rejected one is rejected with it (theory G5).
+    return last_accepted(
+        lambda mean: model.log_tail_above(mean, value, n) <= level, np.zeros_like(value), value
+    )
 
 
-def answer_intervals(
-    values,
-    above,
-    *,
-    thresholds,
-    nats,
-    failure,
-    model,
-    n,
-    threshold_margin,
-    answer_margin,
-    resolution,
-    sensitivity=None,
-):
+def answer_intervals(values, reach, *, code_length, failure, model, n, sensitivity=None):
     r"""Intervals for the expectations of answered queries, all of which hold at once.
 
-    A "below" answer says :math:`|q(X) - v'| \le T + z`, an "above" answer
-    :math:`|q(X) - a| \le z_a + \eta/2`; each end is then widened by the sampling error at failure
-    probability ``failure * exp(-nats)``.
+    An answer vouches for the value on the holdout up to its *pre-sampling half-width*,
+    :math:`|q(X) - a| \le` ``reach``; each end is then widened by the sampling error at failure
+    probability ``failure * exp(-code_length)``.
 
     Parameters
     ----------
     values : array of shape (m,)
         Released answers, in [0, 1]; NaN where a query was not answered.
-    above : array of bool, shape (m,)
-        Whether the answer came from the holdout.
-    thresholds : float or array of shape (m,)
-        Thresholds T.
-    nats : float or array of shape (m,)
-        Code lengths from :func:`code_length`.
+    reach : float or array of shape (m,)
+        Pre-sampling half-widths: threshold or half a cell, plus the noise margin.
+    code_length : float or array of shape (m,)
+        Code lengths of the queries, in nats.
     failure : float
         Failure probability of sampling, over everything ever asked, in (0, 1).
     model : CorrelationModel
         How the records are correlated.
     n : int
         Number of holdout records.
-    threshold_margin : float or array of shape (m,)
-        Noise margin z of "below" answers.
-    answer_margin : float or array of shape (m,)
-        Noise margin z_a of "above" answers.
-    resolution : float
-        Grid step η of released answers; 0: not rounded.
     sensitivity : float or None
         Sensitivity of the queries; ``None``: means of per-record scores in [0, 1].
 
@@ -142,23 +114,52 @@ def answer_intervals(
     answers = np.atleast_1d(np.asarray(values, dtype=float))
     missing = np.isnan(answers)
     answers = check_array("values", np.where(missing, 0.5, answers), ndim=1, low=0.0, high=1.0)
-    is_above = np.broadcast_to(np.asarray(above, dtype=bool), answers.shape)
-    n = check_integer("n", n, low=1)
-    eta = check_real("resolution", resolution, low=0.0, high=1.0)
-    beta = check_probability("failure", failure)
-    spent = check_array("nats", nats, low=0.0)
-    below_reach = check_array("thresholds", thresholds, low=0.0) + check_array(
-        "threshold_margin", threshold_margin, low=0.0
+    wide = check_array("reach", reach, low=0.0)
+    lower, upper = cell_intervals(
+        np.clip(answers - wide, 0.0, 1.0),
+        np.clip(answers + wide, 0.0, 1.0),
+        code_length=code_length,
+        failure=failure,
+        model=model,
+        n=n,
+        sensitivity=sensitivity,
     )
-    above_reach = check_array("answer_margin", answer_margin, low=0.0) + eta / 2.0
-    reach = np.where(is_above, above_reach, below_reach)
-    least, most = np.clip(answers - reach, 0.0, 1.0), np.clip(answers + reach, 0.0, 1.0)
-    level = np.broadcast_to(math.log(beta) - spent, answers.shape)
-    if sensitivity is None or sensitivity * n == 1.0:
-        side = level - math.log(2.0)
-        lower = mean_lower_limit(least, side, model, n)
-        upper = 1.0 - mean_lower_limit(1.0 - most, side, model, n)
-    else:
-        alpha = half_width(level, model, n, sensitivity=sensitivity)
-        lower, upper = np.clip(least - alpha, 0.0, 1.0), np.clip(most + alpha, 0.0, 1.0)
     return np.where(missing, np.nan, lower), np.where(missing, np.nan, upper)
+
+
+def cell_intervals(least, most, *, code_length, failure, model, n, sensitivity=None):
+    """Intervals for expectations of queries whose values on the holdout lie in known cells.
+
+    Parameters
+    ----------
+    least, most : array of shape (m,)
+        Ends of the cells, in [0, 1].
+    code_length, failure, model, n, sensitivity : object
+        As for :func:`answer_intervals`.
+
+    Returns
+    -------
+    lower, upper : ndarray of shape (m,)
+        Ends in [0, 1].
+
+    Raises
+    ------
+    ValueError
+        If a parameter is outside its range.
+
+    References
+    ----------
+    Theory G5 and G7: the limits are monotone in the ends of the cell, so they hold for whatever
+    value in it the query has.
+    """
+    n = check_integer("n", n, low=1)
+    spent = check_array("code_length", code_length, low=0.0)
+    low = check_array("least", least, low=0.0, high=1.0)
+    high = check_array("most", most, low=0.0, high=1.0)
+    level = np.broadcast_to(math.log(check_probability("failure", failure)) - spent, low.shape)
+    if sensitivity is None:
+        side = level - math.log(2.0)
+        lower = mean_lower_limit(low, side, model, n)
+        return lower, 1.0 - mean_lower_limit(1.0 - high, side, model, n)
+    alpha = half_width(level, model, n, sensitivity=sensitivity)
+    return np.clip(low - alpha, 0.0, 1.0), np.clip(high + alpha, 0.0, 1.0)

@@ -6,6 +6,7 @@ import numpy as np
 from scipy.special import log_ndtr
 from scipy.stats import norm
 
+from sklearn_bdp._bisection import last_accepted
 from sklearn_bdp._checks import check_option, check_real
 
 __all__ = [
@@ -98,13 +99,7 @@ def noise_margin(*, failure, threshold_scale, query_scale, noise="laplace"):
     low, high = 0.0, max(s_t, s_q)
     while log_noise_tail(high, s_t, s_q) > target:
         low, high = high, 2.0 * high
-    for _ in range(80):
-        middle = 0.5 * (low + high)
-        if log_noise_tail(middle, s_t, s_q) > target:
-            low = middle
-        else:
-            high = middle
-    return high  # the end whose tail is at most ``failure``
+    return last_accepted(lambda z: log_noise_tail(float(z), s_t, s_q) <= target, high, low, steps=80)
 
 
 def answer_margin(*, failure, answer_scale, noise="laplace"):

@@ -1,7 +1,7 @@
 """A holdout that can be asked again and again: data, mechanism, ledger and certificate in one."""
 
 from sklearn_bdp._digests import query_key
-from sklearn_bdp.holdout._batch import next_nats
+from sklearn_bdp.holdout._batch import next_code_length
 from sklearn_bdp.holdout._reusable import ReusableHoldout
 from sklearn_bdp.holdout._settings import ON_EXHAUSTED, check_parameters
 from sklearn_bdp.ledger import (
@@ -21,6 +21,6 @@ __all__ = [
     "HoldoutScore",
     "ReusableHoldout",
     "check_parameters",
-    "next_nats",
+    "next_code_length",
     "query_key",
 ]

@@ -22,7 +22,7 @@ from sklearn_bdp.accounting import (
 from sklearn_bdp.exceptions import BudgetExhaustedError
 from sklearn_bdp.ledger import AnswerRecord, BatchRecord
 
-__all__ = ["Queries", "margins", "decide", "exhausted_error", "next_nats"]
+__all__ = ["Queries", "margins", "decide", "exhausted_error", "next_code_length"]
 
 _AHEAD = 8192  # queries compared in one go: an "above" moves the predictions of the rest
 
@@ -37,9 +37,11 @@ class Queries:
         Training-side values, in [0, 1].
     values : ndarray of shape (m,)
         Values on the holdout, in [0, 1]: for the mechanism only.
-    scales : ndarray of shape (m,)
+    is_mean : ndarray of bool, shape (m,)
+        Whether each is a mean over records, which has a sharper tail of its own.
+    sensitivities : ndarray of shape (m,)
         Sensitivity in units of ``1/n``, at least 1: what noise is scaled by.
-    spreads : ndarray of shape (m,)
+    rms_sensitivities : ndarray of shape (m,)
         Root mean square over records of what each can do, in units of ``1/n``: what the score
         varies by.
     training_sizes : ndarray of shape (m,)
@@ -52,8 +54,9 @@ class Queries:
 
     training_values: np.ndarray
     values: np.ndarray = dataclasses.field(repr=False)
-    scales: np.ndarray
-    spreads: np.ndarray
+    is_mean: np.ndarray
+    sensitivities: np.ndarray
+    rms_sensitivities: np.ndarray
     training_sizes: np.ndarray
     slacks: np.ndarray
     keys: list
@@ -66,25 +69,24 @@ class Queries:
         return Queries(
             training_values=self.training_values[positions],
             values=self.values[positions],
-            scales=self.scales[positions],
-            spreads=self.spreads[positions],
+            is_mean=self.is_mean[positions],
+            sensitivities=self.sensitivities[positions],
+            rms_sensitivities=self.rms_sensitivities[positions],
             training_sizes=self.training_sizes[positions],
             slacks=self.slacks[positions],
             keys=[self.keys[position] for position in positions],
         )
 
 
-def next_nats(last, *, size=1):
+def next_code_length(last, *, size=1):
     """Return the code length of the next batch after the account ``last``, in nats."""
-    if last is None:
-        return code_length(n_answered=0, n_above=0, value_nats=0.0, batch_size=size, batch_index=1)
     return code_length(
         n_answered=last.n_answered,
         n_above=last.n_above,
-        value_nats=last.value_nats,
+        value_nats=last.released,
         batch_size=size,
         batch_index=last.number + 1,
-        decisions=DecisionCode(**last.decisions).nats,
+        decisions=DecisionCode(**last.code).nats,
     )
 
 
@@ -124,7 +126,7 @@ def decide(queries, *, last, predictor, mechanism, settings, model, time, seeded
     ----------
     queries : Queries
         At least one, all new.
-    last : BatchRecord or None
+    last : BatchRecord
         The account before the batch.
     predictor : OffsetPredictor
         What the released answers teach; it is advanced.
@@ -146,13 +148,13 @@ def decide(queries, *, last, predictor, mechanism, settings, model, time, seeded
     answers : list of AnswerRecord
         The answered queries, a prefix of the batch.
     """
-    nats = next_nats(last, size=len(queries))
+    length = next_code_length(last, size=len(queries))
     run = _Run(queries, last=last, predictor=predictor, mechanism=mechanism, settings=settings)
     run.play()
     if run.done == 0:
         return None, []
-    number = 1 if last is None else last.number + 1
-    lower, upper = _intervals(run, nats=nats, settings=settings, model=model)
+    number = last.number + 1
+    lower, upper = _intervals(run, length=length, settings=settings, model=model)
     values = run.values[: run.done]
     answers = [
         AnswerRecord(
@@ -160,7 +162,7 @@ def decide(queries, *, last, predictor, mechanism, settings, model, time, seeded
             position=position,
             key=queries.keys[position],
             time=time,
-            nats=nats,
+            code_length=length,
             training_value=float(queries.training_values[position]) + 0.0,
             value=float(values[position]) + 0.0,  # -0.0 has no text of its own in SQLite
             lower=float(lower[position]) + 0.0,
@@ -171,20 +173,21 @@ def decide(queries, *, last, predictor, mechanism, settings, model, time, seeded
     ]
     relaxed = run.relaxed[: run.done]
     widest = float(np.max(np.maximum(values - lower, upper - values)[~relaxed], initial=0.0))
-    n_above = int(run.above.sum()) + (last.n_above if last else 0)
+    n_above = int(run.above.sum()) + last.n_above
     record = BatchRecord(
         number=number,
         time=time,
         size=len(queries),
-        nats=nats,
-        n_answered=run.done + (last.n_answered if last else 0),
+        code_length=length,
+        n_answered=run.done + last.n_answered,
         n_above=n_above,
-        value_nats=run.value_nats,
-        decisions=run.decisions.state(),
-        widest=max(widest, last.widest if last else 0.0),
-        n_relaxed=int(relaxed.sum()) + (last.n_relaxed if last else 0),
+        released=run.value_nats,
+        code=run.decisions.state(),
+        cells={},
+        widest=max(widest, last.widest),
+        n_relaxed=int(relaxed.sum()) + last.n_relaxed,
         dp_epsilon=_finite(mechanism.dp_epsilon_used(1.0 / settings.n)),
-        seeded=bool(seeded or (last is not None and last.seeded)),
+        seeded=bool(seeded or last.seeded),
     )
     return record, answers
 
@@ -197,9 +200,9 @@ class _Run:
         self.settings = settings
         self.mechanism = mechanism
         self.predictor = predictor
-        self.decisions = DecisionCode(**(last.decisions if last else {}))
-        self.value_nats = last.value_nats if last else 0.0
-        self.n_above = last.n_above if last else 0
+        self.decisions = DecisionCode(**last.code)
+        self.value_nats = last.released
+        self.n_above = last.n_above
         self.done = 0
         self.values = np.full(len(queries), np.nan)
         self.above = np.zeros(len(queries), dtype=bool)
@@ -215,14 +218,14 @@ class _Run:
         """Answer up to the next "above"; return whether the budget goes on."""
         asked = slice(self.done, min(self.done + _AHEAD, len(self.queries)))
         training = self.queries.training_values[asked]
-        scales = self.queries.scales[asked]
+        scales = self.queries.sensitivities[asked]
         predictions = self.predictor.predict(training) if self.settings.learned else training
         thresholds, slackened = thresholds_for(
             self.settings,
             predictions,
             self.queries.training_sizes[asked],
             self.queries.slacks[asked],
-            self.queries.spreads[asked],
+            self.queries.rms_sensitivities[asked],
         )
         # Units in which every query has sensitivity 1/n, which the noise is made for.
         run = self.mechanism.answer_run(
@@ -261,28 +264,24 @@ class _Run:
         return True
 
 
-def _intervals(run, *, nats, settings, model):
+def _intervals(run, *, length, settings, model):
     """Return the ends of the intervals of the answered prefix."""
     lower, upper = np.full((2, run.done), np.nan)
+    queries, answered = run.queries, slice(run.done)
     # Theory, section 5, row 1: unequal c_i enter by their squares where records are independent
     # (McDiarmid); groups need the largest.
-    independent = model.is_independent
-    units = (run.queries.spreads if independent else run.queries.scales)[: run.done]
+    units = queries.rms_sensitivities if model.is_independent else queries.sensitivities
+    units = np.where(queries.is_mean, 0.0, units)[answered]
     for unit in np.unique(units):
         chosen = units == unit
-        reach = run.reach[: run.done][chosen]
         lower[chosen], upper[chosen] = answer_intervals(
-            run.values[: run.done][chosen],
-            np.zeros(reach.size, dtype=bool),  # the reach below says it all
-            thresholds=reach,
-            nats=nats,
+            run.values[answered][chosen],
+            run.reach[answered][chosen],
+            code_length=length,
             failure=settings.sampling_failure,
             model=model,
             n=settings.n,
-            threshold_margin=0.0,
-            answer_margin=0.0,
-            resolution=settings.resolution,
-            sensitivity=None if unit == 1.0 else float(unit) / settings.n,
+            sensitivity=float(unit) / settings.n if unit > 0 else None,
         )
     return lower, upper
 
@@ -298,7 +297,7 @@ def exhausted_error(settings, last, *, answered=0, unanswered):
     ----------
     settings : Settings
         They hold the budget.
-    last : BatchRecord or None
+    last : BatchRecord
         The account.
     answered, unanswered : int
         New queries of this batch before and after the budget ran out.
@@ -308,7 +307,7 @@ def exhausted_error(settings, last, *, answered=0, unanswered):
     BudgetExhaustedError
         To be raised.
     """
-    n_above, n_answered = (last.n_above, last.n_answered) if last else (0, 0)
+    n_above, n_answered = last.n_above, last.n_answered
     done = "Nothing was recorded for this batch. "
     if answered:
         done = (

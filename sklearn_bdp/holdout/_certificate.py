@@ -5,8 +5,9 @@ import math
 import numpy as np
 
 from sklearn_bdp.accounting import Certificate, auto_threshold, half_width, zhao_records
-from sklearn_bdp.holdout._batch import margins, next_nats
+from sklearn_bdp.holdout._batch import margins, next_code_length
 from sklearn_bdp.holdout._settings import Parameters
+from sklearn_bdp.ledger import BatchRecord
 
 _GOALS = (0.4, 0.3, 0.2, 0.1, 0.05, 0.02, 0.01)
 
@@ -17,11 +18,11 @@ def first_width(settings, model):
     """Return the half-width of the first answer, if it is near 1/2 and asked alone."""
     z_below, z_above = margins(settings, 0)
     reach = max(_threshold(settings) + z_below, z_above + settings.resolution / 2.0)
-    return reach + _sampling(None, settings=settings, model=model)
+    return reach + _sampling(BatchRecord.empty(), settings=settings, model=model)
 
 
 def _sampling(last, *, settings, model):
-    level = math.log(settings.sampling_failure) - next_nats(last)
+    level = math.log(settings.sampling_failure) - next_code_length(last)
     return float(np.ravel(half_width(level, model, settings.n))[0])
 
 
@@ -30,7 +31,7 @@ def holdout_certificate(last, *, settings, model, parameters, ledger, seeded):
 
     Parameters
     ----------
-    last : BatchRecord or None
+    last : BatchRecord
         The account.
     settings : Settings
         What the holdout was made with.
@@ -49,13 +50,13 @@ def holdout_certificate(last, *, settings, model, parameters, ledger, seeded):
         With ``tau`` the widest half-width so far or next.
     """
     alpha = _sampling(last, settings=settings, model=model)
-    z_below, z_above = margins(settings, last.n_above if last else 0)
+    z_below, z_above = margins(settings, last.n_above)
     threshold = _threshold(settings)
     widest = max(threshold + z_below, z_above + settings.resolution / 2.0) + alpha
     dp_epsilon, bdp_epsilon = _levels(last, settings=settings, model=model)
     declared = Parameters(**parameters)
     return Certificate(
-        tau=min(1.0, max(widest, last.widest if last else 0.0)),
+        tau=min(1.0, max(widest, last.widest)),
         beta=declared.beta,
         route="as used",
         dp_epsilon=dp_epsilon,
@@ -71,7 +72,7 @@ def holdout_certificate(last, *, settings, model, parameters, ledger, seeded):
         budget=settings.budget,
         resolution=settings.resolution,
         correlation=model.describe(),
-        n_relaxed=last.n_relaxed if last else 0,
+        n_relaxed=last.n_relaxed,
         # A threshold that was given does not shrink with more records.
         advice=_advice(widest, settings.n) if settings.threshold is None else (),
         notes=_notes(last, settings=settings, parameters=declared, model=model),
@@ -102,7 +103,7 @@ def _levels(last, *, settings, model):
     if settings.budget is not None:
         dp_epsilon = settings.mechanism().dp_epsilon(1.0 / settings.n)
     else:
-        dp_epsilon = 0.0 if last is None else last.dp_epsilon
+        dp_epsilon = last.dp_epsilon
     if dp_epsilon is None or not math.isfinite(dp_epsilon):
         return math.inf, math.inf
     if dp_epsilon == 0.0:
@@ -127,7 +128,7 @@ def _assumptions(last, *, settings, ledger, seeded):
             "kept in memory only: no other holdout is made of these records, now or later (give a "
             "ledger to have this enforced)"
         )
-    if seeded or (last is not None and last.seeded):
+    if seeded or last.seeded:
         lines.append(
             "fixed random_state, for tests only: nobody who asks knows the seed, which gives the "
             "noise away"
@@ -137,7 +138,7 @@ def _assumptions(last, *, settings, ledger, seeded):
 
 def _notes(last, *, settings, parameters, model):
     """Return what else the reader must know."""
-    answered, above, batches = (last.n_answered, last.n_above, last.number) if last else (0, 0, 0)
+    answered, above, batches = last.n_answered, last.n_above, last.number
     notes = [
         f"charged as used: {answered:,} answer(s) in {batches:,} batch(es) so far, {above:,} from "
         "the holdout; the error is that of the widest interval so far, or of one more lone "

@@ -18,9 +18,8 @@ def gauge(holdout):
     try:
         with holdout._reading() as transaction:
             last = transaction.last
-        answered, above = (last.n_answered, last.n_above) if last else (0, 0)
-        facts["answered"] = f"{answered:,}"
-        facts["above"] = f"{above:,}"
+        facts["answered"] = f"{last.n_answered:,}"
+        facts["above"] = f"{last.n_above:,}"
         facts["information spent"] = f"{holdout.information_spent:.3g} nats"
         if holdout.remaining_budget is not None:
             facts["budget left"] = f"{holdout.remaining_budget}"

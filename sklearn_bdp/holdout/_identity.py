@@ -10,7 +10,7 @@ import secrets
 
 from sklearn_bdp.exceptions import ProcessBoundaryError
 from sklearn_bdp.holdout import _process
-from sklearn_bdp.holdout._batch import next_nats
+from sklearn_bdp.holdout._batch import next_code_length
 from sklearn_bdp.holdout._certificate import holdout_certificate
 from sklearn_bdp.holdout._display import gauge_html, gauge_text
 from sklearn_bdp.holdout._inputs import check_keys
@@ -29,7 +29,7 @@ _TRAVELS = (
 class Snapshot:
     """What an in-memory holdout had released when it was pickled; it can be read, not asked."""
 
-    last: BatchRecord | None
+    last: BatchRecord
     records: tuple
 
     def answers(self):
@@ -115,7 +115,7 @@ class LedgerHandle:
     def information_spent(self):
         """Code length of the next query, in nats: what adaptivity has cost so far."""
         with self._reading() as transaction:
-            return float(next_nats(transaction.last))
+            return float(next_code_length(transaction.last))
 
     @property
     def remaining_budget(self):
@@ -123,7 +123,7 @@ class LedgerHandle:
         if self._settings.budget is None:
             return None
         with self._reading() as transaction:
-            return self._settings.budget - (transaction.last.n_above if transaction.last else 0)
+            return self._settings.budget - transaction.last.n_above
 
     def certificate(self):
         """Return the guarantee as it stands.

@@ -2,6 +2,7 @@
 
 import os
 import pathlib
+import typing
 
 import numpy as np
 
@@ -17,10 +18,32 @@ __all__ = [
     "check_per_record_scores",
     "check_queries",
     "first_askings",
+    "scored_means",
 ]
 
 _LONGEST_KEY = 1000
-_NO_MEAN = 1.0 + 1e-9
+
+
+class Scored(typing.NamedTuple):
+    """Holdout values of a batch and what is public of how they are made; see :class:`Queries`."""
+
+    values: np.ndarray
+    is_mean: np.ndarray
+    sensitivities: np.ndarray
+    rms_sensitivities: np.ndarray
+
+    def __repr__(self):
+        return f"<{self.values.size} raw scores>"  # a traceback that shows locals shows no score
+
+
+def scored_means(scores, n):
+    """Return :class:`Scored` for an ``(m, n)`` array of scores in [0, 1]."""
+    return _means(check_per_record_scores(scores, n))
+
+
+def _means(values):
+    ones = np.ones(values.size)
+    return Scored(values, np.ones(values.size, dtype=bool), ones, ones)
 
 
 def check_per_record_scores(scores, n):
@@ -50,16 +73,16 @@ def check_per_record_scores(scores, n):
 
 
 def check_evaluations(evaluations, n, model):
-    """Return values, scaled sensitivities and spreads of evaluations made by a bounded metric.
+    """Return :class:`Scored` for evaluations made by a bounded metric.
 
     A sequence with ``blocks()`` gives per-record scores of many queries at a time, as arrays of
     shape (some, n): a hundred thousand queries are too many to hold, or to look at one by one.
     """
     if hasattr(evaluations, "blocks"):
-        means = [check_per_record_scores(block, n) for block in evaluations.blocks()]
-        ones = np.ones(sum(part.size for part in means))
-        return np.concatenate(means), ones, ones
-    values, scales, spreads = [], [], []
+        return _means(
+            np.concatenate([check_per_record_scores(block, n) for block in evaluations.blocks()])
+        )
+    values, means, largest, rms = [], [], [], []
     if not hasattr(evaluations, "__iter__") and not hasattr(evaluations, "__getitem__"):
         raise TypeError(f"evaluations must be a list, got {type(evaluations).__name__}.")
     for evaluation in evaluations:
@@ -70,8 +93,9 @@ def check_evaluations(evaluations, n, model):
             )
         if evaluation.per_record is not None:
             values.append(check_per_record_scores(evaluation.per_record, n)[0])
-            scales.append(1.0)
-            spreads.append(1.0)
+            means.append(True)
+            largest.append(1.0)
+            rms.append(1.0)
             continue
         if not model.is_componentwise:
             raise ValueError(
@@ -83,16 +107,16 @@ def check_evaluations(evaluations, n, model):
         if not (0.0 <= value <= 1.0 and 0.0 < sensitivity <= 1.0):
             raise ValueError("an evaluation must have a value and a sensitivity in [0, 1].")
         values.append(value)
-        # 1 exactly stands for a mean over records, which has a sharper tail of its own.
-        scales.append(max(_NO_MEAN, sensitivity * n))
-        rms = float(evaluation.rms_sensitivity)
-        spreads.append(max(_NO_MEAN, rms * n) if 0.0 < rms <= sensitivity else scales[-1])
-    return np.array(values), np.array(scales), np.array(spreads)
+        means.append(False)
+        largest.append(max(1.0, sensitivity * n))
+        typical = float(evaluation.rms_sensitivity)
+        rms.append(max(1.0, typical * n) if 0.0 < typical <= sensitivity else largest[-1])
+    return Scored(np.array(values), np.array(means, dtype=bool), np.array(largest), np.array(rms))
 
 
-def check_queries(training_values, values, scales, spreads, *, n, training_size, keys, slack=None):
+def check_queries(training_values, scored, *, n, training_size, keys, slack=None):
     """Return the checked :class:`Queries` of one batch."""
-    count = values.size
+    count = scored.values.size
     training = np.atleast_1d(check_array("training_values", training_values, low=0.0, high=1.0))
     if training.shape != (count,):
         raise ValueError(
@@ -112,9 +136,10 @@ def check_queries(training_values, values, scales, spreads, *, n, training_size,
         )
     return Queries(
         training_values=training,
-        values=values,
-        scales=scales,
-        spreads=spreads,
+        values=scored.values,
+        is_mean=scored.is_mean,
+        sensitivities=scored.sensitivities,
+        rms_sensitivities=scored.rms_sensitivities,
         training_sizes=np.broadcast_to(sizes, (count,)),
         slacks=np.broadcast_to(slacks, (count,)),
         keys=check_keys(keys, count),

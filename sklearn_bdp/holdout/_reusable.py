@@ -24,9 +24,9 @@ from sklearn_bdp.holdout._inputs import (
     check_data,
     check_evaluations,
     check_path,
-    check_per_record_scores,
     check_queries,
     first_askings,
+    scored_means,
 )
 from sklearn_bdp.holdout._settings import (
     ON_EXHAUSTED,
@@ -254,9 +254,8 @@ class ReusableHoldout(LedgerHandle):
         LedgerError
             One of its subclasses, if the ledger cannot be used; nothing is released.
         """
-        values = check_per_record_scores(per_record_scores, self.n)
-        ones = np.ones(values.size)
-        return self._ask(training_values, (values, ones, ones), training_size, keys, slack)
+        scored = scored_means(per_record_scores, self.n)
+        return self._ask(training_values, scored, training_size, keys, slack)
 
     @sealed_errors
     def answer_evaluations(
@@ -279,8 +278,8 @@ class ReusableHoldout(LedgerHandle):
         HoldoutAnswers
             As for :meth:`answer`.
         """
-        checked = check_evaluations(evaluations, self.n, self.model)
-        return self._ask(training_values, checked, training_size, keys, slack)
+        scored = check_evaluations(evaluations, self.n, self.model)
+        return self._ask(training_values, scored, training_size, keys, slack)
 
     @sealed_errors
     def score(self, estimator, training_value, *, scoring=None, training_size=None, key=None):
@@ -333,12 +332,12 @@ class ReusableHoldout(LedgerHandle):
             answered=bool(answers.answered[0]),
         )
 
-    def _ask(self, training_values, checked, training_size, keys, slack):
+    def _ask(self, training_values, scored, training_size, keys, slack):
         """Check, look up, decide, record; then release."""
         self._require_home()
         queries = check_queries(
             training_values,
-            *checked,
+            scored,
             n=self.n,
             training_size=training_size,
             keys=keys,
@@ -369,7 +368,7 @@ class ReusableHoldout(LedgerHandle):
     def _decide(self, queries, transaction):
         """Run the mechanism on new queries and write the batch; not durable yet."""
         last = transaction.last
-        number = 1 if last is None else last.number + 1
+        number = last.number + 1
         mechanism = self._mechanism(transaction.sealed(), number)
         record, answers = decide(
             queries,

@@ -39,9 +39,9 @@ class BudgetDisplay:
     --------
     >>> from types import SimpleNamespace
     >>> from sklearn_bdp.inspection import BudgetDisplay
-    >>> history = [SimpleNamespace(batch=1, nats=2.0, above=False),
-    ...            SimpleNamespace(batch=1, nats=2.0, above=True),
-    ...            SimpleNamespace(batch=2, nats=7.5, above=False)]
+    >>> history = [SimpleNamespace(batch=1, code_length=2.0, above=False),
+    ...            SimpleNamespace(batch=1, code_length=2.0, above=True),
+    ...            SimpleNamespace(batch=2, code_length=7.5, above=False)]
     >>> holdout = SimpleNamespace(history=lambda: history, remaining_budget=None)
     >>> display = BudgetDisplay.from_holdout(holdout)
     >>> display.n_answers.tolist(), display.n_above.tolist(), display.nats.tolist()
@@ -81,7 +81,7 @@ class BudgetDisplay:
             [record.batch for record in history], return_index=True, return_inverse=True
         )
         return cls(
-            nats=np.array([history[int(place)].nats for place in first], dtype=float),
+            nats=np.array([history[int(place)].code_length for place in first], dtype=float),
             n_answers=np.bincount(number),
             n_above=np.bincount(number, weights=[bool(r.above) for r in history]).astype(int),
             next_nats=getattr(holdout, "information_spent", None),

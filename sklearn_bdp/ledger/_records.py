@@ -49,14 +49,18 @@ class BatchRecord:
         When it was decided, ISO 8601, UTC.
     size : int
         New queries in the batch, fixed before any was answered.
-    nats : float
-        Code length of each of them: the information spent before the batch, in nats.
+    code_length : float
+        Code length of a query before its place in the batch is coded, in nats: the information
+        spent before the batch, and its number.
     n_answered, n_above : int
         Answers, and "above" answers, up to and including this batch.
-    value_nats : float
-        Code length of all released "above" values so far, in nats.
-    decisions : dict
-        Public state of the code of decisions.
+    released : float
+        Code length of everything released so far, in nats.
+    code : dict
+        Public state of the predictive code after the batch.
+    cells : dict
+        What was released, cell by cell, and what it was asked with: with the answers enough to
+        work out every prediction again.
     widest : float
         Largest distance from an answer to an end of its interval so far, but for relaxed ones.
     n_relaxed : int
@@ -65,20 +69,38 @@ class BatchRecord:
         Pure-DP level spent so far; ``None`` where no finite level holds.
     seeded : bool
         Whether a fixed ``random_state`` made the noise of this or any earlier batch.
+    closed : bool
+        Whether this batch was the last word: nothing new is answered after it.
     """
 
     number: int
     time: str
     size: int
-    nats: float
+    code_length: float
     n_answered: int
     n_above: int
-    value_nats: float
-    decisions: dict
+    released: float
+    code: dict
+    cells: dict
     widest: float
     n_relaxed: int
     dp_epsilon: float | None
     seeded: bool
+    closed: bool = False
+
+    @classmethod
+    def empty(cls):
+        """Return the account of a holdout that has answered nothing.
+
+        Returns
+        -------
+        BatchRecord
+            Number 0, all counts 0.
+        """
+        return cls(
+            number=0, time="", size=0, code_length=0.0, n_answered=0, n_above=0, released=0.0,
+            code={}, cells={}, widest=0.0, n_relaxed=0, dp_epsilon=0.0, seeded=False,
+        )  # fmt: skip
 
     def to_json(self):
         """Return the canonical text of this record.
@@ -121,7 +143,7 @@ class AnswerRecord:
         The key the query was asked under.
     time : str
         When its batch was decided, ISO 8601, UTC.
-    nats : float
+    code_length : float
         Code length its interval pays for, in nats.
     training_value : float
         Training-side value, in [0, 1].
@@ -137,7 +159,7 @@ class AnswerRecord:
     position: int
     key: str | None
     time: str
-    nats: float
+    code_length: float
     training_value: float
     value: float
     lower: float
@@ -150,11 +172,13 @@ class AnswerRecord:
         Returns
         -------
         tuple
-            Position, key, training-side value, value, ends of the interval, above (0 or 1).
+            Position, key, code length, training-side value, value, ends of the interval, above
+            (0 or 1).
         """
         return (
             self.position,
             self.key,
+            self.code_length,
             self.training_value,
             self.value,
             self.lower,

@@ -14,7 +14,7 @@ __all__ = [
 ]
 
 APPLICATION_ID = 0x42445031  # "BDP1", kept in the header of the file
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 
 _TABLES = """
 CREATE TABLE header (
@@ -34,6 +34,7 @@ CREATE TABLE answers (
     batch INTEGER NOT NULL,
     position INTEGER NOT NULL,
     key TEXT UNIQUE,
+    code_length REAL NOT NULL,
     training_value REAL NOT NULL,
     value REAL NOT NULL,
     lower REAL NOT NULL,

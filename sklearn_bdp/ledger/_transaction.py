@@ -36,9 +36,9 @@ class Transaction:
 
     @property
     def last(self):
-        """The last batch, or ``None`` for an empty ledger."""
+        """The last batch; the empty account before the first."""
         if self.head[0] == 0:
-            return None
+            return BatchRecord.empty()
         (content,) = self._one(
             "SELECT content FROM batches WHERE number = ?", "a batch is missing", (self.head[0],)
         )
@@ -62,7 +62,7 @@ class Transaction:
                 if row is None or row[0] != link[1]:
                     raise self._corrupted("batches seen earlier are missing: it was rolled back")
         last = self.last
-        n_answered, n_above = (last.n_answered, last.n_above) if last else (0, 0)
+        n_answered, n_above = last.n_answered, last.n_above
         for record, link, answers, _ in self.links(after=self.head[0]):
             n_answered += len(answers)
             n_above += sum(answer.above for answer in answers)
@@ -85,7 +85,7 @@ class Transaction:
         for found, content, sealed, commitment, before, link in rows:
             number += 1
             answers = self._connection.execute(
-                "SELECT position, key, training_value, value, lower, upper, above FROM answers "
+                "SELECT position, key, code_length, training_value, value, lower, upper, above FROM answers "
                 "WHERE batch = ? ORDER BY position",
                 (found,),
             ).fetchall()
@@ -114,6 +114,13 @@ class Transaction:
             (after,),
         ).fetchall()
 
+    def accounts(self, *, after=0):
+        """Yield the account of each later batch, oldest first."""
+        for (content,) in self._connection.execute(
+            "SELECT content FROM batches WHERE number > ? ORDER BY number", (after,)
+        ):
+            yield BatchRecord.from_json(content)
+
     def lookup(self, keys):
         """Return ``{key: AnswerRecord}`` of the keys that were answered."""
         wanted = list(keys)
@@ -122,7 +129,7 @@ class Transaction:
             chunk = wanted[start : start + _CHUNK]
             marks = ",".join("?" * len(chunk))
             rows = self._connection.execute(
-                "SELECT b.content, a.position, a.key, a.training_value, a.value, a.lower, "
+                "SELECT b.content, a.position, a.key, a.code_length, a.training_value, a.value, a.lower, "
                 "a.upper, a.above FROM answers a JOIN batches b ON a.batch = b.number "
                 f"WHERE a.key IN ({marks})",
                 chunk,
@@ -147,7 +154,7 @@ class Transaction:
             (record.number, content, sealed, commitment, previous, link),
         )
         self._connection.executemany(
-            "INSERT INTO answers VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+            "INSERT INTO answers VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
             [(record.number, *row) for row in rows],
         )
         self.head = (record.number, link)
@@ -166,13 +173,13 @@ class Transaction:
 
 
 def _answer(record, row):
-    position, key, training_value, value, lower, upper, above = row
+    position, key, code_length, training_value, value, lower, upper, above = row
     return AnswerRecord(
         batch=record.number,
         position=position,
         key=key,
         time=record.time,
-        nats=record.nats,
+        code_length=code_length,
         training_value=training_value,
         value=value,
         lower=lower,

@@ -138,7 +138,7 @@ def expected_half_width(
     decisions = DecisionCode()
     decisions.update(np.arange(before) < above)
     released = float(np.clip(value - 1.5 * threshold, 0.0, 1.0))
-    nats = code_length(
+    length = code_length(
         n_answered=before,
         n_above=above,
         value_nats=above * value_code(value, released, resolution=resolution, scale=threshold),
@@ -153,15 +153,6 @@ def expected_half_width(
         query_scale=query_scale,
     )
     lower, upper = answer_intervals(
-        [value],
-        [False],
-        thresholds=threshold,
-        nats=nats,
-        failure=failure,
-        model=model,
-        n=n,
-        threshold_margin=margin,
-        answer_margin=0.0,
-        resolution=resolution,
+        [value], threshold + margin, code_length=length, failure=failure, model=model, n=n
     )
     return float(upper[0] - lower[0]) / 2.0

@@ -24,19 +24,15 @@ class Bernoulli:
 
 
 ARGS = {
-    "thresholds": 0.02,
-    "nats": 3.0,
+    "code_length": 3.0,
     "failure": 0.05,
     "model": Bernoulli(),
     "n": 1000,
-    "threshold_margin": 0.005,
-    "answer_margin": 0.004,
-    "resolution": 0.01,
 }
 
 
-def test_below_is_wider_than_above_by_the_threshold():
-    lower, upper = answer_intervals([0.8, 0.8], [False, True], **ARGS)
+def test_the_pre_sampling_half_width_widens_before_the_limit_is_taken():
+    lower, upper = answer_intervals([0.8, 0.8], [0.025, 0.009], **ARGS)
     assert lower[0] < lower[1] < 0.8 < upper[1] < upper[0]
     # By hand: an "above" reaches 0.009, then the kl limit of 0.791 at ln(.05/2) − 3.
     at = mean_lower_limit([0.791], math.log(0.025) - 3.0, Bernoulli(), 1000)[0]
@@ -46,28 +42,28 @@ def test_below_is_wider_than_above_by_the_threshold():
 
 def test_interval_covers_the_value_and_stays_in_range():
     values = np.linspace(0, 1, 21)
-    lower, upper = answer_intervals(values, np.arange(21) % 2 == 0, **ARGS)
+    lower, upper = answer_intervals(values, np.where(np.arange(21) % 2, 0.025, 0.009), **ARGS)
     assert ((lower >= 0) & (lower <= values) & (values <= upper) & (upper <= 1)).all()
 
 
 def test_more_information_spent_widens():
     widths = []
     for nats in (0.0, 5.0, 50.0, 5000.0):
-        lower, upper = answer_intervals([0.9], [False], **(ARGS | {"nats": nats}))
+        lower, upper = answer_intervals([0.9], 0.025, **(ARGS | {"code_length": nats}))
         widths.append(float(upper[0] - lower[0]))
     assert widths == sorted(widths)
     assert widths[-1] == pytest.approx(1.0, abs=0.1)
 
 
 def test_unanswered_queries_have_no_interval():
-    lower, upper = answer_intervals([math.nan, 0.5], [False, False], **ARGS)
+    lower, upper = answer_intervals([math.nan, 0.5], 0.025, **ARGS)
     assert np.isnan([lower[0], upper[0]]).all()
     assert np.isfinite([lower[1], upper[1]]).all()
 
 
 def test_low_sensitivity_queries_use_the_two_sided_tail():
-    args = ARGS | {"sensitivity": 0.004, "thresholds": 0.0, "threshold_margin": 0.0}
-    lower, upper = answer_intervals([0.5], [False], **args)
+    args = ARGS | {"sensitivity": 0.004}
+    lower, upper = answer_intervals([0.5], 0.0, **args)
     alpha = math.sqrt((math.log(2 / 0.05) + 3) * 1000 * 0.004**2 / 2)
     assert upper[0] - 0.5 == pytest.approx(alpha, rel=1e-9)
     assert 0.5 - lower[0] == pytest.approx(alpha, rel=1e-9)
@@ -93,20 +89,19 @@ def test_half_width_is_the_smallest_safe_one():
     [
         {"failure": 0.0},
         {"failure": math.nan},
-        {"nats": -1.0},
-        {"nats": math.nan},
-        {"resolution": -0.1},
-        {"thresholds": math.nan},
-        {"threshold_margin": -1.0},
-        {"answer_margin": math.inf},
+        {"code_length": -1.0},
+        {"code_length": math.nan},
+        {"reach": math.nan},
+        {"reach": -1.0},
+        {"reach": math.inf},
         {"n": 0},
     ],
 )
 def test_bad_parameters_raise(change):
     with pytest.raises(ValueError, match=next(iter(change))):
-        answer_intervals([0.5], [False], **(ARGS | change))
+        answer_intervals([0.5], **(ARGS | {"reach": 0.02} | change))
 
 
 def test_values_outside_the_range_raise():
     with pytest.raises(ValueError, match="values"):
-        answer_intervals([1.5], [False], **ARGS)
+        answer_intervals([1.5], 0.02, **ARGS)

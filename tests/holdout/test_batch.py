@@ -16,11 +16,13 @@ from sklearn_bdp.accounting import (
     value_code,
 )
 from sklearn_bdp.correlation import Groups, Independent
-from sklearn_bdp.holdout._batch import Queries, decide, margins, next_nats
+from sklearn_bdp.holdout import BatchRecord
+from sklearn_bdp.holdout._batch import Queries, decide, margins, next_code_length
 from sklearn_bdp.holdout._settings import Settings, check_parameters, derive_settings
 
 N = 500
 MODEL = Independent()
+EMPTY = BatchRecord.empty()
 
 
 def settings(**options):
@@ -36,15 +38,16 @@ def queries(training, values, scales=1.0, slack=0.0):
     return Queries(
         training_values=np.array(training, dtype=float),
         values=np.array(values, dtype=float),
-        scales=np.full(count, float(scales)),
-        spreads=np.full(count, float(scales)),
+        is_mean=np.full(count, scales == 1.0),
+        sensitivities=np.full(count, float(scales)),
+        rms_sensitivities=np.full(count, float(scales)),
         training_sizes=np.full(count, float(N)),
         slacks=np.full(count, slack),
         keys=[None] * count,
     )
 
 
-def run(batch, chosen, *, last=None, predictor=None, mechanism=None, model=MODEL):
+def run(batch, chosen, *, last=EMPTY, predictor=None, mechanism=None, model=MODEL):
     mechanism = mechanism or chosen.mechanism(random_state=0)
     return decide(
         batch,
@@ -65,14 +68,14 @@ def test_the_charge_is_made_of_decisions_values_size_and_order():
     first, answers = run(
         queries([0.9, 0.5], [0.4, 0.9]), chosen, mechanism=mechanism, predictor=predictor
     )
-    assert first.nats == pytest.approx(code_length(
+    assert first.code_length == pytest.approx(code_length(
         n_answered=0, n_above=0, value_nats=0, batch_size=2, batch_index=1,
     ))  # fmt: skip
     assert [answer.above for answer in answers] == [True, True]
     code = DecisionCode()
     code.update([True, True])
-    assert next_nats(first, size=7) == pytest.approx(
-        code.nats + first.value_nats + math.log(7) + math.log(2 * 3)
+    assert next_code_length(first, size=7) == pytest.approx(
+        code.nats + first.released + math.log(7) + math.log(2 * 3)
     )
     # The first value was coded around 0.9, the second around what the first taught.
     taught = OffsetPredictor()
@@ -82,13 +85,13 @@ def test_the_charge_is_made_of_decisions_values_size_and_order():
         value_code(center, answer.value, resolution=chosen.resolution, scale=0.05)
         for center, answer in zip(around, answers, strict=True)
     )
-    assert first.value_nats == pytest.approx(least, rel=0.5)  # the scale is the threshold
+    assert first.released == pytest.approx(least, rel=0.5)  # the scale is the threshold
 
 
 def test_counts_and_widths_add_up_over_batches():
     chosen = settings()
     mechanism, predictor = chosen.mechanism(random_state=0), OffsetPredictor()
-    last = None
+    last = EMPTY
     for number in range(1, 6):
         last, answers = run(
             queries([0.5, 0.1], [0.5, 0.9]), chosen, last=last, mechanism=mechanism,
@@ -106,15 +109,11 @@ def test_intervals_are_those_of_the_theory():
     z_below, z_above = margins(chosen, 0)
     lower, upper = answer_intervals(
         [answer.value for answer in answers],
-        [False, True],
-        thresholds=0.05,
-        nats=record.nats,
+        [0.05 + z_below, z_above + chosen.resolution / 2],
+        code_length=record.code_length,
         failure=chosen.sampling_failure,
         model=MODEL,
         n=N,
-        threshold_margin=z_below,
-        answer_margin=z_above,
-        resolution=chosen.resolution,
     )
     assert [answer.lower for answer in answers] == pytest.approx(list(lower))
     assert [answer.upper for answer in answers] == pytest.approx(list(upper))
@@ -151,7 +150,7 @@ def test_low_sensitivity_intervals_use_their_own_tail():
 
 def test_unequal_sensitivities_enter_by_their_squares_where_records_are_independent():
     batch = queries([0.5], [0.5], 3.0)
-    sharper = dataclasses.replace(batch, spreads=np.array([1.5]))
+    sharper = dataclasses.replace(batch, rms_sensitivities=np.array([1.5]))
     groups = Groups(np.repeat(np.arange(N // 2), 2))
     widths = {}
     for name, each in (("largest", batch), ("squares", sharper)):

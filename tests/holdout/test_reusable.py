@@ -86,7 +86,7 @@ def test_the_fuel_gauge_is_the_code_length_of_the_next_query(holdout):
         decisions=_decisions([False] * 3),
     )  # fmt: skip
     assert holdout.information_spent == pytest.approx(spent)
-    assert holdout.history()[0].nats == pytest.approx(math.log(3) + math.log(2))
+    assert holdout.history()[0].code_length == pytest.approx(math.log(3) + math.log(2))
 
 
 def _decisions(above):
@@ -129,7 +129,7 @@ def test_a_key_twice_in_a_batch_is_one_query(holdout):
     answers = holdout.answer([0.9, 0.9, 0.5], levels(0.3, 0.3, 0.5), keys=["a", "a", None])
     assert answers.values[0] == answers.values[1]
     assert len(holdout.history()) == 2
-    assert holdout.history()[0].nats == pytest.approx(math.log(2) + math.log(2))  # two, not three
+    assert holdout.history()[0].code_length == pytest.approx(math.log(2) + math.log(2))  # two, not three
 
 
 def test_only_new_queries_of_a_mixed_batch_are_charged(holdout):
@@ -438,7 +438,7 @@ def test_the_history_is_a_sequence_and_a_frame(holdout):
     frame = history.to_frame()
     assert frame["key"][0] == "a"
     assert pd.isna(frame["key"][1])
-    assert {"batch", "nats", "above", "value", "lower", "upper", "training_value"} <= set(frame)
+    assert {"batch", "code_length", "above", "value", "lower", "upper", "training_value"} <= set(frame)
 
 
 def test_an_unfitted_model_is_refused_and_costs_nothing():

@@ -3,8 +3,12 @@
 import numpy as np
 import pytest
 
-from sklearn_bdp.accounting import answer_margin, noise_margin, zhao_required_n
-from sklearn_bdp.accounting._lifetime_noise import epsilon_scales
+from sklearn_bdp.accounting import (
+    answer_margin,
+    epsilon_scales,
+    noise_margin,
+    zhao_required_n,
+)
 from sklearn_bdp.correlation import Groups, Independent, MarkovChain
 from sklearn_bdp.holdout import ReusableHoldout
 from sklearn_bdp.holdout._batch import margins

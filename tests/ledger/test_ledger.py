@@ -180,7 +180,7 @@ def test_what_does_not_change_the_promise_may_change(used):
         "UPDATE answers SET key = 'other' WHERE batch = 1 AND position = 0",
         "UPDATE answers SET above = 1 - above WHERE batch = 1",
         "DELETE FROM answers WHERE batch = 3 AND position = 1",
-        "INSERT INTO answers VALUES (2, 2, 'x', 0.5, 0.5, 0.4, 0.6, 0)",
+        "INSERT INTO answers VALUES (2, 2, 'x', 1.0, 0.5, 0.5, 0.4, 0.6, 0)",
         "UPDATE batches SET content = replace(content, 'above\":', 'above\":1') WHERE number = 3",
         "UPDATE batches SET sealed = '{}' WHERE number = 3",
         "DELETE FROM batches WHERE number = 2",

@@ -219,16 +219,7 @@ def _failures(world, analyst, replications, *, naive=False):
         lower, upper = value - alpha, value + alpha
     else:
         lower, upper = answer_intervals(
-            value,
-            np.zeros(value.size, dtype=bool),
-            thresholds=reach,
-            nats=nats,
-            failure=0.9 * BETA,
-            model=model,
-            n=N,
-            threshold_margin=0.0,
-            answer_margin=0.0,
-            resolution=0.0,
+            value, reach, code_length=nats, failure=0.9 * BETA, model=model, n=N
         )
     wrong = (lower > 0.5) | (upper < 0.5)
     return len(set(np.array(replication_of)[wrong].tolist()))
