@@ -99,7 +99,9 @@ def noise_margin(*, failure, threshold_scale, query_scale, noise="laplace"):
     low, high = 0.0, max(s_t, s_q)
     while log_noise_tail(high, s_t, s_q) > target:
         low, high = high, 2.0 * high
-    return last_accepted(lambda z: log_noise_tail(float(z), s_t, s_q) <= target, high, low, steps=80)
+    return last_accepted(
+        lambda z: log_noise_tail(float(z), s_t, s_q) <= target, high, low, steps=80
+    )
 
 
 def answer_margin(*, failure, answer_scale, noise="laplace"):

@@ -85,8 +85,8 @@ class Transaction:
         for found, content, sealed, commitment, before, link in rows:
             number += 1
             answers = self._connection.execute(
-                "SELECT position, key, code_length, training_value, value, lower, upper, above FROM answers "
-                "WHERE batch = ? ORDER BY position",
+                "SELECT position, key, code_length, training_value, value, lower, upper, above "
+                "FROM answers WHERE batch = ? ORDER BY position",
                 (found,),
             ).fetchall()
             whole = (
@@ -129,8 +129,8 @@ class Transaction:
             chunk = wanted[start : start + _CHUNK]
             marks = ",".join("?" * len(chunk))
             rows = self._connection.execute(
-                "SELECT b.content, a.position, a.key, a.code_length, a.training_value, a.value, a.lower, "
-                "a.upper, a.above FROM answers a JOIN batches b ON a.batch = b.number "
+                "SELECT b.content, a.position, a.key, a.code_length, a.training_value, a.value, "
+                "a.lower, a.upper, a.above FROM answers a JOIN batches b ON a.batch = b.number "
                 f"WHERE a.key IN ({marks})",
                 chunk,
             )

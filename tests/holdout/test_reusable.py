@@ -129,7 +129,8 @@ def test_a_key_twice_in_a_batch_is_one_query(holdout):
     answers = holdout.answer([0.9, 0.9, 0.5], levels(0.3, 0.3, 0.5), keys=["a", "a", None])
     assert answers.values[0] == answers.values[1]
     assert len(holdout.history()) == 2
-    assert holdout.history()[0].code_length == pytest.approx(math.log(2) + math.log(2))  # two, not three
+    two = math.log(2) + math.log(2)  # not three
+    assert holdout.history()[0].code_length == pytest.approx(two)
 
 
 def test_only_new_queries_of_a_mixed_batch_are_charged(holdout):
@@ -438,7 +439,8 @@ def test_the_history_is_a_sequence_and_a_frame(holdout):
     frame = history.to_frame()
     assert frame["key"][0] == "a"
     assert pd.isna(frame["key"][1])
-    assert {"batch", "code_length", "above", "value", "lower", "upper", "training_value"} <= set(frame)
+    shown = {"batch", "code_length", "above", "value", "lower", "upper", "training_value"}
+    assert shown <= set(frame)
 
 
 def test_an_unfitted_model_is_refused_and_costs_nothing():
