@@ -1,17 +1,28 @@
 """Divide the data into a training part and a holdout, obeying the correlation."""
 
+import copy
+import warnings
 from dataclasses import dataclass, field
 
 import numpy as np
 from sklearn.base import is_classifier, is_regressor
+from sklearn.model_selection import StratifiedGroupKFold, StratifiedKFold, StratifiedShuffleSplit
 from sklearn.utils import assert_all_finite, get_tags, indexable
 from sklearn.utils.multiclass import type_of_target
 
-from sklearn_bdp._checks import check_real
-from sklearn_bdp._sklearn_compat import num_samples, safe_split
+from sklearn_bdp._checks import caller_level, check_real
+from sklearn_bdp._sklearn_compat import num_samples, safe_indexing, safe_split
 from sklearn_bdp.correlation import CorrelationModel, check_correlation
 
 __all__ = ["Division", "check_records", "divide", "reuse"]
+
+#: What a split that looks at the labels costs (theory G10).
+STRATIFIED = (
+    "the holdout was drawn by {splitter}, which reads the labels: intervals speak of data with "
+    "exactly these class proportions, not of fresh records"
+)
+#: What nobody can check of a validation set that the caller brings.
+APART = "no record of the validation set is, or depends on, a training record"
 
 
 @dataclass(frozen=True)
@@ -33,6 +44,8 @@ class Division:
     gap : tuple of (int, int) or None
         Records dropped before and after the holdout where it was cut from one sequence with
         the training part (``None`` on a side without training records).
+    assumption : str
+        What has to be true besides, for the certificate; empty if nothing has.
     """
 
     X: object = field(repr=False)
@@ -44,6 +57,7 @@ class Division:
     model: CorrelationModel
     train_model: CorrelationModel | None
     gap: object = None
+    assumption: str = ""
 
 
 def check_records(estimator, X, y):
@@ -79,7 +93,7 @@ def divide(estimator, X, y, *, holdout, correlation, groups, X_val, y_val, rando
     Parameters
     ----------
     estimator : estimator
-        Decides about stratification and about precomputed kernels.
+        Decides about precomputed kernels.
     X, y : array-like of shape (n_samples, ...)
         The data given to ``fit``.
     holdout : float or splitter
@@ -100,14 +114,18 @@ def divide(estimator, X, y, *, holdout, correlation, groups, X_val, y_val, rando
     """
     X, y = indexable(X, y)
     if X_val is not None:
-        return _explicit(X, y, X_val, y_val, correlation)
+        return _explicit(X, y, X_val, y_val, correlation, groups)
     if y_val is not None:
         raise ValueError("y_val was given without X_val; give both or neither.")
     n = num_samples(X)
     model = check_correlation(correlation, groups=groups)
     model.check_n(n)
+    assumption = ""
     if hasattr(holdout, "split") and hasattr(holdout, "get_n_splits"):
         train, test = _one_split(holdout, X, y, groups)
+        _refuse_cut(model, train, test, n=n, cutter=f"holdout={holdout!r}")
+        if _reads_labels(holdout, X, y, groups):
+            assumption = STRATIFIED.format(splitter=type(holdout).__name__)
     else:
         fraction = check_real("holdout", holdout, low=0.0, high=1.0, closed="neither")
         if not n * fraction >= 1:
@@ -115,13 +133,12 @@ def divide(estimator, X, y, *, holdout, correlation, groups, X_val, y_val, rando
                 f"holdout={holdout!r} leaves no records for the holdout with n_samples={n}; it "
                 f"must be at least 1/{n}."
             )
-        split = model.split(
-            n,
-            fraction,
-            y=_classes(y) if is_classifier(estimator) else None,
-            random_state=random_state,
-        )
+        # Theory G10: never stratified, and never drawn again, or the training labels would tell
+        # the class counts of the holdout.
+        split = model.split(n, fraction, random_state=random_state)
         train, test = split.train, split.holdout
+    if is_classifier(estimator):
+        _warn_missing_classes(y, train)
     X_train, y_train = safe_split(estimator, X, y, train)
     X_holdout, y_holdout = safe_split(estimator, X, y, test, train)
     return Division(
@@ -134,6 +151,7 @@ def divide(estimator, X, y, *, holdout, correlation, groups, X_val, y_val, rando
         model=model.subset(test),
         train_model=_training_model(model, train),
         gap=_gaps(train, test),
+        assumption=assumption,
     )
 
 
@@ -162,20 +180,34 @@ def reuse(X, y, holdout, *, correlation, groups):
     )
 
 
-def _explicit(X, y, X_val, y_val, correlation):
-    """Return the division for a validation set that the caller brings."""
+def _explicit(X, y, X_val, y_val, correlation, groups):
+    """Return the division for a validation set that the caller brings.
+
+    Groups, and models of so many records, may describe the records of ``X`` followed by those of
+    ``X_val``: then it is checked that nothing ties one side to the other.
+    """
     if y_val is None:
         raise ValueError("X_val was given without y_val; give both or neither.")
-    if isinstance(correlation, str):
-        raise ValueError(
-            "correlation='groups' takes the groups of the data given to fit, which say nothing "
-            "about X_val; give correlation=Groups(labels of the validation records)."
-        )
     X_val, y_val = indexable(X_val, y_val)
-    if num_samples(X_val) == 0:
+    n, held = num_samples(X), num_samples(X_val)
+    if held == 0:
         raise ValueError("X_val must hold at least one record, got 0.")
-    model = check_correlation(correlation)
-    model.check_n(num_samples(X_val))
+    together = isinstance(correlation, str) and groups is not None and len(groups) == n + held
+    if isinstance(correlation, str) and not together:
+        raise ValueError(
+            "correlation='groups' with X_val takes groups= of the records of X followed by those "
+            f"of X_val, {n + held} labels, got {0 if groups is None else len(groups)}; or give "
+            "correlation=Groups(labels of the validation records)."
+        )
+    model = check_correlation(correlation, groups=groups)
+    if model.n_records == n + held:
+        sides = np.arange(n), np.arange(n, n + held)
+        _refuse_cut(model, *sides, n=n + held, cutter="X_val")
+        train_model, model = _training_model(model, sides[0]), model.subset(sides[1])
+        assumption = ""
+    else:
+        model.check_n(held)
+        train_model, assumption = None, APART
     return Division(
         X=X,
         y=y,
@@ -184,12 +216,64 @@ def _explicit(X, y, X_val, y_val, correlation):
         train=None,
         holdout=None,
         model=model,
-        train_model=None,
+        train_model=train_model,
+        assumption=assumption,
     )
 
 
+def _refuse_cut(model, train, test, *, n, cutter):
+    """Raise where records that may depend on each other are on both sides.
+
+    Chains are contiguous, and say themselves what a cut costs.
+    """
+    if model.n_records is None:
+        return
+    codes = model.components(n)
+    both = np.intersect1d(codes[train], codes[test]).size
+    if both:
+        used = np.unique(codes[np.concatenate([train, test])]).size
+        raise ValueError(
+            f"{cutter} puts {both} of {used} groups of records that may depend on each other on "
+            f"both sides of the split ({model.describe()}): the holdout would repeat what the "
+            "training part knows. Keep groups whole, as holdout=0.25 does, or use "
+            "GroupShuffleSplit(n_splits=1) with groups=."
+        )
+
+
+def _reads_labels(splitter, X, y, groups):
+    """Return whether a splitter's split depends on the targets, as far as can be told."""
+    if isinstance(splitter, StratifiedShuffleSplit | StratifiedKFold | StratifiedGroupKFold):
+        return True
+    order = np.random.default_rng(0).permutation(num_samples(y))
+    try:
+        first, again, other = (
+            next(iter(copy.deepcopy(splitter).split(X, labels, groups)))[1]
+            for labels in (y, y, safe_indexing(y, order))
+        )
+    except Exception:  # a splitter of the caller's that takes these labels only
+        return False
+    return np.array_equal(first, again) and not np.array_equal(first, other)
+
+
+def _warn_missing_classes(y, train):
+    """Say which classes the training part has no record of; nothing is drawn again (G10)."""
+    labels = _classes(y)
+    if labels is None:
+        return
+    missing = np.setdiff1d(labels, labels[train])
+    if missing.size:
+        shown = ", ".join(map(repr, missing[:5].tolist())) + (", ..." if missing.size > 5 else "")
+        warnings.warn(
+            f"the training part has no record of {missing.size} class(es): {shown}. No candidate "
+            "can predict them. The split is not drawn again, because a choice of splits by their "
+            "labels would tell about the holdout; bring more records or a larger training part.",
+            UserWarning,
+            stacklevel=caller_level(),
+        )
+
+
 def _classes(y):
-    """Return the labels to stratify by; None where there is more than one output."""
+    """Return one label per record; None where there is more than one output."""
     labels = np.asarray(y)
     if labels.ndim == 2 and labels.shape[1] == 1:
         labels = labels[:, 0]

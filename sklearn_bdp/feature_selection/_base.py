@@ -111,7 +111,11 @@ class HoldoutSelectorBase(SelectorMixin, BaseEstimator):
     def _keep_holdout(self, holdout, division):
         """Set the fitted attributes that speak of the holdout."""
         self.holdout_ = holdout
-        self.certificate_ = holdout.certificate()
+        certificate = holdout.certificate()
+        assumed = tuple(filter(None, [division.assumption]))
+        self.certificate_ = dataclasses.replace(
+            certificate, assumptions=(*certificate.assumptions, *assumed)
+        )
         self.train_indices_, self.holdout_indices_ = division.train, division.holdout
 
 

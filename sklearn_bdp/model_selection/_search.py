@@ -291,7 +291,7 @@ class ReusableHoldoutSearchCV(BaseSearchCV):
         self.scorer_ = check_scoring(self.estimator) if self.scoring is None else side.scorer
         self.n_splits_ = side.n_splits
         self.multimetric_ = side.multimetric
-        self._select(side, found, verifier)
+        self._select(side, found, verifier, division)
         return self
 
     def _check_options(self, X_val):
@@ -344,7 +344,7 @@ class ReusableHoldoutSearchCV(BaseSearchCV):
         best = finite[np.argsort(-side.scores[finite], kind="stable")[: self.verify]]
         return sorted(best.tolist())
 
-    def _select(self, side, found, verifier):
+    def _select(self, side, found, verifier, division):
         """Set ``best_*`` by the verified scores."""
         holdout, metric = verifier.holdout, verifier.setting.metric
         results = search_results(self, side, found, metric)
@@ -366,7 +366,12 @@ class ReusableHoldoutSearchCV(BaseSearchCV):
         low, high = self.best_interval_
         lead = f"the best candidate: {self.best_score_:.4g}, within [{low:.4g}, {high:.4g}]"
         certificate = holdout.certificate()
-        self.certificate_ = replace(certificate, notes=(lead, *certificate.notes))
+        assumed = tuple(filter(None, [division.assumption]))
+        self.certificate_ = replace(
+            certificate,
+            notes=(lead, *certificate.notes),
+            assumptions=(*certificate.assumptions, *assumed),
+        )
         if self.refit:
             start = time.perf_counter()
             candidate = Candidate(side.candidates[best])

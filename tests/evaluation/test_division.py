@@ -2,19 +2,26 @@
 
 import numpy as np
 import pytest
+from scipy.sparse import csr_array
 from sklearn.linear_model import LogisticRegression, Ridge
-from sklearn.model_selection import PredefinedSplit, ShuffleSplit
+from sklearn.model_selection import PredefinedSplit, ShuffleSplit, StratifiedShuffleSplit
 
 from sklearn_bdp._evaluation._division import divide
-from sklearn_bdp.correlation import DependencyGraph, Groups, Independent, MarkovChain
+from sklearn_bdp.correlation import DependencyGraph, Groups, Independent, MarkovChain, MarkovNetwork
 
 CHAIN = [[0.9, 0.1], [0.2, 0.8]]
 
 
 def parts(correlation=None, holdout=0.25, n=200, estimator=None, **params):
     X = np.arange(n)[:, None].astype(float)
-    y = np.repeat([0, 1], [n - n // 10, n // 10])
-    params = {"groups": None, "X_val": None, "y_val": None, "random_state": 0, **params}
+    y = params.pop("y", np.repeat([0, 1], [n - n // 10, n // 10]))
+    params = {
+        "groups": None,
+        "X_val": None,
+        "y_val": None,
+        "random_state": params.pop("seed", 0),
+        **params,
+    }
     return divide(
         estimator or LogisticRegression(),
         X,
@@ -33,10 +40,51 @@ def test_no_record_is_on_both_sides(correlation):
     np.testing.assert_array_equal(division.X_holdout[:, 0], division.holdout)
 
 
-def test_independent_classes_are_stratified_and_regression_is_not():
-    assert parts().y_holdout.sum() == 5
-    assert isinstance(parts().model, Independent)
-    assert parts(estimator=Ridge()).y_holdout.size == 50
+def test_the_split_does_not_look_at_the_labels():
+    # Theory G10: same records held out whatever their labels are, and always as many.
+    first = parts(seed=3)
+    other = parts(seed=3, y=np.random.default_rng(1).integers(0, 9, 200))
+    np.testing.assert_array_equal(first.holdout, other.holdout)
+    assert isinstance(first.model, Independent)
+    assert first.y_holdout.size == parts(estimator=Ridge()).y_holdout.size == 50
+    shares = {int(parts(seed=seed).y_holdout.sum()) for seed in range(20)}
+    assert len(shares) > 3
+
+
+def test_a_class_that_only_the_holdout_has_is_reported_and_not_drawn_again():
+    y = np.zeros(200, dtype=int)
+    y[parts(seed=0).holdout[0]] = 7
+    with pytest.warns(UserWarning, match=r"no record of 1 class\(es\): 7"):
+        division = parts(seed=0, y=y)
+    np.testing.assert_array_equal(division.holdout, parts(seed=0).holdout)
+
+
+class ByLabel:
+    """A splitter of the caller's that looks at labels without saying so."""
+
+    def get_n_splits(self, X=None, y=None, groups=None):
+        return 1
+
+    def split(self, X, y=None, groups=None):
+        order = np.argsort(y, kind="stable")
+        yield np.sort(np.r_[order[:70], order[90:]]), np.sort(order[70:90])
+
+
+@pytest.mark.parametrize(
+    ("splitter", "reads"),
+    [
+        (StratifiedShuffleSplit(n_splits=1, random_state=0), True),
+        (StratifiedShuffleSplit(n_splits=1), True),
+        (ByLabel(), True),
+        (ShuffleSplit(n_splits=1, random_state=0), False),
+        (ShuffleSplit(n_splits=1), False),
+        (PredefinedSplit(np.repeat([-1, 0], 100)), False),
+    ],
+    ids=repr,
+)
+def test_a_splitter_that_reads_labels_is_named_as_an_assumption(splitter, reads):
+    division = parts(holdout=splitter, y=np.arange(200) % 4)
+    assert ("class proportions" in division.assumption) == reads
 
 
 def test_a_chain_is_cut_behind_a_gap_that_pays_for_the_cut():
@@ -64,11 +112,47 @@ def test_a_random_split_of_a_chain_is_refused():
 def test_graph_components_stay_whole():
     n = 40
     graph = np.kron(np.eye(n // 4), np.ones((4, 4))) - np.eye(n)
-    from scipy.sparse import csr_array
-
     division = parts(DependencyGraph(csr_array(graph)), n=n)
     assert not set(division.train // 4) & set(division.holdout // 4)
     assert division.model.n_records == division.holdout.size
+
+
+PAIRS = csr_array(np.kron(np.eye(100), [[0.0, 1.0], [1.0, 0.0]]))
+TIED = {
+    "groups": (Groups(np.arange(200) // 2), None),
+    "groups by name": ("groups", np.arange(200) // 2),
+    "graph": (DependencyGraph(PAIRS), None),
+    "network": (MarkovNetwork(PAIRS, influence=0.5), None),
+    "list": ([Groups(np.arange(200) // 2), DependencyGraph(PAIRS)], None),
+}
+
+
+@pytest.mark.parametrize("case", TIED)
+def test_a_splitter_that_cuts_groups_is_refused_with_their_number(case):
+    correlation, groups = TIED[case]
+    splitter = ShuffleSplit(n_splits=1, test_size=0.25, random_state=0)
+    ((_, test),) = splitter.split(np.zeros(200))
+    cut = int((np.bincount(test // 2, minlength=100) == 1).sum())
+    with pytest.raises(ValueError, match=rf"(?s)ShuffleSplit.* puts {cut} of 100 groups"):
+        parts(correlation, holdout=splitter, groups=groups)
+
+
+@pytest.mark.parametrize("case", TIED)
+def test_a_validation_set_tied_to_training_records_is_refused(case):
+    correlation, groups = TIED[case]
+    known = np.arange(150)[:, None].astype(float)
+    sides = {"X_val": np.ones((50, 1)), "y_val": np.zeros(50)}
+    made = parts(correlation, n=150, groups=groups, **sides)  # 150 is even: no pair is cut
+    assert made.model.n_records == 50
+    assert made.train_model.n_records == known.shape[0]
+    sides = {"X_val": np.ones((51, 1)), "y_val": np.zeros(51)}
+    with pytest.raises(ValueError, match="X_val puts 1 of 100 groups"):
+        parts(correlation, n=149, groups=groups, **sides)
+
+
+def test_of_another_validation_set_independence_is_assumed():
+    sides = {"X_val": np.ones((50, 1)), "y_val": np.zeros(50)}
+    assert "validation set" in parts(Groups(np.arange(50) // 2), **sides).assumption
 
 
 def test_a_model_of_another_number_of_records_is_refused():

@@ -21,6 +21,7 @@ from sklearn.model_selection import (
     ParameterGrid,
     RandomizedSearchCV,
     ShuffleSplit,
+    StratifiedShuffleSplit,
     cross_val_score,
     train_test_split,
 )
@@ -239,6 +240,33 @@ def test_the_next_search_keeps_groups_whole_or_says_that_it_cannot(data):
     )
     with pytest.warns(UserWarning, match="groups="):
         search(holdout=first.holdout_).fit(*part)
+
+
+def test_the_label_counts_of_the_holdout_stay_unknown():
+    # Theory G10: a stratified split tells the class counts, and the interval misses the truth.
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 800, 16_000)
+    X = (y // 2)[:, None] * 1.0  # no rule is right more often than every second time
+    tree = DecisionTreeClassifier(random_state=0)
+    options = {"param_grid": {"min_samples_leaf": [1]}, "cv": 2, "random_state": 0}
+    fitted = ReusableHoldoutSearchCV(tree, holdout=0.3, **options).fit(X, y)
+    low, high = fitted.best_interval_
+    assert low <= 0.5 <= high
+    splitter = StratifiedShuffleSplit(n_splits=1, test_size=0.3, random_state=0)
+    told = ReusableHoldoutSearchCV(tree, holdout=splitter, **options).fit(X, y)
+    assert told.best_interval_[0] > 0.5  # which is why the certificate says what it speaks of
+    assert "exactly these class proportions" in str(told.certificate_)
+    assert "class proportions" not in str(fitted.certificate_)
+
+
+def test_a_splitter_that_cuts_groups_is_refused_before_any_fit(data):
+    rng = np.random.default_rng(0)
+    groups = np.repeat(np.arange(100), 5)
+    X = rng.standard_normal((100, 3))[groups]  # records of a group are alike, labels are noise
+    y = rng.integers(0, 2, 100)[groups]
+    cutter = ShuffleSplit(n_splits=1, test_size=0.25, random_state=0)
+    with pytest.raises(ValueError, match=r"ShuffleSplit.*of 100 groups"):
+        search(holdout=cutter, correlation="groups").fit(X, y, groups=groups)
 
 
 def test_a_chain_holds_out_a_tail_behind_a_gap(data):
