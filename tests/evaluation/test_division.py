@@ -80,7 +80,7 @@ class ByLabel:
         (ShuffleSplit(n_splits=1), False),
         (PredefinedSplit(np.repeat([-1, 0], 100)), False),
     ],
-    ids=repr,
+    ids=lambda value: type(value).__name__,
 )
 def test_a_splitter_that_reads_labels_is_named_as_an_assumption(splitter, reads):
     division = parts(holdout=splitter, y=np.arange(200) % 4)
