@@ -1,5 +1,6 @@
 """Keys of models: digests of what is known about a query without the holdout."""
 
+import io
 import pickle
 
 import joblib
@@ -36,11 +37,33 @@ def is_reproducible(estimator):
     return True
 
 
+class _Pickler(pickle.Pickler):
+    """Write holdouts by their identity, and masked arrays (which joblib cannot hash) as two."""
+
+    def reducer_override(self, obj):
+        if not isinstance(obj, np.ma.MaskedArray):
+            return NotImplemented
+        mask, values = np.ma.getmaskarray(obj), np.array(obj.data)
+        values[mask] = np.zeros(1, values.dtype)[0]  # what a mask hides is no content
+        return tuple, ((values, mask),)
+
+    def persistent_id(self, obj):
+        return getattr(type(obj), "key_identity", lambda _: None)(obj)
+
+
+class _Unpickler(pickle.Unpickler):
+    """Read identities as they are: text."""
+
+    def persistent_load(self, pid):
+        return pid
+
+
 def object_digest(parts):
     """Return a digest of picklable objects that survives copies and processes, or None.
 
     A pickle of a fresh object remembers which strings and arrays are one object in memory; after
-    one round trip it no longer does.
+    one round trip it no longer does. What has a ``key_identity`` (a holdout, whose account changes
+    with every answer) counts as that.
 
     Parameters
     ----------
@@ -53,7 +76,10 @@ def object_digest(parts):
         Hexadecimal digest; ``None`` where pickling fails.
     """
     try:
-        return joblib.hash(pickle.loads(pickle.dumps(parts)), hash_name="sha1")
+        pickled = io.BytesIO()
+        _Pickler(pickled, protocol=pickle.HIGHEST_PROTOCOL).dump(parts)
+        pickled.seek(0)
+        return joblib.hash(_Unpickler(pickled).load(), hash_name="sha1")
     except Exception:  # whatever a third-party object raises when pickled
         return None
 

@@ -3,7 +3,12 @@
 import inspect
 
 import numpy as np
-from sklearn.model_selection import GridSearchCV
+import pytest
+from sklearn.dummy import DummyClassifier
+from sklearn.ensemble import HistGradientBoostingClassifier
+from sklearn.inspection import permutation_importance
+from sklearn.metrics import check_scoring
+from sklearn.model_selection import GridSearchCV, cross_validate
 from sklearn.svm import SVC
 
 from sklearn_bdp import _sklearn_compat as compat
@@ -38,3 +43,47 @@ def test_helpers_index_as_cross_validation_does():
     assert params["flag"] is True
     assert compat.num_samples(X) == 6
     np.testing.assert_array_equal(compat.safe_indexing(X, [1]), X[[1]])
+
+
+def test_cross_validation_is_recognised_by_the_scorer_it_calls():
+    X, y = np.arange(12.0).reshape(6, 2), np.array([0, 1] * 3)
+    seen = []
+
+    def scorer(estimator, X, y):
+        seen.append(compat.called_by_validation())
+        return 0.0
+
+    cross_validate(DummyClassifier(), X, y, scoring=scorer, cv=2)
+    cross_validate(DummyClassifier(), X, y, scoring={"one": scorer}, cv=2)
+    assert seen == [True] * 4
+    scorer(None, X, y)
+    check_scoring(DummyClassifier(), scoring={"one": scorer})(DummyClassifier(), X, y)
+    permutation_importance(DummyClassifier().fit(X, y), X, y, scoring=scorer, n_repeats=1)
+    assert not any(seen[4:])
+
+
+def test_what_a_scorer_returns_is_looked_at_outside_of_the_try():
+    class Refusal:
+        @property
+        def item(self):
+            raise MemoryError("loud")
+
+    X, y = np.arange(12.0).reshape(6, 2), np.array([0, 1] * 3)
+    for scoring in (lambda *_: Refusal(), {"one": lambda *_: Refusal()}):
+        with pytest.raises(MemoryError, match="loud"):
+            cross_validate(DummyClassifier(), X, y, scoring=scoring, cv=2)
+
+
+def test_gradient_boosting_in_the_middle_of_fit_predicts_from_records():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(200, 3))
+    y = (X[:, 0] > 0).astype(int)
+    agreements = []
+
+    def scorer(estimator, X_binned, y_binned):
+        assert estimator._in_fit
+        agreements.append(np.mean(compat.as_fitted(estimator).predict(X) == y))
+        return 0.0
+
+    HistGradientBoostingClassifier(scoring=scorer, early_stopping=True, max_iter=20).fit(X, y)
+    assert max(agreements) > 0.95

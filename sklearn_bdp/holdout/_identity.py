@@ -162,6 +162,16 @@ class LedgerHandle:
     def _repr_html_(self):
         return gauge_html(self)
 
+    def key_identity(self):
+        """Return what a holdout counts as in the keys of models that hold one.
+
+        Returns
+        -------
+        str
+            The digest of its records; not its account, which changes with every answer.
+        """
+        return f"holdout {self._identity['data']}"
+
     def __copy__(self):
         return self
 

@@ -1,21 +1,101 @@
 """A scorer whose answers come from a reusable holdout: it goes wherever ``scoring=`` goes."""
 
-import hashlib
-import sys
+import functools
+import weakref
+from dataclasses import dataclass, field
 
-import joblib
 import numpy as np
 
 from sklearn_bdp._keys import model_key
-from sklearn_bdp._sklearn_compat import num_samples
+from sklearn_bdp._sealed import sealed_errors
+from sklearn_bdp._sklearn_compat import as_fitted, called_by_validation, num_samples
 from sklearn_bdp.exceptions import UnknownFeaturesError
-from sklearn_bdp.holdout import ReusableHoldout
+from sklearn_bdp.holdout import HoldoutScore, ReusableHoldout, query_key
 from sklearn_bdp.metrics import get_metric
+from sklearn_bdp.model_selection._alterations import (
+    Alteration,
+    altered_records,
+    column_codes,
+    find_columns,
+    ordered_digests,
+    recognise,
+)
 
 __all__ = ["HoldoutScorer"]
 
-_REMEMBERED = 64
-_NAME_STRIPPERS = ("sklearn.feature_selection._rfe", "sklearn.feature_selection._sequential")
+_MODELS, _FOLDS = 4, 64  # how much is remembered: data of models, digests of folds
+
+
+class _Refusal:
+    """A refusal that cross-validation cannot mistake for a model that failed.
+
+    What a scorer raises there becomes NaN; what it returns is looked at outside of the ``try``.
+    """
+
+    def __init__(self, error):
+        self._error = error
+
+    @property
+    def item(self):
+        """Raise the refusal."""
+        raise self._error
+
+
+def _refuse_aloud(method):
+    """Let refusals leave a scorer as errors, also where cross-validation would write NaN."""
+
+    @functools.wraps(method)
+    def wrapper(self, estimator, X, y=None, sample_weight=None):
+        in_validation = called_by_validation()
+        try:
+            return method(self, estimator, X, y, sample_weight, in_validation)
+        except _ModelFailed as failure:
+            error = failure.__cause__
+        except Exception as refusal:
+            if in_validation:
+                return _Refusal(refusal)
+            raise
+        raise error
+
+    return wrapper
+
+
+class _ModelFailed(Exception):
+    """The model could not be scored on the training side; cross-validation may write NaN."""
+
+
+@dataclass(frozen=True)
+class _Seen:
+    """The first data that a model was scored on."""
+
+    key: str | None
+    metric: object
+    X: object = field(repr=False)
+    y: object = field(repr=False)
+    estimator: object = field(repr=False)  # a weak reference: which object it was, in this process
+
+    def __getstate__(self):
+        return {**vars(self), "estimator": None}
+
+    def __setstate__(self, state):
+        vars(self).update(state)
+
+    def is_about(self, estimator):
+        """Return whether it was this very object."""
+        return self.estimator is not None and self.estimator() is estimator
+
+
+@dataclass
+class _Memory:
+    """What copies of a scorer share: data of the last models, digests of folds, the last answer."""
+
+    models: list = field(default_factory=list)
+    folds: dict = field(default_factory=dict)
+    answer: HoldoutScore | None = None
+
+    def __getstate__(self):
+        # Workers need the model that was scored last, for permutation importance, and no other.
+        return {"models": self.models[-1:], "folds": self.folds, "answer": self.answer}
 
 
 class HoldoutScorer:
@@ -36,12 +116,33 @@ class HoldoutScorer:
     scoring : str, callable or None, default=None
         A bounded metric (see :mod:`sklearn_bdp.metrics`).
 
+    Attributes
+    ----------
+    last_answer_ : HoldoutScore
+        The last verified score with its interval, in score units. Copies of the scorer in the same
+        process share it; ``holdout.history()`` has every answer, of all processes.
+
     Notes
     -----
-    In permutation importance the scorer recognises shuffled columns by comparing with the first
-    data it saw for the same model. The query is then put to the holdout with these columns
-    replaced by draws from the shuffled training columns, which are public. Keep
-    ``max_samples=1.0`` there: of a shuffled sub-sample the scorer cannot know what was shuffled.
+    *Refusals* are errors everywhere: scikit-learn writes NaN for a scorer that fails and goes on,
+    but a budget that is used up, columns that cannot be found or a holdout that cannot be asked
+    from a worker end the run. A model whose own ``predict`` fails is left to ``error_score``.
+
+    *Training curves*. ``learning_curve``, ``validation_curve`` and ``return_train_score=True``
+    score a model on the rows it was trained on after those it was tested on. The holdout has
+    nothing to say about these; they get the plain score.
+
+    *Permutation importance* (with any ``max_samples``): shuffled columns are recognised by
+    comparing with the first data that the model was scored on. The query is put to the holdout with
+    these columns replaced by draws from the shuffled training columns, which are public; a
+    column set to one value is set to it on the holdout.
+
+    *Selectors* that pass arrays without names: in RFECV every fold begins with all columns, so that
+    the scorer can find the others by their values. SequentialFeatureSelector begins without, and
+    is refused; :class:`~sklearn_bdp.feature_selection.HoldoutFeatureSelector` does its work.
+
+    *Weights* may go to ``fit``. The score is unweighted on both sides, because a weighted one has
+    no known sensitivity.
 
     Examples
     --------
@@ -53,6 +154,8 @@ class HoldoutScorer:
     >>> scorer = HoldoutScorer(ReusableHoldout(X_holdout, y_holdout, random_state=0))
     >>> cross_val_score(DecisionTreeClassifier(random_state=0), X, y, scoring=scorer).shape
     (5,)
+    >>> scorer.last_answer_.lower < scorer.last_answer_.value < scorer.last_answer_.upper
+    True
     """
 
     def __init__(self, holdout, *, scoring=None):
@@ -60,19 +163,10 @@ class HoldoutScorer:
             raise TypeError(f"holdout must be a ReusableHoldout, got {type(holdout).__name__}.")
         self.holdout = holdout
         self.scoring = scoring
-        self._seen = {}
+        self._memory = _Memory()
 
-    def __getattribute__(self, name):
-        """Refuse selectors that strip column names, before they fit anything.
-
-        scikit-learn asks a callable scorer for its ``__module__`` before the first fit; what
-        ``__call__`` raises it would turn into a NaN score and a warning.
-        """
-        if name == "__module__":
-            _refuse_name_strippers()
-        return super().__getattribute__(name)
-
-    def __call__(self, estimator, X, y=None, sample_weight=None):
+    @_refuse_aloud
+    def __call__(self, estimator, X, y=None, sample_weight=None, _in_validation=False):
         """Return the verified score of a fitted model.
 
         Parameters
@@ -95,56 +189,191 @@ class HoldoutScorer:
         ------
         UnknownFeaturesError
             When the model was fitted on columns that cannot be found in the holdout.
+        ValueError, TypeError
+            When ``X`` and ``y`` are no training data of the kind that the holdout holds.
+        BudgetExhaustedError, ProcessBoundaryError, LedgerError
+            As :meth:`ReusableHoldout.answer <sklearn_bdp.ReusableHoldout.answer>`.
         """
+        self._check(X, y, sample_weight)
+        model = as_fitted(estimator)
+        columns = self._columns(model, X, y)
+        metric, key, seen = self._identify(estimator, model, X, y, _in_validation)
+        try:
+            value = metric.training_score(estimator, X, y)
+        except Exception as error:
+            raise _ModelFailed from error
+        alteration = Alteration()
+        if seen is not None and model is estimator:  # in the middle of fit, data are binned
+            alteration = recognise(seen.X, seen.y, X, y)
+            if alteration is None and _in_validation and seen.is_about(estimator):
+                return float(metric.from_unit(value))  # rows that the model was trained on
+        records = _take(self.holdout.X, columns)
+        if alteration:
+            records, key = altered_records(records, X, alteration), alteration.key(key)
+        return self._ask(model, metric, records, value, key, num_samples(X))
+
+    @sealed_errors  # the evaluation below is raw
+    def _ask(self, model, metric, records, value, key, size):
+        """Put one query to the holdout, remember the answer and return the score."""
+        answers = self.holdout.answer_evaluations(
+            np.array([value]),
+            [metric.evaluate(model, records, self.holdout.y)],
+            training_size=size,
+            keys=[key],
+        )
+        value, lower, upper = (
+            float(metric.from_unit(ends[0]))
+            for ends in (answers.values, answers.lower, answers.upper)
+        )
+        self._memory.answer = HoldoutScore(
+            value, lower, upper, bool(answers.above[0]), bool(answers.answered[0])
+        )
+        return value
+
+    def _check(self, X, y, sample_weight):
+        """Refuse what is no training data for this holdout, before anything is computed."""
+        self.holdout._require_home()
         if sample_weight is not None:
             raise ValueError(
-                "sample_weight must be None: a weighted score has no known sensitivity."
+                "sample_weight must be None: a weighted score has no known sensitivity. Give "
+                "weights to fit only."
             )
         if y is None:
             raise ValueError("y must be given: a verified score needs targets.")
-        _refuse_name_strippers()
+        have, expected = _ndim(X), _ndim(self.holdout.X)
+        if have != expected:
+            raise ValueError(
+                f"X must have {expected} dimension(s) like the holdout, got {have}. RidgeCV and "
+                "its relatives with cv=None score predictions instead of a model, which no holdout "
+                "can verify: give them cv=5."
+            )
         if _same_records(X, self.holdout.X):
             raise ValueError(
                 "X must be training data, got the holdout itself: its score would be handed out as "
                 "the training-side value. Nothing was spent."
             )
-        columns = _columns(estimator, X, self.holdout.X)
-        metric = get_metric(self.scoring, estimator=estimator, y=y)
-        training_value = metric.training_score(estimator, X, y)
-        model = model_key(estimator, metric)
-        shuffled = self._shuffled(model, X, y)
-        records = _take(self.holdout.X, columns)
-        if shuffled:
-            records = _replace(records, X, shuffled)
-        answers = self.holdout.answer_evaluations(
-            np.array([training_value]),
-            [metric.evaluate(estimator, records, self.holdout.y)],
-            training_size=num_samples(X),
-            keys=[f"{model}{shuffled}" if model and shuffled else model],
-        )
-        return float(metric.from_unit(answers.values[0]))
 
-    def _shuffled(self, model, X, y):
-        """Return which columns are shuffled, as (place, digest of the order) pairs.
+    def _identify(self, estimator, model, X, y, in_validation):
+        """Return the metric and the key of the query, and the first data seen of this model.
 
-        The reference is the first data seen for the same model and targets.
+        The first data decide about the metric, too: default bounds of regression errors come from
+        the targets, and a sub-sample has others.
         """
-        digests = _column_digests(X)
-        if model is None or digests is None:
-            return ()
-        targets = joblib.hash(np.asarray(y), hash_name="sha1")
-        self._seen = dict(list(self._seen.items())[-_REMEMBERED:])
-        reference = self._seen.setdefault((model, targets), digests)
-        if reference.shape != digests.shape:
-            return ()
-        moved = (digests != reference).any(axis=0)
-        if (digests[0] != reference[0]).any():  # other values: other data, nothing was shuffled
-            return ()
-        return tuple((int(place), int(digests[1, place])) for place in np.flatnonzero(moved))
+        keys, metric = {}, None
+        for seen in reversed(self._memory.models):
+            name = repr(seen.metric)
+            if name not in keys:
+                keys[name] = model_key(model, seen.metric)
+            if seen.key is None or seen.key != keys[name]:
+                continue
+            metric, key = seen.metric, seen.key
+            if seen.is_about(estimator) or not in_validation:
+                return metric, key, seen
+            break  # an equal model of another fold begins anew
+        if metric is None:
+            metric = get_metric(self.scoring, estimator=model, y=y)
+            key = keys[repr(metric)] if repr(metric) in keys else model_key(model, metric)
+        seen = _Seen(key, metric, _copy(X), _copy(y), weakref.ref(estimator))
+        self._memory.models = [*self._memory.models, seen][-_MODELS:]
+        return metric, key, None
+
+    def _columns(self, model, X, y):
+        """Return the columns of the holdout that the model needs, or None for all of them."""
+        expected = getattr(self.holdout.X, "shape", (0, None))[1:]
+        names = getattr(model, "feature_names_in_", None)
+        if names is not None and hasattr(self.holdout.X, "columns"):
+            return _named(names, self.holdout.X.columns)
+        fitted_on = getattr(model, "n_features_in_", None)
+        if fitted_on is None and len(getattr(X, "shape", ())) == 2:
+            fitted_on = X.shape[1]
+        if not expected or fitted_on is None:
+            return None
+        fold = query_key(np.asarray(y))
+        if fitted_on == expected[0]:
+            self._remember_fold(fold, X)
+            return None
+        seen = self._memory.folds.get(fold)
+        found = None if seen is None else find_columns(seen, X)
+        if found is None:
+            raise UnknownFeaturesError(
+                f"The estimator was fitted on {fitted_on} columns without names, so the scorer "
+                f"cannot find them among the {expected[0]} columns of the holdout. Fit it on a "
+                "DataFrame whose column names the holdout shares; to select features, use "
+                "sklearn_bdp.feature_selection.HoldoutFeatureSelector (scikit-learn's "
+                "SequentialFeatureSelector strips names, and so does RFECV, whose columns can be "
+                "found by their values where no two are equal). Nothing was spent."
+            )
+        return found
+
+    def _remember_fold(self, fold, X):
+        """Keep the digests of all columns of a fold, by which some of them can be found later."""
+        if fold in self._memory.folds:
+            return
+        codes = column_codes(X)
+        if codes is not None:
+            kept = list(self._memory.folds.items())[-_FOLDS + 1 :]
+            self._memory.folds = {**dict(kept), fold: ordered_digests(codes)}
+
+    @property
+    def last_answer_(self):
+        """Return the last verified score and its interval."""
+        if self._memory.answer is None:
+            raise AttributeError(
+                "last_answer_ is there once the scorer was asked in this process; what workers "
+                "asked is in holdout.history()."
+            )
+        return self._memory.answer
+
+    @property
+    def __name__(self):
+        """Name the score, for displays that ask a callable for its name."""
+        scoring = self.scoring if self.scoring is not None else "score"
+        return f"verified_{scoring if isinstance(scoring, str) else type(scoring).__name__}"
+
+    @property
+    def _score_func(self):
+        """Say why a scorer cannot be taken apart, where scikit-learn asks for its function."""
+        raise AttributeError(
+            "HoldoutScorer scores models, not predictions: TunedThresholdClassifierCV needs a "
+            "plain metric such as scoring='balanced_accuracy' on the training side. Verify the "
+            "tuned classifier afterwards: scorer(tuned, X, y)."
+        )
+
+    def _accept_sample_weight(self):
+        """Tell scikit-learn's searches that weights go to ``fit`` alone."""
+        return False
+
+    def key_identity(self):
+        """Return what a scorer counts as in the keys of models that hold one.
+
+        Returns
+        -------
+        str
+            Holdout and metric; not what the scorer remembers.
+        """
+        return f"scorer {self.scoring!r} {self.holdout.key_identity()}"
+
+    def __copy__(self):
+        twin = type(self)(self.holdout, scoring=self.scoring)
+        twin._memory = self._memory
+        return twin
+
+    def __deepcopy__(self, memo):
+        return self.__copy__()
 
     def __repr__(self):
         scoring = "" if self.scoring is None else f", scoring={self.scoring!r}"
         return f"HoldoutScorer({self.holdout!r}{scoring})"
+
+
+def _ndim(X):
+    """Return the number of dimensions of data; a list of texts has one."""
+    return len(X.shape) if hasattr(X, "shape") else np.ndim(X)
+
+
+def _copy(data):
+    """Return a copy that changes of the caller's do not reach."""
+    return data.copy() if hasattr(data, "copy") else np.array(data)
 
 
 def _same_records(X, holdout_X):
@@ -156,100 +385,21 @@ def _same_records(X, holdout_X):
     return bool(np.array_equal(np.asarray(X), np.asarray(holdout_X)))
 
 
-def _column(X, place):
-    """Return one column of an array or data frame."""
-    return np.asarray(X.iloc[:, place] if hasattr(X, "iloc") else X[:, place])
-
-
-def _codes(column):
-    """Return a 64-bit code of each value of a column."""
-    if column.dtype.kind in "biuf":
-        bits = np.ascontiguousarray(column, dtype=np.float64).view(np.uint64)
-    else:
-        values, inverse = np.unique(column.astype(str), return_inverse=True)
-        hashed = (hashlib.sha256(value.encode()).digest()[:8] for value in values)
-        bits = np.array([int.from_bytes(code, "big") for code in hashed], np.uint64)[inverse]
-    mixed = (bits ^ (bits >> np.uint64(31))) * np.uint64(0x9E3779B97F4A7C15)
-    return (mixed ^ (mixed >> np.uint64(29))) * np.uint64(0xBF58476D1CE4E5B9)
-
-
-def _column_digests(X):
-    """Return two digests of each column, shape (2, n_features): of its values, of their order.
-
-    Sums of 64-bit codes, the second weighted by position, so that a shuffled column keeps the
-    first and changes the second. ``None`` where there are no columns to shuffle.
-    """
-    if len(getattr(X, "shape", ())) != 2 or hasattr(X, "tocsr"):
-        return None
-    places = np.arange(1, X.shape[0] + 1, dtype=np.uint64) * np.uint64(0xD6E8FEB86659FD93)
-    codes = [_codes(_column(X, place)) for place in range(X.shape[1])]
-    return np.array([[c.sum() for c in codes], [(c * places).sum() for c in codes]], np.uint64)
-
-
-def _replace(records, X, shuffled):
-    """Return the holdout records with columns replaced by draws from training columns.
-
-    One row of ``X`` is drawn for each record and gives all shuffled columns, seeded by the
-    shuffled data, so that the same query always has the same answer.
-    """
-    seed = int.from_bytes(hashlib.sha256(repr(shuffled).encode()).digest()[:8], "big")
-    rows = np.random.default_rng(seed).integers(num_samples(X), size=num_samples(records))
-    replaced = records.copy()
-    for place, _ in shuffled:
-        drawn = _column(X, place)[rows]
-        if hasattr(replaced, "iloc"):
-            replaced.isetitem(place, drawn)
-        else:
-            replaced[:, place] = drawn
-    return replaced
-
-
 def _take(X, columns):
-    """Return the named columns of a data frame, or ``X`` itself."""
-    return X if columns is None else X[list(columns)]
+    """Return the chosen columns, by name or place, or ``X`` itself."""
+    if columns is None:
+        return X
+    if isinstance(columns[0], str) and hasattr(X, "columns"):
+        return X[list(columns)]
+    return X.iloc[:, columns] if hasattr(X, "iloc") else X[:, columns]
 
 
-def _columns(estimator, X, holdout_X):
-    """Return the names of the columns a model was fitted on, or None for all of them.
-
-    Raises before anything is spent where they cannot be known.
-    """
-    names = getattr(estimator, "feature_names_in_", None)
-    have = getattr(holdout_X, "columns", None)
-    if names is not None and have is not None:
-        missing = [name for name in names if name not in set(have)]
-        if missing:
-            raise UnknownFeaturesError(
-                f"The estimator was fitted on columns that the holdout lacks: {missing}. Nothing "
-                "was spent."
-            )
-        return None if list(names) == list(have) else names
-    expected = getattr(holdout_X, "shape", (0, None))[1]
-    fitted_on = getattr(estimator, "n_features_in_", None)
-    if fitted_on is None and len(getattr(X, "shape", ())) == 2:
-        fitted_on = X.shape[1]
-    if fitted_on is not None and fitted_on != expected:
+def _named(names, have):
+    """Return the names of the columns a model was fitted on, or None where they are all."""
+    missing = [name for name in names if name not in set(have)]
+    if missing:
         raise UnknownFeaturesError(
-            f"The estimator was fitted on {fitted_on} columns without names, so the scorer cannot "
-            f"find them among the {expected} columns of the holdout. Fit it on a DataFrame whose "
-            "column names the holdout shares; to select features, use "
-            "sklearn_bdp.feature_selection.HoldoutFeatureSelector. Nothing was spent."
+            f"The estimator was fitted on columns that the holdout lacks: {missing}. Nothing "
+            "was spent."
         )
-    return None
-
-
-def _refuse_name_strippers():
-    """Raise where SequentialFeatureSelector or RFECV is on the call stack.
-
-    RFECV's first query has all columns, so nothing in its arguments tells it apart; answering
-    would spend budget on a run that must fail at its second query.
-    """
-    frame = sys._getframe(1)
-    while frame is not None:
-        if frame.f_globals.get("__name__") in _NAME_STRIPPERS:
-            raise UnknownFeaturesError(
-                "scikit-learn's SequentialFeatureSelector and RFECV strip column names, so that "
-                "HoldoutScorer cannot know which columns of the holdout a model needs. Use "
-                "sklearn_bdp.feature_selection.HoldoutFeatureSelector. Nothing was spent."
-            )
-        frame = frame.f_back
+    return None if list(names) == list(have) else list(names)

@@ -1,0 +1,241 @@
+"""What was done to data since a model was last scored on them, and the same done to a holdout.
+
+Permutation importance and its relatives score one fitted model on altered copies of its data. What
+was altered is recognised by comparing with the first data, and carried over to the holdout records.
+"""
+
+import hashlib
+from dataclasses import dataclass
+
+import numpy as np
+
+from sklearn_bdp._sklearn_compat import num_samples
+from sklearn_bdp.holdout import query_key
+
+__all__ = ["Alteration", "altered_records", "column_codes", "find_columns", "recognise"]
+
+_MIX = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xBF58476D1CE4E5B9), np.uint64(0xD6E8FEB86659FD93)
+
+
+@dataclass(frozen=True)
+class Alteration:
+    """Columns whose values were shuffled among rows, or set to one value.
+
+    Attributes
+    ----------
+    shuffled : tuple of (int, int)
+        Place of a column, digest of its values in their order.
+    constant : tuple of (int, int)
+        Place of a column, code of its only value.
+    """
+
+    shuffled: tuple = ()
+    constant: tuple = ()
+
+    def __bool__(self):
+        return bool(self.shuffled or self.constant)
+
+    def key(self, model):
+        """Return the key of the query about a model with these columns altered."""
+        return model and query_key("altered", model, self.shuffled, self.constant)
+
+
+def column_codes(X, *, single=False):
+    """Return a 64-bit code of each cell, shape (n, n_features); equal values have equal codes.
+
+    ``None`` for data without columns (lists of texts) and for sparse data. With ``single``, numbers
+    are rounded to single precision, so that a copy in single precision is recognised.
+    """
+    shape = getattr(X, "shape", None)
+    if hasattr(X, "tocsr") or len(np.shape(X) if shape is None else shape) != 2:
+        return None
+    X = X if hasattr(X, "iloc") else np.asarray(X)
+    codes = [_codes(_column(X, place), single) for place in range(X.shape[1])]
+    return np.stack(codes, axis=1) if codes else None
+
+
+def recognise(reference, reference_y, X, y):
+    """Return what was altered in ``X`` since the reference.
+
+    Parameters
+    ----------
+    reference, reference_y : array-like
+        The first data that the model was scored on, and their targets.
+    X, y : array-like
+        What it is scored on now.
+
+    Returns
+    -------
+    Alteration or None
+        Empty: the same rows, or some of them. ``None``: other rows.
+
+    Raises
+    ------
+    ValueError
+        Where some columns are the same and others are not, in a way that cannot be carried over to
+        other records.
+    """
+    before, after = _comparable(reference, X)
+    if before is None or after is None or before.shape[1] != after.shape[1]:
+        same = before is None and after is None and _equal(reference, X)
+        return Alteration() if same else None
+    if len(before) == len(after) and _equal(np.asarray(reference_y), np.asarray(y)):
+        return _by_columns(before, after)
+    if len(after) < len(before):
+        return _by_rows(before, after)
+    return None
+
+
+def find_columns(seen, X):
+    """Return the places of the columns of ``X`` among those of data with the same rows, or None.
+
+    Selectors pass arrays without names; a column is found by its values, where only one has them.
+    """
+    codes = column_codes(X)
+    if codes is None or len(codes) != seen[0]:
+        return None
+    order = {}
+    for place, digest in enumerate(seen[1].tolist()):
+        order.setdefault(digest, []).append(place)
+    found = [order.get(digest, []) for digest in _ordered(codes).tolist()]
+    if any(len(places) != 1 for places in found):
+        return None
+    return [places[0] for places in found]
+
+
+def ordered_digests(codes):
+    """Return the number of rows and a digest of each column, as ``find_columns`` takes them."""
+    return len(codes), _ordered(codes)
+
+
+def altered_records(records, X, alteration):
+    """Return holdout records with columns altered as those of ``X`` were.
+
+    Shuffled columns are replaced by draws from the training columns, which are public: one row of
+    ``X`` is drawn for each record and gives all of them, seeded by the shuffled data, so that the
+    same query always has the same answer.
+    """
+    digest = hashlib.sha256(repr(alteration.shuffled).encode()).digest()
+    rng = np.random.default_rng(int.from_bytes(digest[:8], "big"))
+    rows = rng.integers(num_samples(X), size=num_samples(records))
+    first = np.zeros(num_samples(records), dtype=int)
+    changes = [(place, rows) for place, _ in alteration.shuffled]
+    changes += [(place, first) for place, _ in alteration.constant]
+    X = X if hasattr(X, "iloc") else np.asarray(X)
+    replaced = records.copy() if hasattr(records, "iloc") else np.array(records)
+    if not hasattr(replaced, "iloc") and not hasattr(X, "iloc"):
+        replaced = replaced.astype(np.result_type(replaced, X), copy=False)
+    for place, drawn in changes:
+        if hasattr(replaced, "iloc") and hasattr(X, "iloc"):
+            column = X.iloc[drawn, place]
+            column.index = replaced.index
+            replaced.isetitem(place, column)
+        elif hasattr(replaced, "iloc"):
+            replaced.isetitem(place, _column(X, place)[drawn])
+        else:
+            replaced[:, place] = _column(X, place)[drawn]
+    return replaced
+
+
+def _comparable(reference, X):
+    """Return the codes of both, in the precision of the less precise one."""
+    single = _is_single(X) != _is_single(reference)
+    return column_codes(reference, single=single), column_codes(X, single=single)
+
+
+def _is_single(X):
+    """Return whether numbers are kept in single precision or less."""
+    kinds = X.dtypes if hasattr(X, "dtypes") else [getattr(X, "dtype", np.dtype(float))]
+    return any(getattr(k, "kind", "O") == "f" and k.itemsize < 8 for k in kinds)
+
+
+def _by_columns(before, after):
+    """Compare the same rows, column by column."""
+    shuffled, constant, unexplained = [], [], []
+    for place in np.flatnonzero((before != after).any(axis=0)).tolist():
+        column = after[:, place]
+        if np.array_equal(np.sort(before[:, place]), np.sort(column)):
+            shuffled.append((place, int(_ordered(column[:, None])[0])))
+        elif (column == column[0]).all():
+            constant.append((place, int(column[0])))
+        else:
+            unexplained.append(place)
+    if not unexplained:
+        return Alteration(tuple(shuffled), tuple(constant))
+    if len(unexplained) == before.shape[1]:
+        return None
+    raise _strange(unexplained)
+
+
+def _strange(places):
+    """Return the error about columns whose change cannot be carried over."""
+    return ValueError(
+        f"X must be the data that this model was scored on before, other rows, or the same rows "
+        f"with columns shuffled or set to one value, got other values in the columns {places} "
+        "(counted from 0), which cannot be carried over to the holdout. Columns need unique names "
+        "in permutation_importance. Nothing was spent."
+    )
+
+
+def _by_rows(before, after):
+    """Find out whether ``after`` is some of the rows, perhaps with one column altered."""
+    places = np.arange(1, before.shape[1] + 1, dtype=np.uint64) * _MIX[2]
+    first, second = _mix(before ^ places), _mix(after ^ places)
+    total, seen = first.sum(axis=1), second.sum(axis=1)
+    if np.isin(seen, total).all():
+        return Alteration()
+    # A row without its altered cell is a row of the reference without that cell.
+    rest = total[:, None] - first
+    hopeful = np.flatnonzero((rest == (seen[0] - second[0])[None, :]).any(axis=0))
+    for place in hopeful.tolist():
+        if np.isin(seen - second[:, place], rest[:, place]).all():
+            column = after[:, place]
+            if (column == column[0]).all():
+                return Alteration(constant=((place, int(column[0])),))
+            if np.isin(column, before[:, place]).all():
+                return Alteration(((place, int(_ordered(column[:, None])[0])),))
+            raise _strange([place])
+    return None
+
+
+def _column(X, place):
+    """Return one column of an array or data frame."""
+    return np.asarray(X.iloc[:, place] if hasattr(X, "iloc") else X[:, place])
+
+
+def _codes(column, single=False):
+    """Return a 64-bit code of each value of a column."""
+    if column.dtype.kind in "biuf":
+        numbers = column.astype(np.float32) if single else column
+        numbers = numbers.astype(np.float64) + 0.0  # one zero
+        bits = np.where(np.isnan(numbers), np.nan, numbers).view(np.uint64)
+    else:
+        values, inverse = np.unique(column.astype(str), return_inverse=True)
+        hashed = (hashlib.sha256(value.encode()).digest()[:8] for value in values)
+        bits = np.array([int.from_bytes(code, "big") for code in hashed], np.uint64)[inverse]
+    return _mix(bits)
+
+
+def _mix(bits):
+    mixed = (bits ^ (bits >> np.uint64(31))) * _MIX[0]
+    return (mixed ^ (mixed >> np.uint64(29))) * _MIX[1]
+
+
+def _ordered(codes):
+    """Return a digest of each column: its values and their order."""
+    places = np.arange(1, len(codes) + 1, dtype=np.uint64) * _MIX[2]
+    return _mix(codes ^ places[:, None]).sum(axis=0)
+
+
+def _equal(first, second):
+    """Return whether two arrays, sparse matrices or lists hold the same values."""
+    if hasattr(first, "tocsr") or hasattr(second, "tocsr"):
+        if getattr(first, "shape", 0) != getattr(second, "shape", 1):
+            return False
+        return (hasattr(first, "tocsr") and hasattr(second, "tocsr")) and not (
+            (first.tocsr() != second.tocsr()).nnz
+        )
+    try:
+        return bool(np.array_equal(np.asarray(first), np.asarray(second)))
+    except ValueError:  # ragged lists
+        return list(first) == list(second)

@@ -1,0 +1,383 @@
+"""One scorer wherever scikit-learn and its neighbours take ``scoring=``."""
+
+import warnings
+
+import numpy as np
+import pytest
+import sklearn
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.datasets import load_breast_cancer, load_diabetes
+from sklearn.dummy import DummyClassifier
+from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
+from sklearn.feature_selection import RFECV
+from sklearn.inspection import permutation_importance
+from sklearn.linear_model import LogisticRegression, LogisticRegressionCV, RidgeCV
+from sklearn.metrics import accuracy_score
+from sklearn.model_selection import (
+    GridSearchCV,
+    LearningCurveDisplay,
+    TunedThresholdClassifierCV,
+    cross_val_score,
+    cross_validate,
+    learning_curve,
+    train_test_split,
+    validation_curve,
+)
+from sklearn.preprocessing import StandardScaler
+from sklearn.tree import DecisionTreeClassifier
+
+from sklearn_bdp import HoldoutScorer, ReusableHoldout
+from sklearn_bdp.exceptions import (
+    BudgetExhaustedError,
+    ProcessBoundaryError,
+    UnboundedMetricError,
+    UnknownFeaturesError,
+)
+
+
+@pytest.fixture(scope="module")
+def data():
+    X, y = load_breast_cancer(return_X_y=True)
+    return train_test_split(StandardScaler().fit_transform(X), y, test_size=0.4, random_state=0)
+
+
+@pytest.fixture
+def holdout(data):
+    _, X, _, y = data
+    return ReusableHoldout(X, y, random_state=0)
+
+
+@pytest.fixture
+def on_disk(data, tmp_path):
+    _, X, _, y = data
+    return ReusableHoldout(X, y, random_state=0, ledger=tmp_path / "ledger.sqlite")
+
+
+@pytest.fixture
+def one_column(data):
+    X, _, y, _ = data
+    fitted = LogisticRegression().fit(X, y)
+    fitted.coef_ *= np.arange(30) == 22  # only this column matters
+    return fitted
+
+
+def grid_search(holdout, scoring=None, **options):
+    scoring = HoldoutScorer(holdout) if scoring is None else scoring
+    return GridSearchCV(LogisticRegression(), {"C": [0.1, 1.0]}, scoring=scoring, cv=2, **options)
+
+
+def test_training_rows_get_their_plain_score(data, holdout):
+    X, _, y, _ = data
+    search = grid_search(holdout, return_train_score=True).fit(X, y)
+    plain = grid_search(holdout, "accuracy", return_train_score=True).fit(X, y)
+    for name in ("split0_train_score", "split1_train_score"):
+        np.testing.assert_allclose(search.cv_results_[name], plain.cv_results_[name])
+    assert len(holdout.history()) == 4
+
+
+def test_learning_curves_tell_training_from_test(data, holdout):
+    X, _, y, _ = data
+    scorer = HoldoutScorer(holdout)
+    model = DecisionTreeClassifier(random_state=0)
+    _, train, test = learning_curve(model, X, y, scoring=scorer, cv=3, train_sizes=[0.3, 1.0])
+    assert (train == 1.0).all()
+    assert (test < 1.0).all()
+    released = {round(record.value, 12) for record in holdout.history()}
+    assert {round(value, 12) for value in test.ravel()} <= released
+    train, test = validation_curve(
+        model, X, y, scoring=scorer, cv=2, param_name="max_depth", param_range=[1, 8]
+    )
+    assert (train[1] > test[1]).all()
+
+
+def test_learning_curve_display_has_a_name_for_the_score(data, holdout):
+    pytest.importorskip("matplotlib").use("Agg")
+    X, _, y, _ = data
+    display = LearningCurveDisplay.from_estimator(
+        LogisticRegression(), X, y, scoring=HoldoutScorer(holdout), cv=2, train_sizes=[0.5, 1.0]
+    )
+    assert "erified" in display.score_name
+
+
+def test_models_that_learn_nothing_are_one_model_in_every_fold(data, holdout):
+    X, y = data[0][:200], np.tile([0, 1], 100)
+    dummy = DummyClassifier(strategy="constant", constant=1)
+    scores = cross_val_score(dummy, X, y, scoring=HoldoutScorer(holdout), cv=5)
+    assert len(set(scores)) == 1
+    assert len(holdout.history()) == 1
+
+
+def test_weights_go_to_fit_and_the_search_says_that_the_score_has_none(data, holdout):
+    X, _, y, _ = data
+    weights = np.where(y == 1, 5.0, 1.0)
+    with pytest.warns(UserWarning, match="does not support sample_weight"):
+        search = grid_search(holdout).fit(X, y, sample_weight=weights)
+    expected = LogisticRegression(**search.best_params_).fit(X, y, sample_weight=weights)
+    np.testing.assert_allclose(search.best_estimator_.coef_, expected.coef_)
+    assert np.isfinite(search.cv_results_["mean_test_score"]).all()
+    both = {"a": HoldoutScorer(holdout), "b": "accuracy"}
+    with pytest.warns(UserWarning, match="does not support sample_weight"):
+        grid_search(holdout, both, refit="a").fit(X, y, sample_weight=weights)
+    with sklearn.config_context(enable_metadata_routing=True):
+        model = LogisticRegression().set_fit_request(sample_weight=True)
+        search = GridSearchCV(model, {"C": [1.0]}, scoring=HoldoutScorer(holdout), cv=2)
+        assert np.isfinite(search.fit(X, y, sample_weight=weights).best_score_)
+
+
+@pytest.mark.parametrize("several", [False, True])
+def test_an_in_memory_holdout_gives_one_error_in_workers(data, holdout, several):
+    X, _, y, _ = data
+    scoring, refit = HoldoutScorer(holdout), True
+    if several:
+        scoring, refit = {"one": scoring, "two": "accuracy"}, "one"
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises(ProcessBoundaryError, match=r"ledger"):
+            grid_search(holdout, scoring, refit=refit, n_jobs=2).fit(X, y)
+    assert len(holdout.history()) == 0
+
+
+def test_a_ledger_answers_workers_as_it_answers_one_process(data, on_disk):
+    X, _, y, _ = data
+    search = grid_search(on_disk, n_jobs=2, return_train_score=True).fit(X, y)
+    assert len(on_disk.history()) == 4
+    again = grid_search(on_disk, return_train_score=True).fit(X, y)
+    np.testing.assert_array_equal(
+        search.cv_results_["mean_test_score"], again.cv_results_["mean_test_score"]
+    )
+    assert len(on_disk.history()) == 4
+
+
+def test_several_metrics_of_one_holdout(data, holdout):
+    X, _, y, _ = data
+    scoring = {
+        "accuracy": HoldoutScorer(holdout),
+        "balanced": HoldoutScorer(holdout, scoring="balanced_accuracy"),
+        "plain": "roc_auc",
+    }
+    found = cross_validate(LogisticRegression(), X, y, scoring=scoring, cv=2)
+    assert all(np.isfinite(found[f"test_{name}"]).all() for name in scoring)
+    assert len(holdout.history()) == 4
+
+
+def test_a_budget_that_is_used_up_ends_the_run(data):
+    X, X_holdout, y, y_holdout = data
+    tight = ReusableHoldout(
+        X_holdout, y_holdout, budget=1, epsilon=100.0, threshold=1e-3, random_state=0
+    )
+    with pytest.raises(BudgetExhaustedError):
+        cross_val_score(DummyClassifier(strategy="uniform"), X, y, scoring=HoldoutScorer(tight))
+
+
+def test_unbounded_metrics_end_the_run_and_failing_models_do_not(data, holdout):
+    X, _, y, _ = data
+    with pytest.raises(UnboundedMetricError):
+        cross_val_score(LogisticRegression(), X, y, scoring=HoldoutScorer(holdout, scoring="f1"))
+
+    class Fails(ClassifierMixin, BaseEstimator):
+        def fit(self, X, y):
+            self.classes_, self.n_features_in_ = np.unique(y), X.shape[1]
+            return self
+
+        def predict(self, X):
+            raise RuntimeError("no")
+
+    with pytest.warns(UserWarning, match="Scoring failed"):
+        scores = cross_val_score(Fails(), X, y, scoring=HoldoutScorer(holdout), cv=2)
+    assert np.isnan(scores).all()
+    assert len(holdout.history()) == 0
+
+
+def test_thresholds_are_tuned_with_a_plain_metric_and_verified_afterwards(data, holdout):
+    X, _, y, _ = data
+    scorer = HoldoutScorer(holdout)
+    with pytest.raises(AttributeError, match="plain metric"):
+        TunedThresholdClassifierCV(LogisticRegression(), scoring=scorer).fit(X, y)
+    assert len(holdout.history()) == 0
+    assert scorer(TunedThresholdClassifierCV(LogisticRegression()).fit(X, y), X, y) > 0.9
+
+
+def test_scores_of_predictions_are_refused_and_folds_are_not():
+    X, y = load_diabetes(return_X_y=True)
+    X, X_holdout, y, y_holdout = train_test_split(X, y, random_state=0)
+    holdout = ReusableHoldout(X_holdout, y_holdout, random_state=0)
+    scorer = HoldoutScorer(holdout, scoring="neg_mean_absolute_error")
+    with pytest.raises(ValueError, match="cv=5"):
+        RidgeCV([0.1, 1.0], scoring=scorer).fit(X, y)
+    assert len(holdout.history()) == 0
+    found = RidgeCV([0.1, 1.0], scoring=scorer, cv=2).fit(X, y)
+    assert -80 < found.best_score_ < -20
+    assert len(holdout.history()) == 4
+
+
+def test_regularisation_paths_ask_about_each_model(data, holdout):
+    X, _, y, _ = data
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FutureWarning)
+        LogisticRegressionCV(scoring=HoldoutScorer(holdout), cv=2, Cs=[1e-4, 1.0]).fit(X, y)
+    assert len(holdout.history()) == 4
+
+
+@pytest.mark.parametrize("fraction", [0.2, None])
+def test_early_stopping_follows_the_holdout(data, holdout, fraction):
+    X, X_holdout, y, y_holdout = data
+    model = HistGradientBoostingClassifier(
+        scoring=HoldoutScorer(holdout),
+        early_stopping=True,
+        validation_fraction=fraction,
+        max_iter=15,
+        random_state=0,
+    ).fit(X, y)
+    scores = model.train_score_ if fraction is None else model.validation_score_
+    assert len(holdout.history()) == len(scores)  # training and validation rows: one query
+    assert scores[-1] == pytest.approx(accuracy_score(y_holdout, model.predict(X_holdout)), abs=0.1)
+
+
+def test_early_stopping_of_a_regressor():
+    X, y = load_diabetes(return_X_y=True)
+    X, X_holdout, y, y_holdout = train_test_split(X, y, random_state=0)
+    holdout = ReusableHoldout(X_holdout, y_holdout, random_state=0)
+    scorer = HoldoutScorer(holdout, scoring="neg_mean_absolute_error")
+    HistGradientBoostingRegressor(scoring=scorer, early_stopping=True, max_iter=4).fit(X, y)
+    assert len(holdout.history()) >= 4
+
+
+@pytest.mark.parametrize("max_samples", [1.0, 0.5, 40])
+def test_importances_find_the_column_that_matters(data, holdout, one_column, max_samples):
+    X, _, y, _ = data
+    found = permutation_importance(
+        one_column,
+        X,
+        y,
+        scoring=HoldoutScorer(holdout),
+        n_repeats=1,
+        random_state=0,
+        max_samples=max_samples,
+    ).importances_mean
+    assert found.argmax() == 22
+    assert found[22] > 0.2
+    assert abs(np.delete(found, 22)).max() < 0.1
+
+
+def test_importances_in_workers(data, on_disk, one_column):
+    X, _, y, _ = data
+    importance = {
+        jobs: permutation_importance(
+            one_column,
+            X,
+            y,
+            scoring=HoldoutScorer(on_disk),
+            n_repeats=1,
+            random_state=0,
+            n_jobs=jobs,
+            max_samples=0.5,
+        ).importances_mean
+        for jobs in (2, 1)
+    }
+    assert importance[2][22] > 0.2
+    np.testing.assert_array_equal(importance[2], importance[1])
+
+
+def test_importances_after_a_copy_in_single_precision(data, holdout, one_column):
+    X, _, y, _ = data
+    scorer = HoldoutScorer(holdout)
+    base = scorer(one_column, X, y)
+    found = permutation_importance(
+        one_column, X.astype(np.float32), y, scoring=scorer, n_repeats=1, random_state=0
+    ).importances_mean
+    assert found[22] > 0.2
+    assert scorer(one_column, X, y) == base
+
+
+def test_a_zeroed_column_is_zeroed_on_the_holdout_and_noise_is_refused(data, holdout, one_column):
+    X, _, y, _ = data
+    scorer = HoldoutScorer(holdout)
+    base = scorer(one_column, X, y)
+    zeroed = X.copy()
+    zeroed[:, 22] = 0.0
+    assert scorer(one_column, zeroed, y) < base - 0.2
+    noisy = X + (np.arange(30) == 22) * 0.1
+    with pytest.raises(ValueError, match="carried over"):
+        scorer(one_column, noisy, y)
+    assert len(holdout.history()) == 2
+
+
+def test_data_changed_in_place_are_recognised(data, holdout, one_column):
+    X, _, y, _ = data
+    X = X.copy()
+    scorer = HoldoutScorer(holdout)
+    base = scorer(one_column, X, y)
+    X[:, 22] = 0.0
+    assert scorer(one_column, X, y) < base - 0.2
+
+
+def test_importances_of_a_search_that_used_the_same_scorer(data, holdout):
+    X, _, y, _ = data
+    scorer = HoldoutScorer(holdout)
+    search = grid_search(holdout, scorer).fit(X, y)
+    base = scorer(search, X, y)
+    spent = len(holdout.history())
+    assert scorer(search, X, y) == base
+    assert len(holdout.history()) == spent
+    found = permutation_importance(search, X, y, scoring=scorer, n_repeats=1, random_state=0)
+    assert found.importances_mean.max() > 0
+
+
+@pytest.mark.parametrize("n_jobs", [None, 2])
+def test_eliminated_columns_are_found_by_their_values(data, on_disk, n_jobs):
+    X, _, y, _ = data
+    found = RFECV(
+        LogisticRegression(), scoring=HoldoutScorer(on_disk), cv=2, step=10, n_jobs=n_jobs
+    ).fit(X, y)
+    assert len(on_disk.history()) == 2 * 4  # 30, 20, 10, 1 columns in two folds
+    scores = found.cv_results_["mean_test_score"]
+    assert scores[0] > 0.8
+    assert scores[-1] > 0.93
+
+
+def test_eliminated_columns_that_look_the_same_are_refused(data):
+    X, X_holdout, y, y_holdout = data
+    X, X_holdout = np.column_stack([X, X]), np.column_stack([X_holdout, X_holdout])
+    holdout = ReusableHoldout(X_holdout, y_holdout, random_state=0)
+    with pytest.raises(UnknownFeaturesError, match="no two are equal"):
+        RFECV(LogisticRegression(), scoring=HoldoutScorer(holdout), cv=2, step=10).fit(X, y)
+
+
+def test_the_last_interval_is_readable_from_every_copy(data, holdout):
+    X, _, y, _ = data
+    scorer = HoldoutScorer(holdout)
+    with pytest.raises(AttributeError, match="history"):
+        _ = scorer.last_answer_
+    search = GridSearchCV(LogisticRegression(), {"C": [1.0]}, scoring=scorer, cv=2).fit(X, y)
+    answer, record = scorer.last_answer_, holdout.history()[-1]
+    assert (answer.value, answer.lower, answer.upper) == (record.value, record.lower, record.upper)
+    cross_val_score(search, X, y, scoring=scorer, cv=2)
+    assert scorer.last_answer_.value == holdout.history()[-1].value
+
+
+class TestNeighbours:
+    """Packages that take a scorer; each test is skipped where its package is missing."""
+
+    @pytest.mark.parametrize("cv", [0, 2])
+    def test_mlxtend_backward_finds_columns_and_forward_is_refused(self, data, cv):
+        selection = pytest.importorskip("mlxtend.feature_selection")
+        X, X_holdout, y, y_holdout = data
+        holdout = ReusableHoldout(X_holdout[:, 20:24], y_holdout, random_state=0)
+        options = {"scoring": HoldoutScorer(holdout), "cv": cv, "k_features": 1}
+        make = selection.SequentialFeatureSelector
+        with pytest.raises(UnknownFeaturesError, match="HoldoutFeatureSelector"):
+            make(LogisticRegression(), forward=True, **options).fit(X[:, 20:24], y)
+        assert len(holdout.history()) == 0
+        found = make(LogisticRegression(), forward=False, **options).fit(X[:, 20:24], y)
+        assert found.k_feature_idx_[0] in (0, 2, 3)
+        assert found.k_score_ > 0.85
+
+    def test_bayes_search(self, data, holdout):
+        skopt = pytest.importorskip("skopt")
+        X, _, y, _ = data
+        space = {"C": (1e-2, 10.0, "log-uniform")}
+        search = skopt.BayesSearchCV(
+            LogisticRegression(), space, scoring=HoldoutScorer(holdout), cv=2, n_iter=2
+        ).fit(X, y)
+        assert search.best_score_ > 0.9
+        assert len(holdout.history()) == 4
