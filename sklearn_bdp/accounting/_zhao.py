@@ -1,17 +1,29 @@
-"""The calibration of Zhao 2017 to the letter: premise (8) of Theorem 1, Theorem 2 (theory G3)."""
+"""The calibration of Zhao 2017 to the letter: Theorem 1's (7) and (8), Theorem 2 (theory G3)."""
 
 import math
 
-from sklearn_bdp._checks import check_integer, check_probability, check_real
+from sklearn_bdp._checks import check_integer, check_option, check_probability, check_real
 
 __all__ = ["zhao_premise", "zhao_required_n"]
 
+#: Lemma behind the calibration: 2 gives (8), 3 gives (7), 4 is the one for reversible chains.
+LEMMAS = {"quilt": 2, "blanket": 3, "spectral": 4}
 
-def zhao_premise(*, tau, budget, sigma, model, n):
-    r"""Records that premise (8) of Zhao's Theorem 1 asks for.
 
-    The theorem concludes that ``q(X)`` is within ``tau / 3`` or so of its expectation. It is
-    false as stated: premises can hold while ``q(X)`` does not concentrate at all (see the errata).
+def zhao_premise(
+    *, tau: float, budget: int, sigma: float, beta: float, model, n=None, method: str = "quilt"
+) -> float:
+    r"""Records that Theorem 1 of Zhao 2017 asks for: (8), or (7) with ``method="blanket"``.
+
+    .. math:: n_\# = \max\Big\{\frac{9\ln(4/\beta)}{\tau^2},\; \max_i\min_Q
+       \frac{9B(|N_i|+1)}{4\sigma(\tau/3 - 4b_i)}\Big\}, \qquad
+       n_* = \max\Big\{\frac{9\ln(4/\beta)}{\tau^2},\; \max_i
+       \frac{9B}{4\sigma(\tau/3 - 4a_i)}\Big\}
+
+    The second terms are :math:`9B/(4\sigma\varepsilon')` with the DP level :math:`\varepsilon'`
+    that Lemma 2 (Lemma 3) gives for the BDP level :math:`\tau/3`; denominators must be positive.
+    The theorem concludes ``|q(X) - q(P)| < tau``. It is false as stated: the premise can hold while
+    ``q(X)`` does not concentrate at all (see the errata).
 
     Parameters
     ----------
@@ -20,82 +32,131 @@ def zhao_premise(*, tau, budget, sigma, model, n):
     budget : int
         B.
     sigma : float
-        σ of Algorithm 1 (scales σ, 2σ, 4σ).
+        σ of Algorithm 1 (noises σ, 2σ, 4σ).
+    beta : float
+        Failure probability of one query, in (0, 1).
     model : CorrelationModel
         How the records are correlated.
-    n : int
-        Number of records (for models tied to them).
+    n : int or None
+        Number of records for models tied to them; ``None``: any, large enough for the lemma.
+    method : {"quilt", "blanket", "spectral"}
+        Lemma 2 of the paper, that is (8); Lemma 3, that is (7); or Lemma 4, an alternative for
+        reversible chains.
 
     Returns
     -------
     float
-        The premise reads ``n >=`` this.
+        The premise reads ``n >=`` this; not rounded, ``inf`` when no positive level suffices.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is out of range or the lemma does not apply to the model.
 
     References
     ----------
-    Zhao 2017, Theorem 1, (8), with the calibration of Lemma 2 at level ``tau / 3``.
+    Zhao 2017, Theorem 1, (7) and (8), and Lemmas 2-4.
+
+    Examples
+    --------
+    >>> from sklearn_bdp.correlation import Independent
+    >>> round(zhao_premise(tau=0.1, sigma=0.5, budget=1, beta=0.05, model=Independent()))
+    3944
     """
-    level = model.dp_epsilon(check_real("tau", tau, low=0.0, closed="neither") / 3.0, n,
-                             method="quilt")  # fmt: skip
+    tau = check_real("tau", tau, low=0.0, closed="neither")
     sigma = check_real("sigma", sigma, low=0.0, closed="neither")
-    return math.inf if level == 0.0 else 9.0 * budget / (4.0 * sigma * level)
+    rounds = check_integer("budget", budget, low=1)
+    beta = check_probability("beta", beta)
+    level = _paper_level(tau / 3.0, model, n, check_option("method", method, tuple(LEMMAS)))
+    if level == 0.0:
+        return math.inf
+    return max(9.0 * math.log(4.0 / beta) / tau**2, 9.0 * rounds / (4.0 * sigma * level))
 
 
-def zhao_required_n(*, tau, n_queries, budget, beta=0.05, c=0.5, model, n=None):
-    r"""Records that Zhao's Theorem 2 asks for, as printed.
+def zhao_required_n(
+    *,
+    tau: float,
+    n_queries: int,
+    budget: int,
+    beta: float = 0.05,
+    c: float = 0.5,
+    model,
+    n=None,
+    method: str = "quilt",
+) -> float:
+    r"""Records that Zhao's Theorem 2 asks for.
 
-    .. math:: n_\# = \frac{9B}{4\sigma\varepsilon'}, \quad
-       \sigma = \frac{(1-c)\tau}{12\ln(4m/\beta)}, \quad \varepsilon = (1-c)\tau/12,
+    .. math:: n_\#\Big(B,\; \frac{(1-c)\tau}{12\ln(4m/\beta)},\; \frac{(1-c)\tau}{4},\;
+       \frac{\beta}{2m}\Big)
 
-    with :math:`\varepsilon'` the DP level for the BDP level :math:`\varepsilon` by the paper's
-    Lemma 4 (chains it applies to) or Lemma 2.
+    with :math:`n_\#` of Theorem 1. ((31) of the paper prints this expression without putting the
+    arguments in; the theorem's condition is the one meant.)
 
     Parameters
     ----------
     tau : float
-        Wanted error, in (0, 1).
+        Wanted error, in (0, 1].
     n_queries : int
         Queries m.
     budget : int
         Answers from the holdout, B.
     beta : float
-        Failure probability.
+        Failure probability over all answers together.
     c : float
-        Budget honesty, in [0, 1).
+        Budget honesty, any number in (0, 1).
     model : CorrelationModel
         How the records are correlated.
     n : int or None
         Number of records for models tied to them; ``None``: any, large enough for the lemma.
+    method : {"quilt", "blanket", "spectral"}
+        As for :func:`zhao_premise`.
 
     Returns
     -------
     float
         :math:`n_\#`, not rounded; ``inf`` when no positive level suffices.
 
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is out of range or the lemma does not apply to the model.
+
     References
     ----------
     Zhao 2017, Theorem 2 and Lemmas 2-4. Its proof rests on Theorem 1; see the errata.
+
+    Examples
+    --------
+    >>> from sklearn_bdp.correlation import Independent, MarkovChain
+    >>> round(zhao_required_n(tau=0.1, n_queries=100, budget=1, model=Independent()))
+    1164741
+    >>> chain = MarkovChain([[0.9, 0.1], [0.2, 0.8]])
+    >>> print(f"{zhao_required_n(tau=0.1, n_queries=100, budget=1, model=chain):.3g}")
+    7.82e+07
     """
     tau = check_real("tau", tau, low=0.0, high=1.0, closed="right")
     m = check_integer("n_queries", n_queries, low=1)
-    rounds = check_integer("budget", budget, low=1)
-    beta = check_probability("beta", beta)
-    sigma = (1.0 - c) * tau / (12.0 * math.log(4.0 * m / beta))
-    level = zhao_level((1.0 - c) * tau / 12.0, model, n)
-    return math.inf if level == 0.0 else 9.0 * rounds / (4.0 * sigma * level)
+    beta, c = check_probability("beta", beta), check_probability("c", c)
+    return zhao_premise(
+        tau=(1.0 - c) * tau / 4.0,
+        budget=budget,
+        sigma=(1.0 - c) * tau / (12.0 * math.log(4.0 * m / beta)),
+        beta=beta / (2.0 * m),
+        model=model,
+        n=n,
+        method=method,
+    )
 
 
-def zhao_level(bdp_epsilon, model, n):
-    """DP level by the paper's own calibration: Lemma 4 where it applies, else Lemma 2."""
+def _paper_level(bdp_epsilon, model, n, method):
+    """DP level for a BDP level by one of the paper's own lemmas; 0 if none suffices."""
     size = n if n is not None else model.n_records
     if size is None:
         size = 10**9  # the lemmas do not depend on n beyond n ≥ 2d
-    for method in ("spectral", "quilt"):
-        try:
-            return float(model.dp_epsilon(bdp_epsilon, size, method=method))
-        except ValueError:
-            continue
-    raise ValueError(
-        "route='zhao2017' needs a model to which Lemma 2, 3 or 4 of Zhao 2017 applies, got "
-        f"{model.describe()}."
-    )
+    try:
+        return float(model.dp_epsilon(bdp_epsilon, size, method=method))
+    except ValueError as error:
+        raise ValueError(
+            f"Lemma {LEMMAS[method]} of Zhao 2017 (method={method!r}) does not apply to "
+            f"{model.describe()}: {error}"
+        ) from error

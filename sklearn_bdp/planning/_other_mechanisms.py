@@ -203,7 +203,7 @@ def _check_queries(task, mechanism):
 
 
 def _noise_addition(task, mechanism):
-    """Smallest bound that applies: G2 (grid), G1 and G6 (Laplace), Jung (Gaussian, i.i.d.)."""
+    """Smallest bound that applies: G2 (grid), G1 and G6 (Laplace), strong composition (i.i.d.)."""
     _check_queries(task, mechanism)
     m, scale, eta = mechanism.n_queries, mechanism.scale, mechanism.resolution
     delta = 1.0 / task.n
@@ -228,8 +228,8 @@ def _noise_addition(task, mechanism):
         # Theory G6: z = σ ln(m/β), c = σ.
         bias = float(task.model.posterior_bias(level, task.n))
         found.append((bias, scale * (1.0 + math.log(m / task.beta))))
-    elif task.model.is_independent:
-        found.append(_jung(task, mechanism))
+    if task.model.is_independent:
+        found.append(_strong_composition(task, mechanism))
     if not found:
         raise ValueError(
             "Gaussian NoiseAddition without a grid is certified for independent records only, got "
@@ -259,14 +259,19 @@ def _with_noise(task, mechanism, width):
     return parts(found.x)
 
 
-def _jung(task, mechanism):
-    # Jung et al. 2020, Theorem 3.5: α + e^ε − 1 + c + 2d at β0/c + δ/d; zCDP composition.
+def _strong_composition(task, mechanism):
+    """Error by (ε, δ)-DP of all answers together: grows like √m, the sum of pure levels like m."""
+    # Jung et al. 2020, Theorem 3.5: α + e^ε − 1 + c + 2d at β0/c + δ/d. ρ = m(Δ/σ)²/2 for Gaussian
+    # and for Laplace noise (Bun, Steinke 2016, Prop. 1.6 and 1.4).
     m, scale = mechanism.n_queries, mechanism.scale
-    rho = m / (2.0 * (task.n * scale) ** 2)
+    rho = mechanism.zcdp_rho(1.0 / task.n)
 
     def parts(x):
         log_beta0, log_delta, share = x[0], x[1], 1.0 / (1.0 + math.exp(-x[2]))
-        alpha = scale * norm.isf(math.exp(log_beta0) / (2.0 * m))
+        if mechanism.noise == "gaussian":
+            alpha = scale * norm.isf(math.exp(log_beta0) / (2.0 * m))
+        else:
+            alpha = scale * (math.log(m) - log_beta0)
         epsilon = rho + 2.0 * math.sqrt(-rho * log_delta)
         c = math.exp(log_beta0) / (share * task.beta)
         d = math.exp(log_delta) / ((1.0 - share) * task.beta)

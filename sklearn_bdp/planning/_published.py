@@ -30,12 +30,25 @@ def _check_promise(tau, n_queries, budget, beta):
     )
 
 
-def dwork_required_n(*, tau, n_queries, budget, beta=0.05):
+def dwork_required_n(
+    *, tau: float, n_queries: int, budget: int, beta: float = 0.05, branch: str = "best"
+) -> float:
     r"""Records that Dwork et al. ask for: Theorem 9 (2017), Theorem 25 (2015), i.i.d. only.
 
-    The theorem prints ``O(·)``. The constant is rebuilt from its argument: Thresholdout with
-    ``σ = τ/(96 ln(4m/β))`` is ``2B/(σn)``-DP, and pure DP generalizes to ``τ/8`` at level ``τ/16``
-    with ``12 · 64 · ln(8m/β)/τ²`` records.
+    The theorem prints :math:`O(\ln(m/\beta)/\tau^2) \cdot
+    \min\{B, \sqrt{B\ln(\ln(m/\beta)/\tau)}\}`. Its constants are rebuilt from its argument:
+    Thresholdout with :math:`\sigma = \tau/(96\ln(4m/\beta))` (noises 2σ, 4σ, σ) is
+    :math:`B\varepsilon_0`-DP with :math:`\varepsilon_0 = 2/(\sigma n)`, and each query may be off
+    by :math:`\tau/8` with probability :math:`\beta/(2m)`.
+
+    - ``"pure"``: Theorem 4 at level :math:`\tau/8`, :math:`6e^{-\tau^2 n/64} \le \beta/(2m)`:
+      :math:`\max\{16B/(\sigma\tau),\; 64\ln(12m/\beta)/\tau^2\}`.
+    - ``"approximate"``: the smallest n for which strong composition,
+      :math:`\varepsilon = \varepsilon_0\sqrt{2B\ln(1/\delta)} +
+      B\varepsilon_0(e^{\varepsilon_0}-1)`, meets the bound for
+      :math:`(\varepsilon, \delta)`-DP that the paper relies on: off by :math:`13\varepsilon` with
+      probability :math:`(2\delta/\varepsilon)\ln(2/\varepsilon)` once
+      :math:`n \ge 2\ln(8/\delta)/\varepsilon^2`, with :math:`\varepsilon = \tau/104`.
 
     Parameters
     ----------
@@ -47,6 +60,8 @@ def dwork_required_n(*, tau, n_queries, budget, beta=0.05):
         Answers from the holdout, B.
     beta : float
         Failure probability.
+    branch : {"best", "pure", "approximate"}, default="best"
+        The two sides of the theorem's minimum, B and √B; ``"best"``: the smaller.
 
     Returns
     -------
@@ -55,11 +70,38 @@ def dwork_required_n(*, tau, n_queries, budget, beta=0.05):
 
     References
     ----------
-    Dwork et al. 2017, Theorem 9; Dwork et al. 2015, Theorem 25.
+    Dwork et al. 2017, Theorems 4 and 9; Dwork et al. 2015, Theorems 9 and 25 (the former after
+    Nissim and Stemmer, arXiv:1504.05800).
+
+    Examples
+    --------
+    >>> round(dwork_required_n(tau=0.1, n_queries=100, budget=1))
+    1380433
     """
     tau, m, rounds, beta = _check_promise(tau, n_queries, budget, beta)
+    check_option("branch", branch, ("best", "pure", "approximate"))
     sigma = tau / (96.0 * math.log(4.0 * m / beta))
-    return max(32.0 * rounds / (sigma * tau), 768.0 * math.log(8.0 * m / beta) / tau**2)
+    found = []
+    if branch != "approximate":
+        found.append(max(16.0 * rounds / (sigma * tau), 64.0 * math.log(12.0 * m / beta) / tau**2))
+    if branch != "pure":
+        found.append(_dwork_approximate(tau, m, rounds, beta, sigma))
+    return min(found)
+
+
+def _dwork_approximate(tau, m, rounds, beta, sigma):
+    """Return the √B side of Theorem 9, with constants rebuilt (see `dwork_required_n`)."""
+    epsilon = tau / (8.0 * 13.0)
+    delta = beta / (2.0 * m) * epsilon / (2.0 * math.log(2.0 / epsilon))
+    # ε = ε₀√(2B ln(1/δ)) + Bε₀(e^{ε₀}−1): solved for ε₀ from the safe side (convex, increasing).
+    slope, level = math.sqrt(-2.0 * rounds * math.log(delta)), 0.0
+    high = epsilon / slope
+    for _ in range(100):
+        level = epsilon / (slope + rounds * math.expm1(high))
+        if high - level <= 1e-14 * high:
+            break
+        high = epsilon / (slope + rounds * math.expm1(level))
+    return max(2.0 / (sigma * level), 2.0 * math.log(8.0 / delta) / epsilon**2)
 
 
 def floor_required_n(*, tau, n_queries, beta=0.05):
@@ -127,7 +169,8 @@ def jung_half_width(n, *, n_queries, beta=0.05, noise="gaussian"):
     beta : float
         Failure probability.
     noise : {"gaussian", "laplace"}
-        Distribution of the noise; Laplace is composed as pure DP.
+        Distribution of the noise. Laplace is composed as pure DP or strongly (as zCDP), whichever
+        is better.
 
     Returns
     -------
@@ -143,26 +186,35 @@ def jung_half_width(n, *, n_queries, beta=0.05, noise="gaussian"):
     beta = check_probability("beta", beta)
     check_option("noise", noise, ("gaussian", "laplace"))
 
-    def gaussian(parameters):
+    def strong(parameters):
+        # zCDP of k answers: ρ = k(Δ/σ)²/2 for Gaussian and for Laplace noise of scale σ (Bun,
+        # Steinke 2016, Prop. 1.4 and 1.6); ρ-zCDP is (ρ + 2√(ρ ln(1/δ)), δ)-DP (Prop. 1.3).
         rho, log_delta, log_beta0, share = parameters
         rho, share = math.exp(rho), 1.0 / (1.0 + math.exp(-share))
         sigma = math.sqrt(k / (2.0 * rho)) / size
-        alpha = sigma * norm.isf(math.exp(log_beta0) / (2.0 * k))
+        if noise == "gaussian":
+            alpha = sigma * norm.isf(math.exp(log_beta0) / (2.0 * k))
+        else:
+            alpha = sigma * (math.log(k) - log_beta0)
         epsilon = rho + 2.0 * math.sqrt(max(-rho * log_delta, 0.0))
         c = math.exp(log_beta0) / (share * beta)
         d = math.exp(log_delta) / ((1.0 - share) * beta)
         return alpha + math.expm1(min(epsilon, 50.0)) + c + 2.0 * d
 
-    def laplace(parameters):
+    def pure(parameters):
         epsilon, log_beta0 = math.exp(parameters[0]), parameters[1]
         alpha = k / (size * epsilon) * (math.log(k) - log_beta0)
         return alpha + math.expm1(min(epsilon, 50.0)) + math.exp(log_beta0) / beta
 
     tiny = math.log(beta) - 8.0
-    if noise == "gaussian":
-        start, target = [math.log(math.sqrt(k) / size), tiny, tiny, 0.0], gaussian
-    else:
-        start, target = [0.5 * math.log(k * 10.0 / size), tiny], laplace
+    width = _least(strong, [math.log(math.sqrt(k) / size), tiny, tiny, 0.0])
+    if noise == "laplace":
+        width = min(width, _least(pure, [0.5 * math.log(k * 10.0 / size), tiny]))
+    return width
+
+
+def _least(target, start):
+    """Return the least value of a bound over its free parameters (logs; two passes)."""
 
     def bounded(parameters):
         if np.abs(parameters).max() > 200.0 or (parameters[1:3] > 0.0).any():

@@ -3,8 +3,8 @@
 import math
 from dataclasses import replace
 
-from sklearn_bdp.accounting import zhao_required_n
-from sklearn_bdp.planning._published import dwork_required_n, floor_required_n
+from sklearn_bdp.planning._printed import printed_required_n
+from sklearn_bdp.planning._published import floor_required_n
 from sklearn_bdp.planning._solve import OURS, solve
 
 __all__ = ["smallest_n"]
@@ -27,16 +27,7 @@ def smallest_n(task, tau, route, *, epsilon=None):
 
 
 def _printed_n(task, tau, route):
-    if route == "dwork2017":
-        task.check_independent("route='dwork2017' holds for")
-        required = dwork_required_n(
-            tau=tau, n_queries=task.n_queries, budget=task.budget, beta=task.beta
-        )
-    else:
-        required = zhao_required_n(
-            tau=tau, n_queries=task.n_queries, budget=task.budget, beta=task.beta,
-            c=task.c or 0.0, model=task.model,
-        )  # fmt: skip
+    required = printed_required_n(task, tau, route)
     if not math.isfinite(required):
         raise ValueError(f"no number of records suffices for tau={tau!r} by route={route!r}.")
     return math.ceil(required - 1e-9)

@@ -134,8 +134,6 @@ def _tau_or_inf(task, mechanism, route):
 
 
 def _solve_printed(task, route):
-    if route == "dwork2017":
-        task.check_independent("route='dwork2017' holds for")
     design, mechanism, printed = printed_design(task, route)
     if mechanism is None:
         note = "The theorem needs more records than there are for every tau."

@@ -34,9 +34,9 @@ def _models(n):
 # Theory, section 7 (own prototypes): n needed by Zhao's Theorem 2, G1, G2 and Hoeffding's floor.
 REFERENCE = [
     (0.1, 100, 1, None, 1.165e6, 6.7e4, 6.6e3, 415),
-    (0.1, 100, 1, P1, 2.583e8, 5.4e5, 3.8e4, 2.4e3),
+    (0.1, 100, 1, P1, 7.82e7, 5.4e5, 3.8e4, 2.4e3),
     (0.05, 1000, 10, None, 5.853e7, 1.8e6, 2.6e5, 2.1e3),
-    (0.05, 1000, 10, P2, 1.991e10, 2.1e7, 2.4e6, 1.9e4),
+    (0.05, 1000, 10, P2, 6.48e9, 2.1e7, 2.4e6, 1.9e4),
 ]
 
 
