@@ -13,8 +13,8 @@ from pathlib import Path
 
 import numpy as np
 
+from sklearn_bdp._cli import main as command_line
 from sklearn_bdp.holdout import ReusableHoldout
-from sklearn_bdp.holdout import main as command_line
 
 N = 1000
 X, Y = np.arange(2.0 * N).reshape(N, 2), np.arange(N) % 2

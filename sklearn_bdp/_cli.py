@@ -35,8 +35,11 @@ def main(arguments=None):
         ledger = Ledger(options.path, read_only=True, timeout=options.timeout)
         with ledger.transaction() as transaction:
             options.run(transaction, options, sys.stdout)
+    except (KeyError, TypeError, ValueError, AttributeError):  # a header that we did not write
+        print(f"{_clean(options.path)}: its header says nothing that can be shown", file=sys.stderr)
+        return 1
     except LedgerError as error:
-        print(f"{type(error).__name__}: {error}", file=sys.stderr)
+        print(f"{type(error).__name__}: {_clean(error)}", file=sys.stderr)
         return 1
     except BrokenPipeError:  # the reader of our output has had enough
         sys.stderr.close()
@@ -67,7 +70,7 @@ def _parser():
 def _show(transaction, options, out):
     """Print state and information."""
     for label, text in _facts(transaction):
-        print(f"{label + ':':<24}{text}", file=out)
+        print(f"{label + ':':<24}{_clean(text)}", file=out)
     latest = list(transaction.answers())[-options.last :] if options.last > 0 else []
     if latest:
         print(f"\nLast {len(latest)} answer(s), in [0, 1]:", file=out)
@@ -76,7 +79,7 @@ def _show(transaction, options, out):
         source = "holdout" if answer.above else "training"
         print(
             f"{answer.batch:>6} {answer.value:>8.4f} {answer.lower:>8.4f} {answer.upper:>8.4f}  "
-            f"{source:<9} {answer.key or '-'}",
+            f"{source:<9} {_clean(answer.key or '-')}",
             file=out,
         )
 
@@ -111,8 +114,9 @@ def _facts(transaction):
 
 def _verify(transaction, options, out):
     """Say that the chain is whole; the walk happened when the ledger was opened."""
-    batches, link = transaction.head
-    print(f"{options.path}: intact, {batches:,} batch(es), chain ends in {link}", file=out)
+    batches = transaction.last.number
+    link = transaction.head[1]
+    print(f"{_clean(options.path)}: intact, {batches:,} batch(es), chain ends in {link}", file=out)
 
 
 def _export(transaction, options, out):
@@ -122,15 +126,27 @@ def _export(transaction, options, out):
         table = csv.writer(out)
         table.writerow(names)
         table.writerows(
-            [getattr(answer, name) for name in names] for answer in transaction.answers()
+            [_shown(getattr(answer, name)) for name in names] for answer in transaction.answers()
         )
         return
     print(canonical({"header": transaction.header}), file=out)
-    for record, link, answers, commitment in transaction.links():
-        line = {
-            "batch": json.loads(record.to_json()),
-            "answers": [dataclasses.asdict(answer) for answer in answers],
-            "commitment": commitment,
-            "digest": link,
-        }
+    for entry in transaction.entries:
+        line = {"commitment": entry.commitment, "digest": entry.digest}
+        if entry.note is not None:
+            line["note"] = dict(zip(("name", "content"), entry.note, strict=True))
+        else:
+            line["batch"] = json.loads(entry.record.to_json())
+            line["answers"] = [dataclasses.asdict(answer) for answer in entry.answers]
         print(canonical(line), file=out)
+
+
+def _shown(value):
+    """Return a value of the CSV export; a key without control characters."""
+    return _clean(value) if isinstance(value, str) else value
+
+
+def _clean(text):
+    """Return text without control characters: a crafted ledger must not drive the terminal."""
+    return "".join(
+        each if each.isprintable() else "\N{REPLACEMENT CHARACTER}" for each in str(text)
+    )

@@ -12,7 +12,7 @@ import pytest
 from sklearn_bdp._cli import main
 from sklearn_bdp.holdout import ReusableHoldout
 from sklearn_bdp.ledger import canonical
-from sklearn_bdp.ledger._schema import link_digest
+from sklearn_bdp.ledger._chain import Chain
 
 N = 300
 X, Y = np.zeros((N, 2)), np.zeros(N)
@@ -64,16 +64,16 @@ def test_the_json_export_carries_the_chain(used, capsys):
     """Whoever has the export can check it without the file: every link follows from the rest."""
     lines = [json.loads(line) for line in said(capsys, "export", used).splitlines()]
     assert [line["batch"]["number"] for line in lines[1:]] == [1, 2, 3]
-    previous = None
+    previous = Chain().start(canonical(lines[0]["header"]))
     for line in lines[1:]:
         rows = [
-            [a["position"], a["key"], a["code_length"], a["training_value"], a["value"], a["lower"],
-             a["upper"], int(a["above"])]
+            [a["position"], a["key"], a["metric"], a["code_length"], a["training_value"], a["value"],
+             a["lower"], a["upper"], int(a["above"])]
             for a in line["answers"]
         ]  # fmt: skip
-        if previous is not None:
-            link = link_digest(previous, canonical(line["batch"]), line["commitment"], rows)
-            assert link == line["digest"]
+        batch, answers = canonical(line["batch"]), canonical(rows)
+        link = Chain().link(previous, "batch", batch, answers, line["commitment"])
+        assert link == line["digest"]
         previous = line["digest"]
 
 

@@ -1,21 +1,23 @@
 """How a holdout travels and what can be read of it.
 
-Copies are the holdout itself; pickles find it again, or find its ledger, or can only be read.
+A holdout is known by a token. Copies in its process are the holdout itself; a pickle finds it
+again, or finds its ledger, or can only be read.
 """
 
 import contextlib
 import dataclasses
+import math
 import os
 import secrets
+import weakref
 
-from sklearn_bdp.exceptions import ProcessBoundaryError
-from sklearn_bdp.holdout import _process
+from sklearn_bdp.exceptions import LedgerCorruptedError, ProcessBoundaryError
 from sklearn_bdp.holdout._batch import next_code_length
 from sklearn_bdp.holdout._certificate import holdout_certificate
 from sklearn_bdp.holdout._display import gauge_html, gauge_text
 from sklearn_bdp.holdout._inputs import check_keys
 from sklearn_bdp.holdout._settings import Settings
-from sklearn_bdp.ledger import BatchRecord, History, Ledger
+from sklearn_bdp.ledger import History, Ledger
 
 __all__ = ["LedgerHandle"]
 
@@ -23,23 +25,9 @@ _TRAVELS = (
     "X", "y", "n", "model", "beta", "ledger", "on_exhausted",
     "_token", "_seed", "_timeout", "_identity",
 )  # fmt: skip
-
-
-@dataclasses.dataclass(frozen=True)
-class Snapshot:
-    """What an in-memory holdout had released when it was pickled; it can be read, not asked."""
-
-    last: BatchRecord
-    records: tuple
-
-    def answers(self):
-        """Return the recorded answers, oldest first."""
-        return iter(self.records)
-
-    def lookup(self, keys):
-        """Return ``{key: AnswerRecord}`` of the keys that were answered."""
-        wanted = set(keys)
-        return {record.key: record for record in self.records if record.key in wanted}
+_HANDLES = weakref.WeakValueDictionary()  # token: the holdout that copies resolve to
+# Ledgers in memory outlive their handle once it was pickled: the pickle may come back.
+_MEMORY = {}
 
 
 class LedgerHandle:
@@ -48,17 +36,17 @@ class LedgerHandle:
     Subclasses set ``X, y, n, model, beta, ledger, on_exhausted`` and call :meth:`_attach`.
     """
 
-    _learned = None  # (last batch learned from, predictor); public, rebuilt from the ledger
+    _learned = None  # (last entry learned from, predictor); public, rebuilt from the ledger
 
-    def _attach(self, header, *, seed, timeout):
+    def _attach(self, header, *, seed, timeout, notes=None):
         """Make or open the ledger; the numbers in its header are the ones that count."""
         self._seed, self._timeout = seed, timeout
         self._identity = {name: header[name] for name in ("data", "correlation", "parameters")}
         self._token = secrets.token_hex(16)
         self._snapshot = None
-        self._records = Ledger(self.ledger, header=header, timeout=timeout)
-        self._settings = Settings(**self._records.header["settings"])
-        _process.register(self._token, self)
+        self._records = Ledger(self.ledger, header=header, timeout=timeout, notes=notes)
+        self._settings = _recorded_settings(self._records.header, header, self.ledger)
+        _HANDLES[self._token] = self
 
     def _open(self):
         """Return the ledger of this process; a handle that came by pickle opens it here."""
@@ -94,22 +82,66 @@ class LedgerHandle:
     def _writing(self):
         return self._open().transaction(write=True)
 
-    def recorded(self, keys):
+    def recorded(self, keys, training_values=None, *, metric=None):
         """Return what was already answered; looking costs nothing.
 
         Parameters
         ----------
         keys : list of str
             Keys of queries.
+        training_values : array-like of shape (m,), default=None
+            Training-side value of each, in [0, 1]. An answer that was given under another value
+            (or ``metric``) is then left out: it answers another query.
+        metric : str or None, default=None
+            What the queries ask for, as it was said when they were asked.
 
         Returns
         -------
         dict
             :class:`AnswerRecord` of each key that has one.
         """
-        wanted = [key for key in check_keys(keys) if key is not None]
+        wanted = check_keys(keys)
+        if training_values is None:
+            with self._reading() as transaction:
+                return transaction.lookup([key for key in wanted if key is not None])
+        queries = [
+            (key, float(value), metric)
+            for key, value in zip(wanted, training_values, strict=True)
+            if key is not None
+        ]
         with self._reading() as transaction:
-            return transaction.lookup(wanted)
+            found = transaction.match(queries)
+        return {query[0]: answer for query, answer in found.items()}
+
+    def note(self, name, content):
+        """Record a fact with the holdout, as durably as its answers and in their order.
+
+        Parameters
+        ----------
+        name : str
+            What :meth:`notes` finds it by.
+        content : object
+            Anything that JSON can say; nothing computed from holdout scores, except released
+            values.
+        """
+        with self._writing() as transaction:
+            transaction.note(name, content)
+
+    def notes(self, name):
+        """Return the facts recorded under a name.
+
+        Parameters
+        ----------
+        name : str
+            As given to :meth:`note`.
+
+        Returns
+        -------
+        list
+            Their contents, oldest first.
+        """
+        with self._reading() as transaction:
+            return transaction.notes(name)
 
     @property
     def information_spent(self):
@@ -191,14 +223,14 @@ class LedgerHandle:
             state["snapshot"] = self._snapshot
         else:
             with self._reading() as transaction:
-                state["snapshot"] = Snapshot(transaction.last, tuple(transaction.answers()))
-            _process.keep_memory(self._token, self._records)
+                state["snapshot"] = transaction.book
+            _MEMORY[self._token] = self._records
         return _restore, (type(self), state)
 
 
 def _restore(cls, state):
     """Return the holdout of this process, or a handle on its ledger, or a record to read."""
-    found = _process.find(state["_token"])
+    found = _HANDLES.get(state["_token"])
     if found is not None:
         return found
     holdout = cls.__new__(cls)
@@ -206,9 +238,43 @@ def _restore(cls, state):
         setattr(holdout, name, state[name])
     holdout._settings = Settings(**state["settings"])
     holdout._head = state.get("head")
-    holdout._records = _process.memory_of(holdout._token)
+    holdout._records = _MEMORY.get(holdout._token)
     if holdout._records is not None and holdout._records.owner != os.getpid():
         holdout._records = None
     holdout._snapshot = state.get("snapshot")
-    _process.register(holdout._token, holdout)
+    _HANDLES[holdout._token] = holdout
     return holdout
+
+
+def _recorded_settings(found, made, path):
+    """Return the settings in a ledger's header; those of an edited one are refused.
+
+    The numbers of the file count, because another version of this package may derive others; the
+    same version derives the same.
+    """
+    settings, own = found.get("settings"), made["settings"]
+    same = found.get("made_by") != made["made_by"] or _agree(settings, own)
+    if isinstance(settings, dict) and set(settings) == set(own) and same:
+        values = [value for value in settings.values() if isinstance(value, float)]
+        scales = [settings[name] for name in own if name.endswith("_scale")]
+        if all(map(math.isfinite, values)) and all(_is_positive(scale) for scale in scales):
+            return Settings(**settings)
+    raise LedgerCorruptedError(
+        f"ledger {path} has numbers in its header that its parameters do not lead to (made by "
+        f"{found.get('made_by')!r:.60}, this is {made['made_by']!r}): it was edited, or made by a "
+        "version that derives others; nothing was answered."
+    )
+
+
+def _agree(found, derived):
+    """Return whether two sets of settings are equal but for rounding."""
+    if isinstance(derived, dict):
+        names = isinstance(found, dict) and set(found) == set(derived)
+        return names and all(_agree(found[name], derived[name]) for name in derived)
+    if isinstance(derived, float):
+        return isinstance(found, float | int) and math.isclose(found, derived, rel_tol=1e-6)
+    return found == derived
+
+
+def _is_positive(scale):
+    return isinstance(scale, float) and scale > 0.0

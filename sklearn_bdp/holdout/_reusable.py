@@ -94,6 +94,10 @@ class ReusableHoldout(LedgerHandle):
         were cut from one sequence. ``None``: not cut from the same sequence.
     ledger_timeout : float, default=60.0
         Longest wait for other threads and processes, in seconds.
+    notes : dict or None, default=None
+        Facts that a new ledger starts with, names and JSON content (for instance how the data
+        were split); :meth:`notes` and :func:`sklearn_bdp.ledger.read_notes` find them again. An
+        existing ledger keeps its own.
 
     Attributes
     ----------
@@ -179,6 +183,7 @@ class ReusableHoldout(LedgerHandle):
         random_state=None,
         gap=None,
         ledger_timeout=60.0,
+        notes=None,
     ):
         parameters = check_parameters(
             beta=beta,
@@ -210,7 +215,7 @@ class ReusableHoldout(LedgerHandle):
             "parameters": dataclasses.asdict(parameters),
             "settings": dataclasses.asdict(settings),
         }
-        self._attach(header, seed=seed, timeout=timeout)
+        self._attach(header, seed=seed, timeout=timeout, notes=notes)
         self._warn_if_vacuous()
 
     # -- queries ------------------------------------------------------------------------------

@@ -1,6 +1,6 @@
 """The ledger: durable records of what was answered, in transactions; it knows no statistics."""
 
-from sklearn_bdp.ledger._ledger import Ledger
+from sklearn_bdp.ledger._ledger import Ledger, read_notes
 from sklearn_bdp.ledger._records import (
     AnswerRecord,
     BatchRecord,
@@ -18,4 +18,5 @@ __all__ = [
     "HoldoutScore",
     "Ledger",
     "canonical",
+    "read_notes",
 ]

@@ -3,6 +3,11 @@
 A batch is decided, recorded and only then released, inside one write transaction
 (``BEGIN IMMEDIATE``), so processes take turns and a crash at any moment leaves either the whole
 batch or nothing. ``path=None`` keeps the same tables in memory, for one process.
+
+For searches and reports there are notes, in the same chain as the answers: ``note(name, content)``
+adds one, ``notes(name)`` returns those of a name, ``read_notes(path, name)`` looks into a file
+before a holdout exists; notes given to :class:`Ledger` when it is created are in the file from
+its first moment.
 """
 
 import contextlib
@@ -18,15 +23,19 @@ from pathlib import Path
 from sklearn_bdp.exceptions import (
     LedgerBusyError,
     LedgerCorruptedError,
+    LedgerError,
     LedgerMismatchError,
     LedgerUnavailableError,
     ProcessBoundaryError,
 )
+from sklearn_bdp.ledger._chain import KEY_VARIABLE, chain_from_environment
+from sklearn_bdp.ledger._entries import Book, parse_json
 from sklearn_bdp.ledger._errors import translated
+from sklearn_bdp.ledger._file import create_file, identity, open_file
 from sklearn_bdp.ledger._schema import check_schema, create_schema
 from sklearn_bdp.ledger._transaction import Transaction
 
-__all__ = ["Ledger"]
+__all__ = ["Ledger", "read_notes"]
 
 _LIVE = weakref.WeakSet()
 # Connections inherited over a fork. SQLite forbids to use or close them in the child
@@ -51,7 +60,10 @@ class Ledger:
     read_only : bool
         Open for inspection.
     head : tuple of (int, str) or None
-        Batch number and digest that the file is known to contain.
+        Entry number and digest that the file is known to contain.
+    notes : dict or None
+        Name and JSON content of facts that a new ledger starts with; an existing one keeps its
+        own.
 
     Raises
     ------
@@ -59,7 +71,17 @@ class Ledger:
         One of its subclasses, if the file cannot be used; nothing is written then.
     """
 
-    def __init__(self, path, *, header=None, create=True, timeout=60.0, read_only=False, head=None):
+    def __init__(
+        self,
+        path,
+        *,
+        header=None,
+        create=True,
+        timeout=60.0,
+        read_only=False,
+        head=None,
+        notes=None,
+    ):
         self.path = None if path is None else Path(path).absolute()
         self.timeout = float(timeout)
         self.read_only = read_only
@@ -68,14 +90,16 @@ class Ledger:
         self._pid = os.getpid()
         self._file = None
         self._expected = head  # must be on the chain when it is first walked
-        self._head = None  # (number, digest) of the last verified batch
+        self._chain = chain_from_environment()
+        self._book = None  # what this process has verified
         self._lock = threading.Lock()
         _LIVE.add(self)
+        first = None if header is None else {**header, "notes": notes or {}}
         if self.path is None:
-            self._connection = self._create_in_memory(header)
+            self._connection = self._create_in_memory(first)
             weakref.finalize(self, _close_at_home, self._connection, self._pid)
         elif create and header is not None and not read_only:
-            self._create_file(header)
+            create_file(self.path, first, self._chain)
         with self.transaction() as transaction:  # walks and checks the whole chain
             self.header = transaction.header
 
@@ -87,8 +111,8 @@ class Ledger:
 
     @property
     def head(self):
-        """Number and digest of the last batch this process has verified."""
-        return self._head
+        """Number and digest of the last entry this process has verified."""
+        return self._book.head
 
     @property
     def owner(self):
@@ -107,7 +131,10 @@ class Ledger:
 
     @contextlib.contextmanager
     def transaction(self, *, write=False):
-        """Yield a :class:`Transaction`; commit on leaving, roll back on errors."""
+        """Yield a :class:`Transaction`; commit on leaving, roll back on errors.
+
+        A reading one has caught up with the file and holds no lock on it.
+        """
         self.check_process()
         if not self._lock.acquire(timeout=self.timeout):
             raise LedgerBusyError(
@@ -119,14 +146,13 @@ class Ledger:
             try:
                 with translated(self.path):
                     self._begin(connection, write=write)
-                    self._check_file()
-                    transaction = Transaction(connection, self.path, known=self._head)
-                    self._check_header(transaction)
-                    transaction.catch_up(expected=self._expected)
-                    self._head, self._expected = transaction.head, None
+                    transaction = self._catch_up(connection)
+                    if not write:
+                        connection.execute("COMMIT")
                     yield transaction
-                    connection.execute("COMMIT")
-                    self._head = transaction.head
+                    if write:
+                        connection.execute("COMMIT")
+                        transaction.commit()
             finally:
                 self._rollback(connection)
         finally:
@@ -137,6 +163,16 @@ class Ledger:
         if self.path is not None and self._connection is not None and self._pid == os.getpid():
             self._connection.close()
             self._connection = None
+
+    def _catch_up(self, connection):
+        """Return a transaction that has verified the file up to its head."""
+        self._check_file()
+        if self._book is None:
+            self._book = self._read_header(connection)
+        transaction = Transaction(connection, self.path, book=self._book, chain=self._chain)
+        transaction.catch_up(expected=self._expected)
+        self._expected = None
+        return transaction
 
     def _begin(self, connection, *, write):
         """Start a transaction; writers take turns.
@@ -185,103 +221,118 @@ class Ledger:
                 "reset the budget."
             )
         with translated(self.path):
-            connection = _open(self.path, timeout=self.timeout, read_only=self.read_only)
-            check_schema(connection, self.path)
+            connection = open_file(self.path, timeout=self.timeout, read_only=self.read_only)
+            try:
+                check_schema(connection, self.path)
+            except BaseException:
+                connection.close()
+                raise
         self._pid, self._connection = os.getpid(), connection
         weakref.finalize(self, _close_at_home, connection, self._pid)
-        self._file = _identity(self.path)
+        self._file = identity(self.path)
         return connection
 
     def _check_file(self):
         """Refuse to write to a file that was deleted or replaced under an open connection."""
-        if self.path is not None and _identity(self.path) != self._file:
+        if self.path is not None and identity(self.path) != self._file:
             raise LedgerCorruptedError(
                 f"ledger {self.path} was deleted or replaced while in use; nothing was answered."
             )
 
-    def _check_header(self, transaction):
+    def _read_header(self, connection):
+        """Return an empty book under the verified header of the file."""
+        rows = connection.execute("SELECT content, digest FROM header").fetchall()
+        header = None
+        if len(rows) == 1:
+            with contextlib.suppress(ValueError):
+                header = parse_json(rows[0][0])
+        if not isinstance(header, dict):
+            raise self._corrupted("its header is missing")
+        if header.get("chain") != self._chain.kind:
+            self._refuse_key(header)
+        if self._chain.start(rows[0][0]) != rows[0][1]:
+            raise self._corrupted(f"its header was edited or sealed with another {KEY_VARIABLE}")
+        notes = header.get("notes")
+        if not isinstance(notes, dict):
+            raise self._corrupted("its header says nothing that this package writes")
+        self._check_header(header)
+        book = Book(header, rows[0][1])
+        for name, content in notes.items():
+            book.add_first_note(name, content)
+        return book
+
+    def _refuse_key(self, header):
+        """Raise for a keyed ledger without a key, and for a plain one where a key is set."""
+        if header.get("chain") == "hmac-sha256":
+            raise LedgerError(
+                f"ledger {self.path} is sealed with a key: set the environment variable "
+                f"{KEY_VARIABLE} to it; nothing was answered."
+            )
+        raise LedgerError(
+            f"{KEY_VARIABLE} is set, but ledger {self.path} is not sealed with a key, so it cannot "
+            "be told whether it was edited. Unset the variable to trust it all the same, or use "
+            "another path for a new ledger; nothing was answered."
+        )
+
+    def _check_header(self, header):
         if self._header is None:
             return
-        problems = _differences(json.loads(json.dumps(self._header)), transaction.header)
+        problems = _differences(json.loads(json.dumps(self._header)), header)
         if problems:
             raise LedgerMismatchError(
                 f"ledger {self.path} belongs to another holdout: {'; '.join(problems)}. Use the "
                 "data and parameters it was made with, or another path for a new holdout."
             )
 
+    def _corrupted(self, problem):
+        return LedgerCorruptedError(
+            f"ledger {self.path or 'in memory'} was edited or truncated: {problem}; nothing was "
+            "answered."
+        )
+
     def _create_in_memory(self, header):
         # Serialised by self._lock, hence safe to share between threads.
         connection = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
-        create_schema(connection, header)
+        create_schema(connection, header, self._chain)
         return connection
 
-    def _create_file(self, header):
-        """Create the file whole or not at all, unless it exists.
 
-        It is built under another name and linked into place. So an existing file is never taken
-        for a new one: a ledger truncated to nothing is an error, not a fresh budget.
-        """
-        if os.path.lexists(self.path):
-            return
-        draft = self.path.with_name(f"{self.path.name}.{secrets.token_hex(8)}.new")
-        try:
-            # 0600: the file holds the noise of the current threshold.
-            os.close(os.open(draft, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
-            try:
-                with translated(self.path), contextlib.closing(_open(draft)) as connection:
-                    connection.execute("PRAGMA journal_mode = WAL")
-                    create_schema(connection, header)
-                _put_in_place(draft, self.path)
-            finally:
-                for end in ("", "-wal", "-shm"):
-                    Path(f"{draft}{end}").unlink(missing_ok=True)
-        except OSError as error:
-            raise LedgerUnavailableError(
-                f"ledger {self.path} cannot be created: {error.strerror}; nothing was answered."
-            ) from None
+def read_notes(path, name, *, timeout=60.0):
+    """Return the notes of a ledger file before its holdout exists.
 
+    Parameters
+    ----------
+    path : str or Path
+        The file; it need not exist.
+    name : str
+        What the notes are called.
+    timeout : float, default=60.0
+        Longest wait for other processes, in seconds.
 
-def _open(path, *, timeout=60.0, read_only=False):
-    """Open an existing file; a commit returns when the data are on the disk."""
-    uri = f"{path.as_uri()}?mode={'ro' if read_only else 'rw'}"
-    connection = sqlite3.connect(
-        uri, uri=True, timeout=timeout, isolation_level=None, check_same_thread=False
-    )
-    connection.execute("PRAGMA synchronous = FULL")
-    connection.execute("PRAGMA fullfsync = ON")
-    return connection
+    Returns
+    -------
+    list
+        Their contents, oldest first; empty where there is no such file.
+
+    Raises
+    ------
+    LedgerError
+        One of its subclasses, if there is a file that cannot be used.
+    """
+    if not os.path.lexists(path):
+        return []
+    ledger = Ledger(path, read_only=True, timeout=timeout)
+    try:
+        with ledger.transaction() as transaction:
+            return transaction.notes(name)
+    finally:
+        ledger.close()
 
 
 def _close_at_home(connection, pid):
     """Close a connection in the process that opened it; a fork must not (see _INHERITED)."""
     if os.getpid() == pid:
         connection.close()
-
-
-def _put_in_place(draft, path):
-    """Give a finished file its name, unless another process was first."""
-    try:
-        os.link(draft, path)
-    except FileExistsError:
-        return
-    except OSError:  # a file system without hard links
-        if os.path.lexists(path):
-            return
-        os.rename(draft, path)
-    with contextlib.suppress(OSError):  # not every system can open a folder
-        folder = os.open(path.parent, os.O_RDONLY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
-
-
-def _identity(path):
-    try:
-        status = os.stat(path)
-    except OSError:
-        return None
-    return status.st_dev, status.st_ino
 
 
 def _differences(wanted, found):
@@ -291,9 +342,10 @@ def _differences(wanted, found):
         problems.append("other data")
     if wanted["correlation"] != found.get("correlation"):
         problems.append("another correlation")
-    theirs = found.get("parameters", {})
+    theirs = found.get("parameters")
+    theirs = theirs if isinstance(theirs, dict) else {}
     problems.extend(
-        f"{name}={value!r} here, {theirs.get(name)!r} in the ledger"
+        f"{name}={value!r} here, {theirs.get(name)!r:.80} in the ledger"
         for name, value in wanted["parameters"].items()
         if value != theirs.get(name)
     )

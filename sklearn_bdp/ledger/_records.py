@@ -8,6 +8,7 @@ import dataclasses
 import hashlib
 import json
 from collections.abc import Sequence
+from typing import ClassVar
 
 import numpy as np
 
@@ -126,7 +127,48 @@ class BatchRecord:
         BatchRecord
             An equal record.
         """
-        return cls(**json.loads(text))
+        return cls.from_content(json.loads(text))
+
+    @classmethod
+    def from_content(cls, content):
+        """Rebuild a record from parsed JSON.
+
+        Parameters
+        ----------
+        content : dict
+            A value for each field.
+
+        Returns
+        -------
+        BatchRecord
+            The record.
+
+        Raises
+        ------
+        ValueError
+            If a field is missing, unknown or of another kind, negative or not finite.
+        """
+        fields = {field.name: field.type for field in dataclasses.fields(cls)}
+        if not isinstance(content, dict) or set(content) != set(fields):
+            raise ValueError("a batch record has other fields.")
+        for name, kind in fields.items():
+            if not _is_sound(content[name], kind):
+                raise ValueError(f"{name} of a batch record is of another kind.")
+        return cls(**content)
+
+
+def _is_sound(value, kind):
+    """Return whether a JSON value is of a field's type, its numbers finite and not negative."""
+    if isinstance(value, bool):
+        return kind is bool
+    if isinstance(value, dict):
+        return kind is dict
+    if isinstance(value, int | float):
+        whole = isinstance(value, int) or isinstance(0.0, kind)
+        return (
+            isinstance(1.0 if isinstance(0.0, kind) else 1, kind) and whole and 0 <= value < 1e300
+        )
+    return isinstance(value, kind)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -153,6 +195,8 @@ class AnswerRecord:
         Ends of its interval, in [0, 1].
     above : bool
         Whether the answer came from the holdout.
+    metric : str or None, default=None
+        What was asked for, where the query said so; a key is known together with it.
     """
 
     batch: int
@@ -165,6 +209,11 @@ class AnswerRecord:
     lower: float
     upper: float
     above: bool
+    metric: str | None = None
+
+    ROW: ClassVar[tuple] = (
+        "position", "key", "metric", "code_length", "training_value", "value", "lower", "upper", "above",
+    )  # fmt: skip
 
     def row(self):
         """Return what the ledger stores and hashes of this answer.
@@ -172,12 +221,12 @@ class AnswerRecord:
         Returns
         -------
         tuple
-            Position, key, code length, training-side value, value, ends of the interval, above
-            (0 or 1).
+            The fields named in ``ROW``; ``above`` as 0 or 1.
         """
         return (
             self.position,
             self.key,
+            self.metric,
             self.code_length,
             self.training_value,
             self.value,

@@ -1,64 +1,59 @@
-"""The tables of a ledger file and the chain of digests that runs through them."""
+"""The tables of a ledger file: a header, a log of entries, and the head that the log must reach.
 
+The log has no index to trust and no second table to disagree with: what an entry says is in its
+row, under its digest. The head is updated in the transaction that adds an entry. It stands on a
+page of its own, so a file of which only a part survived (a journal lost after a crash) shows it.
+"""
+
+import functools
 import sqlite3
 
 from sklearn_bdp.exceptions import LedgerCorruptedError, LedgerVersionError
-from sklearn_bdp.ledger._records import canonical, digest
+from sklearn_bdp.ledger._records import canonical
 
-__all__ = [
-    "APPLICATION_ID",
-    "SCHEMA_VERSION",
-    "check_schema",
-    "create_schema",
-    "link_digest",
-]
+__all__ = ["APPLICATION_ID", "SCHEMA_VERSION", "check_schema", "create_schema"]
 
 APPLICATION_ID = 0x42445031  # "BDP1", kept in the header of the file
 SCHEMA_VERSION = 2
 
-_TABLES = """
-CREATE TABLE header (
+_TABLES = (
+    """CREATE TABLE header (
     id INTEGER PRIMARY KEY CHECK (id = 0),
-    content TEXT NOT NULL,      -- canonical JSON: fingerprints, parameters
+    content TEXT NOT NULL,      -- canonical JSON: fingerprints, parameters, kind of chain
     digest TEXT NOT NULL        -- start of the chain
-);
-CREATE TABLE batches (
+)""",
+    """CREATE TABLE log (
     number INTEGER PRIMARY KEY, -- 1, 2, ... without holes
-    content TEXT NOT NULL,      -- canonical JSON of a BatchRecord
+    kind TEXT NOT NULL,         -- 'batch' or 'note'
+    content TEXT NOT NULL,      -- canonical JSON of a BatchRecord, or of a note's name and content
+    answers TEXT NOT NULL,      -- canonical JSON of the rows of the batch
     sealed TEXT NOT NULL,       -- noise of the current threshold, salted, shown to nobody
     commitment TEXT NOT NULL,   -- digest of sealed
-    previous TEXT NOT NULL,     -- digest of the batch before, or of the header
+    digest TEXT NOT NULL        -- the link: over the one before and all of the above
+)""",
+    """CREATE TABLE head (
+    id INTEGER PRIMARY KEY CHECK (id = 0),
+    number INTEGER NOT NULL,    -- of the last entry
     digest TEXT NOT NULL
-);
-CREATE TABLE answers (
-    batch INTEGER NOT NULL,
-    position INTEGER NOT NULL,
-    key TEXT UNIQUE,
-    code_length REAL NOT NULL,
-    training_value REAL NOT NULL,
-    value REAL NOT NULL,
-    lower REAL NOT NULL,
-    upper REAL NOT NULL,
-    above INTEGER NOT NULL,
-    PRIMARY KEY (batch, position)
-) WITHOUT ROWID;
-"""
+)""",
+)
+_TRIGGERS = tuple(
+    f"CREATE TRIGGER {table}_{verb.lower()} BEFORE {verb} ON {table} "
+    "BEGIN SELECT RAISE(ABORT, 'a ledger is append-only'); END"
+    for table in ("header", "log")
+    for verb in ("UPDATE", "DELETE")
+)
 
 
-def create_schema(connection, header):
+def create_schema(connection, header, chain):
     """Write an empty ledger with the given header (a dict), append-only by trigger."""
-    statements = [part for part in _TABLES.split(";") if part.strip()]
-    for table in ("header", "batches", "answers"):
-        for verb in ("UPDATE", "DELETE"):
-            statements.append(
-                f"CREATE TRIGGER {table}_{verb.lower()} BEFORE {verb} ON {table} "
-                "BEGIN SELECT RAISE(ABORT, 'a ledger is append-only'); END"
-            )
     connection.execute("BEGIN IMMEDIATE")
-    for statement in statements:
+    for statement in (*_TABLES, *_TRIGGERS):
         connection.execute(statement)
-    content = canonical(header)
-    connection.execute("INSERT INTO header VALUES (0, ?, ?)", (content, digest(content)))
+    content = canonical({**header, "chain": chain.kind})
+    start = chain.start(content)
+    connection.execute("INSERT INTO header VALUES (0, ?, ?)", (content, start))
+    connection.execute("INSERT INTO head VALUES (0, 0, ?)", (start,))
     connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
     connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
     connection.execute("COMMIT")
@@ -72,13 +67,21 @@ def check_schema(connection, path):
         raise LedgerCorruptedError(f"ledger {path} is not a ledger of this package.")
     if version > SCHEMA_VERSION:
         raise LedgerVersionError(
-            f"ledger {path} has schema version {version}, this package reads up to "
-            f"{SCHEMA_VERSION}: install the newer version that wrote it."
+            f"ledger {path} has schema version {version}, this package reads {SCHEMA_VERSION}: "
+            "install the newer version that wrote it."
         )
-    if version < 1:
-        raise LedgerCorruptedError(f"ledger {path} has schema version {version}.")
+    if version < SCHEMA_VERSION:
+        raise LedgerVersionError(
+            f"ledger {path} has schema version {version} of a development version of this "
+            f"package; this one reads {SCHEMA_VERSION}."
+        )
+    # No view, trigger or table but ours: a crafted one could answer in their place.
+    if _objects(connection) != _expected_objects():
+        raise LedgerCorruptedError(
+            f"ledger {path} was edited: its tables or triggers are not those of this package."
+        )
     try:
-        problem = connection.execute("PRAGMA quick_check(1)").fetchone()[0]
+        problem = connection.execute("PRAGMA integrity_check(1)").fetchone()[0]
     except sqlite3.DatabaseError as error:
         if getattr(error, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT) & 0xFF in (
             sqlite3.SQLITE_BUSY,
@@ -90,6 +93,17 @@ def check_schema(connection, path):
         raise LedgerCorruptedError(f"ledger {path} is damaged: SQLite's check found a fault.")
 
 
-def link_digest(previous, content, commitment, rows):
-    """Return the digest of one link: the link before, the account, the seal and the answers."""
-    return digest(previous, content, commitment, canonical(rows))
+def _objects(connection):
+    """Return everything that a database declares."""
+    return set(connection.execute("SELECT type, name, tbl_name, sql FROM sqlite_master"))
+
+
+@functools.lru_cache(maxsize=1)
+def _expected_objects():
+    connection = sqlite3.connect(":memory:")
+    try:
+        for statement in (*_TABLES, *_TRIGGERS):
+            connection.execute(statement)
+        return frozenset(_objects(connection))
+    finally:
+        connection.close()

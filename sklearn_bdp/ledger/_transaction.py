@@ -1,18 +1,14 @@
-"""One consistent view of a ledger: verified links, look-ups, one new batch."""
-
-import json
+"""One consistent view of a ledger: verified entries, look-ups, and what is added to it."""
 
 from sklearn_bdp.exceptions import LedgerCorruptedError
-from sklearn_bdp.ledger._records import AnswerRecord, BatchRecord, digest
-from sklearn_bdp.ledger._schema import link_digest
+from sklearn_bdp.ledger._entries import parse_entry
+from sklearn_bdp.ledger._records import canonical, digest
 
 __all__ = ["Transaction"]
 
-_CHUNK = 500  # keys in one SQL statement
-
 
 class Transaction:
-    """A ledger inside one transaction.
+    """A ledger, verified up to this moment; a writing one may add entries.
 
     Parameters
     ----------
@@ -20,169 +16,180 @@ class Transaction:
         In a transaction.
     path : Path or None
         For error messages.
-    known : tuple of (int, str) or None
-        Number and digest of the last batch verified earlier; links after it are verified.
+    book : Book
+        What this process has verified earlier; :meth:`catch_up` adds what came since.
+    chain : Chain
+        The digests.
     """
 
-    def __init__(self, connection, path, *, known=None):
+    def __init__(self, connection, path, *, book, chain):
         self._connection = connection
         self._path = path
-        content, start = self._one("SELECT content, digest FROM header", "its header is missing")
-        if digest(content) != start:
-            raise self._corrupted("its header was edited")
-        self.header = json.loads(content)
-        self.head = known or (0, start)
-        self._start = start
+        self._book = book
+        self._chain = chain
+        self._added = []
+
+    @property
+    def header(self):
+        """Fingerprints and parameters of the holdout."""
+        return self._book.header
+
+    @property
+    def head(self):
+        """Number and digest of the last entry."""
+        if self._added:
+            return self._added[-1].number, self._added[-1].digest
+        return self._book.head
 
     @property
     def last(self):
         """The last batch; the empty account before the first."""
-        if self.head[0] == 0:
-            return BatchRecord.empty()
-        (content,) = self._one(
-            "SELECT content FROM batches WHERE number = ?", "a batch is missing", (self.head[0],)
-        )
-        return BatchRecord.from_json(content)
+        batches = [entry.record for entry in self._added if entry.record is not None]
+        return batches[-1] if batches else self._book.last
 
-    def sealed(self):
-        """The sealed state after the last batch, or ``None``; never to be shown."""
-        if self.head[0] == 0:
-            return None
-        return self._one(
-            "SELECT sealed FROM batches WHERE number = ?", "a batch is missing", (self.head[0],)
-        )[0]
+    @property
+    def entries(self):
+        """Every verified entry, oldest first."""
+        return tuple(self._book.entries)
 
-    def catch_up(self, *, expected=None):
-        """Verify every link after the known head, and that known and expected links are there."""
-        for link in (self.head, expected):
-            if link is not None and link[0] > 0:
-                row = self._connection.execute(
-                    "SELECT digest FROM batches WHERE number = ?", (link[0],)
-                ).fetchone()
-                if row is None or row[0] != link[1]:
-                    raise self._corrupted("batches seen earlier are missing: it was rolled back")
-        last = self.last
-        n_answered, n_above = last.n_answered, last.n_above
-        for record, link, answers, _ in self.links(after=self.head[0]):
-            n_answered += len(answers)
-            n_above += sum(answer.above for answer in answers)
-            if (record.n_answered, record.n_above) != (n_answered, n_above):
-                raise self._corrupted(f"the counts of batch {record.number} do not add up")
-            self.head = (record.number, link)
-
-    def links(self, *, after=0):
-        """Yield ``(record, digest, answers, commitment)`` of every batch, verified on the way."""
-        number, previous = after, self._start
-        if after:
-            (previous,) = self._one(
-                "SELECT digest FROM batches WHERE number = ?", "a batch is missing", (after,)
-            )
-        rows = self._connection.execute(
-            "SELECT number, content, sealed, commitment, previous, digest FROM batches "
-            "WHERE number > ? ORDER BY number",
-            (after,),
-        )
-        for found, content, sealed, commitment, before, link in rows:
-            number += 1
-            answers = self._connection.execute(
-                "SELECT position, key, code_length, training_value, value, lower, upper, above "
-                "FROM answers WHERE batch = ? ORDER BY position",
-                (found,),
-            ).fetchall()
-            whole = (
-                found == number
-                and before == previous
-                and digest(sealed) == commitment
-                and link_digest(before, content, commitment, answers) == link
-            )
-            if not whole:
-                raise self._corrupted(f"the chain breaks at batch {number}")
-            record = BatchRecord.from_json(content)
-            yield record, link, [_answer(record, row) for row in answers], commitment
-            previous = link
+    @property
+    def book(self):
+        """What this process has verified; it holds nothing sealed and may be pickled."""
+        return self._book
 
     def answers(self):
         """Yield every answer, oldest first."""
-        for _, _, answers, _ in self.links():
-            yield from answers
+        return self._book.answers()
 
     def released(self, *, after=0):
-        """Return training-side and released values of "above" answers of later batches."""
-        return self._connection.execute(
-            "SELECT training_value, value FROM answers WHERE batch > ? AND above = 1 "
-            "ORDER BY batch, position",
-            (after,),
-        ).fetchall()
+        """Return training-side and released values of "above" answers of later entries."""
+        return self._book.released(after=after)
 
     def accounts(self, *, after=0):
-        """Yield the account of each later batch, oldest first."""
-        for (content,) in self._connection.execute(
-            "SELECT content FROM batches WHERE number > ? ORDER BY number", (after,)
-        ):
-            yield BatchRecord.from_json(content)
+        """Yield the account of each batch in later entries, oldest first."""
+        return self._book.accounts(after=after)
 
     def lookup(self, keys):
-        """Return ``{key: AnswerRecord}`` of the keys that were answered."""
-        wanted = list(keys)
-        found, batches = {}, {}
-        for start in range(0, len(wanted), _CHUNK):
-            chunk = wanted[start : start + _CHUNK]
-            marks = ",".join("?" * len(chunk))
-            rows = self._connection.execute(
-                "SELECT b.content, a.position, a.key, a.code_length, a.training_value, a.value, "
-                "a.lower, a.upper, a.above FROM answers a JOIN batches b ON a.batch = b.number "
-                f"WHERE a.key IN ({marks})",
-                chunk,
-            )
-            for content, *row in rows:
-                if content not in batches:
-                    batches[content] = BatchRecord.from_json(content)
-                answer = _answer(batches[content], row)
-                found[answer.key] = answer
-        return found
+        """Return ``{key: AnswerRecord}`` of the keys that were answered, the latest of each."""
+        return self._book.lookup(keys)
+
+    def match(self, queries):
+        """Return ``{query: AnswerRecord}`` of queries ``(key, training_value, metric)``."""
+        return self._book.match(queries)
+
+    def notes(self, name):
+        """Return the contents of all notes of that name, oldest first."""
+        return self._book.notes(name)
+
+    def sealed(self):
+        """The sealed state after the last batch, or ``None``; never to be shown."""
+        number = self._book.last_number
+        if number == 0:
+            return None
+        row = self._connection.execute(
+            "SELECT sealed FROM log WHERE number = ?", (number,)
+        ).fetchone()
+        commitment = self._book.entries[number - 1].commitment
+        if row is None or not isinstance(row[0], str) or digest(row[0]) != commitment:
+            raise self._corrupted("its sealed state was replaced")
+        return row[0]
+
+    def catch_up(self, *, expected=None):
+        """Verify every entry after those verified earlier, up to the head of the file.
+
+        ``expected``: number and digest that a pickle has seen; they must be on the chain.
+        """
+        rows = self._connection.execute("SELECT number, digest FROM head").fetchall()
+        first, ends = self._connection.execute(
+            "SELECT (SELECT min(number) FROM log), (SELECT max(number) FROM log)"
+        ).fetchone()
+        if len(rows) != 1 or rows[0][0] != (ends or 0) or first not in (None, 1):
+            raise self._corrupted("its log and its head do not agree")
+        number, start = self._book.head
+        if number > 0:
+            seen = self._connection.execute(
+                "SELECT digest FROM log WHERE number = ?", (number,)
+            ).fetchone()
+            if seen is None or seen[0] != start:
+                raise self._corrupted("entries seen earlier are missing: it was rolled back")
+        for row in self._connection.execute(
+            "SELECT number, kind, content, answers, sealed, commitment, digest FROM log "
+            "WHERE number > ? ORDER BY number",
+            (number,),
+        ):
+            self._book.add(self._verified(*row))
+        if self._book.head != rows[0]:
+            raise self._corrupted("its log and its head do not agree")
+        if expected is not None and expected[0] > 0 and not self._has(*expected):
+            raise self._corrupted("entries seen earlier are missing: it was rolled back")
 
     def append(self, record, *, sealed, answers):
         """Write one batch; it is durable once the transaction has committed."""
-        number, previous = self.head
-        if record.number != number + 1:
-            raise self._corrupted(f"batch {record.number} does not follow batch {number}")
-        content, commitment = record.to_json(), digest(sealed)
-        rows = [answer.row() for answer in answers]
-        link = link_digest(previous, content, commitment, rows)
-        self._connection.execute(
-            "INSERT INTO batches VALUES (?, ?, ?, ?, ?, ?)",
-            (record.number, content, sealed, commitment, previous, link),
-        )
-        self._connection.executemany(
-            "INSERT INTO answers VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            [(record.number, *row) for row in rows],
-        )
-        self.head = (record.number, link)
+        rows = canonical([answer.row() for answer in answers])
+        self._add("batch", record.to_json(), rows, sealed)
 
-    def _one(self, statement, problem, values=()):
-        row = self._connection.execute(statement, values).fetchone()
-        if row is None:
-            raise self._corrupted(problem)
-        return row
+    def note(self, name, content):
+        """Write a note; it is durable once the transaction has committed.
+
+        Notes are facts about a holdout that must survive with its answers and in their order: how
+        the data were split, that it was closed, which fits are done. Nothing computed from
+        holdout scores may be among them, except released values.
+
+        Parameters
+        ----------
+        name : str
+            What :meth:`notes` finds it by.
+        content : object
+            Anything that JSON can say.
+        """
+        self._add("note", canonical({"name": name, "content": content}), "[]", "")
+
+    def commit(self):
+        """Take over what was written; called when it is durable."""
+        for entry in self._added:
+            self._book.add(entry)
+        self._added = []
+
+    def _add(self, kind, content, answers, sealed):
+        """Write one entry and the head that it makes."""
+        number, previous = self.head
+        commitment = digest(sealed)
+        link = self._chain.link(previous, kind, content, answers, commitment)
+        # What could not be read back is never written.
+        entry = parse_entry(number + 1, kind, content, answers, commitment, link, last=self.last)
+        self._connection.execute(
+            "INSERT INTO log VALUES (?, ?, ?, ?, ?, ?, ?)",
+            (number + 1, kind, content, answers, sealed, commitment, link),
+        )
+        self._connection.execute("UPDATE head SET number = ?, digest = ?", (number + 1, link))
+        self._added.append(entry)
+
+    def _verified(self, number, kind, content, answers, sealed, commitment, link):
+        """Return the entry that follows the head of the book, or raise."""
+        expected, previous = self._book.head[0] + 1, self._book.head[1]
+        texts = (kind, content, answers, sealed, commitment, link)
+        whole = (
+            number == expected
+            and all(isinstance(text, str) for text in texts)
+            and digest(sealed) == commitment
+            and self._chain.link(previous, kind, content, answers, commitment) == link
+        )
+        if not whole:
+            raise self._corrupted(f"the chain breaks at entry {expected}")
+        try:
+            return parse_entry(
+                number, kind, content, answers, commitment, link, last=self._book.last
+            )
+        except (ValueError, TypeError, OverflowError):
+            pass  # what it says could be anything
+        raise self._corrupted(f"entry {expected} says nothing that this package writes")
+
+    def _has(self, number, link):
+        entries = self._book.entries
+        return number <= len(entries) and entries[number - 1].digest == link
 
     def _corrupted(self, problem):
         return LedgerCorruptedError(
             f"ledger {self._path or 'in memory'} was edited, truncated or restored from an older "
             f"copy: {problem}; nothing was answered."
         )
-
-
-def _answer(record, row):
-    position, key, code_length, training_value, value, lower, upper, above = row
-    return AnswerRecord(
-        batch=record.number,
-        position=position,
-        key=key,
-        time=record.time,
-        code_length=code_length,
-        training_value=training_value,
-        value=value,
-        lower=lower,
-        upper=upper,
-        above=bool(above),
-    )

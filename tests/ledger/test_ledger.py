@@ -1,5 +1,6 @@
 """The ledger: durable, append-only, chained, and closed where anything is wrong."""
 
+import concurrent.futures
 import contextlib
 import os
 import pickle
@@ -17,6 +18,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from sklearn_bdp._cli import main
 from sklearn_bdp.exceptions import (
     LedgerBusyError,
     LedgerCorruptedError,
@@ -26,7 +28,10 @@ from sklearn_bdp.exceptions import (
     LedgerVersionError,
 )
 from sklearn_bdp.holdout import ReusableHoldout
-from sklearn_bdp.ledger import Ledger
+from sklearn_bdp.ledger import Ledger, read_notes
+from sklearn_bdp.ledger._chain import Chain
+from sklearn_bdp.ledger._file import _host
+from tests.holdout import workers
 
 N = 200
 X, Y = np.arange(2.0 * N).reshape(N, 2), np.arange(N) % 2
@@ -51,14 +56,18 @@ def used(path):
 
 
 def edit(path, *statements):
-    """Change a ledger as an editor would who knows about triggers."""
+    """Change a ledger as an editor would who knows about triggers and puts them back."""
     with contextlib.closing(sqlite3.connect(path)) as connection:
-        for (name,) in connection.execute(
-            "SELECT name FROM sqlite_master WHERE type = 'trigger'"
-        ).fetchall():
+        triggers = connection.execute(
+            "SELECT name, sql FROM sqlite_master WHERE type = 'trigger'"
+        ).fetchall()
+        for name, _ in triggers:
             connection.execute(f"DROP TRIGGER {name}")
         for statement in statements:
             connection.execute(statement)
+        with contextlib.suppress(sqlite3.OperationalError):  # the table may be gone
+            for _, statement in triggers:
+                connection.execute(statement)
         connection.commit()
 
 
@@ -175,20 +184,31 @@ def test_what_does_not_change_the_promise_may_change(used):
 @pytest.mark.parametrize(
     "statement",
     [
-        "UPDATE answers SET value = 0.25 WHERE batch = 2 AND position = 0",
-        "UPDATE answers SET upper = 1.0 WHERE batch = 2 AND position = 1",
-        "UPDATE answers SET key = 'other' WHERE batch = 1 AND position = 0",
-        "UPDATE answers SET above = 1 - above WHERE batch = 1",
-        "DELETE FROM answers WHERE batch = 3 AND position = 1",
-        "INSERT INTO answers VALUES (2, 2, 'x', 1.0, 0.5, 0.5, 0.4, 0.6, 0)",
-        "UPDATE batches SET content = replace(content, 'above\":', 'above\":1') WHERE number = 3",
-        "UPDATE batches SET sealed = '{}' WHERE number = 3",
-        "DELETE FROM batches WHERE number = 2",
-        "DELETE FROM batches WHERE number = 1",
-        "UPDATE batches SET previous = digest WHERE number = 2",
+        "UPDATE log SET answers = replace(answers, '0.1', '0.2') WHERE number = 2",
+        "UPDATE log SET answers = replace(answers, 'a0', 'other') WHERE number = 1",
+        "UPDATE log SET answers = '[]' WHERE number = 3",
+        "UPDATE log SET content = replace(content, 'above\":', 'above\":1') WHERE number = 3",
+        "UPDATE log SET sealed = '{}' WHERE number = 3",
+        "UPDATE log SET kind = 'note' WHERE number = 2",
+        "UPDATE log SET answers = CAST(answers AS BLOB) WHERE number = 2",
+        "UPDATE log SET content = 7 WHERE number = 2",
+        "DELETE FROM log WHERE number = 2",
+        "DELETE FROM log WHERE number = 1",
+        "DELETE FROM log WHERE number = 3",
+        "UPDATE log SET digest = commitment WHERE number = 2",
+        "UPDATE log SET number = 0 WHERE number = 1",
+        "INSERT INTO log SELECT 4, kind, content, answers, sealed, commitment, digest FROM log "
+        "WHERE number = 3",
+        "INSERT INTO log SELECT -1, kind, content, answers, sealed, commitment, digest FROM log "
+        "WHERE number = 3",
+        "UPDATE head SET number = 2",
+        "DELETE FROM head",
         "UPDATE header SET content = replace(content, '0.05', '0.15')",
         "DELETE FROM header",
-        "DROP TABLE answers",
+        "DROP TABLE log",
+        "CREATE VIEW more AS SELECT * FROM log",
+        "CREATE TABLE more (x)",
+        "CREATE TRIGGER more AFTER INSERT ON log BEGIN SELECT 1; END",
         "PRAGMA application_id = 0",
     ],
 )
@@ -201,9 +221,8 @@ def test_an_edited_ledger_answers_nothing(used, statement):
 def test_ordinary_edits_are_refused_by_the_file_itself(used):
     with contextlib.closing(sqlite3.connect(used)) as connection:
         for statement in (
-            "UPDATE answers SET value = 0.25",
-            "DELETE FROM batches",
-            "DELETE FROM answers",
+            "UPDATE log SET answers = '[]'",
+            "DELETE FROM log",
             "UPDATE header SET content = ''",
         ):
             with pytest.raises(sqlite3.IntegrityError, match="append-only"):
@@ -295,6 +314,196 @@ def test_a_mechanism_of_another_version_is_named_without_its_noise(used, monkeyp
         holdout.answer([0.5], scores())
     assert "noise" not in str(caught.value)
     assert len(holdout.history()) == 6
+
+
+def rewrite(path, change):
+    """Edit entries as somebody who knows how links are computed and computes them anew."""
+    with contextlib.closing(sqlite3.connect(path)) as connection:
+        rows = connection.execute("SELECT * FROM log ORDER BY number").fetchall()
+        (previous,) = connection.execute("SELECT digest FROM header").fetchone()
+    statements = ["DELETE FROM log"]
+    for number, kind, content, answers, sealed, commitment, _ in rows:
+        content, answers = change(number, content), change(number, answers)
+        previous = Chain().link(previous, kind, content, answers, commitment)
+        row = (number, kind, content, answers, sealed, commitment, previous)
+        values = ", ".join(str(v) if isinstance(v, int) else f"'{v}'" for v in row)
+        statements.append(f"INSERT INTO log VALUES ({values})")
+    edit(path, *statements, f"UPDATE head SET digest = '{previous}'")
+
+
+def test_an_edit_with_links_computed_anew_is_noticed_by_whoever_saw_more(used, server):
+    """What a plain chain cannot show is shown to every process and pickle that saw a link."""
+    running, asleep = make(used), pickle.dumps(make(used))
+    running._records.close()
+    rewrite(used, lambda number, text: text.replace('"a1"', '"x1"'))
+    assert "x1" in make(used).recorded(["x1"])  # a stranger sees nothing: documented
+    with pytest.raises(LedgerCorruptedError, match="rolled back"):
+        running.answer([0.5], scores())
+    with concurrent.futures.ProcessPoolExecutor(1, mp_context=server) as pool:
+        assert pool.submit(workers.revive, asleep).result()["error"] == "LedgerCorruptedError"
+
+
+def test_dropped_batches_are_noticed_by_whoever_saw_more(used):
+    running = make(used)
+    running._records.close()
+    with contextlib.closing(sqlite3.connect(used)) as connection:
+        (link,) = connection.execute("SELECT digest FROM log WHERE number = 2").fetchone()
+    edit(used, "DELETE FROM log WHERE number = 3", f"UPDATE head SET number = 2, digest = '{link}'")
+    assert len(make(used).history()) == 4  # documented, too
+    with pytest.raises(LedgerCorruptedError, match="rolled back"):
+        running.answer([0.5], scores())
+
+
+def test_a_key_shows_edits_to_strangers(path, monkeypatch):
+    monkeypatch.setenv("SKLEARN_BDP_LEDGER_KEY", "correct horse battery staple")
+    make(path).answer([0.1, 0.5], scores(2), keys=["a1", "b1"])
+    assert len(make(path).history()) == 2
+    rewrite(path, lambda number, text: text.replace('"a1"', '"x1"'))
+    with pytest.raises(LedgerCorruptedError, match="chain breaks"):
+        make(path)
+
+
+def test_a_key_is_needed_where_one_was_used_and_only_there(path, tmp_path, monkeypatch):
+    plain = tmp_path / "plain"
+    make(plain)
+    monkeypatch.setenv("SKLEARN_BDP_LEDGER_KEY", "correct horse battery staple")
+    make(path)
+    with pytest.raises(LedgerError, match="not sealed with a key"):
+        make(plain)
+    monkeypatch.setenv("SKLEARN_BDP_LEDGER_KEY", "another key of enough length")
+    with pytest.raises(LedgerCorruptedError, match="another SKLEARN_BDP_LEDGER_KEY"):
+        make(path)
+    monkeypatch.setenv("SKLEARN_BDP_LEDGER_KEY", "short")
+    with pytest.raises(LedgerError, match="at least 16"):
+        make(path)
+    monkeypatch.delenv("SKLEARN_BDP_LEDGER_KEY")
+    with pytest.raises(LedgerError, match="is sealed with a key"):
+        make(path)
+
+
+CRAFTED = {
+    "deep": ("log", "content", "[" * 100_000),
+    "not finite": ("log", "answers", '[[0,"a1",null,1,NaN,0.5,0.4,0.6,0]]'),
+    "out of range": (
+        "log",
+        "answers",
+        '[[0,"a1",null,1,0.5,7.5,0.4,0.6,0],[1,"b1",null,1,0,0,0,0,0]]',
+    ),
+    "empty interval": ("log", "answers", '[[0,"a1",null,1,0,0,1,0,0],[1,"b1",null,1,0,0,0,0,0]]'),
+    "a list": ("log", "content", "[]"),
+    "a number": ("log", "content", "7"),
+    "no number": ("log", "content", "1e999"),
+}
+
+
+@pytest.mark.parametrize("name", CRAFTED)
+def test_a_crafted_entry_is_one_clear_error(used, name):
+    _, column, text = CRAFTED[name]
+
+    def change(number, old):
+        about_content = old.startswith("{")
+        return text if number == 2 and about_content == (column == "content") else old
+
+    rewrite(used, change)
+    with pytest.raises(LedgerCorruptedError, match="nothing that this package writes"):
+        make(used)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"threshold_scale": 0.0, "query_scale": 0.0, "answer_scale": 0.0},
+        {"threshold_scale": 1e-9},
+        {"answer_scale": None},
+        {"n": 10**9},
+        {"extra": 1},
+    ],
+    ids=str,
+)
+def test_a_crafted_header_cannot_change_the_noise(path, change):
+    made = make(path)
+    made._records.close()
+    header = dict(made._records.header)
+    header["settings"] = {**header["settings"], **change}
+    path.unlink()
+    Ledger(path, header=header).close()
+    with pytest.raises(LedgerCorruptedError, match="numbers in its header"):
+        make(path)
+
+
+@pytest.mark.parametrize("header", ["[" * 100_000, "[]", "7", "{}", '{"chain": "sha256"}'])
+def test_a_crafted_header_is_one_clear_error(path, header, capsys):
+    make(path)._records.close()
+    digest = Chain().start(header)
+    edit(path, f"UPDATE header SET content = '{header}', digest = '{digest}'",
+         f"UPDATE head SET digest = '{digest}'")  # fmt: skip
+    with pytest.raises(LedgerError):
+        make(path)
+    assert main(["ledger", "show", str(path)]) == 1
+    assert "Traceback" not in capsys.readouterr().err
+
+
+# -- notes ----------------------------------------------------------------------------------------
+
+
+def test_notes_survive_in_their_order(path):
+    assert read_notes(path, "split") == []
+    holdout = ReusableHoldout(X, Y, ledger=path)
+    holdout.note("split", {"seed": 7})
+    holdout.answer([0.5], scores(), keys=["a"])
+    holdout.note("split", [1.5, None, "x"])
+    holdout.note("closed", True)
+    assert read_notes(path, "split") == [{"seed": 7}, [1.5, None, "x"]]
+    again = make(path)
+    assert again.notes("closed") == [True]
+    assert again.notes("never") == []
+    assert len(again.history()) == 1
+    again.answer([0.1], scores(seed=1))
+    assert len(holdout.history()) == 2
+
+
+def test_notes_in_memory_travel_with_the_snapshot(server):
+    holdout = make(None)
+    holdout.note("closed", True)
+    assert holdout.notes("closed") == [True]
+
+
+def test_an_edited_note_is_noticed(path):
+    make(path).note("closed", False)
+    edit(path, "UPDATE log SET content = replace(content, 'false', 'true')")
+    with pytest.raises(LedgerCorruptedError, match="chain breaks"):
+        make(path)
+
+
+def test_the_first_notes_are_there_from_the_first_moment(path):
+    make(path, notes={"split": [3, 1, 2]})
+    assert read_notes(path, "split") == [[3, 1, 2]]
+    assert make(path, notes={"split": "another"}).notes("split") == [[3, 1, 2]]
+
+
+@pytest.mark.parametrize("content", [float("nan"), object(), {1, 2}])
+def test_a_note_that_json_cannot_say_is_refused_and_writes_nothing(path, content):
+    holdout = make(path)
+    with pytest.raises((TypeError, ValueError)):
+        holdout.note("x", content)
+    assert make(path).notes("x") == []
+
+
+def test_drafts_of_killed_processes_are_removed_and_those_of_others_kept(path):
+    dead = subprocess.Popen([sys.executable, "-c", ""])
+    dead.wait()
+    ours, other = _host(), "0" * 8
+    gone = [path.with_name(f"{path.name}.{ours}-{dead.pid}-abcd.new{e}") for e in ("",)]
+    kept = [
+        path.with_name(f"{path.name}.{ours}-{os.getpid()}-abcd.new"),
+        path.with_name(f"{path.name}.{other}-{dead.pid}-abcd.new"),
+        path.with_name(f"{path.name}.new"),
+    ]
+    for draft in (*gone, *kept):
+        draft.write_bytes(b"half")
+    make(path)
+    assert all(draft.exists() for draft in kept)
+    assert not any(draft.exists() for draft in gone)
 
 
 # -- places that cannot be written ----------------------------------------------------------------

@@ -1,0 +1,214 @@
+"""Entries of the log: parsed, checked, and kept in memory by the process that verified them."""
+
+import dataclasses
+import json
+import math
+
+from sklearn_bdp.ledger._records import AnswerRecord, BatchRecord
+
+__all__ = ["Book", "Entry", "parse_entry", "parse_json"]
+
+#: Two training-side values closer than this are one: they differ by rounding.
+SAME_VALUE = 1e-6
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """One verified entry of the log.
+
+    Attributes
+    ----------
+    number : int
+        1, 2, ...
+    digest, commitment : str
+        Its link and the digest of what it seals.
+    record : BatchRecord or None
+        The account, for a batch.
+    answers : tuple of AnswerRecord
+        What the batch released.
+    note : tuple of (str, object) or None
+        Name and content, for a note.
+    """
+
+    number: int
+    digest: str
+    commitment: str
+    record: BatchRecord | None
+    answers: tuple
+    note: tuple | None
+
+
+class Book:
+    """All that a process has verified of a ledger, in memory; it can be read, not asked.
+
+    Looked-up answers come from here: a damaged page or index of the file cannot put another
+    answer in their place.
+
+    Parameters
+    ----------
+    header : dict
+        Fingerprints and parameters.
+    start : str
+        First digest of the chain.
+    """
+
+    def __init__(self, header, start):
+        self.header = header
+        self.entries = []
+        self.head = (0, start)
+        self.last = BatchRecord.empty()
+        self.last_number = 0  # of its entry
+        self._keys = {}
+        self._released = []
+        self._notes = {}
+
+    def add(self, entry):
+        """Take in the entry that follows the head."""
+        self.entries.append(entry)
+        self.head = (entry.number, entry.digest)
+        if entry.note is not None:
+            name, content = entry.note
+            self._notes.setdefault(name, []).append(content)
+            return
+        self.last, self.last_number = entry.record, entry.number
+        for answer in entry.answers:
+            if answer.key is not None:
+                self._keys.setdefault(answer.key, []).append(answer)
+            if answer.above:
+                self._released.append((entry.number, answer.training_value, answer.value))
+
+    def add_first_note(self, name, content):
+        """Take in a note that the header holds."""
+        self._notes.setdefault(name, []).append(content)
+
+    def answers(self):
+        """Yield every answer, oldest first."""
+        for entry in self.entries:
+            yield from entry.answers
+
+    def released(self, *, after=0):
+        """Return training-side and released values of "above" answers of later entries."""
+        later = []
+        for number, training_value, value in reversed(self._released):
+            if number <= after:
+                break
+            later.append((training_value, value))
+        return later[::-1]
+
+    def accounts(self, *, after=0):
+        """Yield the account of each batch in later entries, oldest first."""
+        for entry in self.entries[after:]:
+            if entry.record is not None:
+                yield entry.record
+
+    def lookup(self, keys):
+        """Return ``{key: AnswerRecord}`` of the keys that were answered, the latest of each."""
+        return {key: self._keys[key][-1] for key in keys if key in self._keys}
+
+    def match(self, queries):
+        """Return ``{query: AnswerRecord}`` of queries ``(key, training_value, metric)``.
+
+        A recorded answer is that of its key *and* of the training-side value and metric it was
+        asked with: under others the query is another one.
+        """
+        found = {}
+        for query in queries:
+            key, training_value, metric = query
+            for answer in reversed(self._keys.get(key, ())):
+                same_value = abs(answer.training_value - training_value) <= SAME_VALUE
+                if same_value and answer.metric == metric:
+                    found[query] = answer
+                    break
+        return found
+
+    def notes(self, name):
+        """Return the contents of all notes of that name, oldest first."""
+        return list(self._notes.get(name, ()))
+
+
+def parse_json(text):
+    """Return what a JSON text says; ``ValueError`` for anything that is none."""
+    if not isinstance(text, str):
+        raise ValueError("text expected")
+
+    def refused(constant):
+        raise ValueError("no finite number")
+
+    try:
+        return json.loads(text, parse_constant=refused)
+    except RecursionError:
+        pass  # nested deeper than anything that this package writes
+    raise ValueError("nested too deep")
+
+
+def parse_entry(number, kind, content, answers, commitment, digest, *, last):
+    """Return the :class:`Entry` that a row says; ``ValueError`` if it cannot be one.
+
+    ``last`` is the account before it, whose counts go on.
+    """
+    said, rows = parse_json(content), parse_json(answers)
+    if kind == "note":
+        if not (isinstance(said, dict) and set(said) == {"name", "content"} and rows == []):
+            raise ValueError("no note")
+        if not isinstance(said["name"], str):
+            raise ValueError("no name")
+        record, given, note = None, (), (said["name"], said["content"])
+    elif kind == "batch":
+        record = BatchRecord.from_content(said)
+        if not isinstance(rows, list) or not rows:
+            raise ValueError("no answers")
+        given = tuple(_answer(record, position, row) for position, row in enumerate(rows))
+        _check_counts(record, given, last)
+        note = None
+    else:
+        raise ValueError("no kind of entry")
+    return Entry(
+        number=number,
+        digest=digest,
+        commitment=commitment,
+        record=record,
+        answers=given,
+        note=note,
+    )
+
+
+def _check_counts(record, answers, last):
+    """Raise ValueError unless the account goes on where the last one stood."""
+    whole = (
+        record.number == last.number + 1
+        and record.n_answered == last.n_answered + len(answers)
+        and record.n_above == last.n_above + sum(answer.above for answer in answers)
+        and len(answers) <= record.size
+    )
+    if not whole:
+        raise ValueError("the counts do not add up")
+
+
+def _answer(record, place, row):
+    """Return the answer that a row of a batch says; ``ValueError`` if it is none."""
+    if not (isinstance(row, list) and len(row) == len(AnswerRecord.ROW)):
+        raise ValueError("no answer")
+    position, key, metric, length, *values, above = row
+    numbers = isinstance(length, float | int) and 0 <= length < math.inf
+    numbers = numbers and all(
+        isinstance(v, float | int) and math.isfinite(v) and 0 <= v <= 1 for v in values
+    )
+    texts = all(text is None or isinstance(text, str) for text in (key, metric))
+    if not (numbers and texts and position == place and above in (0, 1)):
+        raise ValueError("no answer")
+    training_value, value, lower, upper = map(float, values)
+    if not lower <= upper:
+        raise ValueError("no interval")
+    return AnswerRecord(
+        batch=record.number,
+        position=place,
+        key=key,
+        metric=metric,
+        time=record.time,
+        code_length=float(length),
+        training_value=training_value,
+        value=value,
+        lower=lower,
+        upper=upper,
+        above=bool(above),
+    )
