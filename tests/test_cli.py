@@ -67,8 +67,8 @@ def test_the_json_export_carries_the_chain(used, capsys):
     previous = Chain().start(canonical(lines[0]["header"]))
     for line in lines[1:]:
         rows = [
-            [a["position"], a["key"], a["metric"], a["code_length"], a["training_value"], a["value"],
-             a["lower"], a["upper"], int(a["above"])]
+            [a["position"], a["key"], a["metric"], a["code_length"], a["training_value"],
+             a["value"], a["lower"], a["upper"], int(a["above"])]
             for a in line["answers"]
         ]  # fmt: skip
         batch, answers = canonical(line["batch"]), canonical(rows)

@@ -212,7 +212,8 @@ class AnswerRecord:
     metric: str | None = None
 
     ROW: ClassVar[tuple] = (
-        "position", "key", "metric", "code_length", "training_value", "value", "lower", "upper", "above",
+        "position", "key", "metric", "code_length", "training_value", "value", "lower", "upper",
+        "above",
     )  # fmt: skip
 
     def row(self):
