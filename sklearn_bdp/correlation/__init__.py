@@ -9,10 +9,17 @@ from sklearn_bdp.correlation._chains._chain import MarkovChain
 from sklearn_bdp.correlation._chains._chain_class import MarkovChainClass
 from sklearn_bdp.correlation._check import check_correlation
 from sklearn_bdp.correlation._components import Groups, Independent
+from sklearn_bdp.correlation._evidence._drift import DriftReport, check_drift
 from sklearn_bdp.correlation._evidence._misfit import (
     MisfitReport,
     check_misfit,
     integrated_autocorrelation,
+)
+from sklearn_bdp.correlation._evidence._row_order import IndependenceReport, check_independence
+from sklearn_bdp.correlation._evidence._strength import (
+    Strength,
+    batch_autocorrelation_time,
+    score_strength,
 )
 from sklearn_bdp.correlation._networks._bayes import BayesianNetwork
 from sklearn_bdp.correlation._networks._graph import DependencyGraph
@@ -35,5 +42,12 @@ __all__ = [
     "MisfitReport",
     "check_misfit",
     "integrated_autocorrelation",
+    "batch_autocorrelation_time",
+    "Strength",
+    "score_strength",
+    "IndependenceReport",
+    "check_independence",
+    "DriftReport",
+    "check_drift",
     "stationary_distribution",
 ]

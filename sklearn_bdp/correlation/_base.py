@@ -62,6 +62,11 @@ class CorrelationModel(FrozenValue):
         return False
 
     @property
+    def caveats(self):
+        """Sentences that a certificate must add: what is assumed, what is not covered."""
+        return ()
+
+    @property
     def alternatives(self):
         """Models of which one is true: the model itself, unless it is a list of models."""
         return (self,)

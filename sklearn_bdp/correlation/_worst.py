@@ -57,6 +57,10 @@ class WorstOf(CorrelationModel):
         return "the worst of: " + "; ".join(model.describe() for model in self.models)
 
     @property
+    def caveats(self):
+        return tuple(dict.fromkeys(line for model in self.models for line in model.caveats))
+
+    @property
     def alternatives(self):
         return self.models
 

@@ -21,6 +21,13 @@ from sklearn_bdp.correlation._chains._quilts import (
 )
 from sklearn_bdp.correlation._chains._spectral import spectral_dp_epsilon, spectral_smallest_n
 from sklearn_bdp.correlation._chains._time import TimeModel
+from sklearn_bdp.correlation._evidence._strength import (
+    ENOUGH,
+    SAFETY,
+    rounded_up,
+    score_strength,
+    two_states,
+)
 from sklearn_bdp.correlation._shared._inverse import safe_inverse
 from sklearn_bdp.correlation._shared._leakage import (
     contracted_sides,
@@ -92,6 +99,9 @@ class MarkovChain(TimeModel):
     >>> round(chain.effective_n(1000), 1)
     176.5
     """
+
+    _words = ""  # where the strength comes from, when no transition matrix was given
+    _caveats = ()
 
     def __init__(self, transition, *, observed=False, start="stationary"):
         self.transition = check_transition(transition)
@@ -172,7 +182,114 @@ class MarkovChain(TimeModel):
             np.clip(transition, lower, upper), lower=lower, upper=upper, confidence=confidence
         )
 
+    @classmethod
+    def from_autocorrelation_time(cls, time: float) -> "MarkovChain":
+        """Declare how slowly scores forget, for whoever knows no transition matrix.
+
+        Parameters
+        ----------
+        time : float
+            Records that count as one, at least 1: the integrated autocorrelation time of the
+            slowest per-record score.
+
+        Returns
+        -------
+        MarkovChain
+            Two hidden states whose chain has exactly this autocorrelation time.
+
+        See Also
+        --------
+        MarkovChain.from_scores : Read it off training-side scores.
+
+        Examples
+        --------
+        >>> from sklearn_bdp.correlation import MarkovChain
+        >>> round(MarkovChain.from_autocorrelation_time(5.0).effective_n(1000), 6)
+        200.0
+        """
+        time = check_real("time", time, low=1.0)
+        return cls(two_states(time))._declared(
+            f"scores forget with an autocorrelation time of {time:.3g} records: 1 record in "
+            f"{time:.3g} counts"
+        )
+
+    @classmethod
+    def from_scores(cls, scores, *, confidence: float | None = None, safety: float = SAFETY):
+        r"""Read the strength of dependence off training-side scores: an assumption (theory G11).
+
+        Parameters
+        ----------
+        scores : array-like of shape (n,) or (n_candidates, n)
+            Per-record training-side scores in time, for example those of cross-validation; with
+            several candidates the slowest counts. NaN where a candidate was not scored.
+        confidence : float, optional
+            Use an upper limit of the autocorrelation time at this level instead of an estimate.
+            It covers the noise of the estimate, not what the scores never showed.
+        safety : float, default=1.5
+            Stated factor between the estimate and the declared autocorrelation time.
+
+        Returns
+        -------
+        MarkovChain
+            Two hidden states; its description and every certificate say "assumed".
+
+        Raises
+        ------
+        ValueError
+            If there are too few scores.
+
+        Notes
+        -----
+        The contraction :math:`\lambda` of the chain solves
+        :math:`(1+\lambda)/(1-\lambda) = c\,\tau`, with :math:`\tau` by long batch means. What is
+        assumed: every query's scores concentrate no worse than those of this chain. Nothing that
+        is rare on the training side can be read off it: regimes that hold less than about a
+        fifth of the records must be declared. For means over records only.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sklearn_bdp.correlation import MarkovChain
+        >>> scores = np.repeat(np.random.default_rng(0).random(2000), 3)
+        >>> MarkovChain.from_scores(scores).describe()
+        'assumed chain: scores forget with an autocorrelation time of at most ... records ...'
+        """
+        strength = score_strength(scores, confidence=confidence, safety=safety)
+        time = rounded_up(strength.declared)
+        limit = "" if confidence is None else f", upper limit at {confidence:g}"
+        caveats = (
+            "Assumed, not proved: the scores of every query concentrate no worse than those of "
+            "this chain. Regimes that were rare on the training side (less than about a fifth of "
+            "the records) cannot be seen there: declare them.",
+        )
+        if strength.is_short:
+            caveats += (
+                f"{strength.n_scores} training-side scores are fewer than {ENOUGH} "
+                f"autocorrelation times ({strength.time:.3g} records each): the strength may be "
+                "underestimated; bring a longer history or declare more.",
+            )
+        return cls(two_states(time))._declared(
+            f"assumed chain: scores forget with an autocorrelation time of at most {time:.3g} "
+            f"records ({safety:g} times the {strength.time:.3g} that {strength.n_candidates} "
+            f"candidate(s) show on {strength.n_scores} training-side scores{limit})",
+            caveats,
+        )
+
+    def _declared(self, words, caveats=()):
+        """Return the same chain with the words that say where its strength comes from."""
+        model = object.__new__(type(self))
+        model.__dict__.update(self.__getstate__(), _words=words, _caveats=tuple(caveats))
+        model._freeze()
+        return model
+
+    @property
+    def caveats(self):
+        return (*self._caveats, *super().caveats)
+
     def __repr__(self):
+        if self._words:
+            time = (1.0 + self.contraction_) / (1.0 - self.contraction_)
+            return f"MarkovChain.from_autocorrelation_time({time:.6g})"
         rows = np.array2string(self.transition, threshold=16, precision=4, separator=", ")
         rows = " ".join(rows.split())
         extra = ", observed=True" if self.observed else ""
@@ -181,13 +298,16 @@ class MarkovChain(TimeModel):
         return f"MarkovChain({rows}{extra})"
 
     def _content(self):
-        return (self.transition, self.observed, self.start)
+        words = (self._words, *self._caveats) if self._words else ()
+        return (self.transition, self.observed, self.start, *words)
 
     @property
     def _stationary(self):
         return isinstance(self.start, str) and self.start == "stationary"
 
     def describe(self):
+        if self._words:
+            return self._words
         words = {2: "two", 3: "three", 4: "four", 5: "five"}
         states = words.get(len(self.transition), str(len(self.transition)))
         kind = {True: "stationary", False: "not stationary"}[self._stationary]

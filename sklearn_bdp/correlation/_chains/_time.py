@@ -21,6 +21,10 @@ class TimeModel(CorrelationModel):
     is_sequential = True
 
     @property
+    def caveats(self):
+        return ("A future unlike the past (drift) is not covered.",)
+
+    @property
     def n_states(self):
         return len(self.transition)
 

@@ -8,6 +8,14 @@ from scipy.stats import chi2
 
 from sklearn_bdp._checks import check_array, check_probability
 from sklearn_bdp.correlation._chains._counts import transition_counts
+from sklearn_bdp.correlation._evidence._strength import (
+    SAFETY,
+    batch_autocorrelation_time,
+    least_autocorrelation_time,
+    rounded_up,
+)
+
+SHORTEST = 160  # scores that long batches need for their limits to hold
 
 
 @dataclass(frozen=True)
@@ -141,7 +149,8 @@ def check_misfit(model, *, states=None, scores=None, level=0.001):
     >>> from sklearn_bdp.correlation import Independent, check_misfit
     >>> scores = np.repeat(np.random.default_rng(0).random(300), 10)
     >>> print(check_misfit(Independent(), scores=scores).message)
-    the model says 1 record in 1.0 counts, the scores say 1 in 9.0 ± 1.1: declare more dependence
+    the model says 1 record in 1.0 counts, the scores say 1 in 9.0 ± 1.1: declare
+    more dependence, for instance correlation=MarkovChain.from_autocorrelation_time(13.6)
     """
     level = check_probability("level", level)
     found, messages = {}, []
@@ -153,13 +162,23 @@ def check_misfit(model, *, states=None, scores=None, level=0.001):
         error = time * math.sqrt(2.0 * (2.0 * lags + 1.0) / n)
         found.update(promised_time=promised, autocorrelation_time=time, autocorrelation_error=error)
         if time - 3.0 * error > promised:
-            messages.append(
-                f"the model says 1 record in {promised:.1f} counts, the scores say 1 in "
-                f"{time:.1f} ± {error:.1f}: declare more dependence"
-            )
+            messages.append(_more_dependence(promised, f"{time:.1f} ± {error:.1f}", time))
+        elif n >= SHORTEST and least_autocorrelation_time(np.asarray(scores), level) > promised:
+            time = batch_autocorrelation_time(scores)  # slow dependence, which batches see
+            found["autocorrelation_time"] = time
+            messages.append(_more_dependence(promised, f"{time:.1f} by long batches", time))
     if states is not None:
         found.update(_state_checks(model, states, level, messages))
     return MisfitReport(bool(messages), "; ".join(messages), **found)
+
+
+def _more_dependence(promised, shown, time):
+    """Return the warning together with the line of code that fixes it."""
+    return (
+        f"the model says 1 record in {promised:.1f} counts, the scores say 1 in {shown}: declare "
+        "more dependence, for instance "
+        f"correlation=MarkovChain.from_autocorrelation_time({rounded_up(SAFETY * time):g})"
+    )
 
 
 def _promised_time(model, n):

@@ -1,0 +1,34 @@
+"""Drift of training-side scores, in words."""
+
+import numpy as np
+import pytest
+
+from sklearn_bdp.correlation import check_drift
+
+from .series import regimes
+
+
+def test_a_fall_is_told_with_numbers():
+    rng = np.random.default_rng(0)
+    scores = rng.random(3000) < np.repeat([0.9, 0.85, 0.7], 1000)
+    report = check_drift(scores, names="accuracy")
+    assert report.drift
+    assert f"{report.first:.3f}" in report.message
+    assert f"{report.last:.3f}" in report.message
+    assert "future unlike the past" in report.message
+
+
+def test_dependence_alone_is_no_drift():
+    rng = np.random.default_rng(0)
+    false = sum(check_drift(regimes(6000, 0.97, rng)).drift for _ in range(60))
+    assert false <= 2
+
+
+def test_constant_scores_do_not_drift():
+    assert not check_drift(np.ones(60)).drift
+    assert check_drift(np.repeat([0.0, 1.0], 60)).drift
+
+
+def test_short_series_are_refused():
+    with pytest.raises(ValueError, match="at least 48"):
+        check_drift(np.zeros(20))

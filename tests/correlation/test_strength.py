@@ -1,0 +1,124 @@
+"""Strength of dependence read off scores (theory G11)."""
+
+import math
+
+import numpy as np
+import pytest
+
+from sklearn_bdp.correlation import (
+    MarkovChain,
+    batch_autocorrelation_time,
+    check_misfit,
+    integrated_autocorrelation,
+    score_strength,
+)
+
+from .series import autoregressive, regime_time, regimes
+
+
+def test_batch_means_by_hand():
+    # n = 16: 8 batches of 2; 15 overlapping sums of +-2 or 0, and single records otherwise.
+    scores = np.tile([0.0, 0.0, 1.0, 1.0], 4)
+    sums = np.convolve(scores - 0.5, [1.0, 1.0], mode="valid")
+    by_hand = np.mean(sums**2) / (2 * 0.25 * (1 - 2 / 16))
+    alone = 1.0 / (1 - 1 / 16)  # batches of one record
+    assert batch_autocorrelation_time(scores) == pytest.approx(max(1.0, by_hand, alone))
+
+
+@pytest.mark.parametrize("contraction", [0.5, 0.9, 0.97])
+def test_estimate_finds_the_time_of_regimes(contraction):
+    """Theory G11: long batch means, stretch of 300 autocorrelation times."""
+    truth = regime_time(contraction)
+    rng = np.random.default_rng(1)
+    found = [
+        batch_autocorrelation_time(regimes(int(300 * truth), contraction, rng)) for _ in range(60)
+    ]
+    assert 0.85 * truth < np.mean(found) < 1.35 * truth
+    assert np.mean(np.array(found) * 1.5 >= truth) >= 0.8
+
+
+def test_windowed_sums_miss_hidden_regimes_and_batches_do_not():
+    """Why the estimate never uses a windowed sum (theory G11)."""
+    rng = np.random.default_rng(0)
+    contraction, scores = 0.995, (0.93, 0.75)
+    truth = regime_time(contraction, scores=scores)
+    series = [regimes(30_000, contraction, rng, scores=scores) for _ in range(20)]
+    windowed = np.median([integrated_autocorrelation(s) for s in series])
+    batches = np.median([batch_autocorrelation_time(s) for s in series])
+    assert truth > 20
+    assert windowed < batches
+    assert batches > 0.7 * truth
+
+
+def test_independent_scores_count_one_by_one():
+    rng = np.random.default_rng(0)
+    found = [batch_autocorrelation_time(rng.random(3000)) for _ in range(50)]
+    assert np.mean(found) < 1.5
+    assert batch_autocorrelation_time(np.ones(100)) == 1.0
+
+
+def test_upper_limit_is_above_the_estimate_and_covers():
+    rng = np.random.default_rng(0)
+    truth = regime_time(0.9)
+    below = 0
+    for _ in range(60):
+        scores = regimes(3000, 0.9, rng)
+        limit = batch_autocorrelation_time(scores, confidence=0.95)
+        assert limit > batch_autocorrelation_time(scores)
+        below += limit < truth
+    assert below <= 6
+
+
+def test_chain_from_scores_declares_the_estimate_times_the_factor():
+    scores = regimes(6000, 0.9, np.random.default_rng(0))
+    strength = score_strength(scores)
+    chain = MarkovChain.from_scores(scores)
+    time = (1 + chain.contraction_) / (1 - chain.contraction_)
+    assert time == pytest.approx(strength.declared, rel=0.01)
+    assert time >= strength.declared * (1 - 1e-12)
+    assert chain.effective_n(10_000) == pytest.approx(10_000 / time)
+    assert chain.describe().startswith("assumed chain")
+    assert any("Assumed" in line for line in chain.caveats)
+    assert any("future" in line for line in chain.caveats)
+
+
+def test_slowest_candidate_counts_and_missing_scores_are_skipped():
+    rng = np.random.default_rng(0)
+    slow, fast = regimes(4000, 0.95, rng), rng.random(4000)
+    both = np.stack([fast, slow])
+    both[:, :500] = np.nan
+    strength = score_strength(both)
+    assert strength.time == batch_autocorrelation_time(slow[500:])
+    assert (strength.n_candidates, strength.n_scores) == (2, 3500)
+
+
+def test_short_stretches_say_so():
+    chain = MarkovChain.from_scores(autoregressive(800, 0.95, np.random.default_rng(0)))
+    assert any("underestimated" in line for line in chain.caveats)
+
+
+def test_declared_time_is_exact_and_prints_as_code():
+    chain = MarkovChain.from_autocorrelation_time(7.0)
+    assert chain.effective_n(7000) == pytest.approx(1000.0)
+    assert repr(chain) == "MarkovChain.from_autocorrelation_time(7)"
+    assert eval(repr(chain)).effective_n(7000) == pytest.approx(1000.0)
+    assert MarkovChain.from_autocorrelation_time(1.0).effective_n(50) == pytest.approx(50.0)
+    for bad in (0.5, math.nan, math.inf):
+        with pytest.raises(ValueError, match="time"):
+            MarkovChain.from_autocorrelation_time(bad)
+
+
+def test_misfit_message_holds_the_line_that_fixes_it():
+    scores = regimes(4000, 0.95, np.random.default_rng(3))
+    report = check_misfit(MarkovChain([[0.6, 0.4], [0.4, 0.6]]), scores=scores)
+    assert report.misfit
+    line = report.message.split("correlation=")[1]
+    fixed = eval(line)
+    assert not check_misfit(fixed, scores=scores).misfit
+
+
+def test_too_few_scores_are_refused_by_number():
+    with pytest.raises(ValueError, match="at least 16"):
+        MarkovChain.from_scores(np.zeros(10))
+    with pytest.raises(ValueError, match="safety"):
+        MarkovChain.from_scores(np.zeros(100), safety=0.5)
