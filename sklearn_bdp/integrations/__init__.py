@@ -1,0 +1,3 @@
+"""Other tools around the holdout; each module needs the package it is named for."""
+
+__all__ = []
