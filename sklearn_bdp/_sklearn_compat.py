@@ -5,24 +5,39 @@ that moves one fails one test with a clear name instead of breaking imports ever
 """
 
 import copy
+import inspect
 import sys
 
+from sklearn.base import _fit_context as fit_context
 from sklearn.model_selection._search import BaseSearchCV
+from sklearn.model_selection._validation import _fit_and_score
+from sklearn.model_selection._validation import _insert_error_scores as insert_error_scores
+from sklearn.model_selection._validation import _warn_or_raise_about_fit_failures as report_failures
 from sklearn.utils import _safe_indexing as safe_indexing
+from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.metaestimators import _safe_split as safe_split
 from sklearn.utils.validation import _check_method_params as check_method_params
 from sklearn.utils.validation import _num_samples as num_samples
 
 __all__ = [
     "BaseSearchCV",
+    "HasMethods",
+    "Interval",
+    "StrOptions",
     "as_fitted",
     "called_by_validation",
     "check_method_params",
+    "fit_and_score",
+    "fit_context",
+    "insert_error_scores",
     "num_samples",
+    "report_failures",
+    "root_context",
     "safe_indexing",
     "safe_split",
 ]
 
+_KNOWN = frozenset(inspect.signature(_fit_and_score).parameters)
 _VALIDATION, _SCORERS = "sklearn.model_selection._validation", "sklearn.metrics._scorer"
 
 
@@ -54,3 +69,16 @@ def as_fitted(estimator):
     for name in ("_in_fit", "_raw_predict", "train_score_", "validation_score_"):
         vars(fitted).pop(name, None)
     return fitted
+
+
+def fit_and_score(estimator, X, y, **options):
+    """Fit on one fold and score, by scikit-learn; before 1.9 nobody is called back."""
+    return _fit_and_score(estimator, X, y, **{k: v for k, v in options.items() if k in _KNOWN})
+
+
+def root_context(search, X, y, **options):
+    """Return the root of the tree of tasks that callbacks are told about; ``None`` before 1.9."""
+    if not hasattr(search, "_init_callback_context"):
+        return None
+    context = search._init_callback_context(**options)
+    return context.call_on_fit_task_begin(estimator=search, X=X, y=y)

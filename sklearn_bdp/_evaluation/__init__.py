@@ -1,5 +1,6 @@
 """One candidate: split, folds, open a holdout, fit, score, digest; for searches and selectors."""
 
+from sklearn_bdp._evaluation._agreement import check_agreement
 from sklearn_bdp._evaluation._candidates import Candidate, Outcome, Setting, fit_candidate
 from sklearn_bdp._evaluation._division import Division, check_records, divide, reuse
 from sklearn_bdp._evaluation._gains import Gain, PairedGain, paired_gain
@@ -10,17 +11,25 @@ from sklearn_bdp._evaluation._opening import (
     divide_for,
     open_holdout,
 )
-from sklearn_bdp._evaluation._training_side import (
+from sklearn_bdp._evaluation._progress import Progress
+from sklearn_bdp._evaluation._scoring import (
+    RULES,
     MetricScorer,
-    TrainingSide,
-    training_side,
+    public_scorer,
     verified_metric,
+)
+from sklearn_bdp._evaluation._training_side import (
+    Rounds,
+    TrainingSide,
+    inner_folds,
+    training_side,
 )
 from sklearn_bdp._evaluation._verifier import Assessment, Verifier
 
 __all__ = [
     "CONTEST",
     "HOLDOUT_PARAMETERS",
+    "RULES",
     "Assessment",
     "Candidate",
     "Division",
@@ -28,16 +37,21 @@ __all__ = [
     "MetricScorer",
     "Outcome",
     "PairedGain",
+    "Progress",
+    "Rounds",
     "Setting",
     "TrainingSide",
     "Verifier",
+    "check_agreement",
     "check_owner",
     "check_records",
     "divide",
     "divide_for",
     "fit_candidate",
+    "inner_folds",
     "open_holdout",
     "paired_gain",
+    "public_scorer",
     "reuse",
     "training_side",
     "verified_metric",

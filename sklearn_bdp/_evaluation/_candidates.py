@@ -3,15 +3,18 @@
 Runs in worker processes. The holdout's scores go to the mechanism and nowhere else.
 """
 
+import contextlib
 import math
 import time
 import traceback
+import warnings
 from dataclasses import dataclass, field
 
 import numpy as np
 from sklearn.base import clone, is_classifier, is_regressor
 from sklearn.dummy import DummyClassifier, DummyRegressor
 
+from sklearn_bdp._evaluation._division import targets
 from sklearn_bdp._keys import model_key
 from sklearn_bdp._sklearn_compat import check_method_params, num_samples, safe_indexing
 
@@ -97,6 +100,8 @@ class Outcome:
         Seconds.
     error : str
         Traceback of a failed fit, else empty.
+    misfit : str
+        What is wrong with a model that raises on every holdout record, else empty.
     """
 
     training: float = math.nan
@@ -107,9 +112,10 @@ class Outcome:
     fit_time: float = math.nan
     score_time: float = math.nan
     error: str = ""
+    misfit: str = ""
 
 
-def evaluate(setting, candidate, *, training, holdout, keyed, keep=True):
+def evaluate(setting, candidate, *, training, holdout, keyed, keep=True, memory=None):
     """Score a candidate on the training side, on the holdout, or on both.
 
     Parameters
@@ -124,6 +130,8 @@ def evaluate(setting, candidate, *, training, holdout, keyed, keep=True):
         Whether to compute a key from the fitted model.
     keep : bool, default=True
         Whether to return the model.
+    memory : PrefixMemory or None
+        Of the worker: steps that candidates share.
 
     Returns
     -------
@@ -137,10 +145,11 @@ def evaluate(setting, candidate, *, training, holdout, keyed, keep=True):
             scores = _cross_validated(setting, candidate)
         if holdout:
             start = time.perf_counter()
-            model = fit_candidate(setting, candidate)
+            model = fit_candidate(setting, candidate, memory)
     except Exception as error:
         if setting.error_score == "raise":
-            error.add_note(traceback.format_exc())  # the frames do not survive, their text does
+            if not hasattr(error, "__notes__"):  # the frames do not survive, their text does
+                error.add_note(traceback.format_exc())
             raise
         return Outcome(fit_time=time.perf_counter() - start, error=traceback.format_exc())
     value = math.nan if scores is None else float(np.nanmean(scores, dtype=float))
@@ -151,8 +160,10 @@ def evaluate(setting, candidate, *, training, holdout, keyed, keep=True):
     evaluation = metric.evaluate(
         model, _take(setting.X_holdout, candidate.columns), setting.y_holdout
     )
+    misfit = _misfit(metric, model, candidate, setting) if not evaluation.value > 0.0 else ""
     if training and setting.training == "resubstitution":
-        value = metric.evaluate(model, _take(setting.X, candidate.columns), setting.y).value
+        y = targets(setting.X, setting.y)
+        value = metric.evaluate(model, _take(setting.X, candidate.columns), y).value
     return Outcome(
         training=value,
         scores=scores,
@@ -161,21 +172,48 @@ def evaluate(setting, candidate, *, training, holdout, keyed, keep=True):
         model=model if keep else None,
         fit_time=fitted - start,
         score_time=time.perf_counter() - fitted,
+        misfit=misfit,
     )
 
 
-def fit_candidate(setting, candidate):
+def _misfit(metric, model, candidate, setting):
+    """Say that a model raises on every record, or nothing if it scores one of them.
+
+    The words hold no more than the type of the error: its message might quote a record.
+    """
+    X, y = _take(setting.X_holdout, candidate.columns), np.asarray(setting.y_holdout)
+    kind = ""
+    for place in range(len(y)):
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                one = np.array([place])
+                metric.training_score(model, safe_indexing(X, one), y[one])
+        except Exception as error:
+            kind = type(error).__name__
+        else:
+            return ""
+    return (
+        f"{type(model).__name__} raises {kind} on every holdout record: the holdout does not fit "
+        "the training data (columns, types, labels). Nothing was asked of it."
+    )
+
+
+def fit_candidate(setting, candidate, memory=None):
     """Return the estimator with a candidate's parameters, fitted on the training part."""
     X = _take(setting.X, candidate.columns)
-    return _fit(setting, candidate, X, setting.y, check_method_params(X, setting.fit_params))
+    params = check_method_params(X, setting.fit_params)
+    return _fit(setting, candidate, X, setting.y, params, memory)
 
 
-def _fit(setting, candidate, X, y, fit_params):
+def _fit(setting, candidate, X, y, fit_params, memory=None):
     """Fit a clone on some records; a constant prediction where there are no columns."""
     if candidate.columns == ():
         return _baseline(setting).fit(X, y)
     estimator = clone(setting.estimator).set_params(**clone(candidate.params, safe=False))
-    return estimator.fit(X, **fit_params) if y is None else estimator.fit(X, y, **fit_params)
+    shared = contextlib.nullcontext() if memory is None else memory.lent(estimator, "whole")
+    with shared:
+        return estimator.fit(X, **fit_params) if y is None else estimator.fit(X, y, **fit_params)
 
 
 def _baseline(setting):

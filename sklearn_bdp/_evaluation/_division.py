@@ -14,7 +14,7 @@ from sklearn_bdp._checks import caller_level, check_real
 from sklearn_bdp._sklearn_compat import num_samples, safe_indexing, safe_split
 from sklearn_bdp.correlation import CorrelationModel, check_correlation
 
-__all__ = ["Division", "check_records", "divide", "reuse"]
+__all__ = ["Division", "check_records", "divide", "reuse", "targets"]
 
 #: What a split that looks at the labels costs (theory G10).
 STRATIFIED = (
@@ -60,6 +60,11 @@ class Division:
     assumption: str = ""
 
 
+def targets(X, y):
+    """Return ``y``, or zeros in the place of targets that nobody needs."""
+    return np.zeros(num_samples(X)) if y is None else y
+
+
 def check_records(estimator, X, y):
     """Raise what the estimator's ``fit`` would raise if it were given all records.
 
@@ -73,9 +78,9 @@ def check_records(estimator, X, y):
     X, y : array-like
         All records.
     """
-    if np.iscomplexobj(X) or np.iscomplexobj(y):
+    if np.iscomplexobj(X) or (y is not None and np.iscomplexobj(y)):
         raise ValueError("Complex data not supported: X and y must be real.")
-    if is_classifier(estimator) or is_regressor(estimator):
+    if y is not None and (is_classifier(estimator) or is_regressor(estimator)):
         type_of_target(y, input_name="y", raise_unknown=True)
     nested = any(hasattr(value, "fit") for value in estimator.get_params(deep=True).values())
     if nested or not isinstance(X, np.ndarray):  # what a pipeline takes only its fit can tell
@@ -137,7 +142,7 @@ def divide(estimator, X, y, *, holdout, correlation, groups, X_val, y_val, rando
         # the class counts of the holdout.
         split = model.split(n, fraction, random_state=random_state)
         train, test = split.train, split.holdout
-    if is_classifier(estimator):
+    if y is not None and is_classifier(estimator):
         _warn_missing_classes(y, train)
     X_train, y_train = safe_split(estimator, X, y, train)
     X_holdout, y_holdout = safe_split(estimator, X, y, test, train)
@@ -145,7 +150,7 @@ def divide(estimator, X, y, *, holdout, correlation, groups, X_val, y_val, rando
         X=X_train,
         y=y_train,
         X_holdout=X_holdout,
-        y_holdout=y_holdout,
+        y_holdout=targets(X_holdout, y_holdout),
         train=train,
         holdout=test,
         model=model.subset(test),
@@ -186,7 +191,7 @@ def _explicit(X, y, X_val, y_val, correlation, groups):
     Groups, and models of so many records, may describe the records of ``X`` followed by those of
     ``X_val``: then it is checked that nothing ties one side to the other.
     """
-    if y_val is None:
+    if y_val is None and y is not None:
         raise ValueError("X_val was given without y_val; give both or neither.")
     X_val, y_val = indexable(X_val, y_val)
     n, held = num_samples(X), num_samples(X_val)
@@ -212,7 +217,7 @@ def _explicit(X, y, X_val, y_val, correlation, groups):
         X=X,
         y=y,
         X_holdout=X_val,
-        y_holdout=y_val,
+        y_holdout=targets(X_val, y_val),
         train=None,
         holdout=None,
         model=model,
@@ -244,6 +249,8 @@ def _reads_labels(splitter, X, y, groups):
     """Return whether a splitter's split depends on the targets, as far as can be told."""
     if isinstance(splitter, StratifiedShuffleSplit | StratifiedKFold | StratifiedGroupKFold):
         return True
+    if y is None:
+        return False
     order = np.random.default_rng(0).permutation(num_samples(y))
     try:
         first, again, other = (

@@ -1,44 +1,31 @@
 """The training side of a search: ordinary scikit-learn, which never sees the holdout."""
 
+import inspect
 import warnings
-from dataclasses import dataclass, field
+from collections import defaultdict
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from sklearn.base import clone
+from sklearn.model_selection import PredefinedSplit, check_cv
 
 from sklearn_bdp._checks import caller_level
+from sklearn_bdp._evaluation._candidates import Candidate
+from sklearn_bdp._evaluation._fits import FoldJob, Task, WholeJob, run_jobs
+from sklearn_bdp._evaluation._progress import Progress
+from sklearn_bdp._evaluation._scoring import training_scorers
+from sklearn_bdp._sealed import sealed_errors
 from sklearn_bdp._sklearn_compat import (
     check_method_params,
+    insert_error_scores,
     num_samples,
+    report_failures,
     safe_indexing,
 )
 from sklearn_bdp.correlation import check_misfit
 from sklearn_bdp.exceptions import ModelMisfitWarning
-from sklearn_bdp.metrics import get_metric
 
-_SAME_AS_SKLEARN = ("accuracy", "balanced_accuracy", "roc_auc")
-
-__all__ = ["MetricScorer", "TrainingSide", "training_side", "verified_metric"]
-
-
-class MetricScorer:
-    """A scikit-learn scorer of a bounded metric, in score units.
-
-    Parameters
-    ----------
-    metric : BoundedMetric
-        The metric that is verified on the holdout.
-    """
-
-    def __init__(self, metric):
-        self.metric = metric
-
-    def __call__(self, estimator, X, y):
-        """Return the score of ``estimator`` on ``(X, y)``."""
-        return self.metric.from_unit(self.metric.training_score(estimator, X, y))
-
-    def __repr__(self):
-        return f"MetricScorer({self.metric.name!r})"
+__all__ = ["Rounds", "TrainingSide", "inner_folds", "training_side"]
 
 
 @dataclass(frozen=True)
@@ -47,17 +34,13 @@ class TrainingSide:
 
     Attributes
     ----------
-    candidates : list of dict
-        Parameters of each candidate.
+    candidates : list of Candidate
+        By row.
     results : dict or None
         ``cv_results_`` of the inner search; ``None`` under ``"resubstitution"``, where the score
         on the training part comes with the fit for verification.
     scores : ndarray of shape (n_candidates,) or None
         Training-side score of each candidate, in score units.
-    scorer : callable
-        The scorer of the inner search.
-    n_splits : int
-        Folds of the inner cross-validation.
     multimetric : bool
         Whether several metrics were computed.
     misfit : MisfitReport or None
@@ -69,154 +52,277 @@ class TrainingSide:
     candidates: list
     results: dict | None = field(repr=False)
     scores: np.ndarray | None
-    scorer: object
-    n_splits: int
     multimetric: bool
     misfit: object = None
     misfit_scores: np.ndarray | None = field(default=None, repr=False)
 
 
-def verified_metric(search, y):
-    """Return the bounded metric that a search verifies.
+def inner_folds(cv, division, *, classifier):
+    """Return the inner cross-validation on the training part.
 
     Parameters
     ----------
-    search : ReusableHoldoutSearchCV
-        Gives ``scoring``, ``refit`` and the estimator.
-    y : array-like
-        Training targets; they give the public default bounds of regression metrics.
+    cv : int, splitter, iterable or None
+        Numbers obey the correlation. Index lists and ``PredefinedSplit`` speak of the data given
+        to ``fit``: what is held out drops out of them.
+    division : Division
+        Training part and correlation.
+    classifier : bool
+        Whether folds of independent records are stratified.
 
     Returns
     -------
-    BoundedMetric
-        Metric of the verified score.
+    splitter
+        With ``split`` and ``get_n_splits``.
     """
-    scoring = search.scoring
-    if isinstance(scoring, list | tuple | set):
-        scoring = {name: name for name in scoring}
-    if isinstance(scoring, dict):
-        if not isinstance(search.refit, str) or search.refit not in scoring:
-            raise ValueError(
-                "With several metrics, refit must name the one to verify on the holdout "
-                f"(one of {sorted(scoring)}), got refit={search.refit!r}."
-            )
-        scoring = scoring[search.refit]
-    elif isinstance(search.refit, str):
-        raise ValueError(
-            f"refit must be a bool or a callable with a single metric, got {search.refit!r}."
-        )
-    metric = get_metric(scoring, estimator=search.estimator, y=y)
-    if scoring is None and metric.note:
-        warnings.warn(metric.note, UserWarning, stacklevel=caller_level())
-    return metric
+    model = division.train_model
+    if cv is None or isinstance(cv, int):
+        if model is not None and not model.is_independent:
+            n_splits = 5 if cv is None else cv
+            cv = model.folds(num_samples(division.X), n_splits, random_state=0)
+    elif division.train is not None:
+        if isinstance(cv, PredefinedSplit):
+            cv = PredefinedSplit(cv.test_fold[division.train])
+        elif not hasattr(cv, "split"):
+            cv = [tuple(_within(part, division) for part in fold) for fold in cv]
+    return check_cv(cv, division.y, classifier=classifier)
 
 
-def training_side(search, division, metric, *, groups, params):
-    """Cross-validate the candidates on the training part.
+def _within(part, division):
+    """Return positions in the training part of records given by position in all data."""
+    part = np.asarray(part)
+    part = np.flatnonzero(part) if part.dtype == bool else part
+    places = np.full(max(division.train.max(), division.holdout.max(), part.max()) + 1, -1)
+    places[division.train] = np.arange(division.train.size)
+    inside = places[part]
+    inside = inside[inside >= 0]
+    if not inside.size:
+        raise ValueError("cv holds a fold of which no record is in the training part.")
+    return inside
 
-    The inner search is the same class with ``holdout=None``, so that everything documented by
-    scikit-learn holds for it.
+
+class Rounds:
+    """What a search calls to evaluate candidates: folds and whole fits in one parallel call.
 
     Parameters
     ----------
     search : ReusableHoldoutSearchCV
         The search to work for.
-    division : Division
-        Training part and correlation.
-    metric : BoundedMetric
-        What is verified.
-    groups : ndarray or None
-        Groups of the training records.
-    params : dict
-        Fit parameters of the training records.
+    name : str
+        Of the verified metric.
+    routed : Bunch
+        Parameters of estimator and splitter.
+    verifier : Verifier
+        Knows which candidates need a fit on the whole training part, and takes it.
+    progress : Progress
+        Finished fits of a run that was interrupted.
+    context : CallbackContext or None
+        Root of what callbacks are told.
+    """
+
+    def __init__(self, search, name, *, routed, verifier, progress, context):
+        self.search, self.name, self.division = search, name, progress.division
+        self.metric = verifier.setting.metric
+        self.scorers = training_scorers(search, name, self.metric)
+        self.fit_params, self.split_params = routed.estimator.fit, routed.splitter.split
+        self.verifier, self.progress, self.context = verifier, progress, context
+        # Whole fits ride along where every candidate is going to need one.
+        self.eager = search.verify == "all"
+        self.candidates, self.out, self.more = [], [], defaultdict(list)
+        self.results, self.splits = None, []
+        self._verification = None
+
+    @sealed_errors  # frames of workers in this process hold raw scores
+    def run(self):
+        """Let the search choose its candidates and evaluate them."""
+        takes = inspect.signature(self.search._run_search).parameters
+        if self.context is not None and "callback_ctx" in takes:
+            self.search._run_search(self.evaluate, callback_ctx=self.context)
+        else:
+            self.search._run_search(self.evaluate)
+        if not self.out:
+            raise ValueError("No fits were performed: the search has no candidates.")
+
+    def evaluate(self, candidate_params, cv=None, more_results=None, callback_ctx=None):
+        """Cross-validate candidates; the signature is that of scikit-learn's searches."""
+        search, division, first = self.search, self.division, len(self.candidates)
+        made = [Candidate(params) for params in candidate_params]
+        splitter = cv or search._checked_cv_orig
+        splits = list(splitter.split(division.X, division.y, **self.split_params))
+        if len(splits) != search.n_splits_:
+            raise ValueError(
+                "cv.split and cv.get_n_splits return inconsistent results. Expected "
+                f"{search.n_splits_} splits, got {len(splits)}"
+            )
+        if search.verbose > 0:
+            print(
+                f"Fitting {len(splits)} folds for each of {len(made)} candidates, totalling "
+                f"{len(made) * len(splits)} fits"
+            )
+        tasks = [
+            Task(first + place, candidate, progress=(place, len(made)))
+            for place, candidate in enumerate(made)
+        ]
+        out = self._work(tasks, splits, callback_ctx)
+        if not out:
+            raise ValueError(
+                "No fits were performed. Was the CV iterator empty? Were there no candidates?"
+            )
+        report_failures(out, search.error_score)
+        if callable(search.scoring):
+            insert_error_scores(out, search.error_score)
+        self.splits, self.candidates, self.out = splits, self.candidates + made, self.out + out
+        for key, value in (more_results or {}).items():
+            self.more[key].extend(value)
+        params = [candidate.params for candidate in self.candidates]
+        self.results = search._format_results(params, len(splits), self.out, self.more)
+        return self.results
+
+    def _work(self, tasks, splits, callback_ctx):
+        """Return what scikit-learn reports about each fold of each candidate, in its order."""
+        found, names, jobs = {}, {}, []
+        for part, (train, test) in enumerate(splits):
+            names[part] = Progress.fold_name(part, train, test)
+            todo = []
+            for task in tasks:
+                before = self.progress.result(task.row, names[part], task.candidate.params)
+                if before is not None:
+                    found[task.row, part] = before
+                else:
+                    todo.append(_told(task, callback_ctx, part, len(splits)))
+            jobs.append((self._fold_job(part, train, test, len(splits)), todo))
+        if self.eager:
+            todo = self.verifier.whole_tasks(tasks)
+            jobs.append((self.verifier.whole_job(self.search), self._announced(todo)))
+
+        def take(job, task, result):
+            if isinstance(job, WholeJob):
+                known = [self._value(found.get((task.row, p))) for p in range(len(splits))]
+                self.verifier.take(task, result, guess=float(np.nan_to_num(np.mean(known))))
+            else:
+                found[task.row, job.part] = result
+                self.progress.add(task.row, names[job.part], task.candidate.params, result)
+
+        dispatch = {"n_jobs": self.search.n_jobs, "pre_dispatch": self.search.pre_dispatch}
+        try:
+            run_jobs(jobs, take, **dispatch)
+        except KeyboardInterrupt:
+            self._ask_finished(tasks, found, len(splits))
+            raise
+        return [found[task.row, part] for task in tasks for part in range(len(splits))]
+
+    def _announced(self, tasks):
+        """Return tasks of which callbacks are told as verification, where there are any."""
+        if self.context is None:
+            return tasks
+        if self._verification is None:
+            self._verification = self.context.subcontext(
+                task_name="verification", max_subtasks=None, sequential_subtasks=False
+            ).call_on_fit_task_begin(estimator=self.search)
+        return [
+            replace(task, context=self._verification.subcontext(task_name="fit", task_id=task.row))
+            for task in tasks
+        ]
+
+    def close(self):
+        """Tell callbacks that all is done."""
+        for context in filter(None, (self._verification, self.context)):
+            context.call_on_fit_task_end(estimator=self.search)
+
+    def _fold_job(self, part, train, test, n_splits):
+        """Return what fits on one fold."""
+        search = self.search
+        options = {
+            "scorer": self.scorers,
+            "fit_params": self.fit_params,
+            "score_params": {},
+            "return_train_score": search.return_train_score,
+            "return_n_test_samples": True,
+            "return_times": True,
+            "return_parameters": False,
+            "error_score": search.error_score,
+            "verbose": search.verbose,
+            "split_progress": (part, n_splits),
+            "caller": None if self.context is None else search,
+        }
+        estimator = self.verifier.setting.estimator
+        return FoldJob(part, estimator, self.division.X, self.division.y, train, test, options)
+
+    def _value(self, result):
+        """Return the verified metric's score of one fold; NaN where it is not known."""
+        if result is None:
+            return np.nan
+        scores = result["test_scores"]
+        return scores.get(self.name, np.nan) if isinstance(scores, dict) else scores
+
+    def _ask_finished(self, tasks, found, n_splits):
+        """After an interruption: ask about the candidates that are finished on both sides."""
+        training = {}
+        for task in tasks:
+            score = np.mean([self._value(found.get((task.row, p))) for p in range(n_splits)])
+            if np.isfinite(score):
+                training[task.row] = self.metric.to_unit(float(score))
+        self.verifier.ask_finished(tasks, training)
+
+
+def _told(task, callback_ctx, part, n_splits):
+    """Return a task of which callbacks are told, where there are any."""
+    if callback_ctx is None:
+        return task
+    context = callback_ctx.subcontext(
+        task_name="candidate-split-evaluation", task_id=task.progress[0] * n_splits + part
+    )
+    return replace(task, context=context)
+
+
+def training_side(rounds):
+    """Cross-validate the candidates on the training part.
+
+    Parameters
+    ----------
+    rounds : Rounds
+        Evaluates them.
 
     Returns
     -------
     TrainingSide
         Scores and ``cv_results_``.
     """
+    search, metric = rounds.search, rounds.metric
     if search.training_score == "resubstitution":
-        candidates = list(search._candidates())
-        return TrainingSide(candidates, None, None, MetricScorer(metric), 1, False)
-    folds = _folds(search, division)
-    scoring, name = _inner_scoring(search, metric)
-    inner = clone(search).set_params(
-        holdout=None, refit=False, scoring=scoring, cv=folds, correlation=None, ledger=None
-    )
-    # A RandomState must move on in the caller's object, as it does in scikit-learn.
-    inner.random_state = search.random_state
-    if groups is not None:
-        params = {**params, "groups": groups}
-    inner.fit(division.X, division.y, **params)
-    misfit, misfit_scores = _misfit(search, inner, folds, division, metric, params, name)
+        candidates = [Candidate(params) for params in search._candidates()]
+        return TrainingSide(candidates, None, None, False)
+    rounds.run()
+    scores = np.asarray(rounds.results[f"mean_test_{rounds.name}"], dtype=float)
+    misfit, misfit_scores = _misfit(search, rounds, rounds.division, metric, scores)
     return TrainingSide(
-        candidates=list(inner.cv_results_["params"]),
-        results=inner.cv_results_,
-        scores=np.asarray(inner.cv_results_[f"mean_test_{name}"], dtype=float),
-        scorer=inner.scorer_,
-        n_splits=inner.n_splits_,
-        multimetric=inner.multimetric_,
+        candidates=rounds.candidates,
+        results=rounds.results,
+        scores=scores,
+        multimetric=isinstance(rounds.out[0]["test_scores"], dict),
         misfit=misfit,
         misfit_scores=misfit_scores,
     )
 
 
-def _folds(search, division):
-    """Return the inner cross-validation: it obeys the correlation unless a splitter is given."""
-    model = division.train_model
-    n_splits = 5 if search.cv is None else search.cv
-    if model is None or model.is_independent or not isinstance(n_splits, int):
-        return search.cv
-    return model.folds(num_samples(division.X), n_splits, random_state=0)
-
-
-def _inner_scoring(search, metric):
-    """Return the scoring of the inner search and the name of the verified metric in it."""
-    verified = MetricScorer(metric) if _needs_own_scorer(search, metric) else None
-    if isinstance(search.scoring, list | tuple | set | dict):
-        scoring = search.scoring
-        scoring = dict(scoring) if isinstance(scoring, dict) else {name: name for name in scoring}
-        if verified is not None:
-            scoring[search.refit] = verified
-        return scoring, search.refit
-    return verified or search.scoring, "score"
-
-
-def _needs_own_scorer(search, metric):
-    """Return whether the verified metric is clipped where scikit-learn's scorer is not."""
-    scoring = search.scoring
-    if isinstance(scoring, dict):
-        scoring = scoring[search.refit]
-    elif isinstance(scoring, list | tuple | set):
-        scoring = search.refit
-    return (scoring or metric.name) not in _SAME_AS_SKLEARN
-
-
-def _misfit(search, inner, folds, division, metric, params, name):
+def _misfit(search, rounds, division, metric, scores):
     """Compare the training-side errors of the best candidate with the declared chain.
 
     One candidate is fitted once more on each fold, because scikit-learn keeps no per-record
     scores. Everything here is training data, so nothing is spent.
     """
     model = division.train_model
-    scores = inner.cv_results_[f"mean_test_{name}"]
     if model is None or not model.is_sequential or not metric.is_mean or np.isnan(scores).all():
         return None, None
     best = clone(search.estimator).set_params(
-        **clone(inner.cv_results_["params"][int(np.nanargmax(scores))], safe=False)
-    )
-    fit_params = {key: value for key, value in params.items() if key != "groups"}
-    splits = (
-        folds
-        if isinstance(folds, list)
-        else list(inner._checked_cv_orig.split(division.X, division.y, params.get("groups")))
+        **clone(rounds.candidates[int(np.nanargmax(scores))].params, safe=False)
     )
     per_record = np.full(num_samples(division.X), np.nan)
-    for train, test in splits:
+    for train, test in rounds.splits:
         fitted = clone(best).fit(
             safe_indexing(division.X, train),
             safe_indexing(division.y, train),
-            **check_method_params(division.X, fit_params, indices=train),
+            **check_method_params(division.X, rounds.fit_params, indices=train),
         )
         per_record[test] = metric.evaluate(
             fitted, safe_indexing(division.X, test), safe_indexing(division.y, test)

@@ -4,6 +4,7 @@ Workers fit and predict; only the coordinating process runs the mechanism. What 
 (the per-record scores) goes straight to the holdout and nowhere else.
 """
 
+import contextlib
 import math
 import warnings
 from dataclasses import dataclass, field, replace
@@ -17,8 +18,10 @@ from sklearn.utils.parallel import Parallel, delayed
 
 from sklearn_bdp._checks import caller_level
 from sklearn_bdp._evaluation._candidates import Candidate, Outcome, evaluate, fit_candidate
+from sklearn_bdp._evaluation._fits import Task, WholeJob, run_jobs
 from sklearn_bdp._evaluation._gains import Gain, paired_gain
 from sklearn_bdp._evaluation._opening import CONTEST
+from sklearn_bdp._evaluation._progress import ModelStore
 from sklearn_bdp._keys import is_reproducible, object_digest
 from sklearn_bdp._sealed import sealed_errors
 from sklearn_bdp._sklearn_compat import num_samples
@@ -77,32 +80,23 @@ class Verifier:
         Answers.
     verify : "all" or int
         How many of the candidates of a batch the holdout sees, by their training-side score.
-    keep : {"evaluations", "models"}
-        What to keep of each candidate beyond its batch: gains need evaluations, a search needs
-        models. A model that cannot be fitted again is kept either way.
     n_jobs, pre_dispatch : object
         For joblib.
     verbose : int
         Messages of joblib, from 2 on.
     """
 
-    def __init__(
-        self, setting, holdout, *, verify="all", keep, n_jobs=None, pre_dispatch, verbose=0
-    ):
+    def __init__(self, setting, holdout, *, verify="all", n_jobs=None, pre_dispatch, verbose=0):
         self.setting = setting
         self.holdout = holdout
         self.verify = verify
-        self.keep = keep
         self.verbose = verbose
         self.n_recorded = 0
-        self._parallel = {
-            "n_jobs": n_jobs,
-            "pre_dispatch": pre_dispatch,
-            "verbose": max(0, verbose - 1),
-        }
+        self._dispatch = {"n_jobs": n_jobs, "pre_dispatch": pre_dispatch}
         self._training_size = num_samples(setting.X)
         self._data = None
         self._recipes = {}
+        self._ready, self._models = {}, ModelStore()
 
     def key(self, candidate):
         """Return the key of a candidate before it is fitted, or None where fitting may vary."""
@@ -126,16 +120,83 @@ class Verifier:
         parts = ("recipe", sklearn.__version__, type(estimator).__qualname__, estimator)
         return object_digest((*parts, self._data, setting.fit_params, repr(setting.metric)))
 
+    # -- fits of a search, taken as they finish ------------------------------------------------
+
+    def whole_job(self, caller=None):
+        """Return what fits on the whole training part and scores holdout records."""
+        return WholeJob(self.setting, caller if getattr(caller, "_skl_callbacks", None) else None)
+
+    def whole_tasks(self, tasks):
+        """Return the tasks that need such a fit: their query has no recorded answer yet."""
+        keys = [self.key(task.candidate) for task in tasks]
+        recorded = self.holdout.recorded([key for key in keys if key is not None])
+        return [
+            replace(task, keyed=key is None, context=None)
+            for task, key in zip(tasks, keys, strict=True)
+            if key not in recorded and task.row not in self._ready
+        ]
+
+    def take(self, task, outcome, *, guess):
+        """Keep a finished fit until the batch is asked; ``guess`` is its training-side score."""
+        if outcome.model is not None:
+            repeatable = self.key(task.candidate) is not None
+            self._models.put(task.row, outcome.model, guess=guess, repeatable=repeatable)
+        self._ready[task.row] = replace(outcome, model=None)
+
     @sealed_errors  # the frames hold raw scores
-    def assess(self, candidates, training=None):
+    def fit(self, rows, candidates, training):
+        """Fit the candidates of these rows that are not fitted or recorded yet.
+
+        After an interruption, those that are finished are put to the holdout.
+        """
+        tasks = [Task(row, one) for row, one in zip(rows, candidates, strict=True)]
+        job, todo = self.whole_job(), self.whole_tasks(tasks)
+
+        def take(job, task, outcome):
+            value = outcome.training
+            self.take(task, outcome, guess=value if math.isfinite(value) else 0.0)
+
+        try:
+            run_jobs([(job, todo)], take, **self._dispatch)
+        except KeyboardInterrupt:
+            values = {row: outcome.training for row, outcome in self._ready.items()}
+            if training is not None:
+                values = dict(zip(rows, training, strict=True))
+            self.ask_finished(tasks, values)
+            raise
+
+    def ask_finished(self, tasks, training):
+        """Put the candidates that are finished on both sides to the holdout, before an exit."""
+        done = [
+            task
+            for task in tasks
+            if task.row in self._ready and math.isfinite(training.get(task.row, math.nan))
+        ]
+        if not done:
+            return
+        with warnings.catch_warnings(), contextlib.suppress(Exception):
+            warnings.simplefilter("ignore")
+            values = [training[task.row] for task in done]
+            self.assess([t.candidate for t in done], values, rows=[t.row for t in done])
+
+    def forget(self):
+        """Drop every raw score that has not been asked about."""
+        self._ready.clear()
+
+    # -- queries ------------------------------------------------------------------------------
+
+    @sealed_errors  # the frames hold raw scores
+    def assess(self, candidates, training=None, *, rows=None):
         """Return an :class:`Assessment` of each candidate, from one batch of queries.
 
         Parameters
         ----------
         candidates : list of Candidate or tuple
             A tuple stands for a subset of columns.
-        training : ndarray of shape (n_candidates,), default=None
+        training : array-like of shape (n_candidates,), default=None
             Training-side scores in [0, 1] where they are known already.
+        rows : list of int, default=None
+            Rows under which finished fits were taken.
 
         Returns
         -------
@@ -147,8 +208,11 @@ class Verifier:
         recorded = self.holdout.recorded([key for key in keys if key is not None])
         known = [key in recorded for key in keys]
         self.n_recorded = sum(known)
-        outcomes = self._outcomes(candidates, training, known)
-        _warn_failures(outcomes, n_recorded=self.n_recorded)
+        if rows is None:
+            outcomes = self._outcomes(candidates, known)
+        else:
+            outcomes = self._taken(rows, training)
+        _report_failures(outcomes, n_recorded=self.n_recorded)
         keys = [key or outcome.key for key, outcome in zip(keys, outcomes, strict=True)]
         asked = [
             place
@@ -162,38 +226,40 @@ class Verifier:
         answers = self._ask([outcomes[p] for p in asked], [keys[p] for p in asked])
         for row, place in enumerate(asked):
             outcome = outcomes[place]
-            if self.keep == "models":
+            if rows is not None:  # gains need the evaluation, a search does not
                 outcome = replace(outcome, evaluation=None)
             found[place] = _answered(candidates[place], outcome, keys[place], answers, row)
         return found
 
-    def _outcomes(self, candidates, training, known):
+    def _taken(self, rows, training):
+        """Return the finished fits of a search, with their training side."""
+        outcomes = [self._ready.pop(row, Outcome()) for row in rows]
+        if training is None:
+            return outcomes
+        return [
+            replace(outcome, training=math.nan if outcome.error else float(value))
+            for outcome, value in zip(outcomes, training, strict=True)
+        ]
+
+    def _outcomes(self, candidates, known):
         """Return the training side of all candidates, with the holdout side of those to ask."""
         everything = self.verify == "all"
-        if training is not None:
-            outcomes = [Outcome(training=float(value)) for value in training]
-        elif self.setting.training == "cv":
-            outcomes = self._work(
-                (candidate, True, everything and not before)
-                for candidate, before in zip(candidates, known, strict=True)
-            )
-        else:
-            outcomes = [Outcome() for _ in candidates]
+        outcomes = self._work(
+            (candidate, True, everything and not before)
+            for candidate, before in zip(candidates, known, strict=True)
+        )
         chosen = [
             place
             for place in self._leaders(outcomes)
             if not known[place] and outcomes[place].evaluation is None and not outcomes[place].error
         ]
-        whole = self.setting.training == "resubstitution"
-        seen = self._work((candidates[place], whole, True) for place in chosen)
+        seen = self._work((candidates[place], False, True) for place in chosen)
         for place, other in zip(chosen, seen, strict=True):
-            outcomes[place] = other if whole else _with_holdout(outcomes[place], other)
+            outcomes[place] = _with_holdout(outcomes[place], other)
         return outcomes
 
     def _leaders(self, outcomes):
         """Return the places of the candidates that the holdout sees, in order."""
-        if self.setting.training == "resubstitution":
-            return list(range(len(outcomes)))
         finite = [place for place, o in enumerate(outcomes) if math.isfinite(o.training)]
         if self.verify == "all":
             return finite
@@ -221,11 +287,11 @@ class Verifier:
                 training=training,
                 holdout=holdout,
                 keyed=holdout and self.key(candidate) is None,
-                keep=self.keep == "models" or self.key(candidate) is None,
+                keep=self.key(candidate) is None,
             )
             for candidate, training, holdout in tasks
         ]
-        return Parallel(**self._parallel)(calls) if calls else []
+        return Parallel(verbose=max(0, self.verbose - 1), **self._dispatch)(calls) if calls else []
 
     def _recorded(self, candidate, outcome, record):
         """Return the assessment of a candidate whose answer was recorded before."""
@@ -289,11 +355,13 @@ class Verifier:
             floor=self._grid(int(answers.above.sum())),
         )
 
-    def model(self, assessment, candidate=None):
+    def model(self, assessment, candidate=None, *, row=None):
         """Return the verified model of a candidate, fitted on the training part."""
-        outcome = assessment.outcome
-        if outcome is not None and outcome.model is not None:
-            return outcome.model
+        model = self._models.get(row)
+        if model is None and assessment is not None and assessment.outcome is not None:
+            model = assessment.outcome.model
+        if model is not None:
+            return model
         candidate = Candidate(columns=assessment.columns) if candidate is None else candidate
         return fit_candidate(self.setting, candidate)
 
@@ -333,8 +401,11 @@ def _with_holdout(outcome, other):
     return replace(other, training=training, scores=outcome.scores)
 
 
-def _warn_failures(outcomes, *, n_recorded):
+def _report_failures(outcomes, *, n_recorded):
     """Warn about fits that failed, once, or raise when nothing is left to verify."""
+    for outcome in outcomes:
+        if outcome.misfit:
+            raise ValueError(outcome.misfit)
     errors = [outcome.error for outcome in outcomes if outcome.error]
     if not errors:
         return

@@ -335,7 +335,6 @@ class HoldoutFeatureSelector(MetaEstimatorMixin, HoldoutSelectorBase):
             setting,
             holdout,
             verify=self.verify,
-            keep="evaluations",
             n_jobs=self.n_jobs,
             pre_dispatch=self.pre_dispatch,
             verbose=self.verbose,

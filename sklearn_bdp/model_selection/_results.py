@@ -1,15 +1,15 @@
 """``cv_results_`` of a verified search: the training side's, and what the holdout released."""
 
+import copy
 import warnings
 
 import numpy as np
 from scipy.stats import rankdata
-from sklearn.base import clone
 
-__all__ = ["search_results"]
+__all__ = ["chosen_row", "search_results"]
 
 
-def search_results(search, side, assessments, metric):
+def search_results(search, side, assessments, rounds):
     """Return ``cv_results_`` with the released values, in score units.
 
     Parameters
@@ -20,15 +20,15 @@ def search_results(search, side, assessments, metric):
         Candidates and their training-side results.
     assessments : dict of int to Assessment
         By row; rows that the holdout was not shown are missing.
-    metric : BoundedMetric
-        Gives the units.
+    rounds : Rounds
+        Give the metric that was verified.
 
     Returns
     -------
     dict of arrays
         One entry per candidate.
     """
-    n = len(side.candidates)
+    n, metric = len(side.candidates), rounds.metric
     table = {name: np.full(n, np.nan) for name in ("training", "released", "lower", "upper")}
     source = np.full(n, "unanswered", dtype="<U10")
     for row, found in assessments.items():
@@ -47,6 +47,10 @@ def search_results(search, side, assessments, metric):
     results["holdout_upper"] = metric.from_unit(table["upper"])
     results["answered_from"] = source
     results["rank_holdout_score"] = _rank(results["holdout_score"])
+    for name in [name for name in results if name.startswith("mean_test_")]:
+        other = name.removeprefix("mean_test_")
+        if other != rounds.name:  # said plainly: the holdout was not asked about these
+            results[f"answered_from_{other}"] = np.full(n, "unverified")
     return results
 
 
@@ -59,9 +63,42 @@ def _resubstitution_results(search, side, assessments):
         out.append({"fit_time": times[0], "score_time": times[1], "test_scores": np.nan})
     with warnings.catch_warnings():  # the placeholder test scores are dropped below
         warnings.simplefilter("ignore", UserWarning)
-        blank = clone(search).set_params(return_train_score=False)
-        results = blank._format_results(side.candidates, 1, out)
+        blank = copy.copy(search)
+        blank.return_train_score = False
+        params = [candidate.params for candidate in side.candidates]
+        results = blank._format_results(params, 1, out)
     return {name: value for name, value in results.items() if "test_score" not in name}
+
+
+def chosen_row(rule, results, error):
+    """Return the row that a rule chooses by released values.
+
+    Parameters
+    ----------
+    rule : {"best", "one_se", "best_lower"}
+        ``"best"``: the highest verified score; ties (released values lie on a grid) go to the
+        better training-side score. ``"best_lower"``: the highest lower end. ``"one_se"``: the
+        first candidate, in the order of the grid, whose verified score is within one standard
+        error of the best (that of its folds); list simple candidates first.
+    results : dict of arrays
+        ``cv_results_``.
+    error : ndarray or None
+        Standard error of each candidate's training-side score.
+
+    Returns
+    -------
+    int
+        The row.
+    """
+    training = results["training_score"]
+    if rule == "best_lower":
+        lower = np.nan_to_num(results["holdout_lower"], nan=-np.inf)
+        return int(np.lexsort((-training, -lower))[0])
+    best = int(np.lexsort((-training, results["rank_holdout_score"]))[0])
+    if rule == "best":
+        return best
+    near = results["holdout_score"] >= results["holdout_score"][best] - error[best]
+    return int(np.flatnonzero(near)[0]) if near.any() else best
 
 
 def _rank(scores):

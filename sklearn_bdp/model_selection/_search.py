@@ -1,35 +1,59 @@
 """Hyper-parameter search in which every look at the holdout is verified."""
 
+import itertools
+import math
+import numbers
+import secrets
 import time
+import warnings
 from dataclasses import replace
 
+import joblib
 import numpy as np
-from sklearn.base import clone
-from sklearn.metrics import check_scoring
-from sklearn.model_selection import ParameterGrid, ParameterSampler
-from sklearn.utils import indexable
+import sklearn
+from sklearn.base import clone, is_classifier
+from sklearn.model_selection import GridSearchCV, ParameterGrid, ParameterSampler
+from sklearn.utils import Bunch, indexable
+from sklearn.utils.metadata_routing import process_routing
 
-from sklearn_bdp._checks import check_integer, check_option
+from sklearn_bdp._checks import caller_level
 from sklearn_bdp._evaluation import (
-    Candidate,
+    RULES,
+    MetricScorer,
+    Progress,
+    Rounds,
     Setting,
     Verifier,
+    check_agreement,
     check_owner,
     check_records,
     divide_for,
-    fit_candidate,
+    inner_folds,
     open_holdout,
+    public_scorer,
     training_side,
     verified_metric,
 )
-from sklearn_bdp._sklearn_compat import BaseSearchCV, check_method_params
+from sklearn_bdp._keys import object_digest
+from sklearn_bdp._sklearn_compat import (
+    Interval,
+    StrOptions,
+    check_method_params,
+    fit_context,
+    num_samples,
+    root_context,
+)
 from sklearn_bdp.exceptions import UnboundedMetricError
-from sklearn_bdp.model_selection._results import search_results
+from sklearn_bdp.metrics import BoundedMetric, PerRecordScore, available_metrics
+from sklearn_bdp.model_selection._results import chosen_row, search_results
 
 __all__ = ["ReusableHoldoutSearchCV"]
 
+#: Standard errors behind the leader at which a candidate is not verified with ``verify="auto"``.
+_STILL_POSSIBLE = 3.0
 
-class ReusableHoldoutSearchCV(BaseSearchCV):
+
+class ReusableHoldoutSearchCV(GridSearchCV):
     r"""Search hyper-parameters by cross-validation, verified on a reusable holdout.
 
     Works like :class:`~sklearn.model_selection.GridSearchCV` (or, with ``n_iter``, like
@@ -48,7 +72,9 @@ class ReusableHoldoutSearchCV(BaseSearchCV):
     scoring : str, callable, list, tuple, dict or None, default=None
         The metric to verify: a bounded one (see :mod:`sklearn_bdp.metrics`). ``None`` takes
         accuracy for classifiers and a clipped absolute error for regressors (R² has no bounded
-        sensitivity), and says so. With several metrics ``refit`` names the one to verify.
+        sensitivity), and says so. With several metrics the one that ``refit`` names is verified,
+        or else the first; ``answered_from_<name>`` is ``"unverified"`` for the others, which are
+        training-side scores only.
     n_iter : int or None, default=None
         Number of sampled candidates (random search); ``None`` takes the whole grid.
     n_jobs : int or None, default=None
@@ -56,11 +82,16 @@ class ReusableHoldoutSearchCV(BaseSearchCV):
     refit : bool, str or callable, default=True
         ``True`` keeps the best verified model, which was fitted on the training part, as
         ``best_estimator_``; nothing is ever fitted on holdout records. A callable receives
-        ``cv_results_`` and returns the index of its choice.
+        ``cv_results_`` and returns the index of its choice. ``"best_lower"`` takes the highest
+        lower end of an interval, ``"one_se"`` the first candidate within one standard error of
+        the best: list simple candidates first.
     cv : int, splitter or iterable, default=None
         Inner cross-validation on the training part. ``None`` and integers obey the correlation.
+        Index lists and ``PredefinedSplit`` speak of the data given to ``fit``; what is held out
+        drops out of them.
     verbose : int, default=0
-        Messages; they never hold a holdout score other than the released ones.
+        1: what is fitted and verified; 2 and more: a line for each fold, as in
+        :class:`~sklearn.model_selection.GridSearchCV`. No holdout score is ever printed.
     pre_dispatch : int or str, default="2*n_jobs"
         As in :class:`~sklearn.model_selection.GridSearchCV`.
     random_state : None, int or RandomState, default=None
@@ -94,8 +125,10 @@ class ReusableHoldoutSearchCV(BaseSearchCV):
         Answers from the holdout that may be given; ``None``: no cap.
     n_queries : int or None, default=None
         Number of queries that Theorem 2 is calibrated to.
-    verify : "all" or int, default="all"
-        Show the holdout all candidates, or only so many with the best training-side score.
+    verify : "all", "auto" or int, default="all"
+        Show the holdout all candidates, only so many with the best training-side score, or
+        (``"auto"``) those whose training-side score is within three standard errors of the
+        best. The others are not fitted on the whole training part.
     on_exhausted : {"raise", "nan", "training"}, default="raise"
         What happens once the budget is used up.
     ledger : str, Path or None, default=None
@@ -157,6 +190,23 @@ class ReusableHoldoutSearchCV(BaseSearchCV):
     True
     """
 
+    _parameter_constraints: dict = {
+        **GridSearchCV._parameter_constraints,
+        "scoring": [
+            *GridSearchCV._parameter_constraints["scoring"],
+            StrOptions(set(available_metrics())),
+            PerRecordScore,
+            BoundedMetric,
+        ],
+        "n_iter": [Interval(numbers.Integral, 1, None, closed="left"), None],
+        "random_state": ["random_state"],
+        "training_score": [StrOptions({"cv", "resubstitution"})],
+        "verify": [
+            StrOptions({"all", "auto"}),
+            Interval(numbers.Integral, 1, None, closed="left"),
+        ],
+    }
+
     def __init__(
         self,
         estimator,
@@ -186,7 +236,8 @@ class ReusableHoldoutSearchCV(BaseSearchCV):
         ledger=None,
     ):
         super().__init__(
-            estimator=estimator,
+            estimator,
+            param_grid,
             scoring=scoring,
             n_jobs=n_jobs,
             refit=refit,
@@ -196,7 +247,6 @@ class ReusableHoldoutSearchCV(BaseSearchCV):
             error_score=error_score,
             return_train_score=return_train_score,
         )
-        self.param_grid = param_grid
         self.n_iter = n_iter
         self.random_state = random_state
         self.holdout = holdout
@@ -212,16 +262,28 @@ class ReusableHoldoutSearchCV(BaseSearchCV):
         self.on_exhausted = on_exhausted
         self.ledger = ledger
 
-    def _run_search(self, evaluate_candidates):
+    def _run_search(self, evaluate_candidates, *, callback_ctx=None):
         """Evaluate the grid, or the sampled candidates."""
-        evaluate_candidates(self._candidates())
+        candidates = self._candidates()
+        if callback_ctx is None:
+            evaluate_candidates(candidates)
+            return
+        context = callback_ctx.subcontext(
+            task_name="search",
+            max_subtasks=len(candidates) * self.n_splits_,
+            sequential_subtasks=False,
+        ).call_on_fit_task_begin(estimator=self)
+        evaluate_candidates(candidates, callback_ctx=context)
+        context.call_on_fit_task_end(estimator=self)
 
     def _candidates(self):
         """Return the candidates: a grid, or a sample of it when ``n_iter`` is set."""
         if self.n_iter is None:
             return ParameterGrid(self.param_grid)
-        check_integer("n_iter", self.n_iter, low=1)
-        return ParameterSampler(self.param_grid, self.n_iter, random_state=self.random_state)
+        seed = self.random_state
+        if seed is None:  # an interrupted search goes on with the same candidates
+            seed = getattr(self, "_sampling_seed", None)
+        return ParameterSampler(self.param_grid, self.n_iter, random_state=seed)
 
     def fit(self, X, y=None, *, X_val=None, y_val=None, groups=None, **params):
         """Search on a training part of the data and verify on the holdout.
@@ -262,53 +324,90 @@ class ReusableHoldoutSearchCV(BaseSearchCV):
             if groups is not None:
                 params["groups"] = groups
             return super().fit(X, y, **params)
+        return self._fit_verified(X, y, X_val, y_val, groups, params)
+
+    @fit_context(prefer_skip_nested_validation=False)
+    def _fit_verified(self, X, y, X_val, y_val, groups, params):
+        """Check everything, divide, search on the training part, ask the holdout, choose."""
         self._check_options(X_val)
-        if y is None:
-            raise ValueError(
-                "ReusableHoldoutSearchCV requires y to be passed, but the target y is None."
-            )
         X, y = indexable(X, y)
+        params = check_method_params(X, params)
         check_records(self.estimator, X, y)
-        division = divide_for(self, self.estimator, X, y, X_val=X_val, y_val=y_val, groups=groups)
+        data = (X, y, X_val, y_val, groups, params)
+        progress = self._resumed(data)
+        try:
+            self._sampling_seed = progress.seed
+            rounds = self._prepare(progress, *data)
+            side, found = self._evaluate(rounds)
+        except BaseException:
+            if progress.holdout is not None:  # training-side scores and released answers only
+                progress.signature = self._signature(data)
+                self._unfinished = progress
+            raise
+        finally:
+            del self._sampling_seed
+        self._keep(rounds, side, found)
+        return self
+
+    def _check_options(self, X_val):
+        """Check what can be checked before any work."""
+        if self.training_score == "resubstitution":
+            for name, value in (("verify", self.verify), ("refit", self.refit)):
+                if isinstance(value, str | int) and value in ("auto", "one_se"):
+                    raise ValueError(
+                        f"{name}={value!r} needs the standard errors of training_score='cv', got "
+                        "training_score='resubstitution'."
+                    )
+            if self.verify != "all":
+                raise ValueError(
+                    "verify must be 'all' with training_score='resubstitution', where the "
+                    f"training-side score comes with the fit, got verify={self.verify!r}."
+                )
+        if self.n_iter is None:
+            for candidate in itertools.islice(ParameterGrid(self.param_grid), 1):
+                clone(self.estimator).set_params(**clone(candidate, safe=False))
+        check_owner(self, X_val)
+
+    def _signature(self, data):
+        """Return a digest of parameters and data, or None."""
+        return object_digest((self.get_params(deep=False), joblib.hash(data, hash_name="sha1")))
+
+    def _resumed(self, data):
+        """Return what an interrupted run of the same search left behind, or a new start."""
+        before = self.__dict__.pop("_unfinished", None)
+        known = None if before is None else before.signature
+        if known is not None and known == self._signature(data):
+            return before
+        return Progress(seed=secrets.randbits(31))
+
+    def _prepare(self, progress, X, y, X_val, y_val, groups, params):
+        """Divide the data and open the holdout, when nothing that can be checked is wrong."""
+        division = progress.division
+        if division is None:
+            division = divide_for(
+                self, self.estimator, X, y, X_val=X_val, y_val=y_val, groups=groups
+            )
         if division.train is not None:
             params = check_method_params(X, params, indices=division.train)
             groups = None if groups is None else np.asarray(groups)[division.train]
-        metric = verified_metric(self, division.y)
+        name, metric = verified_metric(self, division.y)
         if not metric.is_mean and not division.model.is_componentwise:
             raise UnboundedMetricError(
                 f"scoring={metric.name!r} is no mean over records, and its sensitivity is proved "
                 f"for independent records and groups only, got {division.model.describe()}. Use "
                 "'accuracy' or another mean over records."
             )
-        # The training side runs first: whatever is wrong with it shows before a holdout exists.
-        side = training_side(self, division, metric, groups=groups, params=params)
-        holdout = open_holdout(self, division)
-        verifier = self._verifier(division, metric, params, holdout)
-        found = self._verify(side, verifier, metric)
-        self.train_indices_, self.holdout_indices_ = division.train, division.holdout
-        self.misfit_report_, self.misfit_scores_ = side.misfit, side.misfit_scores
-        # As documented by scikit-learn: without scoring, score() is the estimator's own.
-        self.scorer_ = check_scoring(self.estimator) if self.scoring is None else side.scorer
-        self.n_splits_ = side.n_splits
-        self.multimetric_ = side.multimetric
-        self._select(side, found, verifier, division)
-        return self
-
-    def _check_options(self, X_val):
-        """Check what can be checked before any work."""
-        check_option("training_score", self.training_score, ("cv", "resubstitution"))
-        if self.verify != "all":
-            check_integer("verify", self.verify, low=1)
-            if self.training_score == "resubstitution":
-                raise ValueError(
-                    "verify must be 'all' with training_score='resubstitution', where the "
-                    f"training-side score comes with the fit, got verify={self.verify!r}."
-                )
-        check_owner(self, X_val)
-
-    def _verifier(self, division, metric, params, holdout):
-        """Return who asks the holdout."""
+        check_agreement(self.estimator, division)
+        routed = self._routed(params, groups)
         whole = self.training_score == "resubstitution"
+        if not whole:
+            classifier = is_classifier(self.estimator)
+            self._checked_cv_orig = inner_folds(self.cv, division, classifier=classifier)
+            self.n_splits_ = self._checked_cv_orig.get_n_splits(
+                division.X, division.y, **routed.splitter.split
+            )
+        else:
+            self.n_splits_ = 1
         setting = Setting(
             estimator=clone(self.estimator),
             X=division.X,
@@ -316,71 +415,139 @@ class ReusableHoldoutSearchCV(BaseSearchCV):
             X_holdout=division.X_holdout,
             y_holdout=division.y_holdout,
             metric=metric,
-            fit_params=self._get_routed_params_for_fit(params).estimator.fit,
+            fit_params=routed.estimator.fit,
             error_score=self.error_score,
             training="resubstitution" if whole else None,
         )
-        return Verifier(
-            setting, holdout, keep="models", n_jobs=self.n_jobs, pre_dispatch=self.pre_dispatch
+        progress.division = division
+        if progress.holdout is None:
+            progress.holdout = open_holdout(self, division)
+        context = None
+        if getattr(self, "_skl_callbacks", None):
+            context = root_context(self, division.X, division.y, max_subtasks=2)
+        verifier = Verifier(
+            setting, progress.holdout, n_jobs=self.n_jobs, pre_dispatch=self.pre_dispatch
+        )
+        return Rounds(
+            self, name, routed=routed, verifier=verifier, progress=progress, context=context
         )
 
-    def _verify(self, side, verifier, metric):
-        """Return the assessments of the candidates that the holdout is shown, by row."""
-        rows = self._shown(side)
-        candidates = [Candidate(side.candidates[row]) for row in rows]
-        if self.verbose > 0:
-            n = verifier.holdout.n
-            print(f"Verifying {len(rows)} candidates on a holdout of {n} records")
-        training = None if side.scores is None else metric.to_unit(side.scores[rows])
-        return dict(zip(rows, verifier.assess(candidates, training), strict=True))
+    def _routed(self, params, groups):
+        """Return what goes to the estimator's ``fit`` and to the splitter."""
+        if sklearn.get_config()["enable_metadata_routing"]:
+            if groups is not None and self.get_metadata_routing().consumes("fit", ["groups"]):
+                params = {**params, "groups": groups}
+            routed = process_routing(self, "fit", **params)
+            if routed.scorer.score:
+                raise UnboundedMetricError(
+                    f"scoring asks for {sorted(routed.scorer.score)}: a weighted score has no "
+                    "proved sensitivity. Let only fit request them."
+                )
+            return routed
+        if params.get("sample_weight") is not None:
+            warnings.warn(
+                "sample_weight goes to fit; in scores, on the training side and on the holdout, "
+                "each record counts once.",
+                UserWarning,
+                stacklevel=caller_level(),
+            )
+        return Bunch(estimator=Bunch(fit=params), splitter=Bunch(split={"groups": groups}))
 
-    def _shown(self, side):
+    def _get_scorers(self):
+        """Return scikit-learn's scorers; bounded metrics that it does not know need no routing."""
+        try:
+            return super()._get_scorers()
+        except (TypeError, ValueError):
+            if self.holdout is None:
+                raise
+            return MetricScorer(None), "score"
+
+    def _evaluate(self, rounds):
+        """Return the training side, and the assessments of the verified candidates by row."""
+        verifier, metric = rounds.verifier, rounds.metric
+        try:
+            side = training_side(rounds)
+            rows = self._shown(side, rounds)
+            candidates = [side.candidates[row] for row in rows]
+            training = None if side.scores is None else metric.to_unit(side.scores[rows])
+            if self.verbose > 0:
+                print(f"Verifying {len(rows)} candidates on {verifier.holdout.n} holdout records")
+            verifier.fit(rows, candidates, training)
+            found = verifier.assess(candidates, training, rows=rows)
+            rounds.close()
+        finally:
+            verifier.forget()
+        return side, dict(zip(rows, found, strict=True))
+
+    def _shown(self, side, rounds):
         """Return the rows shown to the holdout: those with a training-side score, best first."""
         if side.scores is None:
             return list(range(len(side.candidates)))
         finite = np.flatnonzero(np.isfinite(side.scores))
-        if self.verify == "all":
+        if self.verify == "all" or not finite.size:
             return finite.tolist()
-        best = finite[np.argsort(-side.scores[finite], kind="stable")[: self.verify]]
+        scores = side.scores[finite]
+        if self.verify == "auto":
+            unit, width = rounds.metric.to_unit(scores), rounds.metric.upper - rounds.metric.lower
+            # Folds are few, so that records have a say in how sure a score is.
+            least = np.sqrt(unit * (1.0 - unit) / num_samples(rounds.division.X)) * width
+            error = np.maximum(self._standard_error(side, rounds.name)[finite], least)
+            best = int(np.argmax(scores))
+            behind = (scores[best] - scores) / np.hypot(error, error[best]).clip(1e-300)
+            return finite[behind <= _STILL_POSSIBLE].tolist()
+        best = finite[np.argsort(-scores, kind="stable")[: self.verify]]
         return sorted(best.tolist())
 
-    def _select(self, side, found, verifier, division):
-        """Set ``best_*`` by the verified scores."""
-        holdout, metric = verifier.holdout, verifier.setting.metric
-        results = search_results(self, side, found, metric)
-        self.cv_results_ = results
-        self.holdout_ = holdout
+    def _standard_error(self, side, name):
+        """Return the standard error of each training-side score, from its folds."""
+        return np.nan_to_num(side.results[f"std_test_{name}"]) / math.sqrt(max(1, self.n_splits_))
+
+    def _keep(self, rounds, side, found):
+        """Set the fitted attributes; ``best_*`` follow the verified scores."""
+        verifier, division = rounds.verifier, rounds.division
+        self.train_indices_, self.holdout_indices_ = division.train, division.holdout
+        self.misfit_report_, self.misfit_scores_ = side.misfit, side.misfit_scores
+        self.scorer_ = public_scorer(self, rounds.name, rounds.metric)
+        self.multimetric_ = side.multimetric
+        self.cv_results_ = search_results(self, side, found, rounds)
+        self.holdout_ = verifier.holdout
+        self._choose(rounds, side)
+        self._certify(division)
+        if self.refit is False:
+            return
+        start, best = time.perf_counter(), self.best_index_
+        outcome = found[best].outcome if best in found else None
+        self.best_estimator_ = verifier.model(None, side.candidates[best], row=best)
+        took = math.nan if outcome is None else outcome.fit_time
+        self.refit_time_ = time.perf_counter() - start if math.isnan(took) else took
+        if hasattr(self.best_estimator_, "feature_names_in_"):
+            self.feature_names_in_ = self.best_estimator_.feature_names_in_
+
+    def _choose(self, rounds, side):
+        """Set ``best_index_`` and what follows from it."""
+        results = self.cv_results_
         if callable(self.refit):
-            best = self._select_best_index(self.refit, "score", results)
+            self.best_index_ = self._select_best_index(self.refit, rounds.name, results)
         else:
-            # Ties (released values lie on a grid) go to the better training-side score.
-            order = np.lexsort((-results["training_score"], results["rank_holdout_score"]))
-            best = int(order[0])
-        self.best_index_ = best
+            rule = self.refit if self.refit in RULES else "best"
+            error = self._standard_error(side, rounds.name) if rule == "one_se" else None
+            self.best_index_ = chosen_row(rule, results, error)
+        best = self.best_index_
         self.best_params_ = results["params"][best]
         self.best_score_ = float(results["holdout_score"][best])
         self.best_interval_ = (
             float(results["holdout_lower"][best]),
             float(results["holdout_upper"][best]),
         )
+
+    def _certify(self, division):
+        """Set ``certificate_``: the holdout's, led by what it says about the best candidate."""
         low, high = self.best_interval_
         lead = f"the best candidate: {self.best_score_:.4g}, within [{low:.4g}, {high:.4g}]"
-        certificate = holdout.certificate()
+        certificate = self.holdout_.certificate()
         assumed = tuple(filter(None, [division.assumption]))
         self.certificate_ = replace(
             certificate,
             notes=(lead, *certificate.notes),
             assumptions=(*certificate.assumptions, *assumed),
         )
-        if self.refit:
-            start = time.perf_counter()
-            candidate = Candidate(side.candidates[best])
-            if best in found:
-                self.best_estimator_ = verifier.model(found[best], candidate)
-                took = found[best].outcome.fit_time
-            else:  # a callable chose a candidate that was not verified
-                self.best_estimator_ = fit_candidate(verifier.setting, candidate)
-                took = np.nan
-            self.refit_time_ = time.perf_counter() - start if np.isnan(took) else took
-            if hasattr(self.best_estimator_, "feature_names_in_"):
-                self.feature_names_in_ = self.best_estimator_.feature_names_in_

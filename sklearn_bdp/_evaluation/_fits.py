@@ -1,0 +1,187 @@
+"""All fits of a search in one parallel call: folds of the training part, and the whole of it.
+
+Fits that share a part of the data travel together, so that it is shipped rarely and transformers
+that candidates share are fitted once. Results come back as they are ready, so that an
+interruption loses only what was not finished.
+"""
+
+import contextlib
+import math
+import traceback
+from dataclasses import dataclass, field
+
+from joblib import effective_n_jobs
+from sklearn.base import clone
+from sklearn.utils.parallel import Parallel, delayed
+
+from sklearn_bdp._evaluation._candidates import evaluate
+from sklearn_bdp._evaluation._prefix import PrefixMemory
+from sklearn_bdp._sklearn_compat import fit_and_score
+
+__all__ = ["FoldJob", "Task", "WholeJob", "run_jobs"]
+
+#: Calls per worker, so that none waits long for another at the end.
+_CALLS = 16
+
+
+@dataclass(frozen=True, eq=False)
+class Task:
+    """One fit.
+
+    Attributes
+    ----------
+    row : int
+        Row of the candidate in ``cv_results_``.
+    candidate : Candidate
+        What is fitted.
+    keyed : bool
+        Whether the key comes from the fitted model.
+    progress : tuple of (int, int)
+        Row among the candidates of this round, for messages.
+    context : CallbackContext or None
+        Of scikit-learn's callbacks.
+    """
+
+    row: int
+    candidate: object = field(repr=False)
+    keyed: bool = False
+    progress: tuple = (0, 0)
+    context: object = field(default=None, repr=False)
+
+
+@dataclass(frozen=True, eq=False)
+class FoldJob:
+    """Fit on all but one fold of the training part and score, as scikit-learn does.
+
+    Attributes
+    ----------
+    part : int
+        Number of the fold.
+    estimator, X, y, train, test : object
+        Base estimator, training part, and positions in it.
+    options : dict
+        For scikit-learn's ``_fit_and_score``.
+    """
+
+    part: int
+    estimator: object
+    X: object = field(repr=False)
+    y: object = field(repr=False)
+    train: object = field(repr=False)
+    test: object = field(repr=False)
+    options: dict = field(repr=False)
+
+    def run(self, task, memory):
+        """Return what scikit-learn reports about one fit."""
+        estimator = clone(self.estimator)
+        with memory.lent(estimator, self.part), _told():
+            return fit_and_score(
+                estimator,
+                self.X,
+                self.y,
+                train=self.train,
+                test=self.test,
+                parameters=task.candidate.params,
+                candidate_progress=task.progress,
+                callback_ctx=task.context,
+                **self.options,
+            )
+
+
+@dataclass(frozen=True, eq=False)
+class WholeJob:
+    """Fit on the whole training part and score each holdout record.
+
+    Attributes
+    ----------
+    setting : Setting
+        Data and metric.
+    caller : estimator or None
+        For callbacks.
+    """
+
+    setting: object = field(repr=False)
+    caller: object = field(default=None, repr=False)
+    part: str = "whole"
+
+    def run(self, task, memory):
+        """Return the :class:`Outcome` of one candidate."""
+        with _announced(task.context, self.caller):
+            return evaluate(
+                self.setting,
+                task.candidate,
+                training=self.setting.training is not None,
+                holdout=True,
+                keyed=task.keyed,
+                memory=memory,
+            )
+
+
+def run_jobs(jobs, take, *, n_jobs, pre_dispatch):
+    """Run fits and hand each result to ``take`` as soon as it is there.
+
+    Parameters
+    ----------
+    jobs : list of (job, list of Task)
+        What to do.
+    take : callable
+        ``take(job, task, result)``, called in this process.
+    n_jobs, pre_dispatch : object
+        For joblib.
+    """
+    workers = effective_n_jobs(n_jobs)
+    if workers == 1:
+        memory = PrefixMemory()
+        for job, tasks in jobs:
+            for task in tasks:
+                take(job, task, job.run(task, memory))
+        return
+    count = sum(len(tasks) for _, tasks in jobs)
+    size = max(1, math.ceil(count / (workers * _CALLS)))
+    chunks = [
+        (job, tasks[start : start + size])
+        for job, tasks in jobs
+        for start in range(0, len(tasks), size)
+    ]
+    calls = (delayed(_run_chunk)(place, job, tasks) for place, (job, tasks) in enumerate(chunks))
+    for place, results in _as_completed(calls, n_jobs=n_jobs, pre_dispatch=pre_dispatch):
+        job, tasks = chunks[place]
+        for task, result in zip(tasks, results, strict=True):
+            take(job, task, result)
+
+
+def _run_chunk(place, job, tasks):
+    """Run fits that share a part of the data, one after the other, in a worker."""
+    memory = PrefixMemory()
+    return place, [job.run(task, memory) for task in tasks]
+
+
+def _as_completed(calls, **options):
+    """Return results in the order they are ready, or all at once where a backend cannot."""
+    try:
+        return Parallel(return_as="generator_unordered", **options)(calls)
+    except ValueError:  # ray and multiprocessing give lists only; nothing has been dispatched
+        return Parallel(**options)(calls)
+
+
+@contextlib.contextmanager
+def _told():
+    """Keep the text of a traceback: its frames do not survive the search."""
+    try:
+        yield
+    except Exception as error:
+        error.add_note(traceback.format_exc())
+        raise
+
+
+@contextlib.contextmanager
+def _announced(context, caller):
+    """Tell callbacks that a fit begins and ends; they are shown no data."""
+    if context is None:
+        yield
+        return
+    context.call_on_fit_task_begin(estimator=caller)
+    try:
+        yield
+    finally:
+        context.call_on_fit_task_end(estimator=caller)

@@ -1,0 +1,178 @@
+"""What is verified, and the scorers that compute the same on the training side."""
+
+import copy
+import dataclasses
+import warnings
+from collections.abc import Callable
+
+from sklearn.metrics import check_scoring
+
+from sklearn_bdp._checks import caller_level
+from sklearn_bdp._evaluation._division import targets
+from sklearn_bdp.exceptions import UnboundedMetricError
+from sklearn_bdp.metrics import PerRecordScore, get_metric
+
+__all__ = ["RULES", "MetricScorer", "public_scorer", "training_scorers", "verified_metric"]
+
+#: Names that ``refit`` knows besides those of metrics.
+RULES = ("one_se", "best_lower")
+
+
+class MetricScorer:
+    """A scikit-learn scorer of a bounded metric, in score units.
+
+    Parameters
+    ----------
+    metric : BoundedMetric
+        The metric that is verified on the holdout.
+    """
+
+    def __init__(self, metric):
+        self.metric = metric
+
+    def __call__(self, estimator, X, y=None):
+        """Return the score of ``estimator`` on ``(X, y)``; each record counts once."""
+        y = targets(X, y)
+        return self.metric.from_unit(self.metric.training_score(estimator, X, y))
+
+    def __repr__(self):
+        return f"MetricScorer({getattr(self.metric, 'name', None)!r})"
+
+
+@dataclasses.dataclass(frozen=True)
+class WithoutTargets:
+    """A caller's score per record where there are no targets: it is given ``None``.
+
+    Parameters
+    ----------
+    function : callable
+        ``function(estimator, X, y)``.
+    """
+
+    function: Callable
+
+    def __call__(self, estimator, X, y):
+        """Return one number per record."""
+        return self.function(estimator, X, None)
+
+
+class DictScorer:
+    """A caller's scorer of several metrics, with the verified one computed as on the holdout.
+
+    Parameters
+    ----------
+    scorer : callable
+        Returns a dict of scores.
+    name : str
+        The verified one.
+    verified : MetricScorer
+        Computes it.
+    """
+
+    def __init__(self, scorer, name, verified):
+        self.scorer, self.name, self.verified = scorer, name, verified
+
+    def __call__(self, estimator, X, y=None):
+        """Return a dict of scores."""
+        scores = self.scorer(estimator, X, y)
+        if not isinstance(scores, dict) or self.name not in scores:
+            raise ValueError(
+                f"refit={self.name!r} must name one of the scores that scoring returns, got "
+                f"{sorted(scores) if isinstance(scores, dict) else scores!r}."
+            )
+        return {**scores, self.name: self.verified(estimator, X, y)}
+
+
+def verified_metric(search, y):
+    """Return the name of the verified metric among those of the search, and the metric.
+
+    Parameters
+    ----------
+    search : ReusableHoldoutSearchCV
+        Gives ``scoring``, ``refit`` and the estimator.
+    y : array-like
+        Training targets; they give the public default bounds of regression metrics.
+
+    Returns
+    -------
+    name : str
+        ``"score"`` where there is one metric only.
+    metric : BoundedMetric
+        Metric of the verified score.
+    """
+    scoring, refit = search.scoring, search.refit
+    named = isinstance(refit, str) and refit not in RULES
+    if isinstance(scoring, list | tuple | set | dict):
+        names = list(scoring) if not isinstance(scoring, set) else sorted(scoring)
+        if refit is True or (named and refit not in names) or not names:
+            raise ValueError(
+                "With several metrics, refit must name the one to verify on the holdout "
+                f"(one of {names}), be a callable or a rule of {list(RULES)} or False (the first "
+                f"metric is verified then), got refit={refit!r}."
+            )
+        name = refit if named else names[0]
+        chosen = scoring[name] if isinstance(scoring, dict) else name
+        return name, _metric(search, chosen, y)
+    if not named:
+        return "score", _metric(search, scoring, y)
+    if not callable(scoring):
+        raise ValueError(
+            f"refit must be a bool, a callable or one of {list(RULES)} with a single metric, got "
+            f"refit={refit!r}."
+        )
+    try:
+        return refit, _metric(search, refit, y)  # a callable that returns a dict
+    except (TypeError, ValueError) as error:
+        raise UnboundedMetricError(
+            f"scoring is a callable, and refit={refit!r} does not name a bounded metric that "
+            f"could be verified on the holdout: {error}"
+        ) from None
+
+
+def _metric(search, scoring, y):
+    """Return the bounded metric, telling what was chosen on the caller's behalf."""
+    if y is None:
+        if not isinstance(scoring, PerRecordScore):
+            raise ValueError(
+                f"{type(search).__name__} requires y to be passed, but the target y is None; only "
+                f"a PerRecordScore can do without, got scoring={scoring!r}."
+            )
+        name = scoring.name or getattr(scoring.function, "__name__", None)
+        function = WithoutTargets(scoring.function)
+        scoring = dataclasses.replace(scoring, function=function, name=name)
+    metric = get_metric(scoring, estimator=search.estimator, y=y)
+    if scoring is None and metric.note:
+        warnings.warn(metric.note, UserWarning, stacklevel=caller_level())
+    return metric
+
+
+def training_scorers(search, name, metric):
+    """Return what scores the folds; the verified metric is computed as on the holdout."""
+    verified = MetricScorer(metric)
+    if name == "score":
+        return verified
+    if callable(search.scoring):
+        return DictScorer(search.scoring, name, verified)
+    probe = copy.copy(search)
+    probe.scoring, probe.refit = {**_as_dict(search.scoring), name: verified}, False
+    return probe._get_scorers()[0]
+
+
+def public_scorer(search, name, metric):
+    """Return ``scorer_``: what :meth:`score` means, as documented by scikit-learn."""
+
+    def plain(scoring):
+        known = scoring is None or isinstance(scoring, str) or hasattr(scoring, "_score_func")
+        return check_scoring(search.estimator, scoring) if known else MetricScorer(metric)
+
+    if isinstance(search.scoring, list | tuple | set | dict):
+        return {
+            key: plain(scoring) if key == name or isinstance(scoring, str) else scoring
+            for key, scoring in _as_dict(search.scoring).items()
+        }
+    return search.scoring if name != "score" else plain(search.scoring)
+
+
+def _as_dict(scoring):
+    """Return several metrics as a dict."""
+    return dict(scoring) if isinstance(scoring, dict) else {name: name for name in scoring}
