@@ -116,7 +116,12 @@ def caller_level():
     int
         For a :func:`warnings.warn` in the function that calls this one.
     """
-    level, frame = 1, sys._getframe(1)
-    while frame.f_back and f"{frame.f_globals.get('__name__')}.".startswith("sklearn_bdp."):
+    level, found, frame = 1, 1, sys._getframe(1)
+    while frame is not None:
+        room = f"{frame.f_globals.get('__name__')}".split(".")[0]
+        if room == "sklearn_bdp":
+            found = level + 1
+        elif room not in ("sklearn", "joblib", "contextlib"):  # they call back into the package
+            break
         level, frame = level + 1, frame.f_back
-    return level
+    return found
