@@ -7,7 +7,7 @@ Theory, section 5 (Hoeffding, chains), G5 (Chernoff), G8 (binomial, Bentkus), G1
 import math
 
 import numpy as np
-from scipy.special import betainc, betaincinv
+from scipy.special import betainc, betaincinv, betaln, xlog1py, xlogy
 
 __all__ = [
     "bernoulli_rate",
@@ -26,6 +26,7 @@ __all__ = [
 
 _STEPS = 48  # bisections: 2⁻⁴⁸ is far below any grid
 _SAFE = 1e-9  # relative error of the inverted beta function, with a hundredfold margin
+_MANY = 20_000
 _DEEPEST = -690.0  # below, e^level is no double
 _QUARTER = math.log(0.25)
 
@@ -291,18 +292,33 @@ def bounded_lower_limit(values, levels, n):
     successes = np.maximum(n * value - 1e-6, 0.0)
     whole = np.floor(successes)
     low = _binomial_inverse(whole, n, inner)
-    high = _binomial_inverse(np.minimum(whole + 1.0, n), n, inner)
-    for _ in range(3):
-        # Between whole numbers the bound at ``low`` is below the level: one-sided secants.
-        with np.errstate(divide="ignore", invalid="ignore"):
-            at_low = _log_bentkus(low, successes, n) - level
-            at_high = _log_bentkus(high, successes, n) - level
-            tried = low + (high - low) * at_low / (at_low - at_high)
-        tried = np.where((tried > low) & (tried < high), tried, 0.5 * (low + high))
-        rejected = _log_bentkus(tried, successes, n) <= level
-        low, high = np.where(rejected, tried, low), np.where(rejected, high, tried)
-    low = np.where(level >= _DEEPEST, low * (1.0 - _SAFE), 0.0)
+    if n <= _MANY:  # beyond, one record more or less is nothing
+        high = _binomial_inverse(np.minimum(whole + 1.0, n), n, inner)
+        mean = low + (successes - whole) * (high - low)
+        for _ in range(2):
+            mean = _bentkus_step(mean, whole, successes - whole, n, inner)
+        low = np.fmax(low, mean * (1.0 - _SAFE))
+    low = np.where(level >= _DEEPEST, low, 0.0)
     return np.maximum(chernoff, np.minimum(low, value))
+
+
+def _bentkus_step(mean, whole, part, n, level):
+    """Return Newton's next mean for the interpolated binomial tail at ``level``.
+
+    Logarithms of beta distribution functions are concave, so their tangents lie above: from any
+    start the step ends where the tail is at most the level.
+    """
+    value = slope = 0.0
+    with np.errstate(divide="ignore", invalid="ignore"):
+        for count, weight in ((whole, 1.0 - part), (np.minimum(whole + 1.0, n), part)):
+            some = np.maximum(count, 1.0)
+            tail = _log_binomial_above(count, n, mean)
+            density = (
+                xlogy(some - 1.0, mean) + xlog1py(n - some, -mean) - betaln(some, n - some + 1)
+            )
+            value = value + weight * tail
+            slope = slope + weight * np.where(count > 0, np.exp(density - tail), 0.0)
+        return mean - (value - level) / slope
 
 
 class _WorstMeans:
