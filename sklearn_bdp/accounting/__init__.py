@@ -3,6 +3,11 @@
 from sklearn_bdp.accounting._certificate import (
     Certificate,
 )
+from sklearn_bdp.accounting._class_tails import (
+    ClassMeansTail,
+    PairsTail,
+    score_tail,
+)
 from sklearn_bdp.accounting._codes import (
     DecisionCode,
     code_length,
@@ -38,7 +43,7 @@ from sklearn_bdp.accounting._tails import (
     ModelTail,
     SensitivityTail,
     Tail,
-    score_tail,
+    WeightedTail,
 )
 from sklearn_bdp.accounting._transfer import (
     adaptive_log_failure,
@@ -56,12 +61,15 @@ from sklearn_bdp.accounting._zhao import (
 
 __all__ = [
     "Certificate",
+    "ClassMeansTail",
     "DecisionCode",
     "ModelTail",
     "NOISE_PART",
     "OffsetPredictor",
+    "PairsTail",
     "SensitivityTail",
     "Tail",
+    "WeightedTail",
     "adaptive_log_failure",
     "answer_margin",
     "answer_intervals",

@@ -10,11 +10,11 @@ import math
 
 import numpy as np
 
-from sklearn_bdp._checks import check_array, check_integer, check_option, check_real
+from sklearn_bdp._checks import check_array
 from sklearn_bdp.accounting._intervals import half_width
-from sklearn_bdp.correlation import CorrelationModel
+from sklearn_bdp.correlation import CorrelationModel, weighted_lower_limit
 
-__all__ = ["ModelTail", "SensitivityTail", "Tail", "score_tail"]
+__all__ = ["ModelTail", "SensitivityTail", "Tail", "WeightedTail"]
 
 
 class Tail(abc.ABC):
@@ -114,6 +114,55 @@ class ModelTail(Tail):
 
 
 @dataclasses.dataclass(frozen=True)
+class WeightedTail(Tail):
+    """The tail of a mean with public weights.
+
+    Parameters
+    ----------
+    model : CorrelationModel
+        How the records are correlated; unless they are independent, McDiarmid's inequality.
+    n : int
+        Number of holdout records.
+    weights : tuple of (float, int)
+        Distinct weights, which sum to 1 over the records, and how many records have each.
+
+    References
+    ----------
+    Theory G12.
+    """
+
+    model: CorrelationModel
+    n: int
+    weights: tuple
+
+    def lower_limit(self, values, log_failure):
+        weights, counts = np.array(self.weights, dtype=float).T
+        if not self.model.is_independent:
+            return SensitivityTail(self.model, self.n, weights.max()).lower_limit(
+                values, log_failure
+            )
+        values = check_array("values", values, low=0.0, high=1.0)
+        level = check_array("log_failure", log_failure, high=0.0)
+        return weighted_lower_limit(values, level, *merged_weights(weights, counts))
+
+    def standard_deviation(self, prediction):
+        weights, counts = np.array(self.weights, dtype=float).T
+        kish = 1.0 / float(np.sum(counts * weights**2))
+        return _spread(prediction, kish * self.model.effective_n(self.n) / self.n)
+
+
+def merged_weights(weights, counts, *, ratio=1.02):
+    """Round weights up to a geometric grid, so that few are distinct.
+
+    A score of weight ``w`` is a smaller score of any larger weight: the bound still holds.
+    """
+    grid = np.exp(np.ceil(np.log(weights) / math.log(ratio)) * math.log(ratio))
+    grid = weights if len(weights) <= 64 else np.maximum(grid, weights)
+    distinct, index = np.unique(grid, return_inverse=True)
+    return distinct, np.bincount(index, weights=counts)
+
+
+@dataclasses.dataclass(frozen=True)
 class SensitivityTail(Tail):
     """The tail of any query of known sensitivity (McDiarmid's inequality and its kin).
 
@@ -146,41 +195,3 @@ class SensitivityTail(Tail):
     def standard_deviation(self, prediction):
         scale = self.sensitivity * self.n
         return _spread(prediction, self.model.effective_n(self.n) / scale**2)
-
-
-def score_tail(model, n, *, kind="mean", binary=False, class_counts=None, sensitivity=None):
-    """Return the tail of a bounded metric from what is public about it.
-
-    Parameters
-    ----------
-    model : CorrelationModel
-        How the records are correlated.
-    n : int
-        Number of holdout records.
-    kind : {"mean", "bounded"}, default="mean"
-        A mean over records, or any query of the given ``sensitivity``.
-    binary : bool, default=False
-        Whether every per-record score is 0 or 1.
-    class_counts : tuple of int, optional
-        Records of each class in the training data.
-    sensitivity : float, optional
-        How far one record can move a query that is no mean.
-
-    Returns
-    -------
-    Tail
-        A frozen value.
-
-    Raises
-    ------
-    ValueError
-        If something needed is missing or outside its range.
-    """
-    n = check_integer("n", n, low=1)
-    kind = check_option("kind", kind, ("mean", "bounded"))
-    if kind == "mean":
-        return ModelTail(model, n, bool(binary))
-    if sensitivity is None:
-        raise ValueError("sensitivity must be given for kind='bounded', got None.")
-    sensitivity = check_real("sensitivity", sensitivity, low=0.0, high=1.0, closed="right")
-    return SensitivityTail(model, n, sensitivity)

@@ -25,6 +25,13 @@ from sklearn_bdp.correlation._networks._bayes import BayesianNetwork
 from sklearn_bdp.correlation._networks._graph import DependencyGraph
 from sklearn_bdp.correlation._networks._markov_network import MarkovNetwork
 from sklearn_bdp.correlation._shared._transition import stationary_distribution
+from sklearn_bdp.correlation._tails import (
+    binomial_lower_limit,
+    bounded_log_tail,
+    bounded_lower_limit,
+    chernoff_lower_limit,
+    weighted_lower_limit,
+)
 from sklearn_bdp.correlation._worst import WorstOf
 
 __all__ = [
@@ -37,6 +44,11 @@ __all__ = [
     "MarkovNetwork",
     "BayesianNetwork",
     "WorstOf",
+    "binomial_lower_limit",
+    "bounded_log_tail",
+    "bounded_lower_limit",
+    "chernoff_lower_limit",
+    "weighted_lower_limit",
     "Split",
     "check_correlation",
     "MisfitReport",

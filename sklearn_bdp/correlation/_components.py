@@ -12,7 +12,6 @@ from sklearn_bdp.correlation._shared._splitting import (
 )
 from sklearn_bdp.correlation._tails import (
     binomial_lower_limit,
-    bounded_lower_limit,
     component_log_tail,
     component_lower_limit,
 )
@@ -74,6 +73,8 @@ class ComponentModel(CorrelationModel):
 
     def _lower_limit(self, values, levels, n, binary):
         sizes, counts = self._sizes(n)
+        if binary and sizes.max() == 1:
+            return binomial_lower_limit(values, levels, n)  # theory G8
         return component_lower_limit(values, levels, sizes, counts)
 
 
@@ -108,10 +109,6 @@ class Independent(ComponentModel):
 
     def _sizes(self, n):
         return np.array([1]), np.array([n])
-
-    def _lower_limit(self, values, levels, n, binary):
-        # Theory G8.
-        return (binomial_lower_limit if binary else bounded_lower_limit)(values, levels, n)
 
     def components(self, n):
         return np.arange(self.check_n(n))

@@ -20,17 +20,27 @@ class ScoreShape:
 
     Parameters
     ----------
-    kind : {"mean", "bounded"}, default="mean"
-        A mean over records, or any score of known sensitivity.
+    kind : {"mean", "weighted", "class_means", "pairs", "bounded"}, default="mean"
+        A mean over records, one with public weights, a mean over classes of means over their
+        records, a mean over pairs of records of two classes, or any score of known sensitivity.
     binary : bool, default=False
         Whether every per-record score is 0 or 1.
     class_counts : tuple of int, optional
         Records of each class in the training data.
+    class_floors : tuple of int, optional
+        Counts of the holdout below which the score of a class is a constant.
+    weights : tuple of (float, int), optional
+        Distinct weights, which sum to 1 over the records, and how many records have each.
+    sensitivity : float, optional
+        How far one record can move a score that is no plain mean.
     """
 
     kind: str = "mean"
     binary: bool = False
     class_counts: tuple | None = None
+    class_floors: tuple | None = None
+    weights: tuple | None = None
+    sensitivity: float | None = None
 
     @property
     def is_mean(self):
@@ -69,7 +79,8 @@ class Evaluation:
     def __post_init__(self):
         if self.shape is None:
             kind = "bounded" if self.per_record is None else "mean"
-            object.__setattr__(self, "shape", ScoreShape(kind))
+            sensitivity = float(self.sensitivity) if kind == "bounded" else None
+            object.__setattr__(self, "shape", ScoreShape(kind, sensitivity=sensitivity))
         if self.rms_sensitivity is None:
             object.__setattr__(self, "rms_sensitivity", self.sensitivity)
 
@@ -105,10 +116,24 @@ class BoundedMetric(abc.ABC):
     _binary: ClassVar[bool] = False
     _multioutput: ClassVar[bool] = False
 
-    @property
-    def shape(self):
-        """What is public about how the score varies."""
-        return ScoreShape("mean" if self.is_mean else "bounded", self._binary)
+    def informed(self, y):
+        """Return the metric with what it may learn from training targets.
+
+        Parameters
+        ----------
+        y : array-like of shape (n,) or None
+            *Training* targets: they are public.
+
+        Returns
+        -------
+        BoundedMetric
+            The same metric for most; classes and their counts for those that weigh by class.
+        """
+        return self
+
+    def _shape(self, n):
+        """Return what is public about how the score of ``n`` records varies."""
+        return ScoreShape(binary=self._binary)
 
     @abc.abstractmethod
     def _rows(self, estimator, X, y):
@@ -190,7 +215,7 @@ class BoundedMetric(abc.ABC):
             value=value,
             sensitivity=self.sensitivity(y),
             rms_sensitivity=self.rms_sensitivity(y),
-            shape=self.shape,
+            shape=self._shape(len(y)),
         )
 
     def training_score(self, estimator, X, y):

@@ -10,9 +10,9 @@ from sklearn.utils.multiclass import type_of_target
 from sklearn_bdp._checks import check_integer, check_real
 from sklearn_bdp.exceptions import UnboundedMetricError
 from sklearn_bdp.metrics._base import BoundedMetric
+from sklearn_bdp.metrics._by_class import BalancedAccuracy, RocAuc
 from sklearn_bdp.metrics._classification import Accuracy, BrierScore, LogLoss, TopKAccuracy
 from sklearn_bdp.metrics._compat import unwrap_scorer
-from sklearn_bdp.metrics._fixed_counts import BalancedAccuracy, RocAuc
 from sklearn_bdp.metrics._refusals import refuse
 from sklearn_bdp.metrics._regression import ClippedError
 from sklearn_bdp.metrics._rows import as_labels
@@ -135,7 +135,7 @@ def _target_bounds(name, y):
 
 def _balanced(name, estimator, y):
     _check_classes(name, y)
-    return BalancedAccuracy(name=name, lower=0.0, upper=1.0)
+    return BalancedAccuracy(name=name, lower=0.0, upper=1.0).informed(y)
 
 
 def _roc_auc(name, estimator, y):
@@ -145,7 +145,7 @@ def _roc_auc(name, estimator, y):
             "roc_auc is available for two classes only; use 'balanced_accuracy' or "
             "'neg_brier_score'."
         )
-    return RocAuc(name=name, lower=0.0, upper=1.0)
+    return RocAuc(name=name, lower=0.0, upper=1.0).informed(y)
 
 
 _MAKERS = {
@@ -220,7 +220,7 @@ def get_metric(scoring, *, estimator=None, y=None, **options):
     if isinstance(scoring, BoundedMetric):
         if options:
             raise TypeError(f"options must be empty for {scoring.name}, got {sorted(options)}.")
-        return scoring
+        return scoring.informed(y)
     if not isinstance(scoring, str) and callable(scoring):
         scoring, options = unwrap_scorer(scoring, options)
     if not isinstance(scoring, str):

@@ -1,15 +1,37 @@
 """Tails of fixed queries: exact enumeration against every limit (theory G5, G8, G12)."""
 
+import functools
+import itertools
 import math
 
 import numpy as np
 import pytest
+from scipy.optimize import minimize
+from scipy.special import gammaln
 from scipy.stats import binom
 
-from sklearn_bdp.accounting import ModelTail
-from sklearn_bdp.correlation import Independent
+from sklearn_bdp.accounting import (
+    ClassMeansTail,
+    ModelTail,
+    PairsTail,
+    SensitivityTail,
+    WeightedTail,
+    mean_lower_limit,
+    score_tail,
+)
+from sklearn_bdp.correlation import (
+    DependencyGraph,
+    Groups,
+    Independent,
+    MarkovChain,
+    WorstOf,
+    bounded_log_tail,
+    weighted_lower_limit,
+)
+from sklearn_bdp.correlation._tails import _WorstMeans
 
 LEVELS = (-1.4, -3.0, -8.0, -20.0, -60.0)
+ROUNDING = 1.0 + 1e-9
 
 
 def bits_distribution(means):
@@ -18,6 +40,21 @@ def bits_distribution(means):
     for mean in means:
         table = np.convolve(table, [1.0 - mean, mean])
     return table
+
+
+def score_distribution(masses):
+    """Values and probabilities of the mean of independent scores on a common grid of [0, 1]."""
+    table = np.ones(1)
+    for mass in masses:
+        table = np.convolve(table, mass)
+    return np.arange(len(table)) / (len(table) - 1), table
+
+
+def profiles(n, rng, count):
+    """Random profiles of n means, and the extreme ones: some fixed at 0 or 1, the rest equal."""
+    yield from (rng.random(n) ** rng.integers(0, 6) for _ in range(count))
+    for free, mean, rest in itertools.product(range(1, n + 1), (0.02, 0.1, 0.4, 0.8), (0.0, 1.0)):
+        yield np.r_[np.full(n - free, rest), np.full(free, mean)]
 
 
 # -- G8: independent records -----------------------------------------------------------------------
@@ -36,26 +73,85 @@ def test_binomial_limits_invert_the_exact_tail(n, level):
     assert first.tolist() == [0.0, pytest.approx(math.exp(level) / n)]
 
 
-def test_binomial_limits_hold_for_bits_of_different_means():
-    """G8 (Hoeffding 1956): the worst profile of means never misses more often than the level."""
-    rng, checked = np.random.default_rng(0), 0
+@pytest.mark.parametrize("n", [10**5, 10**6])
+def test_binomial_limits_stay_exact_for_a_million_records(n):
+    tail = ModelTail(Independent(), n, binary=True)
+    counts = np.array([2, 17, n // 3, n - 5, n])
+    for level in LEVELS:
+        tails = binom.logsf(counts - 1, n, tail.lower_limit(counts / n, level))
+        assert (tails <= level).all()
+        np.testing.assert_allclose(tails, level, atol=2e-3)  # n times 1e-9 to be safe
+
+
+def test_binomial_limits_need_the_two_conditions():
+    """G8: for k successes the limit at level 1/4 keeps n mu <= k - 1; k = 1 needs alpha / n."""
+    for n in (*range(2, 40), 100, 1000, 10**4):
+        counts = np.arange(2, n + 1)
+        limits = ModelTail(Independent(), n, binary=True).lower_limit(counts / n, math.log(0.25))
+        assert (n * limits <= counts - 1 + 1e-6).all()
+    # The counterexample at k = 1: one bit of mean n mu has a larger tail than n equal bits.
+    alpha, n = 0.2, 5
+    clopper_pearson = 1.0 - (1.0 - alpha) ** (1.0 / n)
+    assert n * clopper_pearson > alpha
+
+
+def test_binomial_limits_hold_for_bits_of_different_means(capsys):
+    """G8 (Hoeffding 1956): no profile of means is missed more often than the level says."""
+    rng, checked, worst = np.random.default_rng(0), 0, 0.0
     for n in (2, 3, 4, 6, 9):
-        profiles = [rng.random(n) ** rng.integers(0, 6) for _ in range(150)]
-        profiles += [
-            np.r_[np.zeros(n - k), np.full(k, p)] for k in range(1, n + 1) for p in (0.1, 0.4, 0.8)
-        ]
-        profiles += [
-            np.r_[np.ones(n - k), np.full(k, p)] for k in range(1, n + 1) for p in (0.1, 0.4, 0.8)
-        ]
-        for level in (math.log(0.25), -2.0, -4.0, -9.0):
-            limits = ModelTail(Independent(), n, binary=True).lower_limit(
-                np.arange(n + 1) / n, level
-            )
-            for means in profiles:
+        tail = ModelTail(Independent(), n, binary=True)
+        for level in (-1.0, math.log(0.25), -2.0, -4.0, -9.0):
+            limits = tail.lower_limit(np.arange(n + 1) / n, level)
+            for means in profiles(n, rng, 150):
                 missed = bits_distribution(means)[limits > means.mean()].sum()
-                assert missed <= math.exp(level) * (1 + 1e-9)
+                worst = max(worst, missed / math.exp(min(level, math.log(0.25))))
                 checked += 1
-    assert checked > 3000
+    assert worst <= ROUNDING
+    print(f"binomial: {checked} profiles, 0 violations, attained {worst:.4f}")
+    # Equal means just below a limit attain the level.
+    n, level = 9, -3.0
+    limit = float(ModelTail(Independent(), n, binary=True).lower_limit([4 / n], level)[0])
+    missed = bits_distribution(np.full(n, limit * (1 - 1e-9)))[4:].sum()
+    assert missed == pytest.approx(math.exp(level), rel=1e-5)
+
+
+def test_bounded_limits_hold_for_any_scores():
+    """G8: the smaller of Chernoff and interpolated Bentkus, by convolution on grids of [0, 1]."""
+    rng, checked, worst = np.random.default_rng(1), 0, 0.0
+    for n, grid in itertools.product((1, 2, 3, 5, 8), (2, 3, 5)):
+        tail = ModelTail(Independent(), n)
+        for _ in range(40):
+            masses = rng.dirichlet(np.full(grid, rng.choice([0.1, 0.5, 2.0])), size=n)
+            if rng.random() < 0.5:
+                masses[:] = masses[0]
+            values, table = score_distribution(masses)
+            mean = float(values @ table)
+            for level in (-0.5, -1.5, -3.0, -7.0):
+                missed = table[tail.lower_limit(values, level) > mean].sum()
+                worst = max(worst, missed / math.exp(level))
+                checked += 1
+    assert checked == 2400
+    assert worst <= ROUNDING
+
+
+def test_bentkus_without_interpolation_would_be_false():
+    """G8: a score of 0 or .1 reaches .1 with more than e times the rounded-up binomial tail."""
+    for n, chance in itertools.product((1, 5), (0.01, 0.05)):
+        mean, value = 0.1 * chance / n, 0.1 / n
+        assert chance > 3.0 * math.e * binom.sf(0, n, mean)
+        assert chance <= math.exp(bounded_log_tail(np.array(mean), np.array(value), n))
+
+
+@pytest.mark.parametrize("n", [2, 7, 40, 1000, 50_000])
+def test_bounded_limits_invert_their_tail(n):
+    values = np.r_[np.linspace(0.0, 1.0, 41), 1 / n, 0.123]
+    for level in LEVELS:
+        limits = ModelTail(Independent(), n).lower_limit(values, level)
+        assert (limits[limits > 0] <= values[limits > 0]).all()
+        tails = bounded_log_tail(limits, values, n)
+        assert (tails[limits > 0] <= level + 1e-6).all()
+        best = mean_lower_limit(values, level, Independent(), n)
+        assert (limits >= best - max(1e-4, 2 / n)).all()
 
 
 @pytest.mark.parametrize("binary", [True, False])
@@ -68,3 +164,321 @@ def test_limits_are_monotone_and_below_their_values(binary):
         assert (limits <= values).all()
         assert (limits <= tail.lower_limit(values, level + 1.0) + 1e-12).all()
         np.testing.assert_allclose(tail.upper_limit(1.0 - values, level), 1.0 - limits, atol=1e-9)
+
+
+def test_binomial_limits_are_the_sharpest_and_by_how_much():
+    """G8: n = 1,000 at .9, 3.7 nats above the two-sided level of .05."""
+    level = math.log(0.025) - 3.7
+    widths = []
+    for lower, upper in (
+        (lambda v: ModelTail(Independent(), 1000, binary=True).lower_limit(v, level), 0.9),
+        (lambda v: ModelTail(Independent(), 1000).lower_limit(v, level), 0.9),
+        (lambda v: SensitivityTail(Independent(), 1000, 1e-3).lower_limit(v, level), 0.9),
+    ):
+        widths.append(upper - float(lower([upper])[0]))
+    assert widths == sorted(widths)
+    assert widths[0] < 0.85 * widths[2]
+
+
+# -- G12: weights ----------------------------------------------------------------------------------
+
+
+def worst_moment(t, mean, weights):
+    """The largest E exp(t q) over means of the scores, by numerical optimisation."""
+    raised = np.expm1(t * weights)
+
+    def log_moment(means):
+        return -np.sum(np.log1p(means * raised))
+
+    found = [
+        minimize(
+            log_moment,
+            np.clip(start, 0.0, 1.0),
+            bounds=[(0.0, 1.0)] * len(weights),
+            constraints={"type": "eq", "fun": lambda means: weights @ means - mean},
+            method="SLSQP",
+        )
+        for start in (np.full(len(weights), mean), mean * weights / weights.max())
+    ]
+    return max(-result.fun for result in found if abs(weights @ result.x - mean) < 1e-6)
+
+
+def test_water_filling_is_the_worst_profile_of_means():
+    """G12: the closed form against SLSQP, 24 cases."""
+    rng = np.random.default_rng(0)
+    for _ in range(24):
+        weights = rng.dirichlet(np.full(5, 1.0))
+        t, mean = rng.uniform(1.0, 20.0), rng.uniform(0.05, 0.9)
+        worst = _WorstMeans(t, weights, np.ones(5))
+        assert worst.logs_at(np.array([mean]))[0] == pytest.approx(
+            worst_moment(t, mean, weights), rel=1e-4, abs=1e-5
+        )
+        logs = worst.logs_at(np.array([mean]))
+        assert worst.sums_at(logs)[0] == pytest.approx(mean, rel=1e-6)
+
+
+def worst_miss(weights, means, level, limit):
+    """Largest exact miss rate over profiles of means, in units of the level."""
+    bits = np.array(list(itertools.product([0, 1], repeat=len(weights))))
+    values = np.minimum(bits @ weights, 1.0)
+    limits = limit(values, level)
+    tables = np.prod(np.where(bits, means[:, None, :], 1.0 - means[:, None, :]), axis=2)
+    missed = (tables * (limits > (means @ weights)[:, None])).sum(axis=1)
+    return float(missed.max()) / math.exp(level)
+
+
+def test_weighted_limits_hold_for_all_profiles(capsys):
+    """G12: every subset of weighted bits, enumerated; one heavy weight attains the level."""
+    rng, checked, worst = np.random.default_rng(0), 0, 0.0
+    for n, _ in itertools.product((2, 4, 7), range(12)):
+        weights = rng.dirichlet(np.full(n, rng.choice([0.5, 3.0])))
+        means = np.array(list(profiles(n, rng, 60)))
+        for level in (-0.7, -2.0, -5.0):
+
+            def limit(values, level, weights=weights):
+                levels = np.full(values.shape, level)
+                return weighted_lower_limit(values, levels, weights, np.ones(len(weights)))
+
+            worst = max(worst, worst_miss(weights, means, level, limit))
+            checked += len(means)
+    assert checked > 8000
+    assert worst <= ROUNDING
+    print(f"weighted: {checked} profiles, 0 violations, attained {worst:.4f}")
+    # All of one score's weight: q = 1 with probability mu, which is the level itself.
+    weights, level = np.array([1.0 - 1e-9, 1e-9]), -3.0
+    limit = weighted_lower_limit(np.array([1.0]), np.array([level]), weights, np.ones(2))
+    assert limit[0] == pytest.approx(math.exp(level), rel=0.01)
+
+
+def test_equal_weights_give_chernoff_back():
+    values, level = np.linspace(0.0, 1.0, 101), -7.0
+    limits = weighted_lower_limit(values, np.full(101, level), np.array([1e-3]), np.array([1000]))
+    chernoff = ModelTail(WorstOf([MarkovChain(np.full((2, 2), 0.5))]), 1000)
+    np.testing.assert_allclose(limits, chernoff.lower_limit(values, level), atol=2e-5)
+
+
+@pytest.mark.parametrize("make", [Groups, lambda codes: DependencyGraph(same_group(codes))])
+def test_unequal_groups_are_far_sharper_than_their_largest(make):
+    """G12: one group of 40 among 300 records; group means are scores of weight k / n."""
+    codes = np.r_[np.zeros(40, int), 1 + np.arange(260)]
+    tail, level = ModelTail(make(codes), 300), -6.0
+    limit = float(tail.lower_limit([0.9], level)[0])
+    hoeffding = 0.9 - math.sqrt(-level / 2.0 / tail.model.effective_n(300))
+    largest = float(ModelTail(Independent(), 300 // 40).lower_limit([0.9], level)[0])
+    assert limit > hoeffding + 0.02
+    assert limit > largest + 0.3
+
+
+def same_group(codes):
+    return (codes[:, None] == codes[None, :]).astype(float)
+
+
+def test_group_limits_hold_when_groups_move_together():
+    """G12: groups of 1, 2 and 5 whose records agree, enumerated."""
+    sizes, rng, worst = np.array([1, 1, 2, 2, 5]), np.random.default_rng(3), 0.0
+    tail = ModelTail(Groups(np.repeat(np.arange(5), sizes)), 11)
+    means = np.array(list(profiles(5, rng, 300)))
+    for level in (-0.7, -2.0, -4.0):
+        worst = max(worst, worst_miss(sizes / 11, means, level, tail.lower_limit))
+    assert 0.3 < worst <= ROUNDING
+
+
+def test_public_weights_may_be_merged_upwards():
+    rng = np.random.default_rng(0)
+    raw = rng.lognormal(size=1000)
+    pairs = tuple((float(w), 1) for w in raw / raw.sum())
+    tail = WeightedTail(Independent(), 1000, pairs)
+    exact = weighted_lower_limit(
+        np.array([0.8]), np.array([-6.0]), np.array([w for w, _ in pairs]), np.ones(1000)
+    )
+    merged = tail.lower_limit([0.8], -6.0)
+    assert exact[0] - 0.003 < merged[0] <= exact[0] + 1e-9
+    assert tail.lower_limit([0.8], -6.0) > SensitivityTail(
+        Independent(), 1000, max(pairs)[0]
+    ).lower_limit([0.8], -6.0)
+
+
+# -- G12: classes ----------------------------------------------------------------------------------
+
+
+@functools.cache
+def multinomial_counts(n, k):
+    counts = itertools.product(range(n + 1), repeat=k - 1)
+    counts = np.array([c for c in counts if sum(c) <= n])
+    return np.column_stack([counts, n - counts.sum(axis=1)])
+
+
+def multinomial_table(n, shares):
+    """All counts of n records over the categories, and their probabilities."""
+    counts = multinomial_counts(n, len(shares))
+    logs = gammaln(n + 1) - gammaln(counts + 1).sum(axis=1)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        logs = logs + np.where(counts > 0, counts * np.log(shares), 0.0).sum(axis=1)
+    return counts, np.exp(logs)
+
+
+def miss_rate(make, n, n_training, share, shares, value, truth, level):
+    """Exact probability, over training labels and holdout, that the limit exceeds the truth."""
+    counts, table = multinomial_table(n, shares)
+    values, inverse = np.unique(value(counts), return_inverse=True)
+    missed = 0.0
+    for positives in range(1, n_training):
+        tail = make(n, (n_training - positives, positives))
+        limits = tail.lower_limit(values, level)[inverse]
+        missed += binom.pmf(positives, n_training, share) * table[limits > truth].sum()
+    return missed  # one-class training labels make no metric
+
+
+def auc_of_counts(counts):
+    """AUC of scores on two levels; columns: negative low, negative high, positive low, high."""
+    low0, high0, low1, high1 = counts.T
+    pairs = (low0 + high0) * (low1 + high1)
+    wins = high1 * low0 + 0.5 * (high1 * high0 + low1 * low0)
+    return np.where(pairs > 0, wins / np.maximum(pairs, 1), 0.5)
+
+
+@pytest.mark.parametrize("share", [0.5, 0.3, 0.1])
+@pytest.mark.parametrize("level", [-0.3, -1.0, -2.0])
+def test_auc_limits_hold_over_labels_and_scores(share, level):
+    """G12: exact over 20 training labels and 12 holdout records, classes missing or not."""
+    worst = 0.0
+    for high0, high1 in ((0.0, 0.9), (0.0, 0.5), (0.3, 0.9), (0.5, 0.5), (0.9, 0.95), (0.2, 1.0)):
+        shares = np.array(
+            [(1 - share) * (1 - high0), (1 - share) * high0, share * (1 - high1), share * high1]
+        )
+        truth = 0.5 + 0.5 * (high1 - high0)
+
+        def make(n, counts):
+            return PairsTail(Independent(), n, counts, (1, 1))
+
+        missed = miss_rate(make, 12, 20, share, shares, auc_of_counts, truth, level)
+        upper = miss_rate(
+            make, 12, 20, share, shares, lambda c: 1 - auc_of_counts(c), 1 - truth, level
+        )
+        worst = max(worst, missed, upper)
+    assert worst <= math.exp(level)
+
+
+@pytest.mark.slow
+def test_auc_limits_are_near_attained():
+    """G12: negatives on one level make AUC a binomial mean of the positives, the worst case."""
+    n, share, level = 40, 0.3, -2.0
+    shares = np.array([0.7, 0.0, share * 0.1, share * 0.9])
+    rates = miss_rate(
+        lambda n, counts: PairsTail(Independent(), n, counts, (1, 1)),
+        n, 60, share, shares[[0, 2, 3]],
+        lambda c: auc_of_counts(np.column_stack([c[:, 0], 0 * c[:, 0], c[:, 1:]]) * [1, 1, 1, 1]),
+        0.95, level,
+    )  # fmt: skip
+    assert rates <= math.exp(level)
+
+
+def test_auc_half_widths_of_the_examples():
+    """G12: one question to 2,500 balanced records, and to 2,000 patients of whom 5 % are ill."""
+    level = math.log(0.05 / 2) - math.log(2)  # a lone first query pays ln 2
+    widths = {}
+    for name, n, counts in (("balanced", 2500, (3750, 3750)), ("patients", 2000, (5700, 300))):
+        tail = score_tail(Independent(), n, kind="pairs", class_counts=counts)
+        widths[name] = float(
+            tail.upper_limit([0.88], level)[0] - tail.lower_limit([0.88], level)[0]
+        )
+    assert widths["balanced"] / 2 < 0.026
+    assert widths["patients"] / 2 < 0.11
+
+
+def test_auc_spread_is_that_of_hanley_and_mcneil():
+    """Exponential scores: the simulated deviation of AUC and the predictive scale agree."""
+    rng, n, auc = np.random.default_rng(0), 400, 0.8
+    tail = PairsTail(Independent(), n, (300, 100), (1, 1))
+    ratio = auc / (1 - auc)
+    scores = [
+        (rng.exponential(ratio, 100)[:, None] > rng.exponential(1.0, 300)).mean()
+        for _ in range(400)
+    ]
+    assert float(tail.standard_deviation(auc)) == pytest.approx(np.std(scores), rel=0.1)
+
+
+def balanced_of_counts(counts):
+    wrong0, right0, wrong1, right1 = counts.T
+    recalls = [
+        np.where(right + wrong > 0, right / np.maximum(right + wrong, 1), 0.5)
+        for right, wrong in ((right0, wrong0), (right1, wrong1))
+    ]
+    return np.mean(recalls, axis=0)
+
+
+@pytest.mark.parametrize("share", [0.5, 0.15])
+@pytest.mark.parametrize("level", [-0.3, -1.0, -2.0])
+def test_balanced_accuracy_limits_hold_over_labels_and_scores(share, level):
+    """G12: exact over 20 training labels and 12 holdout records, classes missing or not."""
+    worst = 0.0
+    for right0, right1 in ((0.9, 0.9), (0.5, 1.0), (0.95, 0.1)):
+        shares = np.array(
+            [(1 - share) * (1 - right0), (1 - share) * right0, share * (1 - right1), share * right1]
+        )
+        truth = 0.5 * (right0 + right1)
+
+        def make(n, counts):
+            return ClassMeansTail(Independent(), n, counts, (1, 1))
+
+        for value, target in (
+            (balanced_of_counts, truth),
+            (lambda c: 1 - balanced_of_counts(c), 1 - truth),
+        ):
+            worst = max(worst, miss_rate(make, 12, 20, share, shares, value, target, level))
+    assert worst <= math.exp(level)
+
+
+def test_a_class_too_rare_to_be_sure_of_leaves_its_part_open():
+    """G12: a class that the holdout may lack contributes anything, and nothing is vacuous."""
+    tail = ClassMeansTail(Independent(), 500, (990, 990, 4), (1, 1, 1))
+    lower, upper = tail.lower_limit([0.95], -5.0), tail.upper_limit([0.95], -5.0)
+    assert 0.5 < lower < 0.62
+    assert upper == pytest.approx(1.0)
+    alone = PairsTail(Independent(), 500, (996, 4), (1, 1))
+    assert alone.lower_limit([0.95], -5.0) == 0.0
+
+
+def test_group_models_bound_class_counts_by_whole_groups():
+    """G12 with B1: McDiarmid at counts that whole groups may miss."""
+    model = Groups(np.arange(4000) // 2)
+    for tail in (
+        PairsTail(model, 4000, (6000, 6000), (1, 1)),
+        ClassMeansTail(model, 4000, (6000, 6000), (1, 1)),
+    ):
+        lower = float(tail.lower_limit([0.88], -4.4)[0])
+        assert 0.75 < lower < 0.86
+        assert tail.lower_limit([0.88], -9.0) < lower
+
+
+def test_the_mechanics_of_a_tail():
+    tail = score_tail(Independent(), 100, kind="pairs", class_counts=(30, 40))
+    assert tail == score_tail(Independent(), 100, kind="pairs", class_counts=(30, 40))
+    assert hash(tail) is not None
+    assert tail.lower_limit([0.2, 0.8], [-3.0, 0.0]).shape == (2,)
+    assert tail.lower_limit([0.8], 0.0) == 0.0 or tail.lower_limit([0.8], 0.0) <= 0.8
+    for kind in ("mean", "pairs", "class_means", "bounded"):
+        told = {"class_counts": (30, 40), "sensitivity": 0.02}
+        scale = score_tail(Independent(), 100, kind=kind, **told).standard_deviation(
+            np.linspace(0, 1, 11)
+        )
+        assert (scale > 0).all()
+        assert scale.max() < 0.2
+    weighted = score_tail(Independent(), 4, kind="weighted", weights=((0.1, 2), (0.4, 2)))
+    assert weighted.standard_deviation(0.5) == pytest.approx(math.sqrt(0.25 * 0.34), rel=0.1)
+
+
+@pytest.mark.parametrize(
+    ("told", "message"),
+    [
+        ({"kind": "typo"}, "kind must be one of"),
+        ({"kind": "bounded"}, "sensitivity must be given"),
+        ({"kind": "pairs"}, "class_counts must hold"),
+        ({"kind": "pairs", "class_counts": (0, 4)}, "class_counts must hold"),
+        ({"kind": "pairs", "class_counts": (3, 4), "class_floors": (1,)}, "class_floors"),
+        ({"kind": "weighted"}, "weights must be pairs"),
+    ],
+)
+def test_what_is_missing_is_named(told, message):
+    with pytest.raises(ValueError, match=message):
+        score_tail(Independent(), 100, **told)

@@ -188,12 +188,18 @@ def test_predictions_of_another_type_than_the_labels_are_misses():
     assert get_metric("accuracy").evaluate(model, X, y).value == 0.0
 
 
-def test_a_holdout_of_one_class_has_a_balanced_accuracy_but_no_roc_auc():
+def test_a_class_that_the_holdout_lacks_is_no_error_and_tells_nothing():
+    """G12: a missing class contributes chance, whichever model is asked."""
     told = {"classes": [0, 1], "labels": [1, 0], "proba": [[0, 1], [1, 0]]}
     model, X, y = fixed([1, 1], **told)
     assert get_metric("balanced_accuracy").evaluate(model, X, y).value == 0.5
-    with pytest.raises(ValueError, match="exactly two classes, got 1"):
-        get_metric("roc_auc").evaluate(model, X, y)
+    training = [0] * 30 + [1] * 70
+    assert get_metric("balanced_accuracy", y=training).evaluate(model, X, y).value == 0.5
+    told["labels"] = [1, 1]
+    model, X, y = fixed([1, 1], **told)
+    assert get_metric("balanced_accuracy", y=training).evaluate(model, X, y).value == 0.75
+    for y_train in (None, training):
+        assert get_metric("roc_auc", y=y_train).evaluate(model, X, y).value == 0.5
 
 
 def test_roc_auc_refuses_a_model_of_other_classes():

@@ -1,0 +1,345 @@
+"""Tails of scores that weigh records by class, whose counts on the holdout stay unknown.
+
+What is public are the counts of the training data. They bound the class shares of the population
+(Clopper-Pearson), those bound the counts of the holdout, and both failures are paid for inside
+each limit: a small part of its failure probability. Theory G12.
+"""
+
+import dataclasses
+import math
+
+import numpy as np
+from scipy.special import bdtr, betaincc
+
+from sklearn_bdp._checks import check_array, check_integer, check_option, check_real
+from sklearn_bdp.accounting._tails import ModelTail, SensitivityTail, Tail, WeightedTail
+from sklearn_bdp.correlation import (
+    CorrelationModel,
+    binomial_lower_limit,
+    bounded_log_tail,
+    bounded_lower_limit,
+    chernoff_lower_limit,
+    weighted_lower_limit,
+)
+
+__all__ = ["ClassMeansTail", "PairsTail", "score_tail"]
+
+# Part of a limit's failure probability that pays for the class counts; the rest is left to the
+# scores. A smaller part makes the bound on the shares wider, a larger one the limit itself.
+_PART = 0.05
+
+
+def _shares(class_counts, level, largest=1):
+    """Return lower limits of all class shares; together they fail with ``_PART``/2 e^level.
+
+    Groups of the training data hold ``largest`` records at most: Chernoff with whole groups.
+    """
+    total = sum(class_counts)
+    each = np.full(len(class_counts), level + math.log(0.5 * _PART / len(class_counts)))
+    values = np.array(class_counts) / total
+    if largest == 1:
+        return binomial_lower_limit(values, each, total)
+    return chernoff_lower_limit(values, -each * largest / total)
+
+
+def _count_limit(share, n, level):
+    """Return the largest count that ``n`` independent records miss with probability e^level."""
+    low, high = 0, n
+    while low < high:
+        middle = (low + high + 1) // 2
+        # P[Bin(n, share) < middle]
+        if betaincc(middle, n - middle + 1, share) <= math.exp(level):
+            low = middle
+        else:
+            high = middle - 1
+    return low
+
+
+def _model_count_limit(share, model, n, level):
+    """Return a count that the records of any model miss with probability e^level at most."""
+    low, high = 0.0, 1.0
+    for _ in range(30):
+        middle = 0.5 * (low + high)
+        # 1 - the share of a class is a mean of 0/1 scores, whatever the correlation.
+        missed = middle < share and model.log_tail_above(1.0 - share, 1.0 - middle, n) <= level
+        low, high = (middle, high) if missed else (low, middle)
+    return math.floor(n * low)
+
+
+def _log_sum(logs):
+    """Return ``ln sum exp`` over the last axis."""
+    top = logs.max(axis=-1, keepdims=True)
+    return top[..., 0] + np.log(np.exp(logs - top).sum(axis=-1))
+
+
+def _by_level(limit, values, log_failure):
+    """Apply ``limit(values, levels, lowest)`` to levels of one quarter of a nat at a time.
+
+    Class counts are bounded at the lowest level of the quarter, which is safe for all of it.
+    """
+    values = check_array("values", values, low=0.0, high=1.0)
+    levels = check_array("log_failure", log_failure, high=0.0)
+    values, levels = np.broadcast_arrays(values, levels)
+    result, quarters = np.zeros(values.shape), np.floor(4.0 * levels) / 4.0
+    for lowest in np.unique(quarters):
+        chosen = (quarters == lowest) & (levels < 0.0)
+        if chosen.any():
+            result[chosen] = limit(values[chosen], levels[chosen], float(lowest))
+    return np.minimum(result, values)
+
+
+def _smaller_class(share, n, level, floor, step):
+    """Return sizes that the smaller class may have, rounded down, and their log probabilities.
+
+    The size is the smaller one of ``Bin(n, share)`` and its complement; ``share`` is the lowest
+    that the smaller class may have, which makes it stochastically smallest. Cells are ``step``
+    standard deviations wide; sizes below ``floor``, or far rarer than e^level, count as 0.
+    """
+    share = min(share, 0.5)
+    deviation = math.sqrt(n * share * (1.0 - share))
+    span = math.sqrt(2.0 * (5.0 - level)) + 2.0
+    edges = np.floor(n * share + deviation * np.arange(-span, 2.0, step))
+    edges = np.unique(np.clip(edges, max(floor, 1), n // 2))
+    # P[size < edge] by union over the two classes, disjoint up to n / 2.
+    below = bdtr(edges - 1, n, share) + bdtr(edges - 1, n, 1.0 - share)
+    with np.errstate(divide="ignore"):
+        masses = np.log(np.maximum(np.diff(np.r_[0.0, np.minimum(below, 1.0), 1.0]), 0.0))
+    return np.r_[0.0, edges], masses
+
+
+@dataclasses.dataclass(frozen=True)
+class PairsTail(Tail):
+    r"""The tail of ROC AUC: a mean over pairs of a positive and a negative record.
+
+    Parameters
+    ----------
+    model : CorrelationModel
+        How the records are correlated.
+    n : int
+        Number of holdout records.
+    class_counts : tuple of int, length 2
+        Records of each class in the training data, which were drawn like the holdout.
+    class_floors : tuple of int, length 2
+        Counts of the holdout below which the score is a constant.
+
+    Notes
+    -----
+    Given the labels, the score is an average over pairings of means of :math:`m` independent
+    pairs, ``m`` the size of the smaller class (Hoeffding 1963, section 5), so it is dominated in
+    convex order by :math:`Bin(m, AUC)/m`: Chernoff's and Bentkus' bounds hold with ``m`` for
+    ``n``. They are averaged over the distribution of ``m`` at the lowest class share that the
+    training data allow. Records that depend on each other inside groups: McDiarmid's inequality.
+
+    References
+    ----------
+    Theory G12.
+    """
+
+    model: CorrelationModel
+    n: int
+    class_counts: tuple
+    class_floors: tuple
+
+    def lower_limit(self, values, log_failure):
+        limit = self._limit if self.model.is_independent else self._grouped_limit
+        return _by_level(limit, values, log_failure)
+
+    def _limit(self, values, levels, lowest):
+        share = min(_shares(self.class_counts, lowest))
+        floor, rest = min(self.class_floors), levels + math.log1p(-_PART)
+        sizes, masses = _smaller_class(share, self.n, lowest, floor, 0.2)
+        low = chernoff_lower_limit(values, _averaged_rate(sizes, masses, rest))
+        sizes, masses = _smaller_class(share, self.n, lowest, floor, 0.6)
+        high = bounded_lower_limit(values, rest, float(sizes[-1]))
+        low, high = np.minimum(low, high), np.where(masses[0] < rest, high, low)
+        for _ in range(9):
+            middle = 0.5 * (low + high)
+            tails = bounded_log_tail(middle[:, None], values[:, None], sizes[1:])
+            tails = np.column_stack([np.zeros(len(values)), tails])
+            rejected = _log_sum(masses + tails) <= rest
+            low, high = np.where(rejected, middle, low), np.where(rejected, high, middle)
+        return low
+
+    def _grouped_limit(self, values, levels, lowest):
+        smallest = min(_count_limits(self.model, self.n, self.class_counts, lowest))
+        if smallest < max(1, min(self.class_floors)):
+            return np.zeros(values.shape)
+        tail = SensitivityTail(self.model, self.n, 1.0 / smallest)
+        return tail.lower_limit(values, levels + math.log1p(-_PART))
+
+    def standard_deviation(self, prediction):
+        # Hanley and McNeil 1982 (exponential scores), at the expected class counts.
+        prediction = check_array("prediction", prediction, low=0.0, high=1.0)
+        effective = self.model.effective_n(self.n)
+        negative, positive = (
+            max(1.0, effective * count / sum(self.class_counts)) for count in self.class_counts
+        )
+        auc = (prediction * effective + 1.0) / (effective + 2.0)
+        auc = np.maximum(auc, 1.0 - auc)  # the formula is for a ranking better than chance
+        first = (positive - 1.0) * (auc / (2.0 - auc) - auc**2)
+        second = (negative - 1.0) * (2.0 * auc**2 / (1.0 + auc) - auc**2)
+        return np.sqrt((auc * (1.0 - auc) + first + second) / (negative * positive))
+
+
+def _count_limits(model, n, class_counts, level):
+    """Return counts of the holdout that fail, with the shares, with ``_PART`` e^level at most."""
+    each = level + math.log(0.5 * _PART / len(class_counts))
+    if model.is_independent:
+        return [_count_limit(share, n, each) for share in _shares(class_counts, level)]
+    shares = _shares(class_counts, level, model.largest_component(n))
+    return [_model_count_limit(share, model, n, each) for share in shares]
+
+
+def _averaged_rate(sizes, masses, levels):
+    """Return the rates ``r`` with ``ln E exp(-m r) <= level``, ``inf`` where there is none."""
+    low, high = np.zeros(levels.shape), -2.0 * levels / max(1.0, sizes[1])
+    for _ in range(50):
+        middle = 0.5 * (low + high)
+        enough = _log_sum(masses - sizes * middle[:, None]) <= levels
+        low, high = np.where(enough, low, middle), np.where(enough, middle, high)
+    reached = _log_sum(masses - sizes * high[:, None]) <= levels
+    return np.where(reached, high, np.inf)
+
+
+@dataclasses.dataclass(frozen=True)
+class ClassMeansTail(Tail):
+    r"""The tail of balanced accuracy: a mean over the classes of means over their records.
+
+    Parameters
+    ----------
+    model : CorrelationModel
+        How the records are correlated.
+    n : int
+        Number of holdout records.
+    class_counts : tuple of int
+        Records of each class in the training data, which were drawn like the holdout.
+    class_floors : tuple of int
+        Counts of the holdout below which the mean of a class is a constant.
+
+    Notes
+    -----
+    Weighted Chernoff with :math:`w_i = 1/(K n_{c(i)})` at lower limits of the counts; a class that
+    may be missing contributes anything between 0 and 1. Records that depend on each other inside
+    groups: McDiarmid's inequality.
+
+    References
+    ----------
+    Theory G12.
+    """
+
+    model: CorrelationModel
+    n: int
+    class_counts: tuple
+    class_floors: tuple
+
+    def lower_limit(self, values, log_failure):
+        return _by_level(self._limit, values, log_failure)
+
+    def _limit(self, values, levels, lowest):
+        counts = np.array(_count_limits(self.model, self.n, self.class_counts, lowest), float)
+        sure = counts >= np.maximum(self.class_floors, 1)
+        part = float(np.mean(sure))
+        if part == 0.0:
+            return np.zeros(values.shape)
+        rest = levels + math.log1p(-_PART)
+        # The other classes have contributed 1 - part at most.
+        least = np.clip((values - (1.0 - part)) / part, 0.0, 1.0)
+        known = counts[sure]
+        if self.model.is_independent:
+            distinct, how_many = np.unique(known, return_counts=True)
+            weights = 1.0 / (len(known) * distinct)
+            limit = weighted_lower_limit(least, rest, weights, how_many * distinct)
+        else:
+            sensitivity = 1.0 / (len(known) * known.min())
+            limit = SensitivityTail(self.model, self.n, sensitivity).lower_limit(least, rest)
+        return part * limit
+
+    def standard_deviation(self, prediction):
+        prediction = check_array("prediction", prediction, low=0.0, high=1.0)
+        effective, total = self.model.effective_n(self.n), sum(self.class_counts)
+        expected = [max(1.0, effective * count / total) for count in self.class_counts]
+        drawn = (prediction * effective + 1.0) / (effective + 2.0)
+        scale = math.sqrt(sum(1.0 / size for size in expected)) / len(expected)
+        return np.sqrt(drawn * (1.0 - drawn)) * scale
+
+
+_KINDS = ("mean", "weighted", "class_means", "pairs", "bounded")
+
+
+def score_tail(
+    model,
+    n,
+    *,
+    kind="mean",
+    binary=False,
+    class_counts=None,
+    class_floors=None,
+    weights=None,
+    sensitivity=None,
+):
+    """Return the tail of a bounded metric from what is public about it.
+
+    The keywords are the fields of :class:`sklearn_bdp.metrics.ScoreShape`.
+
+    Parameters
+    ----------
+    model : CorrelationModel
+        How the records are correlated.
+    n : int
+        Number of holdout records.
+    kind : {"mean", "weighted", "class_means", "pairs", "bounded"}, default="mean"
+        How the score is made of records.
+    binary : bool, default=False
+        Whether every per-record score is 0 or 1.
+    class_counts : tuple of int, optional
+        Records of each class in the training data, for means over classes and pairs.
+    class_floors : tuple of int, optional
+        Counts of the holdout below which a class's score is a constant; by default 1 each.
+    weights : tuple of (float, int), optional
+        Distinct weights, which sum to 1 over the records, and how many records have each.
+    sensitivity : float, optional
+        How far one record can move a score of kind ``"bounded"``.
+
+    Returns
+    -------
+    Tail
+        A frozen value.
+
+    Raises
+    ------
+    ValueError
+        If something needed is missing or outside its range.
+
+    Examples
+    --------
+    >>> from sklearn_bdp.accounting import score_tail
+    >>> from sklearn_bdp.correlation import Independent
+    >>> tail = score_tail(Independent(), 1000, binary=True)
+    >>> tail.lower_limit([0.9], -3.7).round(3), tail.upper_limit([0.9], -3.7).round(3)
+    (array([0.88]), array([0.918]))
+    """
+    n = check_integer("n", n, low=1)
+    kind = check_option("kind", kind, _KINDS)
+    if kind == "mean":
+        return ModelTail(model, n, bool(binary))
+    if kind == "bounded":
+        if sensitivity is None:
+            raise ValueError("sensitivity must be given for kind='bounded', got None.")
+        sensitivity = check_real("sensitivity", sensitivity, low=0.0, high=1.0, closed="right")
+        return SensitivityTail(model, n, sensitivity)
+    if kind == "weighted":
+        if not weights or sum(count for _, count in weights) != n:
+            raise ValueError(f"weights must be pairs (weight, count) of n={n} records.")
+        return WeightedTail(model, n, tuple(weights))
+    if class_counts is None or len(class_counts) < 2 or min(class_counts) < 1:
+        raise ValueError(
+            "class_counts must hold the records of each class in the training data (at least two "
+            "classes): the holdout's own counts would be given away by the width of an interval. "
+            "Make the metric with them, as in get_metric('roc_auc', y=training_targets); got "
+            f"class_counts={class_counts}."
+        )
+    floors = (1,) * len(class_counts) if class_floors is None else tuple(class_floors)
+    if len(floors) != len(class_counts):
+        raise ValueError(f"class_floors must be {len(class_counts)} counts, got {floors}.")
+    tail = PairsTail if kind == "pairs" else ClassMeansTail
+    return tail(model, n, tuple(class_counts), floors)

@@ -1,0 +1,205 @@
+"""Metrics that weigh records by their class: balanced accuracy and ROC AUC.
+
+Neither is a mean over records, so only models whose records (or whole components) are independent
+admit them. Neighbours replace a record by another one of the same class. How many records of each
+class the holdout has is never used for anything that is released: what is public are the classes
+and their counts in the training data.
+"""
+
+import dataclasses
+import functools
+import math
+from typing import ClassVar
+
+import numpy as np
+from scipy.special import bdtr, betaincinv
+from scipy.stats import rankdata
+
+from sklearn_bdp.metrics._base import BoundedMetric, ScoreShape
+from sklearn_bdp.metrics._classification import _require_probabilities, class_index
+from sklearn_bdp.metrics._rows import as_labels, equal, respond
+
+__all__ = ["BalancedAccuracy", "RocAuc"]
+
+# Log probability that a class of the holdout is smaller than its floor: part of every limit
+# (accounting.PairsTail counts it), so rare that it costs nothing.
+_RARE = -40.0
+
+
+@functools.lru_cache(maxsize=64)
+def class_floors(counts, n):
+    """Return counts that classes of ``n`` records, drawn like the training data, do not miss.
+
+    Parameters
+    ----------
+    counts : tuple of int
+        Records of each class in the training data.
+    n : int
+        Number of records.
+
+    Returns
+    -------
+    tuple of int
+        Floors, at least 1; a class is below its floor with probability about e^-40 at most,
+        unless the floor is 1.
+    """
+    total, rare, floors = sum(counts), math.exp(_RARE), []
+    for count in counts:
+        share = float(betaincinv(count, total - count + 1, rare))
+        low, high = 1, n
+        while low < high:
+            middle = (low + high + 1) // 2
+            rarely = bdtr(middle - 1, n, share) <= rare
+            low, high = (middle, high) if rarely else (low, middle - 1)
+        floors.append(low)
+    return tuple(floors)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ClassMetric(BoundedMetric):
+    """What both share: classes and their public counts.
+
+    Parameters
+    ----------
+    classes : tuple, optional
+        The classes, sorted; by default those of the model or of the records.
+    class_counts : tuple of int, optional
+        How many records each class has in the training data. Without them a score can be
+        computed, but no interval.
+    """
+
+    classes: tuple | None = None
+    class_counts: tuple | None = dataclasses.field(default=None, compare=False, repr=False)
+
+    is_mean: ClassVar[bool] = False
+    _kind: ClassVar[str]
+
+    def informed(self, y):
+        if self.class_counts is not None or y is None:
+            return self
+        classes, counts = np.unique(as_labels(y), return_counts=True)
+        return dataclasses.replace(
+            self, classes=tuple(classes.tolist()), class_counts=tuple(counts.tolist())
+        )
+
+    def _shape(self, n):
+        counts = self.class_counts
+        floors = None if counts is None else class_floors(counts, n)
+        return ScoreShape(self._kind, class_counts=counts, class_floors=floors)
+
+    def _sizes(self, y):
+        """Return the sizes that bound what a record of each class can do."""
+        if self.class_counts is not None:
+            return np.array(class_floors(self.class_counts, len(y)), float)
+        return np.unique(as_labels(y), return_counts=True)[1].astype(float)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class BalancedAccuracy(ClassMetric):
+    r"""Mean over the classes of their recall.
+
+    **Sensitivity.** With ``K`` classes of counts :math:`n_k` the score is
+    :math:`\frac1K \sum_k \frac1{n_k} \sum_{i: y_i = k} 1[\hat y_i = k]`. A record of class ``k``
+    sits in one term only, with weight :math:`1/(K n_k)` and a factor in [0, 1]; replacing it by
+    another record of its class moves the score by at most :math:`c_i = 1/(K n_k)`. Hence
+    :math:`\Delta = 1/(K \min_k n_k)`, attained, and :math:`\sum_i c_i^2 = K^{-2} \sum_k 1/n_k`.
+    With public class counts the floors :math:`f_k` take the place of :math:`n_k`: the recall of a
+    class with fewer records, one that is missing for instance, is set to 1/2. Records of classes
+    that the training data lack are not counted.
+    """
+
+    _kind: ClassVar[str] = "class_means"
+
+    def _rows(self, estimator, X, y):
+        return equal(respond(estimator, X, ("predict",)), y).astype(float)
+
+    def _combine(self, rows, y):
+        classes = np.unique(y) if self.classes is None else np.array(self.classes, dtype=object)
+        index = class_index(y, classes)
+        known = index >= 0
+        counts = np.bincount(index[known], minlength=len(classes))
+        hits = np.bincount(index[known], weights=np.nan_to_num(rows)[known], minlength=len(classes))
+        floors = 1 if self.class_counts is None else class_floors(self.class_counts, len(y))
+        recalls = np.where(counts >= floors, hits / np.maximum(counts, 1), 0.5)
+        return None, float(recalls.mean())
+
+    def sensitivity(self, y):
+        """Return ``1 / (K * min_k n_k)``, with the floors of the counts where they are public."""
+        sizes = self._sizes(y)
+        return 1.0 / (len(sizes) * float(sizes.min()))
+
+    def rms_sensitivity(self, y):
+        """Return the root mean square over the records of ``1 / (K n_k)``, or its bound."""
+        sizes = self._sizes(y)
+        return min(float(np.sqrt((1.0 / sizes).sum() / len(y)) / len(sizes)), self.sensitivity(y))
+
+    def _check_estimator(self, estimator):
+        if not hasattr(estimator, "predict"):
+            raise TypeError(f"{self.name} needs an estimator with predict.")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class RocAuc(ClassMetric):
+    r"""Probability that a positive record is ranked above a negative one, ties counting half.
+
+    **Sensitivity.** With counts :math:`n_1, n_0` the score is
+    :math:`\frac1{n_1 n_0} \sum_{i \in +} \sum_{j \in -} h(s_i, s_j)` with
+    :math:`h \in \{0, \tfrac12, 1\}`. A positive record sits in :math:`n_0` of the terms; replacing
+    it by another positive one moves the score by at most
+    :math:`c_i = n_0 / (n_1 n_0) = 1/n_1`, a negative one by :math:`1/n_0`. Hence
+    :math:`\Delta = 1/\min(n_1, n_0)`, attained, and :math:`\sum_i c_i^2 = 1/n_1 + 1/n_0`.
+    With public class counts the floors take the place of the counts: the score of records with
+    fewer in a class, or none, is 1/2.
+    A record on which the model fails is ranked last among the positives, first among the
+    negatives, which is the worst it can contribute; the bound is unchanged.
+    """
+
+    _kind: ClassVar[str] = "pairs"
+
+    def _rows(self, estimator, X, y):
+        scores = respond(estimator, X, ("decision_function", "predict_proba")).astype(float)
+        if scores.ndim == 2 and scores.shape[1] == 2:
+            scores = scores[:, 1]
+        return scores
+
+    def _combine(self, rows, y):
+        n_positive = int(y.sum())
+        n_negative = len(y) - n_positive
+        floors = (1, 1)
+        if self.class_counts is not None:
+            floors = class_floors(self.class_counts, len(y))
+        if min(n_positive, n_negative) < min(floors):
+            return None, 0.5
+        worst = np.where(y == 1, -np.inf, np.inf)
+        ranks = rankdata(np.where(np.isnan(rows), worst, rows))
+        wins = ranks[y == 1].sum() - n_positive * (n_positive + 1) / 2.0
+        return None, float(wins / (n_positive * n_negative))
+
+    def sensitivity(self, y):
+        """Return ``1 / min(n_1, n_0)``, with the floors of the counts where they are public."""
+        return 1.0 / float(self._sizes(y).min())
+
+    def rms_sensitivity(self, y):
+        """Return the root mean square over the records of ``1/n_1`` and ``1/n_0``, or its bound."""
+        sizes = self._sizes(y)
+        return min(float(np.sqrt((1.0 / sizes).sum() / len(y))), self.sensitivity(y))
+
+    def _check(self, estimator, X, y):
+        """Return 1 for the positive class and 0 for the other one."""
+        y = super()._check(estimator, X, y)
+        known = self.classes
+        if known is None:
+            known = tuple(np.asarray(getattr(estimator, "classes_", np.unique(y))).tolist())
+        of_model = getattr(estimator, "classes_", known)
+        index = class_index(y, np.array(known, dtype=object))
+        if list(of_model) != list(known) or index.min() < 0:
+            raise ValueError(
+                f"roc_auc needs a model of the classes in y, got one of {list(of_model)}."
+            )
+        if len(known) > 2:
+            raise ValueError(f"roc_auc needs two classes, got {len(known)}.")
+        return index
+
+    def _check_estimator(self, estimator):
+        if not hasattr(estimator, "decision_function"):
+            _require_probabilities(self.name, estimator)
