@@ -3,8 +3,8 @@
 import numpy as np
 
 from benchmarks.experiments._analyst import COLUMNS
+from benchmarks.experiments._runner import moments
 
-TITLES = ("Standard holdout", "Reusable holdout (Thresholdout)")
 # Okabe-Ito colours with distinct lightness; marker and dash tell the lines apart in grey print.
 LINES = (
     ("training", "training", "#0072B2", "o", "-"),
@@ -13,15 +13,15 @@ LINES = (
 )
 
 
-def draw(path, results, sizes, title):
-    """Save the two-panel figure: mean and one standard deviation over the repetitions.
+def draw(path, panels, sizes, title):
+    """Save a figure: mean and one standard deviation over the repetitions, promised limits in grey.
 
     Parameters
     ----------
     path : pathlib.Path
         PNG to write.
-    results : ndarray of shape (repetitions, n_analysts, n_sizes, n_columns)
-        As returned by the runner.
+    panels : list of (str, ndarray of shape (repetitions, n_sizes, n_columns))
+        Headings and results of one analyst each.
     sizes : sequence of int
         Numbers of attributes.
     title : str
@@ -29,21 +29,30 @@ def draw(path, results, sizes, title):
     """
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(9.0, 4.0), layout="constrained", dpi=150)
-    axes = figure.subplots(1, 2, sharey=True)
-    mean, spread = results.mean(axis=0), results.std(axis=0)
-    for analyst, (ax, heading) in enumerate(zip(axes, TITLES, strict=True)):
+    figure = Figure(figsize=(0.8 + 4.1 * len(panels), 4.0), layout="constrained", dpi=150)
+    axes = figure.subplots(1, len(panels), sharey=True, squeeze=False)[0]
+    tops, bottoms = [], [0.48]
+    for ax, (heading, results) in zip(axes, panels, strict=True):
+        mean, spread = moments(results)
         for name, label, colour, marker, dash in LINES:
             column = COLUMNS.index(name)
-            centre, width = mean[analyst, :, column], spread[analyst, :, column]
+            centre, width = mean[:, column], spread[:, column]
             ax.fill_between(sizes, centre - width, centre + width, color=colour, alpha=0.2, lw=0)
             ax.plot(sizes, centre, dash, color=colour, marker=marker, ms=4, lw=1.5, label=label)
+            tops.append(np.nanmax(centre + width) + 0.02)
+            bottoms.append(np.nanmin(centre) - 0.01)
+        lower, upper = (mean[:, COLUMNS.index(end)] for end in ("lower", "upper"))
+        if np.isfinite(lower[1:]).any():
+            ax.fill_between(
+                sizes, lower, upper, color="0.5", alpha=0.15, lw=0, label="promised limits"
+            )
+            tops.append(np.nanmax(upper) + 0.02)
+            bottoms.append(np.nanmin(lower) - 0.02)
         ax.set_title(heading, fontsize=10)
         ax.set_xlabel("number of attributes used")
         ax.grid(alpha=0.3, lw=0.5)
+        ax.legend(frameon=False, loc="upper left", fontsize=8)
     axes[0].set_ylabel("accuracy")
-    low, high = np.nanmin(mean[..., :3]), np.nanmax((mean + spread)[..., :3])
-    axes[0].set_ylim(min(0.48, low - 0.01), high + 0.02)
-    axes[0].legend(frameon=False, loc="upper left", fontsize=9)
+    axes[0].set_ylim(min(bottoms), max(tops))
     figure.suptitle(title, fontsize=11)
     figure.savefig(path)

@@ -6,6 +6,7 @@ import os
 import resource
 import sys
 import time
+import warnings
 
 import numpy as np
 from joblib import Parallel, delayed
@@ -75,7 +76,7 @@ def _rows(number, result, sizes):
     ]
 
 
-def _one(population, settings, number):
+def _one(population, answering, settings, number):
     """Run one repetition; return it with the process's number and peak memory (KiB)."""
     rng = np.random.default_rng([settings["seed"], number])
     result = run_repetition(
@@ -84,22 +85,25 @@ def _one(population, settings, number):
         settings["n"],
         settings["sizes"],
         rng,
-        noise=settings["noise"],
+        answering=answering,
+        order=settings["order"],
     )
     return number, result, os.getpid(), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 
 
-def run(population, settings, *, output, name, repetitions, jobs=1, restart=False):
+def run(population, answering, settings, *, output, name, repetitions, jobs=1, restart=False):
     """Run what is missing of ``repetitions`` and return all of them.
 
     Parameters
     ----------
     population : Population
         Where data come from.
+    answering : Practical, Algorithm1 or Default
+        The reusable holdout.
     settings : dict
-        What decides a repetition's result: ``n``, ``sizes``, ``seed``, ``data``, ``noise`` (and,
-        for the record, the numbers behind ``population``). Kept next to the results; results
-        of other settings are not continued.
+        What decides a repetition's result: ``n``, ``sizes``, ``seed``, ``data``, ``order`` (and,
+        for the record, the numbers behind ``population`` and ``answering``). Kept next to the
+        results; results of other settings are not continued.
     output : pathlib.Path
         Folder.
     name : str
@@ -141,7 +145,7 @@ def run(population, settings, *, output, name, repetitions, jobs=1, restart=Fals
 
     missing = [number for number in range(repetitions) if number not in done]
     progress = Progress(name, repetitions, repetitions - len(missing))
-    tasks = (delayed(_one)(population, settings, number) for number in missing)
+    tasks = (delayed(_one)(population, answering, settings, number) for number in missing)
     peaks = {os.getpid(): resource.getrusage(resource.RUSAGE_SELF).ru_maxrss}
     with table.open("a", newline="") as stream:
         writer = csv.writer(stream)
@@ -155,10 +159,18 @@ def run(population, settings, *, output, name, repetitions, jobs=1, restart=Fals
     return np.array([done[number] for number in range(repetitions)]), sum(peaks.values()) / 2**20
 
 
+def moments(results):
+    """Return mean and standard deviation over repetitions; NaN where nothing was answered."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # nothing answered, or one repetition
+        mean = np.nanmean(results, axis=0)
+        spread = np.nanstd(results, axis=0, ddof=1) if len(results) > 1 else np.zeros_like(mean)
+    return mean, spread
+
+
 def write_summary(path, results, sizes):
     """Write mean and standard deviation over repetitions, one row per analyst and size."""
-    mean = results.mean(axis=0)
-    spread = results.std(axis=0, ddof=1) if len(results) > 1 else np.zeros_like(mean)
+    mean, spread = moments(results)
     names = [f"{column}_{what}" for column in COLUMNS for what in ("mean", "std")]
     with path.open("w", newline="") as stream:
         writer = csv.writer(stream)

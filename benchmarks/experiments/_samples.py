@@ -94,9 +94,17 @@ class RecordSample:
 
     def accuracies(self, weights):
         """Return the share of records that each row of ``weights`` classifies correctly."""
+        return self.hits(weights).mean(axis=1)
+
+    def products(self):
+        """Return label times attribute, shape (n_features, n)."""
+        return (self._sign[:, None] * self._X).T
+
+    def hits(self, weights):
+        """Return whether each row of ``weights`` is right about each record."""
         used = np.flatnonzero(weights.any(axis=0))
         votes = self._X[:, used] @ weights[:, used].T.astype(self._X.dtype)
-        return (votes * self._sign[:, None] > 0).mean(axis=0)
+        return (votes * self._sign[:, None] > 0).T.astype(float)
 
 
 class StatisticSample:

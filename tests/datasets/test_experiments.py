@@ -54,17 +54,18 @@ def test_statistics_have_the_distribution_of_the_records(name):
     # Whole repetitions from all records against repetitions from the statistics' own distribution:
     # every column of the result, and products that see the dependence between columns.
     population = populations()[name]
-    samples, analyst = module("_samples"), module("_analyst")
+    samples, analyst, answering = module("_samples"), module("_analyst"), module("_answering")
     drawn = {}
     for key, sample in samples.SAMPLES.items():
         # The two samplers must not share random numbers: different seeds.
         runs = [
             analyst.run_repetition(
-                population, sample, 60, [3, 8], np.random.default_rng([len(key), i])
+                population, sample, 60, [3, 8], np.random.default_rng([len(key), i]),
+                answering=answering.Practical("paper"),
             )
             for i in range(600)
-        ]
-        drawn[key] = np.array(runs)[..., :4].reshape(600, -1)
+        ]  # fmt: skip
+        drawn[key] = np.array(runs)[..., [0, 1, 4, 5]].reshape(600, -1)
     one, two = drawn["records"], drawn["statistics"]
     pairs = [(0, 1), (0, 8), (4, 5), (1, 9), (2, 6), (8, 12)]
     columns = [(one[:, i], two[:, i]) for i in range(one.shape[1])]
@@ -92,45 +93,115 @@ def test_correlations_have_the_distribution_of_the_records(name):
     np.testing.assert_allclose(np.cov(a.T), np.cov(b.T), atol=6 * a.var() / np.sqrt(1500))
 
 
+TRAINING = np.array([0.30, -0.50, 0.20, 0.40, 0.05, -0.25])
+HOLDOUT = np.array([0.20, -0.30, -0.9, 0.05, 0.90, -0.11])
+
+
 def test_analyst_keeps_agreeing_large_correlations_best_first():
-    keep = module("_analyst").keep_attributes
-    training = np.array([0.30, -0.50, 0.20, 0.40, 0.05, -0.25])
-    holdout = np.array([0.20, -0.30, -0.9, 0.05, 0.90, -0.11])
-    assert keep(training, holdout, 100).tolist() == [1, 0, 5]
-    votes = module("_analyst").sign_votes(training, np.array([1, 0, 5]), [0, 2, 9])
-    assert votes.tolist() == [[0] * 6, [1, -1, 0, 0, 0, 0], [1, -1, 0, 0, 0, -1]]
+    select, votes = module("_analyst").selections, module("_analyst").sign_votes
+    kept = select(TRAINING, HOLDOUT, 100, [0, 2, 9])
+    assert [k.tolist() for k in kept] == [[], [1, 0], [1, 0, 5]]
+    assert votes(TRAINING, kept).tolist() == [[0] * 6, [1, -1, 0, 0, 0, 0], [1, -1, 0, 0, 0, -1]]
 
 
-def test_correlations_are_asked_in_their_own_units():
-    ask = module("_analyst").reusable_answers
-    training = np.zeros(4000)
+def test_order_of_the_text_picks_first_and_verifies_then():
+    # The three largest are 1, 3 and 0; 3 is too small on the holdout: two are left, not three.
+    select = module("_analyst").selections
+    assert [k.tolist() for k in select(TRAINING, HOLDOUT, 100, [2, 3], order="text")] == [
+        [1],
+        [1, 0],
+    ]
+    with pytest.raises(ValueError, match="order must be"):
+        select(TRAINING, HOLDOUT, 100, [2], order="typo")
+
+
+def test_attributes_without_an_answer_never_pass():
+    select = module("_analyst").selections
+    unanswered = np.where(np.arange(6) == 1, np.nan, HOLDOUT)
+    assert select(TRAINING, unanswered, 100, [9])[0].tolist() == [0, 5]
+
+
+@pytest.mark.parametrize("noise", ["paper", "script"])
+def test_correlations_are_asked_in_their_own_units(noise):
+    practical = module("_answering").Practical(noise)
+    training, n = np.zeros(4000), 10_000  # T = .04, σ = .01
     holdout = np.full(4000, -0.3)
-    answers, above = ask(training, holdout, 0.04, 0.01, np.random.default_rng(0), low=-1.0)
+    answers, above = practical.begin(n, np.random.default_rng(0)).correlations(
+        training, holdout, None
+    )
     assert above == 4000
     assert abs(answers.mean() + 0.3) < 0.001
     assert abs(answers.std() - 0.01) < 0.0005
-    answers, above = ask(training, training, 0.04, 1e-4, np.random.default_rng(0), low=-1.0)
+    answers, above = practical.begin(10**8, np.random.default_rng(0)).correlations(
+        training, training + 1e-9, None
+    )
+    assert np.abs(answers).max() < 1e-3
+
+
+def test_algorithm_1_has_one_budget_for_everything_it_is_asked():
+    answering = module("_answering")
+    holdout = answering.Algorithm1(0.4, 0.05, 100, 2, 0.5).begin(1000, np.random.default_rng(0))
+    mechanism = holdout.mechanism
+    sigma = 0.5 * 0.4 / (12 * np.log(4 * 100 / 0.05))
+    scales = mechanism.threshold_scale, mechanism.query_scale, mechanism.answer_scale
+    np.testing.assert_allclose(scales, sigma * np.array([1, 2, 4]))
+    # One record moves a clipped mean by 12/n in units of the correlation: 1/n on [0, 1].
+    far = np.full(3, 5.0)
+    answers, above = holdout.correlations(-far, far, None)
+    assert above == 2
+    assert np.isnan(answers).tolist() == [False, False, True]
+    reports, limits, above = holdout.accuracies(np.array([0.5]), np.array([0.5]), None, None)
+    assert np.isnan(reports).all()
+    assert np.isnan(limits).all()
     assert above == 0
-    np.testing.assert_allclose(answers, 0.0, atol=1e-12)
+
+
+def test_products_and_hits_are_the_per_record_scores_of_the_answers():
+    population, samples = populations()["markov"], module("_samples")
+    sample = samples.RecordSample(population, 50, np.random.default_rng(0))
+    np.testing.assert_allclose(sample.products().mean(axis=1), sample.correlations(), rtol=1e-5)
+    weights = np.sign(np.random.default_rng(1).normal(size=(2, 40)))
+    np.testing.assert_allclose(sample.hits(weights).mean(axis=1), sample.accuracies(weights))
+
+
+NAMES = {
+    "dwork": [
+        f"dwork-figure-{figure}{variant}-tiny"
+        for figure in (2, 3)
+        for variant in ("", "-ratios", "-text-order")
+    ],
+    "zhao": ["zhao-figures-2-and-3-tiny", "zhao-default-tiny"],
+}
 
 
 @pytest.mark.parametrize("script", ["dwork", "zhao"])
 def test_one_command_writes_figures_and_tables(script, tmp_path):
     result = command(script, "--size", "tiny", output=tmp_path)
     assert result.returncode == 0, result.stderr
-    for figure in (2, 3):
-        name = f"{script}-figure-{figure}-tiny"
+    for name in NAMES[script]:
         assert (tmp_path / f"{name}.png").stat().st_size > 10_000
         with (tmp_path / f"{name}.csv").open() as stream:
             rows = list(csv.DictReader(stream))
-        assert len(rows) == 2 * 6
+        assert len(rows) in (2 * 6, 2 * 3)
         assert {row["analyst"] for row in rows} == {"standard", "reusable"}
+    if script == "zhao":
+        for words in ("epsilon ", "epsilon' ", "Not given by the paper", "truth outside in 0 of 3"):
+            assert words in result.stdout
+        assert "BDP level asked for            epsilon  = (1-c) tau/12" in result.stdout
+
+
+def test_chain_without_a_guarantee_says_so(tmp_path):
+    options = ["--size", "tiny", "--repetitions", "1", "--stay", "0.95"]
+    result = command("zhao", *options, output=tmp_path)
+    assert result.returncode == 0, result.stderr
+    assert "even for tau = 1: no Figure 3" in result.stdout
 
 
 def run(output, repetitions, *, seed=0, restart=False):
-    settings = {"n": 60, "sizes": [0, 3, 8], "seed": seed, "data": "statistics", "noise": "paper"}
+    settings = {"n": 60, "sizes": [0, 3, 8], "seed": seed, "data": "statistics", "order": "filter"}
     results, _ = module("_runner").run(
         populations()["dwork"],
+        module("_answering").Practical("paper"),
         settings,
         output=output,
         name="few",
@@ -167,42 +238,57 @@ def test_other_settings_are_not_mixed_in(tmp_path):
     assert not np.array_equal(run(tmp_path, 2, seed=1, restart=True), first)
 
 
+def repetitions(n_shifted, sizes, number, *, noise="script", order="filter", seed=3):
+    """Repetitions at the published size: n = d = 10,000."""
+    samples, analyst, answering = module("_samples"), module("_analyst"), module("_answering")
+    population = samples.dwork_population(10_000, n_shifted, 0.06)
+    return np.array(
+        [
+            analyst.run_repetition(
+                population, samples.StatisticSample, 10_000, sizes,
+                np.random.default_rng([seed, i]), answering=answering.Practical(noise), order=order,
+            )
+            for i in range(number)
+        ]
+    )  # fmt: skip
+
+
 @pytest.mark.slow
 def test_no_signal_at_full_size():
     # Dwork et al. 2017, Fig. 2: the standard holdout reports over 63 % where the truth is 50 %;
-    # the reusable one stays within T + 3 sigma of it, in every repetition.
-    samples, analyst = module("_samples"), module("_analyst")
-    population = samples.dwork_population(10_000, 0, 0.0)
-    runs = np.array(
-        [
-            analyst.run_repetition(
-                population, samples.StatisticSample, 10_000, [500], np.random.default_rng([3, i])
-            )
-            for i in range(100)
-        ]
-    )
-    standard, reusable = runs[:, 0, 0], runs[:, 1, 0]
-    assert (standard[:, :2].mean(axis=0) > 0.63).all()
-    assert abs(runs[..., 2].mean() - 0.5) < 0.002
-    assert (np.abs(reusable[:, 1] - 0.5) < 0.04 + 3 * 0.01).all()
+    # the reusable one stays within T + 3 sigma of it at k = 500 in every repetition, and at every
+    # k but for the tail of its noise.
+    runs = repetitions(0, [20, 45, 100, 200, 500], 100)
+    standard, reusable = runs[:, 0], runs[:, 1]
+    assert (standard[:, -1, :2].mean(axis=0) > 0.63).all()
+    assert abs(runs[..., 4].mean() - 0.5) < 0.002
+    errors = np.abs(reusable[..., 1] - 0.5)
+    assert (errors[:, -1] < 0.04 + 3 * 0.01).all()
+    assert (errors > 0.04 + 3 * 0.01).mean() < 0.01
+    assert errors.max() < 0.04 + 4.5 * 0.01
+
+
+def test_order_of_the_text_gives_less():
+    # Section 4.1 picks the k largest and verifies them: about one in six of them passes.
+    assert repetitions(0, [500], 3)[:, 0, 0, 1].mean() > 0.62
+    assert repetitions(0, [500], 3, order="text")[:, 0, 0, 1].mean() < 0.57
+
+
+@pytest.mark.slow
+def test_reports_with_the_ratios_of_figure_1_scatter_more():
+    # "Off by up to .04": with 2 and 4 sigma in the comparison every fifth report at k = 45 is
+    # further off than T + 3 sigma; with sigma, at most one in a hundred.
+    for noise, low, high in (("script", 0, 0), ("paper", 10, 35)):
+        reports = repetitions(0, [45], 100, noise=noise)[:, 1, 0, 1]
+        assert low <= (np.abs(reports - 0.5) > 0.07).sum() <= high + 1
 
 
 @pytest.mark.slow
 def test_signal_is_still_found_at_full_size():
     # Fig. 3: fresh accuracy as good as the standard holdout's at every k, and a right report.
-    samples, analyst = module("_samples"), module("_analyst")
-    population = samples.dwork_population(10_000, 20, 0.06)
-    sizes = [10, 20, 30, 100, 500]
-    runs = np.array(
-        [
-            analyst.run_repetition(
-                population, samples.StatisticSample, 10_000, sizes, np.random.default_rng([4, i])
-            )
-            for i in range(100)
-        ]
-    )
-    fresh = runs[..., 2].mean(axis=0)
+    runs = repetitions(20, [10, 20, 30, 100, 500], 100, seed=4)
+    fresh = runs[..., 4].mean(axis=0)
     assert (fresh[1] > fresh[0] - 3 * np.sqrt(2 * 0.25 / 10_000 / 100)).all()
     report = runs[:, 1, :, 1].mean(axis=0)
-    assert (np.abs(report - fresh[1]) < 0.04).all()
+    assert (np.abs(report - fresh[1]) < 0.045).all()
     assert runs[:, 0, -1, 1].mean() - fresh[0, -1] > 0.1  # the standard report is not

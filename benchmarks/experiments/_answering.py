@@ -1,0 +1,164 @@
+"""Who stands between the analyst and the holdout: a preset without proof, a theorem, our default.
+
+A correlation is the mean over records of label times attribute, clipped to ±6: bounded, so that a
+record has a sensitivity, and at six standard deviations the clip does not change a number here.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from sklearn_bdp import ReusableHoldout
+from sklearn_bdp.correlation import MarkovChain
+from sklearn_bdp.mechanisms import Thresholdout
+
+CLIP = 6.0
+
+
+@dataclass(frozen=True)
+class Practical:
+    """Dwork et al. 2017, Section 4.1: T = 4/√n and σ = 1/√n, Gaussian; no proof.
+
+    Parameters
+    ----------
+    noise : {"script", "paper"}
+        ``"script"``: σ in the comparison and σ in the answer, as in the authors' published script:
+        this reproduces the published figures. ``"paper"``: the ratios of Fig. 1 (threshold 2σ,
+        query 4σ, answer σ), as the text says.
+    """
+
+    noise: str = "script"
+
+    def begin(self, n, rng):
+        """Return a holdout that answers one repetition."""
+        if self.noise not in ("script", "paper"):
+            raise ValueError(f"noise must be 'paper' or 'script', got noise={self.noise!r}.")
+        return _PracticalHoldout(4.0 / np.sqrt(n), 1.0 / np.sqrt(n), self.noise, rng)
+
+
+class _PracticalHoldout:
+    def __init__(self, threshold, sigma, noise, rng):
+        self.threshold, self.sigma, self.noise, self.rng = threshold, sigma, noise, rng
+
+    def correlations(self, training, holdout, sample):
+        """Answers in units of the correlation, and how many came from the holdout."""
+        return self._ask(training, holdout, low=-1.0)
+
+    def accuracies(self, training, holdout, sample, weights):
+        """Reports, their limits (none are promised), and how many came from the holdout."""
+        values, above = self._ask(training, holdout, low=0.0)
+        return values, np.full((2, len(values)), np.nan), above
+
+    def _ask(self, training, holdout, *, low):
+        """Map [low, 1] to [0, 1], threshold and noise along, and back."""
+        width = 1.0 - low
+        threshold, sigma = self.threshold / width, self.sigma / width
+        if self.noise == "paper":
+            mechanism = Thresholdout.dwork2017_practical(
+                threshold=threshold, sigma=sigma, random_state=self.rng
+            )
+        else:
+            mechanism = Thresholdout(
+                threshold, threshold_scale=0.0, query_scale=sigma, answer_scale=sigma,
+                noise="gaussian", random_state=self.rng,
+            )  # fmt: skip
+        answers = mechanism.answer((training - low) / width, (holdout - low) / width)
+        return low + width * np.asarray(answers.values), int(np.sum(answers.above))
+
+
+@dataclass(frozen=True)
+class Algorithm1:
+    """Zhao 2017, Algorithm 1 with the parameters of Theorem 2: Laplace noises σ, 2σ and 4σ.
+
+    Parameters
+    ----------
+    tau, beta, c : float
+        Accuracy, failure probability, honesty.
+    n_queries, budget : int
+        m and B.
+    """
+
+    tau: float
+    beta: float
+    n_queries: int
+    budget: int
+    c: float
+
+    def begin(self, n, rng):
+        """Return a holdout that answers one repetition."""
+        mechanism = Thresholdout.zhao2017(
+            self.tau, self.beta, self.n_queries, self.budget, self.c, random_state=rng
+        )
+        return _Algorithm1Holdout(mechanism, self.tau)
+
+
+class _Algorithm1Holdout:
+    """One mechanism and one budget for correlations and accuracies; NaN once it is spent."""
+
+    def __init__(self, mechanism, tau):
+        self.mechanism, self.tau = mechanism, tau
+
+    def correlations(self, training, holdout, sample):
+        """Answers in units of the correlation, and how many came from the holdout."""
+        answers = self.mechanism.answer(to_unit(training), to_unit(holdout))
+        return from_unit(answers.values), int(answers.above.sum())
+
+    def accuracies(self, training, holdout, sample, weights):
+        """Reports, their limits, and how many came from the holdout."""
+        answers = self.mechanism.answer(training, holdout)
+        limits = np.array([answers.values - self.tau, answers.values + self.tau])
+        return answers.values, np.clip(limits, 0.0, 1.0), int(answers.above.sum())
+
+
+@dataclass(frozen=True)
+class Default:
+    """`ReusableHoldout` as it comes, told the chain; needs all records.
+
+    Parameters
+    ----------
+    stay : float
+        Probability that label and mood keep their value.
+    beta : float
+        Failure probability.
+    """
+
+    stay: float
+    beta: float = 0.05
+
+    def begin(self, n, rng):
+        """Return a holdout that answers one repetition."""
+        return _DefaultHoldout(sign_chain(self.stay), self.beta, n, rng)
+
+
+class _DefaultHoldout:
+    def __init__(self, chain, beta, n, rng):
+        seed = int(rng.integers(2**31))  # noise for a test: the certificate says so
+        self.holdout = ReusableHoldout(
+            np.zeros((n, 1)), np.zeros(n), correlation=chain, beta=beta, random_state=seed
+        )
+
+    def correlations(self, training, holdout, sample):
+        """Answers in units of the correlation, and how many came from the holdout."""
+        answers = self.holdout.answer(to_unit(training), to_unit(sample.products()))
+        return from_unit(answers.values), int(answers.above.sum())
+
+    def accuracies(self, training, holdout, sample, weights):
+        """Reports, their limits, and how many came from the holdout."""
+        answers = self.holdout.answer(training, sample.hits(weights))
+        return answers.values, np.array([answers.lower, answers.upper]), int(answers.above.sum())
+
+
+def to_unit(values):
+    """Return clipped products, or their means, moved to [0, 1]."""
+    return (np.clip(values, -CLIP, CLIP) + CLIP) / (2.0 * CLIP)
+
+
+def from_unit(values):
+    """Return answers in units of the correlation."""
+    return 2.0 * CLIP * np.asarray(values) - CLIP
+
+
+def sign_chain(stay):
+    """Return the declared chain: label and mood, two independent two-state chains, four states."""
+    step = np.array([[stay, 1.0 - stay], [1.0 - stay, stay]])
+    return MarkovChain(np.kron(step, step))

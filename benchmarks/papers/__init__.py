@@ -1,0 +1,1 @@
+"""The founding papers beside this library: ``python -m benchmarks.papers`` prints the table."""
