@@ -50,7 +50,6 @@ from sklearn_bdp.accounting._transfer import (
     log_binomials,
     log_transcripts,
     log_transcripts_batched,
-    max_information,
     posterior_excess,
     sampling_half_width,
 )
@@ -86,7 +85,6 @@ __all__ = [
     "log_noise_tail",
     "log_transcripts",
     "log_transcripts_batched",
-    "max_information",
     "mean_lower_limit",
     "noise_margin",
     "noise_share",

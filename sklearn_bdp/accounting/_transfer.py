@@ -1,60 +1,20 @@
-"""From leakage to generalization: G0, G1, G2 and G6, one function each."""
+"""From leakage to generalization: G1, G2 and G6, one function each."""
 
 import math
 
 import numpy as np
 from scipy.special import gammaln, logsumexp
 
-from sklearn_bdp._checks import check_array, check_integer, check_probability, check_real
+from sklearn_bdp._checks import check_array, check_integer
 
 __all__ = [
     "adaptive_log_failure",
     "log_binomials",
     "log_transcripts",
     "log_transcripts_batched",
-    "max_information",
     "posterior_excess",
     "sampling_half_width",
 ]
-
-
-def max_information(epsilon, n, beta, *, source="tight"):
-    r"""Bound on the β-approximate max-information of a mechanism, in nats.
-
-    Parameters
-    ----------
-    epsilon : float
-        (Sequential) BDP level for ``"tight"``, BDP level for ``"zhao2017"``, DP level on
-        independent records for ``"dwork2015"``.
-    n : int
-        Number of records.
-    beta : float
-        Approximation, in (0, 1).
-    source : {"tight", "zhao2017", "dwork2015"}
-        Which statement.
-
-    Returns
-    -------
-    float
-        Nats (divide by ``ln 2`` for the bits of the papers).
-
-    References
-    ----------
-    Zhao 2017, Theorem 3 (its proof has a gap, its statement follows from G1); Dwork et al. 2015,
-    Theorem 20; theory G0 and G1.
-    """
-    eps = check_real("epsilon", epsilon, low=0.0)
-    size = check_integer("n", n, low=1)
-    level = check_probability("beta", beta)
-    if source == "tight":
-        return eps**2 * size / 8 + eps * math.sqrt(size * math.log(1 / level) / 2)
-    if source == "zhao2017":
-        return 2 * eps**2 * size + eps * math.sqrt(2 * size * math.log(2 / level))
-    if source == "dwork2015":
-        return eps**2 * size / 2 + eps * math.sqrt(size * math.log(2 / level) / 2)
-    raise ValueError(
-        f"source must be one of 'tight', 'zhao2017', 'dwork2015', got source={source!r}."
-    )
 
 
 def adaptive_log_failure(log_p0, information):

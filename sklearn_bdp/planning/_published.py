@@ -9,6 +9,7 @@ import numpy as np
 from scipy.optimize import minimize, minimize_scalar
 from scipy.stats import norm
 
+from sklearn_bdp._bisection import last_accepted
 from sklearn_bdp._checks import check_integer, check_option, check_probability, check_real
 
 __all__ = [
@@ -93,14 +94,13 @@ def _dwork_approximate(tau, m, rounds, beta, sigma):
     """Return the √B side of Theorem 9, with constants rebuilt (see `dwork_required_n`)."""
     epsilon = tau / (8.0 * 13.0)
     delta = beta / (2.0 * m) * epsilon / (2.0 * math.log(2.0 / epsilon))
-    # ε = ε₀√(2B ln(1/δ)) + Bε₀(e^{ε₀}−1): solved for ε₀ from the safe side (convex, increasing).
-    slope, level = math.sqrt(-2.0 * rounds * math.log(delta)), 0.0
-    high = epsilon / slope
-    for _ in range(100):
-        level = epsilon / (slope + rounds * math.expm1(high))
-        if high - level <= 1e-14 * high:
-            break
-        high = epsilon / (slope + rounds * math.expm1(level))
+    slope = math.sqrt(-2.0 * rounds * math.log(delta))
+    level = last_accepted(
+        lambda each: each * slope + rounds * each * np.expm1(each) <= epsilon,
+        0.0,
+        epsilon / slope,
+        steps=60,
+    )
     return max(2.0 / (sigma * level), 2.0 * math.log(8.0 / delta) / epsilon**2)
 
 

@@ -10,7 +10,6 @@ from sklearn_bdp.accounting import (
     log_noise_tail,
     log_transcripts,
     log_transcripts_batched,
-    max_information,
     posterior_excess,
     sampling_half_width,
 )
@@ -84,15 +83,6 @@ def test_sampling_half_width_inverts_g1():
     alpha = sampling_half_width(500, failure=0.01, n_queries=20, information=1.7)
     log_p0 = math.log(2 * 20) - 2 * 500 * alpha**2
     assert adaptive_log_failure(log_p0, 1.7) == pytest.approx(math.log(0.01))
-
-
-def test_max_information_is_sharper_than_zhao_by_up_to_sixteen():
-    tight = max_information(1.0, 10**6, 0.05)
-    printed = max_information(1.0, 10**6, 0.05, source="zhao2017")
-    assert 15 < printed / tight < 16.1
-    assert max_information(1.0, 10**6, 0.05, source="dwork2015") > tight
-    with pytest.raises(ValueError, match="source"):
-        max_information(1.0, 10, 0.05, source="typo")
 
 
 @pytest.mark.parametrize(("a", "b"), [(1.0, 2.0), (2.0, 0.5), (1.0, 1.0)])
