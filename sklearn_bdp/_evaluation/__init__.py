@@ -7,9 +7,11 @@ from sklearn_bdp._evaluation._gains import Gain, PairedGain, paired_gain
 from sklearn_bdp._evaluation._opening import (
     CONTEST,
     HOLDOUT_PARAMETERS,
+    assumed,
     check_owner,
     divide_for,
     open_holdout,
+    recorded_seed,
 )
 from sklearn_bdp._evaluation._progress import Progress
 from sklearn_bdp._evaluation._scoring import (
@@ -42,6 +44,7 @@ __all__ = [
     "Setting",
     "TrainingSide",
     "Verifier",
+    "assumed",
     "check_agreement",
     "check_owner",
     "check_records",
@@ -52,6 +55,7 @@ __all__ = [
     "open_holdout",
     "paired_gain",
     "public_scorer",
+    "recorded_seed",
     "reuse",
     "training_side",
     "verified_metric",

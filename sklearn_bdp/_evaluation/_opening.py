@@ -5,16 +5,27 @@ those of :data:`HOLDOUT_PARAMETERS`.
 """
 
 import numbers
+import secrets
 import warnings
 
+import joblib
 import numpy as np
 from sklearn.utils import check_random_state
 
 from sklearn_bdp._checks import caller_level, check_option
 from sklearn_bdp._evaluation._division import divide, reuse
 from sklearn_bdp.holdout import ON_EXHAUSTED, ReusableHoldout, check_parameters
+from sklearn_bdp.ledger import read_notes
 
-__all__ = ["CONTEST", "HOLDOUT_PARAMETERS", "check_owner", "divide_for", "open_holdout"]
+__all__ = [
+    "CONTEST",
+    "HOLDOUT_PARAMETERS",
+    "check_owner",
+    "assumed",
+    "divide_for",
+    "open_holdout",
+    "recorded_seed",
+]
 
 #: Parameters of the holdout with their defaults; a holdout that is passed in brings its own.
 HOLDOUT_PARAMETERS = {
@@ -50,7 +61,36 @@ def check_owner(owner, X_val):
         )
 
 
-def divide_for(owner, estimator, X, y, *, X_val, y_val, groups):
+def recorded_seed(owner, data):
+    """Return the seed under which a ledger's split was drawn, and the name of the data.
+
+    With a ledger and ``random_state=None`` the same script divides the same data in the same way,
+    so that it goes on where it stopped. A new ledger gets a new seed.
+
+    Parameters
+    ----------
+    owner : estimator
+        Search or selector.
+    data : tuple
+        All that was given to ``fit``.
+
+    Returns
+    -------
+    seed : int
+        For a random split.
+    name : str or None
+        ``None`` where nothing has to be recorded.
+    """
+    fresh = secrets.randbits(31)
+    plain = owner.ledger is None or owner.random_state is not None
+    if plain or isinstance(owner.holdout, ReusableHoldout):
+        return fresh, None
+    name = joblib.hash((data, repr(owner.holdout)), hash_name="sha1")
+    known = {note["data"]: note["seed"] for note in read_notes(owner.ledger, "split")}
+    return known.get(name, fresh), name
+
+
+def divide_for(owner, estimator, X, y, *, X_val, y_val, groups, random_state=None):
     """Return the :class:`Division` of the owner's data."""
     if isinstance(owner.holdout, ReusableHoldout):
         division = reuse(X, y, owner.holdout, correlation=owner.correlation, groups=groups)
@@ -72,14 +112,30 @@ def divide_for(owner, estimator, X, y, *, X_val, y_val, groups):
         groups=groups,
         X_val=X_val,
         y_val=y_val,
-        random_state=owner.random_state,
+        random_state=owner.random_state if random_state is None else random_state,
     )
 
 
-def open_holdout(owner, division):
-    """Return the holdout that was passed in, or a new one of the held out records."""
+def open_holdout(owner, division, *, split=None):
+    """Return the holdout that was passed in, or a new one of the held out records.
+
+    Parameters
+    ----------
+    owner : estimator
+        Search or selector.
+    division : Division
+        The held out records.
+    split : dict or None
+        Recorded with a new holdout: how the data were divided.
+
+    Returns
+    -------
+    ReusableHoldout
+        With the division's assumption among its notes.
+    """
     if isinstance(owner.holdout, ReusableHoldout):
         return owner.holdout
+    notes = {"split": split, "assumption": division.assumption}
     seed = owner.random_state
     if seed is not None and not isinstance(seed, numbers.Integral):
         seed = int(check_random_state(seed).randint(np.iinfo(np.int32).max))
@@ -89,8 +145,15 @@ def open_holdout(owner, division):
         correlation=division.model,
         gap=division.gap,
         random_state=seed,
+        notes={k: v for k, v in notes.items() if v},
         **{name: getattr(owner, name) for name in HOLDOUT_PARAMETERS},
     )
+
+
+def assumed(holdout, division):
+    """Return what has to be true of this split, and of the one that the holdout came from."""
+    said = [division.assumption, *holdout.notes("assumption")]
+    return tuple(dict.fromkeys(text for text in said if text))
 
 
 def _same(value, default):

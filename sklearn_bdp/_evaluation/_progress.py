@@ -2,11 +2,15 @@
 
 import pickle
 import tempfile
+import time
+from dataclasses import dataclass
 
 import joblib
 
 __all__ = ["ModelStore", "Progress"]
 
+#: Seconds between two writes of finished fits to a ledger.
+EVERY = 10.0
 #: Models that are held in memory while others may still turn out best.
 KEEP = 2
 
@@ -19,37 +23,89 @@ class Progress:
     Attributes
     ----------
     signature : str or None
-        Digest of data and parameters; ``None`` where they cannot be digested.
+        Digest of data and parameters; ``None`` where it is not known (yet).
     division : Division or None
         How the data were divided.
     holdout : ReusableHoldout or None
         The holdout made of it.
     seed : int or None
         Of the split and the sampled candidates, where none was given.
+    split : dict or None
+        What a ledger records of the split.
     folds : dict
         Results of fits by row, fold and digest of its positions.
     """
 
-    def __init__(self, *, seed):
-        self.signature, self.division, self.holdout, self.seed = None, None, None, seed
+    def __init__(self, *, seed, signature=None):
+        self.signature, self.division, self.holdout, self.seed = signature, None, None, seed
+        self.split = None
         self.folds, self._params = {}, {}
+        self._unwritten, self._written = [], time.monotonic()
 
     def result(self, row, name, params):
         """Return what is known about a fit, or None."""
         result = self.folds.get((row, name))
-        if result is None or joblib.hash(self._params[row]) != joblib.hash(params):
+        if result is None or self._digest(row) != joblib.hash(params):
             return None
         return dict(result)
 
     def add(self, row, name, params, result):
-        """Keep a finished fit."""
+        """Keep a finished fit; with a ledger, now and then in its file."""
         self.folds[row, name] = dict(result)
-        self._params[row] = params
+        self._params.setdefault(row, params)
+        self._unwritten.append((row, name))
+        if time.monotonic() - self._written > EVERY:
+            self.write()
+
+    def write(self):
+        """Write what is new into the ledger, if there is one: training-side numbers only."""
+        if self.signature is None or self.holdout is None or self.holdout.ledger is None:
+            return
+        done = [
+            [row, list(name), self._digest(row), _plain(self.folds[row, name])]
+            for row, name in self._unwritten
+            if not self.folds[row, name]["fit_error"]
+        ]
+        if done:
+            self.holdout.note(f"fits {self.signature}", done)
+        self._unwritten, self._written = [], time.monotonic()
+
+    def read(self):
+        """Take in what an earlier process wrote."""
+        if self.signature is None or self.holdout.ledger is None:
+            return
+        for done in self.holdout.notes(f"fits {self.signature}"):
+            for row, name, params, result in done:
+                self.folds[row, tuple(name)] = {**result, "fit_error": None}
+                self._params[row] = _Digest(params)
+
+    def _digest(self, row):
+        """Return the digest of a row's parameters."""
+        params = self._params[row]
+        return params.text if isinstance(params, _Digest) else joblib.hash(params)
 
     @staticmethod
     def fold_name(part, train, test):
         """Return what a fold is known by."""
         return part, joblib.hash((train, test), hash_name="sha1")
+
+
+@dataclass(frozen=True)
+class _Digest:
+    """Stands for parameters of which a file kept the digest."""
+
+    text: str
+
+
+def _plain(result):
+    """Return what scikit-learn reports about a fit as plain numbers."""
+
+    def number(value):
+        if isinstance(value, dict):
+            return {name: number(score) for name, score in value.items()}
+        return value if isinstance(value, int) else float(value)
+
+    return {name: number(value) for name, value in result.items() if name != "fit_error"}
 
 
 class ModelStore:

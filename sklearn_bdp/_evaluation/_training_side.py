@@ -207,6 +207,7 @@ class Rounds:
         try:
             run_jobs(jobs, take, **dispatch)
         except KeyboardInterrupt:
+            self.progress.write()
             self._ask_finished(tasks, found, len(splits))
             raise
         return [found[task.row, part] for task in tasks for part in range(len(splits))]

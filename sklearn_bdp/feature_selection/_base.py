@@ -13,7 +13,7 @@ from sklearn.utils.validation import (
     validate_data,
 )
 
-from sklearn_bdp._evaluation import check_owner, divide_for
+from sklearn_bdp._evaluation import assumed, check_owner, divide_for
 from sklearn_bdp._sklearn_compat import num_samples
 from sklearn_bdp.exceptions import NothingSelectedError, UnknownFeaturesError
 
@@ -112,9 +112,8 @@ class HoldoutSelectorBase(SelectorMixin, BaseEstimator):
         """Set the fitted attributes that speak of the holdout."""
         self.holdout_ = holdout
         certificate = holdout.certificate()
-        assumed = tuple(filter(None, [division.assumption]))
         self.certificate_ = dataclasses.replace(
-            certificate, assumptions=(*certificate.assumptions, *assumed)
+            certificate, assumptions=(*certificate.assumptions, *assumed(holdout, division))
         )
         self.train_indices_, self.holdout_indices_ = division.train, division.holdout
 

@@ -3,7 +3,6 @@
 import itertools
 import math
 import numbers
-import secrets
 import time
 import warnings
 from dataclasses import replace
@@ -24,6 +23,7 @@ from sklearn_bdp._evaluation import (
     Rounds,
     Setting,
     Verifier,
+    assumed,
     check_agreement,
     check_owner,
     check_records,
@@ -31,6 +31,7 @@ from sklearn_bdp._evaluation import (
     inner_folds,
     open_holdout,
     public_scorer,
+    recorded_seed,
     training_side,
     verified_metric,
 )
@@ -44,6 +45,7 @@ from sklearn_bdp._sklearn_compat import (
     root_context,
 )
 from sklearn_bdp.exceptions import UnboundedMetricError
+from sklearn_bdp.holdout import ReusableHoldout
 from sklearn_bdp.metrics import BoundedMetric, PerRecordScore, available_metrics
 from sklearn_bdp.model_selection._results import chosen_row, search_results
 
@@ -343,7 +345,7 @@ class ReusableHoldoutSearchCV(GridSearchCV):
             side, found = self._evaluate(rounds)
         except BaseException:
             if progress.holdout is not None:  # training-side scores and released answers only
-                progress.signature = self._signature(data)
+                progress.signature = progress.signature or self._signature(data)
                 self._unfinished = progress
             raise
         finally:
@@ -372,7 +374,10 @@ class ReusableHoldoutSearchCV(GridSearchCV):
 
     def _signature(self, data):
         """Return a digest of parameters and data, or None."""
-        return object_digest((self.get_params(deep=False), joblib.hash(data, hash_name="sha1")))
+        params = self.get_params(deep=False)
+        for name in ("n_jobs", "pre_dispatch", "verbose", "ledger"):
+            params.pop(name, None)
+        return object_digest((params, joblib.hash(data, hash_name="sha1")))
 
     def _resumed(self, data):
         """Return what an interrupted run of the same search left behind, or a new start."""
@@ -380,14 +385,25 @@ class ReusableHoldoutSearchCV(GridSearchCV):
         known = None if before is None else before.signature
         if known is not None and known == self._signature(data):
             return before
-        return Progress(seed=secrets.randbits(31))
+        seed, name = recorded_seed(self, data)
+        keep = self.ledger is not None and not isinstance(self.holdout, ReusableHoldout)
+        progress = Progress(seed=seed, signature=self._signature(data) if keep else None)
+        progress.split = None if name is None else {"data": name, "seed": seed}
+        return progress
 
     def _prepare(self, progress, X, y, X_val, y_val, groups, params):
         """Divide the data and open the holdout, when nothing that can be checked is wrong."""
         division = progress.division
         if division is None:
             division = divide_for(
-                self, self.estimator, X, y, X_val=X_val, y_val=y_val, groups=groups
+                self,
+                self.estimator,
+                X,
+                y,
+                X_val=X_val,
+                y_val=y_val,
+                groups=groups,
+                random_state=None if progress.split is None else progress.seed,
             )
         if division.train is not None:
             params = check_method_params(X, params, indices=division.train)
@@ -423,7 +439,8 @@ class ReusableHoldoutSearchCV(GridSearchCV):
         )
         progress.division = division
         if progress.holdout is None:
-            progress.holdout = open_holdout(self, division)
+            progress.holdout = open_holdout(self, division, split=progress.split)
+            progress.read()
         context = None
         if getattr(self, "_skl_callbacks", None):
             context = root_context(self, division.X, division.y, max_subtasks=2)
@@ -547,9 +564,8 @@ class ReusableHoldoutSearchCV(GridSearchCV):
         low, high = self.best_interval_
         lead = f"the best candidate: {self.best_score_:.4g}, within [{low:.4g}, {high:.4g}]"
         certificate = self.holdout_.certificate()
-        assumed = tuple(filter(None, [division.assumption]))
         self.certificate_ = replace(
             certificate,
             notes=(lead, *certificate.notes),
-            assumptions=(*certificate.assumptions, *assumed),
+            assumptions=(*certificate.assumptions, *assumed(self.holdout_, division)),
         )

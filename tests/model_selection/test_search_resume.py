@@ -1,0 +1,212 @@
+"""An interrupted search goes on where it stopped: no fit is lost, no budget is spent twice."""
+
+import traceback
+
+import numpy as np
+import pytest
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.datasets import load_breast_cancer
+from sklearn.linear_model import LogisticRegression
+from sklearn.preprocessing import StandardScaler
+
+from sklearn_bdp import ReusableHoldoutSearchCV
+from sklearn_bdp.metrics import Evaluation
+
+GRID = {"C": np.logspace(-3, 3, 10)}  # 10 candidates, 3 folds and the whole: 40 fits
+
+
+@pytest.fixture(scope="module")
+def data():
+    X, y = load_breast_cancer(return_X_y=True)
+    return StandardScaler().fit_transform(X)[:, :6], y
+
+
+class Counted(LogisticRegression):
+    """Counts its fits, and stops at one of them as Ctrl-C would."""
+
+    fits, stop = 0, None
+
+    def fit(self, X, y):
+        type(self).fits += 1
+        if type(self).fits == type(self).stop:
+            raise KeyboardInterrupt
+        return super().fit(X, y)
+
+
+@pytest.fixture
+def counted():
+    Counted.fits, Counted.stop = 0, None
+    return Counted
+
+
+def made(estimator, **params):
+    return ReusableHoldoutSearchCV(estimator, GRID, cv=3, **params)
+
+
+def interrupt(search, data, kind, at):
+    kind.fits, kind.stop = 0, at
+    with pytest.raises(KeyboardInterrupt) as caught:
+        search.fit(*data)
+    kind.fits, kind.stop = 0, None
+    return caught
+
+
+@pytest.mark.parametrize("seed", [0, None])
+def test_ctrl_c_at_fit_39_of_40_keeps_the_others(data, counted, seed):
+    search = made(counted(), random_state=seed)
+    interrupt(search, data, counted, 39)
+    search.fit(*data)
+    # The fit that was interrupted and the last one; own classes are keyed by the fitted model, so
+    # that what was asked has to be fitted again to be recognised, but no fold has.
+    assert counted.fits <= 10
+    assert len(search.holdout_.history()) == 10
+    assert np.isfinite(search.cv_results_["holdout_score"]).all()
+
+
+def test_recorded_candidates_are_not_fitted_again(data, monkeypatch):
+    fits = []
+    plain = LogisticRegression.fit
+
+    def fit(self, X, y):
+        fits.append(len(y))
+        if len(fits) == 39 and not done:
+            raise KeyboardInterrupt
+        return plain(self, X, y)
+
+    done = []
+    monkeypatch.setattr(LogisticRegression, "fit", fit)
+    search = made(LogisticRegression(random_state=0), random_state=0)
+    with pytest.raises(KeyboardInterrupt):
+        search.fit(*data)
+    done.append(True)
+    fits.clear()
+    search.fit(*data)
+    # Two whole fits were missing, and the best of the eight may have to be fitted to be kept.
+    assert len(fits) in (2, 3)
+    assert len(search.holdout_.history()) == 10
+    numbers = {record.batch for record in search.holdout_.history()}
+    assert numbers == {1, 2}  # what was finished was asked before the exit
+
+
+def test_interrupted_in_the_folds_only_training_scores_are_kept(data, counted):
+    search = made(counted(), random_state=0)
+    interrupt(search, data, counted, 20)
+    search.fit(*data)
+    assert counted.fits == 40 - 19
+    assert len(search.holdout_.history()) == 10
+
+
+def test_the_resumed_search_gives_what_an_uninterrupted_one_gives(data, counted):
+    search = made(counted(), random_state=0)
+    interrupt(search, data, counted, 25)
+    resumed = search.fit(*data).cv_results_
+    whole = made(counted(), random_state=0).fit(*data).cv_results_
+    for name in whole:
+        if "time" not in name:
+            np.testing.assert_array_equal(np.asarray(resumed[name]), np.asarray(whole[name]))
+
+
+def test_other_data_or_parameters_start_anew(data, counted):
+    search = made(counted(), random_state=0)
+    interrupt(search, data, counted, 25)
+    search.fit(data[0] * 2.0, data[1])
+    assert counted.fits == 40
+    interrupt(search, data, counted, 25)
+    search.set_params(cv=4).fit(*data)
+    assert counted.fits == 50
+    assert not hasattr(search, "_unfinished")
+
+
+def test_with_a_ledger_a_new_process_goes_on(data, counted, tmp_path):
+    ledger = tmp_path / "ledger.sqlite"
+    interrupt(made(counted(), ledger=ledger), data, counted, 39)  # random_state=None
+    again = made(counted(), ledger=ledger).fit(*data)  # another object: nothing but the file
+    assert counted.fits <= 10
+    assert len(again.holdout_.history()) == 10
+
+
+def test_with_a_ledger_the_same_script_has_the_same_split_and_pays_once(data, tmp_path):
+    ledger = tmp_path / "ledger.sqlite"
+    first = made(LogisticRegression(random_state=0), ledger=ledger).fit(*data)
+    spent = first.holdout_.information_spent
+    again = made(LogisticRegression(random_state=0), ledger=ledger).fit(*data)
+    np.testing.assert_array_equal(first.holdout_indices_, again.holdout_indices_)
+    assert again.holdout_.information_spent == spent
+    assert "random_state" not in str(again.certificate_)
+    np.testing.assert_array_equal(
+        first.cv_results_["holdout_score"], again.cv_results_["holdout_score"]
+    )
+
+
+def test_sampled_candidates_come_back(data, counted):
+    space = {"C": np.logspace(-3, 3, 500)}
+    search = ReusableHoldoutSearchCV(counted(), space, n_iter=10, cv=3)
+    interrupt(search, data, counted, 25)
+    search.fit(*data)
+    assert counted.fits == 40 - 24
+
+
+class Raises(ClassifierMixin, BaseEstimator):
+    """Fails in the way asked for after some fits."""
+
+    def __init__(self, C=1.0, error=KeyboardInterrupt, at=8):
+        self.C, self.error, self.at = C, error, at
+
+    def fit(self, X, y):
+        counter.append(1)
+        if len(counter) == self.at:
+            raise self.error("stopped on purpose")
+        self.classes_ = np.unique(y)
+        return self
+
+    def predict(self, X):
+        return np.full(len(X), self.classes_[0])
+
+
+counter = []
+
+
+def raw_scores(error):
+    """Return what the frames of a traceback hold that was computed from the holdout."""
+    found, seen = [], set()
+
+    def look(value, depth):
+        if id(value) in seen or depth > 6:
+            return
+        seen.add(id(value))
+        if isinstance(value, Evaluation):
+            found.append(value)
+        elif isinstance(value, dict):
+            for item in value.values():
+                look(item, depth + 1)
+        elif isinstance(value, list | tuple | set):
+            for item in value:
+                look(item, depth + 1)
+        elif type(value).__module__.startswith("sklearn_bdp"):
+            look(getattr(value, "__dict__", None), depth + 1)
+
+    while error is not None:
+        for frame, _ in traceback.walk_tb(error.__traceback__):
+            look(dict(frame.f_locals), 0)
+        error = error.__context__
+    return found
+
+
+@pytest.mark.parametrize("training_score", ["cv", "resubstitution"])
+@pytest.mark.parametrize("error", [KeyboardInterrupt, ValueError, RuntimeError])
+def test_no_frame_of_a_traceback_holds_a_raw_score(data, error, training_score):
+    counter.clear()
+    at = 20 if training_score == "cv" else 4
+    search = ReusableHoldoutSearchCV(
+        Raises(error=error, at=at),
+        {"C": list(range(5))},
+        cv=3,
+        error_score="raise",
+        random_state=0,
+        training_score=training_score,
+    )
+    with pytest.raises(error) as caught:
+        search.fit(*data)
+    assert raw_scores(caught.value) == []
+    if error is not KeyboardInterrupt:
+        assert any("in fit" in note for note in caught.value.__notes__)  # where it happened
