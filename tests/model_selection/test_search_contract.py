@@ -1,0 +1,435 @@
+"""At home in scikit-learn: what GridSearchCV takes is taken; what fails, fails before any fit."""
+
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+import sklearn
+from sklearn.base import BaseEstimator, ClassifierMixin, TransformerMixin
+from sklearn.cluster import KMeans
+from sklearn.datasets import make_classification
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import accuracy_score, f1_score
+from sklearn.model_selection import GridSearchCV, GroupKFold, KFold, PredefinedSplit
+from sklearn.neighbors import KernelDensity
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.tree import DecisionTreeClassifier
+
+from sklearn_bdp import ReusableHoldout, ReusableHoldoutSearchCV
+from sklearn_bdp.exceptions import UnboundedMetricError
+from sklearn_bdp.metrics import PerRecordScore
+
+GRID = {"max_depth": [1, 2, 3, 4]}
+
+
+@pytest.fixture(scope="module")
+def data():
+    return make_classification(600, 8, n_informative=4, flip_y=0.2, random_state=0)
+
+
+def search(estimator=None, grid=GRID, **params):
+    estimator = DecisionTreeClassifier(random_state=0) if estimator is None else estimator
+    return ReusableHoldoutSearchCV(estimator, grid, **{"cv": 3, "random_state": 0, **params})
+
+
+class NeverFits(DecisionTreeClassifier):
+    """Its fit is a failure of the test."""
+
+    def fit(self, X, y=None, **params):
+        raise AssertionError("a fit was started")
+
+
+# -- what it is --------------------------------------------------------------------------------
+
+
+def test_it_is_a_grid_search_in_both_modes(data):
+    assert isinstance(search(), GridSearchCV)
+    assert isinstance(search(holdout=None).fit(*data), GridSearchCV)
+
+
+def test_subclasses_with_their_own_init_work(data):
+    class Depths(ReusableHoldoutSearchCV):
+        def __init__(self, deepest=3, holdout=0.25):
+            self.deepest = deepest
+            super().__init__(
+                DecisionTreeClassifier(random_state=0),
+                {"max_depth": list(range(1, deepest + 1))},
+                cv=3,
+                random_state=0,
+                holdout=holdout,
+            )
+
+    fitted = sklearn.base.clone(Depths(4)).fit(*data)
+    assert fitted.cv_results_["holdout_score"].shape == (4,)
+    assert Depths(4, holdout=None).fit(*data).best_params_
+
+
+def test_searches_that_choose_candidates_one_after_the_other_work(data):
+    class Climb(ReusableHoldoutSearchCV):
+        def _run_search(self, evaluate_candidates):
+            depth, best = 1, -np.inf
+            while True:
+                results = evaluate_candidates([{"max_depth": depth}])
+                if not results["mean_test_score"][-1] > best or depth == 6:
+                    return
+                best, depth = results["mean_test_score"][-1], depth + 1
+
+    fitted = Climb(DecisionTreeClassifier(random_state=0), {}, cv=3, random_state=0).fit(*data)
+    shown = fitted.cv_results_
+    assert 2 <= len(shown["params"]) == np.isfinite(shown["holdout_score"]).sum()
+
+
+@pytest.mark.skipif(not hasattr(GridSearchCV, "set_callbacks"), reason="callbacks came with 1.9")
+@pytest.mark.parametrize("holdout", [None, 0.25])
+def test_callbacks_hear_of_candidates_and_of_verification(data, holdout):
+    from sklearn.callback import FitCallback
+
+    class Listener:
+        def __init__(self):
+            self.begun, self.ended = [], []
+
+        def setup(self, estimator, context):
+            self.begun.append("setup")
+
+        def on_fit_task_begin(self, estimator, context, **more):
+            self.begun.append(context.task_name)
+
+        def on_fit_task_end(self, estimator, context, **more):
+            self.ended.append(context.task_name)
+
+        def teardown(self, estimator, context):
+            self.ended.append("teardown")
+
+    listener = Listener()
+    assert isinstance(listener, FitCallback)
+    search(holdout=holdout).set_callbacks(listener).fit(*data)
+    assert listener.begun[0] == "setup"
+    assert listener.ended[-1] == "teardown"
+    assert listener.begun.count("candidate-split-evaluation") == 12
+    if holdout is not None:
+        assert listener.ended.count("verification") == 1
+    assert sorted(listener.begun[1:]) == sorted(listener.ended[:-1])
+
+
+@pytest.mark.parametrize("verbose", [0, 1, 2, 3])
+def test_verbose_tells_of_folds_and_verification_but_no_holdout_score(data, verbose, capsys):
+    fitted = search(verbose=verbose).fit(*data)
+    out = capsys.readouterr().out
+    assert ("Fitting 3 folds for each of 4 candidates" in out) == (verbose > 0)
+    assert ("Verifying 4 candidates" in out) == (verbose > 0)
+    assert out.count("[CV") == (12 if verbose > 1 else 0)
+    raw = fitted.best_estimator_.score(*[part[fitted.holdout_indices_] for part in data])
+    assert f"{raw:.3f}" not in out.split("Verifying")[-1]
+
+
+def test_warnings_come_once_and_point_at_the_caller(data):
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        search().fit(*data, sample_weight=np.ones(600))
+    said = [w for w in caught if "sample_weight" in str(w.message)]
+    assert len(said) == 1
+    assert said[0].filename == __file__
+
+
+# -- choosing ----------------------------------------------------------------------------------
+
+
+def test_one_se_takes_the_first_within_a_standard_error_of_the_best(data):
+    fitted = search(refit="one_se").fit(*data)
+    results, best = fitted.cv_results_, np.argmax(fitted.cv_results_["holdout_score"])
+    error = results["std_test_score"][best] / np.sqrt(3)
+    near = results["holdout_score"] >= results["holdout_score"][best] - error
+    assert fitted.best_index_ == np.flatnonzero(near)[0]
+    assert fitted.best_estimator_.max_depth == fitted.best_params_["max_depth"]
+
+
+def test_best_lower_takes_the_highest_lower_end(data):
+    fitted = search(refit="best_lower").fit(*data)
+    lower = fitted.cv_results_["holdout_lower"]
+    assert lower[fitted.best_index_] == lower.max()
+
+
+@pytest.mark.parametrize("refit", ["accuracy", False, "best_lower", lambda results: 2])
+def test_of_several_metrics_one_is_verified_and_the_others_are_marked(data, refit):
+    fitted = search(scoring={"accuracy": "accuracy", "f1": "f1"}, refit=refit).fit(*data)
+    results = fitted.cv_results_
+    assert (results["answered_from_f1"] == "unverified").all()
+    assert "answered_from_accuracy" not in results
+    assert np.isfinite(results["holdout_score"]).all()
+    np.testing.assert_array_equal(results["training_score"], results["mean_test_accuracy"])
+    if callable(refit):
+        assert fitted.best_index_ == 2
+
+
+def test_scorers_that_return_a_dict(data):
+    def both(estimator, X, y):
+        predicted = estimator.predict(X)
+        return {"accuracy": accuracy_score(y, predicted), "f1": f1_score(y, predicted)}
+
+    fitted = search(scoring=both, refit="accuracy").fit(*data)
+    assert (fitted.cv_results_["answered_from_f1"] == "unverified").all()
+    plain = search(scoring=["accuracy", "f1"], refit="accuracy").fit(*data)
+    for name in ("mean_test_accuracy", "mean_test_f1", "holdout_score"):
+        np.testing.assert_array_equal(fitted.cv_results_[name], plain.cv_results_[name])
+    with pytest.raises(UnboundedMetricError, match="refit='f1'"):
+        search(NeverFits(), scoring=both, refit="f1").fit(*data)
+
+
+def test_auto_verifies_those_that_may_still_be_selected(data):
+    X, y = data
+    grid = {"max_depth": [1, 4], "min_samples_leaf": [1, 5, 449]}
+    fitted = search(grid=grid, verify="auto").fit(X, y)
+    results = fitted.cv_results_
+    shown = results["answered_from"] != "unanswered"
+    assert 0 < shown.sum() < 6
+    assert not shown[[p["min_samples_leaf"] == 449 for p in results["params"]]].any()
+    assert shown[np.argmax(results["mean_test_score"])]
+
+
+# -- what fails, fails before the first fit ------------------------------------------------------
+
+EARLY = {
+    "refit is a number": ({"refit": 3}, "refit"),
+    "refit is an unknown rule": ({"refit": "typo"}, "refit"),
+    "n_iter is a float": ({"n_iter": 2.5}, "n_iter"),
+    "verify is zero": ({"verify": 0}, "verify"),
+    "verify is a float": ({"verify": 1.5}, "verify"),
+    "training_score is unknown": ({"training_score": "typo"}, "training_score"),
+    "error_score is text": ({"error_score": "typo"}, "error_score"),
+    "n_jobs is text": ({"n_jobs": "two"}, "n_jobs"),
+    "random_state is text": ({"random_state": "zero"}, "random_state"),
+    "scoring is a number": ({"scoring": 3}, "scoring"),
+    "param_grid is a number": ({"grid": 3}, "param_grid"),
+    "param_grid is unknown": ({"grid": {"typo": [1]}}, "typo"),
+    "cv is one": ({"cv": 1}, "cv"),
+    "auto without folds": ({"verify": "auto", "training_score": "resubstitution"}, "verify"),
+    "one_se without folds": ({"refit": "one_se", "training_score": "resubstitution"}, "refit"),
+}
+
+
+@pytest.mark.parametrize("case", EARLY)
+def test_bad_parameters_are_named_before_any_fit(data, case, tmp_path):
+    params, word = EARLY[case]
+    ledger = tmp_path / "ledger.sqlite"
+    with pytest.raises((ValueError, TypeError), match=word):
+        search(NeverFits(), ledger=ledger, **params).fit(*data)
+    assert not ledger.exists()
+
+
+def strings(y):
+    return np.where(y == 1, "yes", "no")
+
+
+OTHER = {
+    "fewer columns": (lambda X, y: (X[:, :5], y), "8 columns"),
+    "more columns": (lambda X, y: (np.c_[X, X], y), "8 columns"),
+    "labels of another type": (lambda X, y: (X, strings(y)), "labels"),
+    "labels coded otherwise": (lambda X, y: (X, y + 10), "labels"),
+    "two outputs": (lambda X, y: (X, np.c_[y, y]), "output"),
+    "text for numbers": (lambda X, y: (X.astype(str), y), "text"),
+    "fewer labels": (lambda X, y: (X, y[:-1]), "inconsistent"),
+}
+
+
+@pytest.mark.parametrize("reused", [False, True])
+@pytest.mark.parametrize("case", OTHER)
+def test_a_holdout_that_does_not_fit_is_refused_before_any_fit(data, case, reused):
+    change, word = OTHER[case]
+    X, y = data
+    other = change(X[400:], y[400:])
+    arguments = {"X_val": other[0], "y_val": other[1]}
+    estimator = search(NeverFits())
+    if reused and case != "fewer labels":
+        arguments = {}
+        estimator = search(NeverFits(), holdout=ReusableHoldout(*other), random_state=None)
+    with pytest.raises(ValueError, match=word):
+        estimator.fit(X[:400], y[:400], **arguments)
+
+
+def test_columns_in_another_order_are_refused(data):
+    frame = pd.DataFrame(data[0]).add_prefix("f")
+    with pytest.raises(ValueError, match="another order"):
+        search(NeverFits()).fit(
+            frame[:400], data[1][:400], X_val=frame[400:].iloc[:, ::-1], y_val=data[1][400:]
+        )
+
+
+class FailsLater(ClassifierMixin, BaseEstimator):
+    """Predicts for the training part, and raises for all other records."""
+
+    def __init__(self, C=1.0):
+        self.C = C
+
+    def fit(self, X, y):
+        self.seen_ = {row.tobytes() for row in X}
+        self.classes_ = np.unique(y)
+        return self
+
+    def predict(self, X):
+        if not all(row.tobytes() in self.seen_ for row in X):
+            raise RuntimeError(f"unknown record {X[0]}")
+        return np.full(len(X), self.classes_[0])
+
+
+def test_a_model_that_fails_on_every_holdout_record_raises_and_is_not_charged(data):
+    holdout = ReusableHoldout(data[0][400:], data[1][400:], random_state=0)
+    again = search(
+        FailsLater(), {"C": [1.0]}, holdout=holdout, training_score="resubstitution",
+        random_state=None,
+    )  # fmt: skip
+    with pytest.raises(ValueError, match="raises RuntimeError on every holdout record") as caught:
+        again.fit(data[0][:400], data[1][:400])
+    assert "unknown record" not in str(caught.value)
+    assert len(holdout.history()) == 0
+
+
+# -- like is compared with like ------------------------------------------------------------------
+
+
+def test_weights_go_to_fit_and_both_sides_count_each_record_once():
+    # Records of one class weigh a hundred times as much: a weighted score would be near one.
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 2, 2000)
+    X = rng.standard_normal((2000, 3))
+    weight = np.where(y == 1, 100.0, 1.0)
+    with pytest.warns(UserWarning, match="counts once"):
+        fitted = search(cv=3).fit(X, y, sample_weight=weight)
+    assert (fitted.best_estimator_.predict(X) == 1).mean() > 0.9
+    assert abs(fitted.cv_results_["training_score"] - 0.5).max() < 0.06
+    assert abs(fitted.cv_results_["holdout_score"] - 0.5).max() < 0.06
+
+
+def test_an_estimators_own_score_is_not_compared_with_another_metric(data):
+    class Own(DecisionTreeClassifier):
+        def score(self, X, y, sample_weight=None):
+            return -0.277
+
+    fitted = search(Own(random_state=0)).fit(*data)
+    assert fitted.cv_results_["training_score"].min() > 0.5  # accuracy on both sides
+    assert fitted.score(*data) == -0.277  # and score() is what scikit-learn says it is
+
+
+# -- data in all shapes --------------------------------------------------------------------------
+
+
+def log_density(estimator, X, y):
+    assert y is None
+    return estimator.score_samples(X)
+
+
+def test_densities_need_no_targets(data):
+    score = PerRecordScore(log_density, -60.0, 0.0)
+    fitted = search(KernelDensity(), {"bandwidth": [0.1, 1.0, 50.0]}, scoring=score).fit(data[0])
+    assert fitted.best_params_ == {"bandwidth": 1.0}
+    low, high = fitted.best_interval_
+    assert low <= np.mean(fitted.best_estimator_.score_samples(data[0])) <= high
+
+
+def test_clusterers_need_no_targets(data):
+    def closeness(estimator, X, y):
+        return -estimator.transform(X).min(axis=1)
+
+    score = PerRecordScore(closeness, -20.0, 0.0)
+    model = KMeans(n_init=1, random_state=0)
+    for training_score in ("cv", "resubstitution"):
+        fitted = search(
+            model, {"n_clusters": [2, 9]}, scoring=score, training_score=training_score
+        ).fit(data[0])
+        assert fitted.best_params_ == {"n_clusters": 9}
+    with pytest.raises(ValueError, match="requires y"):
+        search(model, {"n_clusters": [2]}).fit(data[0])
+
+
+def full_folds(n):
+    return [(train, test) for train, test in KFold(3, shuffle=True, random_state=0).split(range(n))]
+
+
+FOLDS = {
+    "a list": lambda n: full_folds(n),
+    "a generator": lambda n: (fold for fold in full_folds(n)),
+    "masks": lambda n: [tuple(np.isin(range(n), side) for side in fold) for fold in full_folds(n)],
+    "PredefinedSplit": lambda n: PredefinedSplit(
+        np.select([np.isin(range(n), test) for _, test in full_folds(n)], [0, 1, 2])
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", FOLDS)
+def test_folds_given_for_all_data_lose_what_is_held_out(data, kind):
+    fitted = search(cv=FOLDS[kind](600), return_train_score=True).fit(*data)
+    train = fitted.train_indices_
+    folds = [
+        (np.flatnonzero(np.isin(train, a)), np.flatnonzero(np.isin(train, b)))
+        for a, b in full_folds(600)
+    ]
+    plain = search(holdout=None, cv=folds).fit(data[0][train], data[1][train])
+    for name in ("split0_test_score", "mean_test_score"):
+        np.testing.assert_array_equal(fitted.cv_results_[name], plain.cv_results_[name])
+
+
+def test_metadata_routing_hands_weights_to_fit_and_groups_to_the_splitter(data):
+    groups = np.arange(600) // 6
+    with sklearn.config_context(enable_metadata_routing=True):
+        tree = DecisionTreeClassifier(random_state=0).set_fit_request(sample_weight=True)
+        tree.set_score_request(sample_weight=False)
+        weight = np.linspace(0.5, 1.5, 600)
+        fitted = search(tree, cv=GroupKFold(3), correlation="groups").fit(
+            *data, groups=groups, sample_weight=weight
+        )
+        plain = search(tree, correlation="groups").fit(*data, groups=groups, sample_weight=weight)
+        wanted = sklearn.base.clone(tree).set_score_request(sample_weight=True)
+        with pytest.raises(UnboundedMetricError, match="sample_weight"):
+            search(wanted).fit(*data, sample_weight=weight)
+    assert fitted.n_splits_ == plain.n_splits_ == 3
+    train = fitted.train_indices_
+    expected = DecisionTreeClassifier(random_state=0, **fitted.best_params_)
+    expected.fit(data[0][train], data[1][train], sample_weight=weight[train])
+    np.testing.assert_array_equal(fitted.predict(data[0]), expected.predict(data[0]))
+
+
+# -- what candidates share is fitted once ----------------------------------------------------------
+
+
+class Counting(TransformerMixin, BaseEstimator):
+    """Counts its fits."""
+
+    fits = 0
+
+    def __init__(self, factor=1.0):
+        self.factor = factor
+
+    def fit(self, X, y=None):
+        type(self).fits += 1
+        self.mean_ = X.mean(axis=0)
+        return self
+
+    def transform(self, X):
+        return (X - self.mean_) * self.factor
+
+
+@pytest.mark.parametrize("training_score", ["cv", "resubstitution"])
+def test_a_shared_prefix_is_fitted_once_per_part_and_results_are_equal(data, training_score):
+    def results(memory):
+        Counting.fits = 0
+        pipeline = make_pipeline(
+            Counting(), StandardScaler(copy=False), LogisticRegression(), memory=memory
+        )
+        grid = {"logisticregression__C": [0.01, 1.0], "counting__factor": [1.0, 2.0, 3.0]}
+        fitted = search(pipeline, grid, training_score=training_score).fit(*data)
+        assert type(fitted.best_estimator_.memory) is type(memory)
+        return fitted.cv_results_, Counting.fits
+
+    class Forgets:
+        def cache(self, function, ignore=None):
+            return function
+
+    shared, few = results(None)
+    plain, many = results(Forgets())
+    parts = 4 if training_score == "cv" else 1
+    assert (few, many) == (3 * parts, 6 * parts)
+    for name in shared:
+        if "time" not in name and name not in ("holdout_score", "holdout_lower", "holdout_upper"):
+            np.testing.assert_array_equal(np.asarray(shared[name]), np.asarray(plain[name]))
+    np.testing.assert_allclose(shared["holdout_score"], plain["holdout_score"], atol=0.1)
