@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-__all__ = ["SelectionReport", "screening_report"]
+__all__ = ["SelectionReport", "Told", "path_report", "screening_report", "steps_report"]
 
 #: Rows of a table that are shown; ``rows`` holds all of them.
 SHOWN = 20
@@ -112,3 +112,160 @@ def screening_report(screen):
         "by both sides"
     )
     return SelectionReport(title, tuple(lines), rows)
+
+
+@dataclass(frozen=True)
+class Told:
+    """What a selection tells: a summary, a report, lines of progress.
+
+    Attributes
+    ----------
+    summary : str
+        One or two sentences with released values.
+    report : SelectionReport
+        The report.
+    progress : tuple of str
+        One line per subset.
+    """
+
+    summary: str
+    report: SelectionReport
+    progress: tuple = ()
+
+
+def path_report(selector, entries, place, verdict, units, metric):
+    """Return what is :class:`Told` of a path."""
+    scored = _Scored(metric)
+    lines, rows = [], {"feature": [], "chosen by": [], "chosen in folds": []}
+    best, constant = verdict.best, verdict.constant
+    summary = ""
+    if best is not None:
+        found = entries[best]
+        summary = (
+            f"The best of {len(entries) - (constant is not None)} subsets "
+            f"({_count(found)}, {found.proposal.ranking}) scores {scored(found.assessment)} on the "
+            "holdout"
+        )
+        if constant is not None:
+            summary += f", a constant prediction {scored(entries[constant].assessment)}"
+        summary += "."
+    if place is None or place == constant:
+        lines.append(f"Nothing helps. {summary}")
+    else:
+        chosen = entries[place]
+        rows = _members(chosen.proposal, units)
+        lines += _verified_lines(selector, chosen, entries, verdict, scored)
+        lines.append(
+            "Not verified: that any single one of them is needed, or that one left out is useless. "
+            "No false discovery rate is proved."
+        )
+    title = _title(selector, 0 if place is None else len(entries[place].proposal.columns))
+    progress = tuple(
+        f"{entry.proposal.ranking}: {_count(entry)}, verified score {scored(entry.assessment)}"
+        for entry in entries
+    )
+    return Told(summary, SelectionReport(title, tuple(lines), rows), progress)
+
+
+def _verified_lines(selector, chosen, entries, verdict, scored):
+    """Return what was verified of a selected subset, and how it was chosen."""
+    together = scored(chosen.assessment)
+    lines = []
+    if not selector.confirmed_:
+        lines.append("Kept as a stopgap (on_empty='keep_best'): nothing helps.")
+    lines.append(f"Verified: together they score {together} ({scored.metric.name}).")
+    if verdict.constant is not None:
+        proved = "shown to be better" if verdict.certified else "not separated by the intervals"
+        constant = scored(entries[verdict.constant].assessment)
+        lines.append(f"Verified: a constant prediction scores {constant}; {proved}.")
+    how = f"Chosen on the training side: ranking {chosen.proposal.ranking!r}"
+    if verdict.best is not None and entries[verdict.best] is not chosen:
+        best = entries[verdict.best]
+        how += (
+            f"; the smallest subset within {scored.width * verdict.tolerance:.2g} of the best "
+            f"({_count(best)}, {scored(best.assessment)})"
+        )
+    return [*lines, f"{how}."]
+
+
+def _members(proposal, units):
+    """Return the rows of the table: units in the order in which they were chosen."""
+    frequency = proposal.frequency
+    rows = {
+        "feature": [units.label(unit) for unit in proposal.chosen],
+        "chosen by": [proposal.ranking] * len(proposal.chosen),
+        "chosen in folds": ["" if frequency is None else f"{f:.0%}" for f in _each(proposal)],
+    }
+    for column in units.fixed:
+        rows["feature"].append(units.column_label(column))
+        rows["chosen by"].append("fixed")
+        rows["chosen in folds"].append("")
+    return rows
+
+
+def _each(proposal):
+    return [0.0] * len(proposal.chosen) if proposal.frequency is None else proposal.frequency
+
+
+def _count(entry):
+    count = len(entry.proposal.columns)
+    return f"{count:,} feature{'s' * (count != 1)}"
+
+
+class _Scored:
+    """Released values in score units, as text."""
+
+    def __init__(self, metric):
+        self.metric = metric
+        self.width = metric.upper - metric.lower
+
+    def __call__(self, found):
+        if found is None:
+            return "unknown"
+        value, low, high = (
+            float(self.metric.from_unit(v)) for v in (found.released, found.lower, found.upper)
+        )
+        return f"{value:.3g} [{low:.3g}, {high:.3g}]"
+
+
+def _title(selector, count):
+    return (
+        f"{type(selector).__name__}: {count:,} of {selector.n_features_in_:,} features "
+        f"(direction={selector.direction!r})"
+    )
+
+
+def steps_report(selector, steps, units, metric):
+    """Return what is :class:`Told` of a stepwise selection."""
+    scored, last = _Scored(metric), steps[-1]
+    added = {step.unit: step for step in steps if step.action == "add"}
+    chosen = [unit for unit in added if unit in last.chosen]
+    chosen += sorted(last.chosen - set(chosen))
+    gains = [added[unit].gain if unit in added else None for unit in chosen]
+    width = scored.width
+    rows = {
+        "feature": [units.label(unit) for unit in chosen],
+        "verified gain when added": [
+            "" if gain is None else f"{width * gain.released:+.3g}" for gain in gains
+        ],
+        "interval": [
+            "" if gain is None else f"[{width * gain.lower:+.3g}, {width * gain.upper:+.3g}]"
+            for gain in gains
+        ],
+    }
+    for column in units.fixed:
+        for name, cell in zip(rows, (units.column_label(column), "fixed", ""), strict=True):
+            rows[name].append(cell)
+    summary = f"The last subset scores {scored(last.assessment)}."
+    count = len(units.columns(last.chosen))
+    lines = [
+        f"Verified: together they score {scored(last.assessment)} ({metric.name})."
+        if count
+        else f"Nothing helps. {summary}",
+        "Verified: the gain of each addition over the subset before it; a gain whose interval "
+        "holds 0 rests on the training side.",
+        NO_FALSE_DISCOVERY_RATE,
+    ]
+    if count and not selector.confirmed_:
+        lines.insert(0, "Kept as a stopgap (on_empty='keep_best'): nothing helps.")
+    return Told(summary, SelectionReport(_title(selector, count), tuple(lines), rows))

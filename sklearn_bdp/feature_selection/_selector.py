@@ -1,5 +1,6 @@
-"""Stepwise feature selection in which every candidate subset is verified."""
+"""Feature selection in which the accuracy of every subset is verified."""
 
+import dataclasses
 import numbers
 import warnings
 
@@ -14,24 +15,32 @@ from sklearn_bdp._checks import caller_level, check_integer, check_option, check
 from sklearn_bdp._evaluation import Setting, Verifier, check_records, open_holdout
 from sklearn_bdp._sklearn_compat import check_method_params, num_samples
 from sklearn_bdp.exceptions import UnboundedMetricError
-from sklearn_bdp.feature_selection._base import HoldoutSelectorBase
+from sklearn_bdp.feature_selection._base import ON_EMPTY, HoldoutSelectorBase
 from sklearn_bdp.feature_selection._path import accuracy_path, describe_step
+from sklearn_bdp.feature_selection._proposals import propose, propose_given
+from sklearn_bdp.feature_selection._rankings import check_ranking, rankings_for
+from sklearn_bdp.feature_selection._report import path_report, steps_report
 from sklearn_bdp.feature_selection._stepwise import Rule, select
-from sklearn_bdp.feature_selection._units import make_units
+from sklearn_bdp.feature_selection._units import make_units, subsets_of_units
+from sklearn_bdp.feature_selection._verified_path import choose, path_table, verify_path
 from sklearn_bdp.metrics import get_metric
 
 __all__ = ["HoldoutFeatureSelector"]
 
 
 class HoldoutFeatureSelector(MetaEstimatorMixin, HoldoutSelectorBase):
-    r"""Select features step by step; every candidate subset is verified on a reusable holdout.
+    r"""Select features; the accuracy of every candidate subset is verified on a reusable holdout.
 
-    The data are divided into a training part and a holdout. In each step all candidate subsets
-    are cross-validated on the training part, fitted on it, and put to the holdout in one batch
-    through Thresholdout. Candidates are ranked by the smaller of both scores. The gain of the
-    winner over the subset before is then put to the holdout as well, and the selection stops when
-    no gain is left that both sides confirm. All intervals hold at once with probability
-    ``1 - beta``, whatever was selected and whatever is asked of the same holdout later.
+    The data are divided into a training part and a holdout. The training part proposes subsets
+    along a path: features are ranked, and the first 1, 2, 3, 4, 6, 8, 11, ... of them are
+    candidates. They are scored by cross-validation with the ranking computed anew inside each
+    fold, fitted on the training part, and put to the holdout in one batch of a few dozen queries.
+    Selected is the smallest subset whose verified score is within ``tol`` of the best one's. All
+    intervals hold at once with probability ``1 - beta``, whatever was selected and whatever is
+    asked of the same holdout later.
+
+    The holdout verifies what subsets are worth together, not each feature: a few hundred records
+    can tell .79 from .5, but not which of two thousand features is useless.
 
     Parameters
     ----------
@@ -39,14 +48,38 @@ class HoldoutFeatureSelector(MetaEstimatorMixin, HoldoutSelectorBase):
         A classifier or regressor; anything that is fitted before the features are selected
         (scaling, imputation) belongs into it, as a pipeline.
     n_features_to_select : "auto", int or float, default="auto"
-        ``"auto"`` stops when no verified gain remains. A number or a fraction goes on to so many
-        features; fixed features count, groups count as one each.
-    direction : {"forward", "backward", "floating"}, default="forward"
+        ``"auto"``: the smallest subset within ``tol`` of the best. A number or a fraction takes so
+        many features; fixed features count, groups count as one each.
+    direction : {"path", "forward", "backward", "floating"}, default="path"
+        ``"path"`` is described above. The others go step by step, with every candidate of each
+        step and every gain put to the holdout; for a few dozen features.
         ``"floating"`` goes forward, and after each addition removes what is not missed any more.
         Backward, a feature goes as long as the best subset so far has no verified gain over the
         one without it; what it keeps is the smallest subset that is not verifiably worse.
+    ranking : str, callable or list, default="auto"
+        Who proposes, with ``direction="path"``.
+
+        - ``"univariate"``: analysis of variance for classes, correlation for numbers;
+        - ``"l1"``: how early a feature enters the L1 path of a linear model;
+        - ``"importance"``: coefficients or importances of the estimator, or of random trees
+          where it has none;
+        - ``"elimination"``: the weakest quarter is eliminated, again and again;
+        - ``"stability"``: how often a feature is chosen by the L1 path of half the records;
+        - a score function ``(X, y) -> scores`` as for ``SelectKBest``
+          (``mutual_info_classif``);
+        - a list of these: all of them propose, the scores decide;
+        - a list of subsets (lists of column numbers or names): your own candidates;
+        - ``"auto"``: univariate and L1, for estimators made of trees importances, too.
+
+        Among more features than training records, all but the first look only at as many
+        features as there are records, the best univariate ones.
     tol : "auto", "certified" or float, default="auto"
-        When a gain counts, with ``n_features_to_select="auto"``.
+        With ``n_features_to_select="auto"``. Along a path, how far behind the best the verified
+        score of a smaller subset may be, in score units; ``"auto"``: half a standard error of the
+        difference, record by record on the training side; ``"certified"``: the same, and features
+        are selected only if the interval of their score lies above that of a constant prediction.
+
+        Step by step, when a gain counts.
 
         - ``"auto"``: on the training side it must exceed what the best of so many useless
           candidates reaches by chance in one step of five at most (about one of twenty in
@@ -56,6 +89,10 @@ class HoldoutFeatureSelector(MetaEstimatorMixin, HoldoutSelectorBase):
           ``1 - beta`` *every* step of the selection is then a true improvement; this needs
           a large holdout.
         - a number, in score units: both the training-side and the verified gain must exceed it.
+    on_empty : {"raise", "keep_best"}, default="raise"
+        What happens if nothing helps. ``"raise"``: ``fit`` warns, and ``transform`` raises an
+        error that says what was found; ``"keep_best"``: the best subset there is is kept, and
+        the report says that it is a stopgap.
     scoring : str, callable or None, default=None
         A bounded metric (see :mod:`sklearn_bdp.metrics`); ``None``: accuracy for classifiers, a
         clipped absolute error for regressors.
@@ -70,8 +107,8 @@ class HoldoutFeatureSelector(MetaEstimatorMixin, HoldoutSelectorBase):
     pre_dispatch : int or str, default="2*n_jobs"
         As in :class:`~sklearn.model_selection.GridSearchCV`.
     verbose : int, default=0
-        One line per step from 1 on, joblib's progress within steps from 2 on. Only released
-        values are printed.
+        One line per step or subset from 1 on, joblib's progress within steps from 2 on. Only
+        released values are printed.
     random_state : None, int or RandomState, default=None
         Seeds split and noise. An integer is meant for tests: the certificate says so.
     error_score : "raise" or float, default=nan
@@ -94,12 +131,17 @@ class HoldoutFeatureSelector(MetaEstimatorMixin, HoldoutSelectorBase):
     n_features_to_select_ : int
         How many.
     accuracy_path_ : dict of arrays
-        One entry per step, ready for ``pandas.DataFrame``: ``action`` (``"start"``, ``"add"``,
-        ``"remove"``), ``feature`` (names of what came or went), ``n_features``, ``features``
-        (columns, as a tuple), ``n_candidates``, ``training_score``, ``holdout_score``,
-        ``holdout_lower``, ``holdout_upper``, ``answered_from``, and for additions
-        ``training_gain``, ``chance_gain`` (what chance explains on the training side), ``gain``,
-        ``gain_lower``, ``gain_upper``; in score units, NaN where there is nothing to report.
+        Ready for ``pandas.DataFrame``. Along a path one entry per subset: ``ranking`` (who proposed
+        it), ``n_features``, ``features`` (columns, as a tuple), ``training_score``,
+        ``holdout_score``, ``holdout_lower``, ``holdout_upper``, ``answered_from``, ``selected``.
+        Step by step one entry per step: ``action`` (``"start"``, ``"add"``, ``"remove"``),
+        ``feature`` (names of what came or went), ``n_candidates``, the same scores, and for
+        additions ``training_gain``, ``chance_gain`` (what chance explains on the training side),
+        ``gain``, ``gain_lower``, ``gain_upper``; in score units, NaN where there is nothing to
+        report.
+    confirmed_ : bool
+        Whether both sides say that the selected features help; ``False`` if nothing was selected,
+        or a stopgap under ``on_empty="keep_best"``.
     score_ : float
         Verified score of the selected subset.
     interval_ : tuple of float
@@ -110,7 +152,8 @@ class HoldoutFeatureSelector(MetaEstimatorMixin, HoldoutSelectorBase):
     holdout_ : ReusableHoldout
         To be passed on, for instance to a search.
     certificate_ : Certificate
-        What holds, with which probability, under which assumptions.
+        What holds, with which probability, under which assumptions; its notes end with the
+        verified score of the selection, so that it travels with a fitted pipeline.
     train_indices_, holdout_indices_ : ndarray of int or None
         Rows of the data on each side of the split.
     n_features_in_, feature_names_in_
@@ -147,7 +190,7 @@ class HoldoutFeatureSelector(MetaEstimatorMixin, HoldoutSelectorBase):
     >>> y = rng.integers(0, 2, 2000)
     >>> X = rng.normal(size=(2000, 12))
     >>> X[:, :2] += y[:, None]  # two features know something, ten do not
-    >>> selector = HoldoutFeatureSelector(GaussianNB(), random_state=0).fit(X, y)
+    >>> selector = HoldoutFeatureSelector(GaussianNB(), tol=0.01, random_state=0).fit(X, y)
     >>> selector.get_support(indices=True).tolist()
     [0, 1]
     >>> selector.transform(X).shape
@@ -162,8 +205,10 @@ class HoldoutFeatureSelector(MetaEstimatorMixin, HoldoutSelectorBase):
         estimator,
         *,
         n_features_to_select="auto",
-        direction="forward",
+        direction="path",
+        ranking="auto",
         tol="auto",
+        on_empty="raise",
         scoring=None,
         fixed_features=None,
         feature_groups=None,
@@ -188,7 +233,9 @@ class HoldoutFeatureSelector(MetaEstimatorMixin, HoldoutSelectorBase):
         self.estimator = estimator
         self.n_features_to_select = n_features_to_select
         self.direction = direction
+        self.ranking = ranking
         self.tol = tol
+        self.on_empty = on_empty
         self.scoring = scoring
         self.fixed_features = fixed_features
         self.feature_groups = feature_groups
@@ -258,15 +305,25 @@ class HoldoutFeatureSelector(MetaEstimatorMixin, HoldoutSelectorBase):
             fit_params = check_method_params(X, fit_params, indices=division.train)
             groups = None if groups is None else np.asarray(groups)[division.train]
         setting = self._setting(division, metric, fit_params, groups)
-        rule = Rule(self.tol if isinstance(self.tol, str) else self._unit_tol(metric))
-        verifier = self._verifier(setting, open_holdout(self, division))
-        steps = self._run(verifier, units, target, rule)
-        self._keep(steps, verifier, units, division)
+        if self.direction == "path":
+            proposals = self._proposals(setting, units, target)
+            verifier = self._verifier(setting, open_holdout(self, division))
+            self._keep_path(verify_path(verifier, proposals), verifier, units, target)
+        else:
+            verifier = self._verifier(setting, open_holdout(self, division))
+            self._keep_steps(self._run(verifier, units, target), verifier, units)
+        self._keep_holdout(verifier.holdout, division)
+        self._note_score(metric)
+        if not self.confirmed_:
+            warnings.warn(self._what_was_found(), UserWarning, stacklevel=caller_level())
         return self
 
     def _check_options(self):
         """Check what can be checked before any work."""
-        check_option("direction", self.direction, ("forward", "backward", "floating"))
+        check_option("direction", self.direction, ("path", "forward", "backward", "floating"))
+        check_option("on_empty", self.on_empty, ON_EMPTY)
+        if self.direction == "path":
+            check_ranking(self.ranking)
         if isinstance(self.tol, str):
             check_option("tol", self.tol, ("auto", "certified"))
         else:
@@ -340,40 +397,96 @@ class HoldoutFeatureSelector(MetaEstimatorMixin, HoldoutSelectorBase):
             verbose=self.verbose,
         )
 
-    def _run(self, verifier, units, target, rule):
+    def _proposals(self, setting, units, target):
+        """Return the candidates of a path, from the training part alone."""
+        work = {"n_jobs": self.n_jobs, "pre_dispatch": self.pre_dispatch}
+        ranking = check_ranking(self.ranking)
+        if ranking == "subsets":
+            names = getattr(self, "feature_names_in_", None)
+            subsets = subsets_of_units(units, self.ranking, self.n_features_in_, names)
+            if target is not None:
+                subsets = [subset for subset in subsets if len(subset) == target]
+            return propose_given(setting, units, subsets, **work)
+        rankings = rankings_for(self.ranking, self.estimator)
+        return propose(setting, units, rankings, target=target, **work)
+
+    def _run(self, verifier, units, target):
         """Return the steps taken, telling about each when asked to."""
+        tol = self.tol if isinstance(self.tol, str) else self._unit_tol(verifier.setting.metric)
         steps = []
-        for step in select(verifier, units, direction=self.direction, target=target, rule=rule):
+        walk = select(verifier, units, direction=self.direction, target=target, rule=Rule(tol))
+        for step in walk:
             steps.append(step)
-            if self.verbose > 0:
-                print(
-                    f"[HoldoutFeatureSelector] {describe_step(step, units, verifier)}", flush=True
-                )
+            self._tell(describe_step(step, units, verifier))
         return steps
 
-    def _keep(self, steps, verifier, units, division):
-        """Set the fitted attributes; nothing raw is among them."""
+    def _tell(self, message):
+        """Print one line when asked to; it holds released values only."""
+        if self.verbose > 0:
+            print(f"[HoldoutFeatureSelector] {message}", flush=True)
+
+    def _keep_path(self, entries, verifier, units, target):
+        """Set the fitted attributes of a path; nothing raw is among them."""
+        metric = verifier.setting.metric
+        verdict = choose(
+            entries,
+            tol=self.tol if isinstance(self.tol, str) else self._unit_tol(metric),
+            is_mean=metric.is_mean,
+            n_effective=verifier.setting.n_effective,
+            target=target,
+        )
+        self.confirmed_ = verdict.helps is not False
+        place = verdict.selected
+        if not self.confirmed_ and self.on_empty == "raise":
+            place = verdict.constant
+        self.accuracy_path_ = path_table(entries, place, metric)
+        self._verdict = path_report(self, entries, place, verdict, units, metric)
+        for line in self._verdict.progress:
+            self._tell(line)
+        chosen = None if place is None else entries[place].assessment
+        self._keep_subset(() if chosen is None else chosen.columns, chosen, verifier)
+
+    def _keep_steps(self, steps, verifier, units):
+        """Set the fitted attributes of a stepwise selection; nothing raw is among them."""
+        self.confirmed_ = bool(units.columns(steps[-1].chosen))
+        if not self.confirmed_ and self.on_empty == "keep_best":
+            steps = self._run(verifier, units, 1)
         metric, last = verifier.setting.metric, steps[-1]
-        columns = units.columns(last.chosen)
+        self.accuracy_path_ = accuracy_path(steps, units, metric)
+        self._verdict = steps_report(self, steps, units, metric)
+        self._keep_subset(units.columns(last.chosen), last.assessment, verifier)
+
+    def _keep_subset(self, columns, found, verifier):
+        """Set what is selected, its model and its score."""
+        metric = verifier.setting.metric
         self.support_ = np.zeros(self.n_features_in_, dtype=bool)
         self.support_[list(columns)] = True
         self.n_features_to_select_ = len(columns)
-        self.accuracy_path_ = accuracy_path(steps, units, metric)
-        found = last.assessment
         self.estimator_ = None if found is None else verifier.model(found)
-        self.score_ = self.accuracy_path_["holdout_score"][-1]
-        self.interval_ = (
-            self.accuracy_path_["holdout_lower"][-1],
-            self.accuracy_path_["holdout_upper"][-1],
+        values = [np.nan] * 3 if found is None else [found.released, found.lower, found.upper]
+        score, lower, upper = (float(metric.from_unit(value)) for value in values)
+        self.score_, self.interval_ = score, (lower, upper)
+
+    def _note_score(self, metric):
+        """Let the certificate say what the selection scores."""
+        low, high = self.interval_
+        note = (
+            f"Selected {self.n_features_to_select_:,} of {self.n_features_in_:,} features; "
+            f"verified {metric.name} {self.score_:.3g} [{low:.3g}, {high:.3g}]."
         )
-        self._keep_holdout(verifier.holdout, division)
-        if not columns:
-            warnings.warn(
-                "No feature was selected: none has a verified gain over a constant prediction. "
-                "Bring more records, set tol, or say with n_features_to_select how many to take.",
-                UserWarning,
-                stacklevel=caller_level(),
-            )
+        notes = (*self.certificate_.notes, note)
+        self.certificate_ = dataclasses.replace(self.certificate_, notes=notes)
+
+    def _what_was_found(self):
+        """Return one sentence about a selection in which nothing helps."""
+        return (
+            "No feature was selected: none has a verified gain over a constant prediction. "
+            f"{self._verdict.summary} Bring more records, set tol, or say with "
+            "n_features_to_select how many to take."
+        )
+
+    def _report(self):
+        return self._verdict.report
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

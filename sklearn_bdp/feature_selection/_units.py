@@ -7,7 +7,7 @@ import numpy as np
 
 from sklearn_bdp._checks import check_integer, check_real
 
-__all__ = ["Units", "make_units"]
+__all__ = ["Units", "make_units", "subsets_of_units"]
 
 
 @dataclass(frozen=True)
@@ -38,8 +38,11 @@ class Units:
 
     def label(self, unit):
         """Return how a unit is called in messages: its column names."""
-        labels = [f"x{j}" if self.names is None else str(self.names[j]) for j in self.members[unit]]
-        return ", ".join(labels)
+        return ", ".join(map(self.column_label, self.members[unit]))
+
+    def column_label(self, column):
+        """Return how a column is called."""
+        return f"x{column}" if self.names is None else str(self.names[column])
 
     def target(self, n_features_to_select):
         """Return how many units to choose; None for "auto".
@@ -107,12 +110,54 @@ def make_units(n_features, names, *, fixed_features, feature_groups):
     if not all(groups):
         raise ValueError("feature_groups must not hold an empty group.")
     units = [tuple(sorted(group)) for group in groups]
-    units += [(column,) for column in range(n_features) if column not in set(grouped)]
+    taken = set(grouped)
+    units += [(column,) for column in range(n_features) if column not in taken]
     for unit in units:
         if fixed & set(unit):
             fixed |= set(unit)
     members = tuple(sorted(unit for unit in units if not fixed & set(unit)))
     return Units(members=members, fixed=tuple(sorted(fixed)), names=names)
+
+
+def subsets_of_units(units, subsets, n_features, names):
+    """Return the units of each subset that the user lists; fixed columns may be left out.
+
+    Parameters
+    ----------
+    units : Units
+        What can be chosen.
+    subsets : list of list of (int or str)
+        Columns.
+    n_features : int
+        Number of columns.
+    names : ndarray of str or None
+        Their names.
+
+    Returns
+    -------
+    list of tuple of int
+        Units; each set of units once.
+
+    Raises
+    ------
+    ValueError, TypeError
+        For unknown columns, and for parts of a group.
+    """
+    found = {}
+    for subset in subsets:
+        columns = set(_columns("ranking", list(subset), n_features, names))
+        chosen = [unit for unit, members in enumerate(units.members) if columns & set(members)]
+        cut = [unit for unit in chosen if not columns >= set(units.members[unit])]
+        if cut:
+            raise ValueError(
+                "ranking must list whole feature_groups, got a subset with a part of "
+                f"({units.label(cut[0])})."
+            )
+        if chosen:
+            found[frozenset(chosen)] = tuple(chosen)
+    if not found:
+        raise ValueError("ranking must list at least one subset with a column that is not fixed.")
+    return list(found.values())
 
 
 def _columns(parameter, values, n_features, names):

@@ -192,8 +192,6 @@ class ReusableHoldoutSearchCV(GridSearchCV):
     True
     """
 
-    _eliminates = False  # whether candidates drop out before all resources are spent
-
     _parameter_constraints: dict = {
         **GridSearchCV._parameter_constraints,
         "scoring": [

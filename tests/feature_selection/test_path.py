@@ -1,0 +1,340 @@
+"""The path: subsets from the training side, their accuracy from the holdout, in one batch."""
+
+import pickle
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.sparse
+from sklearn.base import clone
+from sklearn.ensemble import HistGradientBoostingClassifier
+from sklearn.feature_selection import f_regression, mutual_info_classif
+from sklearn.linear_model import LinearRegression, LogisticRegression
+from sklearn.naive_bayes import GaussianNB
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.tree import DecisionTreeClassifier
+
+from sklearn_bdp import ReusableHoldout, ReusableHoldoutSearchCV
+from sklearn_bdp.exceptions import NothingSelectedError
+from sklearn_bdp.feature_selection import HoldoutFeatureSelector
+from sklearn_bdp.feature_selection._rankings import Records, univariate_scores
+
+
+def planted(n=800, n_features=300, *, n_true=4, shift=0.8, seed=0):
+    """Return data in which the first columns know the label and the rest know nothing."""
+    rng = np.random.default_rng(seed)
+    y = rng.integers(0, 2, n)
+    X = rng.standard_normal((n, n_features))
+    X[:, :n_true] += shift * (y[:, None] - 0.5)
+    return X, y
+
+
+@pytest.fixture(scope="module")
+def data():
+    return planted()
+
+
+def selector(**params):
+    return HoldoutFeatureSelector(GaussianNB(), **{"cv": 3, "random_state": 0, **params})
+
+
+def few_useless(fitted, n_true=4):
+    columns = fitted.get_support(indices=True)
+    return set(range(n_true)) <= set(columns) and len(columns) <= 2 * n_true
+
+
+@pytest.mark.parametrize(
+    "ranking",
+    ["auto", "univariate", "l1", "importance", "elimination", "stability", ["univariate", "l1"]],
+    ids=str,
+)
+def test_every_ranking_finds_the_true_features_in_one_small_batch(data, ranking):
+    fitted = selector(ranking=ranking).fit(*data)
+    assert few_useless(fitted)
+    assert fitted.confirmed_
+    history = fitted.holdout_.history()
+    assert {record.batch for record in history} == {1}
+    assert len(history) <= 45
+    low, high = fitted.interval_
+    assert low < fitted.score_ < high
+
+
+def test_score_functions_of_scikit_learn_rank_too(data):
+    X, y = data
+    assert few_useless(selector(ranking=mutual_info_classif).fit(X[:, :40], y))
+    assert selector(ranking=mutual_info_classif).fit(X[:, :40], y).accuracy_path_["ranking"][
+        -1
+    ] == ("mutual_info_classif")
+
+
+def test_the_users_subsets_are_the_candidates(data):
+    frame = pd.DataFrame(data[0]).add_prefix("f")
+    subsets = [["f9"], ["f0", "f1"], ["f0", "f1", "f2", "f3"], ["f1", "f0"]]
+    fitted = selector(ranking=subsets).fit(frame, data[1])
+    assert fitted.accuracy_path_["features"].tolist() == [(), (9,), (0, 1), (0, 1, 2, 3)]
+    assert list(fitted.get_feature_names_out()) == ["f0", "f1", "f2", "f3"]
+
+
+def test_the_smallest_subset_within_the_tolerance_is_selected(data):
+    for tol in (0.0, 0.05, 1.0):
+        fitted = selector(tol=tol).fit(*data)
+        path = pd.DataFrame(fitted.accuracy_path_)
+        rank = path[["training_score", "holdout_score"]].min(axis=1)[1:]
+        near = path["n_features"][1:][rank >= rank.max() - tol]
+        assert fitted.n_features_to_select_ == near.min()
+        assert path["selected"].sum() == 1
+        assert path["n_features"][path["selected"]].item() == fitted.n_features_to_select_
+
+
+@pytest.mark.parametrize(("wanted", "count"), [(3, 3), (0.1, 30)])
+def test_a_number_of_features_is_kept_to(data, wanted, count):
+    fitted = selector(n_features_to_select=wanted).fit(*data)
+    assert fitted.support_.sum() == count
+    assert len(fitted.holdout_.history()) <= 3
+
+
+def test_training_scores_know_nothing_of_their_test_folds():
+    """Ranked on all records and then cross-validated, noise would score .7 and more."""
+    X, y = planted(300, 2000, n_true=0, seed=3)
+    with pytest.warns(UserWarning, match="No feature was selected"):
+        fitted = selector().fit(X, y)
+    path = pd.DataFrame(fitted.accuracy_path_)
+    assert path["training_score"].mean() == pytest.approx(0.5, abs=0.05)
+    train = fitted.train_indices_
+    columns = path["features"][path["n_features"] == 16].iloc[0]
+    reused = GaussianNB().fit(X[train][:, columns], y[train]).score(X[train][:, columns], y[train])
+    assert reused > 0.65
+
+
+def test_on_noise_nothing_helps_and_a_pipeline_says_so():
+    X, y = planted(400, 200, n_true=0, seed=1)
+    chooser = selector()
+    with (
+        pytest.warns(UserWarning, match=r"No feature was selected.*a constant prediction"),
+        pytest.raises(NothingSelectedError, match=r"The best of \d+ subsets.*keep_best"),
+    ):
+        make_pipeline(chooser, GaussianNB()).fit(X, y)
+    assert not chooser.confirmed_
+    assert chooser.interval_[0] <= 0.5 <= chooser.interval_[1]
+    assert "Nothing helps" in str(chooser.report())
+
+
+@pytest.mark.parametrize("direction", ["path", "forward", "backward", "floating"])
+def test_keep_best_hands_on_a_stopgap_and_says_so(direction):
+    X, y = planted(200, 5, n_true=0, seed=1)
+    chooser = selector(direction=direction, on_empty="keep_best")
+    with pytest.warns(UserWarning, match="No feature was selected"):
+        make_pipeline(chooser, GaussianNB()).fit(X, y)
+    assert chooser.support_.any()
+    assert not chooser.confirmed_
+    assert "stopgap" in str(chooser.report())
+
+
+def test_the_report_says_what_was_verified_and_what_was_not(data):
+    frame = pd.DataFrame(data[0]).add_prefix("<f").add_suffix(">")
+    fitted = selector(fixed_features=["<f7>"]).fit(frame, data[1])
+    report = fitted.report()
+    low, high = fitted.interval_
+    assert f"together they score {fitted.score_:.3g} [{low:.3g}, {high:.3g}]" in str(report)
+    assert "Chosen on the training side" in str(report)
+    assert "No false discovery rate is proved" in str(report)
+    assert set(report.rows["feature"]) == set(fitted.get_feature_names_out())
+    assert report.rows["chosen by"][-1] == "fixed"
+    assert "&lt;f0&gt;" in report._repr_html_()
+    assert "<f0>" not in report._repr_html_()
+
+
+def test_stepwise_reports_list_the_verified_gains(data):
+    X, y = data
+    report = selector(direction="forward").fit(X[:, :6], y).report()
+    assert "verified gain when added" in report.rows
+    assert len(report.rows["feature"]) >= 3
+
+
+def test_the_certificate_carries_the_score_through_a_pipeline(data):
+    pipeline = make_pipeline(selector(), GaussianNB()).fit(*data)
+    loaded = pickle.loads(pickle.dumps(pipeline))
+    fitted = loaded[0]
+    assert f"verified accuracy {fitted.score_:.3g}" in fitted.certificate_.notes[-1]
+    assert f"verified accuracy {fitted.score_:.3g}" in str(fitted.certificate_)
+
+
+def test_a_search_around_a_selector_shares_one_account(data):
+    X, y = data
+    holdout = ReusableHoldout(X[600:], y[600:], random_state=0)
+    pipeline = make_pipeline(
+        HoldoutFeatureSelector(GaussianNB(), holdout=holdout, cv=3), LogisticRegression()
+    )
+    search = ReusableHoldoutSearchCV(
+        pipeline, {"logisticregression__C": [0.1, 1.0]}, holdout=holdout, cv=3
+    ).fit(X[:600], y[:600])
+    assert search.holdout_ is holdout
+    chosen = search.best_estimator_[0]
+    assert chosen.holdout_ is holdout
+    assert few_useless(chosen)
+    before = len(holdout.history())
+    clone(pipeline).fit(X[:600], y[:600])  # the same questions again
+    assert len(holdout.history()) == before
+    fresh, labels = planted(4000, seed=9)
+    truth = search.best_estimator_.score(fresh, labels)
+    row = search.best_index_
+    low, high = (search.cv_results_[f"holdout_{end}"][row] for end in ("lower", "upper"))
+    assert low <= truth <= high
+
+
+def test_asking_again_is_free_and_resumes_through_the_ledger(data, tmp_path):
+    ledger = tmp_path / "ledger.sqlite"
+    first, again = (selector(ledger=ledger).fit(*data) for _ in range(2))
+    assert len(again.holdout_.history()) == len(first.holdout_.history())
+    for name, column in first.accuracy_path_.items():
+        np.testing.assert_array_equal(column, again.accuracy_path_[name])
+
+
+def test_answers_do_not_depend_on_n_jobs(data):
+    X, y = data
+    one, two = (selector(n_jobs=n).fit(X[:, :40], y) for n in (1, 2))
+    for name, column in one.accuracy_path_.items():
+        np.testing.assert_array_equal(column, two.accuracy_path_[name])
+
+
+def test_nothing_raw_is_kept(data):
+    X, y = data
+    fitted = selector().fit(X[:600], y[:600], X_val=X[600:], y_val=y[600:])
+    state = {name: value for name, value in vars(fitted).items() if name != "holdout_"}
+    text = pickle.dumps(state)
+    for hidden in (b"Outcome", b"Evaluation", b"Assessment", b"Entry"):
+        assert hidden not in text
+    for value in state.values():
+        assert np.shape(value) != (200,)
+    path = fitted.accuracy_path_
+    untouched = path["answered_from"] == "training"
+    np.testing.assert_allclose(
+        path["holdout_score"][untouched], path["training_score"][untouched], atol=0.1
+    )
+    assert untouched.mean() > 0.5
+
+
+def test_sparse_frames_and_arrays_agree(data):
+    dense = selector(ranking="univariate").fit(*data)
+    frame = selector(ranking="univariate").fit(pd.DataFrame(data[0]).add_prefix("f"), data[1])
+    np.testing.assert_array_equal(dense.support_, frame.support_)
+    est = LogisticRegression()
+    sparse = [
+        HoldoutFeatureSelector(est, ranking=["univariate", "l1"], cv=3, random_state=0)
+        .fit(kind(data[0]), data[1])
+        .support_
+        for kind in (np.asarray, scipy.sparse.csr_matrix)
+    ]
+    np.testing.assert_array_equal(*sparse)
+
+
+def test_categories_and_missing_values_are_ranked():
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 2, 600)
+    frame = pd.DataFrame(rng.standard_normal((600, 10))).add_prefix("f")
+    frame["f0"] += 1.5 * y
+    frame.loc[::7, "f0"] = np.nan
+    frame["f1"] = pd.Categorical(np.where(rng.random(600) < 0.8, y, 1 - y).astype(str))
+    trees = HistGradientBoostingClassifier(max_iter=5, categorical_features="from_dtype")
+    chooser = HoldoutFeatureSelector(trees, ranking="univariate", cv=3, random_state=0)
+    names = chooser.fit(frame, y).get_feature_names_out()
+    assert {"f0", "f1"} <= set(names)
+
+
+def test_groups_of_features_stay_whole_along_the_path(data):
+    groups = [[0, 1, 50], [2, 3]]
+    fitted = selector(feature_groups=groups, fixed_features=[9]).fit(*data)
+    for columns in fitted.accuracy_path_["features"]:
+        assert 9 in columns
+        for group in groups:
+            assert len(set(group) & set(columns)) in (0, len(group))
+
+
+def test_records_in_groups_are_held_out_whole(data):
+    X, y = data
+    groups = np.arange(800) // 2
+    fitted = selector(correlation="groups").fit(X, y, groups=groups)
+    assert not set(groups[fitted.train_indices_]) & set(groups[fitted.holdout_indices_])
+    assert set(fitted.get_support(indices=True)) >= {0, 1, 2, 3}
+
+
+def test_numbers_and_several_classes():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((800, 60))
+    y = X[:, 0] - X[:, 1] + rng.standard_normal(800)
+    chooser = HoldoutFeatureSelector(LinearRegression(), scoring="neg_mean_absolute_error", cv=3)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        fitted = chooser.fit(X, y)
+    assert {0, 1} <= set(fitted.get_support(indices=True))
+    labels = np.digitize(X[:, 2] + 0.5 * rng.standard_normal(800), [-0.7, 0.7])
+    fitted = selector().fit(X, np.array(["u", "v", "w"])[labels])
+    assert 2 in fitted.get_support(indices=True)
+
+
+def test_a_tree_sees_what_no_univariate_score_sees():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((1200, 30))
+    y = (X[:, 0] ** 2 + X[:, 1] ** 2 > 1.4).astype(int)
+    tree = DecisionTreeClassifier(max_depth=6, random_state=0)
+    fitted = HoldoutFeatureSelector(tree, ranking="importance", cv=3, random_state=0).fit(X, y)
+    assert {0, 1} <= set(fitted.get_support(indices=True))
+
+
+def test_scaling_belongs_into_the_estimator(data):
+    scaled = make_pipeline(StandardScaler(), LogisticRegression())
+    fitted = HoldoutFeatureSelector(scaled, ranking="elimination", cv=3, random_state=0)
+    assert few_useless(fitted.fit(data[0] * np.geomspace(1e-3, 1e3, 300), data[1]))
+
+
+@pytest.mark.parametrize("scoring", ["roc_auc", "neg_brier_score", "balanced_accuracy"])
+def test_other_bounded_metrics(data, scoring):
+    fitted = selector(scoring=scoring, ranking="univariate", cv=10).fit(*data)
+    assert set(fitted.get_support(indices=True)) >= {0, 1, 2}
+
+
+def test_progress_shows_one_line_per_subset(data, capsys):
+    fitted = selector(verbose=1).fit(*data)
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == len(fitted.accuracy_path_["n_features"])
+    assert "verified score" in lines[0]
+
+
+@pytest.mark.parametrize(
+    "ranking",
+    ["typo", [], 3, ["l1", "typo"], ["l1", [0]], [[0, 0]], [[999]], [["x"]], [[]]],
+    ids=str,
+)
+def test_bad_rankings_are_refused_before_anything_is_spent(data, ranking, tmp_path):
+    ledger = tmp_path / "ledger.sqlite"
+    with pytest.raises((ValueError, TypeError), match=r".{20}"):
+        selector(ranking=ranking, ledger=ledger).fit(*data)
+    assert not ledger.exists()
+
+
+@pytest.mark.slow
+def test_noise_passes_rarely_and_intervals_hold():
+    passed, missed = 0, 0
+    for seed in range(100):
+        X, y = planted(300, 500, n_true=0, seed=seed)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            fitted = selector(random_state=seed).fit(X, y)
+        passed += fitted.support_.any()
+        path = fitted.accuracy_path_  # every model is worth exactly .5 here
+        missed += ((path["holdout_lower"] > 0.5) | (path["holdout_upper"] < 0.5)).any()
+    assert passed <= 100 * 0.05 + 3 * np.sqrt(100 * 0.05 * 0.95)
+    assert missed <= 100 * 0.05 + 3 * np.sqrt(100 * 0.05 * 0.95)
+
+
+def test_regression_correlations_rank_as_f_regression_does():
+    rng = np.random.default_rng(0)
+    X, y = rng.standard_normal((200, 40)) + 5.0, rng.standard_normal(200)
+    masks = rng.random((3, 200)) < 0.7
+    found = univariate_scores(Records.of(X, y, LinearRegression()), masks)
+    for mask, scores in zip(masks, found, strict=True):
+        np.testing.assert_array_equal(
+            np.argsort(-scores), np.argsort(-f_regression(X[mask], y[mask])[0])
+        )
