@@ -67,10 +67,16 @@ class Verdict:
 
 
 def verify_path(verifier, proposals):
-    """Return the entries of a path, from one batch of queries."""
+    """Return the entries of a path, from one batch of queries.
+
+    The best of the training side are asked first: what the holdout says of them corrects the
+    predictions of all that follow (theory G4), so that subsets are compared with like corrections.
+    """
     training = np.array([proposal.training for proposal in proposals])
-    found = verifier.assess([proposal.columns for proposal in proposals], training)
-    return [Entry(*pair) for pair in zip(proposals, found, strict=True)]
+    order = np.argsort(-np.where(np.isfinite(training), training, -np.inf), kind="stable")
+    found = verifier.assess([proposals[place].columns for place in order], training[order])
+    by_place = dict(zip(order.tolist(), found, strict=True))
+    return [Entry(proposal, by_place[place]) for place, proposal in enumerate(proposals)]
 
 
 def choose(entries, *, tol, is_mean, n_effective, target=None):
