@@ -39,6 +39,20 @@ from sklearn_bdp.accounting._noise_margins import (
 from sklearn_bdp.accounting._prediction import (
     OffsetPredictor,
 )
+from sklearn_bdp.accounting._predictive import (
+    Cells,
+    PredictiveCode,
+    place_lengths,
+)
+from sklearn_bdp.accounting._race import (
+    Asked,
+    BatchQueries,
+    FixedCells,
+    Outcome,
+    Pace,
+    Reply,
+    play_batch,
+)
 from sklearn_bdp.accounting._tails import (
     ModelTail,
     SensitivityTail,
@@ -59,6 +73,16 @@ from sklearn_bdp.accounting._zhao import (
 )
 
 __all__ = [
+    "Asked",
+    "BatchQueries",
+    "Cells",
+    "FixedCells",
+    "Outcome",
+    "Pace",
+    "PredictiveCode",
+    "Reply",
+    "place_lengths",
+    "play_batch",
     "Certificate",
     "ClassMeansTail",
     "DecisionCode",

@@ -1,0 +1,285 @@
+"""The predictive code: what a release costs, given everything released before (theory G7, G14).
+
+A holdout's next value is predicted from its training-side value and from what earlier releases
+taught; a mixture of distributions over scales and tails around that prediction prices every cell
+that may be released. All of it is a function of training-side values and of released cells.
+"""
+
+import math
+
+import numpy as np
+from scipy.special import logsumexp, ndtr
+
+from sklearn_bdp._checks import check_array
+
+__all__ = ["Cells", "PredictiveCode", "place_lengths"]
+
+# Theory G7: scales of the predictive distribution in units of the deviation of the score, each
+# with and without a heavy tail.
+SCALES = np.array([0.25, 0.5, 1.0, 1.7, 3.0])
+TAILS = np.array([1e-7, 0.02])
+# Training-side values are off by a common amount, about this large before anything is known.
+OFFSET = 0.03
+# Training-side values this far apart teach each other little (theory G14).
+BANDWIDTH = 0.1
+# Released pairs that are remembered; the later ones were chosen nearer to what is asked next.
+REMEMBERED = 64
+# Noise may release the central cell as "above": it is priced like the rim of the cell, and any
+# cell at this part of its price besides.
+RIM, CROSSING = 0.04, 1e-4
+# Noise of a second draw may leave the cell that the first one found.
+OUTSIDE = 1e-3
+
+_GRID = np.linspace(0.0, 1.0, 129)
+_FREEDOM = 4.0  # of Student's distribution that weighs released pairs against each other
+_WEIGHINGS = 4
+
+
+class Cells:
+    """Cells that a query may be released in, and the region that "below" stands for.
+
+    Parameters
+    ----------
+    center, half : float
+        Prediction and threshold.
+    step : float
+        Width of fixed cells that start at 0; 0: cells of width ``2 * half`` around ``center``.
+    """
+
+    def __init__(self, center, half, step=0.0):
+        self.center, self.half = center, half
+        self.width, self.origin = (step, 0.0) if step > 0 else (2.0 * half, center - half)
+        self.first, self.last = self._place(0.0), self._place(1.0)
+        if step > 0 and self.last * self.width >= 1.0 - 1e-9 and self.last > self.first:
+            self.last -= 1  # 1 belongs to the last whole cell
+
+    def _place(self, value):
+        return math.floor((value - self.origin) / self.width)
+
+    def place(self, value):
+        """Return the number of the cell of a value; the end cells take what is beyond."""
+        return min(max(self._place(value), self.first), self.last)
+
+    def edges(self, number):
+        """Return the ends of a cell; those of end cells are infinite."""
+        low = self.origin + number * self.width
+        return (
+            -math.inf if number == self.first else low,
+            math.inf if number == self.last else low + self.width,
+        )
+
+    def central(self, rim=RIM):
+        """Return the ends of the region of "below", less its rim."""
+        inner = (1.0 - rim) * self.half
+        low, high = self.center - inner, self.center + inner
+        return (
+            -math.inf if self.center - self.half <= 0.0 else low,
+            math.inf if self.center + self.half >= 1.0 else high,
+        )
+
+
+class PredictiveCode:
+    r"""Sequential code of released cells: a Bayes mixture around public predictions.
+
+    Parameters
+    ----------
+    log_weights : sequence of float, optional
+        Of the components of the mixture (to continue from ``state()``).
+    pairs : sequence of (float, float, float), optional
+        Training-side value, released difference and its variance, oldest first.
+    ceiling : float, default=0.0
+        Largest training-side or released value so far.
+    n_fine : int, default=0
+        Queries asked finely so far.
+
+    References
+    ----------
+    Theory G7 (any public distribution over cells is valid) and G14 (predictions are robust).
+
+    Examples
+    --------
+    >>> code = PredictiveCode()
+    >>> code.expect([0.95, 0.93])
+    >>> code.learn(0.95, 0.90, 1e-4)
+    >>> code.predict([0.93, 0.1])[0].round(2).tolist()
+    [0.88, 0.1]
+    """
+
+    def __init__(self, log_weights=None, pairs=(), ceiling=0.0, n_fine=0):
+        count = SCALES.size * TAILS.size
+        given = np.full(count, -math.log(count)) if log_weights is None else log_weights
+        self.log_weights = check_array("log_weights", given, shape=(count,))
+        self.pairs = [tuple(map(float, pair)) for pair in pairs]
+        self.ceiling, self.n_fine = float(ceiling), int(n_fine)
+        self._curves = None
+
+    def state(self):
+        """Return the arguments that rebuild this code.
+
+        Returns
+        -------
+        dict
+            JSON-able; public, like the releases it was made from.
+        """
+        return {
+            "log_weights": self.log_weights.tolist(),
+            "pairs": [list(pair) for pair in self.pairs],
+            "ceiling": self.ceiling,
+            "n_fine": self.n_fine,
+        }
+
+    def copy(self):
+        """Return an independent copy."""
+        return PredictiveCode(self.log_weights.copy(), self.pairs, self.ceiling, self.n_fine)
+
+    # -- Predictions ------------------------------------------------------------------------------
+
+    def expect(self, training_values):
+        """Take note of the training-side values of a batch before any of it is answered."""
+        self.ceiling = max(self.ceiling, float(np.max(training_values)))
+
+    def learn(self, training_value, released_value, variance, *, instead=None):
+        """Learn from a released value; return the number of the pair.
+
+        Parameters
+        ----------
+        training_value, released_value : float
+            The pair.
+        variance : float
+            Of the difference around the common offset.
+        instead : int, optional
+            Number of a pair that this one replaces: the same query, released more finely.
+        """
+        pair = (float(training_value), float(released_value - training_value), float(variance))
+        self.ceiling = max(self.ceiling, float(released_value))
+        self._curves = None
+        if instead is not None:
+            self.pairs[instead] = pair
+            return instead
+        self.pairs.append(pair)
+        return len(self.pairs) - 1
+
+    def predict(self, training_values):
+        """Predict holdout values.
+
+        Parameters
+        ----------
+        training_values : array-like of shape (m,)
+            Training-side values.
+
+        Returns
+        -------
+        centers, deviations : ndarray of shape (m,)
+            Predictions in [0, 1], and how well their common offset is known.
+        """
+        values = np.asarray(training_values, dtype=float)
+        if not self.pairs:
+            return np.minimum(values, self.ceiling), np.full(values.shape, OFFSET)
+        if self._curves is None:
+            self._curves = _offset_curves(np.array(self.pairs[-REMEMBERED:]))
+        offset = np.interp(values, _GRID, self._curves[0])
+        # Theory G14: no prediction beyond what training-side or released values support.
+        return (
+            np.clip(values + offset, 0.0, self.ceiling),
+            np.interp(values, _GRID, self._curves[1]),
+        )
+
+    @property
+    def scale(self):
+        """Root mean square of the mixture's scales, in units of the score's deviation."""
+        weights = np.exp(self.log_weights).reshape(SCALES.size, TAILS.size).sum(axis=1)
+        return float(np.sqrt(weights @ SCALES**2))
+
+    # -- Prices -----------------------------------------------------------------------------------
+
+    def masses(self, low, high, centers, deviations, drifts):
+        """Return the mass of intervals under every component, shape (components, m).
+
+        Parameters
+        ----------
+        low, high : array of shape (m,)
+            Ends; infinite ones take the tails.
+        centers, deviations, drifts : array of shape (m,)
+            Predictions, deviations of the scores, deviations of the offset.
+        """
+        low, high, centers = (np.atleast_1d(np.asarray(x, float)) for x in (low, high, centers))
+        spread = np.sqrt((SCALES[:, None] * deviations) ** 2 + np.square(drifts))
+        left, right = (low - centers) / spread, (high - centers) / spread
+        flip = left > 0.0  # differences of small tails, not of numbers near 1
+        core = ndtr(np.where(flip, -left, right)) - ndtr(np.where(flip, -right, left))
+        angles = (np.arctan(right) - np.arctan(left)) / math.pi
+        flat = np.clip(high, 0.0, 1.0) - np.clip(low, 0.0, 1.0)
+        heavy = 0.5 * np.maximum(angles, 0.0) + 0.5 * np.maximum(flat, 0.0)
+        mixed = (1.0 - TAILS[:, None]) * core[:, None] + TAILS[:, None] * heavy[:, None]
+        return mixed.reshape(SCALES.size * TAILS.size, -1)
+
+    def price_below(self, low, high, mass):
+        """Log mass of "below" by component; ``mass`` prices intervals."""
+        return np.log((1.0 - CROSSING) * mass(low, high))
+
+    def price_above(self, cell, central, mass):
+        """Log mass of a released cell by component; ``mass`` prices intervals."""
+        whole = mass(*cell)
+        low, high = max(cell[0], central[0]), min(cell[1], central[1])
+        inside = mass(low, high) if low < high else 0.0
+        rest = np.maximum(whole - inside, 0.0)
+        return np.log((1.0 - CROSSING) * rest + CROSSING * whole)
+
+    def charge(self, log_masses):
+        """Update the mixture by releases; return their code length in nats.
+
+        Parameters
+        ----------
+        log_masses : ndarray of shape (components, k)
+            Log masses of the ``k`` releases under each component.
+        """
+        joint = self.log_weights + log_masses.sum(axis=1)
+        total = float(logsumexp(joint))
+        self.log_weights = joint - total
+        return max(0.0, -total)
+
+
+def _offset_curves(pairs):
+    """Return offset and its deviation on a grid of training-side values.
+
+    A local mean of released differences: near training-side values count, and differences that
+    the others contradict count little (Student's weights, theory G14).
+    """
+    values, differences, variances = pairs.T
+    nearness = np.exp(-0.5 * ((_GRID[:, None] - values) / BANDWIDTH) ** 2)
+    weights = np.ones_like(nearness)
+    # The prior pulls a lone difference towards 0 by its own precision.
+    for _ in range(_WEIGHINGS):
+        precision = nearness * weights / variances
+        total = precision.sum(axis=1) + OFFSET**-2
+        offset = (precision * differences).sum(axis=1) / total
+        square = (differences - offset[:, None]) ** 2 / (variances + OFFSET**2)
+        weights = np.minimum(1.0, (_FREEDOM + 1.0) / (_FREEDOM + square))
+    return offset, 1.0 / np.sqrt(total)
+
+
+def place_lengths(predictions):
+    r"""Code lengths of the places in a batch, by public rank.
+
+    .. math:: w_r = \frac{1}{2m} + \frac{m+1}{2m\,r(r+1)}
+
+    Parameters
+    ----------
+    predictions : array of shape (m,)
+        Predictions when the batch starts.
+
+    Returns
+    -------
+    ndarray of shape (m,)
+        :math:`-\ln w_r` for the query of rank ``r``; the weights sum to 1.
+
+    References
+    ----------
+    Theory G7. Ranks are those before any answer of the batch: ranks that moved with the answers
+    would make the union a different one.
+    """
+    predictions = np.asarray(predictions, dtype=float)
+    m = predictions.size
+    rank = np.empty(m)
+    rank[np.argsort(-predictions, kind="stable")] = np.arange(1.0, m + 1.0)
+    return -np.log(0.5 / m + 0.5 * (m + 1.0) / (m * rank * (rank + 1.0)))

@@ -1,0 +1,407 @@
+"""A batch as a race: coarse cells for all, fine ones for whoever leads (theory G7).
+
+Written as a generator that asks and is told: the holdout's mechanism replies in earnest, and tests
+reply with every possibility there is. It sees released cells only.
+"""
+
+import dataclasses
+import math
+import typing
+
+import numpy as np
+from scipy.special import ndtri
+
+from sklearn_bdp.accounting._predictive import OUTSIDE, RIM, Cells, PredictiveCode, place_lengths
+
+__all__ = ["Asked", "BatchQueries", "FixedCells", "Outcome", "Pace", "Reply", "play_batch"]
+
+_AHEAD = 8192  # queries compared in one go: an "above" moves the predictions of the rest
+
+
+@dataclasses.dataclass(frozen=True)
+class Pace:
+    """How finely queries are asked; chosen by ``benchmarks/simulate_year.py --sweep``.
+
+    Parameters
+    ----------
+    coarse : float
+        Half-width of a coarse cell in deviations of prediction and score.
+    chance : float
+        How often the first fine cells may miss a prediction.
+    patience : float
+        Fine cells after which that chance has halved: a stream of lone queries is asked ever more
+        coarsely, so that its cost grows like the logarithm of its length.
+    finest : float
+        Least half-width of a fine cell in deviations of the score.
+    """
+
+    coarse: float = 5.5
+    chance: float = 0.1
+    patience: float = 50.0
+    finest: float = 0.35
+
+    def fine(self, n_fine):
+        """Return the half-width of the next fine cell, in deviations."""
+        return -float(ndtri(0.5 * self.chance / (1.0 + n_fine / self.patience)))
+
+
+@dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
+class BatchQueries:
+    """What is public of a batch of ``m`` queries.
+
+    Parameters
+    ----------
+    training_values : ndarray of shape (m,)
+        Training-side values in [0, 1].
+    slacks : ndarray of shape (m,)
+        Least thresholds.
+    sensitivities : ndarray of shape (m,)
+        In units of ``1/n``: what noise margins are multiplied by.
+    training_factors : ndarray of shape (m,)
+        ``1 + n / training size``: how much the training side adds to the score's variance.
+    deviation : callable
+        ``deviation(positions, predictions)``: standard deviations of the scores.
+    """
+
+    training_values: np.ndarray
+    slacks: np.ndarray
+    sensitivities: np.ndarray
+    training_factors: np.ndarray
+    deviation: typing.Callable
+
+    def __len__(self):
+        return self.training_values.size
+
+
+class Asked(typing.NamedTuple):
+    """Queries to compare in this order, up to the first "above"."""
+
+    positions: np.ndarray
+    predictions: np.ndarray
+    thresholds: np.ndarray
+
+
+class Reply(typing.NamedTuple):
+    """How many were answered, and the cell of the last if it was "above" (else ``None``)."""
+
+    count: int
+    cell: int | None
+
+
+class Outcome:
+    """What a batch released and what follows from it; grows while it is played.
+
+    Attributes
+    ----------
+    values : ndarray of shape (m,)
+        Released values; NaN where not answered.
+    least, most : ndarray of shape (m,)
+        Ends of the values' cells, noise margins included.
+    above, answered, relaxed : ndarray of bool, shape (m,)
+        Whether the holdout was looked at, answered at all, left wide on purpose.
+    places : ndarray of shape (m,)
+        Code lengths of the places, fixed before the first answer.
+    released : float
+        Code length of what the batch released.
+    n_above : int
+        "Above" answers, those of refinements included.
+    first, fine : list of [int, int or None]
+        Position and cell of the "above" answers of the first pass, and of every refinement.
+    exhausted : bool
+        Whether the budget ended before the batch.
+    """
+
+    def __init__(self, size):
+        self.values, self.least, self.most = np.full((3, size), np.nan)
+        self.above, self.answered, self.relaxed = np.zeros((3, size), dtype=bool)
+        self.places = np.zeros(size)
+        self.released, self.n_above = 0.0, 0
+        self.first, self.fine = [], []
+        self.exhausted = False
+
+
+def play_batch(queries, code, *, margins, n_above=0, pace=None, fixed=None):
+    """Yield :class:`Asked` and take :class:`Reply` until the batch is answered.
+
+    Parameters
+    ----------
+    queries : BatchQueries
+        What is public of the batch.
+    code : PredictiveCode
+        After the batches before; it is advanced.
+    margins : callable
+        ``margins(n_above)``: noise margins of "below" and "above" in that round.
+    n_above : int, default=0
+        Rounds of earlier batches.
+    pace : Pace, optional
+        How finely to ask in a race.
+    fixed : FixedCells, optional
+        Thresholds and grid of a holdout that does not race: every query is asked once, in order.
+
+    Returns
+    -------
+    Outcome
+        By ``StopIteration.value``.
+    """
+    game = _Game(queries, code, margins=margins, n_above=n_above)
+    if fixed is None:
+        yield from game.race(pace or Pace())
+        game.settle()
+    else:
+        yield from game.walk(fixed)
+    return game.outcome
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class FixedCells:
+    """How a holdout asks that does not race.
+
+    Parameters
+    ----------
+    thresholds : callable
+        ``thresholds(positions, predictions)``: thresholds, and whether slack set them.
+    resolution : float
+        Grid step of released answers, in units in which every query has sensitivity ``1/n``.
+    learned : bool
+        Whether predictions learn; else the training-side value is compared as it is.
+    """
+
+    thresholds: typing.Callable
+    resolution: float
+    learned: bool
+
+
+class _Game:
+    """One batch on its way."""
+
+    def __init__(self, queries, code, *, margins, n_above):
+        self.queries, self.code, self.margins = queries, code, margins
+        self.before = n_above
+        self.outcome = Outcome(len(queries))
+        self.low, self.high = np.full((2, len(queries)), np.nan)  # known cells, no margin
+        self.half = np.full(len(queries), np.inf)  # half-widths they were asked with
+        self.taught = {}
+        code.expect(queries.training_values)
+        centers, _ = code.predict(queries.training_values)
+        self.order = np.argsort(-centers, kind="stable")
+        # Theory G7, conditions: ranks are fixed here, before anything of the batch is known.
+        self.outcome.places = place_lengths(centers)
+
+    # -- the race ---------------------------------------------------------------------------------
+
+    def race(self, pace):
+        """First pass in the order of predictions, the leader finely; then refine who leads."""
+        for start, stop in ((0, 1), (1, len(self.queries))):
+            yield from self._pass(self.order[start:stop], pace, fine=start == 0)
+        refined = {int(self.order[0])}
+        while not self.outcome.exhausted:
+            best = int(np.argmax(self._current()))
+            if best in refined:
+                return
+            refined.add(best)
+            yield from self._refine(best, pace)
+
+    def _pass(self, order, pace, *, fine):
+        done = 0
+        while done < order.size:
+            positions = order[done : done + _AHEAD]
+            centers, drifts, deviations = self._predictions(positions)
+            typical = deviations * np.sqrt(self.queries.training_factors[positions])
+            halves = pace.coarse * typical
+            if fine:
+                halves = self._fine(pace, positions, typical, deviations, drifts)
+            thresholds = np.maximum(halves, self.queries.slacks[positions])
+            reply = yield Asked(positions, centers, thresholds)
+            slack = self.queries.slacks[positions] > halves
+            self._take(
+                Asked(positions, centers, thresholds), reply, (typical, drifts), slack, teach=fine
+            )
+            done += reply.count
+            self.code.n_fine += fine
+            if reply.count == 0:
+                self.outcome.exhausted = True
+                return
+
+    def _fine(self, pace, positions, typical, deviations, drifts):
+        """Return half-widths of fine cells: as fine as the prediction is good."""
+        known = np.sqrt((self.code.scale * typical) ** 2 + drifts**2)
+        unit = np.clip(known, pace.finest * deviations, deviations)
+        return pace.fine(self.code.n_fine) * unit
+
+    def _refine(self, best, pace):
+        """Ask the leader again with a fine cell, given its coarse one."""
+        positions = np.array([best])
+        centers, drifts, deviations = self._predictions(positions)
+        typical = deviations * np.sqrt(self.queries.training_factors[positions])
+        halves = np.maximum(
+            self._fine(pace, positions, typical, deviations, drifts), self.queries.slacks[best]
+        )
+        if not halves[0] < 0.6 * self.half[best]:
+            return
+        room = max(0.0, min(halves[0], 0.5 * (self.high[best] - self.low[best])))
+        inside = np.clip(centers, self.low[best] + room, self.high[best] - room)
+        asked = Asked(positions, np.clip(inside, 0.0, 1.0), halves)
+        reply = yield asked
+        if reply.count == 0:
+            self.outcome.exhausted = True
+            return
+        self.code.n_fine += 1
+        self.outcome.fine.append([best, reply.cell])
+        self._settle(asked, reply.cell, (centers, typical, drifts), known=True)
+        self.outcome.relaxed[best] = False
+
+    # -- one pass in order ------------------------------------------------------------------------
+
+    def walk(self, fixed):
+        """Ask every query once, in the order given."""
+        done = 0
+        while done < len(self.queries):
+            positions = np.arange(done, min(done + _AHEAD, len(self.queries)))
+            centers, drifts, deviations = self._predictions(positions)
+            typical = deviations * np.sqrt(self.queries.training_factors[positions])
+            compared = centers if fixed.learned else self.queries.training_values[positions]
+            thresholds, slack = fixed.thresholds(positions, compared)
+            asked = Asked(positions, compared, thresholds)
+            reply = yield asked
+            self._take(
+                asked, reply, (typical, drifts), slack, centers=centers, step=fixed.resolution
+            )
+            done += reply.count
+            if reply.count == 0:
+                self.outcome.exhausted = True
+                return
+
+    # -- bookkeeping ------------------------------------------------------------------------------
+
+    def _predictions(self, positions):
+        centers, drifts = self.code.predict(self.queries.training_values[positions])
+        return centers, drifts, self.queries.deviation(positions, centers)
+
+    def _take(self, asked, reply, spreads, slack, *, centers=None, step=0.0, teach=False):
+        """Enter a stretch of "below" answers and the "above" that may end it."""
+        quiet = reply.count - (reply.cell is not None)
+        centers = asked.predictions if centers is None else centers
+        if quiet:
+            self._quiet(asked, quiet, centers, spreads)
+        self.outcome.relaxed[asked.positions[: reply.count]] = slack[: reply.count]
+        if reply.cell is not None:
+            self.outcome.first.append([int(asked.positions[quiet]), reply.cell])
+            last = slice(quiet, quiet + 1)
+            one = Asked(*(part[last] for part in asked))
+            law = (centers[last], *(part[last] for part in spreads))
+            self._settle(one, reply.cell, law, step=step)
+            self.outcome.relaxed[asked.positions[quiet]] = False
+        elif teach:
+            self._teach(int(asked.positions[0]), spreads[0][0], spreads[1][0])
+
+    def _quiet(self, asked, count, centers, spreads):
+        positions, mu, half = (part[:count] for part in asked)
+        typical, drifts = (part[:count] for part in spreads)
+        inner = (1.0 - RIM) * half
+        low = np.where(mu - half <= 0.0, -np.inf, mu - inner)
+        high = np.where(mu + half >= 1.0, np.inf, mu + inner)
+        mass = lambda a, b: self.code.masses(a, b, centers[:count], typical, drifts)  # noqa: E731
+        self.outcome.released += self.code.charge(self.code.price_below(low, high, mass))
+        margin = self.margins(self.before + self.outcome.n_above)[0]
+        margin = margin * self.queries.sensitivities[positions]
+        self._known(positions, mu - half, mu + half, half, margin)
+        self.outcome.values[positions] = mu
+        self.outcome.answered[positions] = True
+
+    def _settle(self, asked, cell, law, *, step=0.0, known=False):
+        """Enter one query: charge its release, narrow what is known, learn from it."""
+        position, mu, half = (part[0] for part in asked)
+        centers, typical, drifts = law
+        unit = self.queries.sensitivities[position]
+        cells = Cells(float(mu), float(half), step * unit)
+        price = self._price(position, centers, typical, drifts, known=known)
+        below, above = self.margins(self.before + self.outcome.n_above)
+        if cell is None:
+            logs = self.code.price_below(*cells.central(), price)
+            low, high, margin = mu - half, mu + half, below
+        else:
+            logs = self.code.price_above(cells.edges(cell), cells.central(), price)
+            low, high = cells.edges(cell)
+            margin = above
+            self.outcome.n_above += 1
+            self.outcome.above[position] = True
+        self.outcome.released += self.code.charge(logs)
+        at = np.array([position])
+        self._known(at, np.array([low]), np.array([high]), np.array([half]), margin * unit)
+        self.outcome.answered[position] = True
+        if cell is None:
+            self.outcome.values[position] = mu
+        elif step > 0:
+            self.outcome.values[position] = min((cell + 0.5) * cells.width, 1.0)
+        self._teach(int(position), float(np.ravel(typical)[0]), float(np.ravel(drifts)[0]),
+                    surprise=cell is not None)  # fmt: skip
+
+    def _price(self, position, centers, typical, drifts, *, known):
+        """Return the function that prices intervals, given what is known of the query."""
+
+        def mass(low, high):
+            return self.code.masses(low, high, centers, typical, drifts)
+
+        if not known:
+            return mass
+        left, right = self.low[position], self.high[position]
+        left = -math.inf if left <= 0.0 else left
+        right = math.inf if right >= 1.0 else right
+        whole = mass(left, right)
+
+        def conditional(low, high):
+            inner = (max(low, left), min(high, right))
+            inside = mass(*inner) if inner[0] < inner[1] else 0.0
+            return (1.0 - OUTSIDE) * inside / whole + OUTSIDE * mass(low, high)
+
+        return conditional
+
+    def _known(self, positions, low, high, half, margin):
+        """Narrow the cells of these positions, with their noise margins and without."""
+        out = self.outcome
+        least = np.clip(np.fmax(out.least[positions], low - margin), 0.0, 1.0)
+        most = np.clip(np.fmin(out.most[positions], high + margin), 0.0, 1.0)
+        apart = least > most  # the noise has failed; keep what was found last
+        out.least[positions] = np.where(apart, np.clip(low - margin, 0.0, 1.0), least)
+        out.most[positions] = np.where(apart, np.clip(high + margin, 0.0, 1.0), most)
+        low, high = np.clip(low, 0.0, 1.0), np.clip(high, 0.0, 1.0)
+        least, most = np.fmax(self.low[positions], low), np.fmin(self.high[positions], high)
+        apart = least > most
+        self.low[positions] = np.where(apart, low, least)
+        self.high[positions] = np.where(apart, high, most)
+        self.half[positions] = half
+
+    def _teach(self, position, typical, drift, *, surprise=False):
+        """Let the predictor learn from a released cell."""
+        value = 0.5 * (self.low[position] + self.high[position])
+        half = 0.5 * (self.high[position] - self.low[position])
+        own = (self.code.scale * typical) ** 2
+        self.taught[position] = self.code.learn(
+            self.queries.training_values[position],
+            value,
+            own + (half**2 / 3.0 if surprise else _confirmation(half, math.sqrt(own + drift**2))),
+            instead=self.taught.get(position),
+        )
+
+    def _current(self):
+        """Return the best public guess of every answered value; -inf where unanswered."""
+        centers, _ = self.code.predict(self.queries.training_values)
+        guess = np.clip(centers, self.low, self.high)
+        return np.where(self.outcome.answered, guess, -np.inf)
+
+    def settle(self):
+        """Release for every query the best guess inside its cell."""
+        guess = self._current()
+        self.outcome.values = np.where(self.outcome.answered, guess, np.nan)
+
+
+def _confirmation(half, deviation):
+    """Return the variance of an observation that says as much as a cell that was expected.
+
+    A normal prediction cut to its central cell keeps the part ``r`` of its variance; an
+    observation of variance ``v`` would keep ``v / (v + variance)``. A wide cell says nothing.
+    """
+    t = half / deviation
+    density = math.exp(-0.5 * t * t) / math.sqrt(2.0 * math.pi)
+    lost = 2.0 * t * density / math.erf(t / math.sqrt(2.0))
+    return deviation**2 * (1.0 - lost) / max(lost, 1e-12)
