@@ -11,7 +11,7 @@ import json
 import sys
 
 from sklearn_bdp.exceptions import LedgerError
-from sklearn_bdp.holdout import next_code_length
+from sklearn_bdp.holdout import Settings, next_code_length
 from sklearn_bdp.ledger import AnswerRecord, Ledger, canonical
 
 __all__ = ["main"]
@@ -101,7 +101,7 @@ def _facts(transaction):
     ]
     if settings["budget"] is not None:
         facts.append(("budget left", f"{settings['budget'] - above:,} of {settings['budget']:,}"))
-    facts.append(("information spent", f"{next_code_length(last):.4g} nats"))
+    facts.append(("information spent", f"{next_code_length(last, Settings(**settings)):.4g} nats"))
     facts.append(("DP level spent", "no finite level" if level is None else f"{level:.4g}"))
     if last.number:
         facts.append(("widest interval", f"± {last.widest:.4g}"))

@@ -20,8 +20,8 @@ SCALES = np.array([0.25, 0.5, 1.0, 1.7, 3.0])
 TAILS = np.array([1e-7, 0.02])
 # Training-side values are off by a common amount, about this large before anything is known.
 OFFSET = 0.03
-# Training-side values this far apart teach each other little (theory G14).
-BANDWIDTH = 0.1
+# Training-side values clearly nearer than this share their offset, farther ones do not (G14).
+BANDWIDTH = 0.15
 # Released pairs that are remembered; the later ones were chosen nearer to what is asked next.
 REMEMBERED = 64
 # Noise may release the central cell as "above": it is priced like the rim of the cell, and any
@@ -33,6 +33,7 @@ OUTSIDE = 1e-3
 _GRID = np.linspace(0.0, 1.0, 129)
 _FREEDOM = 4.0  # of Student's distribution that weighs released pairs against each other
 _WEIGHINGS = 4
+_BEYOND = 1.5  # bandwidths from which on nothing is taught
 
 
 class Cells:
@@ -40,14 +41,17 @@ class Cells:
 
     Parameters
     ----------
-    center, half : float
+    center, threshold : float
         Prediction and threshold.
+    half : float
+        Half-width of cells around ``center``.
     step : float
-        Width of fixed cells that start at 0; 0: cells of width ``2 * half`` around ``center``.
+        Width of fixed cells that start at 0; 0: cells around ``center``.
     """
 
-    def __init__(self, center, half, step=0.0):
-        self.center, self.half = center, half
+    def __init__(self, center, threshold, half=None, step=0.0):
+        self.center, self.threshold = center, threshold
+        half = threshold if half is None else half
         self.width, self.origin = (step, 0.0) if step > 0 else (2.0 * half, center - half)
         self.first, self.last = self._place(0.0), self._place(1.0)
         if step > 0 and self.last * self.width >= 1.0 - 1e-9 and self.last > self.first:
@@ -70,11 +74,11 @@ class Cells:
 
     def central(self, rim=RIM):
         """Return the ends of the region of "below", less its rim."""
-        inner = (1.0 - rim) * self.half
+        inner = (1.0 - rim) * self.threshold
         low, high = self.center - inner, self.center + inner
         return (
-            -math.inf if self.center - self.half <= 0.0 else low,
-            math.inf if self.center + self.half >= 1.0 else high,
+            -math.inf if self.center - self.threshold <= 0.0 else low,
+            math.inf if self.center + self.threshold >= 1.0 else high,
         )
 
 
@@ -113,8 +117,13 @@ class PredictiveCode:
         self.ceiling, self.n_fine = float(ceiling), int(n_fine)
         self._curves = None
 
-    def state(self):
+    def state(self, *, after=0):
         """Return the arguments that rebuild this code.
+
+        Parameters
+        ----------
+        after : int, default=0
+            Pairs to leave out, because an earlier state holds them.
 
         Returns
         -------
@@ -123,10 +132,21 @@ class PredictiveCode:
         """
         return {
             "log_weights": self.log_weights.tolist(),
-            "pairs": [list(pair) for pair in self.pairs],
+            "pairs": [list(pair) for pair in self.pairs[after:]],
             "ceiling": self.ceiling,
             "n_fine": self.n_fine,
         }
+
+    def follow(self, state):
+        """Take over the state after a later batch, whose own pairs it holds.
+
+        Parameters
+        ----------
+        state : dict
+            From ``state(after=...)``.
+        """
+        pairs = [*self.pairs, *state["pairs"]][-REMEMBERED:]
+        self.__init__(state["log_weights"], pairs, state["ceiling"], state["n_fine"])
 
     def copy(self):
         """Return an independent copy."""
@@ -246,16 +266,25 @@ def _offset_curves(pairs):
     the others contradict count little (Student's weights, theory G14).
     """
     values, differences, variances = pairs.T
-    nearness = np.exp(-0.5 * ((_GRID[:, None] - values) / BANDWIDTH) ** 2)
-    weights = np.ones_like(nearness)
-    # The prior pulls a lone difference towards 0 by its own precision.
+    distance = np.abs(_GRID[:, None] - values) / BANDWIDTH
+    farness = np.exp(np.minimum(distance, _BEYOND) ** 4)
+    # However precise, a difference says little about the offset of a far training-side value.
+    variances = farness * (variances + OFFSET**2) - OFFSET**2
+    weights = np.ones_like(farness)
+    # The prior is one more difference, of 0, and as ready to be outvoted.
+    prior = np.full(_GRID.size, 0.01)
     for _ in range(_WEIGHINGS):
-        precision = nearness * weights / variances
-        total = precision.sum(axis=1) + OFFSET**-2
+        precision = np.where(distance > _BEYOND, 0.0, weights / variances)
+        total = precision.sum(axis=1) + prior / OFFSET**2
         offset = (precision * differences).sum(axis=1) / total
         square = (differences - offset[:, None]) ** 2 / (variances + OFFSET**2)
-        weights = np.minimum(1.0, (_FREEDOM + 1.0) / (_FREEDOM + square))
-    return offset, 1.0 / np.sqrt(total)
+        weights = _student(square, _FREEDOM)
+        prior = _student((offset / OFFSET) ** 2, 1.0)
+    return offset, np.minimum(1.0 / np.sqrt(total), np.maximum(OFFSET, np.abs(offset)))
+
+
+def _student(square, freedom):
+    return np.minimum(1.0, (freedom + 1.0) / (freedom + square))
 
 
 def place_lengths(predictions):

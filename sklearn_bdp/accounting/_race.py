@@ -11,7 +11,7 @@ import typing
 import numpy as np
 from scipy.special import ndtri
 
-from sklearn_bdp.accounting._predictive import OUTSIDE, RIM, Cells, PredictiveCode, place_lengths
+from sklearn_bdp.accounting._predictive import OUTSIDE, RIM, Cells, place_lengths
 
 __all__ = ["Asked", "BatchQueries", "FixedCells", "Outcome", "Pace", "Reply", "play_batch"]
 
@@ -74,11 +74,16 @@ class BatchQueries:
 
 
 class Asked(typing.NamedTuple):
-    """Queries to compare in this order, up to the first "above"."""
+    """Queries to compare in this order, up to the first "above", released in a cell ``halves``."""
 
     positions: np.ndarray
     predictions: np.ndarray
     thresholds: np.ndarray
+    halves: np.ndarray
+
+    def cells(self, place, step=0.0):
+        """Return the cells of one of these queries."""
+        return Cells(*(float(part[place]) for part in self[1:]), step)
 
 
 class Reply(typing.NamedTuple):
@@ -207,15 +212,15 @@ class _Game:
             positions = order[done : done + _AHEAD]
             centers, drifts, deviations = self._predictions(positions)
             typical = deviations * np.sqrt(self.queries.training_factors[positions])
-            halves = pace.coarse * typical
-            if fine:
-                halves = self._fine(pace, positions, typical, deviations, drifts)
-            thresholds = np.maximum(halves, self.queries.slacks[positions])
-            reply = yield Asked(positions, centers, thresholds)
+            # Whoever surprises is released finely: the holdout has been looked at anyway.
+            halves = self._fine(pace, positions, typical, deviations, drifts)
+            least = halves if fine else np.maximum(halves, pace.coarse * typical)
+            thresholds = np.maximum(least, self.queries.slacks[positions])
+            asked = Asked(positions, centers, thresholds, halves)
+            reply = yield asked
+            # Left wide on purpose: far enough behind that no finer cell would be worth its price.
             slack = self.queries.slacks[positions] > halves
-            self._take(
-                Asked(positions, centers, thresholds), reply, (typical, drifts), slack, teach=fine
-            )
+            self._take(asked, reply, (typical, drifts), slack, teach=fine)
             done += reply.count
             self.code.n_fine += fine
             if reply.count == 0:
@@ -225,7 +230,9 @@ class _Game:
     def _fine(self, pace, positions, typical, deviations, drifts):
         """Return half-widths of fine cells: as fine as the prediction is good."""
         known = np.sqrt((self.code.scale * typical) ** 2 + drifts**2)
-        unit = np.clip(known, pace.finest * deviations, deviations)
+        # A poor prediction gets a somewhat wider cell: what is left of it is dear.
+        most = deviations * self.queries.training_factors[positions] ** 0.25
+        unit = np.clip(known, pace.finest * deviations, most)
         return pace.fine(self.code.n_fine) * unit
 
     def _refine(self, best, pace):
@@ -240,7 +247,7 @@ class _Game:
             return
         room = max(0.0, min(halves[0], 0.5 * (self.high[best] - self.low[best])))
         inside = np.clip(centers, self.low[best] + room, self.high[best] - room)
-        asked = Asked(positions, np.clip(inside, 0.0, 1.0), halves)
+        asked = Asked(positions, np.clip(inside, 0.0, 1.0), halves, halves)
         reply = yield asked
         if reply.count == 0:
             self.outcome.exhausted = True
@@ -261,7 +268,7 @@ class _Game:
             typical = deviations * np.sqrt(self.queries.training_factors[positions])
             compared = centers if fixed.learned else self.queries.training_values[positions]
             thresholds, slack = fixed.thresholds(positions, compared)
-            asked = Asked(positions, compared, thresholds)
+            asked = Asked(positions, compared, thresholds, thresholds)
             reply = yield asked
             self._take(
                 asked, reply, (typical, drifts), slack, centers=centers, step=fixed.resolution
@@ -295,7 +302,7 @@ class _Game:
             self._teach(int(asked.positions[0]), spreads[0][0], spreads[1][0])
 
     def _quiet(self, asked, count, centers, spreads):
-        positions, mu, half = (part[:count] for part in asked)
+        positions, mu, half = (part[:count] for part in asked[:3])
         typical, drifts = (part[:count] for part in spreads)
         inner = (1.0 - RIM) * half
         low = np.where(mu - half <= 0.0, -np.inf, mu - inner)
@@ -310,14 +317,15 @@ class _Game:
 
     def _settle(self, asked, cell, law, *, step=0.0, known=False):
         """Enter one query: charge its release, narrow what is known, learn from it."""
-        position, mu, half = (part[0] for part in asked)
+        position, mu, threshold, half = (part[0] for part in asked)
         centers, typical, drifts = law
         unit = self.queries.sensitivities[position]
-        cells = Cells(float(mu), float(half), step * unit)
+        cells = asked.cells(0, step * unit)
         price = self._price(position, centers, typical, drifts, known=known)
         below, above = self.margins(self.before + self.outcome.n_above)
         if cell is None:
             logs = self.code.price_below(*cells.central(), price)
+            half = threshold
             low, high, margin = mu - half, mu + half, below
         else:
             logs = self.code.price_above(cells.edges(cell), cells.central(), price)

@@ -3,7 +3,7 @@
 from sklearn_bdp._digests import query_key
 from sklearn_bdp.holdout._batch import next_code_length
 from sklearn_bdp.holdout._reusable import ReusableHoldout
-from sklearn_bdp.holdout._settings import ON_EXHAUSTED, check_parameters
+from sklearn_bdp.holdout._settings import ON_EXHAUSTED, Settings, check_parameters
 from sklearn_bdp.ledger import (
     AnswerRecord,
     BatchRecord,
@@ -20,6 +20,7 @@ __all__ = [
     "HoldoutAnswers",
     "HoldoutScore",
     "ReusableHoldout",
+    "Settings",
     "check_parameters",
     "next_code_length",
     "query_key",

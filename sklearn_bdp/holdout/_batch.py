@@ -6,25 +6,34 @@ raw holdout values come in, go to the mechanism, and are not in anything that go
 
 import dataclasses
 import functools
+import math
 
 import numpy as np
 
 from sklearn_bdp.accounting import (
-    DecisionCode,
-    answer_intervals,
+    BatchQueries,
+    FixedCells,
+    ModelTail,
+    Reply,
     answer_margin,
     auto_threshold,
-    code_length,
+    leakage_code_length,
     noise_margin,
     noise_share,
-    value_code,
+    play_batch,
 )
 from sklearn_bdp.exceptions import BudgetExhaustedError
 from sklearn_bdp.ledger import AnswerRecord, BatchRecord
 
-__all__ = ["Queries", "margins", "decide", "exhausted_error", "next_code_length"]
-
-_AHEAD = 8192  # queries compared in one go: an "above" moves the predictions of the rest
+__all__ = [
+    "Queries",
+    "decide",
+    "exhausted_error",
+    "margins",
+    "next_code_length",
+    "public_queries",
+    "route",
+]
 
 
 @dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
@@ -37,13 +46,14 @@ class Queries:
         Training-side values, in [0, 1].
     values : ndarray of shape (m,)
         Values on the holdout, in [0, 1]: for the mechanism only.
-    is_mean : ndarray of bool, shape (m,)
-        Whether each is a mean over records, which has a sharper tail of its own.
+    shapes : tuple of dict
+        What is public of how scores vary: arguments of ``score_tail``.
+    tails : tuple of Tail
+        The tail of each shape: what limits expectations.
+    tail_of : ndarray of int, shape (m,)
+        Which of the tails is whose.
     sensitivities : ndarray of shape (m,)
         Sensitivity in units of ``1/n``, at least 1: what noise is scaled by.
-    rms_sensitivities : ndarray of shape (m,)
-        Root mean square over records of what each can do, in units of ``1/n``: what the score
-        varies by.
     training_sizes : ndarray of shape (m,)
         Records behind each training-side value.
     slacks : ndarray of shape (m,)
@@ -54,9 +64,10 @@ class Queries:
 
     training_values: np.ndarray
     values: np.ndarray = dataclasses.field(repr=False)
-    is_mean: np.ndarray
+    shapes: tuple
+    tails: tuple
+    tail_of: np.ndarray
     sensitivities: np.ndarray
-    rms_sensitivities: np.ndarray
     training_sizes: np.ndarray
     slacks: np.ndarray
     keys: list
@@ -66,28 +77,64 @@ class Queries:
 
     def take(self, positions):
         """Return the queries at these positions."""
-        return Queries(
+        return dataclasses.replace(
+            self,
             training_values=self.training_values[positions],
             values=self.values[positions],
-            is_mean=self.is_mean[positions],
+            tail_of=self.tail_of[positions],
             sensitivities=self.sensitivities[positions],
-            rms_sensitivities=self.rms_sensitivities[positions],
             training_sizes=self.training_sizes[positions],
             slacks=self.slacks[positions],
             keys=[self.keys[position] for position in positions],
         )
 
+    def deviations(self, positions, predictions):
+        """Return standard deviations of the scores at public predictions."""
+        result = np.empty(len(positions))
+        for index, chosen in self._by_tail(positions):
+            result[chosen] = self.tails[index].standard_deviation(predictions[chosen])
+        return result
 
-def next_code_length(last, *, size=1):
-    """Return the code length of the next batch after the account ``last``, in nats."""
-    return code_length(
-        n_answered=last.n_answered,
-        n_above=last.n_above,
-        value_nats=last.released,
-        batch_size=size,
-        batch_index=last.number + 1,
-        decisions=DecisionCode(**last.code).nats,
+    def limits(self, least, most, log_failure):
+        """Return the ends of intervals whose two sides share a failure probability."""
+        side = log_failure - math.log(2.0)
+        lower, upper = np.empty((2, len(self)))
+        for index, chosen in self._by_tail(np.arange(len(self))):
+            tail = self.tails[index]
+            lower[chosen] = tail.lower_limit(least[chosen], side[chosen])
+            upper[chosen] = tail.upper_limit(most[chosen], side[chosen])
+        return lower, upper
+
+    def _by_tail(self, positions):
+        if len(self.tails) == 1:
+            return [(0, slice(None))]
+        tail_of = self.tail_of[positions]
+        return [(index, tail_of == index) for index in np.unique(tail_of)]
+
+
+def next_code_length(last, settings):
+    """Return the code length of a lone query after the account ``last``, in nats."""
+    return route(last, settings)[0]
+
+
+def route(last, settings):
+    r"""Return the code length of the next batch, places not included, and what it rests on.
+
+    Theory G9: where a level of leakage holds for life, leakage (G1) and code (G7) hold together at
+    half the failure probability each (``ln 2`` nats), and the shorter length may be used.
+    """
+    number = last.number + 1
+    coded = last.released + math.log(number) + math.log1p(number)
+    if settings.information is None:
+        return coded, "code"
+    leaked = leakage_code_length(
+        information=settings.information,
+        failure=settings.sampling_failure / 2.0,
+        batch_size=1,
+        batch_index=number,
     )
+    best, name = min((coded, "code"), (leaked, "leakage"))
+    return best + math.log(2.0), name
 
 
 @functools.lru_cache(maxsize=4096)
@@ -105,21 +152,40 @@ def margins(settings, n_above):
     return below, answer_margin(failure=share, answer_scale=settings.answer_scale)
 
 
-def thresholds_for(settings, predictions, training_sizes, slacks, spreads):
-    """Return the threshold of each query and whether its slack set it; both are public."""
-    if settings.threshold is not None:
-        return np.full(predictions.shape, settings.threshold), np.zeros(predictions.shape, bool)
-    thresholds = np.empty(predictions.shape)
-    for spread in np.unique(spreads):
-        chosen = spreads == spread
-        # A sum of terms c_i varies by Σ c_i² p(1−p) = (spread²/n) p(1−p).
-        thresholds[chosen] = auto_threshold(
-            predictions[chosen], settings.n_effective / spread**2, training_sizes[chosen]
+def public_queries(queries, n):
+    """Return what is public of a batch, for the code and the race."""
+    return BatchQueries(
+        training_values=queries.training_values,
+        slacks=queries.slacks,
+        sensitivities=queries.sensitivities,
+        training_factors=1.0 + n / queries.training_sizes,
+        deviation=queries.deviations,
+    )
+
+
+def fixed_cells(queries, settings, model):
+    """Return how a holdout asks that does not race; ``None`` for one that does."""
+    if settings.races:
+        return None
+    plain = ModelTail(model, settings.n)
+
+    def thresholds(positions, predictions):
+        if settings.threshold is not None:
+            given = np.full(predictions.shape, settings.threshold)
+            return given, np.zeros(predictions.shape, dtype=bool)
+        chosen = auto_threshold(
+            predictions, settings.n_effective, queries.training_sizes[positions]
         )
-    return np.maximum(thresholds, slacks), slacks > thresholds
+        chosen *= queries.deviations(positions, predictions) / plain.standard_deviation(predictions)
+        slacks = queries.slacks[positions]
+        return np.maximum(chosen, slacks), slacks > chosen
+
+    return FixedCells(
+        thresholds=thresholds, resolution=settings.resolution, learned=settings.learned
+    )
 
 
-def decide(queries, *, last, predictor, mechanism, settings, model, time, seeded):
+def decide(queries, *, last, code, mechanism, settings, model, time, seeded, pace=None):
     """Answer a batch of new queries.
 
     Parameters
@@ -128,8 +194,8 @@ def decide(queries, *, last, predictor, mechanism, settings, model, time, seeded
         At least one, all new.
     last : BatchRecord
         The account before the batch.
-    predictor : OffsetPredictor
-        What the released answers teach; it is advanced.
+    code : PredictiveCode
+        What the released cells teach; it is advanced.
     mechanism : Thresholdout
         In the state after the batch before; it is advanced.
     settings : Settings
@@ -140,6 +206,8 @@ def decide(queries, *, last, predictor, mechanism, settings, model, time, seeded
         For the record.
     seeded : bool
         Whether the noise comes from a fixed seed.
+    pace : Pace, optional
+        How finely to ask; the default is the choice of the simulation.
 
     Returns
     -------
@@ -148,142 +216,107 @@ def decide(queries, *, last, predictor, mechanism, settings, model, time, seeded
     answers : list of AnswerRecord
         The answered queries, a prefix of the batch.
     """
-    length = next_code_length(last, size=len(queries))
-    run = _Run(queries, last=last, predictor=predictor, mechanism=mechanism, settings=settings)
-    run.play()
-    if run.done == 0:
+    known = len(code.pairs)
+    outcome = _play(
+        queries, code, last=last, mechanism=mechanism, settings=settings, model=model, pace=pace
+    )
+    done = int(np.count_nonzero(outcome.answered))
+    if done == 0:
         return None, []
-    number = last.number + 1
-    lower, upper = _intervals(run, length=length, settings=settings, model=model)
-    values = run.values[: run.done]
+    length, by = route(last, settings)
+    lengths = length + outcome.places
+    least, most = np.nan_to_num(outcome.least), np.nan_to_num(outcome.most, nan=1.0)
+    lower, upper = queries.limits(least, most, math.log(settings.sampling_failure) - lengths)
     answers = [
         AnswerRecord(
-            batch=number,
+            batch=last.number + 1,
             position=position,
             key=queries.keys[position],
             time=time,
-            code_length=length,
+            code_length=float(lengths[position]),
             training_value=float(queries.training_values[position]) + 0.0,
-            value=float(values[position]) + 0.0,  # -0.0 has no text of its own in SQLite
+            value=float(outcome.values[position]) + 0.0,  # -0.0 has no text of its own in SQLite
             lower=float(lower[position]) + 0.0,
             upper=float(upper[position]) + 0.0,
-            above=bool(run.above[position]),
+            above=bool(outcome.above[position]),
         )
-        for position in range(run.done)
+        for position in range(done)
     ]
-    relaxed = run.relaxed[: run.done]
-    widest = float(np.max(np.maximum(values - lower, upper - values)[~relaxed], initial=0.0))
-    n_above = int(run.above.sum()) + last.n_above
+    told = ~outcome.relaxed[:done]
+    values = outcome.values[:done]
+    ends = np.maximum(values - lower[:done], upper[:done] - values)
     record = BatchRecord(
-        number=number,
+        number=last.number + 1,
         time=time,
         size=len(queries),
         code_length=length,
-        n_answered=run.done + last.n_answered,
-        n_above=n_above,
-        released=run.value_nats,
-        code=run.decisions.state(),
-        cells={},
-        widest=max(widest, last.widest),
-        n_relaxed=int(relaxed.sum()) + last.n_relaxed,
+        n_answered=last.n_answered + done,
+        n_above=last.n_above + int(outcome.above.sum()),
+        n_rounds=last.n_rounds + outcome.n_above,
+        released=last.released + outcome.released,
+        code=code.state(after=known),
+        cells=_cells(queries, outcome, by=by, settings=settings),
+        widest=max(last.widest, float(np.max(ends[told], initial=0.0))),
+        n_relaxed=last.n_relaxed + done - int(told.sum()),
         dp_epsilon=_finite(mechanism.dp_epsilon_used(1.0 / settings.n)),
         seeded=bool(seeded or last.seeded),
     )
     return record, answers
 
 
-class _Run:
-    """The walk through one batch, from "above" to "above"."""
-
-    def __init__(self, queries, *, last, predictor, mechanism, settings):
-        self.queries = queries
-        self.settings = settings
-        self.mechanism = mechanism
-        self.predictor = predictor
-        self.decisions = DecisionCode(**last.code)
-        self.value_nats = last.released
-        self.n_above = last.n_above
-        self.done = 0
-        self.values = np.full(len(queries), np.nan)
-        self.above = np.zeros(len(queries), dtype=bool)
-        self.relaxed = np.zeros(len(queries), dtype=bool)  # left wide on purpose
-        self.reach = np.zeros(len(queries))  # distance from the answer to q(X), at most
-
-    def play(self):
-        """Answer until the batch or the budget ends."""
-        while self.done < len(self.queries) and self._stretch():
-            pass
-
-    def _stretch(self):
-        """Answer up to the next "above"; return whether the budget goes on."""
-        asked = slice(self.done, min(self.done + _AHEAD, len(self.queries)))
-        training = self.queries.training_values[asked]
-        scales = self.queries.sensitivities[asked]
-        predictions = self.predictor.predict(training) if self.settings.learned else training
-        thresholds, slackened = thresholds_for(
-            self.settings,
-            predictions,
-            self.queries.training_sizes[asked],
-            self.queries.slacks[asked],
-            self.queries.rms_sensitivities[asked],
-        )
-        # Units in which every query has sensitivity 1/n, which the noise is made for.
-        run = self.mechanism.answer_run(
-            predictions / scales,
-            self.queries.values[asked] / scales,
-            thresholds=thresholds / scales,
-        )
-        count = int(np.count_nonzero(run.answered))
-        if count == 0:
-            return False
-        above = np.array(run.above[:count], dtype=bool)
-        stretch = slice(self.done, self.done + count)
-        self.values[stretch] = np.clip(np.asarray(run.values[:count]) * scales[:count], 0.0, 1.0)
-        self.values[stretch][~above] = predictions[:count][~above]
-        self.above[stretch] = above
-        z_below, z_above = margins(self.settings, self.n_above)
-        self.reach[stretch] = np.where(
-            above,
-            (z_above + self.settings.resolution / 2.0) * scales[:count],
-            thresholds[:count] + z_below * scales[:count],
-        )
-        self.relaxed[stretch] = slackened[:count] & ~above
-        self.decisions.update(above)
-        self.done += count
-        if above[-1]:
-            # Theory G4: a released value is coded by its distance from the prediction.
-            self.value_nats += value_code(
-                predictions[count - 1] / scales[count - 1],
-                float(run.values[count - 1]),
-                resolution=self.settings.resolution,
-                scale=thresholds[count - 1] / scales[count - 1],
-            )
-            self.n_above += 1
-            if self.settings.learned:
-                self.predictor.update(training[count - 1], self.values[self.done - 1])
-        return True
+def _play(queries, code, *, last, mechanism, settings, model, pace):
+    """Let the mechanism reply to what the batch asks; return the :class:`Outcome`."""
+    game = play_batch(
+        public_queries(queries, settings.n),
+        code,
+        margins=lambda n_above: margins(settings, n_above),
+        n_above=last.n_rounds,
+        pace=pace,
+        fixed=fixed_cells(queries, settings, model),
+    )
+    try:
+        asked = next(game)
+        while True:
+            asked = game.send(_reply(asked, queries, mechanism, settings))
+    except StopIteration as end:
+        return end.value
 
 
-def _intervals(run, *, length, settings, model):
-    """Return the ends of the intervals of the answered prefix."""
-    lower, upper = np.full((2, run.done), np.nan)
-    queries, answered = run.queries, slice(run.done)
-    # Theory, section 5, row 1: unequal c_i enter by their squares where records are independent
-    # (McDiarmid); groups need the largest.
-    units = queries.rms_sensitivities if model.is_independent else queries.sensitivities
-    units = np.where(queries.is_mean, 0.0, units)[answered]
-    for unit in np.unique(units):
-        chosen = units == unit
-        lower[chosen], upper[chosen] = answer_intervals(
-            run.values[answered][chosen],
-            run.reach[answered][chosen],
-            code_length=length,
-            failure=settings.sampling_failure,
-            model=model,
-            n=settings.n,
-            sensitivity=float(unit) / settings.n if unit > 0 else None,
-        )
-    return lower, upper
+def _reply(asked, queries, mechanism, settings):
+    """Compare up to the first "above" and name its cell; the noisy value itself stays here."""
+    units = queries.sensitivities[asked.positions]
+    # Units in which every query has sensitivity 1/n, which the noise is made for.
+    run = mechanism.answer_run(
+        asked.predictions / units,
+        queries.values[asked.positions] / units,
+        thresholds=asked.thresholds / units,
+    )
+    count = int(np.count_nonzero(run.answered))
+    if count == 0 or not run.above[count - 1]:
+        return Reply(count, None)
+    at = count - 1
+    cells = asked.cells(at, settings.resolution * float(units[at]))
+    return Reply(count, cells.place(min(1.0, float(run.values[at] * units[at]))))
+
+
+def _cells(queries, outcome, *, by, settings):
+    """Return what was released, cell by cell, and the public inputs: enough to recompute all."""
+    return {
+        "route": by,
+        "first": outcome.first,
+        "fine": outcome.fine,
+        "training_sizes": _compact(queries.training_sizes),
+        "slacks": _compact(queries.slacks),
+        "sensitivities": _compact(queries.sensitivities),
+        "shapes": list(queries.shapes),
+        "shape_of": _compact(queries.tail_of),
+    }
+
+
+def _compact(values):
+    """Return a list, or one number where all are equal."""
+    listed = np.asarray(values).tolist()
+    return listed[0] if len(set(listed)) == 1 else listed
 
 
 def _finite(epsilon):

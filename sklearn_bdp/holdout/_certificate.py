@@ -4,8 +4,8 @@ import math
 
 import numpy as np
 
-from sklearn_bdp.accounting import Certificate, auto_threshold, half_width, zhao_records
-from sklearn_bdp.holdout._batch import margins, next_code_length
+from sklearn_bdp.accounting import Certificate, Pace, auto_threshold, half_width, zhao_records
+from sklearn_bdp.holdout._batch import margins, route
 from sklearn_bdp.holdout._settings import Parameters
 from sklearn_bdp.ledger import BatchRecord
 
@@ -16,13 +16,20 @@ __all__ = ["first_width", "holdout_certificate"]
 
 def first_width(settings, model):
     """Return the half-width of the first answer, if it is near 1/2 and asked alone."""
-    z_below, z_above = margins(settings, 0)
-    reach = max(_threshold(settings) + z_below, z_above + settings.resolution / 2.0)
-    return reach + _sampling(BatchRecord.empty(), settings=settings, model=model)
+    last = BatchRecord.empty()
+    return _reach(last, settings) + _sampling(last, settings=settings, model=model)
+
+
+def _reach(last, settings):
+    """Return the pre-sampling half-width of a lone query near 1/2."""
+    z_below, z_above = margins(settings, last.n_rounds)
+    threshold = _threshold(last, settings)
+    cell = threshold if settings.races else settings.resolution / 2.0
+    return max(threshold + z_below, cell + z_above)
 
 
 def _sampling(last, *, settings, model):
-    level = math.log(settings.sampling_failure) - next_code_length(last)
+    level = math.log(settings.sampling_failure) - route(last, settings)[0]
     return float(np.ravel(half_width(level, model, settings.n))[0])
 
 
@@ -50,9 +57,8 @@ def holdout_certificate(last, *, settings, model, parameters, ledger, seeded):
         With ``tau`` the widest half-width so far or next.
     """
     alpha = _sampling(last, settings=settings, model=model)
-    z_below, z_above = margins(settings, last.n_above)
-    threshold = _threshold(settings)
-    widest = max(threshold + z_below, z_above + settings.resolution / 2.0) + alpha
+    threshold = _threshold(last, settings)
+    widest = _reach(last, settings) + alpha
     dp_epsilon, bdp_epsilon = _levels(last, settings=settings, model=model)
     declared = Parameters(**parameters)
     return Certificate(
@@ -64,7 +70,7 @@ def holdout_certificate(last, *, settings, model, parameters, ledger, seeded):
         n=settings.n,
         n_effective=settings.n_effective,
         sampling=min(1.0, alpha),
-        noise=z_below,
+        noise=margins(settings, last.n_rounds)[0],
         threshold=threshold,
         mechanism=settings.scales(),
         assumptions=_assumptions(last, settings=settings, ledger=ledger, seeded=seeded),
@@ -79,10 +85,13 @@ def holdout_certificate(last, *, settings, model, parameters, ledger, seeded):
     )
 
 
-def _threshold(settings):
-    """Return the threshold of a query whose prediction is 1/2, the largest there is."""
+def _threshold(last, settings):
+    """Return the threshold of a lone query whose prediction is 1/2, the largest there is."""
     if settings.threshold is not None:
         return settings.threshold
+    if settings.races:
+        deviation = math.sqrt(0.25 / settings.n_effective)
+        return Pace().fine(last.code.get("n_fine", 0)) * deviation
     return float(auto_threshold(0.5, settings.n_effective, settings.n))
 
 
@@ -144,6 +153,15 @@ def _notes(last, *, settings, parameters, model):
         "the holdout; the error is that of the widest interval so far, or of one more lone "
         "query with a score near 1/2. Every answer has its own interval, often narrower."
     ]
+    if settings.information is not None:
+        carried = {
+            "code": "the code of what was released (G7)",
+            "leakage": "leakage, that is Bayesian differential privacy (G1)",
+        }[route(last, settings)[1]]
+        notes.append(
+            f"the next answer rests on {carried}; both hold at half the failure probability each, "
+            "and every answer uses the one that makes it sharper (G9)"
+        )
     if settings.budget is None and settings.tau is None:
         notes.append("privacy levels are those spent so far; without a budget they go on growing")
     if settings.tau is not None:

@@ -147,7 +147,7 @@ class LedgerHandle:
     def information_spent(self):
         """Code length of the next query, in nats: what adaptivity has cost so far."""
         with self._reading() as transaction:
-            return float(next_code_length(transaction.last))
+            return float(next_code_length(transaction.last, self._settings))
 
     @property
     def remaining_budget(self):

@@ -1,5 +1,6 @@
 """Checks of queries. Messages never quote a per-record score or anything computed from one."""
 
+import dataclasses
 import os
 import pathlib
 import typing
@@ -7,6 +8,7 @@ import typing
 import numpy as np
 
 from sklearn_bdp._checks import check_array
+from sklearn_bdp.accounting import score_tail
 from sklearn_bdp.holdout._batch import Queries
 from sklearn_bdp.metrics import Evaluation
 
@@ -28,9 +30,9 @@ class Scored(typing.NamedTuple):
     """Holdout values of a batch and what is public of how they are made; see :class:`Queries`."""
 
     values: np.ndarray
-    is_mean: np.ndarray
+    shapes: tuple  # arguments of score_tail, each kind once
+    shape_of: np.ndarray
     sensitivities: np.ndarray
-    rms_sensitivities: np.ndarray
 
     def __repr__(self):
         return f"<{self.values.size} raw scores>"  # a traceback that shows locals shows no score
@@ -38,12 +40,14 @@ class Scored(typing.NamedTuple):
 
 def scored_means(scores, n):
     """Return :class:`Scored` for an ``(m, n)`` array of scores in [0, 1]."""
-    return _means(check_per_record_scores(scores, n))
+    values = check_per_record_scores(scores, n)
+    # The type of an array is no measurement: integers in [0, 1] can be nothing but bits.
+    return _means(values, binary=np.asarray(scores).dtype.kind in "bui")
 
 
-def _means(values):
-    ones = np.ones(values.size)
-    return Scored(values, np.ones(values.size, dtype=bool), ones, ones)
+def _means(values, *, binary=False):
+    shapes = ({"kind": "mean", "binary": binary},)
+    return Scored(values, shapes, np.zeros(values.size, dtype=int), np.ones(values.size))
 
 
 def check_per_record_scores(scores, n):
@@ -82,7 +86,7 @@ def check_evaluations(evaluations, n, model):
         return _means(
             np.concatenate([check_per_record_scores(block, n) for block in evaluations.blocks()])
         )
-    values, means, largest, rms = [], [], [], []
+    values, shapes, shape_of, largest = [], {}, [], []
     if not hasattr(evaluations, "__iter__") and not hasattr(evaluations, "__getitem__"):
         raise TypeError(f"evaluations must be a list, got {type(evaluations).__name__}.")
     for evaluation in evaluations:
@@ -93,9 +97,9 @@ def check_evaluations(evaluations, n, model):
             )
         if evaluation.per_record is not None:
             values.append(check_per_record_scores(evaluation.per_record, n)[0])
-            means.append(True)
+            shape = dataclasses.asdict(evaluation.shape)
             largest.append(1.0)
-            rms.append(1.0)
+            shape_of.append(shapes.setdefault(_frozen(shape), len(shapes)))
             continue
         if not model.is_componentwise:
             raise ValueError(
@@ -107,14 +111,27 @@ def check_evaluations(evaluations, n, model):
         if not (0.0 <= value <= 1.0 and 0.0 < sensitivity <= 1.0):
             raise ValueError("an evaluation must have a value and a sensitivity in [0, 1].")
         values.append(value)
-        means.append(False)
         largest.append(max(1.0, sensitivity * n))
         typical = float(evaluation.rms_sensitivity)
-        rms.append(max(1.0, typical * n) if 0.0 < typical <= sensitivity else largest[-1])
-    return Scored(np.array(values), np.array(means, dtype=bool), np.array(largest), np.array(rms))
+        # Theory, section 5, row 1: unequal c_i enter by their squares where records are
+        # independent (McDiarmid); groups need the largest.
+        if not (model.is_independent and 0.0 < typical <= sensitivity):
+            typical = sensitivity
+        shape = dataclasses.asdict(evaluation.shape) | {"sensitivity": max(1.0 / n, typical)}
+        shape_of.append(shapes.setdefault(_frozen(shape), len(shapes)))
+    return Scored(
+        np.array(values),
+        tuple(map(dict, shapes)),
+        np.array(shape_of, dtype=int),
+        np.array(largest),
+    )
 
 
-def check_queries(training_values, scored, *, n, training_size, keys, slack=None):
+def _frozen(shape):
+    return tuple(sorted(shape.items()))
+
+
+def check_queries(training_values, scored, *, model, n, training_size, keys, slack=None):
     """Return the checked :class:`Queries` of one batch."""
     count = scored.values.size
     training = np.atleast_1d(check_array("training_values", training_values, low=0.0, high=1.0))
@@ -137,9 +154,10 @@ def check_queries(training_values, scored, *, n, training_size, keys, slack=None
     return Queries(
         training_values=training,
         values=scored.values,
-        is_mean=scored.is_mean,
+        shapes=scored.shapes,
+        tails=tuple(score_tail(model, n, **shape) for shape in scored.shapes),
+        tail_of=scored.shape_of,
         sensitivities=scored.sensitivities,
-        rms_sensitivities=scored.rms_sensitivities,
         training_sizes=np.broadcast_to(sizes, (count,)),
         slacks=np.broadcast_to(slacks, (count,)),
         keys=check_keys(keys, count),

@@ -14,7 +14,7 @@ from sklearn_bdp._checks import caller_level, check_integer, check_option, check
 from sklearn_bdp._digests import data_digest, freeze_data
 from sklearn_bdp._sealed import sealed_errors
 from sklearn_bdp._version import __version__
-from sklearn_bdp.accounting import OffsetPredictor
+from sklearn_bdp.accounting import PredictiveCode
 from sklearn_bdp.correlation import check_correlation
 from sklearn_bdp.exceptions import VacuousGuaranteeWarning
 from sklearn_bdp.holdout._batch import decide, exhausted_error
@@ -343,6 +343,7 @@ class ReusableHoldout(LedgerHandle):
         queries = check_queries(
             training_values,
             scored,
+            model=self.model,
             n=self.n,
             training_size=training_size,
             keys=keys,
@@ -378,7 +379,7 @@ class ReusableHoldout(LedgerHandle):
         record, answers = decide(
             queries,
             last=last,
-            predictor=self._predictor(transaction),
+            code=self._code(transaction),
             mechanism=mechanism,
             settings=self._settings,
             model=self.model,
@@ -401,13 +402,13 @@ class ReusableHoldout(LedgerHandle):
             return restored_mechanism(sealed, random_state=noise)
         return self._settings.mechanism(random_state=noise)
 
-    def _predictor(self, transaction):
-        """Return a predictor that has learned from every recorded answer."""
-        number, known = self._learned or (0, OffsetPredictor())
-        for training_value, value in transaction.released(after=number):
-            known.update(training_value, value)
+    def _code(self, transaction):
+        """Return the predictive code after every recorded batch."""
+        number, known = self._learned or (0, PredictiveCode())
+        for account in transaction.accounts(after=number):
+            known.follow(account.code)
         self._learned = (transaction.head[0], known)
-        return OffsetPredictor(**known.state())
+        return known.copy()
 
     def _release(self, queries, known, fresh):
         """Return the arrays of a batch from recorded answers, by position or by key."""

@@ -73,6 +73,10 @@ class Settings:
         Whether predictions learn from released answers.
     tau : float or None
         Accuracy that Zhao's Theorem 2 was run at.
+    races : bool
+        Whether batches are races: coarse cells for all, fine ones for whoever leads.
+    information : float or None
+        Leakage in nats that holds for life (theory G1); ``None`` where no level is declared.
     """
 
     n: int
@@ -89,6 +93,8 @@ class Settings:
     threshold: float | None
     learned: bool
     tau: float | None
+    races: bool
+    information: float | None
 
     def scales(self):
         """Return the public part of the mechanism as a dict."""
@@ -183,12 +189,17 @@ def derive_settings(parameters, *, model, n):
         )
     noise_failure = NOISE_PART * left
     n_effective = float(model.effective_n(n))
-    if parameters.resolution == "auto":
+    chosen = _choose(parameters, model=model, n=n, n_effective=n_effective, failure=noise_failure)
+    # Whoever gives a threshold, a grid or a budget gets what they gave: one pass, in order.
+    automatic = parameters.threshold == "auto" and parameters.resolution == "auto"
+    races = automatic and chosen["refresh"] and chosen["learned"] and chosen["budget"] is None
+    if races:
+        resolution = 0.0  # a cell is as wide as its query's threshold, around the prediction
+    elif parameters.resolution == "auto":
         # A whole number of cells, so that every cell has the same width.
         resolution = 1.0 / math.ceil(1.0 / auto_resolution(n_effective, beta=parameters.beta))
     else:
         resolution = parameters.resolution
-    chosen = _choose(parameters, model=model, n=n, n_effective=n_effective, failure=noise_failure)
     return Settings(
         n=n,
         n_effective=n_effective,
@@ -196,8 +207,26 @@ def derive_settings(parameters, *, model, n):
         noise_failure=noise_failure,
         cut_failure=cut_failure,
         resolution=resolution,
+        races=races,
+        information=_lifetime_information(parameters, chosen, model=model, n=n),
         **chosen,
     )
+
+
+def _lifetime_information(parameters, chosen, *, model, n):
+    """Return the leakage K of the whole life where a level is declared for it (theory G1, G9)."""
+    if parameters.epsilon == "auto" and parameters.calibration != "zhao2017":
+        return None
+    level = Thresholdout(
+        0.5,
+        threshold_scale=chosen["threshold_scale"],
+        query_scale=chosen["query_scale"],
+        answer_scale=chosen["answer_scale"],
+        budget=chosen["budget"],
+        refresh=chosen["refresh"],
+    ).dp_epsilon(1.0 / n)
+    known = float(model.sequential_information(level, n)) if math.isfinite(level) else math.inf
+    return known if math.isfinite(known) else None
 
 
 def _choose(parameters, *, model, n, n_effective, failure):

@@ -55,6 +55,8 @@ class BatchRecord:
         spent before the batch, and its number.
     n_answered, n_above : int
         Answers, and "above" answers, up to and including this batch.
+    n_rounds : int
+        Times the holdout was looked at so far: an "above" answer that was refined counts twice.
     released : float
         Code length of everything released so far, in nats.
     code : dict
@@ -80,6 +82,7 @@ class BatchRecord:
     code_length: float
     n_answered: int
     n_above: int
+    n_rounds: int
     released: float
     code: dict
     cells: dict
@@ -99,8 +102,8 @@ class BatchRecord:
             Number 0, all counts 0.
         """
         return cls(
-            number=0, time="", size=0, code_length=0.0, n_answered=0, n_above=0, released=0.0,
-            code={}, cells={}, widest=0.0, n_relaxed=0, dp_epsilon=0.0, seeded=False,
+            number=0, time="", size=0, code_length=0.0, n_answered=0, n_above=0, n_rounds=0,
+            released=0.0, code={}, cells={}, widest=0.0, n_relaxed=0, dp_epsilon=0.0, seeded=False,
         )  # fmt: skip
 
     def to_json(self):

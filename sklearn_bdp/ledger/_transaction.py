@@ -61,10 +61,6 @@ class Transaction:
         """Yield every answer, oldest first."""
         return self._book.answers()
 
-    def released(self, *, after=0):
-        """Return training-side and released values of "above" answers of later entries."""
-        return self._book.released(after=after)
-
     def accounts(self, *, after=0):
         """Yield the account of each batch in later entries, oldest first."""
         return self._book.accounts(after=after)

@@ -8,16 +8,16 @@ import numpy as np
 import pytest
 
 from sklearn_bdp.accounting import (
-    DecisionCode,
-    OffsetPredictor,
-    answer_intervals,
-    code_length,
+    ModelTail,
+    PredictiveCode,
+    SensitivityTail,
+    leakage_code_length,
     noise_share,
-    value_code,
+    place_lengths,
 )
-from sklearn_bdp.correlation import Groups, Independent
+from sklearn_bdp.correlation import Independent
 from sklearn_bdp.holdout import BatchRecord
-from sklearn_bdp.holdout._batch import Queries, decide, margins, next_code_length
+from sklearn_bdp.holdout._batch import Queries, decide, margins, next_code_length, route
 from sklearn_bdp.holdout._settings import Settings, check_parameters, derive_settings
 
 N = 500
@@ -33,69 +33,74 @@ def settings(**options):
     return derive_settings(check_parameters(**{**defaults, **options}), model=MODEL, n=N)
 
 
-def queries(training, values, scales=1.0, slack=0.0):
+def queries(training, values, scale=1.0, slack=0.0):
     count = len(training)
+    mean = scale == 1.0
+    shape = {"kind": "mean"} if mean else {"kind": "bounded", "sensitivity": scale / N}
     return Queries(
         training_values=np.array(training, dtype=float),
         values=np.array(values, dtype=float),
-        is_mean=np.full(count, scales == 1.0),
-        sensitivities=np.full(count, float(scales)),
-        rms_sensitivities=np.full(count, float(scales)),
+        shapes=(shape,),
+        tails=(ModelTail(MODEL, N) if mean else SensitivityTail(MODEL, N, scale / N),),
+        tail_of=np.zeros(count, dtype=int),
+        sensitivities=np.full(count, float(scale)),
         training_sizes=np.full(count, float(N)),
         slacks=np.full(count, slack),
         keys=[None] * count,
     )
 
 
-def run(batch, chosen, *, last=EMPTY, predictor=None, mechanism=None, model=MODEL):
-    mechanism = mechanism or chosen.mechanism(random_state=0)
+def run(batch, chosen, *, last=EMPTY, code=None, mechanism=None):
     return decide(
         batch,
         last=last,
-        predictor=predictor or OffsetPredictor(),
-        mechanism=mechanism,
+        code=code or PredictiveCode(),
+        mechanism=mechanism or chosen.mechanism(random_state=0),
         settings=chosen,
-        model=model,
+        model=MODEL,
         time="now",
         seeded=True,
     )
 
 
-def test_the_charge_is_made_of_decisions_values_size_and_order():
-    chosen = settings()
+def test_the_charge_is_made_of_releases_place_and_order():
+    chosen, code = settings(), PredictiveCode()
     mechanism = chosen.mechanism(random_state=0)
-    predictor = OffsetPredictor()
-    first, answers = run(
-        queries([0.9, 0.5], [0.4, 0.9]), chosen, mechanism=mechanism, predictor=predictor
+    first, answers = run(queries([0.9, 0.5], [0.4, 0.9]), chosen, mechanism=mechanism, code=code)
+    assert [a.above for a in answers] == [True, True]
+    assert [a.code_length for a in answers] == pytest.approx(
+        math.log(2) + place_lengths([0.9, 0.5])
     )
-    assert first.code_length == pytest.approx(code_length(
-        n_answered=0, n_above=0, value_nats=0, batch_size=2, batch_index=1,
+    assert next_code_length(first, chosen) == pytest.approx(first.released + math.log(2 * 3))
+    second, _ = run(queries([0.5], [0.5]), chosen, last=first, mechanism=mechanism, code=code)
+    assert second.released > first.released > 2.0
+
+
+def test_leakage_and_code_share_beta_and_the_shorter_carries_the_answer():
+    """G9: with a level for life every answer may rest on G1 or on the code."""
+    chosen = settings(epsilon=0.05, budget=3)
+    quiet = dataclasses.replace(EMPTY, number=1)
+    loud = dataclasses.replace(EMPTY, number=1, released=500.0)
+    assert route(quiet, chosen) == (pytest.approx(math.log(6) + math.log(2)), "code")
+    length, by = route(loud, chosen)
+    assert by == "leakage"
+    assert length == pytest.approx(math.log(2) + leakage_code_length(
+        information=chosen.information, failure=chosen.sampling_failure / 2,
+        batch_size=1, batch_index=2,
     ))  # fmt: skip
-    assert [answer.above for answer in answers] == [True, True]
-    code = DecisionCode()
-    code.update([True, True])
-    assert next_code_length(first, size=7) == pytest.approx(
-        code.nats + first.released + math.log(7) + math.log(2 * 3)
-    )
-    # The first value was coded around 0.9, the second around what the first taught.
-    taught = OffsetPredictor()
-    taught.update(0.9, answers[0].value)
-    around = [0.9, taught.predict(np.array([0.5]))[0]]
-    least = sum(
-        value_code(center, answer.value, resolution=chosen.resolution, scale=0.05)
-        for center, answer in zip(around, answers, strict=True)
-    )
-    assert first.released == pytest.approx(least, rel=0.5)  # the scale is the threshold
+    level = chosen.mechanism().dp_epsilon(1 / N)
+    assert chosen.information == pytest.approx(MODEL.sequential_information(level, N))
+    assert settings().information is None
 
 
 def test_counts_and_widths_add_up_over_batches():
     chosen = settings()
-    mechanism, predictor = chosen.mechanism(random_state=0), OffsetPredictor()
+    mechanism, code = chosen.mechanism(random_state=0), PredictiveCode()
     last = EMPTY
     for number in range(1, 6):
         last, answers = run(
             queries([0.5, 0.1], [0.5, 0.9]), chosen, last=last, mechanism=mechanism,
-            predictor=predictor,
+            code=code,
         )  # fmt: skip
         assert last.number == number
         assert last.n_answered == 2 * number
@@ -107,14 +112,13 @@ def test_intervals_are_those_of_the_theory():
     chosen = settings(threshold=0.05)
     record, answers = run(queries([0.5, 0.9], [0.52, 0.4]), chosen)
     z_below, z_above = margins(chosen, 0)
-    lower, upper = answer_intervals(
-        [answer.value for answer in answers],
-        [0.05 + z_below, z_above + chosen.resolution / 2],
-        code_length=record.code_length,
-        failure=chosen.sampling_failure,
-        model=MODEL,
-        n=N,
-    )
+    value, reach = np.array([[answer.value, half] for answer, half in zip(
+        answers, (0.05 + z_below, z_above + chosen.resolution / 2), strict=True
+    )]).T  # fmt: skip
+    length = record.code_length + place_lengths([0.5, 0.9])
+    side = math.log(chosen.sampling_failure / 2) - length
+    lower = ModelTail(MODEL, N).lower_limit(value - reach, side)
+    upper = ModelTail(MODEL, N).upper_limit(value + reach, side)
     assert [answer.lower for answer in answers] == pytest.approx(list(lower))
     assert [answer.upper for answer in answers] == pytest.approx(list(upper))
 
@@ -148,19 +152,6 @@ def test_low_sensitivity_intervals_use_their_own_tail():
     assert other.upper - other.lower > 1.5 * (mean.upper - mean.lower)
 
 
-def test_unequal_sensitivities_enter_by_their_squares_where_records_are_independent():
-    batch = queries([0.5], [0.5], 3.0)
-    sharper = dataclasses.replace(batch, rms_sensitivities=np.array([1.5]))
-    groups = Groups(np.repeat(np.arange(N // 2), 2))
-    widths = {}
-    for name, each in (("largest", batch), ("squares", sharper)):
-        for model in (MODEL, groups):
-            _, (answer,) = run(each, settings(threshold=0.05), model=model)
-            widths[name, model] = answer.upper - answer.lower
-    assert widths["squares", MODEL] < 0.8 * widths["largest", MODEL]
-    assert widths["squares", groups] == widths["largest", groups]
-
-
 def test_a_long_batch_equals_its_parts_in_distribution():
     """Ten thousand quiet queries are one call, all below, all charged alike."""
     chosen = settings()
@@ -180,7 +171,7 @@ def test_slack_is_a_least_threshold_of_automatic_thresholds():
     chosen = settings()
     _, (tight,) = run(queries([0.5], [0.5]), chosen)
     _, (loose,) = run(queries([0.5], [0.5], slack=0.3), chosen)
-    _, (given,) = run(queries([0.5], [0.5], slack=0.01), settings(threshold=0.05))
+    _, (given,) = run(queries([0.5], [0.5], slack=0.01), settings(threshold=0.03))
     assert loose.upper - loose.lower > tight.upper - tight.lower
     assert given.upper - given.lower < tight.upper - tight.lower
 

@@ -9,7 +9,7 @@ import scipy.sparse as sp
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LogisticRegression, Ridge
 
-from sklearn_bdp.accounting import code_length
+from sklearn_bdp.accounting import place_lengths
 from sklearn_bdp.correlation import Groups, MarkovChain
 from sklearn_bdp.exceptions import (
     BudgetExhaustedError,
@@ -78,23 +78,15 @@ def test_released_values_lie_on_the_grid():
     assert np.allclose(cells, np.round(cells), atol=1e-9)
 
 
-def test_the_fuel_gauge_is_the_code_length_of_the_next_query(holdout):
+def test_information_spent_is_the_code_length_of_the_next_query(holdout):
     assert holdout.information_spent == pytest.approx(math.log(2))
     holdout.answer([0.5, 0.5, 0.5], levels(0.5, 0.5, 0.5))
-    spent = code_length(
-        n_answered=3, n_above=0, value_nats=0.0, batch_size=1, batch_index=2,
-        decisions=_decisions([False] * 3),
-    )  # fmt: skip
-    assert holdout.information_spent == pytest.approx(spent)
-    assert holdout.history()[0].code_length == pytest.approx(math.log(3) + math.log(2))
-
-
-def _decisions(above):
-    from sklearn_bdp.accounting import DecisionCode
-
-    code = DecisionCode()
-    code.update(above)
-    return code.nats
+    with holdout._reading() as transaction:
+        released = transaction.last.released
+    assert 0 < released < 1
+    assert holdout.information_spent == pytest.approx(released + math.log(2 * 3))
+    lengths = [record.code_length for record in holdout.history()]
+    assert lengths == pytest.approx(math.log(2) + place_lengths([0.5, 0.5, 0.5]))
 
 
 def test_intervals_widen_with_what_was_spent(holdout):
@@ -129,7 +121,7 @@ def test_a_key_twice_in_a_batch_is_one_query(holdout):
     answers = holdout.answer([0.9, 0.9, 0.5], levels(0.3, 0.3, 0.5), keys=["a", "a", None])
     assert answers.values[0] == answers.values[1]
     assert len(holdout.history()) == 2
-    two = math.log(2) + math.log(2)  # not three
+    two = math.log(2) + place_lengths([0.9, 0.5])[0]  # two queries, not three
     assert holdout.history()[0].code_length == pytest.approx(two)
 
 

@@ -1,0 +1,238 @@
+"""The race and its code: probabilities over transcripts (G7), fixed places, cells that hold."""
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+
+from sklearn_bdp.accounting import (
+    BatchQueries,
+    Cells,
+    FixedCells,
+    Pace,
+    PredictiveCode,
+    Reply,
+    place_lengths,
+    play_batch,
+)
+
+WIDE = Pace(coarse=3.0, chance=0.2, patience=3.0)  # few cells: small trees
+
+
+def batch(training, *, slacks=0.0, n=8, size=8.0):
+    training = np.array(training, dtype=float)
+    count = training.size
+    return BatchQueries(
+        training_values=training,
+        slacks=np.full(count, slacks),
+        sensitivities=np.ones(count),
+        training_factors=np.full(count, 1.0 + n / size),
+        deviation=lambda positions, predictions: np.sqrt(
+            np.clip(predictions * (1 - predictions), 0.02, None) / n
+        ),
+    )
+
+
+def margins(n_above):
+    return 0.01, 0.02
+
+
+def replies(asked, step=0.0):
+    """Every reply that a mechanism could give: all "below", or a first "above" in any cell."""
+    yield Reply(len(asked.positions), None)
+    for count in range(len(asked.positions)):
+        cells = asked.cells(count, step)
+        for cell in range(cells.first, cells.last + 1):
+            yield Reply(count + 1, cell)
+
+
+def transcripts(make, *, step=0.0, state=None, history=()):
+    """Yield ``(outcome, code)`` at the end of every path of one batch."""
+    code = PredictiveCode(**(state or {}))
+    game = make(code)
+    try:
+        asked = next(game)
+        for reply in history:
+            asked = game.send(reply)
+    except StopIteration as end:
+        yield end.value, code
+        return
+    for reply in replies(asked, step):
+        yield from transcripts(make, step=step, state=state, history=(*history, reply))
+
+
+@pytest.mark.parametrize("training", [[0.5], [0.9, 0.4], [1.0, 1.0], [0.0, 0.7]])
+def test_transcripts_of_a_race_have_probabilities_that_sum_to_one(training):
+    """G7: the code is a probability over everything one batch can release (Kraft)."""
+    queries = batch(training)
+    ends = list(transcripts(lambda code: play_batch(queries, code, margins=margins, pace=WIDE)))
+    assert len(ends) > 3
+    assert sum(math.exp(-outcome.released) for outcome, _ in ends) == pytest.approx(1.0, abs=1e-9)
+
+
+@pytest.mark.parametrize("learned", [True, False])
+def test_transcripts_of_a_pass_on_a_fixed_grid_sum_to_one(learned):
+    queries = batch([0.8, 0.5])
+    fixed = FixedCells(
+        thresholds=lambda positions, predictions: (
+            np.full(predictions.shape, 0.15), np.zeros(predictions.shape, bool)
+        ),
+        resolution=0.3,
+        learned=learned,
+    )  # fmt: skip
+    ends = transcripts(lambda c: play_batch(queries, c, margins=margins, fixed=fixed), step=0.3)
+    assert sum(math.exp(-o.released) for o, _ in ends) == pytest.approx(1.0, abs=1e-9)
+
+
+def test_an_adaptive_game_of_three_batches_obeys_kraft():
+    """G7: sum over batches, histories and places of the weights of all queries is at most 1.
+
+    The analyst's next batch depends on the transcript; ranks are poisoned by what was released.
+    """
+
+    def continued(number, state, value, most):
+        training = [np.clip(value, 0, 1)] if number == 2 else [0.3, np.clip(1.2 * value, 0, 1)]
+        queries = batch(training)
+        total = (
+            1.0
+            / (number * (number + 1))
+            * sum(math.exp(-length) for length in place_lengths(np.array(training)))
+        )
+        if number == most:
+            return total
+        for outcome, code in transcripts(
+            lambda c: play_batch(queries, c, margins=margins, pace=WIDE), state=state
+        ):
+            best = float(np.nanmax(outcome.values))
+            weight = math.exp(-outcome.released)
+            total += weight * continued(number + 1, code.state(), best, most)
+        return total
+
+    assert continued(1, None, 0.6, 3) <= 1.0
+
+
+@pytest.mark.parametrize("m", [1, 2, 3, 10, 1000])
+def test_weights_of_places_sum_to_one_and_nobody_pays_more_than_ln_2_extra(m):
+    lengths = place_lengths(np.random.default_rng(m).random(m))
+    assert np.exp(-lengths).sum() == pytest.approx(1.0)
+    assert lengths.max() <= math.log(2 * m) + 1e-12
+    assert lengths.min() == pytest.approx(-math.log(0.5 / m + 0.25 * (m + 1) / m))
+
+
+def test_places_are_those_of_the_start_whatever_the_answers_are():
+    """G7, conditions: re-ranking inside a batch would break the union bound."""
+    queries = batch([0.9, 0.4])
+    start = place_lengths(np.array([0.9, 0.4]))
+    for outcome, _ in transcripts(lambda c: play_batch(queries, c, margins=margins, pace=WIDE)):
+        assert outcome.places.tolist() == start.tolist()
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_the_value_lies_in_the_released_cell_whatever_is_asked(seed):
+    """Without noise every value is inside its cell, refined or not, and so is what is released."""
+    rng = np.random.default_rng(seed)
+    code, m = PredictiveCode(), 30
+    for _ in range(4):
+        q = rng.random(m) if seed % 2 else np.clip(rng.normal(0.8, 0.05, m), 0, 1)
+        queries = batch(np.clip(q + rng.normal(0.05, 0.1, m), 0, 1), n=100)
+        game = play_batch(queries, code, margins=lambda n_above: (0.0, 0.0))
+        outcome = _play_exactly(game, q)
+        assert ((q >= outcome.least - 1e-9) & (q <= outcome.most + 1e-9)).all()
+        assert ((outcome.values >= outcome.least) & (outcome.values <= outcome.most)).all()
+
+
+def _play_exactly(game, q):
+    try:
+        asked = next(game)
+        while True:
+            far = np.abs(q[asked.positions] - asked.predictions) > asked.thresholds
+            if not far.any():
+                asked = game.send(Reply(far.size, None))
+                continue
+            at = int(np.argmax(far))
+            place = asked.cells(at).place(float(q[asked.positions[at]]))
+            asked = game.send(Reply(at + 1, place))
+    except StopIteration as end:
+        return end.value
+
+
+def test_a_well_predicted_batch_costs_next_to_nothing():
+    rng = np.random.default_rng(0)
+    q = np.clip(rng.normal(0.85, 0.015, 500), 0, 1)
+    code = PredictiveCode()
+    for bound in (3.0, 0.5, 0.5):  # the first learns how good predictions are
+        outcome = _play_exactly(play_batch(batch(q, n=1000, size=3000.0), code, margins=margins), q)
+        assert outcome.released < bound
+        assert not outcome.above.any()
+
+
+def test_the_leader_gets_the_finest_cell():
+    rng = np.random.default_rng(0)
+    q = np.clip(rng.normal(0.85, 0.015, 50), 0, 1)
+    game = play_batch(batch(q + 0.03, n=1000), PredictiveCode(), margins=margins)
+    outcome = _play_exactly(game, q)
+    widths = outcome.most - outcome.least
+    assert widths[np.argmax(outcome.values)] == widths.min() < 0.5 * np.median(widths)
+
+
+def test_cells_tile_the_line_and_know_their_values():
+    for center, half, step in ((0.5, 0.1, 0.0), (0.03, 0.4, 0.0), (0.9, 0.05, 0.3), (0.2, 2.0, 0)):
+        cells = Cells(center, half, step=step)
+        edges = [cells.edges(k) for k in range(cells.first, cells.last + 1)]
+        assert edges[0][0] == -math.inf
+        assert edges[-1][1] == math.inf
+        assert all(a[1] == pytest.approx(b[0]) for a, b in itertools.pairwise(edges))
+        for value in np.linspace(0, 1, 41):
+            low, high = cells.edges(cells.place(value))
+            assert low - 1e-12 <= value <= high + 1e-12
+
+
+# -- Predictions (G14) -----------------------------------------------------------------------------
+
+
+def test_one_outlier_does_not_move_the_others():
+    """G14: an offset learned from a candidate that is unlike the rest is not believed of them."""
+    code = PredictiveCode()
+    code.expect([0.6, 0.95])
+    code.learn(0.6, 0.95, 1e-5)
+    centers, _ = code.predict([0.95, 0.9])
+    assert np.abs(centers - [0.95, 0.9]).max() < 0.01
+
+
+def test_a_contradicted_difference_counts_little():
+    code = PredictiveCode()
+    code.expect(np.full(6, 0.9))
+    for value in (0.86, 0.85, 0.60, 0.86, 0.85):
+        code.learn(0.9, value, 1e-4)
+    assert code.predict([0.9])[0][0] == pytest.approx(0.855, abs=0.01)
+
+
+def test_predictions_stay_below_what_was_ever_seen():
+    code = PredictiveCode()
+    code.expect([0.80, 0.82])
+    code.learn(0.80, 0.88, 1e-6)
+    assert code.predict([0.82])[0][0] <= 0.88
+
+
+def test_the_state_rebuilds_the_code():
+    code = PredictiveCode()
+    code.expect([0.9])
+    code.learn(0.9, 0.85, 1e-4)
+    first = code.state()
+    code.learn(0.8, 0.77, 1e-4)
+    code.charge(np.log(code.masses([0.7], [0.8], [0.75], [0.02], [0.01])))
+    rebuilt = PredictiveCode()
+    for state in (first, code.state(after=1)):
+        rebuilt.follow(state)
+    assert rebuilt.state() == code.state()
+
+
+def test_masses_are_probabilities_in_the_far_tails_too():
+    code = PredictiveCode()
+    cells = Cells(0.5, 1e-5)
+    edges = np.array([cells.edges(k) for k in range(cells.first, cells.last + 1)])
+    count = len(edges)
+    mass = code.masses(*edges.T, np.full(count, 0.5), np.full(count, 0.01), np.full(count, 0.0))
+    assert mass.sum(axis=1) == pytest.approx(np.ones(len(mass)), abs=1e-9)
+    assert (mass > 0).all()
