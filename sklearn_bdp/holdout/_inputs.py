@@ -112,12 +112,7 @@ def check_evaluations(evaluations, n, model):
             raise ValueError("an evaluation must have a value and a sensitivity in [0, 1].")
         values.append(value)
         largest.append(max(1.0, sensitivity * n))
-        typical = float(evaluation.rms_sensitivity)
-        # Theory, section 5, row 1: unequal c_i enter by their squares where records are
-        # independent (McDiarmid); groups need the largest.
-        if not (model.is_independent and 0.0 < typical <= sensitivity):
-            typical = sensitivity
-        shape = dataclasses.asdict(evaluation.shape) | {"sensitivity": max(1.0 / n, typical)}
+        shape = _shape(evaluation, sensitivity, model=model, n=n)
         shape_of.append(shapes.setdefault(_frozen(shape), len(shapes)))
     return Scored(
         np.array(values),
@@ -125,6 +120,19 @@ def check_evaluations(evaluations, n, model):
         np.array(shape_of, dtype=int),
         np.array(largest),
     )
+
+
+def _shape(evaluation, sensitivity, *, model, n):
+    """Return what is public of a score that is no mean: its own tail, or one by sensitivity."""
+    shape = evaluation.shape
+    if shape.kind == "weighted" or shape.class_counts is not None:
+        return dataclasses.asdict(shape)
+    typical = float(evaluation.rms_sensitivity)
+    # Theory, section 5, row 1: unequal c_i enter by their squares where records are independent
+    # (McDiarmid); groups need the largest.
+    if not (model.is_independent and 0.0 < typical <= sensitivity):
+        typical = sensitivity
+    return {"kind": "bounded", "sensitivity": max(1.0 / n, typical)}
 
 
 def _frozen(shape):

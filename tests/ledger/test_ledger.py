@@ -106,12 +106,15 @@ def test_fixed_seeds_do_not_replay_noise_after_reopening(path, tmp_path):
     """Batches of a holdout reopened each time are those of one in memory, no two the same."""
     options = {"random_state": 3, "resolution": 1e-5, "threshold": 1e-6}
     alone = ReusableHoldout(X, Y, **options)
-    values, expected = [], []
+    values, expected, looked = [], [], []
     for number in range(8):
         expected.append(alone.answer([number % 2], scores()).values[0])
-        values.append(make(path, **options).answer([number % 2], scores()).values[0])
+        answers = make(path, **options).answer([number % 2], scores())
+        values.append(answers.values[0])
+        if answers.above[0]:  # else it is a prediction, learned from the answers before
+            looked.append(answers.values[0])
     assert values == expected
-    assert len(set(values)) == 8
+    assert len(set(looked)) == len(looked) >= 6
 
 
 def test_a_new_ledger_is_one_private_file(path):
