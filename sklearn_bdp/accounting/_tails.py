@@ -156,6 +156,7 @@ def merged_weights(weights, counts, *, ratio=1.02):
 
     A score of weight ``w`` is a smaller score of any larger weight: the bound still holds.
     """
+    weights, counts = weights[weights > 0.0], counts[weights > 0.0]
     grid = np.exp(np.ceil(np.log(weights) / math.log(ratio)) * math.log(ratio))
     grid = weights if len(weights) <= 64 else np.maximum(grid, weights)
     distinct, index = np.unique(grid, return_inverse=True)

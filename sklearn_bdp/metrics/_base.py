@@ -6,6 +6,8 @@ from typing import ClassVar
 
 import numpy as np
 
+from sklearn_bdp._checks import check_array
+from sklearn_bdp.exceptions import UnboundedMetricError
 from sklearn_bdp.metrics._rows import as_labels, n_rows, score_rows
 from sklearn_bdp.metrics._silence import silenced
 
@@ -87,6 +89,21 @@ class Evaluation:
     def __repr__(self):
         # Never the numbers: a record that ends up in a log or a traceback must not leak.
         return f"Evaluation(<raw scores hidden>, sensitivity={self.sensitivity:g})"
+
+
+def _weighted(per_record, weights):
+    """Return the evaluation of a mean with public weights that sum to 1 (theory G12)."""
+    largest = float(weights.max())
+    distinct, counts = np.unique(weights, return_counts=True)
+    pairs = tuple(zip(distinct.tolist(), counts.tolist(), strict=True))
+    return Evaluation(
+        per_record=None,
+        value=float(np.clip(weights @ per_record, 0.0, 1.0)),
+        sensitivity=largest,
+        # McDiarmid's exponent needs the sum of squares.
+        rms_sensitivity=min(largest, float(np.sqrt(np.mean(weights**2)))),
+        shape=ScoreShape("weighted", weights=pairs),
+    )
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -178,7 +195,7 @@ class BoundedMetric(abc.ABC):
         """
         return self.sensitivity(y)
 
-    def evaluate(self, estimator, X, y):
+    def evaluate(self, estimator, X, y, *, sample_weight=None):
         """Score a fitted estimator; failing rows get the worst score.
 
         Rows on which the model raises or returns NaN are found one by one (by bisection) and
@@ -193,6 +210,10 @@ class BoundedMetric(abc.ABC):
             Records.
         y : array-like of shape (n,)
             Their targets.
+        sample_weight : array-like of shape (n,), optional
+            *Public* weights of the records, at least 0: whoever asks may know them, and the
+            interval speaks of the weighted score to be expected given them. Means over records
+            only.
 
         Returns
         -------
@@ -204,12 +225,18 @@ class BoundedMetric(abc.ABC):
         TypeError
             If the estimator lacks the method the metric needs.
         ValueError
-            If ``X`` and ``y`` differ in length, or there are no records.
+            If ``X`` and ``y`` differ in length, or there are no records, or the weights break
+            their rule.
+        UnboundedMetricError
+            If weights are given to a metric that takes none.
         """
+        weights = self._weights(sample_weight, n_rows(X))
         y = self._check(estimator, X, y)
         with silenced():
             rows = score_rows(self._rows, estimator, X, y)
             per_record, value = self._combine(rows, y)
+        if weights is not None:
+            return _weighted(per_record, weights)
         return Evaluation(
             per_record=per_record,
             value=value,
@@ -218,7 +245,7 @@ class BoundedMetric(abc.ABC):
             shape=self._shape(len(y)),
         )
 
-    def training_score(self, estimator, X, y):
+    def training_score(self, estimator, X, y, *, sample_weight=None):
         """Score a fitted estimator on public records; errors of the model propagate.
 
         Parameters
@@ -229,12 +256,15 @@ class BoundedMetric(abc.ABC):
             Records of the training side.
         y : array-like of shape (n,)
             Their targets.
+        sample_weight : array-like of shape (n,), optional
+            Their weights.
 
         Returns
         -------
         float
             The score in [0, 1]. NaN predictions count as the worst score, as on the holdout.
         """
+        weights = self._weights(sample_weight, n_rows(X))
         y = self._check(estimator, X, y)
         rows = np.asarray(self._rows(estimator, X, y), dtype=float)
         if rows.shape != (len(y),):
@@ -242,7 +272,23 @@ class BoundedMetric(abc.ABC):
                 f"{self.name} must give one number per record, got shape {rows.shape} for "
                 f"{len(y)} records."
             )
-        return self._combine(rows, y)[1]
+        per_record, value = self._combine(rows, y)
+        return value if weights is None else float(weights @ per_record)
+
+    def _weights(self, sample_weight, n):
+        """Return weights that sum to 1, or None."""
+        if sample_weight is None:
+            return None
+        if not self.is_mean:
+            raise UnboundedMetricError(
+                f"{self.name} with sample_weight is refused: no bound is proved for it. Use a mean "
+                "over records, for instance 'accuracy' or 'neg_brier_score'."
+            )
+        weights = check_array("sample_weight", sample_weight, shape=(n,), low=0.0)
+        total = float(weights.sum())
+        if not 0.0 < total < np.inf:
+            raise ValueError(f"sample_weight must have a positive finite sum, got {total:g}.")
+        return weights / total
 
     def to_unit(self, score):
         """Map score units to [0, 1].

@@ -9,7 +9,7 @@ import numpy as np
 from sklearn_bdp.metrics._base import MeanMetric
 from sklearn_bdp.metrics._rows import class_probabilities, equal, respond
 
-__all__ = ["Accuracy", "BrierScore", "LogLoss", "TopKAccuracy"]
+__all__ = ["Accuracy", "BrierScore", "HammingScore", "LogLoss", "TopKAccuracy"]
 
 
 def class_index(y, classes):
@@ -40,6 +40,17 @@ class Accuracy(MeanMetric):
     def _check_estimator(self, estimator):
         if not hasattr(estimator, "predict"):
             raise TypeError(f"{self.name} needs an estimator with predict.")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class HammingScore(Accuracy):
+    """The share of outputs whose prediction equals the target."""
+
+    _binary: ClassVar[bool] = False
+
+    def _rows(self, estimator, X, y):
+        same = equal(respond(estimator, X, ("predict",)), y)
+        return same.reshape(len(y), -1).mean(axis=1)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -104,6 +115,7 @@ class LogLoss(MeanMetric):
     """
 
     clip: float = 0.01
+    labels: tuple | None = None
 
     def _rows(self, estimator, X, y):
         classes, probabilities = class_probabilities(estimator, X)
@@ -113,3 +125,8 @@ class LogLoss(MeanMetric):
 
     def _check_estimator(self, estimator):
         _require_probabilities(self.name, estimator)
+        classes = np.asarray(estimator.classes_).tolist()
+        if self.labels is not None and sorted(classes) != list(self.labels):
+            raise ValueError(
+                f"labels must be the classes of the model, {classes}, got labels={self.labels}."
+            )

@@ -2,8 +2,6 @@
 
 import inspect
 
-from sklearn import metrics as sklearn_metrics
-
 from sklearn_bdp.exceptions import UnboundedMetricError
 
 __all__ = ["unwrap_scorer"]
@@ -12,26 +10,9 @@ _WRAP_IT = (
     "Use a metric's name, or declare one bounded number per record with "
     "PerRecordScore(function, lower, upper)."
 )
-_RANKING = ("decision_function", "predict_proba")
-
-# Metric function -> (name here, sign of a scorer made from it, response it is computed from).
-_FUNCTIONS = {
-    sklearn_metrics.accuracy_score: ("accuracy", 1, "predict"),
-    sklearn_metrics.zero_one_loss: ("neg_zero_one_loss", -1, "predict"),
-    sklearn_metrics.top_k_accuracy_score: ("top_k_accuracy", 1, _RANKING),
-    sklearn_metrics.brier_score_loss: ("neg_brier_score", -1, "predict_proba"),
-    sklearn_metrics.log_loss: ("neg_log_loss", -1, "predict_proba"),
-    sklearn_metrics.mean_absolute_error: ("neg_mean_absolute_error", -1, "predict"),
-    sklearn_metrics.mean_squared_error: ("neg_mean_squared_error", -1, "predict"),
-    sklearn_metrics.balanced_accuracy_score: ("balanced_accuracy", 1, "predict"),
-    sklearn_metrics.roc_auc_score: ("roc_auc", 1, _RANKING),
-}
-# Arguments that mean here what they mean there. The Brier score of two classes is the same
-# whichever of them is called positive.
-_KEPT = {("top_k_accuracy", "k"): "k", ("neg_brier_score", "pos_label"): None}
 
 
-def unwrap_scorer(scorer, options):
+def unwrap_scorer(scorer, options, functions, kept):
     """Return (name, options) of a scorer made by ``make_scorer`` from a supported metric.
 
     Parameters
@@ -40,6 +21,12 @@ def unwrap_scorer(scorer, options):
         What the caller passed as ``scoring``.
     options : dict
         Options passed beside it.
+    functions : dict
+        Metric function to (name here, sign of a scorer made from it, response it is computed
+        from).
+    kept : dict
+        (Name, argument of the metric function) to the option here of the same meaning, None where
+        the argument makes no difference.
 
     Returns
     -------
@@ -55,7 +42,7 @@ def unwrap_scorer(scorer, options):
     function = getattr(scorer, "_score_func", None)
     described = getattr(function or scorer, "__name__", type(scorer).__name__)
     try:
-        name, sign, response = _FUNCTIONS[function]
+        name, sign, response = functions[function]
     except (KeyError, TypeError):
         raise UnboundedMetricError(
             f"scoring={described} is refused: nothing is known about the range of its values or "
@@ -76,17 +63,17 @@ def unwrap_scorer(scorer, options):
             f"scoring is made from {described} and asks for sample weights or other metadata, "
             f"with which no bound is proved. Use scoring={name!r}. {_WRAP_IT}"
         )
-    return name, {**options, **_translated(name, function, scorer._kwargs)}
+    return name, {**options, **_translated(name, function, scorer._kwargs, kept)}
 
 
-def _translated(name, function, arguments):
+def _translated(name, function, arguments, kept):
     """Return our options for the metric function's arguments, but for those at their default."""
     defaults = inspect.signature(function).parameters
     options = {}
     for key, value in arguments.items():
-        if (name, key) in _KEPT:
-            if _KEPT[name, key]:
-                options[_KEPT[name, key]] = value
+        if (name, key) in kept:
+            if kept[name, key]:
+                options[kept[name, key]] = value
         elif key not in defaults or value is not defaults[key].default:
             raise UnboundedMetricError(
                 f"scoring is made from {function.__name__} with {key}={value!r}, for which no "

@@ -1,20 +1,28 @@
 """From what callers pass as ``scoring`` to a bounded metric, or to an error that says why not."""
 
+import dataclasses
 import inspect
 import math
 
 import numpy as np
+from sklearn import metrics as sklearn_metrics
 from sklearn.base import is_classifier, is_regressor
 from sklearn.utils.multiclass import type_of_target
 
-from sklearn_bdp._checks import check_integer, check_real
+from sklearn_bdp._checks import check_array, check_integer, check_real
 from sklearn_bdp.exceptions import UnboundedMetricError
 from sklearn_bdp.metrics._base import BoundedMetric
 from sklearn_bdp.metrics._by_class import BalancedAccuracy, RocAuc
-from sklearn_bdp.metrics._classification import Accuracy, BrierScore, LogLoss, TopKAccuracy
+from sklearn_bdp.metrics._classification import (
+    Accuracy,
+    BrierScore,
+    HammingScore,
+    LogLoss,
+    TopKAccuracy,
+)
 from sklearn_bdp.metrics._compat import unwrap_scorer
 from sklearn_bdp.metrics._refusals import refuse
-from sklearn_bdp.metrics._regression import ClippedError
+from sklearn_bdp.metrics._regression import ClippedError, PinballLoss
 from sklearn_bdp.metrics._rows import as_labels
 from sklearn_bdp.metrics._wrapper import PerRecordScore
 
@@ -38,24 +46,34 @@ def _n_classes(name, estimator, y, n_classes):
     )
 
 
-def _check_classes(name, y, *, multioutput=False):
+def _check_classes(name, y, *, multilabel=False):
     if y is None:
         return
-    allowed = ("binary", "multiclass")
-    allowed += ("multilabel-indicator", "multiclass-multioutput") if multioutput else ()
+    allowed = ("binary", "multiclass") + (("multilabel-indicator",) if multilabel else ())
     target = type_of_target(as_labels(y))
+    if target == "multiclass-multioutput":
+        raise ValueError(
+            f"{name} does not take several outputs of several classes, as in scikit-learn; declare "
+            "what one record counts with a PerRecordScore, for instance "
+            "lambda e, X, y: (e.predict(X) == y).mean(axis=1)."
+        )
     if target not in allowed:
         raise ValueError(f"{name} needs class labels ({', '.join(allowed)}), got {target} targets.")
 
 
 def _accuracy(name, estimator, y):
-    _check_classes(name, y, multioutput=True)
+    _check_classes(name, y, multilabel=True)
     return Accuracy(name="accuracy", lower=0.0, upper=1.0)
 
 
 def _zero_one(name, estimator, y):
-    _check_classes(name, y, multioutput=True)
+    _check_classes(name, y, multilabel=True)
     return Accuracy(name="neg_zero_one_loss", lower=-1.0, upper=0.0)
+
+
+def _hamming(name, estimator, y):
+    _check_classes(name, y, multilabel=True)
+    return HammingScore(name=name, lower=-1.0, upper=0.0)
 
 
 def _top_k(name, estimator, y, k=2):
@@ -75,49 +93,89 @@ def _brier(name, estimator, y, n_classes=None):
     return BrierScore(name="neg_brier_score", lower=lower, upper=0.0)
 
 
-def _log_loss(name, estimator, y, clip=None):
+def _log_loss(name, estimator, y, clip=None, labels=None):
     _check_classes(name, y)
     note = ""
     if clip is None:
         clip = 0.01
         note = "probabilities of the true class below clip=0.01 count as 0.01"
     clip = check_real("clip", clip, low=0.0, high=1.0, closed="neither")
-    return LogLoss(name="neg_log_loss", lower=math.log(clip), upper=0.0, clip=clip, note=note)
+    labels = _check_labels(labels, y)
+    return LogLoss(
+        name="neg_log_loss",
+        lower=math.log(clip),
+        upper=0.0,
+        clip=clip,
+        labels=labels,
+        note=note,
+    )
+
+
+def _check_labels(labels, y):
+    """Return the labels as a sorted tuple, or None."""
+    if labels is None:
+        return None
+    if np.ndim(labels) != 1 or len(labels) < 2:
+        raise ValueError(f"labels must hold at least two classes, got labels={labels!r}.")
+    labels = tuple(np.unique(as_labels(labels)).tolist())
+    unknown = [] if y is None else sorted(set(np.unique(as_labels(y)).tolist()) - set(labels))
+    if unknown:
+        raise ValueError(f"labels must hold every class of the training targets, not {unknown}.")
+    return labels
 
 
 def _error(power):
     def make(name, estimator, y, bounds=None):
-        note = ""
-        _check_numbers(name, y)
-        if bounds is None:
-            bounds = _target_bounds(name, y)
-            note = (
-                f"no record's error counts more than {bounds[1] - bounds[0]:g}, the range "
-                "of the training targets; pass bounds=(low, high) to change it"
-            )
-        if np.shape(bounds) != (2,):
-            raise ValueError(f"bounds must be a pair (low, high), got bounds={bounds!r}.")
-        low, high = (check_real("bounds", bound) for bound in bounds)
-        if not low < high:
-            raise ValueError(f"bounds must be (low, high) with low < high, got bounds={bounds}.")
-        if not high - low <= _WIDEST:
-            raise ValueError(f"bounds must be at most {_WIDEST:g} apart, got bounds={bounds}.")
-        width = high - low
-        return ClippedError(
-            name=name, lower=-(width**power), upper=0.0, power=power, width=width, note=note
-        )
+        width, note = _cap(name, y, bounds)
+        lower = -float(np.mean(np.asarray(width, dtype=float) ** power))
+        return ClippedError(name=name, lower=lower, upper=0.0, power=power, width=width, note=note)
 
     return make
+
+
+def _pinball(name, estimator, y, alpha=0.5, bounds=None):
+    alpha = check_real("alpha", alpha, low=0.0, high=1.0)
+    width, note = _cap(name, y, bounds)
+    lower = -max(alpha, 1.0 - alpha) * float(np.mean(width))
+    return PinballLoss(name=name, lower=lower, upper=0.0, width=width, alpha=alpha, note=note)
+
+
+def _cap(name, y, bounds):
+    """Return the largest error that counts, of each output, and a note where nobody gave it."""
+    _check_numbers(name, y)
+    given = bounds is not None
+    bounds = bounds if given else _target_bounds(name, y)
+    if np.shape(bounds)[:1] != (2,) or len(np.shape(bounds)) > 2:
+        raise ValueError(
+            f"bounds must be a pair (low, high), of numbers or of one sequence for all outputs, "
+            f"got bounds={bounds!r}."
+        )
+    low, high = (np.atleast_1d(check_array("bounds", bound)) for bound in bounds)
+    low, high = np.clip(low, -_WIDEST, _WIDEST), np.clip(high, -_WIDEST, _WIDEST)
+    if low.shape != high.shape or not low.size or not (low < high).all():
+        raise ValueError(f"bounds must be (low, high) with low < high, got bounds={bounds!r}.")
+    if not (high - low < _WIDEST).all():
+        raise ValueError(f"bounds must be at most {_WIDEST:g} apart, got bounds={bounds!r}.")
+    width = (high - low).tolist()
+    note = (
+        f"no record's error counts more than {_shown(width)}, the range of the training targets; "
+        "pass bounds=(low, high) to change it"
+    )
+    return (width[0] if len(width) == 1 else tuple(width)), "" if given else note
+
+
+def _shown(width):
+    return ", ".join(f"{part:g}" for part in np.atleast_1d(width))
 
 
 def _check_numbers(name, y):
     if y is None:
         return
     y = as_labels(y)
-    if y.dtype.kind not in "fiub" or y.ndim != 1 or not np.isfinite(y).all():
+    if y.dtype.kind not in "fiub" or y.ndim not in (1, 2) or not np.isfinite(y).all():
         raise ValueError(
-            f"{name} needs one finite number per record as target, got an array of shape {y.shape} "
-            f"and type {y.dtype}. Score several outputs with a PerRecordScore."
+            f"{name} needs finite numbers as targets, one for each record and output, got an array "
+            f"of shape {y.shape} and type {y.dtype}."
         )
 
 
@@ -127,10 +185,14 @@ def _target_bounds(name, y):
             f"{name} needs bounds=(low, high) of the target, as in get_metric({name!r}, "
             "bounds=(low, high)), or y= (training targets) to take them from."
         )
-    low, high = float(np.min(as_labels(y))), float(np.max(as_labels(y)))
-    if not low < high:
-        raise ValueError(f"{name} needs bounds=(low, high): all training targets equal {low:g}.")
-    return low, high
+    y = as_labels(y)
+    low, high = y.min(axis=0).astype(float), y.max(axis=0).astype(float)
+    if not np.all(low < high):
+        constant = _shown(np.atleast_1d(low)[np.atleast_1d(low == high)])
+        raise ValueError(
+            f"{name} needs bounds=(low, high): all training targets of an output equal {constant}."
+        )
+    return (float(low), float(high)) if low.ndim == 0 else (low.tolist(), high.tolist())
 
 
 def _balanced(name, estimator, y):
@@ -152,13 +214,41 @@ _MAKERS = {
     "accuracy": _accuracy,
     "zero_one_loss": _zero_one,
     "neg_zero_one_loss": _zero_one,
+    "neg_hamming_loss": _hamming,
     "top_k_accuracy": _top_k,
     "neg_brier_score": _brier,
     "neg_log_loss": _log_loss,
     "neg_mean_absolute_error": _error(1),
     "neg_mean_squared_error": _error(2),
+    "neg_mean_pinball_loss": _pinball,
     "balanced_accuracy": _balanced,
     "roc_auc": _roc_auc,
+}
+
+
+_RANKING = ("decision_function", "predict_proba")
+
+# Metric function -> (name here, sign of a scorer made from it, response it is computed from).
+_FUNCTIONS = {
+    sklearn_metrics.accuracy_score: ("accuracy", 1, "predict"),
+    sklearn_metrics.zero_one_loss: ("neg_zero_one_loss", -1, "predict"),
+    sklearn_metrics.hamming_loss: ("neg_hamming_loss", -1, "predict"),
+    sklearn_metrics.top_k_accuracy_score: ("top_k_accuracy", 1, _RANKING),
+    sklearn_metrics.brier_score_loss: ("neg_brier_score", -1, "predict_proba"),
+    sklearn_metrics.log_loss: ("neg_log_loss", -1, "predict_proba"),
+    sklearn_metrics.mean_absolute_error: ("neg_mean_absolute_error", -1, "predict"),
+    sklearn_metrics.mean_squared_error: ("neg_mean_squared_error", -1, "predict"),
+    sklearn_metrics.mean_pinball_loss: ("neg_mean_pinball_loss", -1, "predict"),
+    sklearn_metrics.balanced_accuracy_score: ("balanced_accuracy", 1, "predict"),
+    sklearn_metrics.roc_auc_score: ("roc_auc", 1, _RANKING),
+}
+# Arguments that mean here what they mean there. The Brier score of two classes is the same
+# whichever of them is called positive.
+_KEPT = {
+    ("top_k_accuracy", "k"): "k",
+    ("neg_brier_score", "pos_label"): None,
+    ("neg_log_loss", "labels"): "labels",
+    ("neg_mean_pinball_loss", "alpha"): "alpha",
 }
 
 
@@ -187,8 +277,9 @@ def get_metric(scoring, *, estimator=None, y=None, **options):
         *Training* targets: they are public. They give the number of classes and the bounds of
         regression errors.
     **options : dict
-        ``k`` (top_k_accuracy), ``clip`` (neg_log_loss), ``bounds=(low, high)`` (regression
-        errors), ``n_classes`` (neg_brier_score).
+        ``k`` (top_k_accuracy), ``clip`` and ``labels`` (neg_log_loss), ``bounds=(low, high)``
+        (regression errors; a pair of sequences for several outputs), ``alpha``
+        (neg_mean_pinball_loss), ``n_classes`` (neg_brier_score).
 
     Returns
     -------
@@ -222,7 +313,7 @@ def get_metric(scoring, *, estimator=None, y=None, **options):
             raise TypeError(f"options must be empty for {scoring.name}, got {sorted(options)}.")
         return scoring.informed(y)
     if not isinstance(scoring, str) and callable(scoring):
-        scoring, options = unwrap_scorer(scoring, options)
+        scoring, options = unwrap_scorer(scoring, options, _FUNCTIONS, _KEPT)
     if not isinstance(scoring, str):
         raise TypeError(
             "scoring must be one name, scorer, PerRecordScore or None (each metric is a query "
@@ -237,10 +328,8 @@ def get_metric(scoring, *, estimator=None, y=None, **options):
 def _check_options(name, options):
     if "sample_weight" in options:
         raise UnboundedMetricError(
-            f"{name} with sample_weight is refused: with weights the sensitivity is the largest "
-            "weight over their sum, and no query is a plain mean over records. Score without "
-            "weights, or put a bounded weight that depends on the record alone into a "
-            "PerRecordScore."
+            f"{name} takes no option sample_weight: weights are no part of a metric. Public "
+            "weights go to evaluate(estimator, X, y, sample_weight=...)."
         )
     allowed = [*inspect.signature(_MAKERS[name]).parameters][3:]
     unknown = sorted(set(options) - set(allowed))
@@ -273,18 +362,36 @@ def default_metric(estimator, y=None):
         If the estimator is neither a classifier nor a regressor.
     """
     if _is_kind(is_classifier, estimator):
-        return get_metric("accuracy", estimator=estimator, y=y)
+        metric = get_metric("accuracy", estimator=estimator, y=y)
+        return dataclasses.replace(metric, note=_own_score(estimator))
     if _is_kind(is_regressor, estimator):
         metric = get_metric("neg_mean_absolute_error", estimator=estimator, y=y)
         note = (
             f"scoring is neg_mean_absolute_error, as R² has no bounded sensitivity; {metric.note}"
         )
-        return ClippedError(
-            name=metric.name, lower=metric.lower, upper=metric.upper, width=metric.width, note=note
-        )
+        return dataclasses.replace(metric, note=note)
     raise UnboundedMetricError(
         f"{type(estimator).__name__} is neither a classifier nor a regressor, so nothing is known "
         "about the range of its score. Pass scoring=, for your own score a PerRecordScore."
+    )
+
+
+def _own_score(estimator):
+    """Say so where the estimator's ``score`` may be anything but accuracy."""
+    part = estimator
+    while getattr(part, "steps", None):  # a pipeline scores by its last step
+        part = part.steps[-1][1]
+    module = getattr(getattr(type(part), "score", None), "__module__", "sklearn.base")
+    if module == "sklearn.base":
+        return ""
+    if module.split(".")[0] in ("sklearn", "sklearn_bdp"):
+        # Searches and their kin score by ``scoring``, whose default is the model's own score.
+        scoring = getattr(part, "scoring", None)
+        if not isinstance(scoring, str) or scoring == "accuracy":
+            return ""
+    return (
+        f"scoring is accuracy on both sides: {type(part).__name__} has a score of its own, about "
+        "whose range nothing is known"
     )
 
 

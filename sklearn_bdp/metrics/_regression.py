@@ -1,13 +1,14 @@
 """Per-record scores of regressors, clipped at a declared error."""
 
 import dataclasses
+from typing import ClassVar
 
 import numpy as np
 
 from sklearn_bdp.metrics._base import MeanMetric
 from sklearn_bdp.metrics._rows import respond
 
-__all__ = ["ClippedError"]
+__all__ = ["ClippedError", "PinballLoss"]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -15,21 +16,56 @@ class ClippedError(MeanMetric):
     r"""Minus the absolute or squared error, no record counting more than a declared cap.
 
     With the cap ``width`` on the absolute error, the score is
-    :math:`-\min(|y - \hat y|, width)^p \in [-width^p, 0]`, ``p`` the power. It equals
-    scikit-learn's wherever no error exceeds the cap.
+    :math:`-\min(|y - \hat y|, width)^p \in [-width^p, 0]`, ``p`` the power; several outputs, each
+    with its own cap, are averaged. It equals scikit-learn's wherever no error exceeds the cap.
     """
 
     power: int = 1
-    width: float = 1.0
+    width: float | tuple = 1.0
+
+    _multioutput: ClassVar[bool] = True
 
     def _rows(self, estimator, X, y):
+        cap = np.atleast_1d(np.asarray(self.width, dtype=float))
+        error = self._residuals(estimator, X, y, len(cap))
+        loss = np.minimum(np.abs(error), cap) ** self.power
+        return 1.0 - loss.mean(axis=1) / (cap**self.power).mean()
+
+    def _residuals(self, estimator, X, y, n_outputs):
+        """Return ``y - prediction``, one column for each output."""
         prediction = respond(estimator, X, ("predict",)).astype(float)
         prediction = prediction.reshape(len(prediction), -1)
-        if prediction.shape != (len(y), 1):
-            raise ValueError("predict must give one number per record.")
-        error = np.abs(prediction[:, 0] - y.astype(float))
-        return 1.0 - np.minimum(error / self.width, 1.0) ** self.power
+        target = y.astype(float).reshape(len(y), -1)
+        if prediction.shape != target.shape or n_outputs not in (1, target.shape[1]):
+            raise ValueError("predict must give one number per record and output.")
+        return target - prediction
+
+    def _check(self, estimator, X, y):
+        y = super()._check(estimator, X, y)
+        n_outputs, given = np.size(self.width), 1 if y.ndim == 1 else y.shape[1]
+        if n_outputs not in (1, given):
+            raise ValueError(
+                f"{self.name} has bounds for {n_outputs} output(s), got targets of {given}."
+            )
+        return y
 
     def _check_estimator(self, estimator):
         if not hasattr(estimator, "predict"):
             raise TypeError(f"{self.name} needs an estimator with predict.")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class PinballLoss(ClippedError):
+    r"""Minus the pinball loss of a quantile, no error counting more than a declared cap.
+
+    The score is :math:`-\alpha e` for :math:`e = \min(y - \hat y, width) \ge 0` and
+    :math:`(1 - \alpha) e` for :math:`e = \max(y - \hat y, -width) < 0`, averaged over outputs.
+    """
+
+    alpha: float = 0.5
+
+    def _rows(self, estimator, X, y):
+        cap = np.atleast_1d(np.asarray(self.width, dtype=float))
+        error = np.clip(self._residuals(estimator, X, y, len(cap)), -cap, cap)
+        loss = np.maximum(self.alpha * error, (self.alpha - 1.0) * error)
+        return 1.0 - loss.mean(axis=1) / (max(self.alpha, 1.0 - self.alpha) * cap.mean())

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from sklearn import metrics as sk
 from sklearn.cluster import KMeans
 from sklearn.datasets import load_iris
-from sklearn.ensemble import RandomForestClassifier
+from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
@@ -72,7 +72,12 @@ def test_several_metrics_are_several_queries(scoring):
         ("neg_mean_absolute_error", {"bounds": (0, 1, 2)}, ValueError),
         ("neg_mean_squared_error", {"y": np.ones(5)}, ValueError),
         ("neg_mean_squared_error", {"y": Y_CLASSES}, ValueError),
-        ("neg_mean_squared_error", {"y": np.ones((5, 2)), "bounds": (0, 1)}, ValueError),
+        ("neg_mean_squared_error", {"y": np.ones((5, 2))}, ValueError),
+        ("neg_mean_squared_error", {"bounds": ([0, 0], [1])}, ValueError),
+        ("neg_mean_squared_error", {"bounds": ([0, 1], [1, 1])}, ValueError),
+        ("neg_mean_pinball_loss", {"bounds": (0, 1), "alpha": 1.5}, ValueError),
+        ("neg_log_loss", {"labels": ["a"]}, ValueError),
+        ("neg_log_loss", {"labels": ["a", "b"], "y": Y_CLASSES}, ValueError),
         ("neg_mean_squared_error", {"y": [1.0, np.nan]}, ValueError),
         ("accuracy", {"y": Y_NUMBERS}, ValueError),
         ("balanced_accuracy", {"y": np.eye(3, dtype=int)}, ValueError),
@@ -86,7 +91,7 @@ def test_options_and_targets_that_do_not_fit_are_refused(name, options, error):
 
 
 def test_sample_weights_are_refused_with_the_reason():
-    with pytest.raises(UnboundedMetricError, match="largest weight over their sum"):
+    with pytest.raises(UnboundedMetricError, match="go to evaluate"):
         get_metric("accuracy", sample_weight=[1, 2])
 
 
@@ -118,11 +123,32 @@ def test_metrics_pass_through():
         LogisticRegression(),
         make_pipeline(StandardScaler(), RandomForestClassifier()),
         GridSearchCV(LogisticRegression(), {"C": [1]}),
+        HistGradientBoostingClassifier(),
     ],
 )
 def test_default_of_classifiers_is_accuracy(classifier):
     assert default_metric(classifier, Y_CLASSES).name == "accuracy"
     assert get_metric(None, estimator=classifier, y=Y_CLASSES).name == "accuracy"
+
+
+class OwnScore(LogisticRegression):
+    def score(self, X, y, sample_weight=None):
+        return -3.0
+
+
+@pytest.mark.parametrize(
+    "classifier",
+    [
+        OwnScore(),
+        make_pipeline(StandardScaler(), OwnScore()),
+        GridSearchCV(LogisticRegression(), {"C": [1]}, scoring="roc_auc"),
+    ],
+)
+def test_a_score_of_its_own_is_never_compared_with_accuracy(classifier):
+    metric = default_metric(classifier, Y_CLASSES)
+    assert metric.name == "accuracy"
+    assert "score of its own" in metric.note
+    assert default_metric(LogisticRegression(), Y_CLASSES).note == ""
 
 
 def test_default_of_regressors_is_the_clipped_absolute_error_and_says_so_without_a_warning():
@@ -144,7 +170,7 @@ def test_no_default_for_anything_else(estimator):
 # -- Scorer objects --------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", [n for n in available_metrics() if "zero_one" not in n])
+@pytest.mark.parametrize("name", sorted(set(available_metrics()) & set(sk.get_scorer_names())))
 def test_scikit_learns_scorers_are_recognised(name):
     y = Y_NUMBERS if "error" in name else Y_CLASSES if "top" in name else Y_BINARY
     assert get_metric(sk.get_scorer(name), y=y) == get_metric(name, y=y)
@@ -161,6 +187,35 @@ def test_arguments_that_keep_their_meaning_are_kept():
     assert get_metric(scorer, y=["a", "b"]).lower == -1.0
     loss = sk.make_scorer(sk.zero_one_loss, greater_is_better=False)
     assert get_metric(loss).name == "neg_zero_one_loss"
+
+
+def test_scorers_of_labels_and_quantiles_are_recognised():
+    scorer = sk.make_scorer(
+        sk.log_loss,
+        greater_is_better=False,
+        response_method="predict_proba",
+        labels=["a", "b", "c"],
+    )
+    assert get_metric(scorer, y=Y_CLASSES) == get_metric("neg_log_loss", labels=["c", "b", "a"])
+    scorer = sk.make_scorer(sk.mean_pinball_loss, greater_is_better=False, alpha=0.9)
+    pinball = get_metric("neg_mean_pinball_loss", alpha=0.9, y=Y_NUMBERS)
+    assert get_metric(scorer, y=Y_NUMBERS) == pinball
+    hamming = sk.make_scorer(sk.hamming_loss, greater_is_better=False)
+    assert get_metric(hamming, y=np.eye(3, dtype=int)).name == "neg_hamming_loss"
+
+
+def test_labels_must_be_those_of_the_model():
+    fitted = LogisticRegression().fit(np.eye(4), Y_CLASSES)
+    metric = get_metric("neg_log_loss", labels=["a", "b", "c", "d"])
+    with pytest.raises(ValueError, match="labels must be the classes of the model"):
+        metric.evaluate(fitted, np.eye(4), Y_CLASSES)
+
+
+@pytest.mark.parametrize("name", ["accuracy", "neg_zero_one_loss", "neg_hamming_loss"])
+def test_several_outputs_of_several_classes_are_refused_at_once(name):
+    """scikit-learn cannot score them either, so cross-validation would end in NaN."""
+    with pytest.raises(ValueError, match="PerRecordScore"):
+        get_metric(name, y=np.array([[0, 2], [1, 1], [2, 0]]))
 
 
 @pytest.mark.parametrize(

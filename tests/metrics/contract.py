@@ -1,0 +1,172 @@
+"""What every bounded metric must hold; a new one inherits it in ``test_contract.py``."""
+
+import dataclasses
+import pickle
+
+import numpy as np
+import pytest
+from sklearn.base import BaseEstimator
+
+from sklearn_bdp.accounting import score_tail
+from sklearn_bdp.correlation import Groups, Independent
+from sklearn_bdp.metrics import BoundedMetric, get_metric
+
+
+class Replies(BaseEstimator):
+    """A model that says what it was told: row ``i`` of ``X`` is the number of a reply."""
+
+    def __init__(self, replies=None, method="predict", classes=None, fails=()):
+        self.replies, self.method, self.fails = replies, method, fails
+        if classes is not None:
+            self.classes_ = np.asarray(classes)
+        setattr(self, method, self._reply)
+
+    def _reply(self, X):
+        rows = np.asarray(X)[:, 0].astype(int)
+        if np.isin(rows, self.fails).any():
+            raise RuntimeError("secret row")
+        return np.asarray(self.replies)[rows]
+
+
+class MetricContract:
+    """Subclasses name a metric and give records; every property below is inherited.
+
+    Attributes
+    ----------
+    scoring : str or PerRecordScore
+        What `get_metric` takes.
+    options : dict
+        Its options.
+    method : str
+        What the metric asks the model for.
+    classes : list or None
+        Classes of the model.
+    """
+
+    scoring: object
+    options: dict = {}
+    method = "predict"
+    classes = None
+
+    def targets(self):
+        """Return targets of 24 records, all classes among them."""
+        raise NotImplementedError
+
+    def replies(self, rng):
+        """Return replies of a model to the 24 records, none of them perfect."""
+        raise NotImplementedError
+
+    def expected(self, y, replies):
+        """Return scikit-learn's score of the same replies."""
+        raise NotImplementedError
+
+    @property
+    def metric(self):
+        return get_metric(self.scoring, y=self.targets(), **self.options)
+
+    def model(self, replies, fails=()):
+        return Replies(replies, self.method, self.classes, fails)
+
+    def evaluate(self, replies, fails=(), **kwargs):
+        y = self.targets()
+        X = np.arange(len(y))[:, None]
+        return self.metric.evaluate(self.model(replies, fails), X, y, **kwargs)
+
+    def draws(self, count=6):
+        rng = np.random.default_rng(0)
+        return [self.replies(rng) for _ in range(count)]
+
+    def test_scores_are_scikit_learns(self):
+        for replies in self.draws():
+            score = self.metric.from_unit(self.evaluate(replies).value)
+            assert score == pytest.approx(self.expected(self.targets(), replies), abs=1e-9)
+
+    def test_units_are_linear_increasing_and_inverse(self):
+        metric, units = self.metric, np.linspace(0.0, 1.0, 11)
+        scores = metric.from_unit(units)
+        assert scores[0] == metric.lower
+        assert scores[-1] == pytest.approx(metric.upper)
+        np.testing.assert_allclose(np.diff(scores), (metric.upper - metric.lower) / 10)
+        np.testing.assert_allclose(metric.to_unit(scores), units, atol=1e-12)
+
+    def test_scores_are_bounded(self):
+        for replies in self.draws():
+            evaluation = self.evaluate(replies)
+            assert 0.0 <= evaluation.value <= 1.0
+            if self.metric.is_mean:
+                assert ((evaluation.per_record >= 0.0) & (evaluation.per_record <= 1.0)).all()
+                assert evaluation.value == pytest.approx(evaluation.per_record.mean())
+                if evaluation.shape.binary:
+                    assert np.isin(evaluation.per_record, (0.0, 1.0)).all()
+            else:
+                assert evaluation.per_record is None
+
+    def test_no_record_moves_the_score_by_more_than_its_sensitivity(self):
+        first, second = self.draws(2)
+        sensitivity = self.metric.sensitivity(self.targets())
+        value = self.evaluate(first).value
+        for row in range(len(first)):
+            changed = np.array(first)
+            changed[row] = np.asarray(second)[row]
+            for moved in (self.evaluate(changed), self.evaluate(first, fails=[row])):
+                assert abs(moved.value - value) <= sensitivity * (1 + 1e-9)
+
+    def test_a_failing_record_gets_the_worst_score(self):
+        (replies,) = self.draws(1)
+        for row in (0, 7, 23):
+            failed = self.evaluate(replies, fails=[row])
+            assert failed.value <= self.evaluate(replies).value + 1e-12
+            if self.metric.is_mean:
+                assert failed.per_record[row] == 0.0
+
+    def test_the_training_score_is_the_value_of_the_same_records(self):
+        for replies in self.draws(2):
+            y = self.targets()
+            score = self.metric.training_score(self.model(replies), np.arange(len(y))[:, None], y)
+            assert score == self.evaluate(replies).value
+
+    def test_the_shape_makes_a_tail_of_public_quantities_only(self):
+        first, second = (self.evaluate(replies).shape for replies in self.draws(2))
+        assert first == second
+        assert hash(first) == hash(second)
+        assert first.is_mean == self.metric.is_mean
+        for model in (Independent(), Groups(np.arange(24) // 2)):
+            tail = score_tail(model, 24, **dataclasses.asdict(first))
+            assert 0.0 <= tail.lower_limit([0.9], -3.0)[0] <= 0.9
+            assert tail.standard_deviation(0.9) > 0.0
+
+    def test_public_weights_give_the_weighted_mean_or_are_refused(self):
+        (replies,) = self.draws(1)
+        weights = np.linspace(0.0, 3.0, 24)
+        if not self.metric.is_mean:
+            with pytest.raises(ValueError, match="sample_weight is refused"):
+                self.evaluate(replies, sample_weight=weights)
+            return
+        plain, weighted = self.evaluate(replies), self.evaluate(replies, sample_weight=weights)
+        assert weighted.value == pytest.approx(weights @ plain.per_record / weights.sum())
+        assert weighted.sensitivity == pytest.approx(3.0 / weights.sum())
+        tail = score_tail(Independent(), 24, **dataclasses.asdict(weighted.shape))
+        assert 0.0 < tail.standard_deviation(0.5) < 0.2
+        with pytest.raises(ValueError, match="sample_weight"):
+            self.evaluate(replies, sample_weight=-weights)
+
+    def test_a_model_without_the_method_is_an_error(self):
+        y = self.targets()
+        if isinstance(self.scoring, str):  # a declared function knows what it needs
+            with pytest.raises(TypeError, match="predict"):
+                self.metric.evaluate(object(), np.arange(24)[:, None], y)
+
+    def test_it_is_a_value(self):
+        metric, same = self.metric, self.metric
+        assert isinstance(metric, BoundedMetric)
+        assert (metric, repr(metric)) == (same, repr(same))
+        assert hash(metric) == hash(same)
+        assert pickle.loads(pickle.dumps(metric)) == metric
+        with pytest.raises(AttributeError):
+            metric.lower = 0.5
+
+    def test_no_score_is_in_its_text(self):
+        (replies,) = self.draws(1)
+        evaluation = self.evaluate(replies)
+        assert f"{evaluation.value:.6f}"[2:] not in repr(evaluation)
+        assert "hidden" in repr(evaluation)
