@@ -44,14 +44,17 @@ def draw(path, panels, sizes, title):
         lower, upper = (mean[:, COLUMNS.index(end)] for end in ("lower", "upper"))
         if np.isfinite(lower[1:]).any():
             ax.fill_between(
-                sizes, lower, upper, color="0.5", alpha=0.15, lw=0, label="promised limits"
-            )
+                sizes[1:], lower[1:], upper[1:], color="0.5", alpha=0.15, lw=0,
+                label="promised limits",
+            )  # fmt: skip
             tops.append(np.nanmax(upper) + 0.02)
             bottoms.append(np.nanmin(lower) - 0.02)
         ax.set_title(heading, fontsize=10)
         ax.set_xlabel("number of attributes used")
         ax.grid(alpha=0.3, lw=0.5)
-        ax.legend(frameon=False, loc="upper left", fontsize=8)
+        ax.legend(framealpha=0.8, edgecolor="none", loc="upper left", fontsize=8)
+        ax.xaxis.set_major_formatter("{x:,.0f}")
+        ax.locator_params(axis="x", nbins=6)
     axes[0].set_ylabel("accuracy")
     axes[0].set_ylim(min(bottoms), max(tops))
     figure.suptitle(title, fontsize=11)
