@@ -64,7 +64,7 @@ class Row:
     test: str
 
 
-_PAPERS = "tests/planning/test_papers.py::"
+_PAPERS = "tests/benchmarks/test_papers.py::"
 _PUBLISHED = "tests/planning/test_published.py::"
 _COSTS = "tests/mechanisms/test_costs.py::"
 _LOOP = "tests/mechanisms/test_thresholdout.py::"

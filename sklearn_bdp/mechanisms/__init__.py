@@ -6,20 +6,10 @@ They see numbers only, no data and no files; see ``doc/mechanisms.md``.
 from sklearn_bdp.mechanisms._answers import Answers
 from sklearn_bdp.mechanisms._costs import thresholdout_epsilon
 from sklearn_bdp.mechanisms._grid import cell_midpoints, n_cells, to_cell
-from sklearn_bdp.mechanisms._ladder import Ladder, ParameterFreeLadder
-from sklearn_bdp.mechanisms._multiplicative_weights import MultiplicativeWeights
-from sklearn_bdp.mechanisms._noise_addition import DataSplitting, NoiseAddition
-from sklearn_bdp.mechanisms._sparse_validate import SparseValidate
 from sklearn_bdp.mechanisms._thresholdout import Thresholdout
 
 __all__ = [
     "Answers",
-    "DataSplitting",
-    "Ladder",
-    "MultiplicativeWeights",
-    "NoiseAddition",
-    "ParameterFreeLadder",
-    "SparseValidate",
     "Thresholdout",
     "cell_midpoints",
     "n_cells",

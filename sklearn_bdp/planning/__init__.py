@@ -3,10 +3,6 @@
 from sklearn_bdp.planning._certify import (
     certify,
 )
-from sklearn_bdp.planning._other_mechanisms import (
-    ladder_log_transcripts,
-    sparse_validate_log_transcripts,
-)
 from sklearn_bdp.planning._plan import (
     plan_batches,
     plan_budget,
@@ -32,7 +28,6 @@ __all__ = [
     "expected_half_width",
     "floor_required_n",
     "jung_half_width",
-    "ladder_log_transcripts",
     "plan_batches",
     "plan_budget",
     "plan_holdout",
@@ -40,6 +35,5 @@ __all__ = [
     "plan_search",
     "rogers_half_width",
     "rogers_thresholdout_half_width",
-    "sparse_validate_log_transcripts",
     "splitting_required_n",
 ]

@@ -7,9 +7,8 @@ from dataclasses import replace
 from sklearn_bdp._checks import caller_level, check_option
 from sklearn_bdp.accounting import Certificate
 from sklearn_bdp.exceptions import VacuousGuaranteeWarning
-from sklearn_bdp.mechanisms import MultiplicativeWeights, Thresholdout
+from sklearn_bdp.mechanisms import Thresholdout
 from sklearn_bdp.planning._advice import advice_for
-from sklearn_bdp.planning._other_mechanisms import certify_other, is_other_mechanism
 from sklearn_bdp.planning._solve import ROUTES, solve
 from sklearn_bdp.planning._task import checked_task
 
@@ -47,9 +46,8 @@ def certify(
     c : float or None, default=0.5
         Budget honesty, in [0, 1): a training-side value off by less than ``c * tau`` spends no
         budget. ``None``: not promised.
-    mechanism : object or None
-        A configured mechanism (``Thresholdout`` or another of
-        :mod:`sklearn_bdp.mechanisms`): certify it as it is. ``None``: the best scales.
+    mechanism : Thresholdout or None
+        A configured mechanism: certify it as it is. ``None``: the best scales.
     epsilon : float or None
         Bayesian DP level that the whole interaction must meet. ``None``: none asked.
     route : str, default="best"
@@ -97,17 +95,8 @@ def certify(
             "mechanism and epsilon exclude each other: a configured mechanism has its own level, "
             f"got epsilon={epsilon!r}."
         )
-    wrapper = None
-    if isinstance(mechanism, MultiplicativeWeights):
-        # Its hypothesis is made of released answers only: a prediction like any other (G4).
-        wrapper, mechanism = mechanism, mechanism.mechanism
-    if is_other_mechanism(mechanism):
-        certificate = certify_other(task, mechanism, route)
-    else:
-        solution = solve(task, route=route, mechanism=mechanism, epsilon=epsilon)
-        certificate = _build(task, solution, epsilon, configured=mechanism is not None)
-    if wrapper is not None:
-        certificate = replace(certificate, mechanism=wrapper)
+    solution = solve(task, route=route, mechanism=mechanism, epsilon=epsilon)
+    certificate = _build(task, solution, epsilon, configured=mechanism is not None)
     if certificate.is_vacuous:
         warnings.warn(
             _vacuous_message(certificate), VacuousGuaranteeWarning, stacklevel=caller_level()

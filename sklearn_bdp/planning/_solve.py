@@ -87,10 +87,7 @@ def _nothing(task, route, note):
 
 def _solve_mechanism(task, route, mechanism):
     if not isinstance(mechanism, Thresholdout):
-        raise TypeError(
-            "mechanism must be a mechanism of sklearn_bdp.mechanisms, got "
-            f"{type(mechanism).__name__}."
-        )
+        raise TypeError(f"mechanism must be a Thresholdout, got {type(mechanism).__name__}.")
     if route not in ("best", "bdp", "transcript"):
         raise ValueError(
             "a configured Thresholdout is certified by route 'best', 'bdp' or 'transcript', got "

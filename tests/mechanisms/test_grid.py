@@ -6,7 +6,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sklearn_bdp.mechanisms import (
-    NoiseAddition,
     Thresholdout,
     cell_midpoints,
     n_cells,
@@ -88,8 +87,6 @@ def test_cells_finer_than_the_fine_grid_are_refused_by_name(resolution):
     scales = {"threshold_scale": 0.0, "query_scale": 0.0, "answer_scale": 0.0}
     with pytest.raises(ValueError, match="resolution"):
         Thresholdout(0.1, **scales, resolution=resolution)
-    with pytest.raises(ValueError, match="resolution"):
-        NoiseAddition(0.1, n_queries=1, resolution=resolution)
 
 
 def test_finest_cells_are_released_without_listing_them():

@@ -4,9 +4,9 @@ import math
 
 import numpy as np
 
+from benchmarks.mechanisms._inputs import check_pair
 from sklearn_bdp._checks import check_array, check_real
-from sklearn_bdp.mechanisms._answers import Answers
-from sklearn_bdp.mechanisms._inputs import check_pair
+from sklearn_bdp.mechanisms import Answers
 
 __all__ = ["Ladder", "ParameterFreeLadder"]
 
@@ -37,7 +37,7 @@ class Ladder:
 
     Examples
     --------
-    >>> from sklearn_bdp.mechanisms import Ladder
+    >>> from benchmarks.mechanisms import Ladder
     >>> Ladder(0.01).answer([0.0, 0.0, 0.0], [0.802, 0.805, 0.834])
     Answers(values=array([0.8 , 0.8 , 0.83]), above=array([ True, False,  True]),
             answered=array([ True,  True,  True]))
@@ -113,7 +113,7 @@ class ParameterFreeLadder:
 
     Examples
     --------
-    >>> from sklearn_bdp.mechanisms import ParameterFreeLadder
+    >>> from benchmarks.mechanisms import ParameterFreeLadder
     >>> ParameterFreeLadder().answer([0.0, 0.0], [[1, 0, 0, 1], [1, 1, 1, 1]])
     Answers(values=array([0.5, 1. ]), above=array([ True,  True]),
             answered=array([ True,  True]))

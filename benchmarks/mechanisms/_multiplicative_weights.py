@@ -5,8 +5,7 @@ import warnings
 import numpy as np
 
 from sklearn_bdp._checks import caller_level, check_array, check_real
-from sklearn_bdp.mechanisms._answers import Answers
-from sklearn_bdp.mechanisms._thresholdout import Thresholdout
+from sklearn_bdp.mechanisms import Answers, Thresholdout
 
 __all__ = ["MultiplicativeWeights"]
 
@@ -49,7 +48,8 @@ class MultiplicativeWeights:
 
     Examples
     --------
-    >>> from sklearn_bdp.mechanisms import MultiplicativeWeights, Thresholdout
+    >>> from benchmarks.mechanisms import MultiplicativeWeights
+    >>> from sklearn_bdp.mechanisms import Thresholdout
     >>> rule = Thresholdout(
     ...     0.1, threshold_scale=1e-3, query_scale=1e-3, answer_scale=1e-3,
     ...     resolution=0.02, random_state=0,

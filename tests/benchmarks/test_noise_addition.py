@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 from scipy import integrate, stats
 
-from sklearn_bdp.mechanisms import DataSplitting, NoiseAddition, cell_midpoints
+from benchmarks.mechanisms import DataSplitting, NoiseAddition
+from sklearn_bdp.mechanisms import cell_midpoints
 
 
 @pytest.mark.parametrize(("noise", "distribution"), [("laplace", "laplace"), ("gaussian", "norm")])

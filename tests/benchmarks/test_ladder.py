@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sklearn_bdp.mechanisms import Ladder, ParameterFreeLadder
+from benchmarks.mechanisms import Ladder, ParameterFreeLadder
 
 
 def ladder_of_the_paper(losses, step):

@@ -1,26 +1,25 @@
-"""Certificates of the other mechanisms the papers cite: noise addition, splitting, ladder, bits."""
+"""Certificates of the other mechanisms: noise addition, splitting, leaderboards, bits, weights."""
 
 import math
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.optimize import minimize, minimize_scalar
 from scipy.special import logsumexp
 from scipy.stats import norm
 
-from sklearn_bdp._checks import check_integer
+from benchmarks.mechanisms._ladder import Ladder, ParameterFreeLadder
+from benchmarks.mechanisms._multiplicative_weights import MultiplicativeWeights
+from benchmarks.mechanisms._noise_addition import DataSplitting, NoiseAddition
+from benchmarks.mechanisms._sparse_validate import SparseValidate
+from sklearn_bdp._checks import check_integer, check_probability
 from sklearn_bdp.accounting import Certificate, answer_margin, log_binomials, sampling_half_width
-from sklearn_bdp.mechanisms import (
-    DataSplitting,
-    Ladder,
-    NoiseAddition,
-    ParameterFreeLadder,
-    SparseValidate,
-    n_cells,
-)
+from sklearn_bdp.correlation import check_correlation
+from sklearn_bdp.mechanisms import n_cells
+from sklearn_bdp.planning import certify
 
 __all__ = [
-    "certify_other",
-    "is_other_mechanism",
+    "certify_mechanism",
     "ladder_log_transcripts",
     "sparse_validate_log_transcripts",
 ]
@@ -101,18 +100,70 @@ def sparse_validate_log_transcripts(n_queries, budget):
     return float(logsumexp(log_binomials(m, rounds + 1)[1:]))
 
 
-def is_other_mechanism(mechanism):
-    """Whether ``mechanism`` is one of the mechanisms certified here."""
-    return isinstance(mechanism, tuple(_CERTIFIERS))
+@dataclass(frozen=True)
+class _Task:
+    """What is to be certified; ``beta`` without what an estimated model takes of it."""
+
+    n: int
+    model: object
+    n_queries: int
+    budget: int
+    beta: float
+
+    @property
+    def n_effective(self):
+        return float(self.model.effective_n(self.n))
 
 
-def certify_other(task, mechanism, route):
-    """Certificate of one of the other mechanisms."""
-    if route != "best":
-        raise ValueError(
-            f"{type(mechanism).__name__} has one certificate: route must be 'best', got "
-            f"route={route!r}."
+def certify_mechanism(
+    n: int, mechanism, *, n_queries: int, budget: int, beta: float = 0.05, correlation=None
+) -> Certificate:
+    r"""Certify the answers of one of these mechanisms.
+
+    Parameters
+    ----------
+    n : int
+        Number of holdout records.
+    mechanism : Ladder, ParameterFreeLadder, NoiseAddition, DataSplitting, SparseValidate or \
+            MultiplicativeWeights
+        As configured.
+    n_queries, budget : int
+        m and B.
+    beta : float, default=0.05
+        Failure probability over all answers together.
+    correlation : None, array, sparse matrix, graph, CorrelationModel or list
+        How the records are correlated.
+
+    Returns
+    -------
+    Certificate
+        The guarantee.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If a parameter is outside its range, or the mechanism is none of these.
+    """
+    if isinstance(mechanism, MultiplicativeWeights):
+        # Its hypothesis is made of released answers only: a prediction like any other (G4).
+        certificate = certify(
+            n, correlation=correlation, n_queries=n_queries, budget=budget, beta=beta,
+            mechanism=mechanism.mechanism,
+        )  # fmt: skip
+        return replace(certificate, mechanism=mechanism)
+    if type(mechanism) not in _CERTIFIERS:
+        raise TypeError(
+            "mechanism must be a mechanism of benchmarks.mechanisms, got "
+            f"{type(mechanism).__name__}."
         )
+    model = check_correlation(correlation)
+    task = _Task(
+        n=model.check_n(n),
+        model=model,
+        n_queries=check_integer("n_queries", n_queries, low=1),
+        budget=check_integer("budget", budget, low=1),
+        beta=check_probability("beta", beta - model.misspecification),
+    )
     name, error, parts, promise, level = _CERTIFIERS[type(mechanism)](task, mechanism)
     sampling, noise = parts
     model = task.model
@@ -182,9 +233,11 @@ def _sparse(task, mechanism):
 
 def _splitting(task, mechanism):
     _check_queries(task, mechanism)
-    task.check_independent(
-        "DataSplitting hands out contiguous parts without gaps: it is certified for"
-    )
+    if not task.model.is_independent:
+        raise ValueError(
+            "DataSplitting hands out contiguous parts without gaps: it is certified for "
+            f"independent records only, got {task.model.describe()}."
+        )
     part = task.n // mechanism.n_queries
     if part < 1:
         return "splitting", math.inf, (1.0, 0.0), "No record is left for a query.", math.inf

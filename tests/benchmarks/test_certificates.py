@@ -4,22 +4,20 @@ import math
 import numpy as np
 import pytest
 
-from sklearn_bdp.correlation import MarkovChain
-from sklearn_bdp.mechanisms import (
+from benchmarks.mechanisms import (
     DataSplitting,
     Ladder,
     MultiplicativeWeights,
     NoiseAddition,
     ParameterFreeLadder,
     SparseValidate,
-    Thresholdout,
-)
-from sklearn_bdp.planning import (
-    certify,
-    jung_half_width,
+    certify_mechanism,
     ladder_log_transcripts,
     sparse_validate_log_transcripts,
 )
+from sklearn_bdp.correlation import MarkovChain
+from sklearn_bdp.mechanisms import Thresholdout
+from sklearn_bdp.planning import certify, jung_half_width
 
 
 @pytest.mark.parametrize(("m", "values"), [(1, 3), (4, 2), (5, 4)])
@@ -92,32 +90,35 @@ MECHANISMS = [
 
 @pytest.mark.parametrize("mechanism", MECHANISMS, ids=lambda m: type(m).__name__)
 def test_every_cited_mechanism_has_a_certificate(mechanism):
-    certificate = certify(20_000, n_queries=30, budget=3, mechanism=mechanism)
+    certificate = certify_mechanism(20_000, mechanism, n_queries=30, budget=3)
     assert 0 < certificate.tau < 0.5
     assert certificate.mechanism is mechanism
     assert "holds if" in str(certificate)
-    larger = certify(80_000, n_queries=30, budget=3, mechanism=mechanism)
+    larger = certify_mechanism(80_000, mechanism, n_queries=30, budget=3)
     assert larger.tau < certificate.tau
-    with pytest.raises(ValueError, match="one certificate"):
-        certify(20_000, n_queries=30, budget=3, mechanism=mechanism, route="floor")
+    # The library itself asks a holdout through Thresholdout only.
+    with pytest.raises(TypeError, match="must be a Thresholdout"):
+        certify(20_000, n_queries=30, budget=3, mechanism=mechanism)
+    with pytest.raises(ValueError, match="n_queries must be"):
+        certify_mechanism(20_000, mechanism, n_queries=0, budget=3)
 
 
 def test_certificates_need_what_they_need():
     chain = MarkovChain([[0.9, 0.1], [0.2, 0.8]])
     with pytest.raises(ValueError, match="independent records"):
-        certify(1000, n_queries=3, budget=1, mechanism=DataSplitting(3), correlation=chain)
+        certify_mechanism(1000, DataSplitting(3), n_queries=3, budget=1, correlation=chain)
     gaussian = NoiseAddition(0.01, n_queries=3, noise="gaussian")
     with pytest.raises(ValueError, match="give it a resolution"):
-        certify(1000, n_queries=3, budget=1, mechanism=gaussian, correlation=chain)
+        certify_mechanism(1000, gaussian, n_queries=3, budget=1, correlation=chain)
     with pytest.raises(ValueError, match="n_queries must be at most"):
-        certify(1000, n_queries=4, budget=1, mechanism=DataSplitting(3))
+        certify_mechanism(1000, DataSplitting(3), n_queries=4, budget=1)
 
 
 def test_ladder_certificate_holds_under_resubmission_attack():
     # Submit random labelings, keep those that move the board, submit their majority.
     n, m, replications, failures = 400, 40, 200, 0
     rng = np.random.default_rng(0)
-    certificate = certify(n, n_queries=m, budget=m, mechanism=Ladder(0.05))
+    certificate = certify_mechanism(n, Ladder(0.05), n_queries=m, budget=m)
     for _ in range(replications):
         board, kept = Ladder(0.05), []
         for _ in range(m - 1):
@@ -135,7 +136,7 @@ def test_multiplicative_weights_has_the_certificate_of_its_thresholdout():
         0.05, threshold_scale=1e-3, query_scale=1e-3, answer_scale=1e-3, budget=3, resolution=0.02
     )
     mechanism = MultiplicativeWeights([0.5, 0.5], rule)
-    outer = certify(20_000, n_queries=30, budget=3, mechanism=mechanism)
+    outer = certify_mechanism(20_000, mechanism, n_queries=30, budget=3)
     inner = certify(20_000, n_queries=30, budget=3, mechanism=rule)
     assert outer == inner
     assert outer.mechanism is mechanism
@@ -144,10 +145,10 @@ def test_multiplicative_weights_has_the_certificate_of_its_thresholdout():
 def test_laplace_noise_composes_strongly_on_independent_records():
     # n = 200,000 and 16,000 queries: the sum of pure levels proves nothing, √m does.
     n, m = 200_000, 16_000
-    laplace = certify(n, n_queries=m, budget=m, mechanism=NoiseAddition(0.0147, n_queries=m))
+    laplace = certify_mechanism(n, NoiseAddition(0.0147, n_queries=m), n_queries=m, budget=m)
     gaussian = NoiseAddition(0.0215, n_queries=m, noise="gaussian")
     assert laplace.tau < 0.49
-    assert certify(n, n_queries=m, budget=m, mechanism=gaussian).tau < 0.28
+    assert certify_mechanism(n, gaussian, n_queries=m, budget=m).tau < 0.28
     # Four times the queries cost twice the records with the noise at hand, not four times.
     assert jung_half_width(n, n_queries=m, noise="laplace") <= laplace.tau
     wider = jung_half_width(2 * n, n_queries=4 * m, noise="laplace")

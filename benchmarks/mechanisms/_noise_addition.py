@@ -4,13 +4,22 @@ import math
 
 import numpy as np
 
-from sklearn_bdp._checks import check_integer, check_option, check_real
-from sklearn_bdp.mechanisms._answers import Answers
-from sklearn_bdp.mechanisms._grid import check_resolution, fine_step, released_value, to_grid
-from sklearn_bdp.mechanisms._inputs import check_pair
-from sklearn_bdp.mechanisms._noise import Pool, bit_sources, grid_gaussian, grid_laplace
+from benchmarks.mechanisms._inputs import check_pair
+from sklearn_bdp._checks import check_integer, check_real
+from sklearn_bdp.mechanisms import Answers, Thresholdout, cell_midpoints, to_cell
 
 __all__ = ["DataSplitting", "NoiseAddition"]
+
+
+_FAR = -50.0  # a prediction that no value in [0, 1] is near: every query is above
+
+
+def _always_above(scale, noise, resolution, random_state):
+    """Return the Thresholdout that answers every query from the holdout: exact noise on a grid."""
+    return Thresholdout(
+        0.0, threshold_scale=0.0, query_scale=0.0, answer_scale=scale, noise=noise,
+        resolution=resolution, random_state=random_state,
+    )  # fmt: skip
 
 
 class _EveryQuery:
@@ -90,7 +99,7 @@ class NoiseAddition(_EveryQuery):
 
     Examples
     --------
-    >>> from sklearn_bdp.mechanisms import NoiseAddition
+    >>> from benchmarks.mechanisms import NoiseAddition
     >>> mechanism = NoiseAddition(0.001, n_queries=2, resolution=0.1, random_state=0)
     >>> mechanism.answer([0.5, 0.5, 0.5], [0.61, 0.33, 0.2])
     Answers(values=array([0.65, 0.35,  nan]), above=array([ True,  True, False]),
@@ -100,16 +109,13 @@ class NoiseAddition(_EveryQuery):
     def __init__(self, scale, *, n_queries, noise="laplace", resolution=0.0, random_state=None):
         super().__init__(n_queries)
         self.scale = check_real("scale", scale, low=0.0, high=2.0**20, closed="right")
-        self.noise = check_option("noise", noise, ("laplace", "gaussian"))
-        self.resolution = check_resolution(resolution)
-        self._step = fine_step(self.scale)
-        (bits,) = bit_sources(random_state, 1)
-        sampler = grid_laplace if noise == "laplace" else grid_gaussian
-        self._pool = Pool(lambda: sampler(bits, 256, scale=self.scale, step=self._step))
+        self._rule = _always_above(self.scale, noise, resolution, random_state)
+        self.noise, self.resolution = self._rule.noise, self._rule.resolution
+        # The grid that noise lives on: at most this step (Thresholdout, Notes).
+        self._step = 2.0**-44 * max(1.0, self.scale / 2.0)
 
     def _release(self, holdout):
-        noisy = to_grid(holdout, self._step) + self._pool.take(holdout.size)
-        return released_value(noisy, self.resolution)
+        return self._rule.answer(np.full(holdout.size, _FAR), holdout).values
 
     def dp_epsilon(self, sensitivity):
         r"""Return the pure DP level of all answers, :math:`m \Delta / \sigma`.
@@ -170,7 +176,7 @@ class DataSplitting(_EveryQuery):
 
     Examples
     --------
-    >>> from sklearn_bdp.mechanisms import DataSplitting
+    >>> from benchmarks.mechanisms import DataSplitting
     >>> mechanism = DataSplitting(3)
     >>> mechanism.part(8)
     array([0, 1])
@@ -182,7 +188,7 @@ class DataSplitting(_EveryQuery):
 
     def __init__(self, n_queries, *, resolution=0.0):
         super().__init__(n_queries)
-        self.resolution = check_resolution(resolution)
+        self.resolution = check_real("resolution", resolution, low=0.0, high=1.0)
 
     def part(self, n_records, *, ahead=0):
         """Return the records that belong to the next query.
@@ -215,4 +221,6 @@ class DataSplitting(_EveryQuery):
         return np.arange(start, stop)
 
     def _release(self, holdout):
-        return released_value(holdout, self.resolution)
+        if self.resolution == 0.0:
+            return holdout
+        return cell_midpoints(self.resolution)[to_cell(holdout, self.resolution)]

@@ -2,9 +2,9 @@
 
 import numpy as np
 
+from benchmarks.mechanisms._inputs import check_pair, check_thresholds
 from sklearn_bdp._checks import check_integer, check_real
-from sklearn_bdp.mechanisms._answers import Answers
-from sklearn_bdp.mechanisms._inputs import check_pair, check_thresholds
+from sklearn_bdp.mechanisms import Answers
 
 __all__ = ["SparseValidate"]
 
@@ -34,7 +34,7 @@ class SparseValidate:
 
     Examples
     --------
-    >>> from sklearn_bdp.mechanisms import SparseValidate
+    >>> from benchmarks.mechanisms import SparseValidate
     >>> mechanism = SparseValidate(0.05, budget=1)
     >>> mechanism.answer([0.9, 0.9, 0.9], [0.88, 0.7, 0.88])
     Answers(values=array([0.9, nan, nan]), above=array([False,  True, False]),

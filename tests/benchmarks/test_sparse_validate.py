@@ -5,7 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sklearn_bdp.mechanisms import SparseValidate, Thresholdout
+from benchmarks.mechanisms import SparseValidate
+from sklearn_bdp.mechanisms import Thresholdout
 
 units = st.floats(0, 1, allow_subnormal=False).map(lambda v: round(v, 3))
 

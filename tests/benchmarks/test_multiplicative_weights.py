@@ -3,7 +3,8 @@ import warnings
 import numpy as np
 import pytest
 
-from sklearn_bdp.mechanisms import MultiplicativeWeights, Thresholdout
+from benchmarks.mechanisms import MultiplicativeWeights
+from sklearn_bdp.mechanisms import Thresholdout
 
 
 def rule(threshold=0.05, **options):
