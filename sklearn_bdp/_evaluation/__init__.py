@@ -14,6 +14,7 @@ from sklearn_bdp._evaluation._opening import (
     recorded_seed,
 )
 from sklearn_bdp._evaluation._progress import Progress
+from sklearn_bdp._evaluation._saving import DetachedHoldout, Savable
 from sklearn_bdp._evaluation._scoring import (
     RULES,
     MetricScorer,
@@ -34,6 +35,7 @@ __all__ = [
     "RULES",
     "Assessment",
     "Candidate",
+    "DetachedHoldout",
     "Division",
     "Gain",
     "MetricScorer",
@@ -41,6 +43,7 @@ __all__ = [
     "PairedGain",
     "Progress",
     "Rounds",
+    "Savable",
     "Setting",
     "TrainingSide",
     "Verifier",

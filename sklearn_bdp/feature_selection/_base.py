@@ -13,7 +13,7 @@ from sklearn.utils.validation import (
     validate_data,
 )
 
-from sklearn_bdp._evaluation import assumed, check_owner, divide_for
+from sklearn_bdp._evaluation import Savable, assumed, check_owner, divide_for
 from sklearn_bdp._sklearn_compat import num_samples
 from sklearn_bdp.exceptions import NothingSelectedError, UnknownFeaturesError
 
@@ -22,7 +22,7 @@ __all__ = ["ON_EMPTY", "HoldoutSelectorBase"]
 ON_EMPTY = ("raise", "keep_best")
 
 
-class HoldoutSelectorBase(SelectorMixin, BaseEstimator):
+class HoldoutSelectorBase(Savable, SelectorMixin, BaseEstimator):
     """Base of the selectors: it knows the data and the holdout, not how to select."""
 
     def _get_support_mask(self):

@@ -10,7 +10,7 @@ __all__ = ["gauge", "gauge_html", "gauge_text"]
 def gauge(holdout):
     """Return ``{label: text}`` of public facts about a holdout."""
     facts = {
-        "records": f"{holdout.n:,}",
+        "records": f"{holdout.n:,} (in pickles, too)",
         "correlation": holdout.model.describe(),
         "beta": f"{holdout.beta:g}",
         "ledger": str(holdout.ledger) if holdout.ledger else "in memory",

@@ -213,6 +213,13 @@ class LedgerHandle:
     def __sklearn_clone__(self):
         return self
 
+    def __getstate__(self):
+        raise TypeError(
+            "a ReusableHoldout can be written by pickle and joblib, which find its account again; "
+            "any other copy of its state would duplicate the budget. To give a fitted search away, "
+            "write search.without_holdout()."
+        )
+
     def __reduce__(self):
         state = {name: getattr(self, name) for name in _TRAVELS}
         state["settings"] = dataclasses.asdict(self._settings)

@@ -21,6 +21,7 @@ from sklearn_bdp._evaluation import (
     MetricScorer,
     Progress,
     Rounds,
+    Savable,
     Setting,
     Verifier,
     assumed,
@@ -48,6 +49,7 @@ from sklearn_bdp.exceptions import UnboundedMetricError
 from sklearn_bdp.holdout import ReusableHoldout
 from sklearn_bdp.metrics import BoundedMetric, PerRecordScore, available_metrics
 from sklearn_bdp.model_selection._results import chosen_row, search_results
+from sklearn_bdp.model_selection._space import sampling_space
 
 __all__ = ["ReusableHoldoutSearchCV"]
 
@@ -55,7 +57,7 @@ __all__ = ["ReusableHoldoutSearchCV"]
 _STILL_POSSIBLE = 3.0
 
 
-class ReusableHoldoutSearchCV(GridSearchCV):
+class ReusableHoldoutSearchCV(Savable, GridSearchCV):
     r"""Search hyper-parameters by cross-validation, verified on a reusable holdout.
 
     Works like :class:`~sklearn.model_selection.GridSearchCV` (or, with ``n_iter``, like
@@ -154,7 +156,8 @@ class ReusableHoldoutSearchCV(GridSearchCV):
     best_params_, best_index_ : dict, int
         Its parameters and its row in ``cv_results_``.
     holdout_ : ReusableHoldout
-        To be passed to the next search as ``holdout``.
+        To be passed to the next search as ``holdout``. It carries the records, also in pickles
+        of the search; :meth:`without_holdout` leaves them out.
     certificate_ : Certificate
         What holds, with which probability, under which assumptions.
     train_indices_, holdout_indices_ : ndarray of int or None
@@ -285,7 +288,8 @@ class ReusableHoldoutSearchCV(GridSearchCV):
         seed = self.random_state
         if seed is None:  # an interrupted search goes on with the same candidates
             seed = getattr(self, "_sampling_seed", None)
-        return ParameterSampler(self.param_grid, self.n_iter, random_state=seed)
+        space = sampling_space(self.param_grid)
+        return ParameterSampler(space, self.n_iter, random_state=seed)
 
     def fit(self, X, y=None, *, X_val=None, y_val=None, groups=None, **params):
         """Search on a training part of the data and verify on the holdout.

@@ -1,0 +1,94 @@
+"""Fitted searches that can be given away without the holdout records."""
+
+import copy
+from dataclasses import dataclass, field
+
+from sklearn_bdp.accounting import Certificate
+from sklearn_bdp.holdout import History, ReusableHoldout
+
+__all__ = ["DetachedHoldout", "Savable"]
+
+
+@dataclass(frozen=True)
+class DetachedHoldout:
+    """What a holdout has released, without its records; it can be read and not be asked.
+
+    Parameters
+    ----------
+    n : int
+        Number of records.
+    beta : float
+        Probability that any of the intervals is wrong.
+    information_spent : float
+        Nats.
+    remaining_budget : int or None
+        "Above" answers that were left.
+    """
+
+    n: int
+    beta: float
+    information_spent: float
+    remaining_budget: int | None
+    _certificate: Certificate = field(repr=False)
+    _records: tuple = field(repr=False)
+
+    def certificate(self):
+        """Return the guarantee as it stood.
+
+        Returns
+        -------
+        Certificate
+            As :meth:`ReusableHoldout.certificate <sklearn_bdp.ReusableHoldout.certificate>`.
+        """
+        return self._certificate
+
+    def history(self):
+        """Return everything that had been released, oldest first.
+
+        Returns
+        -------
+        History
+            A sequence of :class:`~sklearn_bdp.holdout.AnswerRecord`.
+        """
+        return History(self._records)
+
+
+def _detached(holdout):
+    """Return what can be read of a holdout."""
+    return DetachedHoldout(
+        n=holdout.n,
+        beta=holdout.beta,
+        information_spent=holdout.information_spent,
+        remaining_budget=holdout.remaining_budget,
+        _certificate=holdout.certificate(),
+        _records=tuple(holdout.history()),
+    )
+
+
+class Savable:
+    """Mixin of fitted estimators with a ``holdout_``."""
+
+    def without_holdout(self):
+        """Return a copy of the fitted object that carries no holdout record.
+
+        A fitted search carries its holdout, so that the next search can go on with it: whoever
+        gets the pickle gets the records. The copy predicts and shows everything that was released
+        (``cv_results_``, ``certificate_``, ``holdout_.history()``); it cannot ask, and fitting
+        it again needs ``set_params(holdout=...)``.
+
+        Returns
+        -------
+        object
+            A copy with a ``holdout_`` that can be read and not be asked.
+        """
+        if not isinstance(getattr(self, "holdout_", None), ReusableHoldout):
+            raise ValueError(
+                f"without_holdout needs a fitted {type(self).__name__} with a holdout, got one "
+                "that has none."
+            )
+        twin = copy.copy(self)
+        twin.holdout_ = _detached(self.holdout_)
+        if isinstance(twin.holdout, ReusableHoldout):
+            twin.holdout = twin.holdout_
+        vars(twin).pop("_unfinished", None)
+        return twin

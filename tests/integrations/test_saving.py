@@ -1,0 +1,143 @@
+"""Fitted searches on disk: with their holdout, and without its records."""
+
+import copy
+import pickle
+import subprocess
+import sys
+
+import joblib
+import numpy as np
+import pytest
+from scipy.stats import loguniform
+from sklearn.datasets import make_classification
+from sklearn.linear_model import LogisticRegression
+
+from sklearn_bdp import ReusableHoldoutSearchCV
+from sklearn_bdp.feature_selection import HoldoutFeatureSelector
+from sklearn_bdp.inspection import BudgetDisplay, HoldoutSearchDisplay
+
+
+@pytest.fixture(scope="module")
+def data():
+    return make_classification(400, 6, random_state=0)
+
+
+@pytest.fixture
+def search(data):
+    grid = {"C": [0.1, 1.0]}
+    return ReusableHoldoutSearchCV(LogisticRegression(), grid, random_state=0).fit(*data)
+
+
+def records_in(blob, search, data):
+    """Return how many holdout records can be found in some bytes."""
+    rows = np.ascontiguousarray(data[0][search.holdout_indices_])
+    return sum(value.tobytes() in blob for value in rows[:, 0])
+
+
+def test_without_holdout_carries_no_record_and_shows_everything_released(search, data):
+    assert records_in(pickle.dumps(search), search, data) == len(search.holdout_indices_)
+    twin = search.without_holdout()
+    blob = pickle.dumps(twin)
+    assert records_in(blob, search, data) == 0
+    again = pickle.loads(blob)
+    np.testing.assert_array_equal(again.predict(data[0]), search.predict(data[0]))
+    np.testing.assert_array_equal(
+        again.cv_results_["holdout_score"], search.cv_results_["holdout_score"]
+    )
+    assert str(again.certificate_) == str(search.certificate_)
+    assert list(again.holdout_.history()) == list(search.holdout_.history())
+    assert str(again.holdout_.certificate()) == str(search.holdout_.certificate())
+    assert HoldoutSearchDisplay.from_search(again).best == 0
+    assert BudgetDisplay.from_holdout(again.holdout_).n_answers.sum() == 2
+    assert search.holdout_.history()  # the original still asks
+
+
+def test_a_detached_holdout_cannot_be_asked(search, data):
+    second = ReusableHoldoutSearchCV(LogisticRegression(), {"C": [2.0]}, holdout=search.holdout_)
+    rows = search.train_indices_
+    second.fit(data[0][rows], data[1][rows])
+    twin = second.without_holdout()
+    assert not hasattr(twin.holdout_, "answer")
+    with pytest.raises((TypeError, ValueError), match="holdout"):
+        twin.fit(data[0][rows], data[1][rows])
+    with pytest.raises(ValueError, match="without_holdout"):
+        twin.without_holdout()
+    with pytest.raises(ValueError, match="without_holdout"):
+        ReusableHoldoutSearchCV(LogisticRegression(), {"C": [1.0]}).without_holdout()
+
+
+def test_selectors_leave_their_records_out(data):
+    selector = HoldoutFeatureSelector(LogisticRegression(), random_state=0).fit(*data)
+    twin = pickle.loads(pickle.dumps(selector.without_holdout()))
+    np.testing.assert_array_equal(twin.support_, selector.support_)
+    assert twin.holdout_.n == selector.holdout_.n
+
+
+def test_a_holdout_says_that_its_pickles_carry_its_records(search):
+    assert "in pickles, too" in repr(search.holdout_)
+
+
+def test_joblib_round_trip_in_another_process(search, data, tmp_path):
+    for name, saved in (("with", search), ("without", search.without_holdout())):
+        joblib.dump(saved, tmp_path / name)
+        code = (
+            "import joblib, sys; s = joblib.load(sys.argv[1]);"
+            "print(s.best_score_, len(s.holdout_.history()), s.predict([[0.0] * 6])[0])"
+        )
+        found = subprocess.run(
+            [sys.executable, "-c", code, str(tmp_path / name)],
+            capture_output=True,
+            text=True,
+            timeout=120,
+        )
+        assert found.returncode == 0, found.stderr
+        expected = f"{search.best_score_} 2 {search.predict([[0.0] * 6])[0]}"
+        assert found.stdout.strip() == expected
+
+
+def test_what_would_copy_the_budget_is_refused(search):
+    with pytest.raises(TypeError, match="without_holdout"):
+        search.holdout_.__getstate__()
+    assert copy.deepcopy(search).holdout_ is search.holdout_
+
+
+def test_skops_round_trip(search, data):
+    skops = pytest.importorskip("skops.io")
+    with pytest.raises(TypeError, match="without_holdout"):
+        skops.dumps(search)
+    blob = skops.dumps(search.without_holdout())
+    again = skops.loads(blob, trusted=skops.get_untrusted_types(data=blob))
+    np.testing.assert_array_equal(again.predict(data[0]), search.predict(data[0]))
+    assert again.best_score_ == search.best_score_
+    assert len(again.holdout_.history()) == 2
+    assert again.certificate_.tau == search.certificate_.tau
+
+
+def test_mlflow_round_trip(search, data, tmp_path):
+    mlflow = pytest.importorskip("mlflow.sklearn")
+    mlflow.save_model(search.without_holdout(), str(tmp_path / "model"))
+    again = mlflow.load_model(str(tmp_path / "model"))
+    np.testing.assert_array_equal(again.predict(data[0]), search.predict(data[0]))
+
+
+class TestSpaces:
+    """Distributions for ``n_iter`` from scipy and scikit-optimize."""
+
+    def test_dimensions_are_distributions(self, data):
+        space = pytest.importorskip("skopt.space")
+        grid = {
+            "C": space.Real(1e-3, 1e2, prior="log-uniform"),
+            "solver": space.Categorical(["lbfgs", "liblinear"]),
+            "max_iter": space.Integer(100, 200),
+            "tol": loguniform(1e-5, 1e-3),
+        }
+        search = ReusableHoldoutSearchCV(LogisticRegression(), grid, n_iter=4, random_state=0)
+        params = search.fit(*data).cv_results_["params"]
+        assert len({p["C"] for p in params}) == 4
+        assert all(1e-3 <= p["C"] <= 1e2 and 100 <= p["max_iter"] <= 200 for p in params)
+
+    def test_tuples_are_not_read_as_choices(self, data):
+        grid = {"C": (1e-3, 1e2, "log-uniform")}
+        search = ReusableHoldoutSearchCV(LogisticRegression(), grid, n_iter=2, random_state=0)
+        with pytest.raises(ValueError, match="loguniform"):
+            search.fit(*data)
