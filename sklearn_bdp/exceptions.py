@@ -6,6 +6,7 @@ what a caller may want to catch by name.
 
 __all__ = [
     "BudgetExhaustedError",
+    "HoldoutClosedError",
     "LedgerBusyError",
     "LedgerCorruptedError",
     "LedgerError",
@@ -26,6 +27,14 @@ class BudgetExhaustedError(RuntimeError):
 
     Nothing is wrong with the query. The message says what was spent; answers already recorded
     stay free, and only new data buys more.
+    """
+
+
+class HoldoutClosedError(RuntimeError):
+    """The holdout has given its final report and answers nothing new.
+
+    The interval of the report rests on nothing being asked afterwards. Recorded answers stay
+    free; only new data answers more.
     """
 
 

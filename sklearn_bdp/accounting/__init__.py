@@ -51,6 +51,7 @@ from sklearn_bdp.accounting._race import (
     Outcome,
     Pace,
     Reply,
+    fine_half_width,
     play_batch,
 )
 from sklearn_bdp.accounting._tails import (
@@ -103,6 +104,7 @@ __all__ = [
     "code_length",
     "decision_nats",
     "epsilon_scales",
+    "fine_half_width",
     "half_width",
     "leakage_code_length",
     "log_binomials",

@@ -13,7 +13,16 @@ from scipy.special import ndtri
 
 from sklearn_bdp.accounting._predictive import OUTSIDE, RIM, Cells, place_lengths
 
-__all__ = ["Asked", "BatchQueries", "FixedCells", "Outcome", "Pace", "Reply", "play_batch"]
+__all__ = [
+    "Asked",
+    "BatchQueries",
+    "FixedCells",
+    "Outcome",
+    "Pace",
+    "Reply",
+    "fine_half_width",
+    "play_batch",
+]
 
 _AHEAD = 8192  # queries compared in one go: an "above" moves the predictions of the rest
 
@@ -213,7 +222,7 @@ class _Game:
             centers, drifts, deviations = self._predictions(positions)
             typical = deviations * np.sqrt(self.queries.training_factors[positions])
             # Whoever surprises is released finely: the holdout has been looked at anyway.
-            halves = self._fine(pace, positions, typical, deviations, drifts)
+            halves = self._fine(pace, positions, deviations, drifts)
             least = halves if fine else np.maximum(halves, pace.coarse * typical)
             thresholds = np.maximum(least, self.queries.slacks[positions])
             asked = Asked(positions, centers, thresholds, halves)
@@ -227,13 +236,9 @@ class _Game:
                 self.outcome.exhausted = True
                 return
 
-    def _fine(self, pace, positions, typical, deviations, drifts):
-        """Return half-widths of fine cells: as fine as the prediction is good."""
-        known = np.sqrt((self.code.scale * typical) ** 2 + drifts**2)
-        # A poor prediction gets a somewhat wider cell: what is left of it is dear.
-        most = deviations * self.queries.training_factors[positions] ** 0.25
-        unit = np.clip(known, pace.finest * deviations, most)
-        return pace.fine(self.code.n_fine) * unit
+    def _fine(self, pace, positions, deviations, drifts):
+        factors = self.queries.training_factors[positions]
+        return fine_half_width(pace, self.code, deviation=deviations, factor=factors, drift=drifts)
 
     def _refine(self, best, pace):
         """Ask the leader again with a fine cell, given its coarse one."""
@@ -241,7 +246,7 @@ class _Game:
         centers, drifts, deviations = self._predictions(positions)
         typical = deviations * np.sqrt(self.queries.training_factors[positions])
         halves = np.maximum(
-            self._fine(pace, positions, typical, deviations, drifts), self.queries.slacks[best]
+            self._fine(pace, positions, deviations, drifts), self.queries.slacks[best]
         )
         if not halves[0] < 0.6 * self.half[best]:
             return
@@ -401,6 +406,29 @@ class _Game:
         """Release for every query the best guess inside its cell."""
         guess = self._current()
         self.outcome.values = np.where(self.outcome.answered, guess, np.nan)
+
+
+def fine_half_width(pace, code, *, deviation, factor, drift):
+    """Return half-widths of fine cells: as fine as the prediction is good.
+
+    Parameters
+    ----------
+    pace : Pace
+        How finely to ask.
+    code : PredictiveCode
+        It knows how good predictions have been, and how many fine cells there were.
+    deviation, factor, drift : float or array
+        Deviation of the score, ``1 + n / training size``, deviation of the common offset.
+
+    Returns
+    -------
+    float or ndarray
+        Half-widths, in score units.
+    """
+    known = np.sqrt((code.scale * deviation) ** 2 * factor + np.square(drift))
+    # A poor prediction gets a somewhat wider cell: what is left of it is dear.
+    unit = np.clip(known, pace.finest * deviation, deviation * factor**0.25)
+    return pace.fine(code.n_fine) * unit
 
 
 def _confirmation(half, deviation):

@@ -2,6 +2,7 @@
 
 from sklearn_bdp._digests import query_key
 from sklearn_bdp.holdout._batch import next_code_length
+from sklearn_bdp.holdout._report import FinalReport, Preview
 from sklearn_bdp.holdout._reusable import ReusableHoldout
 from sklearn_bdp.holdout._settings import ON_EXHAUSTED, Settings, check_parameters
 from sklearn_bdp.ledger import (
@@ -16,9 +17,11 @@ __all__ = [
     "ON_EXHAUSTED",
     "AnswerRecord",
     "BatchRecord",
+    "FinalReport",
     "History",
     "HoldoutAnswers",
     "HoldoutScore",
+    "Preview",
     "ReusableHoldout",
     "Settings",
     "check_parameters",

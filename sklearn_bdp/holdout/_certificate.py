@@ -11,7 +11,7 @@ from sklearn_bdp.ledger import BatchRecord
 
 _GOALS = (0.4, 0.3, 0.2, 0.1, 0.05, 0.02, 0.01)
 
-__all__ = ["first_width", "holdout_certificate"]
+__all__ = ["first_width", "fixed_reach", "holdout_certificate"]
 
 
 def first_width(settings, model):
@@ -26,6 +26,18 @@ def _reach(last, settings):
     threshold = _threshold(last, settings)
     cell = threshold if settings.races else settings.resolution / 2.0
     return max(threshold + z_below, cell + z_above)
+
+
+def fixed_reach(last, settings, part):
+    """Return the pre-sampling half-width where batches are asked in one pass.
+
+    ``part``: deviation of the score as a part of that of a score of 1/2.
+    """
+    below, above = margins(settings, last.n_rounds)
+    threshold = _threshold(last, settings)
+    if settings.threshold is None:
+        threshold *= part
+    return max(threshold + below, settings.resolution / 2.0 + above)
 
 
 def _sampling(last, *, settings, model):

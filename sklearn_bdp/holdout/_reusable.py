@@ -28,6 +28,12 @@ from sklearn_bdp.holdout._inputs import (
     first_askings,
     scored_means,
 )
+from sklearn_bdp.holdout._report import (
+    FinalReport,
+    check_open,
+    close,
+    preview_batch,
+)
 from sklearn_bdp.holdout._settings import (
     ON_EXHAUSTED,
     check_parameters,
@@ -323,9 +329,7 @@ class ReusableHoldout(LedgerHandle):
         # Never bounds or classes from the holdout's own targets: they would be given away.
         metric = get_metric(scoring, estimator=estimator)
         value = metric.to_unit(check_real("training_value", training_value))
-        with warnings.catch_warnings():  # what a metric warns about may tell of the holdout
-            warnings.simplefilter("ignore")
-            evaluation = metric.evaluate(estimator, self.X, self.y)
+        evaluation = self._evaluate(metric, estimator)
         answers = self.answer_evaluations(
             [value], [evaluation], training_size=training_size, keys=[key]
         )
@@ -336,6 +340,132 @@ class ReusableHoldout(LedgerHandle):
             above=bool(answers.above[0]),
             answered=bool(answers.answered[0]),
         )
+
+    def preview(self, n_queries=1, *, score=0.5, training_size=None):
+        """Work out what the next batch would get, before anything is asked; nothing is spent.
+
+        Parameters
+        ----------
+        n_queries : int, default=1
+            Queries of the batch.
+        score : float, default=0.5
+            About what score is expected, in [0, 1]: the nearer to 0 or 1, the narrower.
+        training_size : float, default=None
+            Records behind each training-side value; by default as many as the holdout has.
+
+        Returns
+        -------
+        Preview
+            Half-widths of the leader and of others, and the nats expected to be spent.
+        """
+        count = check_integer("n_queries", n_queries, low=1)
+        expected = check_real("score", score, low=0.0, high=1.0)
+        size = check_real(
+            "training_size", self.n if training_size is None else training_size, low=1.0
+        )
+        self._require_home()
+        with self._reading() as transaction:
+            last = transaction.last
+            code = self._code(transaction)
+        check_open(last)
+        return preview_batch(
+            last,
+            code,
+            n_queries=count,
+            score=expected,
+            training_size=size,
+            settings=self._settings,
+            model=self.model,
+        )
+
+    @sealed_errors
+    def final_report(self, estimator, training_value=None, *, scoring=None, name=None):
+        """Speak the last word: the verified score of one model, finely, and close the holdout.
+
+        Nothing is asked after it, so the release costs later answers nothing and may be as fine
+        as noise allows. The ledger records that the holdout is closed; every new query is refused
+        from then on. Recorded answers stay free.
+
+        Parameters
+        ----------
+        estimator : estimator
+            Fitted without the holdout.
+        training_value : float, default=None
+            Its training-side score, for the record; by default the middle of the range.
+        scoring : str, BoundedMetric or None, default=None
+            A bounded metric; ``None``: the usual one for the estimator.
+        name : str, default=None
+            What the report calls the model; by default its class.
+
+        Returns
+        -------
+        FinalReport
+            A card with the score, its interval, what was asked before and what has to be true;
+            ``str`` and HTML.
+
+        Raises
+        ------
+        HoldoutClosedError
+            If there was a final report before.
+        BudgetExhaustedError
+            If a budget was declared and is used up: the last word looks at the holdout, too.
+        """
+        self._require_home()
+        if isinstance(estimator, BaseEstimator):
+            check_is_fitted(estimator)
+        metric = get_metric(scoring, estimator=estimator)
+        expected = 0.5
+        if training_value is not None:
+            expected = metric.to_unit(check_real("training_value", training_value))
+        with self._reading() as transaction:
+            check_open(transaction.last)
+        scored = check_evaluations([self._evaluate(metric, estimator)], self.n, self.model)
+        queries = check_queries(
+            [expected], scored, model=self.model, n=self.n, training_size=None, keys=None
+        )
+        before, answer = self._close(queries)
+        certificate = self.certificate()
+        return FinalReport(
+            name=type(estimator).__name__ if name is None else str(name),
+            scoring=metric.name,
+            value=float(metric.from_unit(answer.value)),
+            lower=float(metric.from_unit(answer.lower)),
+            upper=float(metric.from_unit(answer.upper)),
+            beta=self.beta,
+            n=self.n,
+            n_answered=before.n_answered,
+            n_above=before.n_above,
+            information_spent=answer.code_length,
+            assumptions=certificate.assumptions,
+            time=answer.time,
+        )
+
+    def _close(self, queries):
+        """Record the last word; return the account before it and the answer."""
+        with self._writing() as transaction:
+            last = transaction.last
+            check_open(last)
+            budget = self._settings.budget
+            if budget is not None and last.n_above >= budget:
+                raise exhausted_error(self._settings, last, unanswered=1)
+            mechanism = self._mechanism(transaction.sealed(), last.number + 1, fine=True)
+            record, answer = close(
+                queries,
+                last=last,
+                code=self._code(transaction),
+                mechanism=mechanism,
+                settings=self._settings,
+                time=datetime.datetime.now(datetime.UTC).isoformat(timespec="microseconds"),
+                seeded=self._seed is not None,
+            )
+            sealed = {"mechanism": mechanism.state(), "salt": secrets.token_hex(16)}
+            transaction.append(record, sealed=canonical(sealed), answers=[answer])
+        return last, answer
+
+    def _evaluate(self, metric, estimator):
+        with warnings.catch_warnings():  # what a metric warns about may tell of the holdout
+            warnings.simplefilter("ignore")
+            return metric.evaluate(estimator, self.X, self.y)
 
     def _ask(self, training_values, scored, training_size, keys, slack):
         """Check, look up, decide, record; then release."""
@@ -374,6 +504,7 @@ class ReusableHoldout(LedgerHandle):
     def _decide(self, queries, transaction):
         """Run the mechanism on new queries and write the batch; not durable yet."""
         last = transaction.last
+        check_open(last)
         number = last.number + 1
         mechanism = self._mechanism(transaction.sealed(), number)
         record, answers = decide(
@@ -392,15 +523,22 @@ class ReusableHoldout(LedgerHandle):
             transaction.append(record, sealed=canonical(sealed), answers=answers)
         return answers, len(answers) < len(queries)
 
-    def _mechanism(self, sealed, number):
-        """Return Thresholdout after the last batch, with noise of its own for this one."""
+    def _mechanism(self, sealed, number, *, fine=False):
+        """Return Thresholdout after the last batch, with noise of its own for this one.
+
+        ``fine``: without the grid of released answers, for the last word.
+        """
         noise = None
         if self._seed is not None:
             # Seed and batch number: the same in every process, never the same twice.
             noise = np.random.default_rng(np.random.SeedSequence([self._seed, number]))
+        mechanism = self._settings.mechanism(random_state=noise)
         if sealed is not None:
-            return restored_mechanism(sealed, random_state=noise)
-        return self._settings.mechanism(random_state=noise)
+            mechanism = restored_mechanism(sealed, random_state=noise)
+        if fine:
+            state = mechanism.state() | {"resolution": 0.0}
+            mechanism = type(mechanism).from_state(state, random_state=noise)
+        return mechanism
 
     def _code(self, transaction):
         """Return the predictive code after every recorded batch."""
