@@ -11,12 +11,13 @@ export OPENBLAS_NUM_THREADS ?= 1
 PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11 python; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
 
-.PHONY: help demo test test-all lint bench clean
+.PHONY: help demo test test-all conformance lint bench clean
 
 help:
 	@echo "make demo      the main job on real data: tables and one picture in $(OUTPUT)/"
 	@echo "make test      install and run the tests (a few minutes)"
 	@echo "make test-all  the same, with the statistical tests in full size"
+	@echo "make conformance  scikit-learn's own search tests, with our search swapped in"
 	@echo "make lint      ruff, layers, docstrings, spelling"
 	@echo "make bench     speed, as ratios against named peers in one run"
 
@@ -46,6 +47,9 @@ test: $(VENV)/.test
 
 test-all: $(VENV)/.test
 	$(PY) -m pytest -n $(WORKERS)
+
+conformance: $(VENV)/.test
+	$(PY) tests/conformance/run.py
 
 lint: $(VENV)/.lint
 	$(PY) -m ruff check .

@@ -76,9 +76,9 @@ def fit_and_score(estimator, X, y, **options):
     return _fit_and_score(estimator, X, y, **{k: v for k, v in options.items() if k in _KNOWN})
 
 
-def root_context(search, X, y, **options):
+def root_context(search, X, y, metadata, **options):
     """Return the root of the tree of tasks that callbacks are told about; ``None`` before 1.9."""
     if not hasattr(search, "_init_callback_context"):
         return None
     context = search._init_callback_context(**options)
-    return context.call_on_fit_task_begin(estimator=search, X=X, y=y)
+    return context.call_on_fit_task_begin(estimator=search, X=X, y=y, metadata=metadata)

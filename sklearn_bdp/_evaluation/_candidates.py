@@ -213,7 +213,8 @@ def _fit(setting, candidate, X, y, fit_params, memory=None):
     estimator = clone(setting.estimator).set_params(**clone(candidate.params, safe=False))
     shared = contextlib.nullcontext() if memory is None else memory.lent(estimator, "whole")
     with shared:
-        return estimator.fit(X, **fit_params) if y is None else estimator.fit(X, y, **fit_params)
+        estimator.fit(X, **fit_params) if y is None else estimator.fit(X, y, **fit_params)
+    return estimator
 
 
 def _baseline(setting):

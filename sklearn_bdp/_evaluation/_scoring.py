@@ -106,14 +106,14 @@ def verified_metric(search, y):
         names = list(scoring) if not isinstance(scoring, set) else sorted(scoring)
         if refit is True or (named and refit not in names) or not names:
             raise ValueError(
-                "With several metrics, refit must name the one to verify on the holdout "
-                f"(one of {names}), be a callable or a rule of {list(RULES)} or False (the first "
-                f"metric is verified then), got refit={refit!r}."
+                "For multi-metric scoring, the parameter refit must be set to a scorer key or a "
+                f"callable to refit: the key names the metric to verify (one of {names}); with a "
+                f"callable, a rule of {list(RULES)} or False it is the first, got refit={refit!r}."
             )
         name = refit if named else names[0]
         chosen = scoring[name] if isinstance(scoring, dict) else name
         return name, _metric(search, chosen, y)
-    if not named:
+    if not named or (isinstance(scoring, str) and refit == scoring):
         return "score", _metric(search, scoring, y)
     if not callable(scoring):
         raise ValueError(

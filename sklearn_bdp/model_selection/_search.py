@@ -370,7 +370,7 @@ class ReusableHoldoutSearchCV(Savable, GridSearchCV):
                     f"training-side score comes with the fit, got verify={self.verify!r}."
                 )
         if self.n_iter is None:
-            for candidate in itertools.islice(ParameterGrid(self.param_grid), 1):
+            for candidate in filter(None, itertools.islice(ParameterGrid(self.param_grid), 1)):
                 clone(self.estimator).set_params(**clone(candidate, safe=False))
         check_owner(self, X_val)
 
@@ -445,7 +445,9 @@ class ReusableHoldoutSearchCV(Savable, GridSearchCV):
             progress.read()
         context = None
         if getattr(self, "_skl_callbacks", None):
-            context = root_context(self, division.X, division.y, max_subtasks=2)
+            weight = params.get("sample_weight")
+            metadata = None if weight is None else {"sample_weight": weight}
+            context = root_context(self, division.X, division.y, metadata, max_subtasks=2)
         verifier = Verifier(
             setting, progress.holdout, n_jobs=self.n_jobs, pre_dispatch=self.pre_dispatch
         )

@@ -11,7 +11,6 @@ import os
 
 import numpy as np
 import sklearn.model_selection
-from sklearn.utils.validation import _num_samples
 
 from sklearn_bdp import ReusableHoldoutSearchCV
 
@@ -64,7 +63,7 @@ class GridSearchCV(_Swapped):
 class RandomizedSearchCV(_Swapped):
     """With scikit-learn's signature."""
 
-    _parameter_constraints = {
+    _parameter_constraints: dict = {
         **ReusableHoldoutSearchCV._parameter_constraints,
         **sklearn.model_selection.RandomizedSearchCV._parameter_constraints,
     }
