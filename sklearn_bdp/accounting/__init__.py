@@ -69,6 +69,8 @@ from sklearn_bdp.accounting._transfer import (
     sampling_half_width,
 )
 from sklearn_bdp.accounting._zhao import (
+    least_accuracy,
+    zhao_accuracy,
     zhao_premise,
     zhao_required_n,
 )
@@ -107,6 +109,7 @@ __all__ = [
     "fine_half_width",
     "half_width",
     "leakage_code_length",
+    "least_accuracy",
     "log_binomials",
     "log_noise_tail",
     "log_transcripts",
@@ -118,6 +121,7 @@ __all__ = [
     "sampling_half_width",
     "score_tail",
     "value_code",
+    "zhao_accuracy",
     "zhao_premise",
     "zhao_records",
     "zhao_required_n",

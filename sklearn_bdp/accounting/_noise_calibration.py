@@ -9,10 +9,9 @@ import math
 import numpy as np
 from scipy.special import ndtri
 
-from sklearn_bdp._bisection import last_accepted
 from sklearn_bdp._checks import check_array, check_option, check_probability, check_real
 from sklearn_bdp.accounting._noise_margins import answer_margin, noise_margin
-from sklearn_bdp.accounting._zhao import zhao_required_n
+from sklearn_bdp.accounting._zhao import zhao_accuracy, zhao_required_n
 
 __all__ = [
     "auto_resolution",
@@ -212,39 +211,38 @@ def epsilon_scales(epsilon, *, budget, model, n, failure):
 def zhao_scales(parameters, *, model, n):
     r"""Return scales, threshold and :math:`\tau` of Zhao 2017, Theorem 2, to the letter.
 
-    A given threshold fixes :math:`\tau = 2T/(1+c)`; ``"auto"`` takes the smallest :math:`\tau`
-    whose :math:`n_\#` is at most ``n``, or 1 where there is none.
+    Theorem 2 holds for any c in (0, 1). A given threshold :math:`T = (1+c)\tau/2` leaves c free:
+    the largest one whose :math:`n_\#` is at most ``n`` gives the smallest :math:`\tau`; with
+    ``"auto"`` c is 1/2 and :math:`\tau` the smallest one. Where there are too few records for any,
+    c is 1/2 and :math:`\tau = 2T/(1+c)`, or 1.
     """
-    if parameters.threshold == "auto":
-        tau = _smallest_tau(parameters, model=model, n=n)
-    else:
-        tau = 2.0 * parameters.threshold / (1.0 + ZHAO_C)
-        if not tau <= 1.0:
-            raise ValueError(
-                f"threshold must be at most {(1.0 + ZHAO_C) / 2.0:g} with calibration='zhao2017', "
-                "where it fixes tau = 2 * threshold / (1 + c), an error in [0, 1]; got "
-                f"threshold={parameters.threshold:g}."
-            )
+    threshold = None if parameters.threshold == "auto" else parameters.threshold
+    tau, c = zhao_accuracy(
+        n, n_queries=parameters.n_queries, budget=parameters.budget, beta=parameters.beta,
+        model=model, c=ZHAO_C, threshold=threshold,
+    )  # fmt: skip
+    if not tau <= 1.0:
+        c = ZHAO_C
+        tau = 1.0 if threshold is None else 2.0 * threshold / (1.0 + c)
+    if not tau <= 1.0:
+        raise ValueError(
+            f"threshold must be at most {(1.0 + ZHAO_C) / 2.0:g} with calibration='zhao2017', "
+            "where it fixes tau = 2 * threshold / (1 + c), an error in [0, 1]; got "
+            f"threshold={parameters.threshold:g}."
+        )
     # Zhao 2017, Theorem 2: σ = (1−c)τ / (12 ln(4m/β)), T = (1+c)τ/2; noises σ, 2σ, 4σ.
-    sigma = (1.0 - ZHAO_C) * tau / (12.0 * math.log(4.0 * parameters.n_queries / parameters.beta))
-    return (sigma, 2.0 * sigma, 4.0 * sigma), (1.0 + ZHAO_C) * tau / 2.0, tau
+    sigma = (1.0 - c) * tau / (12.0 * math.log(4.0 * parameters.n_queries / parameters.beta))
+    return (sigma, 2.0 * sigma, 4.0 * sigma), (1.0 + c) * tau / 2.0, tau
 
 
-def _smallest_tau(parameters, *, model, n):
-    """Return the accuracy Theorem 2 promises for ``n`` records; at most 1."""
-    return last_accepted(
-        lambda tau: zhao_records(float(tau), parameters, model=model, n=n) <= n, 1.0, 0.0, steps=40
-    )
-
-
-def zhao_records(tau, parameters, *, model, n):
-    r"""Return :math:`n_\#`, the records Theorem 2 asks for."""
+def zhao_records(tau, threshold, parameters, *, model, n):
+    r"""Return :math:`n_\#`, the records Theorem 2 asks for at :math:`c = 2T/\tau - 1`."""
     return zhao_required_n(
         tau=tau,
         n_queries=parameters.n_queries,
         budget=parameters.budget,
         beta=parameters.beta,
-        c=ZHAO_C,
+        c=2.0 * threshold / tau - 1.0,
         model=model,
         n=n,
     )

@@ -2,9 +2,11 @@
 
 import math
 
+from scipy.optimize import brentq
+
 from sklearn_bdp._checks import check_integer, check_option, check_probability, check_real
 
-__all__ = ["zhao_premise", "zhao_required_n"]
+__all__ = ["least_accuracy", "zhao_accuracy", "zhao_premise", "zhao_required_n"]
 
 #: Lemma behind the calibration: 2 gives (8), 3 gives (7), 4 is the one for reversible chains.
 LEMMAS = {"quilt": 2, "blanket": 3, "spectral": 4}
@@ -146,6 +148,100 @@ def zhao_required_n(
         n=n,
         method=method,
     )
+
+
+def zhao_accuracy(
+    n: int, *, n_queries: int, budget: int, beta: float, model, c: float = 0.5, threshold=None
+) -> tuple[float, float]:
+    r"""Smallest τ that Theorem 2 promises with ``n`` records, and its c.
+
+    :math:`n_\#` depends on :math:`u = (1-c)\tau` only. For a given threshold :math:`T =
+    (1+c)\tau/2` the largest c with :math:`n_\# \le n` is the sharpest choice:
+    :math:`c = (2T-u)/(2T+u)` at the smallest u.
+
+    Parameters
+    ----------
+    n : int
+        Holdout records.
+    n_queries, budget : int
+        m and B.
+    beta : float
+        Failure probability.
+    model : CorrelationModel
+        How the records are correlated.
+    c : float
+        Budget honesty, in (0, 1), where there is no threshold.
+    threshold : float or None
+        T; c then follows from it.
+
+    Returns
+    -------
+    tau, c : float
+        ``tau`` is infinite where the theorem promises nothing up to 1.
+
+    References
+    ----------
+    Zhao 2017, Theorem 2, which holds for any c in (0, 1).
+
+    Examples
+    --------
+    >>> from sklearn_bdp.correlation import Independent
+    >>> common = {"n_queries": 100, "budget": 1, "beta": 0.05, "model": Independent()}
+    >>> tau, c = zhao_accuracy(1_164_742, **common)
+    >>> print(f"{tau:.3f} {c}")
+    0.100 0.5
+    >>> tau, c = zhao_accuracy(1_164_742, threshold=0.1, **common)
+    >>> print(f"{tau:.3f} {c:.3f}")
+    0.125 0.600
+    """
+    c = check_probability("c", c)
+    tiny = 1e-9  # every c gives the same u; this one lets it come near 1
+    margin = (1.0 - tiny) * least_accuracy(
+        lambda tau: zhao_required_n(
+            tau=tau, n_queries=n_queries, budget=budget, beta=beta, c=tiny, model=model,
+            n=model.n_records,
+        ),
+        n,
+    )  # fmt: skip
+    margin *= 1.0 + 1e-12  # so that rounding in τ and c cannot undo the premise
+    if threshold is not None:
+        c = (2.0 * threshold - margin) / (2.0 * threshold + margin)
+    tau = margin / (1.0 - c) if c > 0.0 else math.inf
+    return (tau, c) if tau <= 1.0 else (math.inf, c)
+
+
+def least_accuracy(required, n) -> float:
+    r"""Smallest τ for which a theorem asks for at most ``n`` records.
+
+    Parameters
+    ----------
+    required : callable
+        Records for an accuracy; falls at least like :math:`\tau^{-2}`.
+    n : int
+        Records there are.
+
+    Returns
+    -------
+    float
+        An accuracy at which the premise holds, ``inf`` if there is none up to 1.
+    """
+    largest = required(1.0)
+    if not largest <= n:
+        return math.inf
+
+    def excess(log_tau):
+        return math.log(required(math.exp(log_tau)) / n)
+
+    # The premise falls at least like τ^{−2}: the root lies between √(n(1)/n) and 1.
+    low = 0.5 * math.log(largest / n) - 1e-9
+    if excess(low) <= 0.0:
+        return math.exp(low)
+    if excess(0.0) >= 0.0:
+        return 1.0
+    log_tau = brentq(excess, low, 0.0, xtol=1e-10, rtol=1e-14)
+    while excess(log_tau) > 0.0:  # the root is known to 1e-10: end where the premise holds
+        log_tau += 1e-10
+    return math.exp(min(log_tau, 0.0))
 
 
 def _paper_level(bdp_epsilon, model, n, method):

@@ -183,8 +183,12 @@ def _notes(last, *, settings, parameters, model):
 
 def _zhao_line(settings, parameters, *, model, answered):
     """Say whether the premises of Zhao's Theorem 2 hold."""
-    needed = zhao_records(settings.tau, parameters, model=model, n=settings.n)
-    line = f"Zhao 2017, Theorem 2, at tau={settings.tau:.3g}: n_#={needed:,.4g} records asked for, "
+    tau, threshold = settings.tau, settings.threshold
+    needed = zhao_records(tau, threshold, parameters, model=model, n=settings.n)
+    line = (
+        f"Zhao 2017, Theorem 2, at tau={tau:.3g} and c={2.0 * threshold / tau - 1.0:.3g}: "
+        f"n_#={needed:,.4g} records asked for, "
+    )
     if not settings.n >= needed:
         return line + f"n={settings.n:,} is less, so the theorem promises nothing here"
     if answered >= parameters.n_queries:

@@ -195,6 +195,8 @@ def derive_settings(parameters, *, model, n):
     races = automatic and chosen["refresh"] and chosen["learned"] and chosen["budget"] is None
     if races:
         resolution = 0.0  # a cell is as wide as its query's threshold, around the prediction
+    elif parameters.resolution == "auto" and parameters.calibration == "zhao2017":
+        resolution = FINEST_RESOLUTION  # Algorithm 1 does not round
     elif parameters.resolution == "auto":
         # A whole number of cells, so that every cell has the same width.
         resolution = 1.0 / math.ceil(1.0 / auto_resolution(n_effective, beta=parameters.beta))

@@ -27,7 +27,12 @@ def certify(
     epsilon=None,
     route="best",
 ):
-    r"""Certify the answers of a reusable holdout of ``n`` records.
+    r"""Certify the answers of a reusable holdout of ``n`` records, before any is given.
+
+    The default route takes whichever argument proves most, nearly always the counting of
+    transcripts (G2) with a mechanism that adds no noise; ``epsilon`` or ``route="bdp"`` calibrate
+    noise by Bayesian differential privacy. What a :class:`~sklearn_bdp.ReusableHoldout` has
+    answered is certified by its own ``certificate()``, as used.
 
     Parameters
     ----------

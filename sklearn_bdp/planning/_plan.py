@@ -15,7 +15,13 @@ __all__ = ["plan_batches", "plan_budget", "plan_holdout", "plan_queries"]
 
 
 def plan_holdout(*, tau, n_queries, budget, beta=0.05, c=0.5, correlation=None, route="best"):
-    r"""Smallest number of holdout records that certifies an error.
+    r"""Smallest number of holdout records that certifies an error promised in advance.
+
+    The default, ``route="best"``, is nearly always carried by the counting of transcripts (G2): no
+    noise is calibrated, and ``correlation`` enters through the effective number of records. It is
+    ``"bdp"`` (G1) that is calibrated by Bayesian differential privacy, and ``"zhao2017"`` by the
+    published theorem. :class:`~sklearn_bdp.ReusableHoldout` promises nothing in advance and
+    charges answers as used, which needs far fewer records: see :func:`plan_search`.
 
     Parameters
     ----------
@@ -31,8 +37,9 @@ def plan_holdout(*, tau, n_queries, budget, beta=0.05, c=0.5, correlation=None, 
         How the records are correlated. A model tied to its records (groups, a graph) is continued
         with more records of the same structure.
     route : str, default="best"
-        As in :func:`certify`. ``"zhao2017"`` and ``"dwork2017"`` give the number the theorem
-        prints.
+        As in :func:`certify`: ``"best"`` (the best of the next three), ``"transcript"`` (G2),
+        ``"bdp"`` (G1), ``"posterior"`` (G6), ``"zhao2017"`` and ``"dwork2017"`` (the number the
+        theorem prints), ``"splitting"`` or ``"floor"``.
 
     Returns
     -------
@@ -71,7 +78,10 @@ def plan_holdout(*, tau, n_queries, budget, beta=0.05, c=0.5, correlation=None, 
 def plan_budget(
     *, tau, n, n_queries, beta=0.05, c=0.5, correlation=None, epsilon=None, route="best"
 ):
-    r"""Largest budget that still certifies an error.
+    r"""Largest budget that still certifies an error promised in advance.
+
+    As in :func:`plan_holdout` the default counts transcripts (G2), unless ``epsilon`` asks for
+    noise of a Bayesian DP level or ``route`` for another argument.
 
     Parameters
     ----------
@@ -117,7 +127,10 @@ def plan_budget(
 
 
 def plan_queries(*, tau, n, budget, beta=0.05, c=0.5, correlation=None, epsilon=None, route="best"):
-    r"""Largest number of queries that still certifies an error.
+    r"""Largest number of queries that still certifies an error promised in advance.
+
+    As in :func:`plan_holdout` the default counts transcripts (G2), unless ``epsilon`` asks for
+    noise of a Bayesian DP level or ``route`` for another argument.
 
     Parameters
     ----------
@@ -158,6 +171,9 @@ def plan_queries(*, tau, n, budget, beta=0.05, c=0.5, correlation=None, epsilon=
 
 def plan_batches(*, tau, n, batch_size, budget, beta=0.05, c=0.5, correlation=None, n_values=100):
     r"""Number of adaptive batches of one size that a holdout supports.
+
+    By counting transcripts (G2) on a fixed grid, without noise: Bayesian differential privacy plays
+    no part.
 
     Parameters
     ----------

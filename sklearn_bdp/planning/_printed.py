@@ -2,9 +2,7 @@
 
 import math
 
-from scipy.optimize import brentq
-
-from sklearn_bdp.accounting import zhao_required_n
+from sklearn_bdp.accounting import least_accuracy, zhao_required_n
 from sklearn_bdp.mechanisms import Thresholdout
 from sklearn_bdp.planning._configured import configured_design
 from sklearn_bdp.planning._published import dwork_required_n
@@ -28,7 +26,7 @@ def printed_required_n(task, tau, route):
 
 def printed_design(task, route):
     """Return what G1 confirms, the theorem's mechanism (or None) and the printed τ."""
-    printed = _printed_tau(task, route)
+    printed = least_accuracy(lambda tau: printed_required_n(task, tau, route), task.n)
     if not printed < 1.0:
         return Design(tau=1.0, sampling=1.0, threshold=math.nan), None, printed
     arguments = (printed, task.beta, task.n_queries, task.budget)
@@ -42,22 +40,3 @@ def printed_design(task, route):
 
 def _theorem_c(task):
     return task.c or _LEAST_C  # neither None nor 0 promises anything
-
-
-def _printed_tau(task, route):
-    """Smallest τ for which there are records enough; infinite if there is none up to 1."""
-    most = printed_required_n(task, 1.0, route)
-    if not most <= task.n:
-        return math.inf
-
-    def excess(log_tau):
-        return math.log(printed_required_n(task, math.exp(log_tau), route) / task.n)
-
-    # Every premise falls at least like τ^{−2}: the root lies between √(n(1)/n) and 1.
-    low, high = 0.5 * math.log(most / task.n) - 1e-9, 0.0
-    if low >= high or excess(low) <= 0.0:
-        return math.exp(low)
-    log_tau = brentq(excess, low, high, xtol=1e-10, rtol=1e-14)
-    while excess(log_tau) > 0.0:  # the root is known to 1e-10: end where the premise holds
-        log_tau += 1e-10
-    return math.exp(min(log_tau, 0.0))

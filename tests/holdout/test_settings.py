@@ -106,6 +106,28 @@ def test_zhao2017_takes_the_smallest_accuracy_whose_premise_holds():
     assert needed[1.0] <= n < needed[0.99]
 
 
+def test_zhao2017_does_not_round():
+    # Algorithm 1 releases q(X) + Lap(4σ): cells are as fine as any holdout's, far below the noise.
+    chosen = derive(MODELS[0], calibration="zhao2017", n_queries=50, budget=2, threshold=0.3)
+    assert chosen.resolution == 1e-6 < chosen.answer_scale / 1000
+
+
+def test_zhao2017_chooses_c_for_a_given_threshold():
+    # The theorem holds for any c in (0, 1): with many records the sharpest is well above 1/2.
+    n = 3_000_000
+    holdout = ReusableHoldout(
+        np.zeros((n, 1)), np.zeros(n), calibration="zhao2017", n_queries=10, budget=1,
+        threshold=0.15,
+    )  # fmt: skip
+    chosen = holdout._settings
+    c = 2 * 0.15 / chosen.tau - 1
+    assert 0.6 < c < 1
+    preset = Thresholdout.zhao2017(chosen.tau, 0.05, 10, 1, c)
+    assert chosen.answer_scale == pytest.approx(preset.answer_scale)
+    needed = zhao_required_n(tau=chosen.tau, n_queries=10, budget=1, c=c, model=Independent())
+    assert needed <= n < 1.001 * needed
+
+
 @pytest.mark.parametrize(("n", "verdict"), [(300, "promises nothing"), (3_000_000, "suffices")])
 def test_the_certificate_says_whether_the_premise_of_theorem_2_holds(n, verdict):
     holdout = ReusableHoldout(

@@ -3,7 +3,7 @@ import math
 import numpy as np
 import pytest
 
-from sklearn_bdp.accounting import zhao_premise, zhao_required_n
+from sklearn_bdp.accounting import zhao_accuracy, zhao_premise, zhao_required_n
 from sklearn_bdp.correlation import Groups, Independent, MarkovChain
 from sklearn_bdp.planning import (
     certify,
@@ -100,6 +100,26 @@ def test_zhao_theorem_2_for_any_c(c):
     certificate = certify(n, n_queries=20, budget=1, c=c, route="zhao2017")
     assert certificate.tau == pytest.approx(0.1, rel=1e-6)
     assert certificate.mechanism.threshold == pytest.approx((1 + c) * 0.1 / 2, rel=1e-6)
+
+
+@pytest.mark.parametrize("chain", [None, P1])
+@pytest.mark.parametrize("threshold", [0.05, 0.2])
+def test_zhao_c_is_the_largest_whose_premise_holds(chain, threshold):
+    model = Independent() if chain is None else MarkovChain(chain, observed=True)
+    common = {"n_queries": 20, "budget": 2, "beta": 0.05, "model": model}
+    n = 5 * 10**6 if chain is None else 3 * 10**8
+    tau, c = zhao_accuracy(n, threshold=threshold, **common)
+    assert 0 < c < 1
+    assert threshold == pytest.approx((1 + c) * tau / 2)
+    assert zhao_required_n(tau=tau, c=c, **common) <= n
+    larger = c + 0.01 * (1 - c)
+    assert zhao_required_n(tau=2 * threshold / (1 + larger), c=larger, **common) > n
+    # Without a threshold: the smallest τ at a given c.
+    tau, c = zhao_accuracy(n, c=0.3, **common)
+    assert zhao_required_n(tau=tau, c=0.3, **common) <= n
+    assert zhao_required_n(tau=0.999 * tau, c=0.3, **common) > n
+    assert zhao_accuracy(100, **common)[0] == math.inf
+    assert zhao_accuracy(100, threshold=threshold, **common)[0] == math.inf
 
 
 @pytest.mark.parametrize("c", [None, 0.0])
