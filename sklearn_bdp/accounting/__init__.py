@@ -5,6 +5,7 @@ from sklearn_bdp.accounting._certificate import (
 )
 from sklearn_bdp.accounting._class_tails import (
     ClassMeansTail,
+    KnownSizesTail,
     PairsTail,
     score_tail,
 )
@@ -88,6 +89,7 @@ __all__ = [
     "play_batch",
     "Certificate",
     "ClassMeansTail",
+    "KnownSizesTail",
     "DecisionCode",
     "ModelTail",
     "NOISE_PART",

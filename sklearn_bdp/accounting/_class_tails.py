@@ -22,7 +22,7 @@ from sklearn_bdp.correlation import (
     weighted_lower_limit,
 )
 
-__all__ = ["ClassMeansTail", "PairsTail", "score_tail"]
+__all__ = ["ClassMeansTail", "KnownSizesTail", "PairsTail", "score_tail"]
 
 # Part of a limit's failure probability that pays for the class counts; the rest is left to the
 # scores. A smaller part makes the bound on the shares wider, a larger one the limit itself.
@@ -263,6 +263,57 @@ class ClassMeansTail(Tail):
         return np.sqrt(drawn * (1.0 - drawn)) * scale
 
 
+@dataclasses.dataclass(frozen=True)
+class KnownSizesTail(Tail):
+    r"""The tail of a score by class where lower bounds of the holdout's own counts are paid for.
+
+    Parameters
+    ----------
+    model : CorrelationModel
+        How the records are correlated; unless they are independent, McDiarmid's inequality.
+    n : int
+        Number of holdout records.
+    kind : {"pairs", "class_means"}
+        ROC AUC or a mean over the classes.
+    class_sizes : tuple of int
+        Lower bounds of the classes' counts, 0 for classes that may be missing.
+    price : float
+        Nats that the bounds give away: whatever is released from now on pays them.
+
+    References
+    ----------
+    Theory G10 (what is computed from holdout labels is released) and G12.
+    """
+
+    model: CorrelationModel
+    n: int
+    kind: str
+    class_sizes: tuple
+    price: float = 0.0
+
+    def lower_limit(self, values, log_failure):
+        values = check_array("values", values, low=0.0, high=1.0)
+        levels = check_array("log_failure", log_failure, high=0.0)
+        values, levels = np.broadcast_arrays(values, levels)
+        smallest = min(self.class_sizes)
+        if smallest < 1:
+            return np.zeros(values.shape)
+        if not self.model.is_independent:
+            part = 1.0 if self.kind == "pairs" else 1.0 / len(self.class_sizes)
+            tail = SensitivityTail(self.model, self.n, part / smallest)
+            return tail.lower_limit(values, levels)
+        if self.kind == "pairs":
+            return np.minimum(bounded_lower_limit(values, levels, smallest), values)
+        sizes, how_many = np.unique(np.array(self.class_sizes, float), return_counts=True)
+        weights = 1.0 / (len(self.class_sizes) * sizes)
+        return weighted_lower_limit(values, levels, weights, how_many * sizes)
+
+    def standard_deviation(self, prediction):
+        counts = tuple(max(1, size) for size in self.class_sizes)
+        tail = PairsTail if self.kind == "pairs" else ClassMeansTail
+        return tail(self.model, self.n, counts, counts).standard_deviation(prediction)
+
+
 _KINDS = ("mean", "weighted", "class_means", "pairs", "bounded")
 
 
@@ -274,6 +325,8 @@ def score_tail(
     binary=False,
     class_counts=None,
     class_floors=None,
+    class_sizes=None,
+    price=0.0,
     weights=None,
     sensitivity=None,
 ):
@@ -295,6 +348,10 @@ def score_tail(
         Records of each class in the training data, for means over classes and pairs.
     class_floors : tuple of int, optional
         Counts of the holdout below which a class's score is a constant; by default 1 each.
+    class_sizes : tuple of int, optional
+        Without ``class_counts``: lower bounds of the holdout's own counts.
+    price : float, default=0.0
+        Nats that they give away.
     weights : tuple of (float, int), optional
         Distinct weights, which sum to 1 over the records, and how many records have each.
     sensitivity : float, optional
@@ -331,6 +388,9 @@ def score_tail(
         if not weights or sum(count for _, count in weights) != n:
             raise ValueError(f"weights must be pairs (weight, count) of n={n} records.")
         return WeightedTail(model, n, tuple(weights))
+    if class_counts is None and class_sizes is not None:
+        price = check_real("price", price, low=0.0)
+        return KnownSizesTail(model, n, kind, tuple(class_sizes), price)
     if class_counts is None or len(class_counts) < 2 or min(class_counts) < 1:
         raise ValueError(
             "class_counts must hold the records of each class in the training data (at least two "

@@ -24,6 +24,9 @@ class Tail(abc.ABC):
     ``log(f / 2)``. They are monotone in the value and in the failure probability.
     """
 
+    #: Nats that knowing the tail gives away, where it is made of the holdout's own labels.
+    price = 0.0
+
     @abc.abstractmethod
     def lower_limit(self, values, log_failure):
         """Return lower limits for the expectations of fixed queries.

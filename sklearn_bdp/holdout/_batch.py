@@ -217,6 +217,10 @@ def decide(queries, *, last, code, mechanism, settings, model, time, seeded, pac
         The answered queries, a prefix of the batch.
     """
     known = len(code.pairs)
+    ratio = _privacy_ratio(last, mechanism, settings)
+    if settings.budget is None:
+        queries, largest = _scaled_to_spread(queries, settings, model)
+        ratio = max(ratio, largest)
     outcome = _play(
         queries, code, last=last, mechanism=mechanism, settings=settings, model=model, pace=pace
     )
@@ -224,6 +228,14 @@ def decide(queries, *, last, code, mechanism, settings, model, time, seeded, pac
     if done == 0:
         return None, []
     length, by = route(last, settings)
+    # Theory G10: class sizes taken from the holdout's labels are one more release, before all else.
+    price = sum(tail.price for tail in queries.tails)
+    if price and (settings.information is not None or settings.tau is not None):
+        raise ValueError(
+            "a level of privacy for life does not cover class sizes of the holdout: make the "
+            "metric with those of the training data, as in get_metric('roc_auc', y=y_train)."
+        )
+    length += price
     lengths = length + outcome.places
     least, most = np.nan_to_num(outcome.least), np.nan_to_num(outcome.most, nan=1.0)
     lower, upper = queries.limits(least, most, math.log(settings.sampling_failure) - lengths)
@@ -253,15 +265,37 @@ def decide(queries, *, last, code, mechanism, settings, model, time, seeded, pac
         n_answered=last.n_answered + done,
         n_above=last.n_above + int(outcome.above.sum()),
         n_rounds=last.n_rounds + outcome.n_above,
-        released=last.released + outcome.released,
+        released=last.released + outcome.released + price,
         code=code.state(after=known),
         cells=_cells(queries, outcome, by=by, settings=settings),
         widest=max(last.widest, float(np.max(ends[told], initial=0.0))),
         n_relaxed=last.n_relaxed + done - int(told.sum()),
-        dp_epsilon=_finite(mechanism.dp_epsilon_used(1.0 / settings.n)),
+        dp_epsilon=_finite(ratio * mechanism.dp_epsilon_used(1.0 / settings.n)),
         seeded=bool(seeded or last.seeded),
     )
     return record, answers
+
+
+def _scaled_to_spread(queries, settings, model):
+    """Return queries whose noise is scaled by how their scores vary, and what it must answer for.
+
+    Where no level is promised for life, noise is a fraction of the sampling error. One record of
+    a rare class can move a score by much more than that: the level reported is multiplied by the
+    largest ratio of sensitivity and noise unit.
+    """
+    plain = ModelTail(model, settings.n).standard_deviation(0.5)
+    units = [float(tail.standard_deviation(0.5) / plain) for tail in queries.tails]
+    units = np.minimum(queries.sensitivities, np.maximum(np.array(units)[queries.tail_of], 1.0))
+    ratio = float(np.max(queries.sensitivities / units))
+    return dataclasses.replace(queries, sensitivities=units), ratio
+
+
+def _privacy_ratio(last, mechanism, settings):
+    """Return the largest ratio of sensitivity and noise unit so far; the account tells it."""
+    used = mechanism.dp_epsilon_used(1.0 / settings.n)
+    if not (last.dp_epsilon and used > 0.0 and math.isfinite(used)):
+        return 1.0
+    return max(1.0, last.dp_epsilon / used)
 
 
 def _play(queries, code, *, last, mechanism, settings, model, pace):

@@ -125,7 +125,7 @@ def check_evaluations(evaluations, n, model):
 def _shape(evaluation, sensitivity, *, model, n):
     """Return what is public of a score that is no mean: its own tail, or one by sensitivity."""
     shape = evaluation.shape
-    if shape.kind == "weighted" or shape.class_counts is not None:
+    if shape.kind != "bounded":
         return dataclasses.asdict(shape)
     typical = float(evaluation.rms_sensitivity)
     # Theory, section 5, row 1: unequal c_i enter by their squares where records are independent

@@ -31,6 +31,10 @@ class ScoreShape:
         Records of each class in the training data.
     class_floors : tuple of int, optional
         Counts of the holdout below which the score of a class is a constant.
+    class_sizes : tuple of int, optional
+        Where the training data's counts are unknown: lower bounds of the holdout's own.
+    price : float, default=0.0
+        Nats that ``class_sizes`` give away; whoever releases anything made of them pays.
     weights : tuple of (float, int), optional
         Distinct weights, which sum to 1 over the records, and how many records have each.
     sensitivity : float, optional
@@ -41,6 +45,8 @@ class ScoreShape:
     binary: bool = False
     class_counts: tuple | None = None
     class_floors: tuple | None = None
+    class_sizes: tuple | None = None
+    price: float = 0.0
     weights: tuple | None = None
     sensitivity: float | None = None
 
@@ -148,8 +154,12 @@ class BoundedMetric(abc.ABC):
         """
         return self
 
-    def _shape(self, n):
-        """Return what is public about how the score of ``n`` records varies."""
+    def _public_sensitivities(self, y):
+        """Return bounds of `sensitivity` and `rms_sensitivity` that may be shown."""
+        return self.sensitivity(y), self.rms_sensitivity(y)
+
+    def _shape(self, y):
+        """Return what is public about how the score of these records varies."""
         return ScoreShape(binary=self._binary)
 
     @abc.abstractmethod
@@ -237,12 +247,13 @@ class BoundedMetric(abc.ABC):
             per_record, value = self._combine(rows, y)
         if weights is not None:
             return _weighted(per_record, weights)
+        largest, typical = self._public_sensitivities(y)
         return Evaluation(
             per_record=per_record,
             value=value,
-            sensitivity=self.sensitivity(y),
-            rms_sensitivity=self.rms_sensitivity(y),
-            shape=self._shape(len(y)),
+            sensitivity=largest,
+            rms_sensitivity=typical,
+            shape=self._shape(y),
         )
 
     def training_score(self, estimator, X, y, *, sample_weight=None):

@@ -55,6 +55,22 @@ def class_floors(counts, n):
     return tuple(floors)
 
 
+def coarse_sizes(counts, n):
+    """Return lower bounds of class counts on a coarse grid, and the nats that they give away.
+
+    A class may be ``1.15**-(j+1)`` of an equal share of the records, ``j = 0, 1, ...``; step ``j``
+    has the prior probability ``1 / ((j+1)(j+2))``, so that equal classes cost ``ln 2`` each.
+    """
+    equal, sizes, price = n / len(counts), [], 0.0
+    for count in counts:
+        step = 0
+        while math.floor(equal / 1.15 ** (step + 1)) > count:
+            step += 1
+        sizes.append(math.floor(equal / 1.15 ** (step + 1)))
+        price += math.log((step + 1) * (step + 2))
+    return tuple(sizes), price
+
+
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ClassMetric(BoundedMetric):
     """What both share: classes and their public counts.
@@ -64,8 +80,8 @@ class ClassMetric(BoundedMetric):
     classes : tuple, optional
         The classes, sorted; by default those of the model or of the records.
     class_counts : tuple of int, optional
-        How many records each class has in the training data. Without them a score can be
-        computed, but no interval.
+        How many records each class has in the training data. Without them the holdout's own
+        counts are used, coarsely, and paid for.
     """
 
     classes: tuple | None = None
@@ -82,16 +98,34 @@ class ClassMetric(BoundedMetric):
             self, classes=tuple(classes.tolist()), class_counts=tuple(counts.tolist())
         )
 
-    def _shape(self, n):
+    def _shape(self, y):
         counts = self.class_counts
-        floors = None if counts is None else class_floors(counts, n)
-        return ScoreShape(self._kind, class_counts=counts, class_floors=floors)
+        if counts is not None:
+            floors = class_floors(counts, len(y))
+            return ScoreShape(self._kind, class_counts=counts, class_floors=floors)
+        sizes, price = coarse_sizes(self._counts(y), len(y))
+        return ScoreShape(self._kind, class_sizes=sizes, price=price)
+
+    def _counts(self, y):
+        """Return how many of the records each class has."""
+        classes = np.unique(y) if self.classes is None else np.array(self.classes, dtype=object)
+        index = class_index(y, classes)
+        return np.bincount(index[index >= 0], minlength=len(classes))
 
     def _sizes(self, y):
         """Return the sizes that bound what a record of each class can do."""
         if self.class_counts is not None:
             return np.array(class_floors(self.class_counts, len(y)), float)
-        return np.unique(as_labels(y), return_counts=True)[1].astype(float)
+        return np.maximum(self._counts(as_labels(y)), 1).astype(float)
+
+    def _public_sensitivities(self, y):
+        shape = self._shape(y)
+        if shape.class_sizes is None:
+            return super()._public_sensitivities(y)
+        part = 1.0 if self._kind == "pairs" else 1.0 / len(shape.class_sizes)
+        sizes = np.maximum(np.array(shape.class_sizes, float), 1.0)
+        largest = part / float(sizes.min())
+        return largest, min(largest, part * float(np.sqrt((1.0 / sizes).sum() / len(y))))
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -174,6 +208,10 @@ class RocAuc(ClassMetric):
         ranks = rankdata(np.where(np.isnan(rows), worst, rows))
         wins = ranks[y == 1].sum() - n_positive * (n_positive + 1) / 2.0
         return None, float(wins / (n_positive * n_negative))
+
+    def _counts(self, y):
+        counts = np.unique(y, return_counts=True)[1]
+        return np.r_[counts, 0] if len(counts) == 1 else counts
 
     def sensitivity(self, y):
         """Return ``1 / min(n_1, n_0)``, with the floors of the counts where they are public."""

@@ -197,7 +197,10 @@ def _target_bounds(name, y):
 
 def _balanced(name, estimator, y):
     _check_classes(name, y)
-    return BalancedAccuracy(name=name, lower=0.0, upper=1.0).informed(y)
+    classes = None  # those of a fitted model are public
+    if y is None and hasattr(estimator, "classes_"):
+        classes = tuple(np.asarray(estimator.classes_).tolist())
+    return BalancedAccuracy(name=name, lower=0.0, upper=1.0, classes=classes).informed(y)
 
 
 def _roc_auc(name, estimator, y):

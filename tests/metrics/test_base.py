@@ -14,6 +14,7 @@ from sklearn.base import BaseEstimator
 from sklearn.linear_model import LogisticRegression
 
 from sklearn_bdp.metrics import Evaluation, PerRecordScore, get_metric
+from sklearn_bdp.metrics._by_class import coarse_sizes
 from sklearn_bdp.metrics._silence import silenced
 
 METRICS = {
@@ -349,8 +350,25 @@ def test_evaluations_carry_both_sensitivities():
     y[:3] = 0
     metric = get_metric("roc_auc")
     evaluation = metric.evaluate(Stub(), X, y)
-    assert evaluation.sensitivity == metric.sensitivity(y) == 1 / 3
-    assert evaluation.rms_sensitivity == metric.rms_sensitivity(y) < 1 / 3
+    # Shown are those of coarse class sizes (G10, G12): here 3 and 4.
+    assert metric.sensitivity(y) == 1 / 3
+    assert evaluation.sensitivity == pytest.approx(1 / 3)
+    assert evaluation.shape.class_sizes == (3, 4)
+    assert evaluation.shape.price == pytest.approx(math.log(6) + math.log(2))
+    assert metric.rms_sensitivity(y) < evaluation.rms_sensitivity < 1 / 3
+
+
+@given(st.lists(st.integers(0, 500), min_size=2, max_size=5))
+def test_coarse_class_sizes_are_never_above_the_counts(counts):
+    """G10: sizes are lower bounds, and their prices are those of a probability."""
+    sizes, price = coarse_sizes(counts, max(1, sum(counts)))
+    assert all(size <= count for size, count in zip(sizes, counts, strict=True))
+    assert price >= len(counts) * math.log(2) - 1e-12
+    assert all(
+        size >= count / 1.4 - 2
+        for size, count in zip(sizes, counts, strict=True)
+        if count <= sum(counts) / len(counts)
+    )
     assert Evaluation(per_record=None, value=0.5, sensitivity=0.1).rms_sensitivity == 0.1
 
 
