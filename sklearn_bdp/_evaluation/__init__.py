@@ -2,6 +2,7 @@
 
 from sklearn_bdp._evaluation._agreement import check_agreement
 from sklearn_bdp._evaluation._candidates import Candidate, Outcome, Setting, fit_candidate
+from sklearn_bdp._evaluation._dependence import Pilot, check_dependence, warn_of
 from sklearn_bdp._evaluation._division import Division, check_records, divide, reuse
 from sklearn_bdp._evaluation._gains import Gain, PairedGain, paired_gain
 from sklearn_bdp._evaluation._opening import (
@@ -44,7 +45,10 @@ __all__ = [
     "Progress",
     "Rounds",
     "Savable",
+    "Pilot",
     "Setting",
+    "check_dependence",
+    "warn_of",
     "TrainingSide",
     "Verifier",
     "assumed",

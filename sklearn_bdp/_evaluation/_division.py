@@ -46,6 +46,8 @@ class Division:
         the training part (``None`` on a side without training records).
     assumption : str
         What has to be true besides, for the certificate; empty if nothing has.
+    hints : tuple of str
+        What the arguments say about dependence and the declared correlation does not.
     """
 
     X: object = field(repr=False)
@@ -58,6 +60,7 @@ class Division:
     train_model: CorrelationModel | None
     gap: object = None
     assumption: str = ""
+    hints: tuple = ()
 
 
 def targets(X, y):
@@ -212,7 +215,9 @@ def _explicit(X, y, X_val, y_val, correlation, groups):
         assumption = ""
     else:
         model.check_n(held)
-        train_model, assumption = None, APART
+        # A chain of any length that the validation records follow: the training records, too.
+        train_model = model if model.is_sequential and model.n_records is None else None
+        assumption = APART
     return Division(
         X=X,
         y=y,

@@ -4,16 +4,20 @@ An *owner* is an estimator with the parameters ``holdout``, ``correlation``, ``r
 those of :data:`HOLDOUT_PARAMETERS`.
 """
 
+import math
 import numbers
 import secrets
 import warnings
+from dataclasses import replace
 
 import joblib
 import numpy as np
 from sklearn.utils import check_random_state
 
-from sklearn_bdp._checks import caller_level, check_option
+from sklearn_bdp._checks import caller_level, check_option, check_real
+from sklearn_bdp._evaluation._dependence import declaration_hints, history_of, learned_chain
 from sklearn_bdp._evaluation._division import divide, reuse
+from sklearn_bdp._sklearn_compat import num_samples
 from sklearn_bdp.holdout import ON_EXHAUSTED, ReusableHoldout, check_parameters
 from sklearn_bdp.ledger import read_notes
 
@@ -90,10 +94,23 @@ def recorded_seed(owner, data):
     return known.get(name, fresh), name
 
 
-def divide_for(owner, estimator, X, y, *, X_val, y_val, groups, random_state=None):
-    """Return the :class:`Division` of the owner's data."""
+def divide_for(owner, estimator, X, y, *, X_val, y_val, groups, random_state=None, pilot=None):
+    """Return the :class:`Division` of the owner's data; ``pilot`` serves ``correlation="time"``."""
+    declared = correlation = owner.correlation
+    if isinstance(owner.holdout, ReusableHoldout) and declared is None:
+        model = owner.holdout.model  # describes the training records, too; groups say which
+        tied = groups is not None and model.n_records is not None
+        declared = None if model.is_independent else "groups" if tied else model
+    hints = declaration_hints(
+        X,
+        correlation=declared,
+        groups=groups,
+        splitters=[getattr(owner, "cv", None), owner.holdout],
+    )
+    if isinstance(correlation, str) and correlation == "time":
+        correlation = _in_time(owner, X, y, X_val=X_val, pilot=pilot)
     if isinstance(owner.holdout, ReusableHoldout):
-        division = reuse(X, y, owner.holdout, correlation=owner.correlation, groups=groups)
+        division = reuse(X, y, owner.holdout, correlation=correlation, groups=groups)
         if division.train_model is None and not hasattr(getattr(owner, "cv", None), "split"):
             warnings.warn(
                 "The records of this holdout are correlated, and nothing tells how the training "
@@ -102,18 +119,44 @@ def divide_for(owner, estimator, X, y, *, X_val, y_val, groups, random_state=Non
                 UserWarning,
                 stacklevel=caller_level(),
             )
-        return division
-    return divide(
+        return replace(division, hints=hints)
+    division = divide(
         estimator,
         X,
         y,
         holdout=owner.holdout,
-        correlation=owner.correlation,
+        correlation=correlation,
         groups=groups,
         X_val=X_val,
         y_val=y_val,
         random_state=owner.random_state if random_state is None else random_state,
     )
+    return replace(division, hints=hints)
+
+
+def _in_time(owner, X, y, *, X_val, pilot):
+    """Return the correlation that ``"time"`` stands for: learned, or that of the holdout."""
+    if isinstance(owner.holdout, ReusableHoldout):
+        if owner.holdout.model.is_sequential:
+            return None  # the holdout's own chain describes the training records, too
+        raise ValueError(
+            "correlation='time' cannot change the holdout that was passed in, whose records are "
+            f"declared as: {owner.holdout.model.describe()}. Make the holdout by a search with "
+            "correlation='time', or with correlation=MarkovChain.from_scores(scores)."
+        )
+    if pilot is None:
+        raise ValueError(
+            f"correlation='time' needs scores of a model, and {type(owner).__name__} fits none; "
+            "give correlation=MarkovChain.from_scores(training-side scores)."
+        )
+    if hasattr(owner.holdout, "split"):
+        raise ValueError(
+            "correlation='time' cuts the last records itself: give holdout a fraction, or X_val "
+            f"and y_val, got holdout={owner.holdout!r}."
+        )
+    fraction = check_real("holdout", owner.holdout, low=0.0, high=1.0, closed="neither")
+    size = 0 if X_val is not None else math.ceil(num_samples(X) * fraction)
+    return learned_chain(pilot, X, y, history_of(X, size))
 
 
 def open_holdout(owner, division, *, split=None):

@@ -1,29 +1,23 @@
 """The training side of a search: ordinary scikit-learn, which never sees the holdout."""
 
 import inspect
-import warnings
 from collections import defaultdict
 from dataclasses import dataclass, field, replace
 
 import numpy as np
-from sklearn.base import clone
 from sklearn.model_selection import PredefinedSplit, check_cv
 
-from sklearn_bdp._checks import caller_level
 from sklearn_bdp._evaluation._candidates import Candidate
+from sklearn_bdp._evaluation._dependence import check_dependence, warn_of
 from sklearn_bdp._evaluation._fits import FoldJob, Task, WholeJob, run_jobs
 from sklearn_bdp._evaluation._progress import Progress
 from sklearn_bdp._evaluation._scoring import training_scorers
 from sklearn_bdp._sealed import sealed_errors
 from sklearn_bdp._sklearn_compat import (
-    check_method_params,
     insert_error_scores,
     num_samples,
     report_failures,
-    safe_indexing,
 )
-from sklearn_bdp.correlation import check_misfit
-from sklearn_bdp.exceptions import ModelMisfitWarning
 
 __all__ = ["Rounds", "TrainingSide", "inner_folds", "training_side"]
 
@@ -43,18 +37,21 @@ class TrainingSide:
         Training-side score of each candidate, in score units.
     multimetric : bool
         Whether several metrics were computed.
-    misfit : MisfitReport or None
-        For chains: what the training-side errors say about the declared chain.
-    misfit_scores : ndarray or None
-        The per-record training-side scores it was computed from, in time.
+    report : MisfitReport, IndependenceReport or None
+        What the training-side scores say about the declared correlation.
+    drift : DriftReport or None
+        For records in time: how the last part differs from the first.
+    per_record : ndarray or None
+        The per-record training-side scores both were computed from, in time or row order.
     """
 
     candidates: list
     results: dict | None = field(repr=False)
     scores: np.ndarray | None
     multimetric: bool
-    misfit: object = None
-    misfit_scores: np.ndarray | None = field(default=None, repr=False)
+    report: object = None
+    drift: object = None
+    per_record: np.ndarray | None = field(default=None, repr=False)
 
 
 def inner_folds(cv, division, *, classifier):
@@ -289,47 +286,44 @@ def training_side(rounds):
     TrainingSide
         Scores and ``cv_results_``.
     """
-    search, metric = rounds.search, rounds.metric
+    search = rounds.search
     if search.training_score == "resubstitution":
         candidates = [Candidate(params) for params in search._candidates()]
+        warn_of(rounds.division)
         return TrainingSide(candidates, None, None, False)
     rounds.run()
     scores = np.asarray(rounds.results[f"mean_test_{rounds.name}"], dtype=float)
-    misfit, misfit_scores = _misfit(search, rounds, rounds.division, metric, scores)
+    report, drift, per_record = _dependence(rounds, scores)
     return TrainingSide(
         candidates=rounds.candidates,
         results=rounds.results,
         scores=scores,
         multimetric=isinstance(rounds.out[0]["test_scores"], dict),
-        misfit=misfit,
-        misfit_scores=misfit_scores,
+        report=report,
+        drift=drift,
+        per_record=per_record,
     )
 
 
-def _misfit(search, rounds, division, metric, scores):
-    """Compare the training-side errors of the best candidate with the declared chain.
+def _dependence(rounds, scores):
+    """Check the scores of the best candidate against the declared correlation, and warn once.
 
-    One candidate is fitted once more on each fold, because scikit-learn keeps no per-record
+    One candidate is fitted once more on some folds, because scikit-learn keeps no per-record
     scores. Everything here is training data, so nothing is spent.
     """
+    division, setting = rounds.division, rounds.verifier.setting
+    if np.isnan(scores).all():
+        warn_of(division)
+        return None, None, None
     model = division.train_model
-    if model is None or not model.is_sequential or not metric.is_mean or np.isnan(scores).all():
-        return None, None
-    best = clone(search.estimator).set_params(
-        **clone(rounds.candidates[int(np.nanargmax(scores))].params, safe=False)
+    report, drift, per_record = check_dependence(
+        division,
+        rounds.metric,
+        setting.estimator,
+        rounds.candidates[int(np.nanargmax(scores))].params,
+        rounds.fit_params,
+        groups=rounds.split_params.get("groups"),
+        folds=rounds.splits if model is not None and model.is_sequential else None,
     )
-    per_record = np.full(num_samples(division.X), np.nan)
-    for train, test in rounds.splits:
-        fitted = clone(best).fit(
-            safe_indexing(division.X, train),
-            safe_indexing(division.y, train),
-            **check_method_params(division.X, rounds.fit_params, indices=train),
-        )
-        per_record[test] = metric.evaluate(
-            fitted, safe_indexing(division.X, test), safe_indexing(division.y, test)
-        ).per_record
-    seen = per_record[~np.isnan(per_record)]
-    report = check_misfit(model, scores=seen)
-    if report.misfit:
-        warnings.warn(report.message, ModelMisfitWarning, stacklevel=caller_level())
-    return report, seen
+    warn_of(division, report, drift)
+    return report, drift, per_record

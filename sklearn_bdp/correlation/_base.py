@@ -500,7 +500,8 @@ class CorrelationModel(FrozenValue):
         Returns
         -------
         list of tuple of ndarray
-            ``n_splits`` pairs ``(train, test)``; every record is in exactly one test set.
+            ``n_splits`` pairs ``(train, test)``; every record is in exactly one test set, except
+            that the first block of forward-chaining folds is trained on only.
         """
 
     @abstractmethod

@@ -45,6 +45,12 @@ def check_correlation(correlation, *, groups=None):
     if isinstance(correlation, CorrelationModel):
         return correlation
     if isinstance(correlation, str):
+        if correlation == "time":
+            raise ValueError(
+                "correlation='time' reads the strength of dependence off training-side scores, "
+                "which searches and selectors do; here give MarkovChain.from_scores(scores), "
+                "MarkovChain.from_autocorrelation_time(records) or a transition matrix."
+            )
         if correlation != "groups":
             raise ValueError(
                 "correlation must be None, a transition matrix, a graph, a model, a list of "

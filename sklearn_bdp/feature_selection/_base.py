@@ -93,10 +93,12 @@ class HoldoutSelectorBase(Savable, SelectorMixin, BaseEstimator):
         type_of_target(y, input_name="y", raise_unknown=True)
         return X, y
 
-    def _divide(self, estimator, X, y, *, X_val, y_val, groups):
+    def _divide(self, estimator, X, y, *, X_val, y_val, groups, pilot=None):
         """Return the :class:`Division` of checked data, its holdout columns in the same order."""
         check_owner(self, X_val)
-        division = divide_for(self, estimator, X, y, X_val=X_val, y_val=y_val, groups=groups)
+        division = divide_for(
+            self, estimator, X, y, X_val=X_val, y_val=y_val, groups=groups, pilot=pilot
+        )
         return dataclasses.replace(division, X_holdout=_aligned(X, division.X_holdout))
 
     @staticmethod

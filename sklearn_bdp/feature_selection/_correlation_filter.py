@@ -13,7 +13,7 @@ from sklearn_bdp._checks import (
     check_probability,
     check_real,
 )
-from sklearn_bdp._evaluation import open_holdout
+from sklearn_bdp._evaluation import open_holdout, warn_of
 from sklearn_bdp._sklearn_compat import num_samples
 from sklearn_bdp.feature_selection._base import ON_EMPTY, HoldoutSelectorBase
 from sklearn_bdp.feature_selection._report import screening_report
@@ -192,6 +192,7 @@ class HoldoutCorrelationFilter(HoldoutSelectorBase):
         classification = _is_classification(y)
         stand_in = DummyClassifier() if classification else DummyRegressor()
         division = self._divide(stand_in, X, y, X_val=X_val, y_val=y_val, groups=groups)
+        warn_of(division)
         clip = self.clip if self.query == "correlation" else None
         scores = target_scores(np.asarray(division.y), classification=classification, clip=clip)
         found = associate(

@@ -12,7 +12,15 @@ from sklearn.utils import get_tags
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
 
 from sklearn_bdp._checks import caller_level, check_integer, check_option, check_real
-from sklearn_bdp._evaluation import Setting, Verifier, check_records, open_holdout
+from sklearn_bdp._evaluation import (
+    Pilot,
+    Setting,
+    Verifier,
+    check_dependence,
+    check_records,
+    open_holdout,
+    warn_of,
+)
 from sklearn_bdp._sklearn_compat import check_method_params, num_samples
 from sklearn_bdp.exceptions import UnboundedMetricError
 from sklearn_bdp.feature_selection._base import ON_EMPTY, HoldoutSelectorBase
@@ -116,9 +124,11 @@ class HoldoutFeatureSelector(MetaEstimatorMixin, HoldoutSelectorBase):
     holdout : float, splitter or ReusableHoldout, default=0.25
         A fraction of the records, a splitter with one split, or an existing holdout; the data
         given to ``fit`` are then all training data.
-    correlation : None, array, sparse array, graph, model, list or "groups", default=None
+    correlation : None, array, sparse array, graph, model, list, "groups" or "time", default=None
         How records depend on one another; see
-        :func:`~sklearn_bdp.correlation.check_correlation`.
+        :func:`~sklearn_bdp.correlation.check_correlation`. ``"time"``: records in time order, the
+        last ones become the holdout; how slowly scores forget is read off cross-validated scores
+        of the estimator with all features, an assumption that the certificate names.
     verify : "all" or int, default="all"
         Show the holdout all candidates of a step, or only so many with the best training side.
     beta, epsilon, calibration, threshold, budget, n_queries, on_exhausted, ledger : object
@@ -156,6 +166,8 @@ class HoldoutFeatureSelector(MetaEstimatorMixin, HoldoutSelectorBase):
         verified score of the selection, so that it travels with a fitted pipeline.
     train_indices_, holdout_indices_ : ndarray of int or None
         Rows of the data on each side of the split.
+    drift_report_ : DriftReport or None
+        For records in time: whether the last part of the training side differs from the first.
     n_features_in_, feature_names_in_
         As in scikit-learn.
 
@@ -298,13 +310,22 @@ class HoldoutFeatureSelector(MetaEstimatorMixin, HoldoutSelectorBase):
             feature_groups=self.feature_groups,
         )
         target = units.target(self.n_features_to_select)
-        division = self._divide(self.estimator, X, y, X_val=X_val, y_val=y_val, groups=groups)
-        metric = self._metric(division)
         fit_params = self._fit_params(params)
+        pilot = Pilot(
+            estimator=self.estimator,
+            metric=lambda part: get_metric(self.scoring, estimator=self.estimator, y=part),
+            fit_params=fit_params,
+            n_jobs=self.n_jobs,
+        )
+        division = self._divide(
+            self.estimator, X, y, X_val=X_val, y_val=y_val, groups=groups, pilot=pilot
+        )
+        metric = self._metric(division)
         if division.train is not None:
             fit_params = check_method_params(X, fit_params, indices=division.train)
             groups = None if groups is None else np.asarray(groups)[division.train]
         setting = self._setting(division, metric, fit_params, groups)
+        self._check_dependence(setting, division, groups)
         if self.direction == "path":
             proposals = self._proposals(setting, units, target)
             verifier = self._verifier(setting, open_holdout(self, division))
@@ -349,6 +370,20 @@ class HoldoutFeatureSelector(MetaEstimatorMixin, HoldoutSelectorBase):
                 "'accuracy' or another mean over records."
             )
         return metric
+
+    def _check_dependence(self, setting, division, groups):
+        """Warn once where scores with all features speak against the declared correlation."""
+        in_time = division.train_model is not None and division.train_model.is_sequential
+        report, self.drift_report_, _ = check_dependence(
+            division,
+            setting.metric,
+            setting.estimator,
+            {},
+            setting.fit_params,
+            groups=groups,
+            folds=setting.folds if in_time else None,
+        )
+        warn_of(division, report, self.drift_report_)
 
     def _unit_tol(self, metric):
         """Return a numeric ``tol`` in units of [0, 1]."""

@@ -85,7 +85,9 @@ def holdout_certificate(last, *, settings, model, parameters, ledger, seeded):
         noise=margins(settings, last.n_rounds)[0],
         threshold=threshold,
         mechanism=settings.scales(),
-        assumptions=_assumptions(last, settings=settings, ledger=ledger, seeded=seeded),
+        assumptions=_assumptions(
+            last, model=model, settings=settings, ledger=ledger, seeded=seeded
+        ),
         n_queries=declared.n_queries,
         budget=settings.budget,
         resolution=settings.resolution,
@@ -132,12 +134,13 @@ def _levels(last, *, settings, model):
     return dp_epsilon, float(model.bdp_epsilon(dp_epsilon, settings.n))
 
 
-def _assumptions(last, *, settings, ledger, seeded):
+def _assumptions(last, *, model, settings, ledger, seeded):
     """Return what has to be true, one plain sentence each."""
     lines = [
         "the declared correlation is right",
         "training data, models and training-side values are made without the holdout",
         "the queries of one batch are fixed before any of its answers is seen",
+        *model.caveats,
     ]
     if settings.cut_failure > 0:
         lines.append(

@@ -19,6 +19,7 @@ from sklearn_bdp._checks import caller_level
 from sklearn_bdp._evaluation import (
     RULES,
     MetricScorer,
+    Pilot,
     Progress,
     Rounds,
     Savable,
@@ -110,9 +111,13 @@ class ReusableHoldoutSearchCV(Savable, GridSearchCV):
         A fraction of the records, a splitter with one split, the ``holdout_`` of an earlier
         search (the data given to ``fit`` are then all training data), or ``None``: plain
         cross-validation as in :class:`~sklearn.model_selection.GridSearchCV`, bit for bit.
-    correlation : None, array, sparse array, graph, model, list or "groups", default=None
+    correlation : None, array, sparse array, graph, model, list, "groups" or "time", default=None
         How records depend on one another; see
-        :func:`~sklearn_bdp.correlation.check_correlation`.
+        :func:`~sklearn_bdp.correlation.check_correlation`. ``"time"``: records in time order, the
+        last ones become the holdout; how slowly scores forget is read off cross-validated scores
+        of the candidates (:meth:`~sklearn_bdp.correlation.MarkovChain.from_scores`), an assumption
+        that the certificate names. Under None the training-side scores are checked for dependence
+        over the order of rows and over ``groups``.
     training_score : {"cv", "resubstitution"}, default="cv"
         What is compared with the holdout: the cross-validated score, or the score on the
         training part itself (the papers' setting; it overfits and spends information).
@@ -165,8 +170,12 @@ class ReusableHoldoutSearchCV(Savable, GridSearchCV):
     misfit_report_ : MisfitReport or None
         For chains: whether the training-side errors contradict the declared chain
         (:class:`~sklearn_bdp.inspection.MisfitDisplay` draws it).
+    independence_report_ : IndependenceReport or None
+        Under ``correlation=None``: whether training-side scores depend on the order of rows.
+    drift_report_ : DriftReport or None
+        For records in time: whether the last part of the training side differs from the first.
     misfit_scores_ : ndarray of shape (n_training_records,) or None
-        The per-record training-side scores behind the report, in time.
+        The per-record training-side scores behind the reports, in time or row order.
     scorer_, n_splits_, refit_time_, multimetric_, classes_, n_features_in_, feature_names_in_
         As in :class:`~sklearn.model_selection.GridSearchCV`.
 
@@ -406,6 +415,7 @@ class ReusableHoldoutSearchCV(Savable, GridSearchCV):
                 y_val=y_val,
                 groups=groups,
                 random_state=None if progress.split is None else progress.seed,
+                pilot=self._pilot(params, groups),
             )
         if division.train is not None:
             params = check_method_params(X, params, indices=division.train)
@@ -454,6 +464,27 @@ class ReusableHoldoutSearchCV(Savable, GridSearchCV):
         return Rounds(
             self, name, routed=routed, verifier=verifier, progress=progress, context=context
         )
+
+    def _pilot(self, params, groups):
+        """Return what reads the strength of dependence off the training side, for "time"."""
+        if not (isinstance(self.correlation, str) and self.correlation == "time"):
+            return None
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # told when the training part is prepared
+            routed = self._routed(params, groups)
+        return Pilot(
+            estimator=self.estimator,
+            metric=self._quiet_metric,
+            candidates=list(self._candidates()),
+            fit_params=routed.estimator.fit,
+            n_jobs=self.n_jobs,
+        )
+
+    def _quiet_metric(self, y):
+        """Return the verified metric; what there is to note on it is noted later."""
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return verified_metric(self, y)[1]
 
     def _routed(self, params, groups):
         """Return what goes to the estimator's ``fit`` and to the splitter."""
@@ -529,7 +560,10 @@ class ReusableHoldoutSearchCV(Savable, GridSearchCV):
         """Set the fitted attributes; ``best_*`` follow the verified scores."""
         verifier, division = rounds.verifier, rounds.division
         self.train_indices_, self.holdout_indices_ = division.train, division.holdout
-        self.misfit_report_, self.misfit_scores_ = side.misfit, side.misfit_scores
+        in_time = division.model.is_sequential
+        self.misfit_report_ = side.report if in_time else None
+        self.independence_report_ = None if in_time else side.report
+        self.drift_report_, self.misfit_scores_ = side.drift, side.per_record
         self.scorer_ = public_scorer(self, rounds.name, rounds.metric)
         self.multimetric_ = side.multimetric
         self.cv_results_ = search_results(self, side, found, rounds)

@@ -144,6 +144,7 @@ def _assumptions(task, solution):
         "Training data and training-side values do not depend on the holdout, other than through "
         "its answers.",
         f"The holdout's records follow the declared correlation: {task.model.describe()}.",
+        *task.model.caveats,
         "Every query is a mean over the holdout of per-record scores in [0, 1] (after rescaling).",
     ]
     if solution.route == "floor":

@@ -16,6 +16,7 @@ class _Replicated:
         self.model = model
         self.size = model.n_records
         self.misspecification = model.misspecification
+        self.caveats = model.caveats
 
     n_records = None
     is_componentwise = True

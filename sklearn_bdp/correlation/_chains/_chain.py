@@ -34,6 +34,7 @@ from sklearn_bdp.correlation._shared._leakage import (
     iterate_leakage,
     kernel_update,
 )
+from sklearn_bdp.correlation._shared._splitting import FOLD_FAILURE, forward_folds
 from sklearn_bdp.correlation._shared._transition import (
     check_transition,
     dobrushin,
@@ -281,6 +282,12 @@ class MarkovChain(TimeModel):
         model.__dict__.update(self.__getstate__(), _words=words, _caveats=tuple(caveats))
         model._freeze()
         return model
+
+    def folds(self, n, n_splits, *, y=None, random_state=None):
+        if not self._words:
+            return super().folds(n, n_splits)
+        # Declared by how slowly scores forget: records in time, so the past predicts the future.
+        return forward_folds(self.check_n(n), n_splits, self.gap_for(FOLD_FAILURE))
 
     @property
     def caveats(self):

@@ -156,6 +156,21 @@ def block_folds(n, n_splits, gap):
     return pairs
 
 
+def forward_folds(n, n_splits, gap):
+    """Return forward-chaining folds: each trains on what came before, less ``gap`` records."""
+    n_splits = check_splits(n_splits, n - 1, "records less one")
+    edges = np.arange(n_splits + 2) * n // (n_splits + 1)
+    pairs = []
+    for low, high in itertools.pairwise(edges[1:]):
+        if not low - gap >= 1:
+            raise ValueError(
+                f"n_splits must leave training records, got n_splits={n_splits} with n={n} and "
+                f"a gap of {gap} records before every block."
+            )
+        pairs.append((np.arange(low - gap), np.arange(low, high)))
+    return pairs
+
+
 def check_indices(indices, n):
     """Return ``indices`` as an array of distinct record numbers (below ``n`` if given)."""
     array = np.asarray(indices)

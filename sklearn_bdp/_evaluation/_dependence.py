@@ -1,0 +1,313 @@
+"""Dependence of the records: what the arguments hint at, what training-side scores show.
+
+Everything here sees training records only, except that a hint may read the index of ``X``.
+"""
+
+import itertools
+import math
+import warnings
+from dataclasses import dataclass, field
+
+import numpy as np
+from joblib import Parallel, delayed
+from sklearn.base import clone, is_classifier
+from sklearn.utils import get_tags
+
+from sklearn_bdp._checks import caller_level
+from sklearn_bdp._evaluation._candidates import Candidate, Setting, evaluate
+from sklearn_bdp._sklearn_compat import check_method_params, num_samples, safe_indexing
+from sklearn_bdp.correlation import MarkovChain, check_drift, check_independence, check_misfit
+from sklearn_bdp.exceptions import ModelMisfitWarning, UnboundedMetricError
+
+__all__ = [
+    "Pilot",
+    "check_dependence",
+    "declaration_hints",
+    "history_of",
+    "learned_chain",
+    "warn_of",
+]
+
+#: Candidates whose scores the strength is read off; more are thinned out evenly.
+MOST_CANDIDATES = 12
+
+#: Share of the history next to the holdout that is left out of it: the gap is not yet known.
+ROOM = 0.1
+
+
+@dataclass(frozen=True)
+class Pilot:
+    """What reads the strength of dependence off the training side (theory G11).
+
+    Attributes
+    ----------
+    estimator : estimator
+        Cloned for each fit.
+    metric : callable
+        From training targets to the bounded metric.
+    candidates : list of dict
+        Parameters of the candidates of the first search.
+    fit_params : dict
+        What goes to ``fit``, for all records.
+    n_jobs : int or None
+        Workers.
+    """
+
+    estimator: object
+    metric: object
+    candidates: list = field(default_factory=lambda: [{}])
+    fit_params: dict = field(default_factory=dict, repr=False)
+    n_jobs: int | None = None
+
+
+def history_of(X, holdout_size):
+    """Return the records the strength is read off: those before holdout and gap.
+
+    Parameters
+    ----------
+    X : array-like
+        All records, in time.
+    holdout_size : int
+        Records at the end that become the holdout; 0 if the holdout is given apart.
+
+    Returns
+    -------
+    ndarray of int
+        Positions.
+    """
+    index = getattr(X, "index", None)
+    if _is_dates(index) and not index.is_monotonic_increasing:
+        raise ValueError(
+            "correlation='time' needs records in time order, got a date index that is not "
+            "sorted: pass X.sort_index(), with y in the same order."
+        )
+    before = num_samples(X) - holdout_size
+    return np.arange(before - (math.ceil(ROOM * before) if holdout_size else 0))
+
+
+def learned_chain(pilot, X, y, history):
+    """Return the chain whose strength the scores of the candidates show (theory G11).
+
+    Parameters
+    ----------
+    pilot : Pilot
+        Estimator, metric, candidates.
+    X, y : array-like
+        All records, in time.
+    history : ndarray of int
+        Positions of the records to look at.
+
+    Returns
+    -------
+    MarkovChain
+        An assumption, and described as one.
+
+    Raises
+    ------
+    UnboundedMetricError
+        If the metric is no mean over records.
+    ValueError
+        If no candidate could be scored, or there are too few records.
+    """
+    part, targets = safe_indexing(X, history), safe_indexing(y, history)
+    metric = pilot.metric(targets)
+    if not metric.is_mean:
+        raise UnboundedMetricError(
+            f"scoring={metric.name!r} is no mean over records, and dependence in time is bounded "
+            "for means only. Use 'accuracy' or another mean over records."
+        )
+    places = np.linspace(0, len(pilot.candidates) - 1, MOST_CANDIDATES).round().astype(int)
+    chosen = [pilot.candidates[place] for place in np.unique(places)]
+    setting = Setting(
+        estimator=clone(pilot.estimator),
+        X=part,
+        y=targets,
+        X_holdout=None,
+        y_holdout=None,
+        metric=metric,
+        fit_params=check_method_params(X, pilot.fit_params, indices=history),
+        training="cv",
+        folds=_blocks(len(history)),
+    )
+    outcomes = Parallel(n_jobs=pilot.n_jobs)(
+        delayed(evaluate)(setting, Candidate(params), training=True, holdout=False, keyed=False)
+        for params in chosen
+    )
+    scores = [outcome.scores for outcome in outcomes if outcome.scores is not None]
+    if not scores:
+        raise ValueError(
+            "correlation='time' reads the strength of dependence off cross-validated scores, and "
+            f"all {len(outcomes)} candidates failed. The first error was:\n{outcomes[0].error}"
+        )
+    return MarkovChain.from_scores(np.stack(scores))
+
+
+def _blocks(n, n_splits=5):
+    """Return contiguous folds, a hundredth of the records dropped at either side of a test."""
+    gap, position = n // 100, np.arange(n)
+    edges = [n * k // n_splits for k in range(n_splits + 1)]
+    return [
+        (position[(position < low - gap) | (position >= high + gap)], position[low:high])
+        for low, high in itertools.pairwise(edges)
+        if high > low
+    ]
+
+
+def declaration_hints(X, *, correlation, groups, splitters):
+    """Return what the arguments say about dependence and the declared correlation does not.
+
+    Parameters
+    ----------
+    X : array-like
+        Records; only the index of a frame is read.
+    correlation : object
+        As declared.
+    groups : array-like or None
+        As given to ``fit``.
+    splitters : list
+        ``cv`` and ``holdout`` as given; what is no splitter is passed over.
+
+    Returns
+    -------
+    tuple of str
+        One sentence per contradiction, with what to declare.
+    """
+    names = [type(s).__name__ for s in splitters if hasattr(s, "split")]
+    by_group = [name for name in names if "Group" in name]
+    in_time = [name for name in names if name == "TimeSeriesSplit"]
+    hints = []
+    if correlation is None:
+        if groups is not None:
+            hints.append(
+                "groups= was given, but the records are declared independent: the holdout is cut "
+                "across groups and intervals ignore them. Declare correlation='groups'"
+            )
+        elif by_group:
+            hints.append(
+                f"{by_group[0]} says that records depend inside groups, but they are declared "
+                "independent. Declare correlation='groups' and pass groups= to fit"
+            )
+        if in_time:
+            hints.append(
+                f"{in_time[0]} says that records come in time, but they are declared independent "
+                "and the holdout is drawn at random among them. Declare correlation='time'"
+            )
+        elif _is_dates(getattr(X, "index", None)) and _in_order(X.index):
+            hints.append(
+                "X is sorted by date, but the records are declared independent and the holdout is "
+                "drawn at random among them. Declare correlation='time' (or reset the index if "
+                "the order means nothing)"
+            )
+    elif groups is not None and not by_group and not _is_grouped(correlation):
+        hints.append(
+            "groups= was given and nothing uses it: neither correlation nor cv. Declare "
+            "correlation='groups', or leave groups= out"
+        )
+    return tuple(hints)
+
+
+def _is_grouped(correlation):
+    return isinstance(correlation, str) and correlation == "groups"
+
+
+def _is_dates(index):
+    return str(getattr(index, "dtype", "")).startswith(("datetime64", "period"))
+
+
+def _in_order(index):
+    return len(index) > 1 and (index.is_monotonic_increasing or index.is_monotonic_decreasing)
+
+
+def check_dependence(division, metric, estimator, params, fit_params, *, groups=None, folds=None):
+    """Compare training-side scores of one candidate with the declared correlation.
+
+    Parameters
+    ----------
+    division : Division
+        Training part and its correlation.
+    metric : BoundedMetric
+        What is verified.
+    estimator : estimator
+        Of the search.
+    params : dict
+        Parameters of the candidate.
+    fit_params : dict
+        What goes to ``fit``, for the training records.
+    groups : array-like, optional
+        Groups of the training records.
+    folds : list of (ndarray, ndarray), optional
+        Inner cross-validation of records in time.
+
+    Returns
+    -------
+    report : MisfitReport, IndependenceReport or None
+        Of the check that suits the correlation; None where there is none.
+    drift : DriftReport or None
+        For records in time.
+    scores : ndarray or None
+        Per-record training-side scores, in time (or row) order.
+    """
+    model = division.train_model
+    declared = division.model if model is None else model
+    if not metric.is_mean or get_tags(estimator).input_tags.pairwise:
+        return None, None, None
+    setting = Setting(
+        estimator=estimator,
+        X=division.X,
+        y=division.y,
+        X_holdout=None,
+        y_holdout=None,
+        metric=metric,
+        fit_params=fit_params,
+        training="cv",
+        folds=folds or _shuffled(num_samples(division.X)),
+    )
+    if declared.is_sequential and folds:
+        scores = _scored(setting, params)
+        if scores is None:
+            return None, None, None
+        drift = check_drift(scores, names=metric.name) if len(scores) >= 48 else None
+        return check_misfit(declared, scores=scores), drift, scores
+    if not declared.is_independent or _sorted_by_label(estimator, division.y):
+        return None, None, None
+    order = None if division.train is None else np.argsort(division.train, kind="stable")
+    scores = _scored(setting, params, order)
+    if scores is None:
+        return None, None, None
+    labels = None
+    if groups is not None and len(scores) == num_samples(division.X):
+        labels = np.asarray(groups) if order is None else np.asarray(groups)[order]
+    return check_independence(scores, groups=labels), None, scores
+
+
+def _scored(setting, params, order=None):
+    """Return the per-record scores of a candidate, or None where it could not be fitted."""
+    outcome = evaluate(setting, Candidate(params), training=True, holdout=False, keyed=False)
+    if outcome.scores is None:
+        return None
+    scores = outcome.scores.astype(float)
+    scores = scores if order is None else scores[order]
+    scores = scores[~np.isnan(scores)]
+    return scores if len(scores) >= 2 else None
+
+
+def _shuffled(n, n_splits=3):
+    """Return folds drawn without regard to the order of rows, which keeps the tests exact."""
+    fold = np.random.default_rng(0).permutation(n) % min(n_splits, n)
+    return [(np.flatnonzero(fold != k), np.flatnonzero(fold == k)) for k in range(fold.max() + 1)]
+
+
+def _sorted_by_label(estimator, y):
+    """Return whether rows are merely sorted by class: their order is no time."""
+    labels = np.asarray(y)
+    if not is_classifier(estimator) or labels.ndim != 1:
+        return False
+    runs = 1 + int(np.count_nonzero(labels[1:] != labels[:-1]))
+    return runs == len(np.unique(labels))
+
+
+def warn_of(division, *reports):
+    """Give one warning of everything that speaks against the declared correlation."""
+    messages = [*division.hints, *(r.message for r in reports if r is not None and r.message)]
+    if messages:
+        warnings.warn(". ".join(messages) + ".", ModelMisfitWarning, stacklevel=caller_level())

@@ -1,0 +1,197 @@
+"""Dependence: what arguments hint at, what training-side scores show, correlation="time" (G11)."""
+
+import warnings
+
+import numpy as np
+import pytest
+from sklearn.dummy import DummyClassifier
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import GroupKFold, TimeSeriesSplit
+
+from sklearn_bdp import ReusableHoldout, ReusableHoldoutSearchCV
+from sklearn_bdp.correlation import MarkovChain
+from sklearn_bdp.datasets import make_regimes
+from sklearn_bdp.exceptions import ModelMisfitWarning, UnboundedMetricError
+from sklearn_bdp.feature_selection import HoldoutCorrelationFilter, HoldoutFeatureSelector
+
+GRID = {"C": [0.1, 1.0, 10.0]}
+SLOW = [[0.98, 0.02], [0.02, 0.98]]
+
+
+def fit(X, y, *, groups=None, grid=None, **settings):
+    """Return a fitted search and the texts of its misfit warnings."""
+    search = ReusableHoldoutSearchCV(LogisticRegression(), grid or GRID, random_state=0, **settings)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        search.fit(X, y, groups=groups)
+    return search, [str(w.message) for w in caught if w.category is ModelMisfitWarning]
+
+
+def independent(n=600, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, 4))
+    return X, (X[:, 0] + rng.normal(size=n) > 0).astype(int)
+
+
+@pytest.fixture(scope="module")
+def regimes():
+    data = make_regimes(4000, SLOW, n_features=4, n_informative=2, random_state=0)
+    return data.X, data.y
+
+
+@pytest.fixture(scope="module")
+def in_time(regimes):
+    return fit(*regimes, correlation="time")
+
+
+def test_independent_rows_are_left_alone():
+    search, messages = fit(*independent())
+    assert messages == []
+    assert search.independence_report_.misfit is False
+    assert search.misfit_report_ is None
+
+
+def test_dependent_rows_get_one_warning_that_says_what_to_declare(regimes):
+    search, messages = fit(*regimes)
+    assert len(messages) == 1
+    assert "correlation='time'" in messages[0]
+    assert search.independence_report_.misfit
+
+
+def test_rows_sorted_by_class_are_not_taken_for_time():
+    X, y = independent()
+    order = np.argsort(y, kind="stable")
+    assert fit(X[order], y[order])[1] == []
+
+
+def test_groups_are_never_ignored():
+    X, y = independent()
+    groups = np.repeat(np.arange(60), 10)
+    (message,) = fit(X, y, groups=groups)[1]
+    assert "groups= was given" in message
+    assert "correlation='groups'" in message
+    (message,) = fit(X, y, groups=groups, cv=GroupKFold(3))[1]
+    assert "correlation='groups'" in message
+    assert fit(X, y, groups=groups, correlation="groups")[1] == []
+    (message,) = fit(X, y, groups=groups, correlation="time")[1]
+    assert "nothing uses it" in message
+
+
+def test_time_series_split_is_understood():
+    X, y = independent()
+    (message,) = fit(X, y, cv=TimeSeriesSplit(3))[1]
+    assert "TimeSeriesSplit" in message
+    assert "correlation='time'" in message
+    search, messages = fit(X, y, cv=TimeSeriesSplit(3), correlation="time")
+    assert messages == []
+    assert search.n_splits_ == 3
+
+
+def test_sorted_dates_are_understood():
+    pandas = pytest.importorskip("pandas")
+    X, y = independent()
+    dated = pandas.DataFrame(X, index=pandas.date_range("2020-01-01", periods=len(X)))
+    (message,) = fit(dated, y)[1]
+    assert "sorted by date" in message
+    assert "correlation='time'" in message
+    shuffled = dated.iloc[np.random.default_rng(0).permutation(len(X))]
+    assert fit(shuffled, y)[1] == []
+    with pytest.raises(ValueError, match="time order"):
+        fit(shuffled, y, correlation="time")
+
+
+def test_holdout_in_time_is_the_tail_after_a_gap(in_time):
+    search, _ = in_time
+    model = search.holdout_.model
+    assert model.describe().startswith("assumed chain")
+    assert search.holdout_indices_.tolist() == list(range(3000, 4000))
+    gap = 3000 - 1 - search.train_indices_.max()
+    assert gap == model.gap_for(1e-3)
+    assert (1 + model.contraction_) / (1 - model.contraction_) > 5
+
+
+def test_certificate_says_assumed_and_that_the_future_may_differ(in_time):
+    text = str(in_time[0].certificate_)
+    assert "assumed chain" in text
+    assert "Assumed, not proved" in text
+    assert "future unlike the past" in text
+
+
+def test_ledger_remembers_what_was_assumed(regimes, tmp_path):
+    path = tmp_path / "holdout.sqlite"
+    search, _ = fit(*regimes, correlation="time", ledger=path, grid={"C": [1.0]})
+    assert b"assumed chain" in path.read_bytes()
+    again = fit(*regimes, correlation="time", ledger=path, grid={"C": [1.0]})[0]
+    assert again.best_score_ == search.best_score_
+
+
+def test_folds_chain_forward_with_a_gap(regimes):
+    chain = MarkovChain.from_autocorrelation_time(10.0)
+    for train, test in chain.folds(1000, 4):
+        assert train.max() < test.min() - chain.gap_for(0.05)
+    assert sorted(np.concatenate([test for _, test in chain.folds(1000, 4)])) == list(
+        range(200, 1000)
+    )
+
+
+def test_later_searches_check_the_assumed_strength(in_time):
+    search, _ = in_time
+    rng = np.random.default_rng(5)
+    n = 3000
+    X = rng.normal(size=(n, 4))
+    hard = np.repeat(rng.random(6) < 0.5, 500)  # blocks of 500: far slower than assumed
+    y = np.where(hard, rng.integers(0, 2, n), X[:, 0] > 0)
+    later, messages = fit(X, y, holdout=search.holdout_, grid={"C": [0.5]})
+    assert later.misfit_report_.misfit
+    assert "from_autocorrelation_time(" in messages[0]
+
+
+def test_drift_is_told_in_words():
+    rng = np.random.default_rng(0)
+    n = 6000
+    X = rng.normal(size=(n, 2))
+    noise = np.linspace(0.2, 4.0, n)
+    y = (X[:, 0] + noise * rng.normal(size=n) > 0).astype(int)
+    search, messages = fit(X, y, correlation="time", grid={"C": [1.0]})
+    assert search.drift_report_.drift
+    assert any("drift" in message and "first third" in message for message in messages)
+
+
+def test_validation_set_in_time(regimes):
+    X, y = regimes
+    search = ReusableHoldoutSearchCV(
+        LogisticRegression(), {"C": [1.0]}, correlation="time", random_state=0
+    ).fit(X[:2500], y[:2500], X_val=X[2600:], y_val=y[2600:])
+    assert search.holdout_.model.is_sequential
+    assert search.holdout_.n == 1400
+
+
+def test_time_refuses_what_it_cannot_mean(regimes):
+    X, y = regimes
+    with pytest.raises(ValueError, match=r"from_scores\(scores\)"):
+        ReusableHoldout(X, y, correlation="time")
+    with pytest.raises(UnboundedMetricError, match="no mean over records"):
+        fit(X, y, correlation="time", scoring="roc_auc")
+    with pytest.raises(ValueError, match="cannot change the holdout"):
+        fit(X, y, correlation="time", holdout=ReusableHoldout(X[:100], y[:100], random_state=0))
+    with pytest.raises(ValueError, match="fraction"):
+        fit(X, y, correlation="time", holdout=TimeSeriesSplit(2))
+    broken = ReusableHoldoutSearchCV(
+        DummyClassifier(strategy="constant"), {"constant": [7]}, correlation="time"
+    )
+    with pytest.raises(ValueError, match="candidates failed"):
+        broken.fit(X, y)
+
+
+def test_selectors_know_time_and_independence(regimes):
+    X, y = regimes
+    selector = HoldoutFeatureSelector(
+        LogisticRegression(), correlation="time", random_state=0, n_features_to_select=1
+    ).fit(X, y)
+    assert selector.holdout_.model.describe().startswith("assumed chain")
+    with pytest.warns(ModelMisfitWarning, match="correlation='time'"):
+        selector.set_params(correlation=None).fit(X, y)
+    with pytest.raises(ValueError, match="fits none"):
+        HoldoutCorrelationFilter(correlation="time", random_state=0).fit(X, y)
+    with pytest.warns(ModelMisfitWarning, match="groups= was given"):
+        HoldoutCorrelationFilter(random_state=0).fit(X, y, groups=np.arange(len(y)) // 5)
