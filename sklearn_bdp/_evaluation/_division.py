@@ -156,7 +156,7 @@ def divide(estimator, X, y, *, holdout, correlation, groups, X_val, y_val, rando
         y_holdout=targets(X_holdout, y_holdout),
         train=train,
         holdout=test,
-        model=model.subset(test),
+        model=model.given_rest(test),
         train_model=_training_model(model, train),
         gap=_gaps(train, test),
         assumption=assumption,
@@ -211,7 +211,7 @@ def _explicit(X, y, X_val, y_val, correlation, groups):
     if model.n_records == n + held:
         sides = np.arange(n), np.arange(n, n + held)
         _refuse_cut(model, *sides, n=n + held, cutter="X_val")
-        train_model, model = _training_model(model, sides[0]), model.subset(sides[1])
+        train_model, model = _training_model(model, sides[0]), model.given_rest(sides[1])
         assumption = ""
     else:
         model.check_n(held)
@@ -234,9 +234,10 @@ def _explicit(X, y, X_val, y_val, correlation, groups):
 def _refuse_cut(model, train, test, *, n, cutter):
     """Raise where records that may depend on each other are on both sides.
 
-    Chains are contiguous, and say themselves what a cut costs.
+    Chains are contiguous, and say themselves what a cut costs; networks of finite strength are
+    split by nodes (theory G13).
     """
-    if model.n_records is None:
+    if model.n_records is None or model.holds_given_rest:
         return
     codes = model.components(n)
     both = np.intersect1d(codes[train], codes[test]).size
@@ -314,7 +315,7 @@ def _one_split(splitter, X, y, groups):
 def _training_model(model, train):
     """Return the correlation of the training records, or None where it has no plain form."""
     try:
-        return model.subset(train)
+        return model.given_rest(train)
     except ValueError:  # a chain with the holdout cut out of its middle is two chains
         return None
 

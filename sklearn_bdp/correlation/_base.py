@@ -43,6 +43,10 @@ class CorrelationModel(FrozenValue):
     #: True when whole components of records are independent of each other.
     is_componentwise = False
 
+    #: True when bounds hold given any values of records outside the holdout (theory G13), so that
+    #: a holdout may be drawn among records that depend on the training records.
+    holds_given_rest = False
+
     #: True when the records come in time and only a gap cuts them.
     is_sequential = False
 
@@ -503,6 +507,22 @@ class CorrelationModel(FrozenValue):
             ``n_splits`` pairs ``(train, test)``; every record is in exactly one test set, except
             that the first block of forward-chaining folds is trained on only.
         """
+
+    def given_rest(self, indices):
+        """Return the model of a holdout whose other records are training records.
+
+        Parameters
+        ----------
+        indices : array-like of int
+            The holdout.
+
+        Returns
+        -------
+        CorrelationModel
+            Their model given all other records where the model has one (theory G13), otherwise
+            that of :meth:`subset`.
+        """
+        return self.subset(indices)
 
     @abstractmethod
     def subset(self, indices):

@@ -212,6 +212,26 @@ class DependencyGraph(GraphModel, ComponentModel):
             f"components, the largest of {self._sizes(self.n_records)[0].max()}"
         )
 
+    def split(self, n, holdout, *, y=None, random_state=None):
+        self._check_parts(n)
+        return super().split(n, holdout, y=y, random_state=random_state)
+
+    def folds(self, n, n_splits, *, y=None, random_state=None):
+        self._check_parts(n)
+        return super().folds(n, n_splits, y=y, random_state=random_state)
+
+    def _check_parts(self, n):
+        """Raise what to do instead where structure alone leaves nothing to cut."""
+        if self.n_components_ < 2 <= self.check_n(n):
+            raise ValueError(
+                f"correlation is one connected component of {n} records, and a graph without "
+                "strengths lets each of them determine all others, so nothing can be held out. "
+                "Say how strong edges are: correlation=MarkovNetwork(graph, influence=0.1) is "
+                "split by nodes (0.1: a neighbour changes log-odds by at most 0.1), or read it off "
+                "training labels with MarkovNetwork.from_labels(graph, labels). Otherwise bring "
+                "another graph as X_val, y_val, or remove edges that carry nothing."
+            )
+
     def influence_over_distance(self, max_distance):
         result = np.zeros(max_distance)
         result[: longest_path(self.adjacency_)] = np.inf

@@ -9,6 +9,7 @@ from scipy import sparse
 from sklearn_bdp._checks import check_integer, check_real
 from sklearn_bdp.correlation._networks._factors import check_table, diameter_graph
 from sklearn_bdp.correlation._networks._graph import adjacency, is_networkx, node_order
+from sklearn_bdp.correlation._networks._labels import label_codes_or_missing, label_coupling
 from sklearn_bdp.correlation._networks._network import NetworkModel
 
 
@@ -70,6 +71,67 @@ class MarkovNetwork(NetworkModel):
             n, factors = pairwise_factors(graph, pairwise, unary)
             self._set_network(diameter_graph(factors, n), factors)
         self._freeze()
+
+    @classmethod
+    def from_labels(cls, graph, labels, *, confidence: float = 0.95):
+        """Read the strength of edges off labels of training nodes: an assumption.
+
+        Parameters
+        ----------
+        graph : scipy.sparse matrix or array, networkx graph, or dense array of shape (n, n)
+            All nodes, those of the holdout included.
+        labels : array-like of shape (n,)
+            Class of each training node; None or NaN for the nodes of the holdout, whose labels
+            must not be read here.
+        confidence : float, default=0.95
+            Level of the upper limit that is declared.
+
+        Returns
+        -------
+        MarkovNetwork
+            One influence for all edges; its description and every certificate say "assumed".
+
+        Raises
+        ------
+        ValueError
+            If labels have one class or no neighbours, or neighbours determine each other.
+
+        Notes
+        -----
+        A Potts model by pseudo-likelihood (Besag 1975) on edges between labelled nodes, with a
+        normal upper limit. Assumed are that form, one coupling for all edges, and that scores
+        depend on each other no more than labels do.
+
+        Examples
+        --------
+        >>> import networkx as nx
+        >>> import numpy as np
+        >>> from sklearn_bdp.correlation import MarkovNetwork
+        >>> graph = nx.grid_2d_graph(30, 30)
+        >>> labels = np.random.default_rng(0).integers(0, 2, 900).astype(object)
+        >>> labels[::4] = None  # the holdout
+        >>> model = MarkovNetwork.from_labels(graph, labels)
+        >>> bool(0 < model.adjacency_.max() < 0.8)
+        True
+        >>> len(model.split(900, 0.25, random_state=0).holdout)
+        225
+        """
+        structure = adjacency(graph)
+        codes = label_codes_or_missing(labels, structure.shape[0])
+        coupling = label_coupling(structure, codes, confidence)
+        structure.data = np.full_like(structure.data, coupling.influence)
+        model = object.__new__(cls)
+        model._set_network(structure)
+        model._words = (
+            f"assumed from {coupling.n_labels} training labels (pseudo-likelihood, influence of an "
+            f"edge at most {coupling.influence:.3g} at confidence {confidence:g}): "
+        )
+        model._caveats = (
+            "Assumed, not proved: labels follow a Potts model with one coupling for all edges, "
+            "and scores depend on each other no more than labels do.",
+        )
+        model._freeze()
+        return model
 
 
 def influence_graph(graph, influence):

@@ -27,7 +27,11 @@ from sklearn_bdp.correlation._networks._graph import GraphModel
 from sklearn_bdp.correlation._networks._influence import layer_influence, path_influence
 from sklearn_bdp.correlation._networks._layers import search_layers
 from sklearn_bdp.correlation._shared._leakage import kernel_leakage
-from sklearn_bdp.correlation._shared._splitting import check_indices
+from sklearn_bdp.correlation._shared._splitting import (
+    check_indices,
+    random_folds,
+    random_split,
+)
 from sklearn_bdp.correlation._shared._transition import dobrushin
 from sklearn_bdp.correlation._tails import bernoulli_rate, component_lower_limit
 
@@ -40,6 +44,8 @@ class NetworkModel(GraphModel):
     """
 
     _factors = ()
+    _given_rest = False  # whether all other records are given (theory G13)
+    _words, _caveats = "", ()  # where the strength comes from, when it was not declared
 
     def _set_network(self, matrix, factors=()):
         self._set_graph(matrix)
@@ -308,10 +314,10 @@ class NetworkModel(GraphModel):
     # -- the rest ---------------------------------------------------------------------------
 
     def describe(self):
-        return (
+        return self._words + (
             f"{self._kind} of {self.n_records} records in {self.n_components_} independent "
             f"components, 1 record in {self.n_records / self.effective_n(self.n_records):.1f} "
-            "counts"
+            "counts" + (", given all other records" if self._given_rest else "")
         )
 
     def __repr__(self):
@@ -322,7 +328,62 @@ class NetworkModel(GraphModel):
 
     def _content(self):
         tables = [part for scope, table in self._factors for part in (scope, table)]
-        return (*super()._content(), *tables)
+        given = ("given the rest",) if self._given_rest else ()
+        given += (self._words, *self._caveats) if self._words else ()
+        return (*super()._content(), *tables, *given)
+
+    @property
+    def holds_given_rest(self):
+        """Whether every edge diameter is finite, so that a node may be split from neighbours."""
+        return bool(np.isfinite(self._data).all())
+
+    def _splits_nodes(self):
+        """Whether components are too large to hold some of them out (theory G13)."""
+        return self.holds_given_rest and self._component_sizes.max() > self.n_records / 2
+
+    def split(self, n, holdout, *, y=None, random_state=None):
+        if self._splits_nodes():
+            return random_split(self.check_n(n), holdout, random_state=random_state)
+        return super().split(n, holdout, y=y, random_state=random_state)
+
+    def folds(self, n, n_splits, *, y=None, random_state=None):
+        if self._splits_nodes():
+            return random_folds(self.check_n(n), n_splits, random_state=random_state)
+        return super().folds(n, n_splits, y=y, random_state=random_state)
+
+    def given_rest(self, indices):
+        """Return the network of a holdout given all other records (theory G13).
+
+        Its edges keep their diameters and only fields change, so every bound that is uniform in
+        the fields holds: messages, layers and the heat bath, which use diameters alone. Tables
+        are dropped, because stationary rows and exact quilts are not uniform.
+
+        Parameters
+        ----------
+        indices : array-like of int
+            The holdout.
+
+        Returns
+        -------
+        NetworkModel
+            Edge diameters among the holdout's records.
+        """
+        indices = check_indices(indices, self.n_records)
+        if self._whole_components(indices) or not self.holds_given_rest:
+            return self.subset(indices)
+        return self._induced(indices, tables=False, given_rest=True)
+
+    @property
+    def caveats(self):
+        if not self._given_rest:
+            return self._caveats
+        return (
+            *self._caveats,
+            "Intervals speak of the score to be expected on the holdout's nodes given the "
+            "training nodes; the split did not look at labels of the holdout's nodes.",
+            "The score of a node depends on that node's own record: a model that passes messages "
+            "over edges at test time needs its receptive field declared as groups.",
+        )
 
     def subset(self, indices):
         indices = check_indices(indices, self.n_records)
@@ -331,16 +392,18 @@ class NetworkModel(GraphModel):
             return Groups(self.components_[indices])
         return self._induced(indices)
 
-    def _induced(self, indices):
+    def _induced(self, indices, *, tables=True, given_rest=False):
         number = np.full(self.n_records, -1)
         number[indices] = np.arange(len(indices))
         factors = [
             (tuple(int(number[v]) for v in scope), table)
             for scope, table in self._factors
-            if number[scope[0]] >= 0
+            if tables and number[scope[0]] >= 0
         ]
         model = object.__new__(type(self))
         model._set_network(sparse.csr_array(self.adjacency_[indices][:, indices]), factors)
+        model._given_rest = given_rest or self._given_rest
+        model._words, model._caveats = self._words, self._caveats
         model._freeze()
         return model
 

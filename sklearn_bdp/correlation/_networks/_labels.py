@@ -1,0 +1,130 @@
+"""Strength of a network read off the labels of training nodes: pseudo-likelihood (Potts model)."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.optimize import minimize
+from scipy.special import logsumexp
+from scipy.stats import norm
+
+from sklearn_bdp._checks import check_probability
+
+LARGEST_COUPLING = 12.0  # beyond it neighbours determine each other
+
+
+@dataclass(frozen=True)
+class Coupling:
+    """What labels of neighbours say about each other.
+
+    Parameters
+    ----------
+    estimate : float
+        Log-odds that a neighbour's label adds to its own class.
+    error : float
+        Standard error, dependence between neighbours included.
+    influence : float
+        Upper limit of the edge diameter, in nats.
+    n_labels : int
+        Nodes with a label.
+    """
+
+    estimate: float
+    error: float
+    influence: float
+    n_labels: int
+
+
+def label_codes_or_missing(labels, n):
+    """Return class codes of the labels, -1 where a label is missing (None or NaN)."""
+    values = list(labels)
+    if len(values) != n:
+        raise ValueError(
+            f"labels must hold one label (or None) per record, {n}, got {len(values)}."
+        )
+    known = np.array([value is not None and value == value for value in values])
+    classes = sorted({value for value, there in zip(values, known, strict=True) if there}, key=str)
+    if len(classes) < 2:
+        raise ValueError(f"labels must hold at least two classes, got {len(classes)}.")
+    place = {value: code for code, value in enumerate(classes)}
+    return np.array([place[v] if there else -1 for v, there in zip(values, known, strict=True)])
+
+
+def label_coupling(adjacency, codes, confidence: float) -> Coupling:
+    r"""Return the coupling of a Potts model by pseudo-likelihood, and an upper limit.
+
+    :math:`P[y_i = k \mid \text{rest}] \propto \exp(h_k + J m_{ik})` with :math:`m_{ik}` the
+    neighbours of class ``k`` among the labelled nodes (Besag 1975). The diameter of an edge is
+    :math:`2|J|`. The error is a sandwich with the cross terms of neighbours, and never below the
+    naive one.
+
+    Parameters
+    ----------
+    adjacency : scipy.sparse.csr_array of shape (n, n)
+        The graph.
+    codes : ndarray of int, shape (n,)
+        Classes; -1 where the label is not known.
+    confidence : float
+        Level of the upper limit.
+
+    Returns
+    -------
+    Coupling
+        Estimate and limit.
+    """
+    confidence = check_probability("confidence", confidence)
+    known = np.flatnonzero(codes >= 0)
+    y, k = codes[known], int(codes.max()) + 1
+    graph = adjacency[known][:, known].astype(bool).astype(float)
+    if not graph.nnz:
+        raise ValueError(
+            "labels must hold some pair of neighbours, got labelled nodes without an edge."
+        )
+    counts = graph @ np.eye(k)[y]
+    theta = _fit(y, counts)
+    error = _standard_error(theta, y, counts, graph)
+    limit = abs(theta[-1]) + norm.ppf(confidence) * error
+    if not limit < LARGEST_COUPLING:
+        raise ValueError(
+            "labels of neighbours determine each other (the coupling grows without bound): "
+            "declare the influence of an edge yourself, MarkovNetwork(graph, influence=...), or "
+            "bring holdout nodes of other components with DependencyGraph(graph)."
+        )
+    return Coupling(float(theta[-1]), float(error), float(2.0 * limit), len(known))
+
+
+def _features(counts):
+    """Return the derivative of every class's log-weight: fields (the first is zero), coupling."""
+    n, k = counts.shape
+    fields = np.broadcast_to(np.eye(k)[:, 1:], (n, k, k - 1))
+    return np.concatenate([fields, counts[:, :, None]], axis=2)
+
+
+def _fit(y, counts):
+    features, rows = _features(counts), np.arange(len(y))
+
+    def loss(theta):
+        logits = features @ theta
+        total = logsumexp(logits, axis=1)
+        weights = np.exp(logits - total[:, None])
+        slope = np.einsum("nk,nkp->p", weights, features) - features[rows, y].sum(axis=0)
+        return (total - logits[rows, y]).sum() / len(y), slope / len(y)
+
+    bounds = [(None, None)] * (counts.shape[1] - 1) + [(-LARGEST_COUPLING, LARGEST_COUPLING)]
+    start = np.zeros(counts.shape[1])
+    return minimize(loss, start, jac=True, method="L-BFGS-B", bounds=bounds).x
+
+
+def _standard_error(theta, y, counts, graph):
+    features, rows = _features(counts), np.arange(len(y))
+    logits = features @ theta
+    weights = np.exp(logits - logsumexp(logits, axis=1)[:, None])
+    mean = np.einsum("nk,nkp->np", weights, features)
+    scores = features[rows, y] - mean
+    second = np.einsum("nk,nkp,nkq->pq", weights, features, features)
+    try:
+        inverse = np.linalg.inv(second - mean.T @ mean)
+    except np.linalg.LinAlgError:
+        return np.inf
+    middle = scores.T @ scores + scores.T @ (graph @ scores)
+    naive = inverse[-1, -1]
+    return np.sqrt(max(naive, (inverse @ middle @ inverse)[-1, -1]))

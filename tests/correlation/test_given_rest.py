@@ -1,0 +1,138 @@
+"""A connected graph is split by nodes: bounds hold given all other records (theory G13)."""
+
+import itertools
+
+import networkx as nx
+import numpy as np
+import pytest
+from scipy import sparse
+
+from sklearn_bdp.correlation import DependencyGraph, MarkovNetwork
+
+from .oracle import bdp_leakage
+
+
+def ising(edges, n, rng, *, strength):
+    """Return a symmetric matrix of edge diameters and the log weights of all ``2**n`` values."""
+    diameters = np.zeros((n, n))
+    for i, j in edges:
+        diameters[i, j] = diameters[j, i] = rng.uniform(0.05, strength)
+    signs = rng.choice([-1.0, 1.0], (n, n))
+    signs = np.triu(signs, 1) + np.triu(signs, 1).T
+    spins = np.array(list(itertools.product([-1.0, 1.0], repeat=n)))
+    coupling = np.triu(signs * diameters / 4.0, 1)  # edge diameter 4 |J|
+    energy = spins @ rng.normal(0, 0.8, n) + np.einsum("si,ij,sj->s", spins, coupling, spins)
+    return diameters, spins, energy
+
+
+def conditionals(spins, energy, inside):
+    """Yield the values of the records inside and their distribution, for all values outside."""
+    outside = np.setdiff1d(np.arange(spins.shape[1]), inside)
+    for given in itertools.product([-1.0, 1.0], repeat=len(outside)):
+        rows = np.all(spins[:, outside] == given, axis=1)
+        weights = np.exp(energy[rows] - energy[rows].max())
+        yield spins[rows][:, inside], weights / weights.sum()
+
+
+def graphs():
+    rng = np.random.default_rng(0)
+    yield "path", [(i, i + 1) for i in range(5)], 6
+    yield "ring", [(i, (i + 1) % 6) for i in range(6)], 6
+    yield "star", [(0, i) for i in range(1, 6)], 6
+    yield "complete", list(itertools.combinations(range(5), 2)), 5
+    yield "random", [e for e in itertools.combinations(range(6), 2) if rng.random() < 0.5], 6
+
+
+@pytest.mark.parametrize("strength", [0.3, 1.5])
+@pytest.mark.parametrize(("name", "edges", "n"), list(graphs()), ids=lambda x: str(x)[:8])
+def test_tails_hold_on_every_split_given_anything(name, edges, n, strength):
+    """Theory G13 by enumeration: all splits, all values of the training nodes, random scores."""
+    rng = np.random.default_rng(7)
+    diameters, spins, energy = ising(edges, n, rng, strength=strength)
+    network, checked = MarkovNetwork(diameters), 0
+    for size in range(1, n):
+        for inside in map(np.array, itertools.combinations(range(n), size)):
+            model = network.given_rest(inside)
+            scores = rng.random((size, 2)) ** rng.choice([0.2, 1.0, 5.0])
+            scores[rng.random(size) < 0.5] = [0.0, 1.0]
+            for values, weights in conditionals(spins, energy, inside):
+                q = scores[np.arange(size), (values > 0).astype(int)].mean(axis=1)
+                mean = float(weights @ q)
+                for value in np.unique(q[q > mean + 1e-9]):
+                    tail = np.log(weights[q >= value - 1e-12].sum())
+                    assert tail <= model.log_tail_above(mean, value, size) + 1e-9
+                    checked += 1
+    assert checked > 300
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_leakage_holds_given_anything(seed):
+    """Theory G13 against the exact worst mechanism (linear programs)."""
+    rng = np.random.default_rng(seed)
+    edges = [(0, 1), (1, 2), (2, 3), (3, 4), (4, 0), (1, 3)]
+    diameters, spins, energy = ising(edges, 5, rng, strength=1.5)
+    inside = np.sort(rng.permutation(5)[:3])
+    bound = MarkovNetwork(diameters).given_rest(inside).bdp_epsilon(0.3, 3)
+    for values, weights in conditionals(spins, energy, inside):
+        order = np.lexsort(values.T[::-1])
+        assert bdp_leakage(weights[order].reshape(2, 2, 2), 0.3) <= bound + 1e-7
+
+
+def test_tables_of_a_network_are_not_used_given_the_rest():
+    """Stationary rows are no bound given an observed child (theory G13: .009 becomes .41)."""
+    table = np.array([[1.0, 1.0], [1.0, 100.0]])
+    tables = {(0, 1): table, (1, 2): table}
+    network = MarkovNetwork(None, pairwise=tables, unary={1: [1.0, 1e-4]})
+    given = network.given_rest([0, 1])
+    alone = MarkovNetwork(None, pairwise={(0, 1): table}, unary={1: [1.0, 1e-4]})
+    assert given.effective_n(2) < 0.9 * alone.effective_n(2)
+    # Record 2 at its second value undoes the field: then only the given bound is true.
+    kernel = table * [1.0, 1e-2]
+    kernel /= kernel.sum(axis=1, keepdims=True)
+    theta = abs(kernel[0, 1] - kernel[1, 1])
+    assert alone.effective_n(2) > 4 / (1 + (1 + theta) ** 2) >= given.effective_n(2)
+
+
+def test_split_is_by_nodes_where_components_are_too_large():
+    network = MarkovNetwork(nx.karate_club_graph(), influence=0.1)
+    split = network.split(34, 0.25, random_state=0)
+    assert len(split.holdout) == 9
+    assert len(split.train) == 25
+    model = network.given_rest(split.holdout)
+    assert model.n_records == 9
+    assert "given all other records" in model.describe()
+    assert any("given the training nodes" in line for line in model.caveats)
+    tested = np.concatenate([test for _, test in network.folds(34, 3)])
+    assert sorted(tested) == list(range(34))
+
+
+def test_split_keeps_components_whole_where_they_are_small():
+    pairs = sparse.kron(sparse.eye_array(20), np.array([[0.0, 1.0], [1.0, 0.0]]))
+    network = MarkovNetwork(pairs, influence=0.4)
+    split = network.split(40, 0.25, random_state=0)
+    assert np.intersect1d(split.train // 2, split.holdout // 2).size == 0
+    model = network.given_rest(split.holdout)
+    assert model == network.subset(split.holdout)
+    assert model.caveats == ()
+
+
+def test_given_the_rest_is_another_model_than_alone():
+    network = MarkovNetwork(nx.path_graph(6), influence=0.4)
+    assert network.given_rest([1, 2, 4]) != MarkovNetwork(
+        network.adjacency_[[1, 2, 4]][:, [1, 2, 4]]
+    )
+    assert network.given_rest([1, 2, 4]).n_components_ == 2
+
+
+def test_structure_alone_says_what_to_do_instead():
+    graph = DependencyGraph(nx.karate_club_graph())
+    for call in (lambda: graph.split(34, 0.25), lambda: graph.folds(34, 3)):
+        with pytest.raises(ValueError, match=r"MarkovNetwork\(graph, influence=0\.1\)"):
+            call()
+
+
+def test_infinite_edges_cannot_be_cut():
+    table = np.eye(2)
+    network = MarkovNetwork(None, pairwise={(0, 1): table, (1, 2): table})
+    with pytest.raises(ValueError, match="component"):
+        network.split(3, 0.34)
