@@ -43,8 +43,8 @@ class CorrelationModel(FrozenValue):
     #: True when whole components of records are independent of each other.
     is_componentwise = False
 
-    #: True when bounds hold given any values of records outside the holdout (theory G13), so that
-    #: a holdout may be drawn among records that depend on the training records.
+    #: True when the holdout is drawn among records that depend on the training records, because
+    #: bounds hold given any values of the others (theory G13).
     holds_given_rest = False
 
     #: True when the records come in time and only a gap cuts them.

@@ -334,20 +334,17 @@ class NetworkModel(GraphModel):
 
     @property
     def holds_given_rest(self):
-        """Whether every edge diameter is finite, so that a node may be split from neighbours."""
-        return bool(np.isfinite(self._data).all())
-
-    def _splits_nodes(self):
-        """Whether components are too large to hold some of them out (theory G13)."""
-        return self.holds_given_rest and self._component_sizes.max() > self.n_records / 2
+        """Whether it is split by nodes: components too large to hold out, no infinite edge."""
+        large = self._component_sizes.max() > self.n_records / 2
+        return bool(large and np.isfinite(self._data).all())
 
     def split(self, n, holdout, *, y=None, random_state=None):
-        if self._splits_nodes():
+        if self.holds_given_rest:
             return random_split(self.check_n(n), holdout, random_state=random_state)
         return super().split(n, holdout, y=y, random_state=random_state)
 
     def folds(self, n, n_splits, *, y=None, random_state=None):
-        if self._splits_nodes():
+        if self.holds_given_rest:
             return random_folds(self.check_n(n), n_splits, random_state=random_state)
         return super().folds(n, n_splits, y=y, random_state=random_state)
 
