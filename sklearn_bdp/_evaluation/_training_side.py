@@ -124,7 +124,7 @@ class Rounds:
         self.fit_params, self.split_params = routed.estimator.fit, routed.splitter.split
         self.verifier, self.progress, self.context = verifier, progress, context
         # Whole fits ride along where every candidate is going to need one.
-        self.eager = search.verify == "all"
+        self.eager = search.verify == "all" and not search._eliminates
         self.candidates, self.out, self.more = [], [], defaultdict(list)
         self.results, self.splits = None, []
         self._verification = None

@@ -204,6 +204,8 @@ class ReusableHoldoutSearchCV(Savable, GridSearchCV):
     True
     """
 
+    _eliminates = False  # whether candidates drop out before all resources are spent
+
     _parameter_constraints: dict = {
         **GridSearchCV._parameter_constraints,
         "scoring": [

@@ -1,0 +1,343 @@
+"""Successive halving on the training part; the survivors are verified on the holdout."""
+
+import math
+import numbers
+
+import numpy as np
+from sklearn.base import is_classifier
+from sklearn.utils import resample
+
+from sklearn_bdp._checks import check_integer, check_option, check_real
+from sklearn_bdp._sklearn_compat import num_samples
+from sklearn_bdp.model_selection._search import ReusableHoldoutSearchCV
+
+__all__ = ["HalvingReusableHoldoutSearchCV"]
+
+
+class HalvingReusableHoldoutSearchCV(ReusableHoldoutSearchCV):
+    r"""Search by successive halving; only what survives it is verified on a reusable holdout.
+
+    All candidates are cross-validated with few resources, the best of them with ``factor`` times
+    as many, and so on, as in :class:`~sklearn.model_selection.HalvingGridSearchCV` on the training
+    part. Halving reads training records only and costs nothing of the holdout. The candidates of
+    the last rung are fitted on the whole training part and verified as one batch, so that 300
+    candidates in the first rung ask about a dozen queries.
+
+    Parameters
+    ----------
+    estimator : estimator object
+        As in :class:`ReusableHoldoutSearchCV`.
+    param_grid : dict or list of dict
+        Candidates; distributions are allowed when ``n_iter`` is set.
+    factor : float, default=3
+        A rung keeps the best ``1 / factor`` and gives them ``factor`` times the resources.
+    resource : str, default="n_samples"
+        Training records, or a parameter of the estimator with positive integer values.
+    max_resources : int or "auto", default="auto"
+        Most that a candidate may get; ``"auto"``: all training records.
+    min_resources : int, "exhaust" or "smallest", default="exhaust"
+        What a candidate of the first rung gets. ``"smallest"``: two records of each class in each
+        fold, or 1 of a parameter; ``"exhaust"``: so many that the last rung gets as much as it can.
+    aggressive_elimination : bool, default=False
+        Repeat the first rung until the candidates that are left can have ``max_resources``.
+    scoring, n_iter, n_jobs, refit, cv, verbose, pre_dispatch, random_state : object
+        As for :class:`ReusableHoldoutSearchCV`; several metrics are ranked by the verified one.
+    error_score, return_train_score, holdout, correlation, beta, epsilon : object
+        As for :class:`ReusableHoldoutSearchCV`.
+    training_score : {"cv"}, default="cv"
+        Halving compares cross-validated scores.
+    calibration, threshold, budget, n_queries, on_exhausted, ledger : object
+        As for :class:`ReusableHoldoutSearchCV`.
+    verify : "all", "auto" or int, default="all"
+        Which candidates of the last rung the holdout is shown.
+
+    Attributes
+    ----------
+    cv_results_ : dict of arrays
+        As for :class:`ReusableHoldoutSearchCV`, with ``iter`` and ``n_resources``. Only rows of the
+        last rung have verified scores.
+    n_candidates_, n_resources_ : list of int
+        Candidates and resources of each rung.
+    n_iterations_ : int
+        Number of rungs.
+
+    See Also
+    --------
+    ReusableHoldoutSearchCV : Every candidate with all resources; explains the other attributes.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> from sklearn.tree import DecisionTreeClassifier
+    >>> from sklearn_bdp.model_selection import HalvingReusableHoldoutSearchCV
+    >>> X, y = load_digits(return_X_y=True)
+    >>> grid = {"max_depth": list(range(1, 16)), "min_samples_leaf": [1, 2, 4]}
+    >>> search = HalvingReusableHoldoutSearchCV(
+    ...     DecisionTreeClassifier(random_state=0), grid, random_state=0).fit(X, y)
+    >>> search.n_candidates_, len(search.holdout_.history())
+    ([45, 15, 5], 5)
+    """
+
+    _eliminates = True
+
+    def __init__(
+        self,
+        estimator,
+        param_grid,
+        *,
+        factor=3,
+        resource="n_samples",
+        max_resources="auto",
+        min_resources="exhaust",
+        aggressive_elimination=False,
+        scoring=None,
+        n_iter=None,
+        n_jobs=None,
+        refit=True,
+        cv=None,
+        verbose=0,
+        pre_dispatch="2*n_jobs",
+        random_state=None,
+        error_score=np.nan,
+        return_train_score=False,
+        holdout=0.25,
+        correlation=None,
+        training_score="cv",
+        beta=0.05,
+        epsilon="auto",
+        calibration="tight",
+        threshold="auto",
+        budget=None,
+        n_queries=None,
+        verify="all",
+        on_exhausted="raise",
+        ledger=None,
+    ):
+        super().__init__(
+            estimator,
+            param_grid,
+            scoring=scoring,
+            n_iter=n_iter,
+            n_jobs=n_jobs,
+            refit=refit,
+            cv=cv,
+            verbose=verbose,
+            pre_dispatch=pre_dispatch,
+            random_state=random_state,
+            error_score=error_score,
+            return_train_score=return_train_score,
+            holdout=holdout,
+            correlation=correlation,
+            training_score=training_score,
+            beta=beta,
+            epsilon=epsilon,
+            calibration=calibration,
+            threshold=threshold,
+            budget=budget,
+            n_queries=n_queries,
+            verify=verify,
+            on_exhausted=on_exhausted,
+            ledger=ledger,
+        )
+        self.factor = factor
+        self.resource = resource
+        self.max_resources = max_resources
+        self.min_resources = min_resources
+        self.aggressive_elimination = aggressive_elimination
+
+    def fit(self, X, y=None, *, X_val=None, y_val=None, groups=None, **params):
+        """Halve on a training part of the data and verify the last rung on the holdout.
+
+        Parameters
+        ----------
+        X, y, X_val, y_val, groups : array-like
+            As for :meth:`ReusableHoldoutSearchCV.fit`.
+        **params : dict
+            Passed to the ``fit`` method of the estimator.
+
+        Returns
+        -------
+        HalvingReusableHoldoutSearchCV
+            The fitted search.
+        """
+        super().fit(X, y, X_val=X_val, y_val=y_val, groups=groups, **params)
+        rungs = self.cv_results_["iter"]
+        self.n_candidates_ = np.bincount(rungs).tolist()
+        self.n_iterations_ = len(self.n_candidates_)
+        first = [int(np.flatnonzero(rungs == rung)[0]) for rung in range(self.n_iterations_)]
+        self.n_resources_ = [int(self.cv_results_["n_resources"][row]) for row in first]
+        return self
+
+    def _check_options(self, X_val):
+        """Check what can be checked before any work."""
+        super()._check_options(X_val)
+        if self.training_score != "cv":
+            raise ValueError(
+                "training_score must be 'cv': halving compares cross-validated scores, got "
+                f"training_score={self.training_score!r}."
+            )
+
+    def _check_input_parameters(self, X, y, split_params):
+        """Work out the resources; scikit-learn calls it with the data, ``_prepare`` otherwise."""
+        self._resources = self._least_and_most(X, y, split_params)
+
+    def _prepare(self, progress, *data):
+        """Divide the data, and work out the resources from the training part."""
+        rounds = super()._prepare(progress, *data)
+        self._check_input_parameters(rounds.division.X, rounds.division.y, rounds.split_params)
+        return rounds
+
+    def _least_and_most(self, X, y, split_params):
+        """Return the resources of a candidate at least and at most, and the training records."""
+        self._check_resource_parameters()
+        n = num_samples(X)
+        most = n if self.max_resources == "auto" else self.max_resources
+        least = self.min_resources
+        if isinstance(least, str):
+            least = 1
+            if self.resource == "n_samples":
+                # As scikit-learn: two records of each class in each fold.
+                n_splits = self._checked_cv_orig.get_n_splits(X, y, **split_params)
+                least = 2 * n_splits * (np.unique(y).size if is_classifier(self) else 1)
+        if self.resource == "n_samples" and not most <= n:
+            raise ValueError(
+                f"max_resources must be at most the {n} training records, got max_resources={most}."
+            )
+        if not least <= most:
+            raise ValueError(
+                f"min_resources must be at most max_resources, got {least} and {most}."
+            )
+        return int(least), int(most), n
+
+    def _check_resource_parameters(self):
+        """Check the five parameters of halving."""
+        check_real("factor", self.factor, low=1.0, closed="neither")
+        if self.max_resources != "auto":
+            check_integer("max_resources", self.max_resources, low=1)
+        if isinstance(self.min_resources, str):
+            check_option("min_resources", self.min_resources, ("exhaust", "smallest"))
+        else:
+            check_integer("min_resources", self.min_resources, low=1)
+        if not isinstance(self.aggressive_elimination, bool | np.bool_):
+            raise TypeError(
+                "aggressive_elimination must be a bool, got "
+                f"aggressive_elimination={self.aggressive_elimination!r}."
+            )
+        if self.resource != "n_samples":
+            if self.resource not in self.estimator.get_params():
+                raise ValueError(
+                    "resource must be 'n_samples' or a parameter of the estimator, got "
+                    f"resource={self.resource!r}."
+                )
+            if self.max_resources == "auto":
+                raise ValueError(
+                    f"max_resources must be an integer with resource={self.resource!r}, got 'auto'."
+                )
+        splitter = self._checked_cv_orig
+        seed = getattr(splitter, "random_state", 0)
+        if getattr(splitter, "shuffle", True) and not isinstance(seed, numbers.Integral):
+            raise ValueError(
+                "cv must give the same folds to each rung: set its random_state to an integer, got "
+                f"cv={splitter!r}."
+            )
+
+    def _run_search(self, evaluate_candidates, *, callback_ctx=None):
+        """Evaluate all candidates with few resources, and the best of each rung with more."""
+        candidates = list(self._candidates())
+        if any(self.resource in candidate for candidate in candidates):
+            raise ValueError(
+                f"resource must not be part of param_grid, got resource={self.resource!r}."
+            )
+        schedule = self._schedule(len(candidates))
+        if callback_ctx is not None:
+            callback_ctx = callback_ctx.subcontext(
+                task_name="search", max_subtasks=len(schedule)
+            ).call_on_fit_task_begin(estimator=self)
+        for rung, resources in enumerate(schedule):
+            splitter = None
+            if self.resource == "n_samples":
+                fraction = resources / self._resources[2]
+                splitter = _Subsample(self._checked_cv_orig, fraction, self.random_state)
+            else:
+                candidates = [{**candidate, self.resource: resources} for candidate in candidates]
+            options = {}
+            if callback_ctx is not None:
+                context = callback_ctx.subcontext(
+                    task_name="halving-iteration",
+                    max_subtasks=len(candidates) * self.n_splits_,
+                    sequential_subtasks=False,
+                ).call_on_fit_task_begin(estimator=self)
+                options = {"callback_ctx": context}
+            more = {"iter": [rung] * len(candidates), "n_resources": [resources] * len(candidates)}
+            results = evaluate_candidates(candidates, splitter, more_results=more, **options)
+            if callback_ctx is not None:
+                context.call_on_fit_task_end(estimator=self)
+            candidates = self._survivors(results, rung, math.ceil(len(candidates) / self.factor))
+        if callback_ctx is not None:
+            callback_ctx.call_on_fit_task_end(estimator=self)
+
+    def _schedule(self, n_candidates):
+        """Return the resources of each rung, as scikit-learn works them out."""
+        least, most, _ = self._resources
+        required = 1 + math.floor(math.log(n_candidates, self.factor))
+        if self.min_resources == "exhaust":
+            least = max(least, int(most // self.factor ** (required - 1)))
+        possible = 1 + math.floor(math.log(most // least, self.factor))
+        if not self.aggressive_elimination:
+            powers = range(min(possible, required))
+        else:
+            powers = [max(0, rung - required + possible) for rung in range(required)]
+        return [min(int(self.factor**power * least), most) for power in powers]
+
+    def _survivors(self, results, rung, count):
+        """Return the best candidates of a rung by their training-side scores."""
+        rows = np.flatnonzero(np.asarray(results["iter"]) == rung)
+        scores = np.asarray(results[f"mean_test_{self._ranked_metric()}"], dtype=float)[rows]
+        # As scikit-learn, ties included: ascending, those that failed first.
+        order = rows[np.roll(np.argsort(scores), np.count_nonzero(np.isnan(scores)))]
+        return [dict(results["params"][row]) for row in order[-count:]]
+
+    def _ranked_metric(self):
+        """Return the name of the metric that decides who survives."""
+        if isinstance(self.scoring, list | tuple | set | dict):
+            return self.refit if isinstance(self.refit, str) else next(iter(self.scoring))
+        return "score"
+
+    def _shown(self, side, rounds):
+        """Return the rows shown to the holdout: of the last rung."""
+        rungs = np.asarray(side.results["iter"])
+        return [row for row in super()._shown(side, rounds) if rungs[row] == rungs.max()]
+
+    def _select_best_index(self, refit, refit_metric, results):
+        """Return the best row of the last rung, where there is no holdout to ask."""
+        if callable(refit):
+            return super()._select_best_index(refit, refit_metric, results)
+        rungs = np.asarray(results["iter"])
+        scores = np.asarray(results[f"mean_test_{refit_metric}"], dtype=float)
+        last = np.where(rungs == rungs.max(), np.nan_to_num(scores, nan=-np.inf), -np.inf)
+        best = int(np.argmax(last))
+        return best if rungs[best] == rungs.max() else int(np.argmax(rungs))
+
+
+class _Subsample:
+    """Folds of which only a fraction of the records is used, on both sides."""
+
+    def __init__(self, splitter, fraction, random_state):
+        self.splitter, self.fraction, self.random_state = splitter, fraction, random_state
+
+    def get_n_splits(self, X=None, y=None, **params):
+        """Return the number of folds."""
+        return self.splitter.get_n_splits(X, y, **params)
+
+    def split(self, X, y=None, **params):
+        """Yield the folds of the splitter, thinned out."""
+        for part in self.splitter.split(X, y, **params):
+            yield tuple(
+                resample(
+                    side,
+                    replace=False,
+                    random_state=self.random_state,
+                    n_samples=max(1, int(self.fraction * len(side))),
+                )
+                for side in part
+            )

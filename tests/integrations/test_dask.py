@@ -1,0 +1,120 @@
+"""A local cluster of two workers, one of which is killed in the middle."""
+
+import os
+import signal
+import sys
+import threading
+import time
+from collections import Counter
+from pathlib import Path
+
+import joblib
+import numpy as np
+import pytest
+from sklearn.model_selection import cross_val_score
+
+from sklearn_bdp import HoldoutScorer, ReusableHoldout, ReusableHoldoutSearchCV
+
+distributed = pytest.importorskip("distributed")
+sys.path.insert(0, str(Path(__file__).parent))
+from logged import Logged, finished  # noqa: E402 (workers import it by this name)
+
+pytestmark = pytest.mark.slow
+N_CANDIDATES = 10
+
+
+@pytest.fixture(scope="module")
+def data():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(600, N_CANDIDATES))
+    return X, (X[:, 0] + rng.normal(size=600) > 0).astype(int)
+
+
+@pytest.fixture
+def client():
+    folder = str(Path(__file__).parent)
+    before = os.environ.get("PYTHONPATH", "")
+    os.environ["PYTHONPATH"] = f"{folder}{os.pathsep}{before}"
+    try:
+        with (
+            distributed.LocalCluster(
+                n_workers=2, threads_per_worker=1, dashboard_address=None
+            ) as cluster,
+            distributed.Client(cluster) as client,
+        ):
+            yield client
+    finally:
+        os.environ["PYTHONPATH"] = before
+
+
+def kill_one_worker(client, path, after):
+    """Kill one worker once so many fits are done; return the thread that does it."""
+    victim = next(iter(client.run(os.getpid).values()))
+
+    def wait_and_kill():
+        while len(finished(path)) < after:
+            time.sleep(0.02)
+        os.kill(victim, signal.SIGKILL)
+
+    thread = threading.Thread(target=wait_and_kill)
+    thread.start()
+    return thread
+
+
+def search(path, **options):
+    grid = {"column": list(range(N_CANDIDATES))}
+    return ReusableHoldoutSearchCV(
+        Logged(str(path), seconds=0.1), grid, cv=2, random_state=0, **options
+    )
+
+
+def repeated(path):
+    """Return how many finished fits were done more than once."""
+    return sum(count - 1 for count in Counter(finished(path)).values())
+
+
+def test_a_killed_worker_costs_neither_budget_nor_finished_fits(client, data, tmp_path):
+    path, ledger = tmp_path / "fits.log", tmp_path / "ledger.sqlite"
+    killer = kill_one_worker(client, path, after=8)
+    with joblib.parallel_config(backend="dask"):
+        found = search(path, ledger=ledger).fit(*data)
+    killer.join()
+    history = found.holdout_.history()
+    assert len(history) == N_CANDIDATES
+    assert {record.batch for record in history} == {1}
+    # The last finished fit of the victim may not have reached the coordinator yet.
+    assert repeated(path) <= 1
+    alone = search(tmp_path / "alone.log").fit(*data)
+    np.testing.assert_array_equal(
+        found.cv_results_["holdout_score"], alone.cv_results_["holdout_score"]
+    )
+    again = search(path, ledger=ledger).fit(*data)
+    assert again.holdout_.information_spent == found.holdout_.information_spent
+    assert len(again.holdout_.history()) == N_CANDIDATES
+
+
+def test_workers_share_one_budget_through_the_ledger(client, data, tmp_path):
+    X, y = data
+    path = tmp_path / "fits.log"
+    holdout = ReusableHoldout(X[400:], y[400:], random_state=0, ledger=tmp_path / "ledger.sqlite")
+    with joblib.parallel_config(backend="dask"):
+        scores = cross_val_score(
+            Logged(str(path)),
+            X[:400],
+            y[:400],
+            scoring=HoldoutScorer(holdout),
+            cv=8,
+            n_jobs=-1,
+        )
+    assert np.isfinite(scores).all()
+    # A rule that learns nothing from its rows is one query, however often it was scored.
+    assert len(set(scores)) == len(holdout.history()) == 1
+
+
+def test_the_mechanism_stays_with_the_coordinator(client, data, tmp_path):
+    with joblib.parallel_config(backend="dask"):
+        found = search(tmp_path / "fits.log").fit(*data)
+    alone = search(tmp_path / "alone.log").fit(*data)
+    assert len(found.holdout_.history()) == N_CANDIDATES  # in memory: no worker could have asked
+    for name in ("holdout_score", "holdout_lower", "holdout_upper", "answered_from"):
+        np.testing.assert_array_equal(found.cv_results_[name], alone.cv_results_[name])

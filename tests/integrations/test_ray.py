@@ -1,0 +1,43 @@
+"""The same on ray, where it is installed."""
+
+import sys
+from pathlib import Path
+
+import joblib
+import numpy as np
+import pytest
+
+from sklearn_bdp import ReusableHoldoutSearchCV
+
+ray = pytest.importorskip("ray")
+sys.path.insert(0, str(Path(__file__).parent))
+from logged import Logged  # noqa: E402 (workers import it by this name)
+
+pytestmark = pytest.mark.slow
+
+
+def test_the_mechanism_stays_with_the_coordinator(tmp_path):
+    from ray.util.joblib import register_ray
+
+    register_ray()
+    folder = str(Path(__file__).parent)
+    ray.init(num_cpus=2, runtime_env={"env_vars": {"PYTHONPATH": folder}})
+    try:
+        rng = np.random.default_rng(0)
+        X = rng.normal(size=(600, 6))
+        y = (X[:, 0] + rng.normal(size=600) > 0).astype(int)
+
+        def search(name):
+            grid = {"column": list(range(6))}
+            path = str(tmp_path / name)
+            return ReusableHoldoutSearchCV(Logged(path), grid, cv=2, random_state=0)
+
+        with joblib.parallel_config(backend="ray"):
+            found = search("ray.log").fit(X, y)
+        alone = search("alone.log").fit(X, y)
+        np.testing.assert_array_equal(
+            found.cv_results_["holdout_score"], alone.cv_results_["holdout_score"]
+        )
+        assert len(found.holdout_.history()) == 6
+    finally:
+        ray.shutdown()
