@@ -14,8 +14,8 @@ import numpy as np
 from sklearn.base import clone, is_classifier, is_regressor
 from sklearn.dummy import DummyClassifier, DummyRegressor
 
+from sklearn_bdp._digests import model_key
 from sklearn_bdp._evaluation._division import targets
-from sklearn_bdp._keys import model_key
 from sklearn_bdp._sklearn_compat import check_method_params, num_samples, safe_indexing
 
 __all__ = ["Candidate", "Outcome", "Setting", "evaluate", "fit_candidate"]
@@ -156,19 +156,20 @@ def evaluate(setting, candidate, *, training, holdout, keyed, keep=True, memory=
     if model is None:
         return Outcome(value, scores)
     fitted = time.perf_counter()
-    metric = setting.metric
+    metric, X = setting.metric, _take(setting.X, candidate.columns)
+    # Before the model sees the holdout: what it may keep of it must not get into a key.
+    key = model_key(model, metric, X, columns=candidate.columns) if keyed else None
     evaluation = metric.evaluate(
         model, _take(setting.X_holdout, candidate.columns), setting.y_holdout
     )
     misfit = _misfit(metric, model, candidate, setting) if not evaluation.value > 0.0 else ""
     if training and setting.training == "resubstitution":
-        y = targets(setting.X, setting.y)
-        value = metric.evaluate(model, _take(setting.X, candidate.columns), y).value
+        value = metric.evaluate(model, X, targets(setting.X, setting.y)).value
     return Outcome(
         training=value,
         scores=scores,
         evaluation=evaluation,
-        key=model_key(model, metric) if keyed else None,
+        key=key,
         model=model if keep else None,
         fit_time=fitted - start,
         score_time=time.perf_counter() - fitted,

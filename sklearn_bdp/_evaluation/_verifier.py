@@ -9,20 +9,18 @@ import math
 import warnings
 from dataclasses import dataclass, field, replace
 
-import joblib
 import numpy as np
-import sklearn
 from sklearn.base import clone
 from sklearn.exceptions import FitFailedWarning
 from sklearn.utils.parallel import Parallel, delayed
 
 from sklearn_bdp._checks import caller_level
+from sklearn_bdp._digests import content_key, recipe_key, training_digest
 from sklearn_bdp._evaluation._candidates import Candidate, Outcome, evaluate, fit_candidate
 from sklearn_bdp._evaluation._fits import Task, WholeJob, run_jobs
 from sklearn_bdp._evaluation._gains import Gain, paired_gain
 from sklearn_bdp._evaluation._opening import CONTEST
 from sklearn_bdp._evaluation._progress import ModelStore
-from sklearn_bdp._keys import is_reproducible, object_digest
 from sklearn_bdp._sealed import sealed_errors
 from sklearn_bdp._sklearn_compat import num_samples
 from sklearn_bdp.holdout import query_key
@@ -104,7 +102,7 @@ class Verifier:
         if place not in self._recipes:
             self._recipes[place] = (candidate, self._recipe(candidate.params))
         recipe = self._recipes[place][1]
-        return None if recipe is None else query_key("candidate", recipe, candidate.columns)
+        return None if recipe is None else content_key("candidate", recipe, candidate.columns)
 
     def _recipe(self, params):
         """Return a digest of all that a fitted model depends on besides its columns.
@@ -113,12 +111,15 @@ class Verifier:
         """
         setting = self.setting
         estimator = clone(setting.estimator).set_params(**clone(params, safe=False))
-        if not is_reproducible(estimator):
-            return None
         if self._data is None:
-            self._data = joblib.hash((setting.X, setting.y), hash_name="sha1")
-        parts = ("recipe", sklearn.__version__, type(estimator).__qualname__, estimator)
-        return object_digest((*parts, self._data, setting.fit_params, repr(setting.metric)))
+            self._data = training_digest(setting.X, setting.y)
+        return recipe_key(
+            estimator,
+            setting.metric,
+            training=self._data,
+            fit_params=setting.fit_params,
+            columns=None,
+        )
 
     # -- fits of a search, taken as they finish ------------------------------------------------
 

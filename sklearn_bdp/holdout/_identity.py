@@ -188,6 +188,10 @@ class LedgerHandle:
         with self._reading() as transaction:
             return History(transaction.answers())
 
+    def _content_for_keys(self):
+        """Return what a key holds of a holdout inside a model: never its answers."""
+        return self._identity
+
     def __repr__(self):
         return f"<ReusableHoldout: {gauge_text(self)}>"
 

@@ -11,7 +11,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from sklearn_bdp._checks import caller_level, check_integer, check_option, check_real
-from sklearn_bdp._digests import data_digest, freeze_data
+from sklearn_bdp._digests import data_digest, freeze_data, is_content_key, query_key
 from sklearn_bdp._sealed import sealed_errors
 from sklearn_bdp._version import __version__
 from sklearn_bdp.accounting import PredictiveCode
@@ -329,10 +329,9 @@ class ReusableHoldout(LedgerHandle):
         # Never bounds or classes from the holdout's own targets: they would be given away.
         metric = get_metric(scoring, estimator=estimator)
         value = metric.to_unit(check_real("training_value", training_value))
-        evaluation = self._evaluate(metric, estimator)
-        answers = self.answer_evaluations(
-            [value], [evaluation], training_size=training_size, keys=[key]
-        )
+        scored = check_evaluations([self._evaluate(metric, estimator)], self.n, self.model)
+        asked = f"{metric.name} {query_key(repr(metric))[:16]}"
+        answers = self._ask([value], scored, training_size, [key], None, metric=asked)
         return HoldoutScore(
             value=float(metric.from_unit(answers.values[0])),
             lower=float(metric.from_unit(answers.lower[0])),
@@ -467,7 +466,7 @@ class ReusableHoldout(LedgerHandle):
             warnings.simplefilter("ignore")
             return metric.evaluate(estimator, self.X, self.y)
 
-    def _ask(self, training_values, scored, training_size, keys, slack):
+    def _ask(self, training_values, scored, training_size, keys, slack, *, metric=None):
         """Check, look up, decide, record; then release."""
         self._require_home()
         queries = check_queries(
@@ -479,17 +478,24 @@ class ReusableHoldout(LedgerHandle):
             keys=keys,
             slack=slack,
         )
-        wanted = [key for key in queries.keys if key is not None]
+        # A caller's key is known together with what it was asked with: under another training-side
+        # value or metric it is another query, and must not get the old number.
+        names = [
+            None if key is None else (key, None if is_content_key(key) else float(value), metric)
+            for key, value in zip(queries.keys, queries.training_values, strict=True)
+        ]
+        wanted = [name for name in names if name is not None]
         if len(wanted) == len(queries):
-            known = self.recorded(wanted)
-            if all(key in known for key in wanted):
-                return self._release(queries, known, {})
+            with self._reading() as transaction:
+                known = transaction.match(wanted)
+            if all(name in known for name in wanted):
+                return self._release(queries, [known[name] for name in names])
         with self._writing() as transaction:
-            known = transaction.lookup(wanted)
-            new = first_askings(queries.keys, known)
+            known = transaction.match(wanted)
+            new = first_askings(names, known)
             answers, exhausted = [], False
             if new:
-                answers, exhausted = self._decide(queries.take(new), transaction)
+                answers, exhausted = self._decide(queries.take(new), transaction, metric)
             if exhausted and not answers and self.on_exhausted == "raise":
                 raise exhausted_error(self._settings, transaction.last, unanswered=len(new))
             last = transaction.last
@@ -498,10 +504,16 @@ class ReusableHoldout(LedgerHandle):
                 self._settings, last, answered=len(answers), unanswered=len(new) - len(answers)
             )
         fresh = dict(zip(new, answers, strict=False))
-        known.update((answer.key, answer) for answer in answers if answer.key is not None)
-        return self._release(queries, known, fresh)
+        known.update((names[position], answer) for position, answer in fresh.items())
+        return self._release(
+            queries,
+            [
+                fresh.get(position) if name is None else known.get(name)
+                for position, name in enumerate(names)
+            ],
+        )
 
-    def _decide(self, queries, transaction):
+    def _decide(self, queries, transaction, metric):
         """Run the mechanism on new queries and write the batch; not durable yet."""
         last = transaction.last
         check_open(last)
@@ -517,6 +529,7 @@ class ReusableHoldout(LedgerHandle):
             time=datetime.datetime.now(datetime.UTC).isoformat(timespec="microseconds"),
             seeded=self._seed is not None,
         )
+        answers = [dataclasses.replace(answer, metric=metric) for answer in answers]
         if record is not None:
             # The salt keeps the commitment to the noise from being searched.
             sealed = {"mechanism": mechanism.state(), "salt": secrets.token_hex(16)}
@@ -534,7 +547,7 @@ class ReusableHoldout(LedgerHandle):
             noise = np.random.default_rng(np.random.SeedSequence([self._seed, number]))
         mechanism = self._settings.mechanism(random_state=noise)
         if sealed is not None:
-            mechanism = restored_mechanism(sealed, random_state=noise)
+            mechanism = restored_mechanism(sealed, self._settings, random_state=noise)
         if fine:
             state = mechanism.state() | {"resolution": 0.0}
             mechanism = type(mechanism).from_state(state, random_state=noise)
@@ -548,16 +561,15 @@ class ReusableHoldout(LedgerHandle):
         self._learned = (transaction.head[0], known)
         return known.copy()
 
-    def _release(self, queries, known, fresh):
-        """Return the arrays of a batch from recorded answers, by position or by key."""
+    def _release(self, queries, answers):
+        """Return the arrays of a batch from its recorded answers, ``None`` for those not given."""
         count = len(queries)
         training = self.on_exhausted == "training"
         values = queries.training_values.copy() if training else np.full(count, math.nan)
         lower = np.full(count, 0.0 if training else math.nan)
         upper = np.full(count, 1.0 if training else math.nan)
         above, answered = np.zeros((2, count), dtype=bool)
-        for position, key in enumerate(queries.keys):
-            answer = fresh.get(position) if key is None else known.get(key)
+        for position, answer in enumerate(answers):
             if answer is not None:
                 values[position], above[position] = answer.value, answer.above
                 lower[position], upper[position] = answer.lower, answer.upper

@@ -259,7 +259,7 @@ def _choose(parameters, *, model, n, n_effective, failure):
     }
 
 
-def restored_mechanism(sealed, *, random_state=None):
+def restored_mechanism(sealed, settings, *, random_state=None):
     """Return Thresholdout as it was after the last recorded batch.
 
     Raises
@@ -268,8 +268,12 @@ def restored_mechanism(sealed, *, random_state=None):
         If another version of the package wrote a state that this one does not understand.
     """
     try:
-        return Thresholdout.from_state(json.loads(sealed)["mechanism"], random_state=random_state)
-    except (ValueError, KeyError, TypeError):
+        state = json.loads(sealed)["mechanism"]
+        mechanism = Thresholdout.from_state(state, random_state=random_state)
+        # A sealed state with less noise than the holdout was made with is none of ours.
+        if all(state[name] == value for name, value in settings.scales().items()):
+            return mechanism
+    except (ValueError, KeyError, TypeError, RecursionError):
         pass  # what that error says could quote the noise
     raise LedgerVersionError(
         "the ledger's mechanism was written by another version of this package, which is needed "

@@ -11,8 +11,8 @@ from sklearn.model_selection import check_cv
 from sklearn.utils import indexable
 
 from sklearn_bdp._checks import caller_level, check_integer
+from sklearn_bdp._digests import model_key
 from sklearn_bdp._evaluation import CONTEST
-from sklearn_bdp._keys import model_key
 from sklearn_bdp._sealed import sealed_errors
 from sklearn_bdp._sklearn_compat import num_samples, safe_split
 from sklearn_bdp.correlation import Independent
@@ -271,10 +271,12 @@ class HoldoutObjective:
     @sealed_errors  # the evaluations below are raw
     def _answers(self, prepared, training):
         """Return the holdout's answers; candidates far behind get wide intervals for free."""
+        # Made before the models see the holdout: what they may keep of it must not get into a key.
+        keys = [model_key(p.model, p.metric, self.X, columns=None) for p in prepared]
         return self.holdout.answer_evaluations(
             training,
             [p.metric.evaluate(p.model, self.holdout.X, self.holdout.y) for p in prepared],
             training_size=num_samples(self.X),
-            keys=[model_key(p.model, p.metric) for p in prepared],
+            keys=keys,
             slack=CONTEST * (self._leader - training),
         )

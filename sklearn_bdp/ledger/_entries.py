@@ -109,14 +109,16 @@ class Book:
         """Return ``{query: AnswerRecord}`` of queries ``(key, training_value, metric)``.
 
         A recorded answer is that of its key *and* of the training-side value and metric it was
-        asked with: under others the query is another one.
+        asked with: under others the query is another one. ``None`` for the value matches any.
         """
         found = {}
         for query in queries:
             key, training_value, metric = query
             for answer in reversed(self._keys.get(key, ())):
-                same_value = abs(answer.training_value - training_value) <= SAME_VALUE
-                if same_value and answer.metric == metric:
+                other = training_value is not None and not math.isclose(
+                    answer.training_value, training_value, rel_tol=0.0, abs_tol=SAME_VALUE
+                )
+                if answer.metric == metric and not other:
                     found[query] = answer
                     break
         return found

@@ -1,15 +1,14 @@
 """Scores of the caller's own: a function with one number per record and a declared range."""
 
 import dataclasses
-import marshal
 import uuid
 from collections.abc import Callable
 from typing import ClassVar
 
-import joblib
 import numpy as np
 
 from sklearn_bdp._checks import check_real
+from sklearn_bdp._digests import object_digest
 from sklearn_bdp.metrics._base import MeanMetric
 
 __all__ = ["CustomScore", "PerRecordScore"]
@@ -107,15 +106,4 @@ class CustomScore(MeanMetric):
 
 def _content(function):
     """Return a digest of a callable's code and of the values it carries."""
-    code = getattr(function, "__code__", None)
-    try:
-        if code is None:
-            return joblib.hash(function, hash_name="sha1")
-        cells = [cell.cell_contents for cell in function.__closure__ or ()]
-        carried = (function.__defaults__, function.__kwdefaults__, cells)
-        # Without line numbers, which move with the text above; version 2 of the format does not
-        # depend on reference counts.
-        code = code.replace(co_firstlineno=1, co_filename="", co_linetable=b"")
-        return joblib.hash((marshal.dumps(code, 2), carried), hash_name="sha1")
-    except Exception:  # whatever a third-party object raises when it is pickled
-        return uuid.uuid4().hex
+    return object_digest(function) or uuid.uuid4().hex

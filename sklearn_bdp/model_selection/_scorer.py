@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from sklearn_bdp._keys import model_key
+from sklearn_bdp._digests import model_key
 from sklearn_bdp._sealed import sealed_errors
 from sklearn_bdp._sklearn_compat import as_fitted, called_by_validation, num_samples
 from sklearn_bdp.exceptions import UnknownFeaturesError
@@ -230,6 +230,10 @@ class HoldoutScorer:
         )
         return value
 
+    def _content_for_keys(self):
+        """Return what a key holds of a scorer inside a model."""
+        return (type(self).__name__, self.holdout, self.scoring)
+
     def _check(self, X, y, sample_weight):
         """Refuse what is no training data for this holdout, before anything is computed."""
         self.holdout._require_home()
@@ -259,20 +263,18 @@ class HoldoutScorer:
         The first data decide about the metric, too: default bounds of regression errors come from
         the targets, and a sub-sample has others.
         """
-        keys, metric = {}, None
+        metric = None
         for seen in reversed(self._memory.models):
-            name = repr(seen.metric)
-            if name not in keys:
-                keys[name] = model_key(model, seen.metric)
-            if seen.key is None or seen.key != keys[name]:
+            key = model_key(model, seen.metric, seen.X, columns=None)
+            if seen.key is None or seen.key != key:
                 continue
-            metric, key = seen.metric, seen.key
+            metric = seen.metric
             if seen.is_about(estimator) or not in_validation:
                 return metric, key, seen
             break  # an equal model of another fold begins anew
         if metric is None:
             metric = get_metric(self.scoring, estimator=model, y=y)
-            key = keys[repr(metric)] if repr(metric) in keys else model_key(model, metric)
+        key = model_key(model, metric, X, columns=None)
         seen = _Seen(key, metric, _copy(X), _copy(y), weakref.ref(estimator))
         self._memory.models = [*self._memory.models, seen][-_MODELS:]
         return metric, key, None

@@ -7,7 +7,6 @@ import time
 import warnings
 from dataclasses import replace
 
-import joblib
 import numpy as np
 import sklearn
 from sklearn.base import clone, is_classifier
@@ -16,6 +15,7 @@ from sklearn.utils import Bunch, indexable
 from sklearn.utils.metadata_routing import process_routing
 
 from sklearn_bdp._checks import caller_level
+from sklearn_bdp._digests import object_digest, training_digest
 from sklearn_bdp._evaluation import (
     RULES,
     MetricScorer,
@@ -37,7 +37,6 @@ from sklearn_bdp._evaluation import (
     training_side,
     verified_metric,
 )
-from sklearn_bdp._keys import object_digest
 from sklearn_bdp._sklearn_compat import (
     Interval,
     StrOptions,
@@ -390,7 +389,7 @@ class ReusableHoldoutSearchCV(Savable, GridSearchCV):
         params = self.get_params(deep=False)
         for name in ("n_jobs", "pre_dispatch", "verbose", "ledger"):
             params.pop(name, None)
-        return object_digest((params, joblib.hash(data, hash_name="sha1")))
+        return object_digest((params, training_digest(*data)))
 
     def _resumed(self, data):
         """Return what an interrupted run of the same search left behind, or a new start."""

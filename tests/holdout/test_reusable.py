@@ -17,7 +17,7 @@ from sklearn_bdp.exceptions import (
     VacuousGuaranteeWarning,
 )
 from sklearn_bdp.holdout import ReusableHoldout
-from sklearn_bdp.metrics import get_metric
+from sklearn_bdp.metrics import PerRecordScore, get_metric
 from tests.holdout.planted import HITS, SCORE, fitted
 from tests.holdout.planted import X as X_PLANTED
 from tests.holdout.planted import Y as Y_PLANTED
@@ -110,11 +110,23 @@ def test_asking_again_is_free_and_gives_the_same(holdout):
     keys = ["a", "b"]
     first = holdout.answer([0.9, 0.5], levels(0.3, 0.5), keys=keys)
     spent = holdout.information_spent
-    again = holdout.answer([0.1, 0.1], levels(0.9, 0.9), keys=keys)
+    again = holdout.answer([0.9, 0.5], levels(0.9, 0.9), keys=keys)
     for name in ("values", "lower", "upper", "above", "answered"):
         assert np.array_equal(getattr(first, name), getattr(again, name))
     assert holdout.information_spent == spent
     assert len(holdout.history()) == 2
+
+
+def test_a_key_under_another_training_value_is_another_query(holdout):
+    first = holdout.answer([0.9], levels(0.3), keys=["a"])
+    other = holdout.answer([0.5], levels(0.6), keys=["a"])
+    assert len(holdout.history()) == 2
+    assert other.values[0] != first.values[0]
+    assert holdout.answer([0.9], levels(0.3), keys=["a"]).values[0] == first.values[0]
+    assert holdout.answer([0.5 + 1e-9], levels(0.6), keys=["a"]).values[0] == other.values[0]
+    assert len(holdout.history()) == 2
+    assert holdout.recorded(["a"], [0.9])["a"].value == first.values[0]
+    assert holdout.recorded(["a"], [0.1]) == {}
 
 
 def test_a_key_twice_in_a_batch_is_one_query(holdout):
@@ -409,8 +421,15 @@ def test_metrics_that_are_no_means_need_independent_records_or_groups():
 
 def test_a_score_by_key_is_free_the_second_time(planted):
     first = planted.score(fitted(), 0.75, scoring="accuracy", key="model")
-    assert planted.score(fitted(), 0.2, scoring="accuracy", key="model") == first
+    assert planted.score(fitted(), 0.75, scoring="accuracy", key="model") == first
     assert len(planted.history()) == 1
+
+
+def test_a_key_under_another_metric_is_another_query(planted):
+    planted.score(fitted(), 0.75, scoring="accuracy", key="model")
+    half = PerRecordScore(lambda model, X, y: np.full(len(y), 0.5), name="accuracy")
+    planted.score(fitted(), 0.75, scoring=half, key="model")
+    assert len(planted.history()) == 2
 
 
 # -- displays -------------------------------------------------------------------------------------

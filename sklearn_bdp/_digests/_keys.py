@@ -1,0 +1,135 @@
+"""Keys of models: digests of what is known about a query without the holdout.
+
+A *recipe* is known before anything is fitted: code that is installed under a version, parameters,
+training data. It is trusted where these determine the fitted model. For everything else the key
+holds the fitted model: all it has learned, the user's code by value, and what it predicts for the
+training records, which also shows what no walk through an object can see.
+"""
+
+import hashlib
+import warnings
+
+import numpy as np
+import scipy
+import sklearn
+from sklearn.base import clone
+
+from sklearn_bdp._digests._content import content_key, feed, query_key
+from sklearn_bdp._digests._objects import Opaque, Walk
+
+__all__ = ["is_reproducible", "model_key", "recipe_key"]
+
+
+def is_reproducible(estimator):
+    """Return whether fitting is a function of data and parameters, as far as can be known.
+
+    It is for code that is installed under a version, where every ``random_state``, of estimators
+    as of splitters and functions inside them, is an integer.
+
+    Parameters
+    ----------
+    estimator : estimator
+        Fitted or not.
+
+    Returns
+    -------
+    bool
+        Whether a recipe says all about the fitted model.
+    """
+    return _recipe(estimator) is not None
+
+
+def recipe_key(estimator, metric, *, training, fit_params, columns):
+    """Return the key of a model before it is fitted, or None where fitting may vary.
+
+    Parameters
+    ----------
+    estimator : estimator
+        With its parameters set.
+    metric : BoundedMetric
+        What it will be asked for.
+    training : str
+        Digest of the training data (`training_digest`).
+    fit_params : dict
+        What goes to ``fit``.
+    columns : tuple of int or None
+        The columns it will be fitted on, ``None`` for all.
+
+    Returns
+    -------
+    str or None
+        ``None`` where the model has to be fitted first; see :func:`model_key`.
+    """
+    recipe = _recipe(estimator)
+    if recipe is None:
+        return None
+    try:
+        about = Walk().digest((metric, fit_params))
+    except (Opaque, RecursionError):
+        return None
+    return content_key("recipe", _surroundings(), recipe, about, training, columns)
+
+
+def model_key(estimator, metric, X, *, columns):
+    """Return the key of a fitted model: what it has learned, how it behaves, what it is asked.
+
+    Parameters
+    ----------
+    estimator : fitted estimator
+        The model.
+    metric : BoundedMetric
+        What it is asked for.
+    X : array-like
+        Records of the training side, never of the holdout. Models with code of the user are
+        asked to predict them.
+    columns : tuple of int or None
+        The columns of the data that the model was fitted on, ``None`` for all: two models that
+        are equal on different columns are two models.
+
+    Returns
+    -------
+    str or None
+        ``None`` (never recognised again) where something in the model cannot be read.
+    """
+    try:
+        walk = Walk()
+        known = walk.digest((estimator, metric))
+    except (Opaque, RecursionError):
+        return None
+    behaviour = _behaviour(estimator, X) if walk.own_code else ""
+    return content_key("model", _surroundings(), known, behaviour, columns)
+
+
+def _recipe(estimator):
+    """Return the digest of an unfitted estimator, or None where it does not say what comes out."""
+    try:
+        walk = Walk()
+        found = walk.digest(clone(estimator))
+    except (Opaque, RecursionError, TypeError, RuntimeError):
+        return None
+    return None if walk.own_code or walk.varies else found
+
+
+def _behaviour(estimator, X):
+    """Return a digest of everything a model says about records."""
+    state = hashlib.sha256()
+    for name in ("predict", "predict_proba", "decision_function"):
+        feed(state, name)
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                method = getattr(estimator, name, None)
+                feed(state, None if method is None else method(X))
+        except Exception as error:  # a model that fails does so in a certain way
+            feed(state, type(error).__name__)
+    return state.hexdigest()
+
+
+def _surroundings():
+    """Return versions and settings that change what estimators do."""
+    config = {
+        name: value
+        for name, value in sklearn.get_config().items()
+        if name in ("transform_output", "enable_metadata_routing", "array_api_dispatch")
+    }
+    return query_key(sklearn.__version__, np.__version__, scipy.__version__, config)

@@ -1,0 +1,241 @@
+"""Records recognised by their values: training rows that are holdout rows.
+
+A record is the same record in another order, type of number, container or column order, and next
+to missing values. Its digest is a sum over columns of a hash of (column, value), so that columns
+may come in any order where they have names, and the zeros of sparse data need not be looked at.
+Digests of holdout records stay in the process; nobody is shown one.
+"""
+
+import hashlib
+import math
+
+import numpy as np
+import scipy.sparse as sp
+
+__all__ = ["count_shared_rows", "row_digests"]
+
+_MISSING = np.uint64(0x7FF8DEADBEEF0001)
+
+
+def count_shared_rows(X, y, X_holdout, y_holdout):
+    """Return how many training records are holdout records, and how many chance explains.
+
+    Parameters
+    ----------
+    X, y : array-like
+        Training records and targets; ``y`` may be None, then records are compared without targets.
+    X_holdout, y_holdout : array-like
+        Holdout records and targets.
+
+    Returns
+    -------
+    shared : int
+        Training records that equal a holdout record.
+    chance : int
+        So many may be equal by chance: where a population holds equal records, training records
+        equal one another as well. ``chance`` is the number expected from those, four standard
+        deviations and one more record; it is 0 where the training records are, as a whole, the
+        holdout or a part of it that chance cannot have picked.
+    """
+    found = _both_digests(X, y, X_holdout, y_holdout)
+    if found is None:
+        return 0, 0
+    ours, theirs = found
+    values, counts = np.unique(ours, return_counts=True)
+    if ours.size == 0 or theirs.size == 0:
+        return 0, 0
+    shared = int(np.isin(ours, theirs).sum())
+    if shared == ours.size and values.size > 1 and _is_part(values, counts, theirs):
+        return shared, 0
+    others = max(ours.size - 1, 1)
+    # Of all other training records a random set as large as the holdout meets an equal one.
+    chances = -np.expm1(theirs.size * np.log1p(-np.minimum(counts - 1, others - 0.5) / others))
+    expected = float((counts * chances).sum())
+    deviation = math.sqrt(float((counts**2 * chances * (1.0 - chances)).sum()))
+    return shared, math.floor(expected + 4.0 * deviation + 1.0)
+
+
+def row_digests(X, y=None, *, names=None):
+    """Return a 64-bit digest of each record, by value.
+
+    Parameters
+    ----------
+    X : array-like of shape (n, n_features)
+        Records: array, frame, sparse matrix or list. Numbers count to single precision.
+    y : array-like of shape (n,) or (n, n_outputs), default=None
+        Targets.
+    names : list of str or None, default=None
+        Columns of a frame to look at; ``None``: all columns, known by their places.
+
+    Returns
+    -------
+    ndarray of uint64, shape (n,)
+        Equal for equal records, whatever they are kept in.
+    """
+    total = _sum_of_columns(X, names)
+    if y is not None:
+        for place, column in enumerate(_columns(y)):
+            total = total + _mix(_codes(column), _salt(f"target {place}"))
+    return total
+
+
+def _both_digests(X, y, X_holdout, y_holdout):
+    """Return digests of both sets of records over the columns they share, or None."""
+    names = None
+    ours, theirs = _names(X), _names(X_holdout)
+    if ours is not None and theirs is not None:
+        common = [name for name in theirs if name in set(ours)]
+        if common:
+            names = common
+    try:
+        if names is None and _width(X) != _width(X_holdout):
+            return None
+        return row_digests(X, y, names=names), row_digests(
+            X_holdout, None if y is None else y_holdout, names=names
+        )
+    except (TypeError, ValueError):  # cells without values, ragged rows: nothing to compare
+        return None
+
+
+def _is_part(values, counts, theirs):
+    """Return whether these rows are rows of the holdout one by one, so many that chance is out."""
+    known, times = np.unique(theirs, return_counts=True)
+    places = np.searchsorted(known, values)
+    inside = bool(np.all(times[places] >= counts))
+    # Of a large discrete population a sample as large hardly ever stays within another's counts.
+    return inside and int(counts.sum()) * 2 > theirs.size
+
+
+def _names(X):
+    columns = getattr(X, "columns", None)
+    return None if columns is None or not hasattr(X, "iloc") else [str(name) for name in columns]
+
+
+def _width(X):
+    shape = getattr(X, "shape", None)
+    if shape is not None:
+        return int(np.prod(shape[1:]))
+    first = next(iter(X), ())
+    return 1 if isinstance(first, str | bytes) or not hasattr(first, "__len__") else len(first)
+
+
+def _sum_of_columns(X, names):
+    """Return the sum over columns of the hash of each cell, zeros counting nothing."""
+    if sp.issparse(X):
+        cells = X.tocoo()
+        total = np.zeros(X.shape[0], np.uint64)
+        salts = np.array([_salt(str(place)) for place in range(X.shape[1])], np.uint64)
+        codes = _codes(cells.data)
+        hashed = np.where(codes == 0, np.uint64(0), _mix(codes, salts[cells.col]))
+        np.add.at(total, cells.row, hashed)
+        return total
+    total = None
+    for label, column in _labelled(X, names):
+        codes = _codes(column)
+        hashed = np.where(codes == 0, np.uint64(0), _mix(codes, _salt(label)))
+        total = hashed if total is None else total + hashed
+    if total is None:
+        raise ValueError("no columns")
+    return total
+
+
+def _labelled(X, names):
+    """Yield a label and the cells of each column."""
+    if names is not None:
+        wanted = set(names)
+        for place, name in enumerate(X.columns):
+            if str(name) in wanted:
+                yield f"name {name}", X.iloc[:, place]
+        return
+    for place, column in enumerate(_columns(X)):
+        yield str(place), column
+
+
+def _columns(data):
+    """Return the columns of records; further dimensions are laid out flat."""
+    if hasattr(data, "iloc"):
+        if not hasattr(data, "columns"):
+            return [data]
+        return [data.iloc[:, place] for place in range(data.shape[1])]
+    if not isinstance(data, np.ndarray):
+        data = _as_array(data)
+    if data.ndim == 1:
+        return [data]
+    flat = data.reshape(data.shape[0], -1)
+    return [flat[:, place] for place in range(flat.shape[1])]
+
+
+def _as_array(data):
+    """Return lists as an array whose cells keep their types."""
+    if hasattr(data, "__array__"):
+        return np.asarray(data)
+    rows = list(data)
+    if any(isinstance(row, str | bytes) or not hasattr(row, "__len__") for row in rows):
+        cells = np.empty(len(rows), dtype=object)
+        cells[:] = rows
+        return cells
+    if not rows or len({len(row) for row in rows}) != 1:
+        raise ValueError("rows of one length")
+    cells = np.empty((len(rows), len(rows[0])), dtype=object)
+    for place, row in enumerate(rows):
+        cells[place, :] = list(row)
+    return cells
+
+
+def _codes(column):
+    """Return a 64-bit code of each cell: 0 for zero, one code for all that is missing."""
+    kind = getattr(column, "dtype", None)
+    if not isinstance(kind, np.dtype):  # a type of pandas: categories, strings, masked numbers
+        column = np.asarray(column, dtype=object)
+    column = np.asarray(column)
+    if column.dtype.kind in "biuf":
+        return _number_codes(column.astype(np.float64))
+    if column.dtype.kind in "mM":
+        codes = column.astype(np.int64).view(np.uint64)
+        return np.where(np.isnat(column), _MISSING, codes)
+    if column.dtype.kind not in "OUST":
+        raise TypeError(column.dtype)
+    known = {}
+    return np.array([_cell_code(cell, known) for cell in column.tolist()], dtype=np.uint64)
+
+
+def _number_codes(numbers):
+    """Return the bits of numbers in single precision, so that a copy in it is the same."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        single = numbers.astype(np.float32).astype(np.float64)
+    codes = (single + 0.0).view(np.uint64)  # -0.0 is 0.0
+    return np.where(np.isnan(numbers), _MISSING, codes)
+
+
+def _cell_code(cell, known):
+    """Return the code of a cell of any type; text that reads as a number is that number."""
+    if cell is None or type(cell).__name__ in ("NAType", "NaTType"):
+        return _MISSING
+    if isinstance(cell, bytes):
+        cell = cell.decode("utf-8", "surrogateescape")
+    if not isinstance(cell, str):
+        try:
+            return _number_codes(np.array([float(cell)]))[0]
+        except (TypeError, ValueError, OverflowError):
+            cell = str(cell)
+    if cell not in known:
+        try:
+            known[cell] = _number_codes(np.array([float(cell)]))[0]
+        except (ValueError, OverflowError):
+            known[cell] = _salt(f"text {cell}")
+    return known[cell]
+
+
+def _salt(text):
+    return np.uint64(
+        int.from_bytes(hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()[:8], "big")
+    )
+
+
+def _mix(codes, salt):
+    """Return a hash of each code under a salt (splitmix64's finaliser)."""
+    with np.errstate(over="ignore"):
+        mixed = (codes ^ salt) * np.uint64(0x9E3779B97F4A7C15) + salt
+        mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+        mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+        return mixed ^ (mixed >> np.uint64(31))
