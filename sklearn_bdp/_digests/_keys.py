@@ -92,7 +92,7 @@ def model_key(estimator, metric, X, *, columns):
         ``None`` (never recognised again) where something in the model cannot be read.
     """
     try:
-        walk = Walk()
+        walk = Walk(fitted=True)
         known = walk.digest((estimator, metric))
     except (Opaque, RecursionError):
         return None
@@ -119,10 +119,20 @@ def _behaviour(estimator, X):
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 method = getattr(estimator, name, None)
-                feed(state, None if method is None else method(X))
+                feed(state, None if method is None else _rounded(method(X)))
         except Exception as error:  # a model that fails does so in a certain way
             feed(state, type(error).__name__)
     return state.hexdigest()
+
+
+def _rounded(said):
+    """Return what a model said, numbers to single precision.
+
+    Sums of products differ in the last bits with the place of an array in memory; what the model
+    has learned is in the key to the last bit already.
+    """
+    kind = getattr(getattr(said, "dtype", None), "kind", "")
+    return np.asarray(said, dtype=np.float32) if kind == "f" else said
 
 
 def _surroundings():

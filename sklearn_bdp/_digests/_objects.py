@@ -30,9 +30,10 @@ _CLASS_NOISE = {
     "__dict__", "__weakref__", "__doc__", "__module__", "__qualname__", "__firstlineno__",
     "__static_attributes__", "__abstractmethods__", "_abc_impl", "__annotations__",
     "__annotations_cache__", "__annotate_func__", "__match_args__", "__orig_bases__",
-    "__parameters__", "_sklearn_auto_wrap_output_keys",
+    "__parameters__", "__slotnames__", "_sklearn_auto_wrap_output_keys",
 }  # fmt: skip
 _TIMES = ("fit_time", "score_time", "refit_time")
+_FITTING = ("fit", "partial_fit", "fit_transform", "fit_predict")
 _LONGEST_PATH = 1000
 _LOCKS = ("lock", "RLock", "_RLock", "Condition", "Event", "Semaphore")
 
@@ -44,6 +45,11 @@ class Opaque(Exception):
 class Walk:
     """One walk through an object.
 
+    Parameters
+    ----------
+    fitted : bool, default=False
+        Whether it is a fitted model: what its class does when fitting shows in what it learned.
+
     Attributes
     ----------
     own_code : bool
@@ -53,7 +59,8 @@ class Walk:
         at the time of fitting only: a recipe does not say which model comes out.
     """
 
-    def __init__(self):
+    def __init__(self, *, fitted=False):
+        self.fitted = fitted
         self.own_code = False
         self.varies = False
         self._known = {}  # id: (object, digest); the object is kept, so that its id is not reused
@@ -242,34 +249,46 @@ class Walk:
         """Return the digest of a class: a name and a version, or all that it defines."""
         version = installed_version(value.__module__)
         name = value.__qualname__
-        if version is None or name.startswith("<"):
-            self.own_code = True
-            bases = [self.digest(base) for base in value.__bases__]
-            return self._join("class", name, *bases, *self._members(value, foreign=False))
-        # What a session put into an installed class is code of the user.
-        foreign = [part for kind in value.__mro__ for part in self._members(kind, foreign=True)]
-        return self._join("class", version, value.__module__, name, *foreign)
-
-    def _members(self, kind, *, foreign):
-        """Yield names and digests of what a class defines, or only of what is not its own."""
-        for name, member in sorted(vars(kind).items()):
-            if name in _CLASS_NOISE or name.startswith("__pydantic"):
-                continue
-            function = _underlying(member)
-            if foreign:
-                # What counts or logs fits is put around ``fit`` and leaves the model alone.
-                if (
-                    isinstance(function, types.FunctionType)
-                    and name != "fit"
-                    and not is_installed_code(function.__code__.co_filename)
-                ):
-                    yield self._join("foreign", name, self.digest(function))
-                elif isinstance(member, bool | int | float | str) and not name.startswith("__"):
-                    yield self._join("constant", name, self._content(member))
-            elif isinstance(member, _DESCRIPTORS):
-                yield self._join("descriptor", name, type(member).__name__)
+        if version is not None and not name.startswith("<"):
+            # What a session put into an installed class is code of the user.
+            foreign = [part for kind in value.__mro__ for part in self._foreign(kind)]
+            return self._join("class", version, value.__module__, name, *foreign)
+        self.own_code = True
+        parts = [self.digest(type(value))]
+        skipped = _fit_only(value)
+        for kind in value.__mro__:
+            if installed_version(kind.__module__) is not None:
+                parts.append(self.digest(kind))
             else:
+                parts += [kind.__qualname__, *self._members(kind, skipped)]
+        return self._join("class", name, *parts)
+
+    def _members(self, kind, skipped):
+        """Yield names and digests of what a class of the user defines."""
+        for name, member in sorted(vars(kind).items()):
+            if name in _CLASS_NOISE:
+                continue
+            if isinstance(member, _DESCRIPTORS):
+                yield self._join("descriptor", name, type(member).__name__)
+            elif isinstance(_underlying(member), types.FunctionType):
+                if not (self.fitted and name in _FITTING):
+                    yield self._join("member", name, self.digest(member))
+            elif name not in skipped:
                 yield self._join("member", name, self.digest(member))
+
+    def _foreign(self, kind):
+        """Yield what an installed class has that is not its own, and its plain constants."""
+        for name, member in sorted(vars(kind).items()):
+            function = _underlying(member)
+            # What counts or logs fits is put around ``fit`` and leaves the model alone.
+            if (
+                isinstance(function, types.FunctionType)
+                and name != "fit"
+                and not is_installed_code(function.__code__.co_filename)
+            ):
+                yield self._join("foreign", name, self.digest(function))
+            elif isinstance(member, bool | int | float | str) and not name.startswith("__"):
+                yield self._join("constant", name, self._content(member))
 
     def _property(self, value):
         return self._join("property", *map(self.digest, (value.fget, value.fset, value.fdel)))
@@ -463,6 +482,24 @@ def _names(code):
         if isinstance(constant, types.CodeType):
             names.update(_names(constant))
     return sorted(names)
+
+
+def _fit_only(kind):
+    """Return names of class attributes that fitting alone looks at: counters, switches of fits.
+
+    Their influence is in what was learned. Names that an installed base class defines do not
+    count, because its code may look at them at any time.
+    """
+    fitting, others, inherited = set(), set(), set()
+    for each in kind.__mro__:
+        if installed_version(each.__module__) is not None:
+            inherited.update(vars(each))
+            continue
+        for name, member in vars(each).items():
+            function = _underlying(member)
+            if isinstance(function, types.FunctionType):
+                (fitting if name in _FITTING else others).update(_names(function.__code__))
+    return fitting - others - inherited
 
 
 def _loaded(name):
