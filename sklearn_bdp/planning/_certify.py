@@ -7,7 +7,6 @@ from dataclasses import replace
 from sklearn_bdp._checks import caller_level, check_option
 from sklearn_bdp.accounting import Certificate
 from sklearn_bdp.exceptions import VacuousGuaranteeWarning
-from sklearn_bdp.mechanisms import Thresholdout
 from sklearn_bdp.planning._advice import advice_for
 from sklearn_bdp.planning._solve import ROUTES, solve
 from sklearn_bdp.planning._task import checked_task
@@ -163,8 +162,7 @@ def _assumptions(task, solution):
             f"of the training data it does not: leave out {gap:,} records on each side and add "
             f"{0.1 * task.beta:.3g} to the failure probability per side."
         )
-    mechanism = solution.mechanism
-    if isinstance(mechanism, Thresholdout) and solution.route in ("bdp", "posterior"):
+    if solution.mechanism is not None and solution.route in ("bdp", "posterior"):
         lines.append("The noise is secret: a mechanism with a fixed random_state is for tests.")
     return tuple(lines)
 

@@ -1,0 +1,28 @@
+"""The comparison with related systems: what it prints follows from the certificates."""
+
+import math
+
+import pytest
+
+from benchmarks import related_systems
+
+
+def test_zcdp_composition_is_never_below_the_exact_accountant():
+    levels = dict(related_systems.composition())
+    assert levels["zCDP (used here)"] < levels["sum of pure levels"] / 10
+    exact = levels.get("dp-accounting, privacy loss distribution")
+    assert exact is None or 0 < exact <= levels["zCDP (used here)"]
+
+
+def test_verifying_every_candidate_costs_fewer_fits_than_nesting():
+    fits = dict(related_systems.fits())
+    plain, nested, ours = fits.values()
+    assert plain < ours < nested / 4
+
+
+@pytest.mark.slow
+def test_charged_as_used_is_the_narrowest_adaptive_answer():
+    widths = dict(related_systems.widths())
+    ours = widths.pop("ReusableHoldout, as used")
+    floor = widths.pop("queries fixed in advance (not adaptive)")
+    assert floor < ours < min(w for w in widths.values() if not math.isnan(w))
