@@ -1,86 +1,187 @@
-"""Time of a verified search against GridSearchCV on the same candidates and the same split.
+"""A verified search against GridSearchCV: time, memory and what travels to workers, as ratios.
 
-Both fit each candidate once on the training part and score it on both parts. The peer does not
-refit, so every second of ours beyond fitting and scoring counts against us. Runs alternate; the
-median of the ratios is printed.
+Time is that of the processor (this machine may have other work), runs alternate, and the median of
+the ratios is printed. At equal numbers of fits GridSearchCV has one fold more and does not refit,
+so that every second of ours beyond fitting and scoring counts against us.
 
-    python benchmarks/bench_search.py
+    python benchmarks/bench_search.py [cheap] [slow] [memory] [bytes]
 """
 
 import argparse
+import pickle
 import statistics
+import tempfile
 import time
+import tracemalloc
+import warnings
 
 import numpy as np
+from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.datasets import load_digits, make_classification
 from sklearn.linear_model import LogisticRegression
-from sklearn.model_selection import GridSearchCV, PredefinedSplit, train_test_split
+from sklearn.model_selection import GridSearchCV, train_test_split
+from sklearn.neural_network import MLPClassifier
+from sklearn.pipeline import make_pipeline
 from sklearn.svm import SVC
 from sklearn.tree import DecisionTreeClassifier
 
 from sklearn_bdp import ReusableHoldoutSearchCV
 
 
-def cases():
-    """Yield name, data, estimator and grid."""
-    digits = load_digits(return_X_y=True)
-    yield (
-        "SVC, digits, 60 candidates",
-        digits,
-        SVC(),
-        {
-            "C": np.logspace(-1, 3, 6),
-            "gamma": np.logspace(-4, -2, 10),
-        },
-    )
-    made = make_classification(6000, 40, n_informative=10, random_state=0)
-    yield (
-        "tree, 6,000 records, 40 candidates",
-        made,
-        DecisionTreeClassifier(random_state=0),
-        {
-            "max_depth": list(range(2, 12)),
-            "min_samples_leaf": [1, 2, 5, 10],
-        },
-    )
-    yield (
-        "logistic regression, 20 candidates",
-        made,
-        LogisticRegression(max_iter=500),
-        {"C": np.logspace(-4, 4, 20)},
-    )
+class SlowScaler(TransformerMixin, BaseEstimator):
+    """A transformer that takes a tenth of a second to learn."""
+
+    def fit(self, X, y=None):
+        """Sleep, and learn the means."""
+        time.sleep(0.1)
+        self.mean_ = np.mean(X, axis=0)
+        return self
+
+    def transform(self, X):
+        """Subtract the means."""
+        return X - self.mean_
 
 
-def seconds(function):
-    """Return the wall time of one call."""
-    start = time.perf_counter()
+def seconds(function, clock=time.process_time):
+    """Return the time of one call."""
+    start = clock()
     function()
-    return time.perf_counter() - start
+    return clock() - start
+
+
+def line(name, theirs, ours, unit):
+    """Print one comparison; the ratio is the median over pairs of runs."""
+    ratio = statistics.median(b / a for a, b in zip(theirs, ours, strict=True))
+    theirs, ours = statistics.median(theirs), statistics.median(ours)
+    print(f"{name:58}{theirs:>10.3g} {unit:3}{ours:>10.3g} {unit:3}{ratio:>8.3f}", flush=True)
+
+
+def sides(X, y):
+    """Return training part and validation set."""
+    X, X_val, y, y_val = train_test_split(X, y, random_state=0)
+    return X, y, {"X_val": X_val, "y_val": y_val}
+
+
+def cheap(runs):
+    """Compare at equal numbers of fits."""
+    small = make_classification(800, 20, random_state=0)
+    cases = (
+        (
+            "tree, 600 records, 200 candidates x 4 fits",
+            DecisionTreeClassifier(random_state=0),
+            {"max_depth": list(range(1, 21)), "min_samples_leaf": list(range(1, 11))},
+            small,
+        ),
+        (
+            "logistic regression, 600 records, 200 candidates x 4 fits",
+            LogisticRegression(),
+            {"C": np.logspace(-3, 1, 200)},
+            small,
+        ),
+        (
+            "SVC, digits, 24 candidates x 4 fits",
+            SVC(),
+            {"C": np.logspace(-1, 2, 4), "gamma": np.logspace(-4, -2, 6)},
+            load_digits(return_X_y=True),
+        ),
+    )
+    for name, estimator, grid, data in cases:
+        X, y, validation = sides(*data)
+        theirs, ours = [], []
+        for _ in range(runs):
+            peer = GridSearchCV(estimator, grid, cv=4, refit=False)
+            own = ReusableHoldoutSearchCV(estimator, grid, cv=3)
+            theirs.append(seconds(lambda: peer.fit(X, y)))  # noqa: B023 (called at once)
+            ours.append(seconds(lambda: own.fit(X, y, **validation)))  # noqa: B023
+        line(name, theirs, ours, "s")
+
+
+def slow(runs):
+    """Compare behind a transformer that takes .1 s, cv=3: ten candidates."""
+    X, y, validation = sides(*make_classification(400, 10, random_state=0))
+    grid = {"logisticregression__C": np.logspace(-2, 2, 10)}
+    plain, cached, ours = [], [], []
+    for _ in range(runs):
+        pipeline = make_pipeline(SlowScaler(), LogisticRegression())
+        own = ReusableHoldoutSearchCV(pipeline, grid, cv=3)
+        peer = GridSearchCV(pipeline, grid, cv=3)
+        plain.append(seconds(lambda: peer.fit(X, y), time.perf_counter))  # noqa: B023
+        with tempfile.TemporaryDirectory() as folder:
+            remembers = make_pipeline(SlowScaler(), LogisticRegression(), memory=folder)
+            peer = GridSearchCV(remembers, grid, cv=3)
+            cached.append(seconds(lambda: peer.fit(X, y), time.perf_counter))  # noqa: B023
+        own_fit = seconds(lambda: own.fit(X, y, **validation), time.perf_counter)  # noqa: B023
+        ours.append(own_fit)
+    line("slow transformer, against GridSearchCV", plain, ours, "s")
+    line("slow transformer, against Pipeline(memory=)", cached, ours, "s")
+
+
+def peak(function):
+    """Return the peak of allocated memory during a call, in MB."""
+    tracemalloc.start()
+    function()
+    size = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    return size / 1e6
+
+
+def memory(runs):
+    """Compare peaks; one model of the last candidate is the unit of what may be added."""
+    X, y, validation = sides(*make_classification(400, 200, random_state=0))
+    network = MLPClassifier((1000,), max_iter=2, random_state=0)
+    grid = {"alpha": list(np.logspace(-6, -1, 8))}
+    theirs, ours = [], []
+    for _ in range(max(1, runs // 2)):
+        theirs.append(peak(lambda: GridSearchCV(network, grid, cv=3).fit(X, y)))
+        own = ReusableHoldoutSearchCV(network, grid, cv=3)
+        ours.append(peak(lambda: own.fit(X, y, **validation)))  # noqa: B023 (called at once)
+    model = len(pickle.dumps(network.fit(X, y))) / 1e6
+    line(f"peak memory, 8 networks of {model:.1f} MB each", theirs, ours, "MB")
+
+
+def shipped(search, *args, **validation):
+    """Return the bytes of what joblib is given to send to two workers, in MB."""
+    from joblib import Parallel
+
+    size, plain = 0, Parallel.__call__
+
+    def weighed(self, iterable):
+        nonlocal size
+        calls = list(iterable)
+        size += sum(len(pickle.dumps(call[1:])) for call in calls)
+        return plain(self, calls)
+
+    Parallel.__call__ = weighed
+    try:
+        search.fit(*args, **validation)
+    finally:
+        Parallel.__call__ = plain
+    return size / 1e6
+
+
+def bytes_sent(runs):
+    """Compare what travels to two workers: training part, holdout, parameters, folds."""
+    X, y, validation = sides(*make_classification(800, 20, random_state=0))
+    grid = {"max_depth": list(range(1, 21))}
+    tree = DecisionTreeClassifier(random_state=0)
+    theirs = [shipped(GridSearchCV(tree, grid, cv=4, n_jobs=2, refit=False), X, y)]
+    ours = [shipped(ReusableHoldoutSearchCV(tree, grid, cv=3, n_jobs=2), X, y, **validation)]
+    line("bytes sent to two workers, 20 trees x 4 fits", theirs, ours, "MB")
+
+
+PARTS = {"cheap": cheap, "slow": slow, "memory": memory, "bytes": bytes_sent}
 
 
 def main():
-    """Print one line for each case."""
+    """Print one line for each comparison."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("parts", nargs="*", choices=[[], *PARTS], default=[])
     parser.add_argument("--runs", type=int, default=5)
     options = parser.parse_args()
-    print(f"{'case':38}{'peer s':>8}{'ours s':>8}{'ratio':>8}")
-    for name, (X, y), estimator, grid in cases():
-        X_train, X_hold, y_train, y_hold = train_test_split(X, y, stratify=y, random_state=0)
-        both = np.vstack([X_train, X_hold]), np.concatenate([y_train, y_hold])
-        split = PredefinedSplit(np.repeat([-1, 0], [len(y_train), len(y_hold)]))
-        peer = GridSearchCV(estimator, grid, cv=split, return_train_score=True, refit=False)
-
-        def ours(estimator=estimator, grid=grid, data=(X_train, y_train, X_hold, y_hold)):
-            search = ReusableHoldoutSearchCV(estimator, grid, training_score="resubstitution")
-            search.fit(data[0], data[1], X_val=data[2], y_val=data[3])
-
-        pairs = [
-            (seconds(lambda: peer.fit(*both)), seconds(ours))  # noqa: B023 (called at once)
-            for _ in range(options.runs)
-        ]
-        theirs, own = (statistics.median(side) for side in zip(*pairs, strict=True))
-        ratio = statistics.median(b / a for a, b in pairs)
-        print(f"{name:38}{theirs:>8.2f}{own:>8.2f}{ratio:>8.3f}")
+    warnings.simplefilter("ignore")
+    print(f"{'case':58}{'peer':>14}{'ours':>14}{'ratio':>8}")
+    for part in options.parts or PARTS:
+        PARTS[part](options.runs)
 
 
 if __name__ == "__main__":

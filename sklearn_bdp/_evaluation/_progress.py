@@ -11,8 +11,8 @@ __all__ = ["ModelStore", "Progress"]
 
 #: Seconds between two writes of finished fits to a ledger.
 EVERY = 10.0
-#: Models that are held in memory while others may still turn out best.
-KEEP = 2
+#: Models held in memory while others may still turn out best: those ahead on the training side.
+KEEP = 1
 
 
 class Progress:
@@ -109,7 +109,7 @@ def _plain(result):
 
 
 class ModelStore:
-    """Fitted models of a batch: the leaders in memory, the rest on disk or to be fitted again.
+    """Fitted models of a batch: the leader in memory, the rest on disk or to be fitted again.
 
     Which one is best is known only when all have been asked about.
     """
