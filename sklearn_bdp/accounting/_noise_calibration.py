@@ -29,7 +29,7 @@ LEAD = 0.7
 # Cell width as a fraction of the half-width of one fixed query.
 RESOLUTION_FRACTION = 0.5
 # Noise margin of the first round as a fraction of the same half-width.
-NOISE_FRACTION = 0.025
+NOISE_FRACTION = 0.015
 # Part of a holdout's failure probability that pays for noise. Noise is scaled to a fraction of the
 # sampling error, so a tenth costs sampling 0.1 nats (1 % of width) and lets the noise be a third
 # larger than a hundredth.

@@ -18,6 +18,7 @@ __all__ = ["Cells", "PredictiveCode", "place_lengths"]
 # with and without a heavy tail.
 SCALES = np.array([0.25, 0.5, 1.0, 1.7, 3.0])
 TAILS = np.array([1e-7, 0.02])
+PRIOR = np.array([0.1, 0.4, 0.4, 0.08, 0.02])  # of the scales: a miss is rarely several deviations
 # Training-side values are off by a common amount, about this large before anything is known.
 OFFSET = 0.03
 # Training-side values clearly nearer than this share their offset, farther ones do not (G14).
@@ -111,7 +112,8 @@ class PredictiveCode:
 
     def __init__(self, log_weights=None, pairs=(), ceiling=0.0, n_fine=0):
         count = SCALES.size * TAILS.size
-        given = np.full(count, -math.log(count)) if log_weights is None else log_weights
+        prior = np.log(np.repeat(PRIOR, TAILS.size) / TAILS.size)
+        given = prior if log_weights is None else log_weights
         self.log_weights = check_array("log_weights", given, shape=(count,))
         self.pairs = [tuple(map(float, pair)) for pair in pairs]
         self.ceiling, self.n_fine = float(ceiling), int(n_fine)
@@ -267,7 +269,7 @@ def _offset_curves(pairs):
     """
     values, differences, variances = pairs.T
     distance = np.abs(_GRID[:, None] - values) / BANDWIDTH
-    farness = np.exp(np.minimum(distance, _BEYOND) ** 4)
+    farness = np.exp(np.minimum(distance, _BEYOND) ** 8)
     # However precise, a difference says little about the offset of a far training-side value.
     variances = farness * (variances + OFFSET**2) - OFFSET**2
     weights = np.ones_like(farness)

@@ -9,7 +9,7 @@ import math
 import typing
 
 import numpy as np
-from scipy.special import ndtri
+from scipy.special import ndtr
 
 from sklearn_bdp.accounting._predictive import OUTSIDE, RIM, Cells, place_lengths
 
@@ -35,23 +35,47 @@ class Pace:
     ----------
     coarse : float
         Half-width of a coarse cell in deviations of prediction and score.
-    chance : float
-        How often the first fine cells may miss a prediction.
+    price : float
+        Deviations of the score that a first nat is worth: it widens every later interval.
     patience : float
-        Fine cells after which that chance has halved: a stream of lone queries is asked ever more
-        coarsely, so that its cost grows like the logarithm of its length.
-    finest : float
-        Least half-width of a fine cell in deviations of the score.
+        Fine cells after which a nat is worth twice as much: a stream of lone queries is asked ever
+        more coarsely, so that its cost grows like the logarithm of its length.
     """
 
     coarse: float = 5.5
-    chance: float = 0.1
-    patience: float = 50.0
-    finest: float = 0.35
+    price: float = 1.5
+    patience: float = 30.0
 
-    def fine(self, n_fine):
-        """Return the half-width of the next fine cell, in deviations."""
-        return -float(ndtri(0.5 * self.chance / (1.0 + n_fine / self.patience)))
+    def fine(self, known, n_fine):
+        """Return half-widths of the next fine cells, in deviations of the score.
+
+        The sum of half-width and price of the expected code length is least (normal predictions).
+
+        Parameters
+        ----------
+        known : float or array
+            Deviations of the predictions, in deviations of the score.
+        n_fine : int
+            Fine cells so far.
+        """
+        worth = self.price * (1.0 + (n_fine / self.patience) ** 2)
+        return known * np.interp(np.log(known / worth), _STEEPNESS, _BEST)
+
+
+def _best_halves():
+    """Return ln(slope) and the half-width x that minimises slope * x + entropy(x)."""
+    halves = np.geomspace(0.02, 6.0, 400)
+    cells = np.arange(-350.0, 351.0)
+    entropy = np.empty(halves.size)
+    for place, half in enumerate(halves):
+        mass = np.diff(ndtr((2.0 * np.append(cells, 351.0) - 1.0) * half))
+        entropy[place] = -(mass * np.log(np.maximum(mass, 1e-300))).sum()
+    slopes = np.geomspace(1e-5, 50.0, 300)
+    best = halves[np.argmin(slopes[:, None] * halves + entropy, axis=1)]
+    return np.log(slopes), best
+
+
+_STEEPNESS, _BEST = _best_halves()
 
 
 @dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
@@ -426,9 +450,7 @@ def fine_half_width(pace, code, *, deviation, factor, drift):
         Half-widths, in score units.
     """
     known = np.sqrt((code.scale * deviation) ** 2 * factor + np.square(drift))
-    # A poor prediction gets a somewhat wider cell: what is left of it is dear.
-    unit = np.clip(known, pace.finest * deviation, deviation * factor**0.25)
-    return pace.fine(code.n_fine) * unit
+    return pace.fine(known / deviation, code.n_fine) * deviation
 
 
 def _confirmation(half, deviation):

@@ -105,7 +105,7 @@ def _threshold(last, settings):
         return settings.threshold
     if settings.races:
         deviation = math.sqrt(0.25 / settings.n_effective)
-        return Pace().fine(last.code.get("n_fine", 0)) * deviation
+        return float(Pace().fine(1.5, last.code.get("n_fine", 0))) * deviation
     return float(auto_threshold(0.5, settings.n_effective, settings.n))
 
 

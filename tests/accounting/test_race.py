@@ -17,7 +17,7 @@ from sklearn_bdp.accounting import (
     play_batch,
 )
 
-WIDE = Pace(coarse=3.0, chance=0.2, patience=3.0)  # few cells: small trees
+WIDE = Pace(coarse=3.0, price=3.0, patience=3.0)  # few cells: small trees
 
 
 def batch(training, *, slacks=0.0, n=8, size=8.0):
@@ -161,7 +161,7 @@ def test_a_well_predicted_batch_costs_next_to_nothing():
     rng = np.random.default_rng(0)
     q = np.clip(rng.normal(0.85, 0.015, 500), 0, 1)
     code = PredictiveCode()
-    for bound in (3.0, 0.5, 0.5):  # the first learns how good predictions are
+    for bound in (3.0, 0.7, 0.7):  # the first learns how good predictions are
         outcome = _play_exactly(play_batch(batch(q, n=1000, size=3000.0), code, margins=margins), q)
         assert outcome.released < bound
         assert not outcome.above.any()

@@ -171,7 +171,7 @@ def test_slack_is_a_least_threshold_of_automatic_thresholds():
     chosen = settings()
     _, (tight,) = run(queries([0.5], [0.5]), chosen)
     _, (loose,) = run(queries([0.5], [0.5], slack=0.3), chosen)
-    _, (given,) = run(queries([0.5], [0.5], slack=0.01), settings(threshold=0.03))
+    _, (given,) = run(queries([0.5], [0.5], slack=0.01), settings(threshold=0.02))
     assert loose.upper - loose.lower > tight.upper - tight.lower
     assert given.upper - given.lower < tight.upper - tight.lower
 
