@@ -60,8 +60,8 @@ def test_warnings_point_at_the_code_that_called_the_package():
 
     X, y = np.random.default_rng(0).normal(size=(80, 2)), np.arange(80) % 2
     calls = (
-        lambda: ReusableHoldout(X[:20], y[:20]),
-        lambda: ReusableHoldoutSearchCV(SVC(), {"C": [1.0]}, holdout=0.25).fit(X, y),
+        lambda: ReusableHoldout(X[:12], y[:12]),
+        lambda: ReusableHoldoutSearchCV(SVC(), {"C": [1.0]}, holdout=0.15).fit(X, y),
         lambda: certify(10, n_queries=100, budget=10),
     )
     for call in calls:
