@@ -215,6 +215,22 @@ def zhao_scales(parameters, *, model, n):
     the largest one whose :math:`n_\#` is at most ``n`` gives the smallest :math:`\tau`; with
     ``"auto"`` c is 1/2 and :math:`\tau` the smallest one. Where there are too few records for any,
     c is 1/2 and :math:`\tau = 2T/(1+c)`, or 1.
+
+    Parameters
+    ----------
+    parameters : object
+        With ``threshold``, ``n_queries``, ``budget`` and ``beta``.
+    model : CorrelationModel
+        How the records are correlated.
+    n : int
+        Number of records.
+
+    Returns
+    -------
+    scales : tuple of float
+        σ, 2σ and 4σ of threshold, query and answer.
+    threshold, tau : float
+        T and τ.
     """
     threshold = None if parameters.threshold == "auto" else parameters.threshold
     tau, c = zhao_accuracy(
@@ -236,7 +252,24 @@ def zhao_scales(parameters, *, model, n):
 
 
 def zhao_records(tau, threshold, parameters, *, model, n):
-    r"""Return :math:`n_\#`, the records Theorem 2 asks for at :math:`c = 2T/\tau - 1`."""
+    r"""Return :math:`n_\#`, the records Theorem 2 asks for at :math:`c = 2T/\tau - 1`.
+
+    Parameters
+    ----------
+    tau, threshold : float
+        τ and T.
+    parameters : object
+        With ``n_queries``, ``budget`` and ``beta``.
+    model : CorrelationModel
+        How the records are correlated.
+    n : int
+        Number of records.
+
+    Returns
+    -------
+    float
+        :math:`n_\#`, not rounded.
+    """
     return zhao_required_n(
         tau=tau,
         n_queries=parameters.n_queries,

@@ -178,8 +178,21 @@ def posterior_excess(z, threshold_scale, query_scale):
 
 
 def log_binomials(m, count):
-    """``ln C(m, b)`` for ``b = 0 … count - 1``, by summation: gamma functions of a large ``m``
-    would cancel, and too small a count would be unsafe."""
+    """Return ``ln C(m, b)`` for ``b = 0 … count - 1``.
+
+    By summation: gamma functions of a large ``m`` would cancel, and too small a count would be
+    unsafe.
+
+    Parameters
+    ----------
+    m, count : int
+        Size of the set, and how many coefficients.
+
+    Returns
+    -------
+    ndarray of shape (count,)
+        Minus infinity where ``b > m``.
+    """
     i = np.arange(max(count - 1, 0), dtype=float)
     with np.errstate(divide="ignore"):
         steps = np.log(np.maximum(m - i, 0.0)) - np.log(i + 1.0)
