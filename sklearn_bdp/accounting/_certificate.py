@@ -2,7 +2,7 @@
 
 import html
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 __all__ = ["Certificate"]
@@ -32,7 +32,7 @@ class Certificate:
     Parameters
     ----------
     tau : float
-        Certified error in score units, at most 1 (a score in [0, 1] cannot be farther off).
+        Certified error for scores in [0, 1], at most 1: a share of the range of other scores.
     beta : float
         Failure probability over everything.
     route : str
@@ -71,6 +71,8 @@ class Certificate:
     n_relaxed : int
         Answers that ``tau`` does not speak of, because their intervals were left wider on purpose
         (candidates far behind the best); they hold with the others.
+    units : tuple of (str, float, float), optional
+        Name and range of scores that do not lie in [0, 1]; see :meth:`in_units`.
 
     Examples
     --------
@@ -102,6 +104,36 @@ class Certificate:
     advice: tuple = field(default=(), repr=False)
     notes: tuple = field(default=(), repr=False)
     n_relaxed: int = 0
+    units: tuple | None = None
+
+    def in_units(self, name, lower, upper):
+        """Return the certificate for scores that do not lie in [0, 1].
+
+        Parameters
+        ----------
+        name : str
+            What the scores are, for instance ``"neg_mean_absolute_error"``.
+        lower, upper : float
+            Their range.
+
+        Returns
+        -------
+        Certificate
+            Its first line speaks in score units.
+        """
+        if (lower, upper) == (0.0, 1.0):
+            return self
+        return replace(self, units=(str(name), float(lower), float(upper)))
+
+    def _error(self):
+        """Return the certified error as text, in score units where they are known."""
+        if self.units is None:
+            return f"± {_up(self.tau)}"
+        name, lower, upper = self.units
+        return (
+            f"± {_up(self.tau * (upper - lower))} ({name}, from {lower:.4g} to {upper:.4g}; "
+            f"± {_up(self.tau)} of that range)"
+        )
 
     @property
     def is_vacuous(self):
@@ -113,12 +145,12 @@ class Certificate:
         count = "" if self.n_queries is None else f" {self.n_queries:,}"
         if self.is_vacuous:
             return (
-                f"Vacuous: with {self.n:,} records the certified error is {_up(self.tau)}, and an "
-                "error of 0.5 or more says nothing."
+                f"Vacuous: with {self.n:,} records the certified error is {self._error()[2:]}, and "
+                f"an error of 0.5 or more {'of the range ' if self.units else ''}says nothing."
             )
         if self.n_queries == 1:
             return (
-                f"The answer is within ± {_up(self.tau)} of its expectation, with probability "
+                f"The answer is within {self._error()} of its expectation, with probability "
                 f"{chance}."
             )
         relaxed = (
@@ -127,7 +159,7 @@ class Certificate:
             else ""
         )
         return (
-            f"Every answer is within ± {_up(self.tau)} of its expectation{relaxed}, all{count} at "
+            f"Every answer is within {self._error()} of its expectation{relaxed}, all{count} at "
             f"once, with probability {chance}."
         )
 
@@ -150,6 +182,8 @@ class Certificate:
         parts = f"sampling {self.sampling:.3g}, noise {self.noise:.3g}"
         if self.threshold is not None:
             parts += f", threshold {self.threshold:.3g}"
+        if self.units is not None:
+            parts += f" of the range, {self.units[2] - self.units[1]:.4g}"
         rows.append(("parts", parts))
         if self.resolution > 0:
             rows.append(("answers rounded to", f"cells of {self.resolution:.3g}"))
@@ -169,9 +203,12 @@ class Certificate:
         return "\n".join(lines)
 
     def _lists(self):
+        better = "What would make it better"
+        if self.units is not None:
+            better += " (errors as parts of the range)"
         lists = (
             ("It holds if", self.assumptions),
-            ("What would make it better", self.advice),
+            (better, self.advice),
             ("Note", self.notes),
         )
         return [(title, items) for title, items in lists if items]

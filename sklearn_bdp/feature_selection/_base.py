@@ -110,10 +110,10 @@ class HoldoutSelectorBase(Savable, SelectorMixin, BaseEstimator):
         held = num_samples(division.X_holdout)
         return n * float(division.model.effective_n(held)) / held
 
-    def _keep_holdout(self, holdout, division):
-        """Set the fitted attributes that speak of the holdout."""
+    def _keep_holdout(self, holdout, division, units):
+        """Set the fitted attributes that speak of the holdout, in units (name, lower, upper)."""
         self.holdout_ = holdout
-        certificate = holdout.certificate()
+        certificate = holdout.certificate().in_units(*units)
         self.certificate_ = dataclasses.replace(
             certificate, assumptions=(*certificate.assumptions, *assumed(holdout, division))
         )

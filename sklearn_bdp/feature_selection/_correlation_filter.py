@@ -216,7 +216,7 @@ class HoldoutCorrelationFilter(HoldoutSelectorBase):
             slack=np.where(candidates, 0.0, _far(division, holdout)),
         )
         self._decide(found, candidates, found.smallest(level), answers)
-        self._keep_holdout(holdout, division)
+        self._keep_holdout(holdout, division, ("association", -1.0, 1.0))
         return self
 
     def _check_options(self):

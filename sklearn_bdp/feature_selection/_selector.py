@@ -333,7 +333,8 @@ class HoldoutFeatureSelector(MetaEstimatorMixin, HoldoutSelectorBase):
         else:
             verifier = self._verifier(setting, open_holdout(self, division))
             self._keep_steps(self._run(verifier, units, target), verifier, units)
-        self._keep_holdout(verifier.holdout, division)
+        scale = (metric.name, metric.lower, metric.upper)
+        self._keep_holdout(verifier.holdout, division, scale)
         self._note_score(metric)
         if not self.confirmed_:
             warnings.warn(self._what_was_found(), UserWarning, stacklevel=caller_level())

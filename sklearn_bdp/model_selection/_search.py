@@ -570,7 +570,7 @@ class ReusableHoldoutSearchCV(Savable, GridSearchCV):
         self.cv_results_ = search_results(self, side, found, rounds)
         self.holdout_ = verifier.holdout
         self._choose(rounds, side)
-        self._certify(division)
+        self._certify(division, rounds.metric)
         if self.refit is False:
             return
         start, best = time.perf_counter(), self.best_index_
@@ -598,13 +598,13 @@ class ReusableHoldoutSearchCV(Savable, GridSearchCV):
             float(results["holdout_upper"][best]),
         )
 
-    def _certify(self, division):
+    def _certify(self, division, metric):
         """Set ``certificate_``: the holdout's, led by what it says about the best candidate."""
         low, high = self.best_interval_
         lead = f"the best candidate: {self.best_score_:.4g}, within [{low:.4g}, {high:.4g}]"
         certificate = self.holdout_.certificate()
         self.certificate_ = replace(
-            certificate,
+            certificate.in_units(metric.name, metric.lower, metric.upper),
             notes=(lead, *certificate.notes),
             assumptions=(*certificate.assumptions, *assumed(self.holdout_, division)),
         )

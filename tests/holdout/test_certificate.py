@@ -102,3 +102,16 @@ def test_the_advice_keeps_its_word():
 @pytest.mark.filterwarnings("ignore")
 def test_a_handful_of_records_has_a_certificate():
     assert ReusableHoldout(np.zeros((2, 1)), [0, 1]).certificate().tau == 1.0
+
+
+def test_certificates_state_errors_in_score_units():
+    """A score from -50.5 to -5.1 is not known to within .138."""
+    plain = ReusableHoldout(X, Y).certificate()
+    assert plain.in_units("accuracy", 0.0, 1.0) is plain
+    scaled = plain.in_units("neg_mean_absolute_error", -50.0, 0.0)
+    printed = float(str(scaled).split("± ")[1].split(" ")[0])
+    assert 50.0 * plain.tau <= printed <= 50.0 * plain.tau * 1.01
+    for text in (str(scaled), scaled._repr_html_()):
+        assert "neg_mean_absolute_error, from -50 to 0" in text
+        assert "of the range, 50" in text
+    assert scaled.tau == plain.tau
