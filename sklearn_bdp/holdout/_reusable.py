@@ -332,6 +332,13 @@ class ReusableHoldout(LedgerHandle):
         scored = check_evaluations([self._evaluate(metric, estimator)], self.n, self.model)
         asked = f"{metric.name} {query_key(repr(metric))[:16]}"
         answers = self._ask([value], scored, training_size, [key], None, metric=asked)
+        worst = bool(answers.above[0] and answers.lower[0] == 0.0)
+        # What is said follows from the release and from blank records: it gives nothing away.
+        if worst and metric.fails_on_blanks(estimator, self.X, self.y):
+            raise ValueError(
+                "the model seems to fail on every record: its released score is at the bottom of "
+                "the range, and it fails on blank records of the same form. The answer is recorded."
+            )
         return HoldoutScore(
             value=float(metric.from_unit(answers.values[0])),
             lower=float(metric.from_unit(answers.lower[0])),

@@ -8,7 +8,13 @@ import numpy as np
 
 from sklearn_bdp._checks import check_array
 from sklearn_bdp.exceptions import UnboundedMetricError
-from sklearn_bdp.metrics._rows import as_labels, n_rows, score_rows
+from sklearn_bdp.metrics._rows import (
+    as_labels,
+    check_schema,
+    fails_on_blanks,
+    n_rows,
+    score_rows,
+)
 from sklearn_bdp.metrics._silence import silenced
 
 __all__ = ["BoundedMetric", "Evaluation", "ScoreShape"]
@@ -301,6 +307,30 @@ class BoundedMetric(abc.ABC):
             raise ValueError(f"sample_weight must have a positive finite sum, got {total:g}.")
         return weights / total
 
+    def fails_on_blanks(self, estimator, X, y):
+        """Return whether a model fails on records of zeros, of the form of these.
+
+        A sign, free of what the records hold, that a model fails on every record.
+
+        Parameters
+        ----------
+        estimator : estimator
+            Fitted.
+        X : {array-like, sparse matrix, DataFrame} of shape (n, n_features)
+            Records, of which shape and type are used.
+        y : array-like of shape (n,)
+            Targets, of which shape and type are used.
+
+        Returns
+        -------
+        bool
+            False also where there is no blank record of that form.
+        """
+        labels = as_labels(y)
+        blanks = np.zeros((2, *labels.shape[1:]), dtype=labels.dtype)
+        with silenced():
+            return fails_on_blanks(self._rows, estimator, X, blanks)
+
     def to_unit(self, score):
         """Map score units to [0, 1].
 
@@ -340,12 +370,17 @@ class BoundedMetric(abc.ABC):
                 f"X and y must have the same positive number of records, got {n_rows(X)} and "
                 f"{len(y)}."
             )
+        self._check_schema(estimator, X, y)
         if y.ndim != 1 and not self._multioutput:
             raise ValueError(
                 f"{self.name} needs one target per record, got y of shape {y.shape}. Score several "
                 "outputs with a PerRecordScore."
             )
         return y
+
+    def _check_schema(self, estimator, X, y):
+        """Raise ValueError if columns or label types are not those of the model."""
+        check_schema(estimator, X, y)
 
     @abc.abstractmethod
     def _check_estimator(self, estimator):

@@ -5,12 +5,68 @@ import numbers
 import numpy as np
 import scipy.sparse
 
-__all__ = ["as_labels", "class_probabilities", "equal", "n_rows", "respond", "score_rows"]
+__all__ = [
+    "as_labels",
+    "check_schema",
+    "class_probabilities",
+    "equal",
+    "fails_on_blanks",
+    "n_rows",
+    "respond",
+    "score_rows",
+]
 
 
 def n_rows(X):
     """Return the number of records of an array, sparse matrix, data frame or list."""
     return X.shape[0] if hasattr(X, "shape") else len(X)
+
+
+def check_schema(estimator, X, y):
+    """Raise ValueError where columns or label types are not those the model was fitted with.
+
+    Facts about the form of the records, not about their values: they may be told, and nothing is
+    asked before.
+    """
+    fitted, given = getattr(estimator, "n_features_in_", None), getattr(X, "shape", (0,))[1:2]
+    if fitted is not None and given and given[0] != fitted:
+        raise ValueError(
+            f"the model was fitted with {fitted} columns, got records of {given[0]} columns."
+        )
+    names, columns = getattr(estimator, "feature_names_in_", None), getattr(X, "columns", None)
+    if names is not None and columns is not None and list(names) != list(columns):
+        raise ValueError(
+            "the model was fitted with other columns, or in another order, than the records have: "
+            f"{list(names)[:5]}… and {list(columns)[:5]}…"
+        )
+    classes = np.asarray(getattr(estimator, "classes_", []))
+    if classes.ndim == 1 and classes.size and y is not None and y.ndim == 1:
+        of_model, of_records = _is_text(classes), _is_text(y)
+        if of_model != of_records:
+            kinds = ("numbers", "text")
+            raise ValueError(
+                f"the model was fitted with labels that are {kinds[of_model]}, got records whose "
+                f"labels are {kinds[of_records]}."
+            )
+
+
+def _is_text(labels):
+    return labels.dtype.kind in "US" or (labels.dtype == object and isinstance(labels[0], str))
+
+
+def fails_on_blanks(score, estimator, X, y):
+    """Return whether a model fails on blank records of the same form, which tell of no record.
+
+    False where there is no blank record of that form.
+    """
+    dtype = getattr(X, "dtype", None)
+    if not isinstance(X, np.ndarray) or dtype.kind not in "biuf":
+        return False
+    blank = np.zeros((2, *X.shape[1:]), dtype=dtype)
+    try:
+        return bool(np.isnan(np.asarray(score(estimator, blank, y), dtype=float)).all())
+    except Exception:  # whatever the model raises
+        return True
 
 
 def take_rows(X, start, stop):

@@ -472,3 +472,22 @@ def test_bounds_of_regression_errors_never_come_from_the_holdout():
     metric = get_metric("neg_mean_absolute_error", bounds=(-5.0, 5.0))
     score = holdout.score(model, -0.1, scoring=metric)
     assert score.lower <= float(score) <= score.upper
+
+
+class AlwaysFails:
+    classes_ = np.array([0, 1])
+
+    def predict(self, X):
+        raise RuntimeError("secret row")
+
+
+def test_a_model_that_fails_on_every_record_is_an_error():
+    """Said from the release and from blank records alone, so the answer is recorded."""
+    holdout = ReusableHoldout(X_PLANTED, Y_PLANTED)
+    with pytest.raises(ValueError, match="fail on every record") as caught:
+        holdout.score(AlwaysFails(), 0.9, scoring="accuracy")
+    assert "secret" not in str(caught.value)
+    assert len(holdout.history()) == 1
+    with pytest.raises(ValueError, match="columns"):
+        holdout.score(LogisticRegression().fit(X_PLANTED[:, :1], Y_PLANTED), 0.9)
+    assert len(holdout.history()) == 1

@@ -183,9 +183,22 @@ def test_top_k_refuses_pairwise_decision_values():
         get_metric("top_k_accuracy").training_score(model, X, y)
 
 
-def test_predictions_of_another_type_than_the_labels_are_misses():
+def test_labels_of_another_type_than_the_models_are_an_error():
     model, X, y = fixed(["a", "b"], classes=[0, 1], labels=[0, 1])
+    for labels in (y, y.astype(object)):
+        with pytest.raises(ValueError, match=r"labels that are numbers, got .* are text"):
+            get_metric("accuracy").evaluate(model, X, labels)
+    del model.classes_  # nothing is known about the model: a miss
     assert get_metric("accuracy").evaluate(model, X, y).value == 0.0
+
+
+def test_columns_that_are_not_the_models_are_an_error_before_anything_is_asked():
+    X, y = load_iris(return_X_y=True, as_frame=True)
+    model = LogisticRegression(max_iter=500).fit(X, y)
+    with pytest.raises(ValueError, match="fitted with 4 columns, got records of 3"):
+        get_metric("accuracy").evaluate(model, X.to_numpy()[:, :3], y)
+    with pytest.raises(ValueError, match="other columns, or in another order"):
+        get_metric("accuracy").evaluate(model, X[X.columns[::-1]], y)
 
 
 def test_a_class_that_the_holdout_lacks_is_no_error_and_tells_nothing():
