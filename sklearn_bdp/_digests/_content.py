@@ -138,6 +138,10 @@ def freeze_data(X):
         return frozen
     if hasattr(X, "iloc"):
         return _frozen_frame(X)
+    if hasattr(X, "get_columns"):  # a polars frame, whose columns cannot be written to
+        return X.clone()
+    if hasattr(X, "__array_namespace__"):
+        return X.__array_namespace__().asarray(X, copy=True)
     if hasattr(X, "copy") and not isinstance(X, list | dict):
         return X.copy()
     return copy.deepcopy(list(X))
@@ -171,6 +175,13 @@ def feed(state, value, *, other=None):
         _feed_series(state, value, other)
     elif isinstance(value, np.ndarray):
         _feed_array(state, value, other)
+    elif hasattr(value, "get_columns"):
+        _tag(state, "frame", repr(value.shape))
+        for column in value.get_columns():
+            feed(state, column.name, other=other)
+            feed(state, column.to_numpy(), other=other)
+    elif hasattr(value, "__array_namespace__"):
+        _feed_array(state, np.asarray(value), other)
     elif isinstance(value, str | bytes):
         data = value.encode("utf-8", "surrogatepass") if isinstance(value, str) else value
         _tag(state, type(value).__name__, str(len(data)))

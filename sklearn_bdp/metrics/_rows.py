@@ -79,6 +79,8 @@ def take_rows(X, start, stop):
         return X.iloc[start:stop].copy()
     if scipy.sparse.issparse(X) and X.format in ("coo", "dia", "bsr"):
         X = X.tocsr()
+    if hasattr(X, "__array_namespace__") and not isinstance(X, np.ndarray):
+        return X.__array_namespace__().asarray(X[start:stop, ...], copy=True)
     part = X[start:stop]
     return part.copy() if hasattr(part, "copy") else part
 

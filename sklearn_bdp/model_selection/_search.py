@@ -13,8 +13,9 @@ from sklearn.base import clone, is_classifier
 from sklearn.model_selection import GridSearchCV, ParameterGrid, ParameterSampler
 from sklearn.utils import Bunch, indexable
 from sklearn.utils.metadata_routing import process_routing
+from sklearn.utils.validation import check_is_fitted
 
-from sklearn_bdp._checks import caller_level
+from sklearn_bdp._checks import caller_level, check_real
 from sklearn_bdp._digests import object_digest, training_digest
 from sklearn_bdp._evaluation import (
     RULES,
@@ -568,7 +569,8 @@ class ReusableHoldoutSearchCV(Savable, GridSearchCV):
         self.scorer_ = public_scorer(self, rounds.name, rounds.metric)
         self.multimetric_ = side.multimetric
         self.cv_results_ = search_results(self, side, found, rounds)
-        self.holdout_ = verifier.holdout
+        self.holdout_, self._metric = verifier.holdout, rounds.metric
+        self._training_size = num_samples(division.X)
         self._choose(rounds, side)
         self._certify(division, rounds.metric)
         if self.refit is False:
@@ -580,6 +582,49 @@ class ReusableHoldoutSearchCV(Savable, GridSearchCV):
         self.refit_time_ = time.perf_counter() - start if math.isnan(took) else took
         if hasattr(self.best_estimator_, "feature_names_in_"):
             self.feature_names_in_ = self.best_estimator_.feature_names_in_
+
+    def preview(self, n_candidates=None, *, score=None):
+        """Work out what another search would get of this holdout; nothing is spent.
+
+        Parameters
+        ----------
+        n_candidates : int, default=None
+            Candidates of that search; by default as many as this one had.
+        score : float, default=None
+            About what score is expected, in score units; by default the best verified one.
+
+        Returns
+        -------
+        Preview
+            As :meth:`sklearn_bdp.ReusableHoldout.preview`.
+        """
+        check_is_fitted(self, "holdout_")
+        count = len(self.cv_results_["params"]) if n_candidates is None else n_candidates
+        expected = self.best_score_ if score is None else check_real("score", score)
+        unit = self._metric.to_unit(expected)
+        return self.holdout_.preview(
+            count,
+            score=unit if math.isfinite(unit) else 0.5,
+            training_size=self._training_size,
+        )
+
+    def final_report(self):
+        """Speak the last word on ``best_estimator_`` and close the holdout.
+
+        Returns
+        -------
+        FinalReport
+            As :meth:`sklearn_bdp.ReusableHoldout.final_report`: a card with the score, finely, its
+            interval, and what was asked before.
+        """
+        check_is_fitted(self, ("holdout_", "best_estimator_"))
+        known = float(self.cv_results_["training_score"][self.best_index_])
+        return self.holdout_.final_report(
+            self.best_estimator_,
+            known if math.isfinite(known) else None,
+            scoring=self._metric,
+            name=f"{type(self.best_estimator_).__name__}({_text(self.best_params_)})",
+        )
 
     def _choose(self, rounds, side):
         """Set ``best_index_`` and what follows from it."""
@@ -608,3 +653,8 @@ class ReusableHoldoutSearchCV(Savable, GridSearchCV):
             notes=(lead, *certificate.notes),
             assumptions=(*certificate.assumptions, *assumed(self.holdout_, division)),
         )
+
+
+def _text(params):
+    """Return parameters as they are written in a call."""
+    return ", ".join(f"{name}={value!r:.40}" for name, value in params.items())

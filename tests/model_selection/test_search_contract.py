@@ -1,5 +1,6 @@
 """At home in scikit-learn: what GridSearchCV takes is taken; what fails, fails before any fit."""
 
+import os
 import warnings
 
 import numpy as np
@@ -9,6 +10,7 @@ import sklearn
 from sklearn.base import BaseEstimator, ClassifierMixin, TransformerMixin
 from sklearn.cluster import KMeans
 from sklearn.datasets import make_classification
+from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import accuracy_score, f1_score
 from sklearn.model_selection import GridSearchCV, GroupKFold, KFold, PredefinedSplit
@@ -18,7 +20,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 
 from sklearn_bdp import ReusableHoldout, ReusableHoldoutSearchCV
-from sklearn_bdp.exceptions import UnboundedMetricError
+from sklearn_bdp.exceptions import HoldoutClosedError, UnboundedMetricError
 from sklearn_bdp.metrics import PerRecordScore
 
 GRID = {"max_depth": [1, 2, 3, 4]}
@@ -434,3 +436,49 @@ def test_a_shared_prefix_is_fitted_once_per_part_and_results_are_equal(data, tra
         if "time" not in name and name not in ("holdout_score", "holdout_lower", "holdout_upper"):
             np.testing.assert_array_equal(np.asarray(shared[name]), np.asarray(plain[name]))
     np.testing.assert_allclose(shared["holdout_score"], plain["holdout_score"], atol=0.1)
+
+
+def test_polars_frames_are_searched_and_reused(data):
+    polars = pytest.importorskip("polars")
+    frame = polars.DataFrame({f"f{place}": data[0][:, place] for place in range(8)})
+    fitted = search().fit(frame, polars.Series(data[1]))
+    plain = search().fit(*data)
+    np.testing.assert_array_equal(
+        fitted.cv_results_["holdout_score"], plain.cv_results_["holdout_score"]
+    )
+    again = search(holdout=fitted.holdout_, random_state=None)
+    again.fit(frame[fitted.train_indices_], data[1][fitted.train_indices_])
+    assert again.best_params_ == fitted.best_params_
+
+
+@pytest.mark.skipif(not os.environ.get("SCIPY_ARRAY_API"), reason="needs SCIPY_ARRAY_API=1")
+def test_array_api_inputs_are_searched(data):
+    xp = pytest.importorskip("array_api_strict")
+    with sklearn.config_context(array_api_dispatch=True):
+        fitted = search(LinearDiscriminantAnalysis(), {"tol": [1e-4, 1e-3]}).fit(
+            xp.asarray(data[0]), xp.asarray(data[1])
+        )
+    assert np.isfinite(fitted.cv_results_["holdout_score"]).all()
+
+
+# -- before the next search, and after the last ----------------------------------------------------
+
+
+def test_the_next_search_can_be_previewed_and_costs_nothing(data):
+    fitted = search().fit(*data)
+    spent = fitted.holdout_.information_spent
+    more = fitted.preview(400)
+    assert str(fitted.preview()) == str(fitted.preview(4, score=fitted.best_score_))
+    assert str(more) != str(fitted.preview())
+    assert fitted.holdout_.information_spent == spent
+
+
+def test_the_final_report_speaks_of_the_best_model_and_closes_the_holdout(data):
+    fitted = search().fit(*data)
+    report = fitted.final_report()
+    low, high = fitted.best_interval_
+    assert report.lower <= report.value <= report.upper
+    assert report.upper - report.lower <= high - low
+    assert f"max_depth={fitted.best_params_['max_depth']}" in str(report)
+    with pytest.raises(HoldoutClosedError):
+        fitted.final_report()
