@@ -1,5 +1,7 @@
 """Dividing the data: sides never share a record, and correlation is obeyed."""
 
+import itertools
+
 import numpy as np
 import pytest
 from scipy.sparse import csr_array
@@ -57,6 +59,42 @@ def test_a_class_that_only_the_holdout_has_is_reported_and_not_drawn_again():
     with pytest.warns(UserWarning, match=r"no record of 1 class\(es\): 7"):
         division = parts(seed=0, y=y)
     np.testing.assert_array_equal(division.holdout, parts(seed=0).holdout)
+
+
+def dependence(draws):
+    """Return the total variation between both sides' labels and independent sides, exactly.
+
+    ``draws(labels)`` lists equally likely holdouts (pairs of positions) of four fair coins.
+    """
+    joint = np.zeros((4, 4))
+    for code in range(16):
+        labels = [code >> place & 1 for place in range(4)]
+        sets = draws(labels)
+        for held in sets:
+            train = [labels[place] for place in range(4) if place not in held]
+            side = 2 * train[0] + train[1], 2 * labels[held[0]] + labels[held[1]]
+            joint[side] += 1 / 16 / len(sets)
+    assert joint.sum() == pytest.approx(1.0)
+    return np.abs(joint - joint.sum(1, keepdims=True) * joint.sum(0, keepdims=True)).sum() / 2
+
+
+def test_only_a_split_that_ignores_labels_leaves_the_sides_independent():
+    # Theory G10, enumerated.
+    every = list(itertools.combinations(range(4), 2))
+
+    def train(labels, held):
+        return [labels[place] for place in range(4) if place not in held]
+
+    def stratified(labels):
+        half = sum(labels) / 2
+        return [held for held in every if abs(labels[held[0]] + labels[held[1]] - half) < 1]
+
+    def redrawn(labels):
+        return [held for held in every if set(train(labels, held)) == set(labels)] or every
+
+    assert dependence(lambda labels: every) == pytest.approx(0.0, abs=1e-15)
+    assert dependence(stratified) == pytest.approx(11 / 128)
+    assert dependence(redrawn) == pytest.approx(17 / 128)
 
 
 class ByLabel:
