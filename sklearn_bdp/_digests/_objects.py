@@ -97,6 +97,8 @@ class Walk:
         for kinds, method in _METHODS:
             if isinstance(value, kinds):
                 return method(self, value)
+        if type(value).__name__ in ("cython_function_or_method", "fused_cython_function"):
+            return self._builtin(value)
         if hasattr(value, "iloc") or hasattr(value, "__array_interface__"):
             return self._content(value)
         if hasattr(type(value), "_content_for_keys"):  # ours: what stays the same between answers
@@ -176,9 +178,12 @@ class Walk:
         return self._join("random", self.digest(source.state))
 
     def _partial(self, value):
-        self._note_randomness(value)
+        varied = self.varies
+        function = self.digest(value.func)
+        if _is_seed(value.keywords.get("random_state")):
+            self.varies = varied
         return self._join(
-            "partial", *map(self.digest, (value.func, list(value.args), value.keywords))
+            "partial", function, *map(self.digest, (list(value.args), value.keywords))
         )
 
     # -- code -------------------------------------------------------------------------------------
@@ -345,7 +350,11 @@ class Walk:
         learned = {
             n: v for n, v in vars(value).items() if n not in params and n not in _MANNERS
         } if installed else {n: v for n, v in vars(value).items() if n not in params}  # fmt: skip
-        return self._join("estimator", own, self.digest(params), self._mapping(learned))
+        given, varied = self.digest(params), self.varies
+        had = self._mapping(learned)
+        if installed:  # a prototype that is kept beside the parameters gets its seed from them
+            self.varies = varied
+        return self._join("estimator", own, given, had)
 
     def _note_tags(self, value):
         try:

@@ -11,6 +11,7 @@ import math
 
 import numpy as np
 import scipy.sparse as sp
+from scipy.special import gammaln
 
 __all__ = ["count_shared_rows", "row_digests"]
 
@@ -47,12 +48,11 @@ def count_shared_rows(X, y, X_holdout, y_holdout):
     shared = int(np.isin(ours, theirs).sum())
     if shared == ours.size and values.size > 1 and _is_part(values, counts, theirs):
         return shared, 0
-    others = max(ours.size - 1, 1)
-    # Of all other training records a random set as large as the holdout meets an equal one.
-    chances = -np.expm1(theirs.size * np.log1p(-np.minimum(counts - 1, others - 0.5) / others))
+    chances = _chances(counts, ours.size, theirs.size)
     expected = float((counts * chances).sum())
-    deviation = math.sqrt(float((counts**2 * chances * (1.0 - chances)).sum()))
-    return shared, math.floor(expected + 4.0 * deviation + 1.0)
+    # Twice: once for the records that meet, once because the rate itself is estimated.
+    variance = 2.0 * float((counts**2 * chances * (1.0 - chances)).sum())
+    return shared, math.floor(expected + 4.0 * math.sqrt(variance) + 1.0)
 
 
 def row_digests(X, y=None, *, names=None):
@@ -95,6 +95,28 @@ def _both_digests(X, y, X_holdout, y_holdout):
         )
     except (TypeError, ValueError):  # cells without values, ragged rows: nothing to compare
         return None
+
+
+def _chances(counts, n, n_holdout):
+    """Return the chance that a fresh sample holds a record equal to one of each kind.
+
+    Of the other training records a random set as large as the holdout holds an equal one with a
+    hypergeometric chance, which is free of bias. Where there are fewer others than that, the rate
+    of equal pairs gives an upper bound (Jensen).
+    """
+    others = n - 1
+    if n_holdout <= others:
+        equal = counts - 1.0
+        rest = others - equal - n_holdout
+        none = (
+            gammaln(others - equal + 1)
+            - gammaln(np.maximum(rest, 0.0) + 1)
+            - gammaln(others + 1)
+            + gammaln(others - n_holdout + 1)
+        )
+        return np.where(rest >= 0.0, -np.expm1(np.minimum(none, 0.0)), 1.0)
+    pairs = float((counts * (counts - 1.0)).sum()) / max(n * others, 1)
+    return np.full(counts.shape, 1.0 - (1.0 - pairs) ** n_holdout)
 
 
 def _is_part(values, counts, theirs):

@@ -18,7 +18,7 @@ from sklearn_bdp._checks import caller_level, check_option, check_real
 from sklearn_bdp._evaluation._dependence import declaration_hints, history_of, learned_chain
 from sklearn_bdp._evaluation._division import divide, reuse
 from sklearn_bdp._sklearn_compat import num_samples
-from sklearn_bdp.holdout import ON_EXHAUSTED, ReusableHoldout, check_parameters
+from sklearn_bdp.holdout import ON_EXHAUSTED, ReusableHoldout, check_parameters, refuse_shared_rows
 from sklearn_bdp.ledger import read_notes
 
 __all__ = [
@@ -109,7 +109,9 @@ def divide_for(owner, estimator, X, y, *, X_val, y_val, groups, random_state=Non
     )
     if isinstance(correlation, str) and correlation == "time":
         correlation = _in_time(owner, X, y, X_val=X_val, pilot=pilot)
+    # Splits made here are disjoint; records that the caller divided are compared by value.
     if isinstance(owner.holdout, ReusableHoldout):
+        owner.holdout.check_training_rows(X, y)
         division = reuse(X, y, owner.holdout, correlation=correlation, groups=groups)
         if division.train_model is None and not hasattr(getattr(owner, "cv", None), "split"):
             warnings.warn(
@@ -120,6 +122,8 @@ def divide_for(owner, estimator, X, y, *, X_val, y_val, groups, random_state=Non
                 stacklevel=caller_level(),
             )
         return replace(division, hints=hints)
+    if X_val is not None and y_val is not None:
+        refuse_shared_rows(X, y, X_val, y_val)
     division = divide(
         estimator,
         X,

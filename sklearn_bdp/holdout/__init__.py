@@ -2,6 +2,7 @@
 
 from sklearn_bdp._digests import query_key
 from sklearn_bdp.holdout._batch import next_code_length
+from sklearn_bdp.holdout._identity import refuse_shared_rows
 from sklearn_bdp.holdout._report import FinalReport, Preview
 from sklearn_bdp.holdout._reusable import ReusableHoldout
 from sklearn_bdp.holdout._settings import ON_EXHAUSTED, Settings, check_parameters
@@ -27,4 +28,5 @@ __all__ = [
     "check_parameters",
     "next_code_length",
     "query_key",
+    "refuse_shared_rows",
 ]

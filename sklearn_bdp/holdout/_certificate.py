@@ -45,7 +45,7 @@ def _sampling(last, *, settings, model):
     return float(np.ravel(half_width(level, model, settings.n))[0])
 
 
-def holdout_certificate(last, *, settings, model, parameters, ledger, seeded):
+def holdout_certificate(last, *, settings, model, parameters, ledger, seeded, shared=0):
     """Return the :class:`Certificate` after the account ``last``.
 
     Parameters
@@ -62,6 +62,8 @@ def holdout_certificate(last, *, settings, model, parameters, ledger, seeded):
         Where the records are.
     seeded : bool
         Whether the next noise comes from a fixed seed.
+    shared : int, default=0
+        Training records equal to holdout records that were allowed when first met.
 
     Returns
     -------
@@ -86,7 +88,7 @@ def holdout_certificate(last, *, settings, model, parameters, ledger, seeded):
         threshold=threshold,
         mechanism=settings.scales(),
         assumptions=_assumptions(
-            last, model=model, settings=settings, ledger=ledger, seeded=seeded
+            last, model=model, settings=settings, ledger=ledger, seeded=seeded, shared=shared
         ),
         n_queries=declared.n_queries,
         budget=settings.budget,
@@ -134,7 +136,7 @@ def _levels(last, *, settings, model):
     return dp_epsilon, float(model.bdp_epsilon(dp_epsilon, settings.n))
 
 
-def _assumptions(last, *, model, settings, ledger, seeded):
+def _assumptions(last, *, model, settings, ledger, seeded, shared):
     """Return what has to be true, one plain sentence each."""
     lines = [
         "the declared correlation is right",
@@ -142,6 +144,11 @@ def _assumptions(last, *, model, settings, ledger, seeded):
         "the queries of one batch are fixed before any of its answers is seen",
         *model.caveats,
     ]
+    if shared:
+        lines.append(
+            f"the {shared:,} training record(s) that equal holdout records are other records that "
+            "look the same (allowed by allow_shared_rows)"
+        )
     if settings.cut_failure > 0:
         lines.append(
             "the holdout was cut from the sequence of the training data with the declared gap "

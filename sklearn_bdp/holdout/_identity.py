@@ -11,7 +11,12 @@ import os
 import secrets
 import weakref
 
-from sklearn_bdp.exceptions import LedgerCorruptedError, ProcessBoundaryError
+from sklearn_bdp._digests import count_shared_rows
+from sklearn_bdp.exceptions import (
+    LedgerCorruptedError,
+    ProcessBoundaryError,
+    SharedRecordsError,
+)
 from sklearn_bdp.holdout._batch import next_code_length
 from sklearn_bdp.holdout._certificate import holdout_certificate
 from sklearn_bdp.holdout._display import gauge_html, gauge_text
@@ -19,12 +24,13 @@ from sklearn_bdp.holdout._inputs import check_keys
 from sklearn_bdp.holdout._settings import Settings
 from sklearn_bdp.ledger import History, Ledger
 
-__all__ = ["LedgerHandle"]
+__all__ = ["LedgerHandle", "refuse_shared_rows"]
 
 _TRAVELS = (
     "X", "y", "n", "model", "beta", "ledger", "on_exhausted",
-    "_token", "_seed", "_timeout", "_identity",
+    "_token", "_seed", "_timeout", "_identity", "_allow_shared",
 )  # fmt: skip
+_SHARED = "shared rows"  # the note that training records equal to holdout records were allowed
 _HANDLES = weakref.WeakValueDictionary()  # token: the holdout that copies resolve to
 # Ledgers in memory outlive their handle once it was pickled: the pickle may come back.
 _MEMORY = {}
@@ -113,6 +119,37 @@ class LedgerHandle:
             found = transaction.match(queries)
         return {query[0]: answer for query, answer in found.items()}
 
+    def check_training_rows(self, X, y=None):
+        """Refuse training records that are records of this holdout.
+
+        They are compared by value: another order, type of number or container does not hide them,
+        nor do permuted columns where both sides have names. What is equal by chance, judged by how
+        often training records equal one another, passes.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Training records, or those behind a training-side value.
+        y : array-like of shape (n_samples,), default=None
+            Their targets; without them records are compared by their features alone.
+
+        Raises
+        ------
+        SharedRecordsError
+            If more records are equal than chance explains and the holdout was not made with
+            ``allow_shared_rows=True``; nothing is spent. Where it was, the certificate says so.
+        """
+        try:
+            refuse_shared_rows(X, y, self.X, self.y)
+        except SharedRecordsError as error:
+            if not self._allow_shared:
+                raise
+            shared = error.n_shared
+        else:
+            return
+        if not self.notes(_SHARED):
+            self.note(_SHARED, shared)
+
     def note(self, name, content):
         """Record a fact with the holdout, as durably as its answers and in their order.
 
@@ -168,6 +205,7 @@ class LedgerHandle:
         """
         with self._reading() as transaction:
             last = transaction.last
+            shared = transaction.notes(_SHARED)
         return holdout_certificate(
             last,
             settings=self._settings,
@@ -175,6 +213,7 @@ class LedgerHandle:
             parameters=self._identity["parameters"],
             ledger=self.ledger,
             seeded=self._seed is not None,
+            shared=shared[0] if shared else 0,
         )
 
     def history(self):
@@ -237,6 +276,19 @@ class LedgerHandle:
                 state["snapshot"] = transaction.book
             _MEMORY[self._token] = self._records
         return _restore, (type(self), state)
+
+
+def refuse_shared_rows(X, y, X_holdout, y_holdout):
+    """Raise SharedRecordsError where training records are holdout records beyond chance."""
+    shared, chance = count_shared_rows(X, y, X_holdout, y_holdout)
+    if shared > chance:
+        raise SharedRecordsError(
+            f"{shared:,} training record(s) are records of the holdout ({chance:,} could be equal "
+            "by chance): a model would be verified on what it was fitted on. Nothing was asked. "
+            "Give training records only, such as X[search.train_indices_]; if the population holds "
+            "equal records, pass a ReusableHoldout(..., allow_shared_rows=True) as holdout.",
+            n_shared=shared,
+        )
 
 
 def _restore(cls, state):

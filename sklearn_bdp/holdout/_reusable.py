@@ -104,6 +104,10 @@ class ReusableHoldout(LedgerHandle):
         Facts that a new ledger starts with, names and JSON content (for instance how the data
         were split); :meth:`notes` and :func:`sklearn_bdp.ledger.read_notes` find them again. An
         existing ledger keeps its own.
+    allow_shared_rows : bool, default=False
+        Whether training records may equal holdout records in greater number than chance explains
+        (:meth:`check_training_rows`), as in a population with equal records. The certificate says
+        so once it happens. By default they are refused.
 
     Attributes
     ----------
@@ -190,6 +194,7 @@ class ReusableHoldout(LedgerHandle):
         gap=None,
         ledger_timeout=60.0,
         notes=None,
+        allow_shared_rows=False,
     ):
         parameters = check_parameters(
             beta=beta,
@@ -206,6 +211,9 @@ class ReusableHoldout(LedgerHandle):
         if seed is not None:
             seed = check_integer("random_state", seed, low=0)
         timeout = check_real("ledger_timeout", ledger_timeout, low=0.0, high=1e6)
+        if not isinstance(allow_shared_rows, bool | np.bool_):
+            raise TypeError(f"allow_shared_rows must be True or False, got {allow_shared_rows!r}.")
+        self._allow_shared = bool(allow_shared_rows)
         self.ledger = check_path(ledger)
         self.n = check_data(X, y)
         self.model = check_correlation(correlation)

@@ -8,7 +8,12 @@ import numpy as np
 
 from sklearn_bdp._digests import model_key
 from sklearn_bdp._sealed import sealed_errors
-from sklearn_bdp._sklearn_compat import as_fitted, called_by_validation, num_samples
+from sklearn_bdp._sklearn_compat import (
+    as_fitted,
+    called_by_validation,
+    num_samples,
+    rows_of_validation,
+)
 from sklearn_bdp.exceptions import UnknownFeaturesError
 from sklearn_bdp.holdout import HoldoutScore, ReusableHoldout, query_key
 from sklearn_bdp.metrics import get_metric
@@ -251,11 +256,11 @@ class HoldoutScorer:
                 "its relatives with cv=None score predictions instead of a model, which no holdout "
                 "can verify: give them cv=5."
             )
-        if _same_records(X, self.holdout.X):
-            raise ValueError(
-                "X must be training data, got the holdout itself: its score would be handed out as "
-                "the training-side value. Nothing was spent."
-            )
+        # Else the training-side value would hand out the holdout's own score.
+        self.holdout.check_training_rows(X, y)
+        fitted_on = rows_of_validation()
+        if fitted_on is not None and fitted_on[0] is not None:
+            self.holdout.check_training_rows(*fitted_on)
 
     def _identify(self, estimator, model, X, y, in_validation):
         """Return the metric and the key of the query, and the first data seen of this model.
@@ -376,15 +381,6 @@ def _ndim(X):
 def _copy(data):
     """Return a copy that changes of the caller's do not reach."""
     return data.copy() if hasattr(data, "copy") else np.array(data)
-
-
-def _same_records(X, holdout_X):
-    """Return whether ``X`` is the holdout."""
-    if X is holdout_X:
-        return True
-    if getattr(X, "shape", 0) != getattr(holdout_X, "shape", 1) or hasattr(X, "tocsr"):
-        return False
-    return bool(np.array_equal(np.asarray(X), np.asarray(holdout_X)))
 
 
 def _take(X, columns):

@@ -1,0 +1,140 @@
+"""Training records that are holdout records are refused with their number, before anything is asked."""
+
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.datasets import load_iris
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import cross_val_score, train_test_split
+from sklearn.neighbors import KNeighborsClassifier
+
+from sklearn_bdp import HoldoutScorer, ReusableHoldout, ReusableHoldoutSearchCV
+from sklearn_bdp.exceptions import SharedRecordsError
+from sklearn_bdp.feature_selection import HoldoutFeatureSelector
+
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(800, 4))
+Y = RNG.integers(0, 2, size=800)
+X[700, 1] = np.nan
+TRAIN, HELD = slice(0, 600), slice(600, 800)
+XH, YH = X[HELD], Y[HELD]
+FULL = np.nan_to_num(X)
+NEAREST = KNeighborsClassifier(1)
+
+
+@pytest.fixture
+def holdout():
+    return ReusableHoldout(FULL[HELD], YH)
+
+
+def refused(number):
+    return pytest.raises(SharedRecordsError, match=f"{number} training record")
+
+
+def test_a_validation_set_that_was_trained_on_is_refused():
+    search = ReusableHoldoutSearchCV(NEAREST, {"p": [1, 2]})
+    with refused(800):
+        search.fit(FULL, Y, X_val=FULL, y_val=Y)
+    with refused(200):
+        search.fit(FULL, Y, X_val=FULL[HELD].tolist(), y_val=YH.tolist())
+
+
+def test_a_second_fit_with_all_records_is_refused(holdout):
+    for owner in (
+        ReusableHoldoutSearchCV(NEAREST, {"p": [1, 2]}, holdout=holdout),
+        HoldoutFeatureSelector(NEAREST, holdout=holdout),
+    ):
+        with refused(200):
+            owner.fit(FULL, Y)
+    assert len(holdout.history()) == 0
+
+
+def test_a_second_fit_with_the_training_records_goes_on():
+    first = ReusableHoldoutSearchCV(NEAREST, {"p": [1]}).fit(FULL, Y)
+    again = ReusableHoldoutSearchCV(NEAREST, {"p": [1, 2]}, holdout=first.holdout_)
+    rows = first.train_indices_
+    assert again.fit(FULL[rows], Y[rows]).holdout_ is first.holdout_
+
+
+def test_cross_validation_over_all_records_is_refused(holdout):
+    """It answered .99 where the truth is .5."""
+    with pytest.raises(SharedRecordsError) as caught, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        cross_val_score(NEAREST, FULL, Y, scoring=HoldoutScorer(holdout), error_score="raise")
+    assert caught.value.n_shared > 20
+    assert len(holdout.history()) == 0
+
+
+DISGUISES = {
+    "itself": (XH, YH),
+    "reversed": (XH[::-1], YH[::-1]),
+    "single precision": (XH.astype(np.float32), YH),
+    "lists": (XH.tolist(), YH.tolist()),
+    "rows left out": (XH[:150], YH[:150]),
+    "frame": (pd.DataFrame(XH), pd.Series(YH)),
+}
+
+
+@pytest.mark.parametrize("name", DISGUISES)
+@pytest.mark.parametrize("missing", [False, True], ids=["whole", "missing values"])
+def test_a_scorer_does_not_echo_the_holdout(name, missing):
+    data, labels = DISGUISES[name]
+    held = XH
+    if not missing:
+        data = np.nan_to_num(data) if not isinstance(data, list) else np.nan_to_num(data).tolist()
+        held = FULL[HELD]
+    holdout = ReusableHoldout(held, YH)
+    model = LogisticRegression().fit(FULL[TRAIN], Y[TRAIN])
+    with refused(len(labels)):
+        HoldoutScorer(holdout)(model, data, labels)
+    assert len(holdout.history()) == 0
+
+
+def test_columns_in_another_order_are_recognised_by_name(holdout):
+    frame = pd.DataFrame(FULL, columns=list("abcd"))
+    named = ReusableHoldout(frame[HELD], YH)
+    with refused(200):
+        named.check_training_rows(frame[list("dcba")], Y)
+
+
+def test_equal_records_of_a_population_pass_and_may_be_allowed():
+    data, labels = RNG.integers(0, 3, size=(800, 2)), RNG.integers(0, 2, size=800)
+    ReusableHoldout(data[HELD], labels[HELD]).check_training_rows(data[TRAIN], labels[TRAIN])
+    iris, kinds = load_iris(return_X_y=True)
+    for seed in range(20):
+        left, right, left_y, right_y = train_test_split(iris, kinds, random_state=seed)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            ReusableHoldout(right, right_y).check_training_rows(left, left_y)
+
+
+def test_what_is_allowed_is_printed_in_the_certificate(path):
+    holdout = ReusableHoldout(FULL[HELD], YH, allow_shared_rows=True, ledger=path)
+    assert "equal holdout records" not in str(holdout.certificate())
+    holdout.check_training_rows(FULL, Y)
+    assert "200 training record(s) that equal holdout records" in str(holdout.certificate())
+    again = ReusableHoldout(FULL[HELD], YH, ledger=path)
+    assert "equal holdout records" in str(again.certificate())  # once is for good
+    with refused(200):
+        again.check_training_rows(FULL, Y)
+
+
+def test_the_option_is_a_boolean():
+    with pytest.raises(TypeError, match="allow_shared_rows must be True or False, got 3"):
+        ReusableHoldout(FULL[HELD], YH, allow_shared_rows=3)
+
+
+def test_what_the_caller_passed_and_what_comes_out_do_not_reach_the_holdout():
+    rows = [[0.5, "a", ["x"]] for _ in range(30)]
+    held = ReusableHoldout(rows, list(range(30)))
+    rows[0][2].append("y")
+    rows[1][0] = 9.0
+    assert held.X[0][2] == ["x"]
+    assert held.X[1][0] == 0.5
+    array = ReusableHoldout(FULL[HELD], YH)
+    with pytest.raises(ValueError, match="read-only"):
+        array.X[0, 0] = 7.0
+    with pytest.raises(ValueError, match="read-only"):
+        array.y[0] = 7
