@@ -79,17 +79,34 @@ def check_probability(name, value):
     return check_real(name, value, low=0.0, high=1.0, closed="neither")
 
 
+def real_numbers(name, value):
+    """Return ``value`` as a float array; what numpy would silently make numbers of is refused.
+
+    Complex numbers lose a part, durations their unit, masked entries their mask and text its
+    meaning on the way to floating point.
+    """
+    kind = type(value).__name__
+    if isinstance(value, np.ma.MaskedArray) and np.ma.getmaskarray(value).any():
+        raise ValueError(f"{name} must have no masked entries, got {kind} with some.")
+    try:
+        array = np.asarray(value)
+        if array.dtype.kind == "O":
+            sound = all(isinstance(each, numbers.Real) for each in array.ravel())
+        else:
+            sound = array.dtype.kind in "biuf"
+        if sound:
+            return array.astype(float)
+    except (TypeError, ValueError, OverflowError):
+        pass  # the message of that error could quote what was passed
+    raise TypeError(f"{name} must be an array of numbers (real ones), got {kind}.")
+
+
 def check_array(name, value, *, ndim=None, shape=None, low=-math.inf, high=math.inf):
     """Return ``value`` as a finite float array of the given shape and range.
 
     ``shape`` may hold ``None`` for lengths that are free.
     """
-    try:
-        array = np.asarray(value, dtype=float)
-    except (TypeError, ValueError, OverflowError) as error:
-        raise TypeError(
-            f"{name} must be an array of numbers, got {type(value).__name__}."
-        ) from error
+    array = real_numbers(name, value)
     if ndim is not None and array.ndim != ndim:
         raise ValueError(f"{name} must have {ndim} dimension(s), got shape {array.shape}.")
     if shape is not None and not (

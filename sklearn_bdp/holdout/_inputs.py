@@ -1,13 +1,14 @@
 """Checks of queries. Messages never quote a per-record score or anything computed from one."""
 
 import dataclasses
+import math
 import os
 import pathlib
 import typing
 
 import numpy as np
 
-from sklearn_bdp._checks import check_array
+from sklearn_bdp._checks import check_array, check_real, real_numbers
 from sklearn_bdp.accounting import score_tail
 from sklearn_bdp.holdout._batch import Queries
 from sklearn_bdp.metrics import Evaluation
@@ -19,6 +20,7 @@ __all__ = [
     "check_path",
     "check_per_record_scores",
     "check_queries",
+    "check_training_value",
     "first_askings",
     "scored_means",
 ]
@@ -52,14 +54,7 @@ def _means(values, *, binary=False):
 
 def check_per_record_scores(scores, n):
     """Return the means of the rows of an ``(m, n)`` array of scores in [0, 1]."""
-    try:
-        array = np.asarray(scores, dtype=float)
-    except (TypeError, ValueError):
-        array = None
-    if array is None:
-        raise TypeError(
-            f"per_record_scores must be an array of numbers, got {type(scores).__name__}."
-        )
+    array = real_numbers("per_record_scores", scores)
     if array.ndim == 1 and array.size == n:
         array = array[np.newaxis]
     if array.ndim != 2 or array.shape[1] != n:
@@ -170,6 +165,23 @@ def check_queries(training_values, scored, *, model, n, training_size, keys, sla
         slacks=np.broadcast_to(slacks, (count,)),
         keys=check_keys(keys, count),
     )
+
+
+def check_training_value(metric, value):
+    """Return a training-side score in [0, 1]; one that the metric cannot give is refused.
+
+    An error may be worse than the declared bounds, then it counts as the worst; nothing is better
+    than the best, and a proportion is never negative.
+    """
+    score = check_real("training_value", value)
+    low = metric.lower if metric.lower == 0.0 else -math.inf
+    slack = 1e-9 * (metric.upper - metric.lower)
+    if not low - slack <= score <= metric.upper + slack:
+        raise ValueError(
+            f"training_value must be in [{metric.lower:g}, {metric.upper:g}], the range of "
+            f"{metric.name}, got training_value={value!r}."
+        )
+    return metric.to_unit(score)
 
 
 def check_keys(keys, count=None):

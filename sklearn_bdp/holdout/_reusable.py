@@ -25,6 +25,7 @@ from sklearn_bdp.holdout._inputs import (
     check_evaluations,
     check_path,
     check_queries,
+    check_training_value,
     first_askings,
     scored_means,
 )
@@ -336,7 +337,7 @@ class ReusableHoldout(LedgerHandle):
             check_is_fitted(estimator)
         # Never bounds or classes from the holdout's own targets: they would be given away.
         metric = get_metric(scoring, estimator=estimator)
-        value = metric.to_unit(check_real("training_value", training_value))
+        value = check_training_value(metric, training_value)
         scored = check_evaluations([self._evaluate(metric, estimator)], self.n, self.model)
         asked = f"{metric.name} {query_key(repr(metric))[:16]}"
         answers = self._ask([value], scored, training_size, [key], None, metric=asked)
@@ -430,7 +431,7 @@ class ReusableHoldout(LedgerHandle):
         metric = get_metric(scoring, estimator=estimator)
         expected = 0.5
         if training_value is not None:
-            expected = metric.to_unit(check_real("training_value", training_value))
+            expected = check_training_value(metric, training_value)
         with self._reading() as transaction:
             check_open(transaction.last)
         scored = check_evaluations([self._evaluate(metric, estimator)], self.n, self.model)

@@ -1,0 +1,59 @@
+"""Input that numpy would make numbers of in silence is refused by name, and costs nothing."""
+
+import numpy as np
+import pytest
+
+from sklearn_bdp.holdout import ReusableHoldout
+from sklearn_bdp.metrics import get_metric
+from tests.holdout.planted import X, Y, fitted
+
+N = X.shape[0]
+
+
+@pytest.fixture
+def holdout():
+    return ReusableHoldout(X, Y)
+
+
+ODD = {
+    "complex": np.full((1, N), 0.5 + 1j),
+    "durations": np.zeros((1, N), "m8[s]"),
+    "dates": np.zeros((1, N), "M8[s]"),
+    "masked": np.ma.masked_array(np.full((1, N), 0.5), mask=np.arange(N) < 3),
+    "text": np.full((1, N), "0.5"),
+    "text objects": np.full((1, N), "0.5", dtype=object),
+    "complex objects": np.full((1, N), 1j, dtype=object),
+}
+
+
+@pytest.mark.parametrize("name", ODD)
+@pytest.mark.parametrize(
+    "place", ["per_record_scores", "training_values", "training_size", "slack"]
+)
+def test_odd_numbers_are_refused_by_name(holdout, name, place):
+    given = {"training_values": [0.5], "per_record_scores": np.full((1, N), 0.5)}
+    given[place] = ODD[name] if place == "per_record_scores" else ODD[name][0, :1]
+    with pytest.raises((TypeError, ValueError), match=place):
+        holdout.answer(**given)
+    assert len(holdout.history()) == 0
+
+
+def test_whole_masks_booleans_and_objects_of_numbers_are_numbers(holdout):
+    holdout.answer([0.5], np.ma.masked_array(np.full((1, N), 0.5)))
+    holdout.answer([True], np.ones((1, N), dtype=bool))
+    holdout.answer([0.5], np.full((1, N), 0.5, dtype=object))
+    assert len(holdout.history()) == 3
+
+
+@pytest.mark.parametrize("value", [76.0, 1.01, -0.2])
+def test_a_training_value_beyond_the_metric_is_refused(holdout, value):
+    with pytest.raises(ValueError, match=r"training_value must be in \[0, 1\]"):
+        holdout.score(fitted(), value, scoring="accuracy")
+    assert len(holdout.history()) == 0
+
+
+def test_an_error_worse_than_its_bounds_counts_as_the_worst(holdout):
+    metric = get_metric("neg_mean_absolute_error", bounds=(0, 1))
+    assert holdout.score(fitted(), -3.0, scoring=metric).answered
+    with pytest.raises(ValueError, match="training_value"):
+        holdout.score(fitted(), 0.5, scoring=metric)
