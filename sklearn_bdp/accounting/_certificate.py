@@ -15,7 +15,7 @@ ROUTE_NAMES = {
     "dwork2017": "Theorem 9 of Dwork et al. 2017, checked by G1",
     "splitting": "fresh records for every query",
     "floor": "queries fixed in advance (Hoeffding)",
-    "as used": "information spent so far (G2′)",
+    "as used": "information spent so far (G7)",
     "ladder": "counting of leaderboard transcripts (G2)",
     "sparse validate": "counting of bit strings (G2)",
     "noise addition": "noise on every answer",

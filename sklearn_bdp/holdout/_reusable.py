@@ -72,22 +72,24 @@ class ReusableHoldout(LedgerHandle):
     calibration : {"tight", "zhao2017"}, default="tight"
         ``"zhao2017"``: Theorem 2 of [1]_ to the letter, with ``n_queries`` and ``budget``.
     threshold : float or "auto", default="auto"
-        Deviation from which a query is answered from the holdout. ``"auto"``: for each query,
-        from public quantities only,
-        :math:`T = z \sqrt{\tilde v(1-\tilde v)(1/n_\mathrm{eff} + 1/n_D)}` with
-        :math:`\tilde v` the prediction, drawn slightly towards 1/2, :math:`n_D` the
-        ``training_size`` and :math:`z` a normal quantile, so that a correct prediction rarely
-        exceeds it (:func:`~sklearn_bdp.accounting.auto_threshold` says how rarely, and why the
-        leading predictions of a batch get the smallest thresholds).
+        Deviation from which a query is answered from the holdout. ``"auto"``: for each query, from
+        public quantities only. A batch is then a race: whoever leads by prediction is compared
+        at a fine threshold (:class:`~sklearn_bdp.accounting.Pace` says how fine), the others at
+        a coarse one, :math:`5.5 \sqrt{\tilde v(1-\tilde v)(1/n_\mathrm{eff} + 1/n_D)}` with
+        :math:`\tilde v` the prediction, drawn slightly towards 1/2, and :math:`n_D` the
+        ``training_size``; whoever then leads is asked again, finely. Where a ``budget``, a
+        numeric ``epsilon`` or a ``resolution`` is given, every query is asked once, in order, at
+        :func:`~sklearn_bdp.accounting.auto_threshold`.
     budget : int or None, default=None
         Number of answers from the holdout ("above"). ``None``: no cap, or 10 with a numeric
         ``epsilon``.
     n_queries : int or None, default=None
         Number of queries that Theorem 2 is calibrated to; other calibrations need none.
     resolution : float or "auto", default="auto"
-        Grid step of released answers, at least 1e-6. ``"auto"``: a fraction of the Hoeffding
-        half-width :math:`\sqrt{\ln(2/\beta)/(2 n_\mathrm{eff})}` of one fixed query
-        (:func:`~sklearn_bdp.accounting.auto_resolution`), so that rounding never dominates.
+        Grid step of released answers, at least 1e-6. ``"auto"``: in a race, cells around each
+        prediction, as wide as the query's fine threshold on either side; else a fraction of the
+        Hoeffding half-width :math:`\sqrt{\ln(2/\beta)/(2 n_\mathrm{eff})}` of one fixed query
+        (:func:`~sklearn_bdp.accounting.auto_resolution`).
     ledger : str, Path or None, default=None
         SQLite file that keeps the records and is shared by all processes; it is created if it
         does not exist. ``None`` keeps them in the memory of this process.

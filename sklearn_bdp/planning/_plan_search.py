@@ -1,5 +1,6 @@
-"""How large a holdout a year of searches needs, charged as used (theory G2′)."""
+"""How large a holdout a year of searches needs, charged as used (theory G7)."""
 
+import functools
 import math
 
 import numpy as np
@@ -7,21 +8,23 @@ import numpy as np
 from sklearn_bdp._checks import check_integer, check_probability, check_real
 from sklearn_bdp.accounting import (
     NOISE_PART,
-    DecisionCode,
-    answer_intervals,
-    auto_resolution,
+    BatchQueries,
+    ModelTail,
+    PredictiveCode,
+    Reply,
+    answer_margin,
     auto_scales,
-    auto_threshold,
-    code_length,
     noise_margin,
     noise_share,
-    value_code,
+    play_batch,
 )
 from sklearn_bdp.correlation import check_correlation
 from sklearn_bdp.planning._replicated import sized
 from sklearn_bdp.planning._task import remaining_failure
 
 __all__ = ["expected_half_width", "plan_search"]
+
+_PLAYED = 12  # searches played one by one; later ones are like the last of them
 
 
 def plan_search(
@@ -70,7 +73,7 @@ def plan_search(
 
     References
     ----------
-    Theory G2′, G4, G5; compare ``benchmarks/simulate_year.py``.
+    Theory G7; compare ``benchmarks/simulate_year.py``.
 
     Examples
     --------
@@ -129,30 +132,62 @@ def expected_half_width(
         correlation if hasattr(correlation, "misspecification") else check_correlation(correlation)
     )
     left = remaining_failure(check_probability("beta", beta), model)
-    failure, share = (1.0 - NOISE_PART) * left, noise_share(NOISE_PART * left, 0) / 2.0
-    size = float(model.effective_n(n))
-    before = (searches - 1) * m
-    above = min(above, before)
-    resolution = 1.0 / math.ceil(1.0 / auto_resolution(size, beta=beta))
-    threshold = float(auto_threshold(np.full(m, value), size, n)[0])
-    decisions = DecisionCode()
-    decisions.update(np.arange(before) < above)
-    released = float(np.clip(value - 1.5 * threshold, 0.0, 1.0))
-    length = code_length(
-        n_answered=before,
-        n_above=above,
-        value_nats=above * value_code(value, released, resolution=resolution, scale=threshold),
-        batch_size=m,
-        batch_index=searches,
-        decisions=decisions.nats,
+    tail, code, released, rounds = ModelTail(model, n), PredictiveCode(), 0.0, 0
+    margins = _margins(model, n, beta=beta, failure=NOISE_PART * left)
+    surprises = _surprises(value, min(above, searches * m - 1))
+    played = min(searches, _PLAYED)
+    for _ in range(played):
+        training = np.full(m, value)
+        wrong, surprises = surprises[: m - 1], surprises[m - 1 :]
+        training[m - wrong.size :] = wrong
+        outcome = _play(training, value, code, tail=tail, margins=margins, rounds=rounds)
+        earlier, released = released, released + outcome.released
+        rounds += outcome.n_above
+    # Later searches go on as the last one that was played.
+    earlier += (searches - played) * outcome.released
+    length = earlier + math.log(searches * (searches + 1))
+    side = math.log((1.0 - NOISE_PART) * left / 2.0) - length - outcome.places
+    lower = tail.lower_limit(outcome.least, side)
+    upper = tail.upper_limit(outcome.most, side)
+    return float((upper - lower).min()) / 2.0
+
+
+def _margins(model, n, *, beta, failure):
+    """Return the noise margins of a holdout by round."""
+    scales = auto_scales(
+        float(model.effective_n(n)), failure=noise_share(failure, 0) / 2.0, beta=beta
     )
-    threshold_scale, query_scale, _ = auto_scales(size, failure=share, beta=beta)
-    margin = noise_margin(
-        failure=noise_share(NOISE_PART * left, above) / 2.0,
-        threshold_scale=threshold_scale,
-        query_scale=query_scale,
+
+    def margins(n_above):
+        share = noise_share(failure, n_above) / 2.0
+        below = noise_margin(failure=share, threshold_scale=scales[0], query_scale=scales[1])
+        return below, answer_margin(failure=share, answer_scale=scales[2])
+
+    return functools.cache(margins)
+
+
+def _surprises(score, count):
+    """Return training-side values that are far off, and apart so that none foretells another."""
+    spread = np.arange(1, 4 * count + 20) * 0.6180339887498949 % 1.0
+    return spread[np.abs(spread - score) > 0.3][:count]
+
+
+def _play(training, value, code, *, tail, margins, rounds):
+    """Play one search in which every candidate scores ``value``, without noise."""
+    queries = BatchQueries(
+        training_values=training,
+        slacks=np.zeros(training.size),
+        sensitivities=np.ones(training.size),
+        training_factors=np.full(training.size, 2.0),
+        deviation=lambda positions, predictions: tail.standard_deviation(predictions),
     )
-    lower, upper = answer_intervals(
-        [value], threshold + margin, code_length=length, failure=failure, model=model, n=n
-    )
-    return float(upper[0] - lower[0]) / 2.0
+    game = play_batch(queries, code, margins=margins, n_above=rounds)
+    try:
+        asked = next(game)
+        while True:
+            far = np.abs(asked.predictions - value) > asked.thresholds
+            at = int(np.argmax(far)) if far.any() else far.size - 1
+            cell = asked.cells(at).place(value) if far.any() else None
+            asked = game.send(Reply(at + 1, cell))
+    except StopIteration as end:
+        return end.value

@@ -39,6 +39,10 @@ class _Replicated:
         excess = np.maximum(np.asarray(value) - np.asarray(mean), 0.0)
         return -2.0 * self.effective_n(n) * excess**2
 
+    def mean_lower_limit(self, values, log_failure, n, *, binary=False):
+        reach = np.sqrt(-np.asarray(log_failure, dtype=float) / (2.0 * self.effective_n(n)))
+        return np.maximum(np.asarray(values, dtype=float) - reach, 0.0)
+
     def sequential_information(self, dp_epsilon, n):
         return self.model.sequential_information(dp_epsilon, self.size) * n / self.size
 

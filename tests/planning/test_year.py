@@ -46,7 +46,16 @@ def test_a_thousand_sequential_queries_of_which_ten_overfit():
     assert compare.as_used_width(10_000, 1000, 10) <= 0.07
 
 
+def test_widths_of_the_selected_candidate_in_deviations():
+    """G7: a first search near four deviations, the tenth below eight (Clopper-Pearson of a
+    hundred models fixed in advance: 3.5)."""
+    year = _load("simulate_year")
+    row = year.summarise(1000, year.Choice(), 6)
+    assert row["first in sd"] <= 4.3
+    assert row["tenth in sd"] <= 8.3
+
+
 def test_without_learning_the_year_spends_everything():
     year = _load("simulate_year")
-    row = year.summarise(1000, year.Choice(predictor="none"), 1, searches=3)
+    row = year.summarise(10_000, year.Choice(predictor="none"), 1, searches=3)
     assert row["above"] > 100
