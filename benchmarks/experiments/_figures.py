@@ -52,10 +52,11 @@ def draw(path, panels, sizes, title):
         ax.set_title(heading, fontsize=10)
         ax.set_xlabel("number of attributes used")
         ax.grid(alpha=0.3, lw=0.5)
-        ax.legend(framealpha=0.8, edgecolor="none", loc="upper left", fontsize=8)
         ax.xaxis.set_major_formatter("{x:,.0f}")
         ax.locator_params(axis="x", nbins=6)
     axes[0].set_ylabel("accuracy")
     axes[0].set_ylim(min(bottoms), max(tops))
+    figure.legend(*axes[-1].get_legend_handles_labels(), loc="outside lower center", ncols=4,
+                  frameon=False, fontsize=8)  # fmt: skip
     figure.suptitle(title, fontsize=11)
     figure.savefig(path)
