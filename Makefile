@@ -11,14 +11,16 @@ export OPENBLAS_NUM_THREADS ?= 1
 PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11 python; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
 
-.PHONY: help demo test test-all conformance lint bench clean
+.PHONY: help demo test test-all test-oldest conformance lint docs bench clean
 
 help:
 	@echo "make demo      the main job on real data: tables and one picture in $(OUTPUT)/"
 	@echo "make test      install and run the tests (a few minutes)"
 	@echo "make test-all  the same, with the statistical tests in full size"
 	@echo "make conformance  scikit-learn's own search tests, with our search swapped in"
+	@echo "make test-oldest  the tests with the oldest versions that are supported"
 	@echo "make lint      ruff, layers, docstrings, spelling"
+	@echo "make docs      the documentation, in doc/_build/html"
 	@echo "make bench     speed, as ratios against named peers in one run"
 
 $(VENV)/.made:
@@ -57,9 +59,29 @@ lint: $(VENV)/.lint
 	$(VENV)/bin/lint-imports
 	$(PY) -m codespell_lib
 	$(PY) .ci/validate_docstrings.py
+	$(PY) .ci/check_labels.py
+
+# The oldest versions that setup.cfg admits, in an environment of their own.
+test-oldest:
+	@test -n "$(PYTHON)" || { echo "Python >= 3.11 is needed and was not found"; exit 1; }
+	$(PYTHON) -m venv $(VENV)-oldest
+	$(VENV)-oldest/bin/python -m pip install --quiet --upgrade pip
+	$(VENV)-oldest/bin/python .ci/oldest.py > $(VENV)-oldest/constraints.txt
+	$(VENV)-oldest/bin/python -m pip install --quiet --editable ".[test]" \
+		--constraint $(VENV)-oldest/constraints.txt
+	$(VENV)-oldest/bin/python -m pytest -n $(WORKERS) -m "not slow"
 
 bench: $(VENV)/.test
 	$(PY) -m benchmarks
 
+$(VENV)/.docs: $(VENV)/.test
+	$(PY) -m pip install --quiet --editable ".[docs]"
+	@touch $@
+
+# Warnings are errors; the examples run and their pictures become the gallery.
+docs: $(VENV)/.docs
+	$(PY) -m sphinx -W --keep-going -j auto -b html doc doc/_build/html
+	@echo "open doc/_build/html/index.html"
+
 clean:
-	rm -rf $(VENV) build dist *.egg-info .pytest_cache .ruff_cache .hypothesis $(OUTPUT)
+	rm -rf $(VENV) $(VENV)-oldest doc/_build doc/auto_examples doc/generated doc/api.rst build dist *.egg-info .pytest_cache .ruff_cache .hypothesis $(OUTPUT)

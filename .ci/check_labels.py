@@ -1,0 +1,104 @@
+"""Hold the labels of the theory together: what is cited exists, what is stated is coded and tested.
+
+``doc/theory/labels.md`` is the register: one row for each label with its statement, the function
+that computes it and the test that holds it. This script checks that
+
+1. every label cited in code, tests, benchmarks, examples and docs has a row, in the same spelling;
+2. every row's links lead to a heading, a function and a test that exist;
+3. the test, or the file it stands in, names the label it holds;
+4. nothing is cited by section number of a document that is not in this repository.
+"""
+
+import ast
+import re
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+REGISTER = ROOT / "doc" / "theory" / "labels.md"
+CITED = re.compile(r"(?<![\w/.#§-])([BCGHNT]\d{1,2}[′'’]*)(?![\w-])")
+BY_SECTION = re.compile(r"[Tt]heory,? (?:section )?\d")
+ROW = re.compile(r"^\| *([BCGHNT]\d{1,2}′?) *\|(.*)\|$")
+LINK = re.compile(r"\[([^\]]*)\]\(([^)]*)\)")
+
+
+def slug(heading):
+    """Return the anchor that GitHub and MyST give a heading."""
+    text = re.sub(r"[`*$]", "", heading.strip().lower())
+    return re.sub(r"[^\w\- ]", "", text).replace(" ", "-")
+
+
+def anchors(page):
+    """Return the anchors of a Markdown page."""
+    return {slug(match) for match in re.findall(r"^#+ (.*)$", page.read_text("utf-8"), re.M)}
+
+
+def definitions(path):
+    """Return the names of the functions, classes and methods of a module."""
+    tree = ast.parse(path.read_text("utf-8"))
+    kinds = ast.FunctionDef | ast.ClassDef
+    return {node.name for node in ast.walk(tree) if isinstance(node, kinds)}
+
+
+def rows():
+    """Yield label and cells of each row of the register."""
+    for line in REGISTER.read_text("utf-8").splitlines():
+        if match := ROW.match(line):
+            yield match[1], [cell.strip() for cell in match[2].split("|")]
+
+
+def check_row(label, cells):
+    """Yield what is wrong with the links of one row."""
+    if len(cells) != 4:
+        yield f"{label}: a row needs statement, proof, function and test, got {len(cells)} cells"
+        return
+    for kind, cell in zip(("proof", "function", "test"), cells[1:], strict=True):
+        links = LINK.findall(cell)
+        if not links:
+            yield f"{label}: no link to a {kind}"
+        for text, target in links:
+            page, _, anchor = target.partition("#")
+            path = (REGISTER.parent / page).resolve() if page else REGISTER
+            if not path.is_file():
+                yield f"{label}: {kind} {target} does not exist"
+            elif kind == "proof":
+                if anchor not in anchors(path):
+                    yield f"{label}: {page} has no heading #{anchor}"
+            elif text.strip("`").split(".")[-1] not in definitions(path):
+                yield f"{label}: {page} has no {text}"
+            elif kind == "test" and label not in path.read_text("utf-8"):
+                yield f"{label}: {page} does not name the label it holds"
+
+
+def cited():
+    """Yield (place, text) of each label and each section number that is cited."""
+    for folder in ("sklearn_bdp", "tests", "benchmarks", "examples", "doc"):
+        for path in sorted((ROOT / folder).rglob("*")):
+            if path.suffix not in {".py", ".md"} or "_build" in path.parts:
+                continue
+            for number, line in enumerate(path.read_text("utf-8").splitlines(), 1):
+                place = f"{path.relative_to(ROOT)}:{number}"
+                for match in CITED.finditer(line):
+                    yield place, match[1]
+                if BY_SECTION.search(line):
+                    yield place, BY_SECTION.search(line)[0]
+
+
+def main():
+    """Print what is wrong and return the exit code."""
+    register = dict(rows())
+    problems = [problem for label, cells in register.items() for problem in check_row(label, cells)]
+    found = list(cited())
+    problems += [
+        f"{place}: {text!r} is no label of doc/theory/labels.md"
+        for place, text in found
+        if text not in register
+    ]
+    print("\n".join(problems))
+    counts = f"{len(register)} in the register, {len(found)} citations, {len(problems)} problem(s)"
+    print(f"labels: {counts}")
+    return bool(problems)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,204 @@
+"""What people use today, on the same data with known truth: which number can be believed, and how wide is it?
+
+An analyst with ``n`` records chooses features for a linear classifier in ``rounds`` rounds of thirty candidates; each
+round starts from the best subset of the round before. Five ways to report the final model:
+
+* ``one holdout``: the raw score of the winner on a quarter of the records, with its binomial interval;
+* ``cross-validation``: the winner's mean over five folds of all records, ± 1.96 standard errors;
+* ``nested CV``: each round as a whole is cross-validated (outer five folds), ± 1.96 standard errors;
+* ``fresh parts``: the quarter is divided among the rounds, each part used once;
+* ``Bonferroni``: all candidates of all rounds declared in advance, binomial limits at level β/(2·30·rounds);
+* ``ReusableHoldout``: the quarter behind the mechanism.
+
+Run ``python -m benchmarks.compare_practice [--replications 40] [--sizes 400 2000] [--rounds 1 5]``.
+"""
+
+import argparse
+
+import numpy as np
+from scipy.stats import beta as beta_distribution
+from scipy.stats import norm
+
+from sklearn_bdp import ReusableHoldout
+
+BETA, CANDIDATES, FEATURES, USEFUL, SHIFT = 0.05, 30, 40, 5, 0.25
+METHODS = ("one holdout", "cross-validation", "nested CV", "fresh parts", "Bonferroni", "ReusableHoldout")  # fmt: skip
+
+
+def sample(n, rng):
+    """Return records of two Gaussian classes that differ in the first few features."""
+    y = rng.integers(0, 2, n)
+    X = rng.normal(size=(n, FEATURES))
+    X[:, :USEFUL] += SHIFT * (2 * y[:, None] - 1)
+    return X, y
+
+
+def fit(X, y, columns):
+    """Return the linear discriminant with a unit covariance on some columns."""
+    means = [X[y == label][:, columns].mean(axis=0) for label in (0, 1)]
+    weights = means[1] - means[0]
+    return columns, weights, -weights @ (means[0] + means[1]) / 2
+
+
+def hits(model, X, y):
+    """Return for each record whether the model is right."""
+    columns, weights, intercept = model
+    return (X[:, columns] @ weights + intercept > 0) == y
+
+
+def truth(model):
+    """Return the exact accuracy on the population."""
+    columns, weights, intercept = model
+    shift = SHIFT * weights[columns < USEFUL].sum()
+    scale = np.linalg.norm(weights)
+    return (norm.cdf((shift + intercept) / scale) + norm.cdf((shift - intercept) / scale)) / 2
+
+
+def folds(n, rng):
+    """Return five test sets."""
+    return np.array_split(rng.permutation(n), 5)
+
+
+def fold_scores(X, y, columns, parts):
+    """Return the cross-validated accuracy of each fold."""
+    scores = []
+    for test in parts:
+        train = np.setdiff1d(np.arange(len(y)), test)
+        scores.append(hits(fit(X[train], y[train], columns), X[test], y[test]).mean())
+    return np.array(scores)
+
+
+def proposals(best, rng):
+    """Return the candidates of a round: random subsets, then changes of the best one so far."""
+    if best is None:
+        return [np.sort(rng.choice(FEATURES, 12, replace=False)) for _ in range(CANDIDATES)]
+    result = []
+    for _ in range(CANDIDATES):
+        mask = np.isin(np.arange(FEATURES), best)
+        flips = rng.choice(FEATURES, 3, replace=False)
+        mask[flips] = ~mask[flips]
+        result.append(np.flatnonzero(mask) if mask.any() else best)
+    return result
+
+
+def binomial(score, n, level):
+    """Return Clopper-Pearson limits, each at ``level``."""
+    k = round(score * n)
+    low = 0.0 if k == 0 else beta_distribution.ppf(level, k, n - k + 1)
+    high = 1.0 if k == n else beta_distribution.isf(level, k + 1, n - k)
+    return low, high
+
+
+def search(n, rounds, seed, ask):
+    """Play the rounds; ``ask`` returns score, interval and model of each candidate of a round."""
+    rng = np.random.default_rng(seed)
+    best, top = None, (-np.inf, None, None)
+    for round_ in range(rounds):
+        candidates = proposals(best, rng)
+        scores, intervals, models = ask(candidates, round_)
+        winner = int(np.argmax(scores))
+        if scores[winner] > top[0]:
+            top = (scores[winner], intervals(winner), models(winner))
+            best = candidates[winner]
+    return top
+
+
+def report(method, n, rounds, seed):
+    """Return reported score, interval and truth of the final model of one replication."""
+    rng = np.random.default_rng([seed, n])
+    X, y = sample(n, rng)
+    cut = rng.permutation(n)
+    hold, train = cut[: n // 4], cut[n // 4 :]
+    Xt, yt, Xh, yh = X[train], y[train], X[hold], y[hold]
+    parts = folds(n, rng)
+    train_parts = folds(len(train), rng)
+    fresh = np.array_split(np.arange(len(hold)), rounds)
+    holdout = ReusableHoldout(Xh, yh) if method == "ReusableHoldout" else None
+
+    def on_holdout(candidates, round_):
+        rows = fresh[round_] if method == "fresh parts" else np.arange(len(hold))
+        models = [fit(Xt, yt, columns) for columns in candidates]
+        scores = [hits(model, Xh[rows], yh[rows]).mean() for model in models]
+        share = {"Bonferroni": CANDIDATES * rounds, "fresh parts": CANDIDATES * rounds}.get(
+            method, 1
+        )
+        return (
+            scores,
+            lambda j: binomial(scores[j], len(rows), BETA / 2 / share),
+            models.__getitem__,
+        )
+
+    def verified(candidates, _):
+        models = [fit(Xt, yt, columns) for columns in candidates]
+        values = [fold_scores(Xt, yt, columns, train_parts).mean() for columns in candidates]
+        answers = holdout.answer(
+            values, [hits(model, Xh, yh) for model in models], training_size=len(train)
+        )
+        return answers.values, lambda j: (answers.lower[j], answers.upper[j]), models.__getitem__
+
+    def cross_validated(candidates, _):
+        scores = [fold_scores(X, y, columns, parts) for columns in candidates]
+        means = [score.mean() for score in scores]
+        return means, lambda j: _plus_minus(scores[j]), lambda j: fit(X, y, candidates[j])
+
+    def nested(candidates, _):
+        outer = []
+        for test in parts:
+            rest = np.setdiff1d(np.arange(n), test)
+            inner = np.array_split(rest, 5)
+            means = [
+                np.mean(
+                    [
+                        hits(
+                            fit(X[np.setdiff1d(rest, i)], y[np.setdiff1d(rest, i)], c), X[i], y[i]
+                        ).mean()
+                        for i in inner
+                    ]
+                )  # fmt: skip # noqa: E501
+                for c in candidates
+            ]
+            chosen = candidates[int(np.argmax(means))]
+            outer.append(hits(fit(X[rest], y[rest], chosen), X[test], y[test]).mean())
+        scores = [fold_scores(X, y, columns, parts).mean() for columns in candidates]
+        outer = np.array(outer)
+        winner = int(np.argmax(scores))
+        values = np.full(len(candidates), -1.0)
+        values[winner] = outer.mean()
+        return values, lambda j: _plus_minus(outer), lambda j: fit(X, y, candidates[j])
+
+    ask = {"cross-validation": cross_validated, "nested CV": nested, "ReusableHoldout": verified}
+    score, (low, high), model = search(n, rounds, [seed, 1], ask.get(method, on_holdout))
+    return score, low, high, truth(model)
+
+
+def _plus_minus(scores):
+    """Return the mean over folds ± 1.96 standard errors."""
+    error = 1.96 * scores.std(ddof=1) / np.sqrt(len(scores))
+    return scores.mean() - error, scores.mean() + error
+
+
+def main():
+    """Print one table for each size and number of rounds."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--replications", type=int, default=40)
+    parser.add_argument("--sizes", type=int, nargs="+", default=[400, 2000])
+    parser.add_argument("--rounds", type=int, nargs="+", default=[1, 5])
+    options = parser.parse_args()
+    for n in options.sizes:
+        for rounds in options.rounds:
+            print(f"\n{n} records, {rounds} round(s) of {CANDIDATES} candidates")
+            print(
+                f"{'':18}{'reported':>9}{'truth':>8}{'too high by':>12}{'half-width':>11}{'holds in':>9}"
+            )
+            for method in METHODS:
+                rows = np.array(
+                    [report(method, n, rounds, seed) for seed in range(options.replications)]
+                )
+                score, low, high, true = rows.T
+                inside = np.mean((low <= true) & (true <= high))
+                print(f"{method:18}{score.mean():9.3f}{true.mean():8.3f}{(score - true).mean():+12.3f}"
+                      f"{(high - low).mean() / 2:11.3f}{inside:9.0%}")  # fmt: skip
+
+
+if __name__ == "__main__":
+    main()

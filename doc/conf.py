@@ -1,0 +1,117 @@
+"""Sphinx configuration: ``make docs`` builds the site, warnings are errors."""
+
+import importlib
+import os
+import warnings
+from pathlib import Path
+
+import sklearn_bdp
+
+# What is drawn goes into files; nobody waits at a window.
+os.environ.setdefault("MPLBACKEND", "agg")
+warnings.filterwarnings("ignore", category=UserWarning, module="matplotlib")
+
+project = "sklearn_bdp"
+author = "the sklearn_bdp developers"
+copyright = "the sklearn_bdp developers, BSD-3-Clause"
+release = version = sklearn_bdp.__version__
+
+extensions = [
+    "myst_parser",
+    "numpydoc",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.autosummary",
+    "sphinx.ext.mathjax",
+    "sphinx-mathjax-offline",
+    "sphinx_copybutton",
+    "sphinx_design",
+    "sphinx_gallery.gen_gallery",
+]
+source_suffix = {".md": "markdown", ".rst": "restructuredtext"}
+exclude_patterns = ["_build", "sg_execution_times.rst", "**/sg_execution_times.rst"]
+templates_path = ["_templates"]
+
+myst_enable_extensions = ["dollarmath", "colon_fence", "attrs_inline"]
+myst_heading_anchors = 4
+myst_dmath_double_inline = True
+# Docstrings inherited from scikit-learn cite its glossary and its guide.
+suppress_warnings = ["config.cache", "ref.ref", "ref.term"]
+
+autosummary_generate = True
+autodoc_default_options = {"inherited-members": None}
+numpydoc_show_class_members = False
+numpydoc_xref_param_type = False
+default_role = None
+
+sphinx_gallery_conf = {
+    "examples_dirs": "../examples",
+    "gallery_dirs": "auto_examples",
+    "filename_pattern": r"plot_",
+    "ignore_pattern": r"(demo|__init__)\.py",
+    "within_subsection_order": "FileNameSortKey",
+    "download_all_examples": False,
+    "show_memory": False,
+    "remove_config_comments": True,
+    "abort_on_example_error": True,
+    "reset_argv": lambda gallery_conf, script_vars: [],
+}
+
+html_theme = "pydata_sphinx_theme"
+html_title = "sklearn_bdp"
+html_static_path = ["_static"]
+html_css_files = ["site.css"]
+html_js_files = ["wear.js"]
+html_theme_options = {
+    "navigation_with_keys": False,
+    "show_toc_level": 2,
+    "header_links_before_dropdown": 7,
+    "secondary_sidebar_items": ["page-toc"],
+    "footer_start": ["copyright"],
+    "footer_end": [],
+    "show_prev_next": True,
+}
+html_sidebars = {"start/*": [], "changelog": [], "contributing": []}
+html_copy_source = False
+html_show_sourcelink = False
+
+PACKAGES = (
+    "sklearn_bdp",
+    "sklearn_bdp.model_selection",
+    "sklearn_bdp.feature_selection",
+    "sklearn_bdp.holdout",
+    "sklearn_bdp.correlation",
+    "sklearn_bdp.metrics",
+    "sklearn_bdp.inspection",
+    "sklearn_bdp.planning",
+    "sklearn_bdp.accounting",
+    "sklearn_bdp.mechanisms",
+    "sklearn_bdp.datasets",
+    "sklearn_bdp.exceptions",
+)
+
+
+def write_api_page(app):
+    """Write the page that lists everything public, so that none can be forgotten."""
+    lines = ["API reference", "=============", ""]
+    seen = set()
+    for package in PACKAGES:
+        module = importlib.import_module(package)
+        public = [name for name in module.__all__ if callable(getattr(module, name))]
+        names = [name for name in public if getattr(module, name) not in seen]
+        seen.update(getattr(module, name) for name in names)
+        summary = (module.__doc__ or "").strip().splitlines()[0]
+        lines += [f"``{package}``", "-" * (len(package) + 4), "", summary, ""]
+        lines += [
+            f".. currentmodule:: {package}",
+            "",
+            ".. autosummary::",
+            "   :toctree: generated",
+            "",
+        ]
+        lines += [f"   {name}" for name in names] + [""]
+    Path(app.srcdir, "api.rst").write_text("\n".join(lines), encoding="utf-8")
+
+
+def setup(app):
+    """Write the API page before autosummary reads it."""
+    app.connect("builder-inited", write_api_page, priority=100)

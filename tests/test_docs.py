@@ -1,0 +1,56 @@
+"""Every Python block of the README and the documentation runs, page by page, in an empty folder."""
+
+import contextlib
+import io
+import re
+import warnings
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGES = [
+    ROOT / "README.md",
+    *sorted(
+        page
+        for page in (ROOT / "doc").rglob("*.md")
+        if not {"_build", "auto_examples", "theory"} & set(page.parts)
+    ),
+]
+# What a page takes for granted (its X and y) stands in a comment that readers do not see.
+BLOCK = re.compile(r"^(?:```python|<!-- setup)\n(.*?)^(?:```|-->)", re.M | re.S)
+OPTIONAL = ("optuna", "networkx", "matplotlib", "dask", "ray", "joblibspark", "polars", "pandas")
+
+
+def blocks(page):
+    """Return (line, code) of each Python block of a page."""
+    text = page.read_text(encoding="utf-8")
+    return [(text[: m.start(1)].count("\n") + 1, m[1]) for m in BLOCK.finditer(text)]
+
+
+@pytest.mark.parametrize(
+    "page", [p for p in PAGES if blocks(p)], ids=lambda p: str(p.relative_to(ROOT))
+)
+def test_code_blocks_run(page, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("MPLBACKEND", "agg")
+    for name in OPTIONAL:
+        if any(re.search(rf"^(import|from) {name}\b", code, re.M) for _, code in blocks(page)):
+            pytest.importorskip(name)
+    names = {"__name__": "__main__"}
+    with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
+        warnings.simplefilter("ignore", UserWarning)
+        for line, code in blocks(page):
+            padded = "\n" * line + code  # so that a traceback names the line of the page
+            exec(compile(padded, str(page), "exec"), names)
+
+
+def test_links_between_pages_lead_somewhere():
+    broken = []
+    for page in PAGES + sorted((ROOT / "doc" / "theory").glob("*.md")):
+        for target in re.findall(r"\]\(([^)#\s]+)(?:#[^)]*)?\)", page.read_text("utf-8")):
+            if "://" in target or target.startswith("mailto:"):
+                continue
+            if not (page.parent / target).exists():
+                broken.append(f"{page.relative_to(ROOT)} -> {target}")
+    assert not broken
