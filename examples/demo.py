@@ -3,7 +3,7 @@
 (a) Eight pixels. Which eight of the 64 pixels of a handwritten digit suffice to read it? Three
 analysts try a hundred subsets, then three times a hundred changes of the best subset so far. The
 first selects by the raw score on one holdout, the second asks the same holdout through
-``ReusableHoldoutSearchCV``, the third has no holdout and selects by cross-validation on all records.
+``ReusableHoldoutSearchCV``, the third has no holdout and selects by cross-validation on everything.
 Records that nobody touched say who was told the truth; everything is repeated over several splits.
 
 (b) Regimes. Records of a simulator pass through regimes that follow a transition matrix, and the
