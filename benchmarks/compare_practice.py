@@ -154,7 +154,7 @@ def report(method, n, rounds, seed):
                         ).mean()
                         for i in inner
                     ]
-                )  # fmt: skip # noqa: E501
+                )  # fmt: skip
                 for c in candidates
             ]
             chosen = candidates[int(np.argmax(means))]
