@@ -1,16 +1,16 @@
-"""What people use today, on the same data with known truth: which number can be believed, and how wide is it?
+"""What people use today, on the same data with known truth: what to believe, and how wide it is.
 
-An analyst with ``n`` records chooses features for a linear classifier in ``rounds`` rounds of thirty candidates; each
-round starts from the best subset of the round before. Five ways to report the final model:
+An analyst with ``n`` records chooses features for a linear classifier in ``rounds`` rounds of
+thirty candidates; each round starts from the best subset of the round before. Six ways to report:
 
-* ``one holdout``: the raw score of the winner on a quarter of the records, with its binomial interval;
+* ``one holdout``: the winner's raw score on a quarter of the records, with its binomial interval;
 * ``cross-validation``: the winner's mean over five folds of all records, ± 1.96 standard errors;
-* ``nested CV``: each round as a whole is cross-validated (outer five folds), ± 1.96 standard errors;
-* ``fresh parts``: the quarter is divided among the rounds, each part used once;
-* ``Bonferroni``: all candidates of all rounds declared in advance, binomial limits at level β/(2·30·rounds);
+* ``nested CV``: each round as a whole is cross-validated (five outer folds), ± 1.96 of them;
+* ``fresh parts``: the quarter is divided among the rounds, each part is used once;
+* ``Bonferroni``: all candidates of all rounds are declared in advance, binomial limits;
 * ``ReusableHoldout``: the quarter behind the mechanism.
 
-Run ``python -m benchmarks.compare_practice [--replications 40] [--sizes 400 2000] [--rounds 1 5]``.
+Run ``python -m benchmarks.compare_practice [--replications 40] [--sizes 400 2000]``.
 """
 
 import argparse
@@ -22,7 +22,14 @@ from scipy.stats import norm
 from sklearn_bdp import ReusableHoldout
 
 BETA, CANDIDATES, FEATURES, USEFUL, SHIFT = 0.05, 30, 40, 5, 0.25
-METHODS = ("one holdout", "cross-validation", "nested CV", "fresh parts", "Bonferroni", "ReusableHoldout")  # fmt: skip
+METHODS = (
+    "one holdout",
+    "cross-validation",
+    "nested CV",
+    "fresh parts",
+    "Bonferroni",
+    "ReusableHoldout",
+)
 
 
 def sample(n, rng):
@@ -119,14 +126,10 @@ def report(method, n, rounds, seed):
         rows = fresh[round_] if method == "fresh parts" else np.arange(len(hold))
         models = [fit(Xt, yt, columns) for columns in candidates]
         scores = [hits(model, Xh[rows], yh[rows]).mean() for model in models]
-        share = {"Bonferroni": CANDIDATES * rounds, "fresh parts": CANDIDATES * rounds}.get(
-            method, 1
-        )
-        return (
-            scores,
-            lambda j: binomial(scores[j], len(rows), BETA / 2 / share),
-            models.__getitem__,
-        )
+        level = BETA / 2
+        if method in ("Bonferroni", "fresh parts"):
+            level /= CANDIDATES * rounds
+        return scores, lambda j: binomial(scores[j], len(rows), level), models.__getitem__
 
     def verified(candidates, _):
         models = [fit(Xt, yt, columns) for columns in candidates]
@@ -146,17 +149,7 @@ def report(method, n, rounds, seed):
         for test in parts:
             rest = np.setdiff1d(np.arange(n), test)
             inner = np.array_split(rest, 5)
-            means = [
-                np.mean(
-                    [
-                        hits(
-                            fit(X[np.setdiff1d(rest, i)], y[np.setdiff1d(rest, i)], c), X[i], y[i]
-                        ).mean()
-                        for i in inner
-                    ]
-                )  # fmt: skip
-                for c in candidates
-            ]
+            means = [np.mean(_inner_scores(X, y, rest, inner, columns)) for columns in candidates]
             chosen = candidates[int(np.argmax(means))]
             outer.append(hits(fit(X[rest], y[rest], chosen), X[test], y[test]).mean())
         scores = [fold_scores(X, y, columns, parts).mean() for columns in candidates]
@@ -169,6 +162,15 @@ def report(method, n, rounds, seed):
     ask = {"cross-validation": cross_validated, "nested CV": nested, "ReusableHoldout": verified}
     score, (low, high), model = search(n, rounds, [seed, 1], ask.get(method, on_holdout))
     return score, low, high, truth(model)
+
+
+def _inner_scores(X, y, rest, parts, columns):
+    """Return the accuracy on each inner part of a model fitted on the rest of the outer part."""
+    scores = []
+    for part in parts:
+        train = np.setdiff1d(rest, part)
+        scores.append(hits(fit(X[train], y[train], columns), X[part], y[part]).mean())
+    return scores
 
 
 def _plus_minus(scores):
@@ -187,17 +189,17 @@ def main():
     for n in options.sizes:
         for rounds in options.rounds:
             print(f"\n{n} records, {rounds} round(s) of {CANDIDATES} candidates")
-            print(
-                f"{'':18}{'reported':>9}{'truth':>8}{'too high by':>12}{'half-width':>11}{'holds in':>9}"
-            )
+            head = f"{'':18}{'reported':>9}{'truth':>8}{'too high by':>12}"
+            print(f"{head}{'half-width':>11}{'holds in':>9}")
             for method in METHODS:
                 rows = np.array(
                     [report(method, n, rounds, seed) for seed in range(options.replications)]
                 )
                 score, low, high, true = rows.T
                 inside = np.mean((low <= true) & (true <= high))
-                print(f"{method:18}{score.mean():9.3f}{true.mean():8.3f}{(score - true).mean():+12.3f}"
-                      f"{(high - low).mean() / 2:11.3f}{inside:9.0%}")  # fmt: skip
+                line = f"{method:18}{score.mean():9.3f}{true.mean():8.3f}"
+                line += f"{(score - true).mean():+12.3f}{(high - low).mean() / 2:11.3f}"
+                print(f"{line}{inside:9.0%}")
 
 
 if __name__ == "__main__":
