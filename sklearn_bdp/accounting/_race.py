@@ -328,7 +328,7 @@ class _Game:
             self._settle(one, reply.cell, law, step=step)
             self.outcome.relaxed[asked.positions[quiet]] = False
         elif teach:
-            self._teach(int(asked.positions[0]), spreads[0][0], spreads[1][0])
+            self._teach(int(asked.positions[0]), spreads[0][0])
 
     def _quiet(self, asked, count, centers, spreads):
         positions, mu, half = (part[:count] for part in asked[:3])
@@ -370,8 +370,7 @@ class _Game:
             self.outcome.values[position] = mu
         elif step > 0:
             self.outcome.values[position] = min((cell + 0.5) * cells.width, 1.0)
-        self._teach(int(position), float(np.ravel(typical)[0]), float(np.ravel(drifts)[0]),
-                    surprise=cell is not None)  # fmt: skip
+        self._teach(int(position), float(np.ravel(typical)[0]))
 
     def _price(self, position, centers, typical, drifts, *, known):
         """Return the function that prices intervals, given what is known of the query."""
@@ -408,7 +407,7 @@ class _Game:
         self.high[positions] = np.where(apart, high, most)
         self.half[positions] = half
 
-    def _teach(self, position, typical, drift, *, surprise=False):
+    def _teach(self, position, typical):
         """Let the predictor learn from a released cell."""
         value = 0.5 * (self.low[position] + self.high[position])
         half = 0.5 * (self.high[position] - self.low[position])
@@ -416,7 +415,7 @@ class _Game:
         self.taught[position] = self.code.learn(
             self.queries.training_values[position],
             value,
-            own + (half**2 / 3.0 if surprise else _confirmation(half, math.sqrt(own + drift**2))),
+            own + half**2 / 3.0,
             instead=self.taught.get(position),
         )
 
@@ -451,15 +450,3 @@ def fine_half_width(pace, code, *, deviation, factor, drift):
     """
     known = np.sqrt((code.scale * deviation) ** 2 * factor + np.square(drift))
     return pace.fine(known / deviation, code.n_fine) * deviation
-
-
-def _confirmation(half, deviation):
-    """Return the variance of an observation that says as much as a cell that was expected.
-
-    A normal prediction cut to its central cell keeps the part ``r`` of its variance; an
-    observation of variance ``v`` would keep ``v / (v + variance)``. A wide cell says nothing.
-    """
-    t = half / deviation
-    density = math.exp(-0.5 * t * t) / math.sqrt(2.0 * math.pi)
-    lost = 2.0 * t * density / math.erf(t / math.sqrt(2.0))
-    return deviation**2 * (1.0 - lost) / max(lost, 1e-12)
