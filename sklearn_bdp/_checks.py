@@ -9,6 +9,8 @@ import sys
 
 import numpy as np
 
+_LARGEST = 10**300  # the largest integers that formulas take are doubles
+
 
 def check_real(name, value, *, low=-math.inf, high=math.inf, closed="both"):
     """Return ``value`` as a float inside an interval.
@@ -36,7 +38,7 @@ def check_real(name, value, *, low=-math.inf, high=math.inf, closed="both"):
     ValueError
         If it is outside the interval, infinite or NaN.
     """
-    if isinstance(value, bool | np.bool_) or not isinstance(value, numbers.Real):
+    if _is_no_number(value):
         raise TypeError(f"{name} must be a real number, got {name}={value!r}.")
     try:
         result = float(value)
@@ -56,9 +58,11 @@ def check_real(name, value, *, low=-math.inf, high=math.inf, closed="both"):
 
 def check_integer(name, value, *, low=None, high=None):
     """Return ``value`` as an int, at least ``low`` and at most ``high``."""
-    if isinstance(value, bool | np.bool_) or not isinstance(value, numbers.Integral):
+    if _is_no_number(value) or not isinstance(value, numbers.Integral):
         raise TypeError(f"{name} must be an integer, got {name}={value!r}.")
     result = int(value)
+    if not abs(result) <= _LARGEST:
+        raise ValueError(f"{name} must be an integer of at most {_LARGEST:.0g}.")
     if low is not None and not result >= low:
         raise ValueError(f"{name} must be an integer of at least {low}, got {name}={result}.")
     if high is not None and not result <= high:
@@ -79,6 +83,13 @@ def check_probability(name, value):
     return check_real(name, value, low=0.0, high=1.0, closed="neither")
 
 
+def check_boolean(name, value):
+    """Return ``value`` as a bool if it is one."""
+    if not isinstance(value, bool | np.bool_):
+        raise TypeError(f"{name} must be True or False, got {name}={value!r}.")
+    return bool(value)
+
+
 def real_numbers(name, value):
     """Return ``value`` as a float array; what numpy would silently make numbers of is refused.
 
@@ -91,14 +102,42 @@ def real_numbers(name, value):
     try:
         array = np.asarray(value)
         if array.dtype.kind == "O":
-            sound = all(isinstance(each, numbers.Real) for each in array.ravel())
+            sound = not any(_is_no_number(each) for each in array.ravel())
         else:
-            sound = array.dtype.kind in "biuf"
+            sound = array.dtype.kind in "iuf" or (array.dtype.kind == "b" and array.ndim > 0)
         if sound:
             return array.astype(float)
     except (TypeError, ValueError, OverflowError):
         pass  # the message of that error could quote what was passed
     raise TypeError(f"{name} must be an array of numbers (real ones), got {kind}.")
+
+
+def _is_no_number(value):
+    """Return whether a value is no real number (numpy counts durations among the integers)."""
+    return isinstance(value, bool | np.bool_ | np.timedelta64) or not isinstance(
+        value, numbers.Real
+    )
+
+
+def check_kind(name, data):
+    """Raise where an array's values are masked, complex or dates: no estimator means them."""
+    kind = getattr(getattr(data, "dtype", None), "kind", "O")
+    if isinstance(data, np.ma.MaskedArray) or kind in "cmM":
+        what = "masked" if isinstance(data, np.ma.MaskedArray) else str(data.dtype)
+        raise TypeError(f"{name} must hold real numbers, labels or objects, got {what} values.")
+
+
+def check_targets(name, y):
+    """Raise where targets are no targets: of a wrong kind, or missing."""
+    check_kind(name, y)
+    values = np.asarray(y)
+    missing = 0
+    if values.dtype.kind == "f":
+        missing = int(np.count_nonzero(~np.isfinite(values)))
+    elif values.dtype.kind == "O":
+        missing = sum(v is None or (isinstance(v, float) and v != v) for v in values.ravel())
+    if missing:
+        raise ValueError(f"{name} must hold a target for each record, {missing} are missing.")
 
 
 def check_array(name, value, *, ndim=None, shape=None, low=-math.inf, high=math.inf):

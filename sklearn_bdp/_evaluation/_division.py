@@ -10,7 +10,7 @@ from sklearn.model_selection import StratifiedGroupKFold, StratifiedKFold, Strat
 from sklearn.utils import assert_all_finite, get_tags, indexable
 from sklearn.utils.multiclass import type_of_target
 
-from sklearn_bdp._checks import caller_level, check_real
+from sklearn_bdp._checks import caller_level, check_kind, check_real
 from sklearn_bdp._sklearn_compat import num_samples, safe_indexing, safe_split
 from sklearn_bdp.correlation import CorrelationModel, check_correlation
 
@@ -83,6 +83,8 @@ def check_records(estimator, X, y):
     """
     if np.iscomplexobj(X) or (y is not None and np.iscomplexobj(y)):
         raise ValueError("Complex data not supported: X and y must be real.")
+    check_kind("X", X)
+    check_kind("y", y)
     if y is not None and (is_classifier(estimator) or is_regressor(estimator)):
         type_of_target(y, input_name="y", raise_unknown=True)
     nested = any(hasattr(value, "fit") for value in estimator.get_params(deep=True).values())

@@ -81,7 +81,13 @@ def inner_folds(cv, division, *, classifier):
         if isinstance(cv, PredefinedSplit):
             cv = PredefinedSplit(cv.test_fold[division.train])
         elif not hasattr(cv, "split"):
-            cv = [tuple(_within(part, division) for part in fold) for fold in cv]
+            try:
+                cv = [tuple(_within(part, division) for part in fold) for fold in cv]
+            except (TypeError, IndexError) as error:
+                raise TypeError(
+                    "cv must be an integer, a splitter or pairs of index arrays, got "
+                    f"{type(cv).__name__}."
+                ) from error
     return check_cv(cv, division.y, classifier=classifier)
 
 

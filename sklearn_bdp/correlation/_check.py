@@ -71,7 +71,7 @@ def check_correlation(correlation, *, groups=None):
         raise TypeError(f"correlation must be an instance, got the class {correlation.__name__}.")
     try:
         matrix = np.asarray(correlation, dtype=float)
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         raise TypeError(
             "correlation must be None, a square transition matrix, a scipy.sparse matrix, a "
             "networkx graph, a correlation model, a list of these or 'groups', got "

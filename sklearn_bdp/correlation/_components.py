@@ -193,6 +193,8 @@ class Groups(ComponentModel):
     """
 
     def __init__(self, groups):
+        if isinstance(groups, str | bytes):
+            raise TypeError(f"groups must be an array of labels, got {type(groups).__name__}.")
         self.codes_ = label_codes(groups)
         self.sizes_ = np.bincount(self.codes_)
         self._freeze()

@@ -30,6 +30,8 @@ class WorstOf(CorrelationModel):
     """
 
     def __init__(self, models):
+        if not isinstance(models, list | tuple):
+            raise TypeError(f"models must be a list of models, got {type(models).__name__}.")
         models = tuple(models)
         if not models:
             raise ValueError("models must hold at least one model, got an empty list.")

@@ -8,7 +8,7 @@ import typing
 
 import numpy as np
 
-from sklearn_bdp._checks import check_array, check_real, real_numbers
+from sklearn_bdp._checks import check_array, check_kind, check_real, check_targets, real_numbers
 from sklearn_bdp.accounting import score_tail
 from sklearn_bdp.holdout._batch import Queries
 from sklearn_bdp.metrics import Evaluation
@@ -221,6 +221,8 @@ def check_data(X, y):
     if y is None:
         raise ValueError("y must hold a target for each record, got y=None.")
     n, n_targets = _length("X", X), _length("y", y)
+    check_kind("X", X)
+    check_targets("y", y)
     if n != n_targets:
         raise ValueError(f"X and y must have the same number of records, got {n} and {n_targets}.")
     if n < 2:

@@ -2,7 +2,7 @@
 
 import math
 
-from sklearn_bdp._checks import check_integer, check_real
+from sklearn_bdp._checks import check_boolean, check_integer, check_real
 
 __all__ = ["thresholdout_epsilon"]
 
@@ -58,8 +58,10 @@ def thresholdout_epsilon(
     """
     delta = check_real("sensitivity", sensitivity, low=0.0, closed="neither")
     rounds = check_integer("budget", budget, low=0)
+    refresh = check_boolean("refresh", refresh)
     if n_thresholds is None:
         n_thresholds = rounds if refresh else 1
+    n_thresholds = check_integer("n_thresholds", n_thresholds, low=0)
     # Theory T1. Moving one record moves every margin by at most Δ. Shift the threshold noise by
     # Δ: all "below" answers of its round are then at least as likely. An "above" query has moved
     # towards or away from the shifted threshold by at most 2Δ, and its released value by Δ.

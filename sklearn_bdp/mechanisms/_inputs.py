@@ -13,10 +13,14 @@ def check_values(name, values, *, low=0.0, high=1.0):
     """Return a finite float array in a range, checked in two passes where all is well."""
     array = np.asarray(values)
     if (
-        array.dtype == np.float64
-        and array.size
-        and not (array.min() >= low and array.max() <= high)
-    ) or array.dtype != np.float64:
+        (
+            array.dtype == np.float64
+            and array.size
+            and not (array.min() >= low and array.max() <= high)
+        )
+        or array.dtype != np.float64
+        or isinstance(values, np.ma.MaskedArray)
+    ):
         # The slow check words the error; NaN fails the positive condition and ends here.
         array = check_array(name, values, low=low, high=high)
     return array

@@ -374,8 +374,8 @@ def default_metric(estimator, y=None):
         )
         return dataclasses.replace(metric, note=note)
     raise UnboundedMetricError(
-        f"{type(estimator).__name__} is neither a classifier nor a regressor, so nothing is known "
-        "about the range of its score. Pass scoring=, for your own score a PerRecordScore."
+        f"estimator={type(estimator).__name__} is neither a classifier nor a regressor, so nothing "
+        "is known about the range of its score. Pass scoring=, for your own score a PerRecordScore."
     )
 
 

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from sklearn_bdp._checks import check_real
+from sklearn_bdp._checks import check_boolean, check_real
 from sklearn_bdp._digests import object_digest
 from sklearn_bdp.metrics._base import MeanMetric
 
@@ -62,6 +62,7 @@ class PerRecordScore:
         upper = check_real("upper", self.upper)
         if not lower < upper:
             raise ValueError(f"lower must be below upper, got lower={lower}, upper={upper}.")
+        check_boolean("greater_is_better", self.greater_is_better)
 
     def metric(self):
         """Return the bounded metric this declares.

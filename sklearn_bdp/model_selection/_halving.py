@@ -191,7 +191,7 @@ class HalvingReusableHoldoutSearchCV(ReusableHoldoutSearchCV):
         """Return the resources of a candidate at least and at most, and the training records."""
         self._check_resource_parameters()
         n = num_samples(X)
-        most = n if self.max_resources == "auto" else self.max_resources
+        most = n if isinstance(self.max_resources, str) else self.max_resources
         least = self.min_resources
         if isinstance(least, str):
             least = 1
@@ -212,7 +212,9 @@ class HalvingReusableHoldoutSearchCV(ReusableHoldoutSearchCV):
     def _check_resource_parameters(self):
         """Check the five parameters of halving."""
         check_real("factor", self.factor, low=1.0, closed="neither")
-        if self.max_resources != "auto":
+        if isinstance(self.max_resources, str):
+            check_option("max_resources", self.max_resources, ("auto",))
+        else:
             check_integer("max_resources", self.max_resources, low=1)
         if isinstance(self.min_resources, str):
             check_option("min_resources", self.min_resources, ("exhaust", "smallest"))
@@ -223,13 +225,15 @@ class HalvingReusableHoldoutSearchCV(ReusableHoldoutSearchCV):
                 "aggressive_elimination must be a bool, got "
                 f"aggressive_elimination={self.aggressive_elimination!r}."
             )
-        if self.resource != "n_samples":
-            if self.resource not in self.estimator.get_params():
+        if not isinstance(self.resource, str) or self.resource != "n_samples":
+            if not isinstance(self.resource, str) or (
+                self.resource not in self.estimator.get_params()
+            ):
                 raise ValueError(
                     "resource must be 'n_samples' or a parameter of the estimator, got "
                     f"resource={self.resource!r}."
                 )
-            if self.max_resources == "auto":
+            if isinstance(self.max_resources, str):
                 raise ValueError(
                     f"max_resources must be an integer with resource={self.resource!r}, got 'auto'."
                 )

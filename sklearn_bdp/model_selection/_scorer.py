@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from sklearn_bdp._checks import check_kind, check_targets
 from sklearn_bdp._digests import model_key
 from sklearn_bdp._sealed import sealed_errors
 from sklearn_bdp._sklearn_compat import (
@@ -249,6 +250,10 @@ class HoldoutScorer:
             )
         if y is None:
             raise ValueError("y must be given: a verified score needs targets.")
+        check_kind("X", X)
+        if np.ndim(y) == 0:
+            raise TypeError(f"y must be an array of targets, got {type(y).__name__}.")
+        check_targets("y", y)
         have, expected = _ndim(X), _ndim(self.holdout.X)
         if have != expected:
             raise ValueError(

@@ -11,6 +11,10 @@ from sklearn_bdp._checks import check_integer
 
 def transition_counts(states, *, n_states=None):
     """Return the matrix of transition counts of one or several sequences of states."""
+    if np.ndim(states if isinstance(states, np.ndarray) else 0) == 0 and not (
+        hasattr(states, "__len__") and not isinstance(states, str | bytes | dict | np.ndarray)
+    ):
+        raise TypeError(f"states must be an array of integers, got {type(states).__name__}.")
     if isinstance(states, np.ndarray) or not any(np.ndim(s) for s in states):
         states = [states]
     sequences = [np.asarray(sequence) for sequence in states]

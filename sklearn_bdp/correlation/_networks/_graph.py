@@ -57,7 +57,7 @@ def adjacency(graph, *, weight=None, name="graph"):
     else:
         try:
             dense = np.asarray(graph, dtype=float)
-        except (TypeError, ValueError) as error:
+        except (TypeError, ValueError, OverflowError) as error:
             raise TypeError(
                 f"{name} must be a scipy.sparse matrix, a networkx graph or a square array, got "
                 f"{type(graph).__name__}."

@@ -149,7 +149,7 @@ def influence_graph(graph, influence):
             raise ValueError("graph must be given when there are no pairwise tables, got None.")
     elif not isinstance(influence, numbers.Real) or isinstance(influence, bool):
         raise TypeError(f"influence must be a number, a name or None, got {influence!r}.")
-    elif math.isinf(influence):
+    elif isinstance(influence, float) and math.isinf(influence):
         raise ValueError(_INFINITE.format("influence=inf"))
     else:
         influence = check_real("influence", influence, low=0.0)

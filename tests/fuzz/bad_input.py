@@ -1,0 +1,354 @@
+"""Bad input for every public entry point, and what counts as an answer to it.
+
+Each call replaces one argument of a valid call. What a parameter may be is written down here a
+second time, apart from the checks of the package, as a predicate with three answers: allowed,
+forbidden, or of no interest (an array of one number for a number). A forbidden value that goes
+through without an error is silently wrong. A refusal should name the parameter.
+"""
+
+import contextlib
+import datetime
+import decimal
+import fractions
+import io
+import math
+import numbers
+import re
+import signal
+import traceback
+import warnings
+from collections import Counter
+from dataclasses import dataclass, field
+
+import numpy as np
+import scipy.sparse as sp
+
+SECONDS = 2  # longest time of one call
+
+
+class Odd:
+    """An object of no known kind."""
+
+
+SCALARS = [
+    None,
+    True,
+    False,
+    -1,
+    0,
+    1,
+    2,
+    3,
+    7,
+    -3,
+    10**400,
+    0.0,
+    -0.0,
+    0.05,
+    0.25,
+    0.5,
+    1.0,
+    1.5,
+    2.5,
+    -0.5,
+    1e-300,
+    1e300,
+    math.nan,
+    math.inf,
+    -math.inf,
+    1j,
+    0.5 + 0j,
+    "0.5",
+    "auto",
+    "",
+    "x",
+    b"x",
+    np.float32(0.5),
+    np.float64(math.nan),
+    np.int64(-3),
+    np.int64(5),
+    np.bool_(True),
+    np.timedelta64(1, "D"),
+    np.datetime64("2020-01-01"),
+    datetime.timedelta(1),
+    decimal.Decimal("0.5"),
+    fractions.Fraction(1, 2),
+    [],
+    [0.5],
+    (),
+    (0.5,),
+    (1, 2),
+    {},
+    {"a": 1},
+    set(),
+    range(3),
+    Odd(),
+    Odd,
+    len,
+    np.array(0.5),
+    np.array([0.5]),
+    np.array([math.nan]),
+    np.array([]),
+    np.ma.masked,
+    np.ma.array([0.5], mask=[True]),
+    slice(None),
+    ...,
+    NotImplemented,
+    iter([1]),
+    sp.csr_array(np.eye(2)),
+    np.eye(2),
+    "best",
+    "raise",
+    "cv",
+    "accuracy",
+    "all",
+    "forward",
+]
+
+
+# -- what a parameter may be ------------------------------------------------------------------
+
+
+#: numpy registers durations as integers.
+_NO_NUMBERS = (bool, np.bool_, np.timedelta64)
+
+
+def _one_number(value):
+    """Whether a value is an array or list of one number: nobody's mistake, nobody's harm."""
+    if isinstance(value, np.ma.MaskedArray) or value is np.ma.masked:
+        return False
+    return isinstance(value, np.ndarray) and value.size == 1 and value.dtype.kind in "fiu"
+
+
+def real(low=-math.inf, high=math.inf, *, open_low=False, open_high=False):
+    """A finite real number in an interval."""
+
+    def check(value):
+        if _one_number(value) or isinstance(value, decimal.Decimal):
+            return None
+        if isinstance(value, _NO_NUMBERS) or not isinstance(value, numbers.Real):
+            return False
+        try:
+            value = float(value)
+        except OverflowError:
+            return False
+        if not math.isfinite(value):
+            return False
+        return (value > low if open_low else value >= low) and (
+            value < high if open_high else value <= high
+        )
+
+    return check
+
+
+def integer(low=None, high=None):
+    """An integer of at least ``low``; a float of integer value is of no interest."""
+
+    def check(value):
+        if _one_number(value) or (isinstance(value, float | np.floating) and value % 1 == 0):
+            return None
+        if isinstance(value, _NO_NUMBERS) or not isinstance(value, numbers.Integral):
+            return False
+        if int(value) > 2**63:
+            return None
+        return (low is None or value >= low) and (high is None or value <= high)
+
+    return check
+
+
+def option(*names):
+    """One of some strings."""
+    return lambda value: isinstance(value, str) and value in names
+
+
+def either(*kinds):
+    """Whatever one of several kinds allows."""
+
+    def check(value):
+        found = [kind(value) for kind in kinds]
+        return True if True in found else None if None in found else False
+
+    return check
+
+
+def exactly(*values):
+    """One of some values."""
+    return lambda value: any(value is v or (type(value) is type(v) and value == v) for v in values)
+
+
+def boolean(value):
+    """A truth value; the integers 0 and 1 are of no interest."""
+    return True if isinstance(value, bool | np.bool_) else None if _is_01(value) else False
+
+
+def _is_01(value):
+    return isinstance(value, numbers.Real) and value in (0, 1)
+
+
+def anything(value):
+    """What is not judged: a wrong value has no meaning here or is another tool's business."""
+    return
+
+
+def nothing(value):
+    """No scalar at all is allowed."""
+    return False
+
+
+def unit_array(shape):
+    """Finite numbers in [0, 1] of some shape."""
+
+    def check(value):
+        if isinstance(value, np.ma.MaskedArray) or value is np.ma.masked:
+            return False
+        try:
+            array = np.asarray(value)
+        except ValueError:
+            return False
+        if array.dtype.kind == "b":
+            return None
+        if array.dtype.kind == "O":
+            return None if all(isinstance(v, numbers.Real) for v in array.ravel()) else False
+        if array.dtype.kind not in "fiu":
+            return False
+        if array.shape != shape:
+            # One number for one query, or the same for all, is of no interest.
+            return None if array.size in (1, math.prod(shape)) else False
+        return bool(((array >= 0) & (array <= 1)).all())
+
+    return check
+
+
+def finite_array(ndim):
+    """Finite real numbers with some number of dimensions."""
+
+    def check(value):
+        if isinstance(value, np.ma.MaskedArray) or value is np.ma.masked or sp.issparse(value):
+            return False
+        try:
+            array = np.asarray(value)
+        except ValueError:
+            return False
+        if array.dtype.kind not in "fiu" or array.size == 0 or array.ndim != ndim:
+            return None if array.dtype.kind in "bO" else False
+        return None if np.isfinite(array).all() else False
+
+    return check
+
+
+# -- calls -----------------------------------------------------------------------------------
+
+
+@dataclass
+class Entry:
+    """One public callable with arguments that it takes, and what each of them may be."""
+
+    name: str
+    call: object
+    valid: dict
+    kinds: dict
+    pools: dict = field(default_factory=dict)
+    aliases: dict = field(default_factory=dict)
+
+    def calls(self):
+        """Yield (parameter, value) of each call; what is allowed is no bad input."""
+        for name, kind in self.kinds.items():
+            for value in self.pools.get(name, SCALARS):
+                if kind(value) is not True:
+                    yield name, value
+
+
+@dataclass
+class Finding:
+    """What one call came to."""
+
+    entry: str
+    parameter: str
+    value: str
+    outcome: str
+    message: str = ""
+
+
+OUTCOMES = (
+    "named",
+    "unnamed, ours",
+    "unnamed, others'",
+    "other exception",
+    "too slow",
+    "accepted",
+    "silently wrong",
+)
+
+
+class _TooSlow(Exception):
+    pass
+
+
+@contextlib.contextmanager
+def _limit(seconds):
+    def stop(*_):
+        raise _TooSlow
+
+    before = signal.signal(signal.SIGALRM, stop)
+    signal.alarm(seconds)
+    try:
+        yield
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def attempt(entry, parameter, value):
+    """Make one call and return a :class:`Finding`."""
+    kind = entry.kinds[parameter]
+    allowed = kind(value)
+    finding = Finding(entry.name, parameter, f"{type(value).__name__} {str(value)[:40]}", "")
+    try:
+        with _limit(SECONDS), warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
+            warnings.simplefilter("ignore")
+            entry.call(**{**entry.valid, parameter: value})
+    except _TooSlow:
+        finding.outcome = "too slow"
+    except (TypeError, ValueError, RuntimeError) as error:
+        finding.message = f"{type(error).__name__}: {str(error)[:200]}"
+        names = [parameter, *entry.aliases.get(parameter, ())]
+        frames = traceback.extract_tb(error.__traceback__)
+        ours = "sklearn_bdp" in frames[-1].filename
+        if any(re.search(rf"\b{re.escape(name)}\b", str(error)) for name in names):
+            finding.outcome = "named"
+        else:
+            finding.outcome = "unnamed, ours" if ours else "unnamed, others'"
+            finding.message += f" @{frames[-1].filename.rpartition('/')[2]}:{frames[-1].lineno}"
+    except Exception as error:
+        where = traceback.extract_tb(error.__traceback__)[-1]
+        finding.outcome = "other exception"
+        finding.message = (
+            f"{type(error).__name__}: {str(error)[:150]} @{where.filename}:{where.lineno}"
+        )
+    else:
+        finding.outcome = "silently wrong" if allowed is False else "accepted"
+    return finding
+
+
+def run(entries, *, keep=None):
+    """Return the findings of all calls, or of every ``keep``-th."""
+    findings = []
+    calls = ((entry, *call) for entry in entries for call in entry.calls())
+    for number, (point, parameter, value) in enumerate(calls):
+        if keep is None or number % keep == 0:
+            findings.append(attempt(point, parameter, value))
+    return findings
+
+
+def table(findings):
+    """Return the findings as text: a row for each entry point, a column for each outcome."""
+    rows = {}
+    for finding in findings:
+        rows.setdefault(finding.entry, Counter())[finding.outcome] += 1
+    total = sum(rows.values(), Counter())
+    width = max(map(len, [*rows, "total"]))
+    lines = [" ".join([" " * width, f"{'calls':>7}", *(f"{o:>16}" for o in OUTCOMES)])]
+    for name, counts in [*rows.items(), ("total", total)]:
+        cells = [f"{sum(counts.values()):>7}", *(f"{counts[o]:>16}" for o in OUTCOMES)]
+        lines.append(" ".join([f"{name:<{width}}", *cells]))
+    return "\n".join(lines)

@@ -1,0 +1,889 @@
+"""The public entry points, with valid arguments and what each parameter may be."""
+
+import functools
+import sys
+from pathlib import Path
+
+import numpy as np
+import scipy.sparse as sp
+
+sys.path.insert(0, str(Path(__file__).parent))
+from bad_input import (
+    SCALARS,
+    Entry,
+    anything,
+    boolean,
+    either,
+    exactly,
+    finite_array,
+    integer,
+    nothing,
+    option,
+    real,
+    unit_array,
+)
+from sklearn.datasets import make_classification
+from sklearn.linear_model import LogisticRegression
+from sklearn.tree import DecisionTreeClassifier
+
+from sklearn_bdp import (
+    HoldoutScorer,
+    ReusableHoldout,
+    ReusableHoldoutSearchCV,
+    certify,
+    inspection,
+    plan_holdout,
+    plan_search,
+    planning,
+)
+from sklearn_bdp import correlation as models
+from sklearn_bdp.datasets import (
+    make_dwork_noise,
+    make_dwork_signal,
+    make_graph,
+    make_groups,
+    make_markov,
+    make_regimes,
+)
+from sklearn_bdp.feature_selection import HoldoutCorrelationFilter, HoldoutFeatureSelector
+from sklearn_bdp.mechanisms import Thresholdout, thresholdout_epsilon
+from sklearn_bdp.metrics import PerRecordScore, get_metric
+from sklearn_bdp.model_selection import HalvingReusableHoldoutSearchCV
+
+NONE = exactly(None)
+PROBABILITY = real(0, 1, open_low=True, open_high=True)
+POSITIVE = real(0, open_low=True)
+OPEN_HALF = real(0, 0.5, open_low=True, open_high=True)
+COUNT = integer(1)
+X, y = make_classification(120, 5, random_state=0)
+X_TRAIN, Y_TRAIN, X_HELD, Y_HELD = X[:60], y[:60], X[60:], y[60:]
+CHAIN = [[0.7, 0.3], [0.3, 0.7]]
+
+
+def is_correlation(value):
+    """Arrays that are stochastic matrices, graphs, models, None; the rest is wrong."""
+    if value is None:
+        return True
+    if isinstance(value, np.ndarray | list | tuple) or sp.issparse(value) or value == "groups":
+        return None
+    return False
+
+
+def bad_tables():
+    """Return tables that are no data for a model, and those of which it depends."""
+    masked = np.ma.array(X_HELD, mask=np.arange(X_HELD.size).reshape(X_HELD.shape) % 7 == 0)
+    return [
+        X_HELD.astype(complex) + 1j,
+        masked,
+        X_HELD[:0],
+        X_HELD[:30],
+        X_HELD.astype("timedelta64[D]"),
+        X_HELD.astype("datetime64[D]"),
+        "records",
+        None,
+        3,
+        {"a": 1},
+        object(),
+    ]
+
+
+def bad_targets():
+    """Return targets that no score is defined for."""
+    nan = np.where(np.arange(60) % 2, np.nan, Y_HELD)
+    return [
+        nan,
+        Y_HELD.astype(complex) + 1j,
+        np.ma.array(Y_HELD, mask=np.arange(60) % 7 == 0),
+        Y_HELD[:30],
+        Y_HELD[:0],
+        np.where(np.arange(60) % 5, Y_HELD.astype(float), np.inf),
+        Y_HELD.astype("timedelta64[D]"),
+        np.array([None] * 60),
+        "labels",
+        None,
+        3,
+        object(),
+    ]
+
+
+def bad_scores():
+    """Return per-record scores that are none."""
+    good = np.tile([0.0, 1.0], 30)[None]
+    return [
+        *SCALARS,
+        good.astype(complex),
+        good + 0.5j,
+        np.ma.array(good, mask=good > 0),
+        good.astype("timedelta64[D]"),
+        good.astype("datetime64[D]"),
+        good[:, :30],
+        good.T,
+        good * 2,
+        good - 1e-9,
+        np.where(good > 0, np.nan, good),
+        good.astype(str),
+        [[0.5] * 60, [0.5] * 59],
+        sp.csr_array(good),
+        np.zeros((1, 60, 1)),
+        [[b"1"] * 60],
+    ]
+
+
+HOLDOUT = {
+    "correlation": is_correlation,
+    "beta": PROBABILITY,
+    "epsilon": either(POSITIVE, option("auto")),
+    "calibration": option("tight", "zhao2017"),
+    "threshold": either(real(0, 1), option("auto")),
+    "budget": either(NONE, COUNT),
+    "n_queries": either(NONE, COUNT),
+    "on_exhausted": option("raise", "nan", "training"),
+}
+
+
+def memory_holdout(**options):
+    """Return a small holdout."""
+    return ReusableHoldout(X_HELD, Y_HELD, random_state=0, **options)
+
+
+@functools.cache
+def _scorer_parts():
+    model = LogisticRegression().fit(X_TRAIN, Y_TRAIN)
+    return HoldoutScorer(memory_holdout()), model
+
+
+def holdout_entries():
+    """Return the holdout, its questions and its scorer."""
+    hits = np.tile([0.0, 1.0], 30)[None]
+    model = LogisticRegression().fit(X_TRAIN, Y_TRAIN)
+    per_record = unit_array((1, 60))
+    yield Entry(
+        "ReusableHoldout",
+        lambda **k: ReusableHoldout(**k).answer([0.5], hits),
+        {"X": X_HELD, "y": Y_HELD},
+        {
+            **HOLDOUT,
+            "resolution": either(real(1e-6, 1), option("auto")),
+            "random_state": either(NONE, integer(0)),
+            "gap": either(NONE, anything),
+            "ledger": either(NONE, anything),
+            "ledger_timeout": real(0, 1e6),
+            "X": nothing,
+            "y": nothing,
+        },
+        {"X": bad_tables(), "y": bad_targets(), "ledger": [0, 1.5, "", b"", [], Odd_, len]},
+        {"X": ("holdout", "records"), "y": ("targets", "labels")},
+    )
+    yield Entry(
+        "ReusableHoldout.answer",
+        lambda **k: memory_holdout().answer(**k),
+        {"training_values": [0.5], "per_record_scores": hits},
+        {
+            "training_values": unit_array((1,)),
+            "per_record_scores": per_record,
+            "training_size": either(NONE, real(1), anything),
+            "keys": either(NONE, anything),
+            "slack": either(NONE, real(0, 1), anything),
+        },
+        {"per_record_scores": bad_scores()},
+        {"per_record_scores": ("batch",), "training_values": ("batch",), "keys": ("key",)},
+    )
+    yield Entry(
+        "ReusableHoldout.score",
+        lambda **k: memory_holdout().score(**k),
+        {"estimator": model, "training_value": 0.9},
+        {
+            "estimator": nothing,
+            "training_value": real(0, 1),
+            "scoring": either(NONE, option("accuracy")),
+            "training_size": either(NONE, real(1)),
+            "key": either(NONE, anything),
+        },
+        {},
+        {"estimator": ("fit", "predict", "accuracy"), "key": ("keys",)},
+    )
+    yield Entry(
+        "HoldoutScorer",
+        HoldoutScorer,
+        {"holdout": memory_holdout()},
+        {"holdout": nothing},
+    )
+    yield Entry(
+        "HoldoutScorer.__call__",
+        lambda X, y, sample_weight=None, estimator=None: HoldoutScorer(memory_holdout())(
+            model if estimator is None else estimator, X, y, sample_weight
+        ),
+        {"X": X_TRAIN, "y": Y_TRAIN},
+        {"X": nothing, "y": nothing, "sample_weight": NONE, "estimator": anything},
+        {
+            "X": [v for v in bad_tables() if v is not None],
+            "y": bad_targets(),
+        },
+        {
+            "X": ("records", "features", "columns", "samples"),
+            "y": ("targets", "labels", "samples", "class"),
+            "estimator": ("fit", "predict", "accuracy"),
+        },
+    )
+
+
+def search_entries():
+    """Return searches and selectors; these calls are slower, so that fewer values are tried."""
+    few = SCALARS[::2]
+    tree = DecisionTreeClassifier(max_depth=2, random_state=0)
+    fixed = {"random_state": 0, "cv": 2}
+    shared = {
+        **HOLDOUT,
+        "holdout": either(NONE, PROBABILITY),
+        "error_score": anything,
+        "ledger": anything,
+        "cv": either(NONE, integer(2), anything),
+        "scoring": either(NONE, option("accuracy"), anything),
+        "refit": either(boolean, option("best", "one_se", "best_lower"), anything),
+        "training_score": option("cv", "resubstitution"),
+        "verify": either(COUNT, option("all", "auto")),
+        "n_iter": either(NONE, COUNT),
+        "verbose": anything,
+    }
+    shared["refit"] = either(boolean, option("one_se", "best_lower"), callable_or_none)
+    pools = dict.fromkeys(shared, few)
+    pools["ledger"] = [0, 1.5, b"", [], Odd_, len]
+    for name, make in (
+        ("ReusableHoldoutSearchCV", ReusableHoldoutSearchCV),
+        ("HalvingReusableHoldoutSearchCV", HalvingReusableHoldoutSearchCV),
+    ):
+        kinds = dict(shared)
+        if make is HalvingReusableHoldoutSearchCV:
+            kinds = {
+                "factor": real(1, open_low=True),
+                "resource": option("n_samples"),
+                "max_resources": either(integer(8, 60), option("auto")),
+                "min_resources": either(integer(1, 60), option("exhaust", "smallest")),
+                "aggressive_elimination": boolean,
+                "training_score": option("cv"),
+            }
+        yield Entry(
+            f"{name}.fit",
+            lambda make=make, **k: make(tree, {"min_samples_leaf": [1, 5]}, **k).fit(X, y),
+            fixed,
+            kinds,
+            pools,
+            {
+                "n_iter": ("grid", "param_grid", "candidates"),
+                "scoring": ("metric", "score", "scorer"),
+                "cv": ("n_splits", "folds"),
+                "correlation": ("groups", "graph", "transition", "matrix"),
+                "holdout": ("splitter",),
+            },
+        )
+    yield Entry(
+        "ReusableHoldoutSearchCV.fit data",
+        lambda X, y: ReusableHoldoutSearchCV(tree, {"min_samples_leaf": [1]}, **fixed).fit(X, y),
+        {"X": X_HELD, "y": Y_HELD},
+        {"X": nothing, "y": nothing},
+        {"X": bad_tables(), "y": bad_targets()},
+        {
+            "X": ("records", "features", "samples", "Complex data", "Expected"),
+            "y": ("target", "targets", "labels", "samples", "label"),
+        },
+    )
+    kinds = {
+        "direction": option("forward", "backward", "floating", "path"),
+        "n_features_to_select": either(integer(1, 5), option("auto"), anything),
+        "tol": either(real(), option("auto"), anything),
+        "verify": either(COUNT, option("all")),
+        "on_empty": option("raise", "keep_best"),
+        "holdout": PROBABILITY,
+        **{k: v for k, v in HOLDOUT.items() if k != "correlation"},
+    }
+    yield Entry(
+        "HoldoutFeatureSelector.fit",
+        lambda **k: HoldoutFeatureSelector(tree, **{"on_empty": "keep_best", **k}).fit(X, y),
+        fixed,
+        kinds,
+        dict.fromkeys(kinds, SCALARS[::4]),
+    )
+    kinds = {
+        "query": option("sign", "moment"),
+        "alpha": PROBABILITY,
+        "clip": POSITIVE,
+        "on_empty": option("raise", "keep_best"),
+        "holdout": PROBABILITY,
+        **{k: v for k, v in HOLDOUT.items() if k != "correlation"},
+    }
+    yield Entry(
+        "HoldoutCorrelationFilter.fit",
+        lambda **k: HoldoutCorrelationFilter(**{"on_empty": "keep_best", **k}).fit(X, y),
+        {"random_state": 0},
+        kinds,
+        dict.fromkeys(kinds, few),
+    )
+
+
+def callable_or_none(value):
+    """A callable rule, whose result is its own business."""
+    return None if callable(value) else False
+
+
+class _Odd:
+    pass
+
+
+Odd_ = _Odd()
+
+
+def planning_entries():
+    """Return planners and certificates."""
+    goal = {
+        "tau": OPEN_HALF,
+        "n_queries": COUNT,
+        "budget": COUNT,
+        "beta": PROBABILITY,
+        "c": either(NONE, real(0, 1)),
+        "correlation": is_correlation,
+    }
+    aliases = {
+        "correlation": ("groups", "graph", "transition", "matrix", "models"),
+        "budget": ("n_queries",),
+        "n_queries": ("budget",),
+        "n": ("holdout", "records"),
+    }
+    plain = {"n_queries": 20, "budget": 2}
+    yield Entry(
+        "certify",
+        certify,
+        {"n": 2_000, **plain},
+        {
+            **{k: v for k, v in goal.items() if k != "tau"},
+            "n": integer(1),
+            "epsilon": either(NONE, POSITIVE),
+            "mechanism": either(NONE, anything),
+            "route": option("best"),
+        },
+        {},
+        aliases,
+    )
+    yield Entry(
+        "plan_holdout",
+        plan_holdout,
+        {"tau": 0.1, **plain},
+        {**goal, "route": option("best")},
+        {},
+        aliases,
+    )
+    for name, left_out, extra in (
+        ("plan_budget", "budget", {"n": integer(1)}),
+        ("plan_queries", "n_queries", {"n": integer(1)}),
+    ):
+        valid = {"tau": 0.2, "n": 2_000, **plain}
+        valid.pop(left_out)
+        yield Entry(
+            name,
+            getattr(planning, name),
+            valid,
+            {
+                **{k: v for k, v in goal.items() if k != left_out},
+                **extra,
+                "epsilon": either(NONE, POSITIVE),
+            },
+            {},
+            aliases,
+        )
+    yield Entry(
+        "plan_batches",
+        planning.plan_batches,
+        {"tau": 0.2, "n": 2_000, "batch_size": 5, "budget": 2},
+        {
+            "tau": OPEN_HALF,
+            "n": integer(1),
+            "batch_size": COUNT,
+            "budget": COUNT,
+            "beta": PROBABILITY,
+            "c": either(NONE, real(0, 1)),
+            "n_values": integer(1),
+        },
+        {},
+        aliases,
+    )
+    yield Entry(
+        "plan_search",
+        plan_search,
+        {"tau": 0.1, "n_candidates": 5, "n_searches": 2},
+        {
+            "tau": OPEN_HALF,
+            "n_candidates": COUNT,
+            "n_searches": COUNT,
+            "score": real(0, 1),
+            "n_corrections": integer(0),
+            "beta": PROBABILITY,
+        },
+        {},
+        {**aliases, "n_corrections": ("n_searches", "n_candidates")},
+    )
+    for name in ("dwork_required_n", "floor_required_n", "splitting_required_n"):
+        kinds = {"tau": real(0, 1, open_low=True), "n_queries": COUNT, "beta": PROBABILITY}
+        valid = {"tau": 0.1, "n_queries": 20}
+        if name == "dwork_required_n":
+            kinds["budget"], valid["budget"] = COUNT, 2
+        yield Entry(name, getattr(planning, name), valid, kinds, {}, aliases)
+    for name in ("jung_half_width", "rogers_half_width"):
+        kinds = {"n": COUNT, "n_queries": COUNT, "beta": PROBABILITY}
+        yield Entry(
+            name, getattr(planning, name), {"n": 3_000, "n_queries": 20}, kinds, {}, aliases
+        )
+
+
+def mechanism_entries():
+    """Return Thresholdout and the cost of it."""
+    scales = {"threshold_scale": 0.02, "query_scale": 0.02, "answer_scale": 0.02}
+    kinds = dict.fromkeys(scales, real(0))
+    valid = {"threshold": 0.05, **scales}
+    yield Entry(
+        "Thresholdout",
+        lambda **k: Thresholdout(**k).answer([0.5, 0.6], [0.5, 0.9]),
+        {**valid, "random_state": 0},
+        {
+            **kinds,
+            "threshold": real(0),
+            "budget": either(NONE, COUNT),
+            "refresh": boolean,
+            "resolution": real(0, 1),
+            "noise": option("laplace", "gaussian"),
+            "random_state": either(NONE, integer(0), anything),
+        },
+    )
+    array = finite_array(1)
+    yield Entry(
+        "Thresholdout.answer",
+        lambda **k: Thresholdout(**valid, random_state=0).answer(**k),
+        {"training_values": [0.5, 0.6], "holdout_values": [0.5, 0.9]},
+        {
+            "training_values": array,
+            "holdout_values": array,
+            "thresholds": either(NONE, array, real(0)),
+        },
+        {},
+        dict.fromkeys(
+            ("training_values", "holdout_values", "thresholds"),
+            ("training_values", "holdout_values", "thresholds"),
+        ),
+    )
+    yield Entry(
+        "thresholdout_epsilon",
+        thresholdout_epsilon,
+        {"sensitivity": 0.001, "budget": 2, **scales},
+        {
+            "sensitivity": POSITIVE,
+            "budget": integer(0),
+            "refresh": boolean,
+            "n_thresholds": either(NONE, integer(0)),
+        },
+    )
+    for name, options, kinds in (
+        (
+            "zhao2017",
+            {"tau": 0.1, "beta": 0.05, "n_queries": 10, "budget": 2},
+            {
+                "tau": real(0, 1, open_low=True),
+                "beta": PROBABILITY,
+                "n_queries": COUNT,
+                "budget": COUNT,
+                "c": either(NONE, real(0, 1)),
+            },
+        ),
+        (
+            "dwork2017",
+            {"tau": 0.1, "beta": 0.05, "n_queries": 10, "budget": 2},
+            {
+                "tau": real(0, 1, open_low=True),
+                "beta": PROBABILITY,
+                "n_queries": COUNT,
+                "budget": COUNT,
+            },
+        ),
+        ("dwork2017_practical", {}, {"threshold": real(0), "sigma": POSITIVE}),
+    ):
+        yield Entry(f"Thresholdout.{name}", getattr(Thresholdout, name), options, kinds)
+
+
+def correlation_entries():
+    """Return correlation models and what they are asked."""
+    chain = models.MarkovChain(CHAIN)
+    groups = models.Groups([0, 0, 1, 1, 2])
+    states = [0, 1, 1, 0, 1, 0, 0, 1, 1, 1, 0, 0] * 5
+    matrix = anything
+    aliases = {
+        "graph": ("adjacency", "matrix", "networkx", "edges"),
+        "correlation": ("groups", "graph", "transition", "matrix", "models"),
+        "model": ("correlation",),
+        "influence": ("edges", "graph"),
+    }
+    no_matrix = either(matrix_like)
+    yield Entry(
+        "MarkovChain",
+        models.MarkovChain,
+        {"transition": CHAIN},
+        {
+            "transition": no_matrix,
+            "observed": boolean,
+            "start": either(option("stationary", "any"), anything),
+        },
+    )
+    yield Entry(
+        "MarkovChain.from_states",
+        models.MarkovChain.from_states,
+        {"states": states},
+        {
+            "states": matrix,
+            "n_states": either(NONE, integer(2)),
+            "smoothing": real(0),
+            "confidence": either(NONE, PROBABILITY),
+        },
+    )
+    yield Entry("Groups", models.Groups, {}, {"groups": sequence_like}, {}, {"groups": ("label",)})
+    yield Entry("DependencyGraph", models.DependencyGraph, {}, {"graph": no_matrix}, {}, aliases)
+    yield Entry(
+        "MarkovNetwork",
+        models.MarkovNetwork,
+        {"graph": sp.csr_array(np.eye(3, k=1) + np.eye(3, k=-1))},
+        {"graph": no_matrix, "influence": either(NONE, POSITIVE, exactly(0, 0.0, -0.0), anything)},
+        {},
+        aliases,
+    )
+    yield Entry(
+        "WorstOf",
+        models.WorstOf,
+        {},
+        {"models": nothing},
+        {},
+        {"models": ("model", "correlation", "list")},
+    )
+    yield Entry(
+        "check_correlation",
+        models.check_correlation,
+        {},
+        {"correlation": is_correlation},
+        {},
+        aliases,
+    )
+    for name, model, n in (
+        ("MarkovChain", chain, 50),
+        ("Groups", groups, 5),
+        ("Independent", models.Independent(), 50),
+    ):
+        sizes = integer(1) if n == 50 else integer(5, 5)
+        yield Entry(
+            f"{name}.bdp_epsilon",
+            model.bdp_epsilon,
+            {"dp_epsilon": 0.1, "n": n},
+            {"dp_epsilon": real(0), "n": sizes, "method": option("tight")},
+            {},
+            {"n": ("records", "groups")},
+        )
+        yield Entry(
+            f"{name}.dp_epsilon",
+            model.dp_epsilon,
+            {"bdp_epsilon": 0.1, "n": n},
+            {"bdp_epsilon": real(0), "n": sizes, "method": option("tight")},
+            {},
+            {"n": ("records", "groups")},
+        )
+        yield Entry(
+            f"{name}.log_tail",
+            model.log_tail,
+            {"alpha": 0.1, "n": n},
+            {
+                "alpha": either(real(0), numbers_of_any_shape),
+                "n": sizes,
+                "sensitivity": either(NONE, POSITIVE),
+            },
+            {},
+            {"n": ("records", "groups")},
+        )
+        yield Entry(
+            f"{name}.effective_n",
+            model.effective_n,
+            {"n": n},
+            {"n": sizes},
+            {},
+            {"n": ("records", "groups")},
+        )
+        yield Entry(
+            f"{name}.split",
+            model.split,
+            {"n": n, "fraction": 0.4},
+            {"n": sizes, "fraction": PROBABILITY},
+            {},
+            {"n": ("records", "groups")},
+        )
+    yield Entry(
+        "check_misfit",
+        models.check_misfit,
+        {"model": chain, "scores": np.linspace(0, 1, 60)},
+        {
+            "scores": either(NONE, finite_array(1)),
+            "level": PROBABILITY,
+            "states": either(NONE, anything),
+        },
+        {},
+        {"scores": ("states",)},
+    )
+    yield Entry(
+        "integrated_autocorrelation",
+        models.integrated_autocorrelation,
+        {},
+        {"scores": finite_array(1)},
+    )
+
+
+def numbers_of_any_shape(value):
+    """An array of numbers of any shape, empty ones included."""
+    if isinstance(value, np.ma.MaskedArray):
+        return False
+    return None if isinstance(value, np.ndarray | list | tuple | range) else False
+
+
+def matrix_like(value):
+    """A matrix may be judged by the package; what is none is wrong."""
+    if isinstance(value, np.ma.MaskedArray) or value is np.ma.masked:
+        return False
+    if isinstance(value, np.ndarray | list | tuple | dict) or sp.issparse(value):
+        return None
+    return False
+
+
+def sequence_like(value):
+    """A sequence of labels; what is none is wrong."""
+    if isinstance(value, np.ma.MaskedArray) or value is np.ma.masked:
+        return False
+    return None if hasattr(value, "__iter__") and not isinstance(value, str | bytes) else False
+
+
+def metric_entries():
+    """Return metrics."""
+    yield Entry(
+        "get_metric",
+        lambda **k: get_metric(estimator=LogisticRegression(), y=Y_HELD, **k),
+        {"scoring": "accuracy"},
+        {"scoring": either(NONE, option("accuracy"), anything_callable)},
+        {},
+        {"scoring": ("metric", "score", "scorer")},
+    )
+    yield Entry(
+        "get_metric bounds",
+        lambda bounds: get_metric("neg_mean_absolute_error", bounds=bounds),
+        {},
+        {"bounds": either(NONE, exactly((1, 2)), range_like)},
+    )
+    yield Entry(
+        "get_metric clip",
+        lambda clip: get_metric("neg_log_loss", clip=clip),
+        {},
+        {"clip": either(NONE, PROBABILITY)},
+    )
+    yield Entry("get_metric k", lambda k: get_metric("top_k_accuracy", k=k), {}, {"k": COUNT})
+    yield Entry(
+        "PerRecordScore",
+        PerRecordScore,
+        {"function": lambda *a: 0.5},
+        {
+            "function": anything_callable,
+            "lower": real(high=1, open_high=True),
+            "upper": real(0, open_low=True),
+            "greater_is_better": boolean,
+            "name": either(NONE, anything),
+        },
+        {},
+        {"lower": ("upper",), "upper": ("lower",)},
+    )
+
+
+def anything_callable(value):
+    """A callable of any kind."""
+    return None if callable(value) or isinstance(value, type) else False
+
+
+def range_like(value):
+    """A pair of increasing numbers in any container."""
+    return None if isinstance(value, range | np.ndarray | list) else False
+
+
+def dataset_entries():
+    """Return simulators; sizes are kept small."""
+    small = [v for v in SCALARS if not (isinstance(v, int) and v > 10**6)]
+    common = {"random_state": either(NONE, integer(0), anything)}
+    size = integer(1)
+    calls = [
+        (
+            "make_dwork_noise",
+            make_dwork_noise,
+            {"n": 20, "n_features": 5},
+            {"n": size, "n_features": size, "dtype": anything},
+        ),
+        (
+            "make_dwork_signal",
+            make_dwork_signal,
+            {"n": 20, "n_features": 30, "n_shifted": 2},
+            {"n": size, "n_features": integer(2), "n_shifted": integer(0, 30), "shift": real()},
+        ),
+        (
+            "make_markov",
+            make_markov,
+            {"n": 20, "n_features": 30, "n_shifted": 2},
+            {
+                "n": size,
+                "n_features": integer(2),
+                "n_shifted": integer(0, 30),
+                "shift": real(),
+                "stay": PROBABILITY,
+                "loading": real(),
+                "neighbour_correlation": real(-1, 1, open_low=True, open_high=True),
+            },
+        ),
+        (
+            "make_regimes",
+            make_regimes,
+            {"n": 20, "transition": CHAIN},
+            {
+                "n": size,
+                "transition": matrix_like,
+                "n_features": integer(1),
+                "n_informative": integer(1, 20),
+                "separation": either(NONE, real(), pair_like),
+            },
+        ),
+        (
+            "make_groups",
+            make_groups,
+            {"n": 20},
+            {
+                "n": size,
+                "group_size": size,
+                "n_features": integer(1),
+                "n_informative": integer(1, 20),
+                "separation": either(NONE, real(), pair_like),
+                "share": real(0, 1),
+            },
+        ),
+        (
+            "make_graph",
+            make_graph,
+            {"n": 20},
+            {
+                "n": either(NONE, size),
+                "component_size": size,
+                "flip": real(0, 0.5, open_low=True),
+                "n_features": integer(1),
+                "n_informative": integer(1, 20),
+                "separation": either(NONE, real(), pair_like),
+            },
+        ),
+    ]
+    for name, make, valid, kinds in calls:
+        kinds = {**kinds, **common}
+        yield Entry(
+            name,
+            make,
+            {**valid, "random_state": 0},
+            kinds,
+            dict.fromkeys(kinds, small),
+            {
+                "n_informative": ("n_features",),
+                "n_features": ("n_informative", "n_shifted"),
+                "n_shifted": ("n_features",),
+                "n": ("graph",),
+            },
+        )
+
+
+def inspection_entries():
+    """Return what displays are made from."""
+    for name, make, valid, kinds in (
+        (
+            "HoldoutSearchDisplay.from_search",
+            inspection.HoldoutSearchDisplay.from_search,
+            {},
+            {"search": nothing},
+        ),
+        (
+            "BudgetDisplay.from_holdout",
+            inspection.BudgetDisplay.from_holdout,
+            {},
+            {"holdout": nothing},
+        ),
+        (
+            "MisfitDisplay.from_search",
+            inspection.MisfitDisplay.from_search,
+            {},
+            {"search": nothing},
+        ),
+        (
+            "MisfitDisplay.from_report",
+            inspection.MisfitDisplay.from_report,
+            {},
+            {"report": nothing},
+        ),
+        (
+            "MisfitDisplay.from_scores",
+            inspection.MisfitDisplay.from_scores,
+            {"correlation": CHAIN, "scores": np.linspace(0, 1, 40)},
+            {"scores": finite_array(1), "max_lag": either(NONE, COUNT)},
+        ),
+        (
+            "LeakageDisplay.from_correlation",
+            inspection.LeakageDisplay.from_correlation,
+            {"correlation": CHAIN},
+            {"correlation": either(is_correlation, dict_like), "max_distance": COUNT},
+        ),
+        (
+            "PlanDisplay.from_estimates",
+            inspection.PlanDisplay.from_estimates,
+            {"tau": [0.2], "correlations": {"a": None}, "n_queries": 5, "budget": 1},
+            {
+                "tau": finite_array(1),
+                "n_queries": COUNT,
+                "budget": COUNT,
+                "beta": PROBABILITY,
+                "c": either(NONE, real(0, 1)),
+                "correlations": dict_like,
+            },
+        ),
+    ):
+        yield Entry(
+            name,
+            make,
+            valid,
+            kinds,
+            {},
+            {
+                "correlation": ("groups", "graph", "transition", "matrix", "models"),
+                "correlations": ("correlation",),
+                "budget": ("n_queries",),
+                "n_queries": ("budget",),
+            },
+        )
+
+
+def pair_like(value):
+    """Numbers in any container are broadcast to one for each state."""
+    return None if isinstance(value, list | tuple | range) else False
+
+
+def dict_like(value):
+    """A dict of models."""
+    return None if isinstance(value, dict) else False
+
+
+def all_entries():
+    """Return every entry point, fast ones first."""
+    makers = (
+        planning_entries,
+        mechanism_entries,
+        correlation_entries,
+        metric_entries,
+        dataset_entries,
+        inspection_entries,
+        holdout_entries,
+        search_entries,
+    )
+    return [entry for make in makers for entry in make()]

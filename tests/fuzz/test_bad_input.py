@@ -1,0 +1,39 @@
+"""At least 10,000 calls with bad input: none is silently wrong, and refusals name the parameter."""
+
+import sys
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
+from bad_input import run, table
+from entries import all_entries
+
+#: Messages of our own that do not name the parameter; the aim is none.
+UNNAMED = 50
+
+
+def check(findings):
+    """Print the table and assert what it must show."""
+    print("\n" + table(findings))
+    shown = [f for f in findings if f.outcome in ("silently wrong", "other exception")]
+    for f in shown:
+        print(f"{f.outcome}: {f.entry}({f.parameter}={f.value}) {f.message}")
+    counts = Counter(finding.outcome for finding in findings)
+    assert not [f for f in findings if f.outcome == "silently wrong"], table(findings)
+    assert counts["unnamed, ours"] < UNNAMED, table(findings)
+    assert counts["other exception"] == 0, table(findings)
+
+
+def test_a_sample_of_bad_input():
+    fast = [e for e in all_entries() if not e.name.startswith(("certify", "plan_"))]
+    fast = [e for e in fast if not e.name.endswith((".fit", "data"))]
+    check(run(fast, keep=31))
+
+
+@pytest.mark.slow
+def test_ten_thousand_calls_with_bad_input():
+    findings = run(all_entries())
+    assert len(findings) >= 10_000
+    check(findings)
