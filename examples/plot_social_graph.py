@@ -74,6 +74,19 @@ for name, model in {"graph alone": structure, "graph with strengths": strengths}
 best = search.best_estimator_
 print(f"{'truth':22} {data.population_accuracy(best.coef_, best.intercept_):.3f}")
 
+# %%
+# One connected circle cannot be cut into whole parts, and structure alone says so. With a strength
+# it is split by nodes: intervals then speak of the members held out, given the others.
+
+novel = nx.les_miserables_graph()
+try:
+    DependencyGraph(novel).split(novel.number_of_nodes(), 0.5)
+except ValueError as error:
+    print(f"\nstructure alone: {str(error)[:104]} ...")
+weak = MarkovNetwork(novel, influence=0.1)
+members = weak.split(novel.number_of_nodes(), 0.5, random_state=0).holdout
+print("with strengths:", weak.given_rest(members).describe(), "\n")
+
 
 def true_accuracies(search):
     """Return the exact accuracy of every candidate, which only a simulator knows."""

@@ -9,7 +9,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GroupKFold, TimeSeriesSplit
 
 from sklearn_bdp import ReusableHoldout, ReusableHoldoutSearchCV
-from sklearn_bdp.correlation import MarkovChain
+from sklearn_bdp.correlation import MarkovChain, MarkovNetwork
 from sklearn_bdp.datasets import make_regimes
 from sklearn_bdp.exceptions import ModelMisfitWarning, UnboundedMetricError
 from sklearn_bdp.feature_selection import HoldoutCorrelationFilter, HoldoutFeatureSelector
@@ -195,3 +195,26 @@ def test_selectors_know_time_and_independence(regimes):
         HoldoutCorrelationFilter(correlation="time", random_state=0).fit(X, y)
     with pytest.warns(ModelMisfitWarning, match="groups= was given"):
         HoldoutCorrelationFilter(random_state=0).fit(X, y, groups=np.arange(len(y)) // 5)
+
+
+@pytest.mark.parametrize("name", ["karate", "les miserables", "blocks"])
+def test_connected_graphs_give_answers(name):
+    """Theory G13: nodes are split, the interval is one given the training nodes."""
+    nx = pytest.importorskip("networkx")
+    graph = {
+        "karate": nx.karate_club_graph,
+        "les miserables": nx.les_miserables_graph,
+        "blocks": lambda: nx.planted_partition_graph(2, 250, 0.02, 0.004, seed=0),
+    }[name]()
+    n = graph.number_of_nodes()
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(n, 3))
+    y = (X[:, 0] + 0.5 * rng.normal(size=n) > 0).astype(int)
+    network = MarkovNetwork(graph, influence=0.1)
+    search, messages = fit(X, y, correlation=network, holdout=0.5, cv=3)
+    low, high = search.best_interval_
+    assert 0 <= low <= search.best_score_ <= high <= 1
+    assert messages == []
+    assert len(search.holdout_indices_) == np.ceil(n / 2)
+    assert "given the training nodes" in str(search.certificate_)
+    assert name != "blocks" or high - low < 0.5

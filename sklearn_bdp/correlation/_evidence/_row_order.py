@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 import numpy as np
+from scipy import fft
 
 from sklearn_bdp._checks import check_array, check_probability
 from sklearn_bdp.correlation._components import label_codes
@@ -116,10 +117,10 @@ def _order_statistic(rows):
     """Return the largest standardised sum of autocorrelations over windows 1, 2, 4, … n / 10."""
     n = rows.shape[1]
     centred = rows - rows.mean(axis=1, keepdims=True)
-    size = 1 << (2 * n - 1).bit_length()
-    spectrum = np.abs(np.fft.rfft(centred, size, axis=1)) ** 2
-    covariance = np.fft.irfft(spectrum, size, axis=1)
     windows = 2 ** np.arange(int(np.log2(max(1, n // 10))) + 1)
+    size = fft.next_fast_len(n + int(windows[-1]), real=True)  # longer lags may wrap around
+    spectrum = np.abs(fft.rfft(centred, size, axis=1)) ** 2
+    covariance = fft.irfft(spectrum, size, axis=1)
     sums = np.cumsum(covariance[:, 1 : windows[-1] + 1], axis=1)[:, windows - 1]
     return (sums / covariance[:, :1] * np.sqrt(n / windows)).max(axis=1)
 
