@@ -42,7 +42,7 @@ def test_a_closed_holdout_answers_nothing_new_here_or_after_reopening(holdout, p
             some.final_report(ONES)
         with pytest.raises(HoldoutClosedError):
             some.preview()
-        again = some.answer([0.1], hits(0.2), keys=["a"])
+        again = some.answer([0.7], hits(0.2), keys=["a"])
         assert again.values == first.values
         assert len(some.history()) == 2
 
