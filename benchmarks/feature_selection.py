@@ -9,8 +9,9 @@ scores, logistic regression); ``kbest`` has the same sizes of subsets to choose 
 
 - ``ours``: ``HoldoutFeatureSelector(classifier)`` as it comes; the reported accuracy is the
   verified one, ``covered`` says how often its interval holds the fresh accuracy of its model;
-- ``ours*``: the columns of ``ours``, fitted on all records after the last word: for a user who
-  never asks this holdout again (the interval does not speak of that model);
+- ``ours*``: the ranking and the number of features that ``ours`` selected, repeated on all records
+  after the last word, as ``GridSearchCV`` refits: for a user who never asks this holdout again
+  (the interval does not speak of that model);
 - ``kbest``: ``SelectKBest`` in a pipeline in ``GridSearchCV``; reports its best score;
 - ``l1``: L1-penalised logistic regression, penalty by cross-validation;
 - ``rfecv``: ``RFECV``; ``sequential``: ``SequentialFeatureSelector`` behind ``SelectKBest(30)``;
@@ -40,7 +41,7 @@ from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from sklearn_bdp.feature_selection import HoldoutFeatureSelector
+from sklearn_bdp.feature_selection import HoldoutFeatureSelector, rank_features
 
 #: By how many standard deviations a true feature differs between the classes: eight of them
 #: allow an accuracy of .80.
@@ -139,21 +140,24 @@ PROBLEMS = {
     "8 of 2,000, n=1,000": lambda seed: planted(1_000, 2_000, seed),
     "8 of 20,000, n=300": lambda seed: planted(300, 20_000, seed),
     "8 of 20,000, n=1,000": lambda seed: planted(1_000, 20_000, seed),
-    "alike blocks, n=1,000": lambda seed: blocks(1_000, 2_000, seed),
-    "noise, p=2,000, n=300": lambda seed: planted(300, 2_000, seed, n_true=0),
-    "noise, p=2,000, n=1,000": lambda seed: planted(1_000, 2_000, seed, n_true=0),
+    "blocks of 2,000, n=1,000": lambda seed: blocks(1_000, 2_000, seed),
+    "noise, 2,000, n=300": lambda seed: planted(300, 2_000, seed, n_true=0),
     "breast cancer + 1,000": lambda seed: cancer(1_000, seed),
 }
 
 
 @dataclass(frozen=True)
 class Found:
-    """What a method says: columns, a model of these columns, reported accuracy and interval."""
+    """What a method says: columns, a model of these columns, reported accuracy and interval.
+
+    ``recipe`` is the ranking and the number of features, for ``ours``.
+    """
 
     columns: np.ndarray
     model: object
     reported: float
     interval: tuple = (np.nan, np.nan)
+    recipe: tuple | None = None
 
 
 def classifier():
@@ -172,7 +176,19 @@ def ours(data, seed):
     """Return what the selector finds as it comes."""
     chooser = HoldoutFeatureSelector(classifier(), random_state=seed).fit(data.X, data.y)
     columns = chooser.get_support(indices=True)
-    return Found(columns, chooser.estimator_, chooser.score_, chooser.interval_)
+    path = chooser.accuracy_path_
+    (place,) = np.flatnonzero(path["selected"])
+    recipe = str(path["ranking"][place]), int(path["n_features"][place])
+    return Found(columns, chooser.estimator_, chooser.score_, chooser.interval_, recipe)
+
+
+def repeated(data, recipe):
+    """Return the columns of a ranking and a number of features, from all records."""
+    ranking, count = recipe
+    if count == 0:
+        return np.empty(0, dtype=int)
+    X = StandardScaler().fit_transform(data.X)
+    return np.sort(rank_features(LogisticRegression(), X, data.y, ranking=ranking)[:count])
 
 
 def sizes(n, p):
@@ -235,7 +251,7 @@ def boruta(data, seed):
     from boruta import BorutaPy  # optional peer
 
     trees = RandomForestClassifier(n_jobs=1, max_depth=5, random_state=seed)
-    found = BorutaPy(trees, n_estimators=200, max_iter=30, random_state=seed)
+    found = BorutaPy(trees, n_estimators=100, max_iter=20, random_state=seed)
     found.fit(data.X, data.y)
     columns = np.flatnonzero(found.support_)
     return Found(columns, _refit(data, columns), np.nan)
@@ -295,28 +311,30 @@ def naive_steps(train, labels, held, held_labels):
     return np.sort(chosen), float(score)
 
 
-#: Methods, and the number of seeds that the slow ones get at most.
+#: Methods, and how many seeds the slow ones get at most: among 2,000 features, among 20,000.
 METHODS = {
-    "ours": None,
-    "kbest": None,
-    "l1": None,
-    "rfecv": 3,
-    "sequential": 3,
-    "boruta": 3,
-    "knockoffs": None,
-    "outside": None,
-    "naive": None,
+    "ours": (None, None),
+    "kbest": (None, None),
+    "l1": (5, 2),
+    "rfecv": (3, 1),
+    "sequential": (3, 0),
+    "boruta": (2, 0),
+    "knockoffs": (5, 2),
+    "outside": (None, None),
+    "naive": (None, None),
 }
-#: Methods that would need hours among 20,000 features.
-NARROW = ("boruta", "sequential")
+
+
+def n_seeds(method, problem, seeds):
+    """Return how many seeds a method gets on a problem."""
+    most = METHODS[method]["20,000" in problem]
+    return seeds if most is None else min(seeds, most)
 
 
 def run(method, problem, seed):
     """Return rows of the table: one, for ``ours`` two; none where a method does not apply."""
     data = PROBLEMS[problem](seed)
     if method == "knockoffs" and data.knockoffs is None:
-        return []
-    if method in NARROW and data.X.shape[1] > 5_000:
         return []
     start = time.process_time()
     with warnings.catch_warnings():
@@ -328,7 +346,8 @@ def run(method, problem, seed):
     seconds = time.process_time() - start
     rows = [_row(method, problem, seed, data, found, seconds)]
     if method == "ours":
-        again = Found(found.columns, _refit(data, found.columns), np.nan)
+        columns = repeated(data, found.recipe)
+        again = Found(columns, _refit(data, columns), np.nan)
         rows.append(_row("ours*", problem, seed, data, again, seconds))
     return rows
 
@@ -361,12 +380,14 @@ def report(rows):
     """Print a Markdown table of means over seeds, one line for each problem and method."""
     print("| problem | method | seeds | true | useless | fresh | reported | covered | × kbest |")
     print("|---|---|---:|---:|---:|---:|---:|---:|---:|")
-    for problem in dict.fromkeys(row["problem"] for row in rows):
+    for problem in [name for name in PROBLEMS if any(row["problem"] == name for row in rows)]:
         theirs = [row for row in rows if row["problem"] == problem]
         base = [row["seconds"] for row in theirs if row["method"] == "kbest"]
         base = np.mean(base) if base else np.nan
-        for method in dict.fromkeys(row["method"] for row in theirs):
+        for method in dict.fromkeys(("ours", "ours*", *METHODS)):
             mine = [row for row in theirs if row["method"] == method]
+            if not mine:
+                continue
             numbers = [name for name in mine[0] if name not in ("problem", "method", "seed")]
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
@@ -389,7 +410,7 @@ def _cell(value, form):
     return format(value, form) if np.isfinite(value) else "–"
 
 
-SMALL = ("8 of 2,000, n=300", "8 of 2,000, n=1,000", "noise, p=2,000, n=300")
+SMALL = ("8 of 2,000, n=300", "8 of 2,000, n=1,000", "noise, 2,000, n=300")
 QUICK = ("ours", "kbest", "outside", "naive")
 
 
@@ -400,21 +421,41 @@ def main(arguments=None):
     parser.add_argument("--seeds", type=int, default=10)
     parser.add_argument("--problems", nargs="+", choices=PROBLEMS)
     parser.add_argument("--methods", nargs="+", choices=METHODS)
+    parser.add_argument("--add", nargs="+", type=Path, default=[], help="rows of earlier runs")
     parser.add_argument("--output", type=Path, default=Path("output/feature_selection.csv"))
     options = parser.parse_args(arguments)
     small = options.size == "small"
-    rows = []
+    rows = [row for path in options.add for row in _read(path)]
     for problem in options.problems or (SMALL if small else PROBLEMS):
         for method in options.methods or (QUICK if small else METHODS):
-            for seed in range(min(options.seeds, METHODS[method] or options.seeds)):
-                rows += run(method, problem, seed)
-            print(f"done: {problem}: {method}", flush=True)
-    options.output.parent.mkdir(parents=True, exist_ok=True)
-    with options.output.open("w", newline="") as file:
+            found = [
+                row
+                for seed in range(n_seeds(method, problem, options.seeds))
+                for row in run(method, problem, seed)
+            ]
+            rows += found
+            seconds = sum(row["seconds"] for row in found if row["method"] == method)
+            print(f"{problem}: {method}: {seconds:.0f} s", flush=True)
+        _write(options.output, rows)
+    report(rows)
+
+
+def _read(path):
+    """Return the rows of an earlier run."""
+    with path.open(newline="") as file:
+        return [
+            {k: v if k in ("problem", "method") else float(v) for k, v in row.items()}
+            for row in csv.DictReader(file)
+        ]
+
+
+def _write(path, rows):
+    """Write the rows that are known so far."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("w", newline="") as file:
         writer = csv.DictWriter(file, rows[0])
         writer.writeheader()
         writer.writerows(rows)
-    report(rows)
 
 
 if __name__ == "__main__":

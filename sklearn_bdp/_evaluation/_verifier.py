@@ -209,10 +209,12 @@ class Verifier:
         recorded = self.holdout.recorded([key for key in keys if key is not None])
         known = [key in recorded for key in keys]
         self.n_recorded = sum(known)
-        if rows is None:
-            outcomes = self._outcomes(candidates, known)
-        else:
+        if rows is not None:
             outcomes = self._taken(rows, training)
+        elif training is not None:
+            outcomes = self._given(candidates, training, known)
+        else:
+            outcomes = self._outcomes(candidates, known)
         _report_failures(outcomes, n_recorded=self.n_recorded)
         keys = [key or outcome.key for key, outcome in zip(keys, outcomes, strict=True)]
         asked = [
@@ -231,6 +233,21 @@ class Verifier:
                 outcome = replace(outcome, evaluation=None)
             found[place] = _answered(candidates[place], outcome, keys[place], answers, row)
         return found
+
+    def _given(self, candidates, training, known):
+        """Return candidates with their known training side; those that are new meet the holdout."""
+        new = [
+            place
+            for place, value in enumerate(training)
+            if math.isfinite(value) and not known[place]
+        ]
+        if self.verify != "all":
+            new = sorted(sorted(new, key=lambda place: -training[place])[: self.verify])
+        seen = self._work((candidates[place], False, True) for place in new)
+        outcomes = [Outcome(training=float(value)) for value in training]
+        for place, other in zip(new, seen, strict=True):
+            outcomes[place] = _with_holdout(outcomes[place], other)
+        return outcomes
 
     def _taken(self, rows, training):
         """Return the finished fits of a search, with their training side."""

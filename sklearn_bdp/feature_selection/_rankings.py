@@ -18,12 +18,14 @@ from sklearn.pipeline import Pipeline
 
 from sklearn_bdp._checks import check_option
 from sklearn_bdp._sklearn_compat import safe_indexing
+from sklearn_bdp.feature_selection._units import make_units
 
 __all__ = [
     "RANKINGS",
     "Records",
     "check_ranking",
     "order_units",
+    "rank_features",
     "rankings_for",
     "univariate_scores",
 ]
@@ -109,6 +111,49 @@ def check_ranking(ranking):
     if any(isinstance(item, str) or not np.iterable(item) for item in ranking):
         raise TypeError(f"ranking must list rankings or subsets, not both, got {ranking!r}.")
     return "subsets"
+
+
+def rank_features(estimator, X, y, *, ranking="univariate"):
+    """Return the columns of ``X`` in the order of a ranking, best first.
+
+    Parameters
+    ----------
+    estimator : estimator
+        Tells classes from numbers; rankings by coefficients or importances fit it.
+    X : array-like of shape (n_samples, n_features)
+        Records that may be looked at: training data, never those of a holdout in use.
+    y : array-like of shape (n_samples,)
+        Targets.
+    ranking : str or callable, default="univariate"
+        As in :class:`HoldoutFeatureSelector`.
+
+    Returns
+    -------
+    ndarray of int
+        Columns; those without any score (among many more features than records) are left out.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.naive_bayes import GaussianNB
+    >>> from sklearn_bdp.feature_selection import rank_features
+    >>> rng = np.random.default_rng(0)
+    >>> X, y = rng.normal(size=(200, 5)), rng.integers(0, 2, 200)
+    >>> X[:, 3] += y
+    >>> int(rank_features(GaussianNB(), X, y)[0])
+    3
+    """
+    if check_ranking(ranking) != "rankings" or not (isinstance(ranking, str) or callable(ranking)):
+        raise TypeError(f"ranking must be one name or one score function, got {ranking!r}.")
+    if ranking == "auto":
+        raise ValueError("ranking='auto' stands for several rankings; name one of them.")
+    if not hasattr(X, "shape"):
+        X = np.asarray(X)
+    records, n = Records.of(X, y, estimator), X.shape[0]
+    (univariate,) = univariate_scores(records, np.ones((1, n), dtype=bool))
+    p = univariate.size
+    units = make_units(p, None, fixed_features=None, feature_groups=None)
+    return order_units(ranking, records, np.arange(n), units, univariate, most=p)
 
 
 def rankings_for(ranking, estimator):

@@ -30,7 +30,13 @@ from sklearn_bdp.feature_selection._rankings import check_ranking, rankings_for
 from sklearn_bdp.feature_selection._report import path_report, steps_report
 from sklearn_bdp.feature_selection._stepwise import Rule, select
 from sklearn_bdp.feature_selection._units import make_units, subsets_of_units
-from sklearn_bdp.feature_selection._verified_path import choose, path_table, verify_path
+from sklearn_bdp.feature_selection._verified_path import (
+    certified_again,
+    choose,
+    path_table,
+    sharpen,
+    verify_path,
+)
 from sklearn_bdp.metrics import get_metric
 
 __all__ = ["HoldoutFeatureSelector"]
@@ -475,6 +481,9 @@ class HoldoutFeatureSelector(MetaEstimatorMixin, HoldoutSelectorBase):
         place = verdict.selected
         if not self.confirmed_ and self.on_empty == "raise":
             place = verdict.constant
+        if place is not None and place != verdict.best:
+            entries[place] = sharpen(verifier, entries[place])
+            verdict = certified_again(verdict, entries, place)
         self.accuracy_path_ = path_table(entries, place, metric)
         self._verdict = path_report(self, entries, place, verdict, units, metric)
         for line in self._verdict.progress:

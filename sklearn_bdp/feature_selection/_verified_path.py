@@ -1,13 +1,25 @@
 """A path of proposed subsets, verified in one batch; which of them is selected, and why."""
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from sklearn_bdp._evaluation import paired_gain
+from sklearn_bdp._sealed import sealed_errors
+from sklearn_bdp._sklearn_compat import num_samples
+from sklearn_bdp.holdout import query_key
 
-__all__ = ["LEVEL", "Entry", "Verdict", "choose", "path_table", "verify_path"]
+__all__ = [
+    "LEVEL",
+    "Entry",
+    "Verdict",
+    "certified_again",
+    "choose",
+    "path_table",
+    "sharpen",
+    "verify_path",
+]
 
 #: Bonferroni level at which the training side must speak against the constant prediction.
 LEVEL = 0.05
@@ -79,6 +91,44 @@ def verify_path(verifier, proposals):
     return [Entry(proposal, by_place[place]) for place, proposal in enumerate(proposals)]
 
 
+@sealed_errors  # the evaluation below is raw
+def sharpen(verifier, entry):
+    """Return an entry whose answer was coarse with a finer one: it is asked again, alone.
+
+    In a batch only the leader is refined (theory G7). A smaller subset that is selected because it
+    is near the leader deserves an interval as narrow; one more query costs about two nats.
+    """
+    found = entry.assessment
+    if found.source != "training" or found.key is None or found.outcome is None:
+        return entry
+    key = query_key("selected", found.key)
+    known = verifier.holdout.recorded([key])
+    evaluation = found.outcome.evaluation
+    if key in known:
+        record = known[key]
+        value, lower, upper, above = record.value, record.lower, record.upper, record.above
+    elif evaluation is None:
+        return entry
+    else:
+        answers = verifier.holdout.answer_evaluations(
+            [entry.proposal.training],
+            [evaluation],
+            training_size=num_samples(verifier.setting.X),
+            keys=[key],
+        )
+        if not answers.answered[0]:
+            return entry
+        value, lower, upper = (
+            float(part[0]) for part in (answers.values, answers.lower, answers.upper)
+        )
+        above = bool(answers.above[0])
+    if upper - lower >= found.upper - found.lower:
+        return entry
+    source = "holdout" if above else "training"
+    sharper = replace(found, released=value, lower=lower, upper=upper, source=source)
+    return replace(entry, assessment=sharper)
+
+
 def choose(entries, *, tol, is_mean, n_effective, target=None):
     """Return the :class:`Verdict`: the smallest subset within the tolerance of the best.
 
@@ -145,6 +195,11 @@ def _certified(entries, place, constant):
     if constant is None:
         return False
     return entries[place].assessment.lower > entries[constant].assessment.upper
+
+
+def certified_again(verdict, entries, place):
+    """Return the verdict with what a sharper answer about ``place`` certifies."""
+    return replace(verdict, certified=_certified(entries, place, verdict.constant))
 
 
 def path_table(entries, selected, metric):
