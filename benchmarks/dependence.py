@@ -91,7 +91,6 @@ def one_cell(maker, time, n, replications, rng):
         scores = sample(n, rng)
         cut = 3 * n // 4
         learned = MarkovChain.from_scores(scores[: int(0.9 * cut)])
-        gap = learned.gap_for(1e-3)
         held = scores[cut:]
         low, high = interval(learned, held)
         best = interval(chain, held)
@@ -99,7 +98,6 @@ def one_cell(maker, time, n, replications, rng):
         ratios.append((high - low) / (best[1] - best[0]))
         rows = np.sort(rng.permutation(n)[:cut])
         warned += check_independence(scores[rows]).misfit
-        assert gap < 0.2 * cut
     return misses / replications, np.mean(ratios), np.quantile(ratios, 0.9), warned / replications
 
 
