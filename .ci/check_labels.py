@@ -17,7 +17,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 REGISTER = ROOT / "doc" / "theory" / "labels.md"
 CITED = re.compile(r"(?<![\w/.#§-])([BCGHNT]\d{1,2}[′'’]*)(?![\w-])")
-BY_SECTION = re.compile(r"[Tt]heory,? (?:section )?\d")
+BY_SECTION = re.compile(r"\b[Tt]heory,? section \d|\btheory \d\b|^\W*Theory \d\b(?!\d)")
 ROW = re.compile(r"^\| *([BCGHNT]\d{1,2}′?) *\|(.*)\|$")
 LINK = re.compile(r"\[([^\]]*)\]\(([^)]*)\)")
 

@@ -31,7 +31,7 @@ def half_width(log_failure, model, n, *, sensitivity=None):
 
     References
     ----------
-    Theory, section 5.
+    Theory H1-H5.
     """
     level = np.atleast_1d(np.asarray(log_failure, dtype=float))
     most = np.ones_like(level)

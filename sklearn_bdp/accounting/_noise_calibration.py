@@ -35,7 +35,7 @@ NOISE_FRACTION = 0.015
 # larger than a hundredth.
 NOISE_PART = 0.1
 LARGEST_SCALE = 1000.0  # nothing is left of a score in [0, 1] long before
-ZHAO_C = 0.5  # theory, section 2: T = (1+c)τ/2
+ZHAO_C = 0.5  # Zhao 2017, Theorem 2: T = (1+c)τ/2
 
 
 def auto_threshold(prediction, n_effective, training_size, *, chance=CHANCE, lead=LEAD):
@@ -133,7 +133,7 @@ def auto_scales(n_effective, *, failure, beta=0.05, noise="laplace", fraction=NO
 
     References
     ----------
-    Theory, section 6; Lyu, Su and Li 2017 (query noise twice the threshold noise).
+    Theory N1; Lyu, Su and Li 2017 (query noise twice the threshold noise).
     """
     check_option("noise", noise, ("laplace", "gaussian"))
     room = fraction * _reference_half_width(n_effective, beta)

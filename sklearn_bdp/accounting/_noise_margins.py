@@ -38,7 +38,7 @@ def log_noise_tail(z, threshold_scale, query_scale, *, noise="laplace"):
 
     References
     ----------
-    Theory, section 6 (convolution of two Laplace distributions).
+    Theory N1 (convolution of two Laplace distributions).
     """
     check_option("noise", noise, _NOISES)
     z = check_real("z", z, low=0.0)
@@ -78,7 +78,7 @@ def noise_margin(*, failure, threshold_scale, query_scale, noise="laplace"):
 
     References
     ----------
-    Theory, section 6.
+    Theory N1, N2.
 
     Examples
     --------
@@ -123,7 +123,7 @@ def answer_margin(*, failure, answer_scale, noise="laplace"):
 
     References
     ----------
-    Theory, section 6.
+    Theory N1.
     """
     check_option("noise", noise, _NOISES)
     level = check_real("failure", failure, low=0.0, high=1.0, closed="neither")
@@ -155,7 +155,7 @@ def noise_share(failure, n_above):
 
     References
     ----------
-    Theory, section 6.
+    Theory N3.
     """
     level = check_real("failure", failure, low=0.0, high=1.0, closed="neither")
     spent = np.asarray(n_above, dtype=float)

@@ -181,7 +181,7 @@ class SensitivityTail(Tail):
 
     References
     ----------
-    Theory, section 5.
+    Theory H1-H5.
     """
 
     model: CorrelationModel

@@ -303,7 +303,7 @@ class CorrelationModel(FrozenValue):
 
     @abstractmethod
     def _spread(self, n, statistical):
-        """Return ``C`` in the tail ``2 exp(-2 alpha^2 / (sensitivity^2 C))`` (theory 5)."""
+        """Return ``C`` in the tail ``2 exp(-2 alpha^2 / (sensitivity^2 C))`` (theory H1-H5)."""
 
     def effective_n(self, n):
         """Return the number of independent records that concentrate as well.
@@ -346,7 +346,7 @@ class CorrelationModel(FrozenValue):
         if sensitivity is not None:
             delta = check_real("sensitivity", sensitivity, low=0.0, closed="neither")
         spread = self._spread(n, sensitivity is None)
-        # Theory, section 5: 2 alpha^2 / (sensitivity^2 C) - ln 2
+        # Theory H1-H5: 2 alpha^2 / (sensitivity^2 C) - ln 2
         result = np.minimum(math.log(2.0) - 2.0 * (alpha / delta) ** 2 / spread, 0.0)
         return float(result) if result.ndim == 0 else result
 

@@ -1,6 +1,6 @@
 """Concentration of one fixed query: tails and their inverses, pure functions.
 
-Theory, section 5 (Hoeffding, chains), G5 (Chernoff), G8 (binomial, Bentkus), G12 (weights). A
+Theory H1-H5 (Hoeffding, chains), G5 (Chernoff), G8 (binomial, Bentkus), G12 (weights). A
 *limit* is a mean that the tail rejects; all of them end on the rejected, safe side.
 """
 

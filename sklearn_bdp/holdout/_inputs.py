@@ -123,7 +123,7 @@ def _shape(evaluation, sensitivity, *, model, n):
     if shape.kind != "bounded":
         return dataclasses.asdict(shape)
     typical = float(evaluation.rms_sensitivity)
-    # Theory, section 5, row 1: unequal c_i enter by their squares where records are independent
+    # Theory H1: unequal c_i enter by their squares where records are independent
     # (McDiarmid); groups need the largest.
     if not (model.is_independent and 0.0 < typical <= sensitivity):
         typical = sensitivity

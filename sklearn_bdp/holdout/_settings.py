@@ -171,7 +171,7 @@ def _check_gap(gap):
 
 def derive_settings(parameters, *, model, n):
     """Return the :class:`Settings` that the parameters mean for ``n`` records of ``model``."""
-    # Theory, section 5: a cut out of one chain costs the Dobrushin coefficient, on each side.
+    # Theory H6: a cut out of one chain costs the Dobrushin coefficient, on each side.
     cut_failure = float(sum(model.cut_failure(gap) for gap in parameters.gap))
     if not model.misspecification < 0.9 * parameters.beta:
         raise ValueError(

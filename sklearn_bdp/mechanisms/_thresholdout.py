@@ -23,7 +23,7 @@ _STATE_VERSION = 1
 class Thresholdout(Presets):
     r"""Compare each training-side value with the holdout's; answer from the holdout if they differ.
 
-    The state machine of theory section 2 [1]_ [2]_. For each query with training-side value ``v``
+    The state machine of theory T1 [1]_ [2]_. For each query with training-side value ``v``
     and holdout value ``q``, and while budget is left: if ``|q - v| + noise`` exceeds the noisy
     threshold the query is *above*, the budget drops by one and the answer is ``q`` plus noise,
     rounded to a grid and clipped to [0, 1]; otherwise the answer is ``v``.

@@ -1,4 +1,4 @@
-"""`certify`: the sharpest honest guarantee for a holdout, by every route (theory section 6)."""
+"""`certify`: the sharpest honest guarantee for a holdout, by every route (theory C1, C3, C4)."""
 
 import math
 import warnings
@@ -80,7 +80,7 @@ def certify(
 
     References
     ----------
-    Theory, section 6: C1 (neither ``mechanism`` nor ``epsilon``), C3 (``mechanism``) and C4
+    Theory C1 (neither ``mechanism`` nor ``epsilon``), C3 (``mechanism``) and C4
     (``epsilon``).
 
     Examples

@@ -1,4 +1,4 @@
-"""A mechanism as configured (theory, section 6: C3): its scales are given, the margins are not."""
+"""A mechanism as configured (theory C3): its scales are given, the margins are not."""
 
 import math
 

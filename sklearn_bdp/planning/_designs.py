@@ -1,4 +1,4 @@
-"""Best designs (theory, section 6: C1 and C4): noise scales and failure shares, chosen.
+"""Best designs (theory C1 and C4): noise scales and failure shares, chosen.
 
 Every candidate division is a valid certificate; the searches below only decide how good it is.
 """

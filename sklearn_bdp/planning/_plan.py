@@ -53,7 +53,7 @@ def plan_holdout(*, tau, n_queries, budget, beta=0.05, c=0.5, correlation=None, 
 
     References
     ----------
-    Theory section 6, C2.
+    Theory C2.
 
     Examples
     --------
@@ -109,7 +109,7 @@ def plan_budget(
 
     References
     ----------
-    Theory section 6, C2.
+    Theory C2.
 
     Examples
     --------
@@ -158,7 +158,7 @@ def plan_queries(*, tau, n, budget, beta=0.05, c=0.5, correlation=None, epsilon=
 
     References
     ----------
-    Theory section 6, C2.
+    Theory C2.
     """
     task = _checked(tau, n, correlation, 1, budget, beta, c, route)
 

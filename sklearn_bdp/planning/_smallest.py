@@ -1,4 +1,4 @@
-"""The smallest number of records that certifies an error (theory, section 6: C2)."""
+"""The smallest number of records that certifies an error (theory C2)."""
 
 import math
 from dataclasses import replace

@@ -20,7 +20,7 @@ def splitting_half_width(task):
 
     References
     ----------
-    Theory G3; theory section 5 (gaps).
+    Theory G3; theory H6 (gaps).
     """
     model, m = task.model, task.n_queries
     beta = task.beta

@@ -52,7 +52,7 @@ class Task:
 
 @dataclass(frozen=True)
 class Design:
-    """One division: scales, margins and the error they certify (theory, section 6)."""
+    """One division: scales, margins and the error they certify (theory C1)."""
 
     tau: float
     sampling: float

@@ -90,7 +90,7 @@ def test_runs_end_with_the_first_above_and_add_up_to_the_batch(budget):
 
 
 def reference(rng, training, holdout, *, threshold, budget, refresh):
-    """Theory section 2, to the letter, in doubles."""
+    """The algorithm (theory T1), to the letter, in doubles."""
     level = threshold + rng.laplace(0, SCALES["threshold_scale"])
     above = []
     for v, q in zip(training, holdout, strict=True):

@@ -31,7 +31,7 @@ def _models(n):
     }
 
 
-# Theory, section 7 (own prototypes): n needed by Zhao's Theorem 2, G1, G2 and Hoeffding's floor.
+# Reference values: n needed by Zhao's Theorem 2, G1, G2 and Hoeffding's floor.
 REFERENCE = [
     (0.1, 100, 1, None, 1.165e6, 6.7e4, 6.6e3, 415),
     (0.1, 100, 1, P1, 7.82e7, 5.4e5, 3.8e4, 2.4e3),

@@ -45,7 +45,7 @@ def block_information(dp_epsilon, extra, n):
 
 
 def block_spread(reach, n):
-    """Return the least sum of squared martingale ranges over block lengths (theory 5).
+    """Return the least sum of squared martingale ranges over block lengths (theory H4).
 
     Parameters
     ----------

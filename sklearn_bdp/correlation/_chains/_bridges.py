@@ -1,4 +1,4 @@
-"""Leakage of one side of an observed chain, when any records there may be known (theory B5')."""
+"""Leakage of one side of an observed chain, when any records there may be known (theory B5′)."""
 
 import numpy as np
 

@@ -451,7 +451,7 @@ class MarkovChain(TimeModel):
         )
 
     def _bridged(self, matrix, far, unknown, dp_epsilon, n):
-        """Leakage of a side of an observed chain: something known on it, or nothing (B5')."""
+        """Leakage of a side of an observed chain: something known on it, or nothing (B5′)."""
         known = bridge_sides(matrix, dp_epsilon, n - 1, far=far)
         return None if known is None else combine(np.maximum, known, unknown)
 

@@ -32,7 +32,7 @@ class TimeModel(CorrelationModel):
         raise NotImplementedError
 
     def cut_failure(self, gap):
-        # Theory 5: total variation between cut and uncut distribution of the first holdout state.
+        # Theory H6: total variation between cut and uncut distribution of the first holdout state.
         return min(1.0, mixing_after(self._profile(), check_integer("gap", gap, low=0) + 1))
 
     def gap_for(self, failure):

@@ -286,7 +286,7 @@ class NetworkModel(GraphModel):
             else:
                 known = {id(k): dobrushin(k) for k in kernels if k is not None}
                 theta = [0.0 if k is None else known[id(k)] for k in kernels]
-            # Theory 5, rooted forest: martingale differences R_v, here also for merged blocks.
+            # Theory H5, rooted forest: martingale differences R_v, here also for merged blocks.
             cost = np.minimum(cost, self._blocks(1.0, couplings(parent.tolist(), theta)))
         return float(cost.sum())
 
