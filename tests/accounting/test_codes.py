@@ -69,6 +69,7 @@ def test_value_code_stays_finite_far_from_the_prediction():
 def test_code_lengths_satisfy_kraft_over_all_adaptive_transcripts():
     # Every node (history before a batch, index in the batch) of a small adaptive tree: the batch
     # sizes depend on the history, the values fall in three cells.
+    """Theory G2′."""
     resolution, scale = 1 / 3, 0.1
     midpoints = (np.arange(3) + 0.5) / 3
 

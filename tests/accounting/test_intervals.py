@@ -71,6 +71,7 @@ def test_low_sensitivity_queries_use_the_two_sided_tail():
 
 def test_mean_lower_limit_covers_by_exact_enumeration():
     # For every mean the probability that the limit exceeds it is at most the level.
+    """Theory G5."""
     n, level = 60, 0.03
     limits = mean_lower_limit(np.arange(n + 1) / n, math.log(level), Bernoulli(), n)
     for p in np.linspace(0.01, 0.99, 99):

@@ -40,6 +40,7 @@ def test_resolution_is_a_fraction_of_the_half_width():
 
 
 def test_offset_predictor_learns_a_common_bias():
+    """Theory G4."""
     predictor = OffsetPredictor()
     assert predictor.predict([0.9, 0.8]).tolist() == [0.9, 0.8]
     for v in (0.9, 0.92, 0.95):

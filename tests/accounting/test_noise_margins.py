@@ -31,6 +31,7 @@ def _tail_by_integration(z, a, b):
 @pytest.mark.parametrize(("a", "b"), [(1, 2), (2, 1), (1, 1), (1, 1.0000004), (0.3, 5), (1, 0.05)])
 @pytest.mark.parametrize("z", [0.0, 0.7, 3.0, 12.0])
 def test_noise_tail_is_the_convolution(a, b, z):
+    """Theory N1."""
     assert math.exp(log_noise_tail(z, a, b)) == pytest.approx(
         _tail_by_integration(z, a, b), rel=1e-5
     )
@@ -59,6 +60,7 @@ def test_answer_margin_is_the_two_sided_quantile():
 
 
 def test_noise_shares_sum_to_the_whole():
+    """Theory N3."""
     shares = noise_share(0.05, np.arange(100_000))
     assert shares.sum() == pytest.approx(0.05, rel=1e-4)
     assert shares.sum() <= 0.05
@@ -103,6 +105,7 @@ def test_unknown_noise_raises():
 def test_accuracy_costs_the_budget_and_not_the_queries(refresh):
     # The worst analyst asks a query that is just too far, again and again, until one is answered
     # "below" or the budget ends: the rate of failure is at most B·tail(z), and close to it.
+    """Theory N2."""
     from sklearn_bdp.mechanisms import Thresholdout
 
     budget, replications, z = 3, 1500, 0.08

@@ -28,6 +28,7 @@ def _reachable(m, budget, cells):
 
 @pytest.mark.parametrize(("m", "budget", "cells"), [(1, 1, 3), (5, 2, 3), (8, 8, 2), (9, 3, 1)])
 def test_transcripts_are_counted_exactly(m, budget, cells):
+    """Theory G2."""
     assert math.exp(log_transcripts(m, budget, cells)) == pytest.approx(
         _reachable(m, budget, cells), rel=1e-9
     )
@@ -59,6 +60,7 @@ def test_batched_transcripts_are_counted_exactly(sizes, budget, cells):
 def test_g1_holds_for_randomised_response_by_enumeration():
     # n bits released through randomised response; the event is the most likely set for each
     # output. P[X in E_Y] is computed exactly and compared with the bound.
+    """Theory G1."""
     n = 6
     inputs = np.array(list(itertools.product([0, 1], repeat=n)))
     for epsilon in (0.1, 0.5, 1.5):
@@ -88,6 +90,8 @@ def test_sampling_half_width_inverts_g1():
 @pytest.mark.parametrize(("a", "b"), [(1.0, 2.0), (2.0, 0.5), (1.0, 1.0)])
 @pytest.mark.parametrize("z", [0.0, 1.0, 6.0])
 def test_posterior_excess_is_the_integral_of_the_tail(a, b, z):
+    """Theory G6."""
+
     def tail(u):
         return math.exp(log_noise_tail(u, a, b))
 

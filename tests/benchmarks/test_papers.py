@@ -137,6 +137,7 @@ def test_theorem_3_holds_under_sequential_bdp_on_a_chain():
 
 
 def test_corrected_theorem_3_is_sharper_by_up_to_sixteen():
+    """Theory G0."""
     corrected = theorems.approximate_information(1.0, 10**6, 0.05, source="corrected")
     printed = theorems.approximate_information(1.0, 10**6, 0.05, source="zhao2017")
     assert 15 < printed / corrected < 16.1

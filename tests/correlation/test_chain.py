@@ -56,6 +56,7 @@ def check_chain(matrix, n, epsilon, *, start=None, exact=False):
 @pytest.mark.parametrize("epsilon", [0.01, 0.3, 2.0])
 @pytest.mark.parametrize("seed", range(3))
 def test_two_states_meet_the_exact_leakage(seed, epsilon):
+    """Theory B5′."""
     check_chain(random_chain(seed, 2, zeros=seed == 2), 4, epsilon, exact=True)
 
 
@@ -84,6 +85,7 @@ def test_many_chains_stay_above_the_exact_leakage(seed):
 
 @pytest.mark.parametrize("seed", range(6))
 def test_hidden_chains_stay_below_the_contraction(seed):
+    """Theory B5."""
     rng = np.random.default_rng(seed)
     k, n, epsilon = 2 + seed % 2, 4, [0.05, 1.0][seed % 2]
     matrix = random_chain(seed, k)
@@ -162,6 +164,7 @@ def test_inverse_is_safe_and_close(observed, method):
 
 def test_blanket_by_hand():
     # a = ln max ratio of both neighbours; Zhao 2017, Lemma 3: e' = e - 4 a.
+    """Theory B3."""
     chain = MarkovChain(P2, observed=True)
     a = 2 * math.log(9)
     assert chain.dp_epsilon(20.0, 100, method="blanket") == pytest.approx(20 - 4 * a, abs=1e-9)
@@ -212,6 +215,7 @@ def test_starts():
 
 
 def test_gaps_by_hand():
+    """Theory H6."""
     chain = MarkovChain(P2)  # theta(P^k) = 0.8^k
     assert chain.cut_failure(0) == pytest.approx(0.8)
     assert chain.cut_failure(9) == pytest.approx(0.8**10)

@@ -39,6 +39,7 @@ def test_strong_components_are_infinite_and_weak_ones_are_not():
 @pytest.mark.parametrize("edges", ["ring", "complete"])
 @pytest.mark.parametrize(("coupling", "epsilon"), [(0.05, 0.02), (0.15, 1.0), (0.25, 0.3)])
 def test_factor_stays_above_the_exact_leakage(edges, coupling, epsilon):
+    """Theory B8."""
     n = 4
     pairs = [(a, b) for a in range(n) for b in range(a + 1, n)]
     if edges == "ring":

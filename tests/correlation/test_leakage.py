@@ -29,6 +29,7 @@ def enumerated(kernel, weight):
 @pytest.mark.parametrize("k", [2, 3, 4, 6])
 @pytest.mark.parametrize("weight", [1e-6, 0.1, 3.0, 40.0])
 def test_kernel_leakage_equals_enumeration(k, weight):
+    """Theory B7."""
     rng = np.random.default_rng(k)
     for zeros in (False, True):
         kernel = rng.dirichlet(np.full(k, 0.4), size=k)

@@ -18,6 +18,7 @@ from .oracle import (
 
 
 def test_independent_records_leak_what_the_mechanism_spends():
+    """Theory B0."""
     joint = field_distribution(
         [2, 3, 2], {(0,): np.array([1.0, 2.0]), (1,): np.array([1.0, 1.0, 3.0])}
     )
@@ -26,6 +27,7 @@ def test_independent_records_leak_what_the_mechanism_spends():
 
 
 def test_copies_leak_together():
+    """Theory B1."""
     joint = np.zeros((2, 2, 2))
     joint[0, 0, 0] = joint[1, 1, 1] = 0.5
     assert bdp_leakage(joint, 0.2) == pytest.approx(0.6, abs=1e-7)

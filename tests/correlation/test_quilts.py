@@ -58,6 +58,7 @@ def ours(matrix, n, epsilon, factor):
 @pytest.mark.parametrize("epsilon", [0.05, 0.5, 3.0])
 @pytest.mark.parametrize("factor", [2.0, 4.0])
 def test_equals_the_scan_of_all_quilts(epsilon, factor):
+    """Theory B2."""
     fast = np.array([[0.6, 0.4], [0.5, 0.5]])
     for matrix, n in (
         (fast, 6),

@@ -22,6 +22,7 @@ def printed(e, g, rho, n, c):
 @pytest.mark.parametrize(("g", "rho"), [(0.3, 1 / 3), (0.2, 0.5), (0.9, 0.05)])
 @pytest.mark.parametrize("n", [60, 10**6])
 def test_equals_the_printed_formula_maximised_over_c(e, g, rho, n):
+    """Theory B4."""
     got = spectral_dp_epsilon(e, g, rho, n)
     best = max(printed(e, g, rho, n, c) for c in np.linspace(1e-6, 1 / 6 - 1e-9, 20_001))
     assert got >= best * (1 - 1e-9)

@@ -36,6 +36,7 @@ def exact_chain_counts(matrix, n, score):
 @pytest.mark.parametrize("seed", range(6))
 @pytest.mark.parametrize("n", [1, 30, 400])
 def test_chain_tail_holds_for_any_stationary_chain(seed, n):
+    """Theory H3."""
     rng = np.random.default_rng(seed)
     k = 2 + seed % 3
     matrix = rng.dirichlet(np.full(k, 0.5), size=k)
@@ -114,6 +115,7 @@ def test_chain_rate_beats_the_bernstein_bound():
 
 
 def test_bernoulli_rate_by_hand():
+    """Theory H1."""
     assert bernoulli_rate(np.array(1.0), np.array(0.25)) == pytest.approx(math.log(4))
     assert bernoulli_rate(np.array(0.5), np.array(0.25)) == pytest.approx(0.5 * math.log(4 / 3))
     assert bernoulli_rate(np.array(0.2), np.array(0.25)) == 0.0
@@ -123,6 +125,7 @@ def test_bernoulli_rate_by_hand():
 @pytest.mark.parametrize("groups", [[0, 0, 0, 1, 1, 2], [0, 0, 0, 0, 0, 1], [0, 1, 2, 3, 4, 5]])
 def test_component_tails_hold_for_unequal_sizes(groups):
     # Worst components: all records of one are copies of a bit.
+    """Theory H2."""
     model, n = Groups(groups), len(groups)
     sizes = np.bincount(groups)
     for p in (0.1, 0.4):
@@ -138,6 +141,7 @@ def test_component_tails_hold_for_unequal_sizes(groups):
 
 @pytest.mark.parametrize("seed", range(4))
 def test_network_tails_hold(seed):
+    """Theory H5."""
     rng = np.random.default_rng(seed)
     edges = [[(0, 1), (0, 2), (2, 3), (2, 4)], [(0, 1), (1, 2), (2, 3), (0, 3), (3, 4)]][seed % 2]
     tables = {e: np.exp(0.8 * rng.normal(size=(2, 2))) for e in edges}
@@ -155,6 +159,7 @@ def test_network_tails_hold(seed):
 
 
 def test_known_effective_numbers():
+    """Theory H4."""
     assert Independent().effective_n(100) == 100
     assert Groups([0, 0, 1, 1]).effective_n(4) == pytest.approx(2)
     chain = MarkovChain([[0.9, 0.1], [0.1, 0.9]])

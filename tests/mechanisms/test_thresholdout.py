@@ -380,6 +380,7 @@ def log_probability(margins_below, count, margins_above, *, threshold_scale, que
 def test_t1_is_attained(n_above):
     # A million queries just below push the level up; neighbours move them up and the "above"
     # queries, whose value is then released, down.
+    """Theory T1."""
     delta, scales = 0.01, {"threshold_scale": 0.1, "query_scale": 0.2}
     one = log_probability(0.0, 10**6, [0.5] * n_above, **scales)
     other = log_probability(delta, 10**6, [0.5 - delta] * n_above, **scales)

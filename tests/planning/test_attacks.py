@@ -278,6 +278,7 @@ def _certificate_failures(world, n, route, replications, *, budget, columns):
 @pytest.mark.parametrize("world", WORLDS)
 @pytest.mark.parametrize("route", ["transcript", "bdp", "posterior"])
 def test_certificates_survive_the_attack(world, route):
+    """Theory C3."""
     replications = 20
     n = 2_800 if route == "transcript" else 8_400
     failures = _certificate_failures(world, n, route, replications, budget=8, columns=15)

@@ -66,6 +66,7 @@ def test_planner_reproduces_the_reference_table(tau, m, b, chain, zhao, g1, g2, 
     ],
 )
 def test_plan_and_certify_are_inverse(route, chain):
+    """Theory C2."""
     common = {"n_queries": 20, "budget": 2, "correlation": chain, "route": route}
     n = plan_holdout(tau=0.15, **common)
     with warnings.catch_warnings():
@@ -110,6 +111,7 @@ def test_more_correlation_never_helps():
 
 
 def test_certificate_scales_meet_the_bdp_level_asked_for():
+    """Theory C4."""
     for model in (None, P1):
         certificate = certify(
             20_000, correlation=model, n_queries=50, budget=3, epsilon=0.8, route="best"

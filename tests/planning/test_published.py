@@ -19,6 +19,7 @@ from sklearn_bdp.planning import (
 
 def test_zhao_required_n_by_hand():
     # τ = .1, m = 100, B = 1, c = 1/2: σ = .05/(12 ln 8000), ε = .05/12, n_# = 9/(4σε).
+    """Theory G3."""
     expected = 9 / (4 * (0.05 / (12 * math.log(8000))) * (0.05 / 12))
     got = zhao_required_n(tau=0.1, n_queries=100, budget=1, model=Independent())
     assert got == pytest.approx(expected)
