@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from sklearn.dummy import DummyClassifier
 from sklearn.ensemble import HistGradientBoostingClassifier
+from sklearn.exceptions import FitFailedWarning
 from sklearn.inspection import permutation_importance
 from sklearn.metrics import check_scoring
 from sklearn.model_selection import GridSearchCV, cross_validate
@@ -87,3 +88,36 @@ def test_gradient_boosting_in_the_middle_of_fit_predicts_from_records():
 
     HistGradientBoostingClassifier(scoring=scorer, early_stopping=True, max_iter=20).fit(X, y)
     assert max(agreements) > 0.95
+
+
+def test_fits_of_folds_take_what_the_search_gives():
+    known = set(inspect.signature(compat._fit_and_score).parameters)
+    assert known >= {"scorer", "train", "test", "parameters", "fit_params", "score_params"}
+    assert known >= {"return_train_score", "return_times", "split_progress", "candidate_progress"}
+    X, y = np.arange(24.0).reshape(12, 2), np.arange(12) % 2
+    rows = {"train": np.arange(8), "test": np.arange(8, 12)}
+    options = {"scorer": lambda model, X, y: 0.5, "verbose": 0, "parameters": {"C": 2.0}}
+    result = compat.fit_and_score(
+        SVC(), X, y, **rows, **options, fit_params={}, score_params={}, caller=None
+    )
+    assert (result["test_scores"], result["fit_error"]) == (0.5, None)
+
+
+def test_failed_fits_are_reported_and_get_the_error_score():
+    failed = {"fit_error": "why", "test_scores": np.nan}
+    good = {"fit_error": None, "test_scores": {"a": 1.0}}
+    results = [dict(failed), good]
+    compat.insert_error_scores(results, np.nan)
+    assert set(results[0]["test_scores"]) == {"a"}
+    with pytest.warns(FitFailedWarning, match="1 fits failed out of a total of 2"):
+        compat.report_failures(results, np.nan)
+
+
+def test_fit_runs_in_a_context_that_checks_parameters():
+    class Checked(SVC):
+        @compat.fit_context(prefer_skip_nested_validation=True)
+        def fit(self, X, y):
+            return self
+
+    with pytest.raises(ValueError, match="'C' parameter"):
+        Checked(C=-1.0).fit([[0.0]], [0])
