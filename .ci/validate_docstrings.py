@@ -44,8 +44,19 @@ def public_names():
                 continue
             yield f"{info.name}.{name}"
             if inspect.isclass(member):
+                # A method without a docstring of its own inherits that of the class it refines.
                 methods = [m for m, f in vars(member).items() if callable(f) and m[0] != "_"]
+                methods = [
+                    m
+                    for m in methods
+                    if vars(member)[m].__doc__ or not inspect.getdoc(getattr(member, m))
+                ]
                 yield from (f"{info.name}.{name}.{m}" for m in methods if m not in GENERATED)
+
+
+def _inherits(member, name):
+    """Return whether a method takes its docstring from a base class."""
+    return bool(inspect.getdoc(getattr(member, name)))
 
 
 def main():

@@ -78,6 +78,13 @@ class SharedRecordsError(ValueError):
     the holdout's own score. Train on other records; where a population holds equal ones,
     ``ReusableHoldout(..., allow_shared_rows=True)`` allows them and the certificate says so.
     ``n_shared`` is their number.
+
+    Parameters
+    ----------
+    message : str
+        What happened.
+    n_shared : int
+        Training records that are holdout records.
     """
 
     def __init__(self, message, *, n_shared=0):

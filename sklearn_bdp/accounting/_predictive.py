@@ -62,11 +62,33 @@ class Cells:
         return math.floor((value - self.origin) / self.width)
 
     def place(self, value):
-        """Return the number of the cell of a value; the end cells take what is beyond."""
+        """Return the number of the cell of a value; the end cells take what is beyond.
+
+        Parameters
+        ----------
+        value : float
+            A value.
+
+        Returns
+        -------
+        int
+            Number of the cell.
+        """
         return min(max(self._place(value), self.first), self.last)
 
     def edges(self, number):
-        """Return the ends of a cell; those of end cells are infinite."""
+        """Return the ends of a cell; those of end cells are infinite.
+
+        Parameters
+        ----------
+        number : int
+            Number of the cell.
+
+        Returns
+        -------
+        tuple of float
+            Its ends.
+        """
         low = self.origin + number * self.width
         return (
             -math.inf if number == self.first else low,
@@ -74,7 +96,18 @@ class Cells:
         )
 
     def central(self, rim=RIM):
-        """Return the ends of the region of "below", less its rim."""
+        """Return the ends of the region of "below", less its rim.
+
+        Parameters
+        ----------
+        rim : float
+            Part of the threshold that counts as outside.
+
+        Returns
+        -------
+        tuple of float
+            The ends.
+        """
         inner = (1.0 - rim) * self.threshold
         low, high = self.center - inner, self.center + inner
         return (
@@ -151,13 +184,25 @@ class PredictiveCode:
         self.__init__(state["log_weights"], pairs, state["ceiling"], state["n_fine"])
 
     def copy(self):
-        """Return an independent copy."""
+        """Return an independent copy.
+
+        Returns
+        -------
+        PredictiveCode
+            The copy.
+        """
         return PredictiveCode(self.log_weights.copy(), self.pairs, self.ceiling, self.n_fine)
 
     # -- Predictions ------------------------------------------------------------------------------
 
     def expect(self, training_values):
-        """Take note of the training-side values of a batch before any of it is answered."""
+        """Take note of the training-side values of a batch before any of it is answered.
+
+        Parameters
+        ----------
+        training_values : array-like of shape (m,)
+            Training-side values in [0, 1].
+        """
         self.ceiling = max(self.ceiling, float(np.max(training_values)))
 
     def learn(self, training_value, released_value, variance, *, instead=None):
@@ -171,6 +216,11 @@ class PredictiveCode:
             Of the difference around the common offset.
         instead : int, optional
             Number of a pair that this one replaces: the same query, released more finely.
+
+        Returns
+        -------
+        int
+            Number of the pair.
         """
         pair = (float(training_value), float(released_value - training_value), float(variance))
         self.ceiling = max(self.ceiling, float(released_value))
@@ -223,6 +273,11 @@ class PredictiveCode:
             Ends; infinite ones take the tails.
         centers, deviations, drifts : array of shape (m,)
             Predictions, deviations of the scores, deviations of the offset.
+
+        Returns
+        -------
+        ndarray of shape (components, m)
+            Masses.
         """
         low, high, centers = (np.atleast_1d(np.asarray(x, float)) for x in (low, high, centers))
         spread = np.sqrt((SCALES[:, None] * deviations) ** 2 + np.square(drifts))
@@ -236,11 +291,37 @@ class PredictiveCode:
         return mixed.reshape(SCALES.size * TAILS.size, -1)
 
     def price_below(self, low, high, mass):
-        """Log mass of "below" by component; ``mass`` prices intervals."""
+        """Log mass of "below" by component; ``mass`` prices intervals.
+
+        Parameters
+        ----------
+        low, high : array of shape (m,)
+            Ends of the regions of "below".
+        mass : callable
+            ``mass(low, high)`` by component.
+
+        Returns
+        -------
+        ndarray of shape (components, m)
+            Log masses, in nats.
+        """
         return np.log((1.0 - CROSSING) * mass(low, high))
 
     def price_above(self, cell, central, mass):
-        """Log mass of a released cell by component; ``mass`` prices intervals."""
+        """Log mass of a released cell by component; ``mass`` prices intervals.
+
+        Parameters
+        ----------
+        cell, central : tuple of float
+            Ends of the released cell and of the region of "below".
+        mass : callable
+            ``mass(low, high)`` by component.
+
+        Returns
+        -------
+        ndarray of shape (components, m)
+            Log masses, in nats.
+        """
         whole = mass(*cell)
         low, high = max(cell[0], central[0]), min(cell[1], central[1])
         inside = mass(low, high) if low < high else 0.0
@@ -254,6 +335,11 @@ class PredictiveCode:
         ----------
         log_masses : ndarray of shape (components, k)
             Log masses of the ``k`` releases under each component.
+
+        Returns
+        -------
+        float
+            Nats.
         """
         joint = self.log_weights + log_masses.sum(axis=1)
         total = float(logsumexp(joint))

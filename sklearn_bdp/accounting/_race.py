@@ -57,6 +57,11 @@ class Pace:
             Deviations of the predictions, in deviations of the score.
         n_fine : int
             Fine cells so far.
+
+        Returns
+        -------
+        float or ndarray
+            Half-widths.
         """
         worth = self.price * (1.0 + (n_fine / self.patience) ** 2)
         return known * np.interp(np.log(known / worth), _STEEPNESS, _BEST)
@@ -107,7 +112,17 @@ class BatchQueries:
 
 
 class Asked(typing.NamedTuple):
-    """Queries to compare in this order, up to the first "above", released in a cell ``halves``."""
+    """Queries to compare in this order, up to the first "above", released in a cell ``halves``.
+
+    Parameters
+    ----------
+    positions : ndarray of int, shape (k,)
+        Places in the batch.
+    predictions, thresholds : ndarray of shape (k,)
+        What values are compared with, and from which distance they are "above".
+    halves : ndarray of shape (k,)
+        Half-widths of the cells that surprises are released in.
+    """
 
     positions: np.ndarray
     predictions: np.ndarray
@@ -115,12 +130,33 @@ class Asked(typing.NamedTuple):
     halves: np.ndarray
 
     def cells(self, place, step=0.0):
-        """Return the cells of one of these queries."""
+        """Return the cells of one of these queries.
+
+        Parameters
+        ----------
+        place : int
+            Which of the queries.
+        step : float, default=0.0
+            Width of fixed cells; 0: cells around the prediction.
+
+        Returns
+        -------
+        Cells
+            Its cells.
+        """
         return Cells(*(float(part[place]) for part in self[1:]), step)
 
 
 class Reply(typing.NamedTuple):
-    """How many were answered, and the cell of the last if it was "above" (else ``None``)."""
+    """How many were answered, and the cell of the last if it was "above" (else ``None``).
+
+    Parameters
+    ----------
+    count : int
+        Queries answered.
+    cell : int or None
+        Cell of the last one if it was "above".
+    """
 
     count: int
     cell: int | None
@@ -128,6 +164,11 @@ class Reply(typing.NamedTuple):
 
 class Outcome:
     """What a batch released and what follows from it; grows while it is played.
+
+    Parameters
+    ----------
+    size : int
+        Queries in the batch.
 
     Attributes
     ----------
@@ -180,6 +221,11 @@ def play_batch(queries, code, *, margins, n_above=0, pace=None, fixed=None):
     -------
     Outcome
         By ``StopIteration.value``.
+
+    Yields
+    ------
+    Asked
+        What to compare next; the reply is sent back.
     """
     game = _Game(queries, code, margins=margins, n_above=n_above)
     if fixed is None:

@@ -113,7 +113,20 @@ class Queries:
 
 
 def next_code_length(last, settings):
-    """Return the code length of a lone query after the account ``last``, in nats."""
+    """Return the code length of a lone query after the account ``last``, in nats.
+
+    Parameters
+    ----------
+    last : BatchRecord
+        The account.
+    settings : Settings
+        What the holdout was made with.
+
+    Returns
+    -------
+    float
+        Nats.
+    """
     return route(last, settings)[0]
 
 

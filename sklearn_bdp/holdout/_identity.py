@@ -279,7 +279,15 @@ class LedgerHandle:
 
 
 def refuse_shared_rows(X, y, X_holdout, y_holdout):
-    """Raise SharedRecordsError where training records are holdout records beyond chance."""
+    """Raise SharedRecordsError where training records are holdout records beyond chance.
+
+    Parameters
+    ----------
+    X, y : array-like
+        Training records.
+    X_holdout, y_holdout : array-like
+        Holdout records.
+    """
     shared, chance = count_shared_rows(X, y, X_holdout, y_holdout)
     if shared > chance:
         raise SharedRecordsError(

@@ -44,7 +44,7 @@ def scored_means(scores, n):
     """Return :class:`Scored` for an ``(m, n)`` array of scores in [0, 1]."""
     values = check_per_record_scores(scores, n)
     # The type of an array is no measurement: integers in [0, 1] can be nothing but bits.
-    return _means(values, binary=np.asarray(scores).dtype.kind in "bui")
+    return _means(values, binary=np.asarray(scores).dtype.kind in {"b", "u", "i"})
 
 
 def _means(values, *, binary=False):

@@ -97,7 +97,13 @@ class Settings:
     information: float | None
 
     def scales(self):
-        """Return the public part of the mechanism as a dict."""
+        """Return the public part of the mechanism as a dict.
+
+        Returns
+        -------
+        dict
+            Arguments of Thresholdout.
+        """
         return {
             "threshold_scale": self.threshold_scale,
             "query_scale": self.query_scale,
@@ -109,7 +115,18 @@ class Settings:
         }
 
     def mechanism(self, *, random_state=None):
-        """Return a fresh Thresholdout; the holdout gives a threshold with every query."""
+        """Return a fresh Thresholdout; the holdout gives a threshold with every query.
+
+        Parameters
+        ----------
+        random_state : Generator, int or None, default=None
+            Source of noise; ``None``: cryptographic.
+
+        Returns
+        -------
+        Thresholdout
+            In its first state.
+        """
         threshold = 0.5 if self.threshold is None else self.threshold
         return Thresholdout(threshold, random_state=random_state, **self.scales())
 
@@ -118,7 +135,18 @@ ON_EXHAUSTED = ("raise", "nan", "training")
 
 
 def check_parameters(*, beta, epsilon, calibration, threshold, budget, n_queries, resolution, gap):
-    """Check every parameter on its own and against the others; return :class:`Parameters`."""
+    """Check every parameter on its own and against the others; return :class:`Parameters`.
+
+    Parameters
+    ----------
+    beta, epsilon, calibration, threshold, budget, n_queries, resolution, gap : object
+        As for ReusableHoldout.
+
+    Returns
+    -------
+    Parameters
+        The checked values.
+    """
     check_option("calibration", calibration, ("tight", "zhao2017"))
     auto = {}
     for name, value, low, high in (

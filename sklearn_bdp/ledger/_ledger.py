@@ -134,6 +134,16 @@ class Ledger:
         """Yield a :class:`Transaction`; commit on leaving, roll back on errors.
 
         A reading one has caught up with the file and holds no lock on it.
+
+        Parameters
+        ----------
+        write : bool, default=False
+            Whether something will be appended.
+
+        Yields
+        ------
+        Transaction
+            A consistent view.
         """
         self.check_process()
         if not self._lock.acquire(timeout=self.timeout):

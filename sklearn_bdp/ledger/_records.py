@@ -24,7 +24,18 @@ __all__ = [
 
 
 def canonical(content):
-    """Return the one JSON text of ``content``: sorted, compact, floats to the last bit."""
+    """Return the one JSON text of ``content``: sorted, compact, floats to the last bit.
+
+    Parameters
+    ----------
+    content : object
+        Anything JSON can hold.
+
+    Returns
+    -------
+    str
+        The text.
+    """
     return json.dumps(content, sort_keys=True, separators=(",", ":"), allow_nan=False)
 
 

@@ -42,14 +42,16 @@ class HalvingReusableHoldoutSearchCV(ReusableHoldoutSearchCV):
         Repeat the first rung until the candidates that are left can have ``max_resources``.
     scoring, n_iter, n_jobs, refit, cv, verbose, pre_dispatch, random_state : object
         As for :class:`ReusableHoldoutSearchCV`; several metrics are ranked by the verified one.
-    error_score, return_train_score, holdout, correlation, beta, epsilon : object
+    error_score, return_train_score, holdout, correlation : object
         As for :class:`ReusableHoldoutSearchCV`.
     training_score : {"cv"}, default="cv"
         Halving compares cross-validated scores.
-    calibration, threshold, budget, n_queries, on_exhausted, ledger : object
+    beta, epsilon, calibration, threshold, budget, n_queries : object
         As for :class:`ReusableHoldoutSearchCV`.
     verify : "all", "auto" or int, default="all"
         Which candidates of the last rung the holdout is shown.
+    on_exhausted, ledger : object
+        As for :class:`ReusableHoldoutSearchCV`.
 
     Attributes
     ----------
