@@ -27,7 +27,8 @@ extensions = [
     "sphinx_design",
     "sphinx_gallery.gen_gallery",
 ]
-source_suffix = {".md": "markdown", ".rst": "restructuredtext"}
+# In this order: the gallery takes its header from the .rst, not from the examples' README.
+source_suffix = {".rst": "restructuredtext", ".md": "markdown"}
 exclude_patterns = ["_build", "sg_execution_times.rst", "**/sg_execution_times.rst"]
 templates_path = ["_templates"]
 
@@ -90,7 +91,7 @@ PACKAGES = (
 )
 
 
-def write_api_page(app):
+def write_api_page():
     """Write the page that lists everything public, so that none can be forgotten."""
     lines = ["API reference", "=============", ""]
     seen = set()
@@ -109,9 +110,8 @@ def write_api_page(app):
             "",
         ]
         lines += [f"   {name}" for name in names] + [""]
-    Path(app.srcdir, "api.rst").write_text("\n".join(lines), encoding="utf-8")
+    Path(__file__).with_name("api.rst").write_text("\n".join(lines), encoding="utf-8")
 
 
-def setup(app):
-    """Write the API page before autosummary reads it."""
-    app.connect("builder-inited", write_api_page, priority=100)
+# Here, not in an event: Sphinx looks for pages before its first event.
+write_api_page()
