@@ -27,7 +27,6 @@ extensions = [
     "sphinx_design",
     "sphinx_gallery.gen_gallery",
 ]
-# In this order: the gallery takes its header from the .rst, not from the examples' README.
 source_suffix = {".rst": "restructuredtext", ".md": "markdown"}
 exclude_patterns = ["_build", "sg_execution_times.rst", "**/sg_execution_times.rst"]
 templates_path = ["_templates"]

@@ -72,15 +72,15 @@ class HoldoutCorrelationFilter(HoldoutSelectorBase):
 
     Attributes
     ----------
-    support_ : ndarray of bool, shape (n_features_in_,)
+    support_ : ndarray of bool, shape (n_features,)
         Which attributes are kept.
-    training_associations_, verified_associations_ : ndarray of shape (n_features_in_,)
+    training_associations_, verified_associations_ : ndarray of shape (n_features,)
         Association on each side, in [-1, 1]: for signs the share of records that agree minus the
         share that disagree, for correlations in units of ``clip``. Clear-cut only where the
         training side passes: for the others the holdout was asked coarsely.
-    lower_, upper_ : ndarray of shape (n_features_in_,)
+    lower_, upper_ : ndarray of shape (n_features,)
         Intervals of the verified associations; they hold all at once.
-    pvalues_ : ndarray of shape (n_features_in_,)
+    pvalues_ : ndarray of shape (n_features,)
         Of the training part.
     confirmed_ : bool
         Whether any attribute was confirmed; ``False`` under ``on_empty="keep_best"`` says that the

@@ -142,7 +142,7 @@ class HoldoutFeatureSelector(MetaEstimatorMixin, HoldoutSelectorBase):
 
     Attributes
     ----------
-    support_ : ndarray of bool, shape (n_features_in_,)
+    support_ : ndarray of bool, shape (n_features,)
         Which features were selected.
     n_features_to_select_ : int
         How many.
