@@ -138,7 +138,7 @@ class PredictiveCode:
     --------
     >>> code = PredictiveCode()
     >>> code.expect([0.95, 0.93])
-    >>> code.learn(0.95, 0.90, 1e-4)
+    >>> _ = code.learn(0.95, 0.90, 1e-4)
     >>> code.predict([0.93, 0.1])[0].round(2).tolist()
     [0.88, 0.1]
     """

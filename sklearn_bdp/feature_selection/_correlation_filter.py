@@ -112,7 +112,7 @@ class HoldoutCorrelationFilter(HoldoutSelectorBase):
     --------
     >>> import numpy as np
     >>> from sklearn_bdp.feature_selection import HoldoutCorrelationFilter
-    >>> rng = np.random.default_rng(0)
+    >>> rng = np.random.default_rng(1)
     >>> y = rng.integers(0, 2, 2000)
     >>> X = rng.normal(size=(2000, 500))
     >>> X[:, :3] += y[:, None]

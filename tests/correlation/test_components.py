@@ -53,7 +53,7 @@ def test_labels_do_not_matter_only_the_partition():
         ([1.0, float("nan")], ValueError, "NaN at position 1"),
         ([[1], [2]], TypeError, "hashable labels"),
         (np.ones((2, 2)), ValueError, "one label per record"),
-        ("abc", TypeError, "sequence of labels"),
+        ("abc", TypeError, "array of labels"),
         (3, TypeError, "sequence of labels"),
     ],
 )

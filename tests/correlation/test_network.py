@@ -205,14 +205,18 @@ def test_graph_must_match_the_records():
 
 
 def test_subset_keeps_dependence_through_dropped_records():
-    graph = nx.union(nx.path_graph(3), nx.relabel_nodes(nx.path_graph(2), {0: 3, 1: 4}))
-    model = MarkovNetwork(graph, influence=1.0)
+    pairs = (
+        nx.relabel_nodes(nx.path_graph(2), {0: 3, 1: 4}),
+        nx.relabel_nodes(nx.path_graph(2), {0: 5, 1: 6}),
+    )
+    model = MarkovNetwork(nx.union_all([nx.path_graph(3), *pairs]), influence=1.0)
     assert model.subset([0, 2]) == Groups([0, 0])
     assert model.subset([3, 4]) == MarkovNetwork(nx.path_graph(2), influence=1.0)
-    split = model.split(5, 0.4, random_state=0)
-    assert sorted(split.holdout) in ([0, 1, 2], [3, 4])
-    with pytest.raises(ValueError, match="components"):
-        MarkovNetwork(nx.path_graph(3), influence=1.0).split(3, 0.4)
+    # No component holds more than half of the records: whole ones are held out.
+    split = model.split(7, 0.4, random_state=0)
+    assert sorted(split.holdout) in ([0, 1, 2], [3, 4], [5, 6], [3, 4, 5, 6])
+    # A larger one is divided by nodes (theory G13).
+    assert MarkovNetwork(nx.path_graph(3), influence=1.0).split(3, 0.4).holdout.size == 2
 
 
 def test_weak_loops_cost_little():

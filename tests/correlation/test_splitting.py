@@ -87,7 +87,7 @@ def test_independent_folds():
         (lambda: Independent().folds(3, 1), "n_splits must be an integer of at least 2"),
         (lambda: Groups([0, 0]).split(2, 0.5), "at least two independent components"),
         (lambda: Groups([0, 0, 1]).folds(3, 3), "n_splits must be at most 2"),
-        (lambda: DependencyGraph(np.ones((3, 3))).split(3, 0.5), "at least two independent"),
+        (lambda: DependencyGraph(np.ones((3, 3))).split(3, 0.5), "one connected component"),
     ],
 )
 def test_bad_requests_are_named(call, message):

@@ -104,10 +104,10 @@ def test_the_noisy_threshold_survives_reopening(path):
 
 def test_fixed_seeds_do_not_replay_noise_after_reopening(path, tmp_path):
     """Batches of a holdout reopened each time are those of one in memory, no two the same."""
-    options = {"random_state": 3, "resolution": 1e-5, "threshold": 1e-6}
+    options = {"random_state": 3, "resolution": 1e-6, "threshold": 1e-6}
     alone = ReusableHoldout(X, Y, **options)
     values, expected, looked = [], [], []
-    for number in range(8):
+    for number in range(16):
         expected.append(alone.answer([number % 2], scores()).values[0])
         answers = make(path, **options).answer([number % 2], scores())
         values.append(answers.values[0])
