@@ -54,3 +54,16 @@ def test_links_between_pages_lead_somewhere():
             if not (page.parent / target).exists():
                 broken.append(f"{page.relative_to(ROOT)} -> {target}")
     assert not broken
+
+
+def test_the_readme_says_what_the_command_printed():
+    """The comparison in the README is the last table of the page that shows the command."""
+    page = (ROOT / "doc" / "start" / "for_me.md").read_text("utf-8")
+    last = page.split("2000 records, 5 round(s)")[1].split("```")[0].strip().splitlines()[2:]
+    printed = [re.findall(r"[+-]?\d+(?:\.\d+)?", line[18:]) for line in last]
+    readme = (ROOT / "README.md").read_text("utf-8").split("| reported by |")[1].split("\n\n")[0]
+    told = [row.split("|")[2:5] for row in readme.splitlines()[2:]]
+    assert len(told) == len(printed) == 6
+    for row, (_, _, high, width, inside) in zip(told, printed, strict=True):
+        numbers = [float(re.findall(r"[\d.]+", cell)[0]) for cell in row]
+        assert numbers == [float(high), float(width), float(inside)]
