@@ -3,6 +3,7 @@
 import pickle
 import tempfile
 import time
+import weakref
 from dataclasses import dataclass
 
 import joblib
@@ -130,6 +131,7 @@ class ModelStore:
         """Write a model that no second fit would give again; in memory if it cannot be written."""
         if self._file is None:
             self._file = tempfile.TemporaryFile()  # noqa: SIM115 (lives as long as the store)
+            weakref.finalize(self, self._file.close)
         place = self._file.seek(0, 2)
         try:
             pickle.dump(model, self._file, protocol=pickle.HIGHEST_PROTOCOL)
