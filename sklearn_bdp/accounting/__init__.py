@@ -10,17 +10,8 @@ from sklearn_bdp.accounting._class_tails import (
     score_tail,
 )
 from sklearn_bdp.accounting._codes import (
-    DecisionCode,
     code_length,
-    decision_nats,
     leakage_code_length,
-    value_code,
-)
-from sklearn_bdp.accounting._intervals import (
-    answer_intervals,
-    cell_intervals,
-    half_width,
-    mean_lower_limit,
 )
 from sklearn_bdp.accounting._noise_calibration import (
     NOISE_PART,
@@ -36,9 +27,6 @@ from sklearn_bdp.accounting._noise_margins import (
     log_noise_tail,
     noise_margin,
     noise_share,
-)
-from sklearn_bdp.accounting._prediction import (
-    OffsetPredictor,
 )
 from sklearn_bdp.accounting._predictive import (
     Cells,
@@ -60,6 +48,7 @@ from sklearn_bdp.accounting._tails import (
     SensitivityTail,
     Tail,
     WeightedTail,
+    half_width,
 )
 from sklearn_bdp.accounting._transfer import (
     adaptive_log_failure,
@@ -90,23 +79,18 @@ __all__ = [
     "Certificate",
     "ClassMeansTail",
     "KnownSizesTail",
-    "DecisionCode",
     "ModelTail",
     "NOISE_PART",
-    "OffsetPredictor",
     "PairsTail",
     "SensitivityTail",
     "Tail",
     "WeightedTail",
     "adaptive_log_failure",
     "answer_margin",
-    "answer_intervals",
     "auto_resolution",
     "auto_scales",
     "auto_threshold",
-    "cell_intervals",
     "code_length",
-    "decision_nats",
     "epsilon_scales",
     "fine_half_width",
     "half_width",
@@ -116,13 +100,11 @@ __all__ = [
     "log_noise_tail",
     "log_transcripts",
     "log_transcripts_batched",
-    "mean_lower_limit",
     "noise_margin",
     "noise_share",
     "posterior_excess",
     "sampling_half_width",
     "score_tail",
-    "value_code",
     "zhao_accuracy",
     "zhao_premise",
     "zhao_records",

@@ -10,11 +10,11 @@ import math
 
 import numpy as np
 
+from sklearn_bdp._bisection import last_accepted
 from sklearn_bdp._checks import check_array
-from sklearn_bdp.accounting._intervals import half_width
 from sklearn_bdp.correlation import CorrelationModel, weighted_lower_limit
 
-__all__ = ["ModelTail", "SensitivityTail", "Tail", "WeightedTail"]
+__all__ = ["ModelTail", "SensitivityTail", "Tail", "WeightedTail", "half_width"]
 
 
 class Tail(abc.ABC):
@@ -199,3 +199,35 @@ class SensitivityTail(Tail):
     def standard_deviation(self, prediction):
         scale = self.sensitivity * self.n
         return _spread(prediction, self.model.effective_n(self.n) / scale**2)
+
+
+def half_width(log_failure, model, n, *, sensitivity=None):
+    """Smallest ``alpha`` with ``model.log_tail(alpha, n) <= log_failure``.
+
+    Parameters
+    ----------
+    log_failure : float or array
+        Log of the failure probability, at most 0.
+    model : CorrelationModel
+        How the records are correlated.
+    n : int
+        Number of holdout records.
+    sensitivity : float or None
+        Sensitivity of the query; ``None``: a mean of scores in [0, 1].
+
+    Returns
+    -------
+    ndarray
+        Half-widths, ``inf`` where even 1 is not enough.
+
+    References
+    ----------
+    Theory H1-H5.
+    """
+    level = np.atleast_1d(np.asarray(log_failure, dtype=float))
+    most = np.ones_like(level)
+    alpha = last_accepted(
+        lambda half: model.log_tail(half, n, sensitivity=sensitivity) <= level, most, 0.0
+    )
+    reached = model.log_tail(most, n, sensitivity=sensitivity) <= level
+    return np.where(reached, alpha, np.inf)

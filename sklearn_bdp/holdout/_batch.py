@@ -17,6 +17,7 @@ from sklearn_bdp.accounting import (
     Reply,
     answer_margin,
     auto_threshold,
+    code_length,
     leakage_code_length,
     noise_margin,
     noise_share,
@@ -137,13 +138,12 @@ def route(last, settings):
     half the failure probability each (``ln 2`` nats), and the shorter length may be used.
     """
     number = last.number + 1
-    coded = last.released + math.log(number) + math.log1p(number)
+    coded = code_length(released=last.released, batch_index=number)
     if settings.information is None:
         return coded, "code"
     leaked = leakage_code_length(
         information=settings.information,
         failure=settings.sampling_failure / 2.0,
-        batch_size=1,
         batch_index=number,
     )
     best, name = min((coded, "code"), (leaked, "leakage"))

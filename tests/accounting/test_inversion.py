@@ -1,10 +1,14 @@
 """Inversion of tails in the mean, for every model (theory G5)."""
 
+import math
+
 import numpy as np
 import pytest
+from scipy.stats import binom
 
-from sklearn_bdp.accounting import mean_lower_limit
+from sklearn_bdp.accounting import half_width
 from sklearn_bdp.correlation import Groups, Independent, MarkovChain
+from sklearn_bdp.correlation._tails import tail_lower_limit
 
 N = 600
 MODELS = {
@@ -15,6 +19,46 @@ MODELS = {
     "fast chain": MarkovChain([[0.6, 0.4], [0.4, 0.6]]),
     "cycle": MarkovChain([[0.1, 0.8, 0.1], [0.1, 0.1, 0.8], [0.8, 0.1, 0.1]]),
 }
+
+
+class Bernoulli:
+    """Independent records, written down again from the definitions (no package code)."""
+
+    def log_tail(self, alpha, n, *, sensitivity=None):
+        d = 1 / n if sensitivity is None else sensitivity
+        return np.minimum(0.0, math.log(2) - 2 * np.asarray(alpha) ** 2 / (n * d * d))
+
+    def log_tail_above(self, mean, value, n):
+        p, x = np.clip(mean, 1e-300, 1 - 1e-16), np.asarray(value, dtype=float)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            kl = np.where(x > 0, x * np.log(x / p), 0.0) + np.where(
+                x < 1, (1 - x) * np.log((1 - x) / (1 - p)), 0.0
+            )
+        return np.where(x > p, -n * kl, 0.0)
+
+
+def inverted(values, level, model, n):
+    """Limits of a model's ``log_tail_above``."""
+    values = np.asarray(values, dtype=float)
+    levels = np.full(values.shape, level)
+    return tail_lower_limit(lambda m, v: model.log_tail_above(m, v, n), values, levels)
+
+
+def test_limits_cover_by_exact_enumeration():
+    """G5: for every mean the probability that the limit exceeds it is at most the level."""
+    n, level = 60, 0.03
+    limits = inverted(np.arange(n + 1) / n, math.log(level), Bernoulli(), n)
+    for p in np.linspace(0.01, 0.99, 99):
+        assert binom.pmf(np.arange(n + 1), n, p)[limits > p].sum() <= level
+
+
+def test_half_width_is_the_smallest_safe_one():
+    alpha = half_width(math.log(0.01), Bernoulli(), 500)[0]
+    assert alpha == pytest.approx(math.sqrt(math.log(200) / 1000), rel=1e-9)
+    assert Bernoulli().log_tail(alpha, 500) <= math.log(0.01)
+    assert half_width(-1e9, Bernoulli(), 500)[0] == math.inf
+    scaled = half_width(math.log(0.01), Bernoulli(), 500, sensitivity=0.004)[0]
+    assert scaled == pytest.approx(math.sqrt(math.log(200) * 500 * 0.004**2 / 2), rel=1e-9)
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -33,7 +77,7 @@ def test_tail_rises_with_the_mean_and_falls_with_the_value(name):
 def test_limit_is_rejected_and_hardly_more_is(name):
     model = MODELS[name]
     values = np.array([0.02, 0.3, 0.5, 0.9, 0.99, 1.0])
-    limits = mean_lower_limit(values, -6.0, model, N)
+    limits = inverted(values, -6.0, model, N)
     assert (limits <= values).all()
     for value, limit in zip(values, limits, strict=True):
         # Smaller means are rejected with it: raising scores pointwise raises mean and tail.
@@ -52,5 +96,5 @@ def test_chain_intervals_cover_by_simulation():
     moves[:, 0] = rng.random(replications) < 0.5
     means = (np.cumsum(moves, axis=1) % 2).mean(axis=1)
     model = MarkovChain([[stay, 1 - stay], [1 - stay, stay]])
-    limits = mean_lower_limit(means, np.log(level), model, N)
+    limits = inverted(means, np.log(level), model, N)
     assert np.mean(limits > 0.5) <= level

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 from sklearn_bdp.accounting import (
-    OffsetPredictor,
     answer_margin,
     auto_resolution,
     auto_scales,
@@ -39,28 +38,8 @@ def test_resolution_is_a_fraction_of_the_half_width():
     assert auto_resolution(0.5) <= 1.0
 
 
-def test_offset_predictor_learns_a_common_bias():
-    """Theory G4."""
-    predictor = OffsetPredictor()
-    assert predictor.predict([0.9, 0.8]).tolist() == [0.9, 0.8]
-    for v in (0.9, 0.92, 0.95):
-        predictor.update(v, v - 0.05)
-    np.testing.assert_allclose(predictor.predict([0.9, 0.94]), [0.85, 0.89], atol=1e-3)
-    again = OffsetPredictor(**predictor.state())
-    np.testing.assert_array_equal(again.predict([0.7]), predictor.predict([0.7]))
-
-
-def test_offset_predictor_keeps_poor_candidates_from_teaching_good_ones():
-    predictor = OffsetPredictor()
-    predictor.update(0.3, 0.6)
-    assert predictor.predict([0.95])[0] == pytest.approx(0.95, abs=1e-6)
-    assert predictor.predict([0.3])[0] == pytest.approx(0.6, abs=0.01)
-
-
 @pytest.mark.parametrize("bad", [math.nan, math.inf])
 def test_bad_values_raise(bad):
-    with pytest.raises(ValueError, match="training_value"):
-        OffsetPredictor().update(bad, 0.5)
     with pytest.raises(ValueError, match="prediction"):
         auto_threshold([bad], 10, 10)
     with pytest.raises(ValueError, match="n_effective"):

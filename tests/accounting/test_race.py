@@ -13,6 +13,7 @@ from sklearn_bdp.accounting import (
     Pace,
     PredictiveCode,
     Reply,
+    code_length,
     place_lengths,
     play_batch,
 )
@@ -86,7 +87,7 @@ def test_transcripts_of_a_pass_on_a_fixed_grid_sum_to_one(learned):
 
 
 def test_an_adaptive_game_of_three_batches_obeys_kraft():
-    """G7: sum over batches, histories and places of the weights of all queries is at most 1.
+    """G2′, G7: sum over batches, histories and places of the weights of queries is at most 1.
 
     The analyst's next batch depends on the transcript; ranks are poisoned by what was released.
     """
@@ -94,11 +95,8 @@ def test_an_adaptive_game_of_three_batches_obeys_kraft():
     def continued(number, state, value, most):
         training = [np.clip(value, 0, 1)] if number == 2 else [0.3, np.clip(1.2 * value, 0, 1)]
         queries = batch(training)
-        total = (
-            1.0
-            / (number * (number + 1))
-            * sum(math.exp(-length) for length in place_lengths(np.array(training)))
-        )
+        order = code_length(released=0.0, batch_index=number)
+        total = sum(math.exp(-order - place) for place in place_lengths(np.array(training)))
         if number == most:
             return total
         for outcome, code in transcripts(
@@ -198,6 +196,24 @@ def test_one_outlier_does_not_move_the_others():
     code.learn(0.6, 0.95, 1e-5)
     centers, _ = code.predict([0.95, 0.9])
     assert np.abs(centers - [0.95, 0.9]).max() < 0.01
+
+
+def test_a_common_offset_is_learned():
+    """G4: predictions follow from training-side values and released ones, nothing else."""
+    code = PredictiveCode()
+    code.expect([0.9, 0.8])
+    assert code.predict([0.9, 0.8])[0].tolist() == [0.9, 0.8]
+    for value in (0.9, 0.92, 0.95):
+        code.learn(value, value - 0.05, 1e-4)
+    np.testing.assert_allclose(code.predict([0.9, 0.94])[0], [0.85, 0.89], atol=2e-3)
+
+
+def test_a_poor_candidate_does_not_teach_good_ones():
+    code = PredictiveCode()
+    code.expect([0.3, 0.95])
+    code.learn(0.3, 0.6, 1e-4)
+    assert code.predict([0.95])[0][0] == pytest.approx(0.95, abs=1e-6)
+    assert code.predict([0.3])[0][0] > 0.5
 
 
 def test_a_contradicted_difference_counts_little():

@@ -16,7 +16,6 @@ from sklearn_bdp.accounting import (
     PairsTail,
     SensitivityTail,
     WeightedTail,
-    mean_lower_limit,
     score_tail,
 )
 from sklearn_bdp.correlation import (
@@ -28,7 +27,7 @@ from sklearn_bdp.correlation import (
     bounded_log_tail,
     weighted_lower_limit,
 )
-from sklearn_bdp.correlation._tails import _WorstMeans
+from sklearn_bdp.correlation._tails import _WorstMeans, tail_lower_limit
 
 LEVELS = (-1.4, -3.0, -8.0, -20.0, -60.0)
 ROUNDING = 1.0 + 1e-9
@@ -150,7 +149,11 @@ def test_bounded_limits_invert_their_tail(n):
         assert (limits[limits > 0] <= values[limits > 0]).all()
         tails = bounded_log_tail(limits, values, n)
         assert (tails[limits > 0] <= level + 1e-6).all()
-        best = mean_lower_limit(values, level, Independent(), n)
+        best = tail_lower_limit(
+            lambda m, v: Independent().log_tail_above(m, v, n),
+            values,
+            np.full(values.shape, level),
+        )
         assert (limits >= best - max(1e-4, 2 / n)).all()
 
 

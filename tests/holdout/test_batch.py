@@ -85,8 +85,7 @@ def test_leakage_and_code_share_beta_and_the_shorter_carries_the_answer():
     length, by = route(loud, chosen)
     assert by == "leakage"
     assert length == pytest.approx(math.log(2) + leakage_code_length(
-        information=chosen.information, failure=chosen.sampling_failure / 2,
-        batch_size=1, batch_index=2,
+        information=chosen.information, failure=chosen.sampling_failure / 2, batch_index=2,
     ))  # fmt: skip
     level = chosen.mechanism().dp_epsilon(1 / N)
     assert chosen.information == pytest.approx(MODEL.sequential_information(level, N))

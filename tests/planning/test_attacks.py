@@ -1,5 +1,6 @@
 """Analysts who overfit on purpose: every certificate must survive, naive reuse must not."""
 
+import dataclasses
 import math
 
 import numpy as np
@@ -7,20 +8,11 @@ import pytest
 from scipy.sparse import coo_array
 from scipy.stats import binom
 
-from sklearn_bdp.accounting import (
-    DecisionCode,
-    answer_intervals,
-    answer_margin,
-    auto_resolution,
-    auto_scales,
-    auto_threshold,
-    code_length,
-    half_width,
-    noise_margin,
-    noise_share,
-    value_code,
-)
+from sklearn_bdp.accounting import ModelTail, Pace, PredictiveCode, fine_half_width, half_width
 from sklearn_bdp.correlation import DependencyGraph, Groups, Independent, MarkovChain
+from sklearn_bdp.holdout import BatchRecord
+from sklearn_bdp.holdout._batch import Queries, decide
+from sklearn_bdp.holdout._settings import check_parameters, derive_settings
 from sklearn_bdp.mechanisms import Thresholdout
 from sklearn_bdp.planning import certify
 
@@ -81,75 +73,99 @@ def _majority(bits, signs):
     return (((2 * bits[:, chosen] - 1) * signs[chosen]).sum(axis=1) > 0).astype(float)
 
 
-# -- The as-used account -------------------------------------------------------------------------
+# -- The account that runs -----------------------------------------------------------------------
+
+
+@dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
+class Deferred(Queries):
+    """Queries whose limits are computed at the end, all at once: nothing decided rests on them."""
+
+    cells: list
+
+    def limits(self, least, most, log_failure):
+        self.cells.append((least, most, log_failure - math.log(2.0)))
+        return least, most
 
 
 class Account:
-    """Thresholdout with the as-used account; intervals are computed at the end of a life."""
+    """What a holdout keeps in its ledger, and what everybody may compute from it."""
 
     def __init__(self, n, model, rng):
         self.n, self.model = n, model
-        self.size = model.effective_n(n)
-        self.eta = 1 / math.ceil(1 / auto_resolution(self.size))
-        self.scales = auto_scales(self.size, failure=noise_share(0.1 * BETA, 0) / 2)
-        names = ("threshold_scale", "query_scale", "answer_scale")
-        self.mechanism = Thresholdout(
-            0.0, **dict(zip(names, self.scales, strict=True)), resolution=self.eta, random_state=rng
-        )
-        self.code, self.value_nats, self.batches = DecisionCode(), 0.0, 0
-        self.n_answered = self.n_above = 0
-        self.log = []
+        self.settings = derive_settings(
+            check_parameters(
+                beta=BETA, epsilon="auto", calibration="tight", threshold="auto", budget=None,
+                n_queries=None, resolution="auto", gap=None,
+            ), model=model, n=n,
+        )  # fmt: skip
+        self.tail = ModelTail(model, n, binary=True)
+        self.mechanism = self.settings.mechanism(random_state=rng)
+        self.code, self.last, self.cells = PredictiveCode(), BatchRecord.empty(), []
 
-    def threshold(self, v):
-        return float(auto_threshold(v, self.size, 3 * self.n))
+    def edge(self, values):
+        """Where lone queries of these training-side values turn from "below" to "above"."""
+        code = self.code.copy()
+        code.expect(values)
+        centers, drifts = code.predict(values)
+        deviations = self.tail.standard_deviation(centers)
+        return centers + fine_half_width(
+            Pace(), code, deviation=deviations, factor=1 + 1 / 3, drift=drifts
+        )
 
     def ask(self, training, holdout):
         """One batch; returns values and whether they came from the holdout."""
-        self.batches += 1
         training, holdout = np.atleast_1d(training), np.atleast_1d(holdout)
-        nats = code_length(
-            n_answered=self.n_answered,
-            n_above=self.n_above,
-            value_nats=self.value_nats,
-            batch_size=training.size,
-            batch_index=self.batches,
-            decisions=self.code.nats,
+        count = training.size
+        queries = Deferred(
+            cells=self.cells,
+            training_values=np.clip(training, 0.0, 1.0),
+            values=holdout,
+            shapes=({"kind": "mean"},),
+            tails=(self.tail,),
+            tail_of=np.zeros(count, dtype=int),
+            sensitivities=np.ones(count),
+            training_sizes=np.full(count, 3.0 * self.n),
+            slacks=np.zeros(count),
+            keys=[None] * count,
         )
-        # One threshold per value, as if each were asked alone: the analyst knows them all.
-        thresholds = np.array([self.threshold(v) for v in training])
-        answers = self.mechanism.answer(training, holdout, thresholds=thresholds)
-        for v, t, a, above in zip(training, thresholds, answers.values, answers.above, strict=True):
-            share = noise_share(0.1 * BETA, self.n_above) / 2
-            if above:
-                reach = answer_margin(failure=share, answer_scale=self.scales[2]) + self.eta / 2
-                self.value_nats += value_code(v, a, resolution=self.eta, scale=t)
-                self.n_above += 1
-            else:
-                reach = t + noise_margin(
-                    failure=share, threshold_scale=self.scales[0], query_scale=self.scales[1]
-                )
-            self.log.append((float(a), reach, nats))
-        self.n_answered += training.size
-        self.code.update(answers.above)
-        return answers.values, answers.above
+        self.last, answers = decide(
+            queries, last=self.last, code=self.code, mechanism=self.mechanism,
+            settings=self.settings, model=self.model, time="now", seeded=True,
+        )  # fmt: skip
+        return tuple(np.array([(a.value, a.above) for a in answers]).T)
+
+    def limits(self):
+        """Lower and upper limits of all answers."""
+        least, most, side = (np.concatenate(part) for part in zip(*self.cells, strict=True))
+        return self.tail.lower_limit(least, side), self.tail.upper_limit(most, side)
 
 
 class Exact:
     """Naive reuse: the exact score every time, with the interval of a fixed query."""
 
     def __init__(self, n):
-        self.n, self.log = n, []
+        self.half = half_width(math.log(BETA), Independent(), n)[0]
+        self.values = []
 
-    def threshold(self, v):
-        return 0.0
+    def edge(self, values):
+        return values
 
     def ask(self, training, holdout):
         training, holdout = np.atleast_1d(training), np.atleast_1d(holdout)
-        self.log += [(float(a), 0.0, 0.0) for a in holdout]
+        self.values += holdout.tolist()
         return holdout, holdout > training
+
+    def limits(self):
+        return np.array(self.values) - self.half, np.array(self.values) + self.half
 
 
 # -- Analysts ------------------------------------------------------------------------------------
+
+
+def aimed(account, goal):
+    """Return a training-side value for which answers turn from "below" to "above" at ``goal``."""
+    values = np.linspace(0.0, goal, 2001)
+    return float(np.max(values[account.edge(values) <= goal], initial=0.0))
 
 
 def select_variables(account, bits, rng):
@@ -164,10 +180,7 @@ def extract_bits(account, bits, rng):
     """One bit per column: a training value chosen so that the threshold lies at 1/2."""
     signs = np.empty(bits.shape[1])
     for j, q in enumerate(bits.mean(axis=0)):
-        v = 0.5
-        for _ in range(30):
-            v = 0.5 - account.threshold(v)
-        _, above = account.ask(v, q)
+        _, above = account.ask(aimed(account, 0.5), q)
         signs[j] = 1.0 if above[0] else -1.0
     account.ask(0.5, _majority(bits, signs).mean())
 
@@ -179,10 +192,7 @@ def boost(account, bits, rng):
         trial = signs.copy()
         trial[j : j + 2] = rng.choice([-1.0, 1.0], 2)
         trial[-1] = 1.0
-        v = best
-        for _ in range(30):
-            v = best - account.threshold(v)
-        values, above = account.ask(max(v, 0.0), _majority(bits, trial).mean())
+        values, above = account.ask(aimed(account, best), _majority(bits, trial).mean())
         if above[0] and values[0] > best:
             signs, best = trial, min(float(values[0]), 0.95)
     account.ask(best, _majority(bits, signs).mean())
@@ -193,7 +203,7 @@ def ask_twice(account, bits, rng):
     votes = np.zeros(bits.shape[1])
     for shift in (0.0, 0.01, -0.01):
         q = bits.mean(axis=0)
-        v = np.full(q.size, 0.5 - account.threshold(0.5) + shift)
+        v = np.full(q.size, aimed(account, 0.5) + shift)
         _, above = account.ask(v, q)
         votes += np.where(above, 1.0, -1.0)
     account.ask(0.5, _majority(bits, np.sign(votes)).mean())
@@ -204,25 +214,16 @@ WORLDS = ("independent", "groups", "chain", "tree")
 
 
 def _failures(world, analyst, replications, *, naive=False):
-    """Number of lives in which any interval missed the truth 1/2."""
+    """Number of replications in which any interval missed the truth 1/2."""
     rng = np.random.default_rng([WORLDS.index(world), ANALYSTS.index(analyst), replications])
     model = _model(world, N)
-    rows, replication_of = [], []
-    for replication in range(replications):
+    wrong = 0
+    for _ in range(replications):
         account = Exact(N) if naive else Account(N, model, rng)
         analyst(account, _columns(world, N, COLUMNS, rng), rng)
-        rows += account.log
-        replication_of += [replication] * len(account.log)
-    value, reach, nats = np.array(rows).T
-    if naive:
-        alpha = half_width(math.log(BETA), Independent(), N)[0]
-        lower, upper = value - alpha, value + alpha
-    else:
-        lower, upper = answer_intervals(
-            value, reach, code_length=nats, failure=0.9 * BETA, model=model, n=N
-        )
-    wrong = (lower > 0.5) | (upper < 0.5)
-    return len(set(np.array(replication_of)[wrong].tolist()))
+        lower, upper = account.limits()
+        wrong += bool(((lower > 0.5) | (upper < 0.5)).any())
+    return wrong
 
 
 @pytest.mark.parametrize("world", WORLDS)
