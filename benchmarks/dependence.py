@@ -26,8 +26,8 @@ from sklearn_bdp.correlation import (
     Independent,
     MarkovChain,
     MarkovNetwork,
-    batch_autocorrelation_time,
     check_independence,
+    slow_autocorrelation_time,
 )
 
 SIZES = {"small": (40, 8000), "full": (200, 8000)}
@@ -90,7 +90,7 @@ def one_cell(maker, time, n, replications, rng):
     for _ in range(replications):
         scores = sample(n, rng)
         cut = 3 * n // 4
-        learned = MarkovChain.from_scores(scores[: int(0.9 * cut)])
+        learned = MarkovChain.from_scores(scores[: int(0.9 * cut)], horizon=n - cut)
         held = scores[cut:]
         low, high = interval(learned, held)
         best = interval(chain, held)
@@ -254,7 +254,7 @@ def refine(params):
 def covered(limits, model, X, y):
     """Return the half-width, and whether the interval meets the score ahead up to its error."""
     scores = (model.predict(X) == y).astype(float)
-    error = math.sqrt(scores.var() * batch_autocorrelation_time(scores) / len(scores))
+    error = math.sqrt(scores.var() * slow_autocorrelation_time(scores) / len(scores))
     low, high = limits
     return (high - low) / 2.0, bool(low - error <= scores.mean() <= high + error)
 

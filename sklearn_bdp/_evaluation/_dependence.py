@@ -85,7 +85,7 @@ def history_of(X, holdout_size):
     return np.arange(before - (math.ceil(ROOM * before) if holdout_size else 0))
 
 
-def learned_chain(pilot, X, y, history):
+def learned_chain(pilot, X, y, history, *, horizon):
     """Return the chain whose strength the scores of the candidates show (theory G11).
 
     Parameters
@@ -96,6 +96,8 @@ def learned_chain(pilot, X, y, history):
         All records, in time.
     history : ndarray of int
         Positions of the records to look at.
+    horizon : int
+        Records of the holdout.
 
     Returns
     -------
@@ -139,7 +141,7 @@ def learned_chain(pilot, X, y, history):
             "correlation='time' reads the strength of dependence off cross-validated scores, and "
             f"all {len(outcomes)} candidates failed. The first error was:\n{outcomes[0].error}"
         )
-    return MarkovChain.from_scores(np.stack(scores))
+    return MarkovChain.from_scores(np.stack(scores), horizon=horizon)
 
 
 def _blocks(n, n_splits=5):

@@ -160,7 +160,8 @@ def _in_time(owner, X, y, *, X_val, pilot):
         )
     fraction = check_real("holdout", owner.holdout, low=0.0, high=1.0, closed="neither")
     size = 0 if X_val is not None else math.ceil(num_samples(X) * fraction)
-    return learned_chain(pilot, X, y, history_of(X, size))
+    horizon = size if X_val is None else num_samples(X_val)
+    return learned_chain(pilot, X, y, history_of(X, size), horizon=horizon)
 
 
 def open_holdout(owner, division, *, split=None):

@@ -18,8 +18,8 @@ from sklearn_bdp.correlation._evidence._misfit import (
 from sklearn_bdp.correlation._evidence._row_order import IndependenceReport, check_independence
 from sklearn_bdp.correlation._evidence._strength import (
     Strength,
-    batch_autocorrelation_time,
     score_strength,
+    slow_autocorrelation_time,
 )
 from sklearn_bdp.correlation._networks._bayes import BayesianNetwork
 from sklearn_bdp.correlation._networks._graph import DependencyGraph
@@ -54,7 +54,7 @@ __all__ = [
     "MisfitReport",
     "check_misfit",
     "integrated_autocorrelation",
-    "batch_autocorrelation_time",
+    "slow_autocorrelation_time",
     "Strength",
     "score_strength",
     "IndependenceReport",

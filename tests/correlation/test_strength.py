@@ -7,54 +7,89 @@ import pytest
 
 from sklearn_bdp.correlation import (
     MarkovChain,
-    batch_autocorrelation_time,
     check_misfit,
     integrated_autocorrelation,
     score_strength,
+    slow_autocorrelation_time,
 )
 
 from .series import autoregressive, regime_time, regimes
 
 
-def test_batch_means_by_hand():
-    # n = 16: 8 batches of 2; 15 overlapping sums of +-2 or 0, and single records otherwise.
-    scores = np.tile([0.0, 0.0, 1.0, 1.0], 4)
-    sums = np.convolve(scores - 0.5, [1.0, 1.0], mode="valid")
-    by_hand = np.mean(sums**2) / (2 * 0.25 * (1 - 2 / 16))
-    alone = 1.0 / (1 - 1 / 16)  # batches of one record
-    assert batch_autocorrelation_time(scores) == pytest.approx(max(1.0, by_hand, alone))
+def test_swings_by_hand():
+    # Squared cosine coefficients by their definition; four swings of 16 scores, ten of 120.
+    for n, slow in ((16, 4), (120, 10)):
+        scores = regimes(n, 0.8, np.random.default_rng(3))
+        place = (np.arange(n) + 0.5) / n
+        squares = np.array(
+            [
+                2 / n * np.sum((scores - scores.mean()) * np.cos(np.pi * j * place)) ** 2
+                for j in range(1, 25)
+            ]
+        )
+        squares /= scores.var()
+        squares[0] = min(squares[0], squares[1:slow].max())
+        time = squares[:slow].mean()
+        pairs = np.sort((squares[10::2] + squares[11::2]) / 2)
+        beside = pairs[3] / (1 / 4 + 1 / 5 + 1 / 6 + 1 / 7) if n == 120 else 0.0
+        expected = max(1.0, time, (time + beside) / 2)
+        assert slow_autocorrelation_time(scores) == pytest.approx(expected)
 
 
 @pytest.mark.parametrize("contraction", [0.5, 0.9, 0.97])
 def test_estimate_finds_the_time_of_regimes(contraction):
-    """Theory G11: long batch means, stretch of 300 autocorrelation times."""
+    """Theory G11: slow swings, stretch of 300 autocorrelation times."""
     truth = regime_time(contraction)
     rng = np.random.default_rng(1)
     found = [
-        batch_autocorrelation_time(regimes(int(300 * truth), contraction, rng)) for _ in range(60)
+        slow_autocorrelation_time(regimes(int(300 * truth), contraction, rng)) for _ in range(60)
     ]
     assert 0.85 * truth < np.mean(found) < 1.35 * truth
     assert np.mean(np.array(found) * 1.5 >= truth) >= 0.8
 
 
-def test_windowed_sums_miss_hidden_regimes_and_batches_do_not():
+def test_windowed_sums_miss_hidden_regimes_and_slow_swings_do_not():
     """Why the estimate never uses a windowed sum (theory G11)."""
     rng = np.random.default_rng(0)
     contraction, scores = 0.995, (0.93, 0.75)
     truth = regime_time(contraction, scores=scores)
     series = [regimes(30_000, contraction, rng, scores=scores) for _ in range(20)]
     windowed = np.median([integrated_autocorrelation(s) for s in series])
-    batches = np.median([batch_autocorrelation_time(s) for s in series])
+    swings = np.median([slow_autocorrelation_time(s) for s in series])
     assert truth > 20
-    assert windowed < batches
-    assert batches > 0.7 * truth
+    assert windowed < swings
+    assert swings > 0.7 * truth
+
+
+def test_seasons_inside_the_holdout_and_a_steady_drift_are_no_dependence():
+    """Theory G11: only swings that a mean over the holdout does not average out count."""
+    rng, n = np.random.default_rng(0), 6000
+    time = np.arange(n)
+    season = 0.15 * np.sin(2 * np.pi * time / 250)
+    drift = 0.2 * (time / n - 0.5)
+    plain = [rng.random(n) < 0.75 for _ in range(20)]
+    seasonal = [rng.random(n) < 0.75 + season for _ in range(20)]
+    drifting = [rng.random(n) < 0.75 + drift for _ in range(20)]
+    times = [
+        np.mean([slow_autocorrelation_time(s, horizon=2000) for s in series])
+        for series in (plain, seasonal, drifting)
+    ]
+    assert np.max(times) < times[0] + 0.5
+    # A holdout shorter than two seasons does not average them out.
+    assert np.mean([slow_autocorrelation_time(s, horizon=400) for s in seasonal]) > 5.0
+
+
+def test_horizon_must_be_a_number_of_records():
+    for bad in (0, -3, 2.5):
+        with pytest.raises((ValueError, TypeError), match="horizon"):
+            MarkovChain.from_scores(np.zeros(100), horizon=bad)
 
 
 def test_independent_scores_count_one_by_one():
     rng = np.random.default_rng(0)
-    found = [batch_autocorrelation_time(rng.random(3000)) for _ in range(50)]
+    found = [slow_autocorrelation_time(rng.random(3000)) for _ in range(50)]
     assert np.mean(found) < 1.5
-    assert batch_autocorrelation_time(np.ones(100)) == 1.0
+    assert slow_autocorrelation_time(np.ones(100)) == 1.0
 
 
 def test_upper_limit_is_above_the_estimate_and_covers():
@@ -63,8 +98,8 @@ def test_upper_limit_is_above_the_estimate_and_covers():
     below = 0
     for _ in range(60):
         scores = regimes(3000, 0.9, rng)
-        limit = batch_autocorrelation_time(scores, confidence=0.95)
-        assert limit > batch_autocorrelation_time(scores)
+        limit = slow_autocorrelation_time(scores, confidence=0.95)
+        assert limit > slow_autocorrelation_time(scores)
         below += limit < truth
     assert below <= 6
 
@@ -88,7 +123,7 @@ def test_slowest_candidate_counts_and_missing_scores_are_skipped():
     both = np.stack([fast, slow])
     both[:, :500] = np.nan
     strength = score_strength(both)
-    assert strength.time == batch_autocorrelation_time(slow[500:])
+    assert strength.time == slow_autocorrelation_time(slow[500:])
     assert (strength.n_candidates, strength.n_scores) == (2, 3500)
 
 

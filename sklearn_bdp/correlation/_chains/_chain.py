@@ -215,7 +215,14 @@ class MarkovChain(TimeModel):
         )
 
     @classmethod
-    def from_scores(cls, scores, *, confidence: float | None = None, safety: float = SAFETY):
+    def from_scores(
+        cls,
+        scores,
+        *,
+        horizon: int | None = None,
+        confidence: float | None = None,
+        safety: float = SAFETY,
+    ):
         r"""Read the strength of dependence off training-side scores: an assumption (theory G11).
 
         Parameters
@@ -223,6 +230,10 @@ class MarkovChain(TimeModel):
         scores : array-like of shape (n,) or (n_candidates, n)
             Per-record training-side scores in time, for example those of cross-validation; with
             several candidates the slowest counts. NaN where a candidate was not scored.
+        horizon : int, optional
+            Number of records of the holdout that the chain is for: what repeats within half of
+            it (a season) averages out there and is not taken for dependence. By default about
+            half as many as there are scores.
         confidence : float, optional
             Use an upper limit of the autocorrelation time at this level instead of an estimate.
             It covers the noise of the estimate, not what the scores never showed.
@@ -242,10 +253,12 @@ class MarkovChain(TimeModel):
         Notes
         -----
         The contraction :math:`\lambda` of the chain solves
-        :math:`(1+\lambda)/(1-\lambda) = c\,\tau`, with :math:`\tau` by long batch means. What is
-        assumed: every query's scores concentrate no worse than those of this chain. Nothing that
-        is rare on the training side can be read off it: regimes that hold less than about a
-        fifth of the records must be declared. For means over records only.
+        :math:`(1+\lambda)/(1-\lambda) = c\,\tau`, with :math:`\tau` by the slow swings of the
+        scores (:func:`slow_autocorrelation_time`). What is assumed: every query's scores
+        concentrate no worse than those of this chain. Nothing that is rare on the training side
+        can be read off it: regimes that hold less than about a fifth of the records must be
+        declared. A steady drift is not taken for dependence, and not covered
+        (:func:`check_drift`). For means over records only.
 
         Examples
         --------
@@ -255,7 +268,7 @@ class MarkovChain(TimeModel):
         >>> MarkovChain.from_scores(scores).describe()
         'assumed chain: scores forget with an autocorrelation time of at most ... records ...'
         """
-        strength = score_strength(scores, confidence=confidence, safety=safety)
+        strength = score_strength(scores, horizon=horizon, confidence=confidence, safety=safety)
         time = rounded_up(strength.declared)
         limit = "" if confidence is None else f", upper limit at {confidence:g}"
         caveats = (

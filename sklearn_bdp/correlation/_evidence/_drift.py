@@ -3,10 +3,10 @@
 import math
 from dataclasses import dataclass
 
-from scipy.stats import norm
+from scipy.stats import t as student
 
 from sklearn_bdp._checks import check_array, check_probability
-from sklearn_bdp.correlation._evidence._strength import batch_autocorrelation_time
+from sklearn_bdp.correlation._evidence._strength import slow_swings
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,8 @@ def check_drift(scores, *, level: float = 0.001, names=None) -> DriftReport:
     Notes
     -----
     The standard error is that of means of dependent scores, with the autocorrelation time of the
-    thirds themselves (a jump between them must not hide itself).
+    thirds themselves (a jump between them must not hide itself), and the distribution Student's,
+    since those times are estimates.
 
     Examples
     --------
@@ -70,11 +71,17 @@ def check_drift(scores, *, level: float = 0.001, names=None) -> DriftReport:
     third = len(series) // 3
     parts = series[:third], series[-third:]
     first, last = (float(part.mean()) for part in parts)
-    variance = sum(batch_autocorrelation_time(p) * float(p.var()) / third for p in parts)
-    change = abs(last - first)
+    swings = [slow_swings(part) for part in parts]
+    variances = [
+        max(1.0, float(s.mean())) * float(part.var()) / third
+        for s, part in zip(swings, parts, strict=True)
+    ]
+    change, variance = abs(last - first), sum(variances)
     p = 1.0 if not change > 0 else 0.0
     if variance > 0:
-        p = 2.0 * float(norm.sf(change / math.sqrt(variance)))
+        # Welch 1947: degrees of freedom of a sum of two estimated variances.
+        freedom = variance**2 / sum(v**2 / len(s) for v, s in zip(variances, swings, strict=True))
+        p = 2.0 * float(student.sf(change / math.sqrt(variance), freedom))
     message = ""
     if p < level:
         message = (

@@ -10,12 +10,12 @@ from sklearn_bdp._checks import check_array, check_probability
 from sklearn_bdp.correlation._chains._counts import transition_counts
 from sklearn_bdp.correlation._evidence._strength import (
     SAFETY,
-    batch_autocorrelation_time,
     least_autocorrelation_time,
     rounded_up,
+    slow_autocorrelation_time,
 )
 
-SHORTEST = 160  # scores that long batches need for their limits to hold
+SHORTEST = 160  # scores that slow swings need for their limits to hold
 
 
 @dataclass(frozen=True)
@@ -164,9 +164,9 @@ def check_misfit(model, *, states=None, scores=None, level=0.001):
         if time - 3.0 * error > promised:
             messages.append(_more_dependence(promised, f"{time:.1f} ± {error:.1f}", time))
         elif n >= SHORTEST and least_autocorrelation_time(np.asarray(scores), level) > promised:
-            time = batch_autocorrelation_time(scores)  # slow dependence, which batches see
+            time = slow_autocorrelation_time(scores)  # hidden regimes, which windows miss
             found["autocorrelation_time"] = time
-            messages.append(_more_dependence(promised, f"{time:.1f} by long batches", time))
+            messages.append(_more_dependence(promised, f"{time:.1f} by their slow swings", time))
     if states is not None:
         found.update(_state_checks(model, states, level, messages))
     return MisfitReport(bool(messages), "; ".join(messages), **found)

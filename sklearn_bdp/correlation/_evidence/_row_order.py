@@ -7,7 +7,11 @@ from scipy import fft
 
 from sklearn_bdp._checks import check_array, check_probability
 from sklearn_bdp.correlation._components import label_codes
-from sklearn_bdp.correlation._evidence._strength import batch_autocorrelation_time, rounded_up
+from sklearn_bdp.correlation._evidence._strength import (
+    SAFETY,
+    rounded_up,
+    slow_autocorrelation_time,
+)
 
 PERMUTATIONS = 199
 LONGEST_SERIES = 20_000  # longer series are looked at in their first records
@@ -94,7 +98,7 @@ def check_independence(scores, *, groups=None, level: float = 0.01) -> Independe
 
 
 def _order_message(series, p):
-    time = rounded_up(1.5 * batch_autocorrelation_time(series))
+    time = rounded_up(SAFETY * slow_autocorrelation_time(series))
     return (
         f"training-side scores of neighbouring rows agree more than by chance (p = {p:.2g}), so "
         "the records are not independent and intervals under correlation=None are too narrow. "

@@ -1,18 +1,24 @@
-"""How slowly scores forget: long batch means of training-side scores (theory G11)."""
+"""How slowly scores forget: the slow swings of training-side scores (theory G11)."""
 
 import math
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.fft import dct
 from scipy.stats import chi2
 
-from sklearn_bdp._checks import check_array, check_probability, check_real
+from sklearn_bdp._checks import check_array, check_integer, check_probability, check_real
 
-#: Batches per stretch of scores. Several lengths, of which the largest estimate counts: short
-#: batches miss slow dependence, long ones are few.
-BATCHES = (30, 15, 8)
+#: Swings an estimate averages at least: more are less noisy, fewer see slower dependence.
+SWINGS = 10
 
-#: What an estimate is multiplied with (theory G11): how far ten long batches fall short.
+#: Pairs of somewhat faster swings whose median corrects an estimate that came out small.
+PAIRS = 7
+
+#: Fewest scores of an estimate.
+FEWEST = 16
+
+#: What an estimate is multiplied with (theory G11): how far it may well fall short.
 SAFETY = 1.5
 
 #: Scores per autocorrelation time below which the estimate itself falls short.
@@ -54,16 +60,21 @@ class Strength:
         return self.n_scores < ENOUGH * self.time
 
 
-def batch_autocorrelation_time(scores, *, confidence: float | None = None) -> float:
-    """Return the autocorrelation time of a series by long overlapping batch means.
+def slow_autocorrelation_time(
+    scores, *, horizon: int | None = None, confidence: float | None = None
+) -> float:
+    """Return the autocorrelation time of a series by its slow swings.
 
     Parameters
     ----------
     scores : array-like of shape (n,)
         Per-record scores in time, at least 16 of them.
+    horizon : int, optional
+        Records whose mean is wanted, the size of a holdout: swings that repeat within half of
+        it (seasons) average out and are left aside. By default about half of ``n``.
     confidence : float, optional
         Return an upper limit at this level instead of an estimate: the limit of a chi-squared
-        variance estimate with the degrees of freedom of the longest batches.
+        variance estimate with one degree of freedom for every swing.
 
     Returns
     -------
@@ -72,65 +83,105 @@ def batch_autocorrelation_time(scores, *, confidence: float | None = None) -> fl
 
     Notes
     -----
-    The largest of the estimates with 30, 15 and 8 batches. A windowed sum of autocorrelations
-    stops where they drown in noise and misses hidden regimes altogether (it reads 1.3 for 11.6);
-    batch means see whatever is shorter than a batch.
+    The mean of the squared cosine coefficients of the lowest frequencies, in units of the
+    variance: each of them estimates the variance of a long mean. The first one, which a steady
+    drift fills, weighs no more than the largest of the others. Where the next frequencies say
+    more (by their median, which a season does not move), half of the difference is added. A
+    windowed sum of autocorrelations stops where they drown in noise and misses hidden regimes
+    altogether (it reads 1.3 for 11.6).
 
     References
     ----------
-    Theory G11; Meketon and Schmeiser 1984 (overlapping batch means, 1.5 degrees of freedom for
-    every batch).
+    Theory G11; Lazarus, Lewis, Stock and Watson 2018 (equal-weighted cosine estimator).
 
     Examples
     --------
     >>> import numpy as np
-    >>> from sklearn_bdp.correlation import batch_autocorrelation_time
+    >>> from sklearn_bdp.correlation import slow_autocorrelation_time
     >>> rng = np.random.default_rng(0)
-    >>> bool(3 < batch_autocorrelation_time(np.repeat(rng.random(9000), 5)) < 8)
+    >>> bool(3 < slow_autocorrelation_time(np.repeat(rng.random(9000), 5)) < 8)
     True
     """
     series = check_array("scores", scores, ndim=1)
-    n = len(series)
-    if not n >= 2 * min(BATCHES):
-        raise ValueError(f"scores must hold at least {2 * min(BATCHES)} records, got {n}.")
-    factors = np.ones(len(BATCHES))
-    times, freedom = _batch_times(series)
+    if not len(series) >= FEWEST:
+        raise ValueError(f"scores must hold at least {FEWEST} records, got {len(series)}.")
+    swings = slow_swings(series, horizon=horizon)
+    time = float(swings.mean())
     if confidence is not None:
         confidence = check_probability("confidence", confidence)
-        factors = freedom / chi2.ppf(1.0 - confidence, freedom)
-    return max(1.0, float((times * factors).max()))
+        time *= len(swings) / float(chi2.ppf(1.0 - confidence, len(swings)))
+    beside = _faster_swings(series, len(swings))
+    return max(1.0, time, 0.5 * (time + beside))
 
 
 def least_autocorrelation_time(series, level: float) -> float:
     """Return a lower limit of the autocorrelation time that fails with probability ``level``."""
-    times, freedom = _batch_times(series)
-    return float((times * freedom / chi2.isf(level / len(BATCHES), freedom)).max())
+    swings = slow_swings(series)
+    return float(swings.sum() / chi2.isf(level, len(swings)))
 
 
-def _batch_times(series):
-    """Return the estimates with each number of batches, and their degrees of freedom."""
+def slow_swings(series, *, horizon: int | None = None) -> np.ndarray:
+    """Return squared cosine coefficients of the slowest swings, in units of the variance.
+
+    Parameters
+    ----------
+    series : ndarray of shape (n,)
+        Scores in time.
+    horizon : int, optional
+        Swings with periods below half of it are left aside.
+
+    Returns
+    -------
+    ndarray
+        About independent, with the autocorrelation time as their mean; zeros for a constant
+        series.
+    """
     n = len(series)
+    count = SWINGS
+    if horizon is not None:
+        # The coefficient j swings with period 2 n / j.
+        count = max(SWINGS, 4 * n // check_integer("horizon", horizon, low=1))
+    count = max(1, min(count, n // 4))
+    squares = _squared_swings(series)[1 : count + 1]
+    if count > 1:
+        squares[0] = min(squares[0], float(squares[1:].max()))
+    return squares
+
+
+def _faster_swings(series, count):
+    """Return the autocorrelation time by the median of the swings after the slowest ``count``."""
+    end = count + 1 + 2 * PAIRS
+    if end > len(series) // 4:
+        return 0.0
+    pairs = _squared_swings(series)[count + 1 : end].reshape(PAIRS, 2).mean(axis=1)
+    # The expected median of exponential variables (Renyi 1953).
+    expected = sum(1.0 / k for k in range(PAIRS // 2 + 1, PAIRS + 1))
+    return float(np.median(pairs)) / expected
+
+
+def _squared_swings(series):
     centred = series - series.mean()
     variance = float(np.mean(centred**2))
-    lengths = np.array([max(1, n // count) for count in BATCHES])
-    freedom = 1.5 * n / lengths
     if not variance > 1e-24 * max(1.0, float(np.abs(series).max())) ** 2:
-        return np.zeros(len(BATCHES)), freedom
-    total = np.r_[0.0, np.cumsum(centred)]
-    squares = [float(np.mean((total[k:] - total[:-k]) ** 2)) for k in lengths]
-    # The mean of all is known from the same scores, which takes length / n of the variance.
-    return np.array(squares) / (lengths * variance * (1.0 - lengths / n)), freedom
+        return np.zeros(len(series))
+    return dct(centred, norm="ortho") ** 2 / variance
 
 
-def score_strength(scores, *, confidence: float | None = None, safety: float = SAFETY) -> Strength:
+def score_strength(
+    scores,
+    *,
+    horizon: int | None = None,
+    confidence: float | None = None,
+    safety: float = SAFETY,
+) -> Strength:
     """Return how slowly the scores of one or several candidates forget.
 
     Parameters
     ----------
     scores : array-like of shape (n,) or (n_candidates, n)
         Per-record training-side scores in time; NaN where a candidate was not scored.
-    confidence : float, optional
-        As for :func:`batch_autocorrelation_time`.
+    horizon, confidence : optional
+        As for :func:`slow_autocorrelation_time`.
     safety : float, default=1.5
         Factor of at least 1 between the estimate and what is declared.
 
@@ -153,13 +204,15 @@ def score_strength(scores, *, confidence: float | None = None, safety: float = S
             f"{array.shape}."
         )
     kept = [row[~np.isnan(row)] for row in rows]
-    kept = [row for row in kept if len(row) >= 2 * min(BATCHES)]
+    kept = [row for row in kept if len(row) >= FEWEST]
     if not kept:
         raise ValueError(
-            f"scores must hold at least {2 * min(BATCHES)} records of some candidate, got "
+            f"scores must hold at least {FEWEST} records of some candidate, got "
             f"{int((~np.isnan(rows)).sum(axis=1).max())}."
         )
-    time = max(batch_autocorrelation_time(row, confidence=confidence) for row in kept)
+    time = max(
+        slow_autocorrelation_time(row, horizon=horizon, confidence=confidence) for row in kept
+    )
     return Strength(time, min(map(len, kept)), len(kept), safety, confidence)
 
 
