@@ -101,7 +101,9 @@ def _facts(transaction):
     ]
     if settings["budget"] is not None:
         facts.append(("budget left", f"{settings['budget'] - above:,} of {settings['budget']:,}"))
-    facts.append(("information spent", f"{next_code_length(last, Settings(**settings)):.4g} nats"))
+    facts.append(
+        ("information spent", f"{next_code_length(last, Settings.recorded(header)):.4g} nats")
+    )
     facts.append(("DP level spent", "no finite level" if level is None else f"{level:.4g}"))
     if last.number:
         facts.append(("widest interval", f"± {last.widest:.4g}"))

@@ -53,7 +53,7 @@ def check_owner(owner, X_val):
     if not isinstance(owner.holdout, ReusableHoldout):
         given = {name: getattr(owner, name) for name in HOLDOUT_PARAMETERS if name != "ledger"}
         check_option("on_exhausted", given.pop("on_exhausted"), ON_EXHAUSTED)
-        check_parameters(resolution="auto", gap=None, **given)
+        check_parameters(**given)
         return
     if X_val is not None:
         raise ValueError("Give either holdout=ReusableHoldout(...) or X_val, not both.")

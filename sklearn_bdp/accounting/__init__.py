@@ -19,7 +19,6 @@ from sklearn_bdp.accounting._noise_calibration import (
     auto_scales,
     auto_threshold,
     epsilon_scales,
-    zhao_records,
     zhao_scales,
 )
 from sklearn_bdp.accounting._noise_margins import (
@@ -107,7 +106,6 @@ __all__ = [
     "score_tail",
     "zhao_accuracy",
     "zhao_premise",
-    "zhao_records",
     "zhao_required_n",
     "zhao_scales",
 ]

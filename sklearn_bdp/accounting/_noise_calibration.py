@@ -11,14 +11,13 @@ from scipy.special import ndtri
 
 from sklearn_bdp._checks import check_array, check_option, check_probability, check_real
 from sklearn_bdp.accounting._noise_margins import answer_margin, noise_margin
-from sklearn_bdp.accounting._zhao import zhao_accuracy, zhao_required_n
+from sklearn_bdp.accounting._zhao import zhao_accuracy
 
 __all__ = [
     "auto_resolution",
     "auto_scales",
     "auto_threshold",
     "epsilon_scales",
-    "zhao_records",
     "zhao_scales",
 ]
 
@@ -208,22 +207,26 @@ def epsilon_scales(epsilon, *, budget, model, n, failure):
     return best[1]
 
 
-def zhao_scales(parameters, *, model, n):
+def zhao_scales(n, *, model, n_queries, budget, beta, threshold=None):
     r"""Return scales, threshold and :math:`\tau` of Zhao 2017, Theorem 2, to the letter.
 
     Theorem 2 holds for any c in (0, 1). A given threshold :math:`T = (1+c)\tau/2` leaves c free:
     the largest one whose :math:`n_\#` is at most ``n`` gives the smallest :math:`\tau`; with
-    ``"auto"`` c is 1/2 and :math:`\tau` the smallest one. Where there are too few records for any,
+    ``None`` c is 1/2 and :math:`\tau` the smallest one. Where there are too few records for any,
     c is 1/2 and :math:`\tau = 2T/(1+c)`, or 1.
 
     Parameters
     ----------
-    parameters : object
-        With ``threshold``, ``n_queries``, ``budget`` and ``beta``.
-    model : CorrelationModel
-        How the records are correlated.
     n : int
         Number of records.
+    model : CorrelationModel
+        How the records are correlated.
+    n_queries, budget : int
+        m and B.
+    beta : float
+        Failure probability.
+    threshold : float or None
+        T.
 
     Returns
     -------
@@ -232,10 +235,9 @@ def zhao_scales(parameters, *, model, n):
     threshold, tau : float
         T and τ.
     """
-    threshold = None if parameters.threshold == "auto" else parameters.threshold
     tau, c = zhao_accuracy(
-        n, n_queries=parameters.n_queries, budget=parameters.budget, beta=parameters.beta,
-        model=model, c=ZHAO_C, threshold=threshold,
+        n, n_queries=n_queries, budget=budget, beta=beta, model=model, c=ZHAO_C,
+        threshold=threshold,
     )  # fmt: skip
     if not tau <= 1.0:
         c = ZHAO_C
@@ -244,38 +246,8 @@ def zhao_scales(parameters, *, model, n):
         raise ValueError(
             f"threshold must be at most {(1.0 + ZHAO_C) / 2.0:g} with calibration='zhao2017', "
             "where it fixes tau = 2 * threshold / (1 + c), an error in [0, 1]; got "
-            f"threshold={parameters.threshold:g}."
+            f"threshold={threshold:g}."
         )
     # Zhao 2017, Theorem 2: σ = (1−c)τ / (12 ln(4m/β)), T = (1+c)τ/2; noises σ, 2σ, 4σ.
-    sigma = (1.0 - c) * tau / (12.0 * math.log(4.0 * parameters.n_queries / parameters.beta))
+    sigma = (1.0 - c) * tau / (12.0 * math.log(4.0 * n_queries / beta))
     return (sigma, 2.0 * sigma, 4.0 * sigma), (1.0 + c) * tau / 2.0, tau
-
-
-def zhao_records(tau, threshold, parameters, *, model, n):
-    r"""Return :math:`n_\#`, the records Theorem 2 asks for at :math:`c = 2T/\tau - 1`.
-
-    Parameters
-    ----------
-    tau, threshold : float
-        τ and T.
-    parameters : object
-        With ``n_queries``, ``budget`` and ``beta``.
-    model : CorrelationModel
-        How the records are correlated.
-    n : int
-        Number of records.
-
-    Returns
-    -------
-    float
-        :math:`n_\#`, not rounded.
-    """
-    return zhao_required_n(
-        tau=tau,
-        n_queries=parameters.n_queries,
-        budget=parameters.budget,
-        beta=parameters.beta,
-        c=2.0 * threshold / tau - 1.0,
-        model=model,
-        n=n,
-    )

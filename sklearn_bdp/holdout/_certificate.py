@@ -4,9 +4,8 @@ import math
 
 import numpy as np
 
-from sklearn_bdp.accounting import Certificate, Pace, auto_threshold, half_width, zhao_records
+from sklearn_bdp.accounting import Certificate, Pace, auto_threshold, half_width, zhao_required_n
 from sklearn_bdp.holdout._batch import margins, route
-from sklearn_bdp.holdout._settings import Parameters
 from sklearn_bdp.ledger import BatchRecord
 
 _GOALS = (0.4, 0.3, 0.2, 0.1, 0.05, 0.02, 0.01)
@@ -45,7 +44,7 @@ def _sampling(last, *, settings, model):
     return float(np.ravel(half_width(level, model, settings.n))[0])
 
 
-def holdout_certificate(last, *, settings, model, parameters, ledger, seeded, shared=0):
+def holdout_certificate(last, *, settings, model, ledger, seeded, shared=0):
     """Return the :class:`Certificate` after the account ``last``.
 
     Parameters
@@ -56,8 +55,6 @@ def holdout_certificate(last, *, settings, model, parameters, ledger, seeded, sh
         What the holdout was made with.
     model : CorrelationModel
         How the records are correlated.
-    parameters : dict
-        As declared.
     ledger : Path or None
         Where the records are.
     seeded : bool
@@ -74,10 +71,9 @@ def holdout_certificate(last, *, settings, model, parameters, ledger, seeded, sh
     threshold = _threshold(last, settings)
     widest = _reach(last, settings) + alpha
     dp_epsilon, bdp_epsilon = _levels(last, settings=settings, model=model)
-    declared = Parameters(**parameters)
     return Certificate(
         tau=min(1.0, max(widest, last.widest)),
-        beta=declared.beta,
+        beta=settings.parameters["beta"],
         route="as used",
         dp_epsilon=dp_epsilon,
         bdp_epsilon=bdp_epsilon,
@@ -90,14 +86,14 @@ def holdout_certificate(last, *, settings, model, parameters, ledger, seeded, sh
         assumptions=_assumptions(
             last, model=model, settings=settings, ledger=ledger, seeded=seeded, shared=shared
         ),
-        n_queries=declared.n_queries,
+        n_queries=settings.parameters["n_queries"],
         budget=settings.budget,
         resolution=settings.resolution,
         correlation=model.describe(),
         n_relaxed=last.n_relaxed,
         # A threshold that was given does not shrink with more records.
         advice=_advice(widest, settings.n) if settings.threshold is None else (),
-        notes=_notes(last, settings=settings, parameters=declared, model=model),
+        notes=_notes(last, settings=settings, model=model),
     )
 
 
@@ -167,7 +163,7 @@ def _assumptions(last, *, model, settings, ledger, seeded, shared):
     return tuple(lines)
 
 
-def _notes(last, *, settings, parameters, model):
+def _notes(last, *, settings, model):
     """Return what else the reader must know."""
     answered, above, batches = last.n_answered, last.n_above, last.number
     notes = [
@@ -187,20 +183,24 @@ def _notes(last, *, settings, parameters, model):
     if settings.budget is None and settings.tau is None:
         notes.append("privacy levels are those spent so far; without a budget they go on growing")
     if settings.tau is not None:
-        notes.append(_zhao_line(settings, parameters, model=model, answered=answered))
+        notes.append(_zhao_line(settings, model=model, answered=answered))
     return tuple(notes)
 
 
-def _zhao_line(settings, parameters, *, model, answered):
+def _zhao_line(settings, *, model, answered):
     """Say whether the premises of Zhao's Theorem 2 hold."""
     tau, threshold = settings.tau, settings.threshold
-    needed = zhao_records(tau, threshold, parameters, model=model, n=settings.n)
+    c = 2.0 * threshold / tau - 1.0
+    n_queries, budget, beta = (settings.parameters[k] for k in ("n_queries", "budget", "beta"))
+    needed = zhao_required_n(
+        tau=tau, n_queries=n_queries, budget=budget, beta=beta, c=c, model=model, n=settings.n
+    )
     line = (
-        f"Zhao 2017, Theorem 2, at tau={tau:.3g} and c={2.0 * threshold / tau - 1.0:.3g}: "
+        f"Zhao 2017, Theorem 2, at tau={tau:.3g} and c={c:.3g}: "
         f"n_#={needed:,.4g} records asked for, "
     )
     if not settings.n >= needed:
         return line + f"n={settings.n:,} is less, so the theorem promises nothing here"
-    if answered >= parameters.n_queries:
-        return line + f"n={settings.n:,} suffices, but n_queries={parameters.n_queries} are used up"
-    return line + f"n={settings.n:,} suffices for n_queries={parameters.n_queries}"
+    if answered >= n_queries:
+        return line + f"n={settings.n:,} suffices, but n_queries={n_queries} are used up"
+    return line + f"n={settings.n:,} suffices for n_queries={n_queries}"

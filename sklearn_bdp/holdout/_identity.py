@@ -5,7 +5,6 @@ again, or finds its ledger, or can only be read.
 """
 
 import contextlib
-import dataclasses
 import math
 import os
 import secrets
@@ -210,7 +209,6 @@ class LedgerHandle:
             last,
             settings=self._settings,
             model=self.model,
-            parameters=self._identity["parameters"],
             ledger=self.ledger,
             seeded=self._seed is not None,
             shared=shared[0] if shared else 0,
@@ -265,7 +263,7 @@ class LedgerHandle:
 
     def __reduce__(self):
         state = {name: getattr(self, name) for name in _TRAVELS}
-        state["settings"] = dataclasses.asdict(self._settings)
+        state["settings"] = self._settings.header()
         if self.ledger is not None:
             # The head goes along: a ledger restored from an older copy is recognised.
             state["head"] = self._records.head if self._records is not None else self._head
@@ -307,7 +305,7 @@ def _restore(cls, state):
     holdout = cls.__new__(cls)
     for name in _TRAVELS:
         setattr(holdout, name, state[name])
-    holdout._settings = Settings(**state["settings"])
+    holdout._settings = Settings.recorded(state["settings"])
     holdout._head = state.get("head")
     holdout._records = _MEMORY.get(holdout._token)
     if holdout._records is not None and holdout._records.owner != os.getpid():
@@ -329,7 +327,7 @@ def _recorded_settings(found, made, path):
         values = [value for value in settings.values() if isinstance(value, float)]
         scales = [settings[name] for name in own if name.endswith("_scale")]
         if all(map(math.isfinite, values)) and all(_is_positive(scale) for scale in scales):
-            return Settings(**settings)
+            return Settings.recorded(found)
     raise LedgerCorruptedError(
         f"ledger {path} has numbers in its header that its parameters do not lead to (made by "
         f"{found.get('made_by')!r:.60}, this is {made['made_by']!r}): it was edited, or made by a "

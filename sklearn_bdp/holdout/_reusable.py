@@ -37,8 +37,8 @@ from sklearn_bdp.holdout._report import (
 )
 from sklearn_bdp.holdout._settings import (
     ON_EXHAUSTED,
+    Settings,
     check_parameters,
-    derive_settings,
     restored_mechanism,
 )
 from sklearn_bdp.ledger import HoldoutAnswers, HoldoutScore, canonical
@@ -221,16 +221,15 @@ class ReusableHoldout(LedgerHandle):
         self.n = check_data(X, y)
         self.model = check_correlation(correlation)
         self.model.check_n(self.n)
-        self.beta = parameters.beta
+        self.beta = parameters["beta"]
         self.X, self.y = freeze_data(X), freeze_data(y)
-        settings = derive_settings(parameters, model=self.model, n=self.n)
+        settings = Settings.made(parameters, model=self.model, n=self.n)
         header = {
             "made_by": f"sklearn_bdp {__version__}",
             "data": data_digest(self.X, self.y),
             "correlation": self.model.fingerprint(),
             "described": self.model.describe(),
-            "parameters": dataclasses.asdict(parameters),
-            "settings": dataclasses.asdict(settings),
+            **settings.header(),
         }
         self._attach(header, seed=seed, timeout=timeout, notes=notes)
         self._warn_if_vacuous()

@@ -21,38 +21,21 @@ from sklearn_bdp.accounting import (
 from sklearn_bdp.exceptions import LedgerVersionError
 from sklearn_bdp.mechanisms import Thresholdout
 
-__all__ = [
-    "Parameters",
-    "Settings",
-    "check_parameters",
-    "derive_settings",
-    "restored_mechanism",
-]
+__all__ = ["ON_EXHAUSTED", "Settings", "check_parameters", "restored_mechanism"]
 
+ON_EXHAUSTED = ("raise", "nan", "training")
 DEFAULT_BUDGET = 10
 FINEST_RESOLUTION = 1e-6  # released values are counted (theory G2): a million is plenty
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Parameters:
-    """Checked parameters of a holdout, as declared; plain JSON values."""
-
-    beta: float
-    epsilon: float | str
-    calibration: str
-    threshold: float | str
-    budget: int | None
-    n_queries: int | None
-    resolution: float | str
-    gap: list
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
 class Settings:
-    """Numbers derived from parameters, data size and correlation; fixed for life.
+    """Parameters as declared, and the numbers derived from them once; fixed for life.
 
     Attributes
     ----------
+    parameters : dict
+        As declared and checked by :func:`check_parameters`; plain JSON values.
     n : int
         Holdout records.
     n_effective : float
@@ -79,6 +62,7 @@ class Settings:
         Leakage in nats that holds for life (theory G1); ``None`` where no level is declared.
     """
 
+    parameters: dict = dataclasses.field(hash=False)
     n: int
     n_effective: float
     sampling_failure: float
@@ -96,14 +80,43 @@ class Settings:
     races: bool
     information: float | None
 
-    def scales(self):
-        """Return the public part of the mechanism as a dict.
+    @classmethod
+    def made(cls, parameters, *, model, n):
+        """Return what checked parameters mean for ``n`` records of ``model``."""
+        cut_failure, left = _parts_of_beta(parameters, model)
+        noise_failure = NOISE_PART * left
+        n_effective = float(model.effective_n(n))
+        chosen = _choose(
+            parameters, model=model, n=n, n_effective=n_effective, failure=noise_failure
+        )
+        # Whoever gives a threshold, a grid or a budget gets what they gave: one pass, in order.
+        automatic = parameters["threshold"] == "auto" and parameters["resolution"] == "auto"
+        races = automatic and chosen["refresh"] and chosen["learned"] and chosen["budget"] is None
+        return cls(
+            parameters=parameters,
+            n=n,
+            n_effective=n_effective,
+            sampling_failure=left - noise_failure,
+            noise_failure=noise_failure,
+            cut_failure=cut_failure,
+            resolution=0.0 if races else _resolution(parameters, n_effective),
+            races=races,
+            information=_lifetime_information(parameters, chosen, model=model, n=n),
+            **chosen,
+        )
 
-        Returns
-        -------
-        dict
-            Arguments of Thresholdout.
-        """
+    @classmethod
+    def recorded(cls, header):
+        """Return the settings in a ledger's header; see :meth:`header`."""
+        return cls(parameters=header["parameters"], **header["settings"])
+
+    def header(self):
+        """Return what a ledger's header keeps: parameters and derived numbers apart."""
+        derived = dataclasses.asdict(self)
+        return {"parameters": derived.pop("parameters"), "settings": derived}
+
+    def scales(self):
+        """Return the arguments of Thresholdout, the public part of the mechanism."""
         return {
             "threshold_scale": self.threshold_scale,
             "query_scale": self.query_scale,
@@ -115,38 +128,23 @@ class Settings:
         }
 
     def mechanism(self, *, random_state=None):
-        """Return a fresh Thresholdout; the holdout gives a threshold with every query.
-
-        Parameters
-        ----------
-        random_state : Generator, int or None, default=None
-            Source of noise; ``None``: cryptographic.
-
-        Returns
-        -------
-        Thresholdout
-            In its first state.
-        """
+        """Return a fresh Thresholdout; the holdout gives a threshold with every query."""
         threshold = 0.5 if self.threshold is None else self.threshold
         return Thresholdout(threshold, random_state=random_state, **self.scales())
 
 
-ON_EXHAUSTED = ("raise", "nan", "training")
-
-
-def check_parameters(*, beta, epsilon, calibration, threshold, budget, n_queries, resolution, gap):
-    """Check every parameter on its own and against the others; return :class:`Parameters`.
-
-    Parameters
-    ----------
-    beta, epsilon, calibration, threshold, budget, n_queries, resolution, gap : object
-        As for ReusableHoldout.
-
-    Returns
-    -------
-    Parameters
-        The checked values.
-    """
+def check_parameters(
+    *,
+    beta=0.05,
+    epsilon="auto",
+    calibration="tight",
+    threshold="auto",
+    budget=None,
+    n_queries=None,
+    resolution="auto",
+    gap=None,
+):
+    """Check the parameters of a holdout, each and against the others; return them as a dict."""
     check_option("calibration", calibration, ("tight", "zhao2017"))
     auto = {}
     for name, value, low, high in (
@@ -174,14 +172,14 @@ def check_parameters(*, beta, epsilon, calibration, threshold, budget, n_queries
                 "calibration='zhao2017' fixes the noise itself; leave epsilon='auto', got "
                 f"epsilon={epsilon!r}."
             )
-    return Parameters(
-        beta=check_probability("beta", beta),
-        calibration=calibration,
-        budget=budget,
-        n_queries=n_queries,
-        gap=_check_gap(gap),
+    return {
+        "beta": check_probability("beta", beta),
+        "calibration": calibration,
+        "budget": budget,
+        "n_queries": n_queries,
+        "gap": _check_gap(gap),
         **auto,
-    )
+    }
 
 
 def _check_gap(gap):
@@ -197,55 +195,41 @@ def _check_gap(gap):
     return [check_integer("gap", side, low=0) for side in sides if side is not None]
 
 
-def derive_settings(parameters, *, model, n):
-    """Return the :class:`Settings` that the parameters mean for ``n`` records of ``model``."""
-    # Theory H6: a cut out of one chain costs the Dobrushin coefficient, on each side.
-    cut_failure = float(sum(model.cut_failure(gap) for gap in parameters.gap))
-    if not model.misspecification < 0.9 * parameters.beta:
+def _parts_of_beta(parameters, model):
+    """Return the failure probability that cuts cost, and what is left of beta."""
+    beta, gap = parameters["beta"], parameters["gap"]
+    if not model.misspecification < 0.9 * beta:
         raise ValueError(
             f"the correlation was estimated at confidence {1 - model.misspecification:.4g}, which "
-            f"leaves nothing of beta={parameters.beta:g}: estimate it at a confidence of at least "
-            f"{1 - parameters.beta / 5:.4g}."
+            f"leaves nothing of beta={beta:g}: estimate it at a confidence of at least "
+            f"{1 - beta / 5:.4g}."
         )
-    left = parameters.beta - model.misspecification - cut_failure
-    if not left > parameters.beta / 10:
-        enough = model.gap_for(parameters.beta / (4 * len(parameters.gap)))
+    # Theory H6: a cut out of one chain costs the Dobrushin coefficient, on each side.
+    cut_failure = float(sum(model.cut_failure(side) for side in gap))
+    left = beta - model.misspecification - cut_failure
+    if not left > beta / 10:
         raise ValueError(
-            f"the gap of {parameters.gap} record(s) between training data and holdout fails with "
-            f"probability {cut_failure:.3g}, too much of beta={parameters.beta:g}: drop at least "
-            f"{enough} records on each side that touches training data."
+            f"the gap of {gap} record(s) between training data and holdout fails with "
+            f"probability {cut_failure:.3g}, too much of beta={beta:g}: drop at least "
+            f"{model.gap_for(beta / (4 * len(gap)))} records on each side that touches training "
+            "data."
         )
-    noise_failure = NOISE_PART * left
-    n_effective = float(model.effective_n(n))
-    chosen = _choose(parameters, model=model, n=n, n_effective=n_effective, failure=noise_failure)
-    # Whoever gives a threshold, a grid or a budget gets what they gave: one pass, in order.
-    automatic = parameters.threshold == "auto" and parameters.resolution == "auto"
-    races = automatic and chosen["refresh"] and chosen["learned"] and chosen["budget"] is None
-    if races:
-        resolution = 0.0  # a cell is as wide as its query's threshold, around the prediction
-    elif parameters.resolution == "auto" and parameters.calibration == "zhao2017":
-        resolution = FINEST_RESOLUTION  # Algorithm 1 does not round
-    elif parameters.resolution == "auto":
-        # A whole number of cells, so that every cell has the same width.
-        resolution = 1.0 / math.ceil(1.0 / auto_resolution(n_effective, beta=parameters.beta))
-    else:
-        resolution = parameters.resolution
-    return Settings(
-        n=n,
-        n_effective=n_effective,
-        sampling_failure=left - noise_failure,
-        noise_failure=noise_failure,
-        cut_failure=cut_failure,
-        resolution=resolution,
-        races=races,
-        information=_lifetime_information(parameters, chosen, model=model, n=n),
-        **chosen,
-    )
+    return cut_failure, left
+
+
+def _resolution(parameters, n_effective):
+    """Return the grid step of released answers."""
+    if parameters["resolution"] != "auto":
+        return parameters["resolution"]
+    if parameters["calibration"] == "zhao2017":
+        return FINEST_RESOLUTION  # Algorithm 1 does not round
+    # A whole number of cells, so that every cell has the same width.
+    return 1.0 / math.ceil(1.0 / auto_resolution(n_effective, beta=parameters["beta"]))
 
 
 def _lifetime_information(parameters, chosen, *, model, n):
     """Return the leakage K of the whole life where a level is declared for it (theory G1, G9)."""
-    if parameters.epsilon == "auto" and parameters.calibration != "zhao2017":
+    if parameters["epsilon"] == "auto" and parameters["calibration"] != "zhao2017":
         return None
     level = Thresholdout(
         0.5,
@@ -261,20 +245,22 @@ def _lifetime_information(parameters, chosen, *, model, n):
 
 def _choose(parameters, *, model, n, n_effective, failure):
     """Return noise scales, threshold and what belongs to them."""
-    threshold = None if parameters.threshold == "auto" else parameters.threshold
-    budget = parameters.budget
+    epsilon, beta, budget = (parameters[name] for name in ("epsilon", "beta", "budget"))
+    threshold = None if parameters["threshold"] == "auto" else parameters["threshold"]
     first = noise_share(failure, 0) / 2.0  # half for the threshold, half for the answer
-    tau = None
-    if parameters.calibration == "zhao2017":
-        scales, threshold, tau = zhao_scales(parameters, model=model, n=n)
-        refresh, learned = True, False
-    elif parameters.epsilon == "auto":
-        scales = auto_scales(n_effective, failure=first, beta=parameters.beta)
-        refresh, learned = True, True
+    tau, refresh, learned = None, True, True
+    if parameters["calibration"] == "zhao2017":
+        scales, threshold, tau = zhao_scales(
+            n, model=model, n_queries=parameters["n_queries"], budget=budget, beta=beta,
+            threshold=threshold,
+        )  # fmt: skip
+        learned = False
+    elif epsilon == "auto":
+        scales = auto_scales(n_effective, failure=first, beta=beta)
     else:
         budget = DEFAULT_BUDGET if budget is None else budget
-        scales = epsilon_scales(parameters.epsilon, budget=budget, model=model, n=n, failure=first)
-        refresh, learned = False, True
+        scales = epsilon_scales(epsilon, budget=budget, model=model, n=n, failure=first)
+        refresh = False
     return {
         "threshold_scale": float(scales[0]),
         "query_scale": float(scales[1]),

@@ -18,7 +18,7 @@ from sklearn_bdp.accounting import (
 from sklearn_bdp.correlation import Independent
 from sklearn_bdp.holdout import BatchRecord
 from sklearn_bdp.holdout._batch import Queries, decide, margins, next_code_length, route
-from sklearn_bdp.holdout._settings import Settings, check_parameters, derive_settings
+from sklearn_bdp.holdout._settings import Settings, check_parameters
 
 N = 500
 MODEL = Independent()
@@ -26,11 +26,7 @@ EMPTY = BatchRecord.empty()
 
 
 def settings(**options):
-    defaults = {
-        "beta": 0.05, "epsilon": "auto", "calibration": "tight", "threshold": "auto",
-        "budget": None, "n_queries": None, "resolution": "auto", "gap": None,
-    }  # fmt: skip
-    return derive_settings(check_parameters(**{**defaults, **options}), model=MODEL, n=N)
+    return Settings.made(check_parameters(**options), model=MODEL, n=N)
 
 
 def queries(training, values, scale=1.0, slack=0.0):
@@ -185,4 +181,4 @@ def test_an_empty_budget_answers_nothing():
 
 def test_settings_survive_json():
     chosen = settings(epsilon=50.0)
-    assert Settings(**json.loads(json.dumps(dataclasses.asdict(chosen)))) == chosen
+    assert Settings.recorded(json.loads(json.dumps(chosen.header()))) == chosen

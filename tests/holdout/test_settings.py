@@ -12,18 +12,14 @@ from sklearn_bdp.accounting import (
 from sklearn_bdp.correlation import Groups, Independent, MarkovChain
 from sklearn_bdp.holdout import ReusableHoldout
 from sklearn_bdp.holdout._batch import margins
-from sklearn_bdp.holdout._settings import check_parameters, derive_settings
+from sklearn_bdp.holdout._settings import Settings, check_parameters
 from sklearn_bdp.mechanisms import Thresholdout
 
 N = 1000
 
 
 def derive(model, **options):
-    defaults = {
-        "beta": 0.05, "epsilon": "auto", "calibration": "tight", "threshold": "auto",
-        "budget": None, "n_queries": None, "resolution": "auto", "gap": None,
-    }  # fmt: skip
-    return derive_settings(check_parameters(**{**defaults, **options}), model=model, n=N)
+    return Settings.made(check_parameters(**options), model=model, n=N)
 
 
 MODELS = [
@@ -92,11 +88,7 @@ def test_zhao2017_runs_theorem_2_to_the_letter(model):
 def test_zhao2017_takes_the_smallest_accuracy_whose_premise_holds():
     options = {"calibration": "zhao2017", "n_queries": 5, "budget": 1, "beta": 0.2}
     n = 2_000_000
-    chosen = derive_settings(
-        check_parameters(epsilon="auto", threshold="auto", resolution="auto", gap=None, **options),
-        model=Independent(),
-        n=n,
-    )
+    chosen = Settings.made(check_parameters(**options), model=Independent(), n=n)
     needed = {
         factor: zhao_required_n(
             tau=factor * chosen.tau, n_queries=5, budget=1, beta=0.2, model=Independent(), n=n

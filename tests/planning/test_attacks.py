@@ -12,7 +12,7 @@ from sklearn_bdp.accounting import ModelTail, Pace, PredictiveCode, fine_half_wi
 from sklearn_bdp.correlation import DependencyGraph, Groups, Independent, MarkovChain
 from sklearn_bdp.holdout import BatchRecord
 from sklearn_bdp.holdout._batch import Queries, decide
-from sklearn_bdp.holdout._settings import check_parameters, derive_settings
+from sklearn_bdp.holdout._settings import Settings, check_parameters
 from sklearn_bdp.mechanisms import Thresholdout
 from sklearn_bdp.planning import certify
 
@@ -92,12 +92,7 @@ class Account:
 
     def __init__(self, n, model, rng):
         self.n, self.model = n, model
-        self.settings = derive_settings(
-            check_parameters(
-                beta=BETA, epsilon="auto", calibration="tight", threshold="auto", budget=None,
-                n_queries=None, resolution="auto", gap=None,
-            ), model=model, n=n,
-        )  # fmt: skip
+        self.settings = Settings.made(check_parameters(beta=BETA), model=model, n=n)
         self.tail = ModelTail(model, n, binary=True)
         self.mechanism = self.settings.mechanism(random_state=rng)
         self.code, self.last, self.cells = PredictiveCode(), BatchRecord.empty(), []
