@@ -19,7 +19,7 @@ help:
 	@echo "make test-all  the same, with the statistical tests in full size"
 	@echo "make conformance  scikit-learn's own search tests, with our search swapped in"
 	@echo "make test-oldest  the tests with the oldest versions that are supported"
-	@echo "make lint      ruff, layers, docstrings, spelling"
+	@echo "make lint      ruff, layers, types, docstrings, spelling"
 	@echo "make docs      the documentation, in doc/_build/html"
 	@echo "make bench     speed, as ratios against named peers in one run"
 
@@ -58,6 +58,8 @@ lint: $(VENV)/.lint
 	$(PY) -m ruff format --check .
 	$(VENV)/bin/lint-imports
 	$(PY) -m codespell_lib
+	$(PY) -m mypy
+	$(PY) .ci/check_types.py
 	$(PY) .ci/validate_docstrings.py
 	$(PY) .ci/check_labels.py
 
@@ -84,4 +86,4 @@ docs: $(VENV)/.docs
 	@echo "open doc/_build/html/index.html"
 
 clean:
-	rm -rf $(VENV) $(VENV)-oldest doc/_build doc/auto_examples doc/generated doc/api.rst build dist *.egg-info .pytest_cache .ruff_cache .hypothesis $(OUTPUT)
+	rm -rf $(VENV) $(VENV)-oldest doc/_build doc/auto_examples doc/generated doc/api.rst build dist *.egg-info .pytest_cache .ruff_cache .mypy_cache .hypothesis $(OUTPUT)

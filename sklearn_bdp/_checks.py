@@ -9,6 +9,8 @@ import sys
 
 import numpy as np
 
+from sklearn_bdp._typing import Array
+
 _LARGEST = 10**300  # the largest integers that formulas take are doubles
 
 
@@ -140,7 +142,7 @@ def check_targets(name, y):
         raise ValueError(f"{name} must hold a target for each record, {missing} are missing.")
 
 
-def check_array(name, value, *, ndim=None, shape=None, low=-math.inf, high=math.inf):
+def check_array(name, value, *, ndim=None, shape=None, low=-math.inf, high=math.inf) -> Array:
     """Return ``value`` as a finite float array of the given shape and range.
 
     ``shape`` may hold ``None`` for lengths that are free.

@@ -1,11 +1,14 @@
 """Tracebacks that carry no scores."""
 
 import functools
+from typing import cast
+
+from sklearn_bdp._typing import Method
 
 __all__ = ["sealed_errors"]
 
 
-def sealed_errors(method):
+def sealed_errors(method: Method) -> Method:
     """Let errors leave ``method`` without the frames and causes that could hold raw scores.
 
     A traceback keeps every local variable of every frame alive, and debuggers, loggers and
@@ -25,4 +28,4 @@ def sealed_errors(method):
         finally:
             del failure
 
-    return wrapper
+    return cast(Method, wrapper)

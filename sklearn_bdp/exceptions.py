@@ -4,6 +4,8 @@ Bad arguments raise plain :class:`ValueError` or :class:`TypeError`; the classes
 what a caller may want to catch by name.
 """
 
+from __future__ import annotations
+
 __all__ = [
     "BudgetExhaustedError",
     "HoldoutClosedError",
@@ -87,7 +89,7 @@ class SharedRecordsError(ValueError):
         Training records that are holdout records.
     """
 
-    def __init__(self, message, *, n_shared=0):
+    def __init__(self, message: str, *, n_shared: int = 0) -> None:
         super().__init__(message)
         self.n_shared = n_shared
 

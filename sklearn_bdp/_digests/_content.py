@@ -1,8 +1,11 @@
 """Digests of data and of queries: the same content gives the same text in every process."""
 
+from __future__ import annotations
+
 import copy
 import hashlib
 import numbers
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -63,7 +66,7 @@ def training_digest(*data):
     return state.hexdigest()
 
 
-def query_key(*parts):
+def query_key(*parts: Any) -> str:
     """Return a key for a query: the digest of what is known about it without the holdout.
 
     Parameters

@@ -9,6 +9,7 @@ import time
 import traceback
 import warnings
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from sklearn.base import clone, is_classifier, is_regressor
@@ -54,7 +55,7 @@ class Setting:
     fit_params: dict = field(repr=False)
     error_score: object = math.nan
     training: str | None = None
-    folds: list = field(default=(), repr=False)
+    folds: Any = field(default=(), repr=False)
     n_effective: float = math.nan
 
     @property

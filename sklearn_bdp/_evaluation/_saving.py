@@ -1,7 +1,10 @@
 """Fitted searches that can be given away without the holdout records."""
 
+from __future__ import annotations
+
 import copy
 from dataclasses import dataclass, field
+from typing import Any
 
 from sklearn_bdp.accounting import Certificate
 from sklearn_bdp.holdout import History, ReusableHoldout
@@ -68,7 +71,7 @@ def _detached(holdout):
 class Savable:
     """Mixin of fitted estimators with a ``holdout_``."""
 
-    def without_holdout(self):
+    def without_holdout(self) -> Any:
         """Return a copy of the fitted object that carries no holdout record.
 
         A fitted search carries its holdout, so that the next search can go on with it: whoever
@@ -86,8 +89,8 @@ class Savable:
                 f"without_holdout needs a fitted {type(self).__name__} with a holdout, got one "
                 "that has none."
             )
-        twin = copy.copy(self)
-        twin.holdout_ = _detached(self.holdout_)
+        twin: Any = copy.copy(self)
+        twin.holdout_ = _detached(twin.holdout_)
         if isinstance(twin.holdout, ReusableHoldout):
             twin.holdout = twin.holdout_
         vars(twin).pop("_unfinished", None)

@@ -1,5 +1,7 @@
 """`Certificate`: what holds, how probably, under which assumptions, and what would help."""
 
+from __future__ import annotations
+
 import html
 import math
 from dataclasses import dataclass, field, replace
@@ -106,7 +108,7 @@ class Certificate:
     n_relaxed: int = 0
     units: tuple | None = None
 
-    def in_units(self, name, lower, upper):
+    def in_units(self, name: str, lower: float, upper: float) -> Certificate:
         """Return the certificate for scores that do not lie in [0, 1].
 
         Parameters
@@ -136,7 +138,7 @@ class Certificate:
         )
 
     @property
-    def is_vacuous(self):
+    def is_vacuous(self) -> bool:
         """Whether the guarantee says nothing: an error of 1/2 or more."""
         return not self.tau < 0.5
 
@@ -194,7 +196,7 @@ class Certificate:
         rows.append(("privacy of the holdout", level))
         return rows
 
-    def __str__(self):
+    def __str__(self) -> str:
         lines = [self._headline(), ""]
         lines += [f"  {name + ':':<26}{text}" for name, text in self._facts()]
         for title, items in self._lists():

@@ -5,13 +5,18 @@ What is public are the counts of the training data. They bound the class shares 
 each limit: a small part of its failure probability. Theory G12.
 """
 
+from __future__ import annotations
+
 import dataclasses
 import math
+from collections.abc import Sequence
+from typing import Literal
 
 import numpy as np
 from scipy.special import bdtr, betaincc
 
 from sklearn_bdp._checks import check_array, check_integer, check_option, check_real
+from sklearn_bdp._typing import Array, FloatOrArray
 from sklearn_bdp.accounting._tails import ModelTail, SensitivityTail, Tail, WeightedTail
 from sklearn_bdp.correlation import (
     CorrelationModel,
@@ -140,7 +145,7 @@ class PairsTail(Tail):
     class_counts: tuple
     class_floors: tuple
 
-    def lower_limit(self, values, log_failure):
+    def lower_limit(self, values: FloatOrArray, log_failure: FloatOrArray) -> Array:
         limit = self._limit if self.model.is_independent else self._grouped_limit
         return _by_level(limit, values, log_failure)
 
@@ -167,7 +172,7 @@ class PairsTail(Tail):
         tail = SensitivityTail(self.model, self.n, 1.0 / smallest)
         return tail.lower_limit(values, levels + math.log1p(-_PART))
 
-    def standard_deviation(self, prediction):
+    def standard_deviation(self, prediction: FloatOrArray) -> Array:
         # Hanley and McNeil 1982 (exponential scores), at the expected class counts.
         prediction = check_array("prediction", prediction, low=0.0, high=1.0)
         effective = self.model.effective_n(self.n)
@@ -232,7 +237,7 @@ class ClassMeansTail(Tail):
     class_counts: tuple
     class_floors: tuple
 
-    def lower_limit(self, values, log_failure):
+    def lower_limit(self, values: FloatOrArray, log_failure: FloatOrArray) -> Array:
         return _by_level(self._limit, values, log_failure)
 
     def _limit(self, values, levels, lowest):
@@ -254,7 +259,7 @@ class ClassMeansTail(Tail):
             limit = SensitivityTail(self.model, self.n, sensitivity).lower_limit(least, rest)
         return part * limit
 
-    def standard_deviation(self, prediction):
+    def standard_deviation(self, prediction: FloatOrArray) -> Array:
         prediction = check_array("prediction", prediction, low=0.0, high=1.0)
         effective, total = self.model.effective_n(self.n), sum(self.class_counts)
         expected = [max(1.0, effective * count / total) for count in self.class_counts]
@@ -291,7 +296,7 @@ class KnownSizesTail(Tail):
     class_sizes: tuple
     price: float = 0.0
 
-    def lower_limit(self, values, log_failure):
+    def lower_limit(self, values: FloatOrArray, log_failure: FloatOrArray) -> Array:
         values = check_array("values", values, low=0.0, high=1.0)
         levels = check_array("log_failure", log_failure, high=0.0)
         values, levels = np.broadcast_arrays(values, levels)
@@ -308,7 +313,7 @@ class KnownSizesTail(Tail):
         weights = 1.0 / (len(self.class_sizes) * sizes)
         return weighted_lower_limit(values, levels, weights, how_many * sizes)
 
-    def standard_deviation(self, prediction):
+    def standard_deviation(self, prediction: FloatOrArray) -> Array:
         counts = tuple(max(1, size) for size in self.class_sizes)
         tail = PairsTail if self.kind == "pairs" else ClassMeansTail
         return tail(self.model, self.n, counts, counts).standard_deviation(prediction)
@@ -318,18 +323,18 @@ _KINDS = ("mean", "weighted", "class_means", "pairs", "bounded")
 
 
 def score_tail(
-    model,
-    n,
+    model: CorrelationModel,
+    n: int,
     *,
-    kind="mean",
-    binary=False,
-    class_counts=None,
-    class_floors=None,
-    class_sizes=None,
-    price=0.0,
-    weights=None,
-    sensitivity=None,
-):
+    kind: Literal["mean", "weighted", "class_means", "pairs", "bounded"] = "mean",
+    binary: bool = False,
+    class_counts: tuple[int, ...] | None = None,
+    class_floors: tuple[int, ...] | None = None,
+    class_sizes: tuple[int, ...] | None = None,
+    price: float = 0.0,
+    weights: Sequence[tuple[float, int]] | None = None,
+    sensitivity: float | None = None,
+) -> Tail:
     """Return the tail of a bounded metric from what is public about it.
 
     The keywords are the fields of :class:`sklearn_bdp.metrics.ScoreShape`.

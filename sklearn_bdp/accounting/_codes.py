@@ -4,6 +4,8 @@ Code lengths obey Kraft's inequality, so they are the weights of a union bound o
 analyst could have asked (theory G2′). All functions are pure; nothing here sees data.
 """
 
+from __future__ import annotations
+
 import math
 
 from sklearn_bdp._checks import check_integer, check_probability, check_real
@@ -11,7 +13,7 @@ from sklearn_bdp._checks import check_integer, check_probability, check_real
 __all__ = ["code_length", "leakage_code_length"]
 
 
-def code_length(*, released, batch_index):
+def code_length(*, released: float, batch_index: int) -> float:
     r"""Code length of the queries of the next batch, in nats; their places come on top.
 
     .. math:: \ell = -\ln P(\text{everything released before}) + \ln\omega_t^{-1},
@@ -41,7 +43,7 @@ def code_length(*, released, batch_index):
     return spent + math.log(t) + math.log1p(t)
 
 
-def leakage_code_length(*, information, failure, batch_index):
+def leakage_code_length(*, information: float, failure: float, batch_index: int) -> float:
     r"""Code length of the queries of a batch when a lifetime leakage is fixed, in nats.
 
     For a holdout whose noise meets one DP level for its whole life the answers given so far need

@@ -4,14 +4,21 @@
 other values of every constant below.
 """
 
+from __future__ import annotations
+
 import math
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from scipy.special import ndtri
 
 from sklearn_bdp._checks import check_array, check_option, check_probability, check_real
+from sklearn_bdp._typing import Array, FloatOrArray
 from sklearn_bdp.accounting._noise_margins import answer_margin, noise_margin
 from sklearn_bdp.accounting._zhao import zhao_accuracy
+
+if TYPE_CHECKING:
+    from sklearn_bdp.correlation import CorrelationModel
 
 __all__ = [
     "auto_resolution",
@@ -37,7 +44,14 @@ LARGEST_SCALE = 1000.0  # nothing is left of a score in [0, 1] long before
 ZHAO_C = 0.5  # Zhao 2017, Theorem 2: T = (1+c)τ/2
 
 
-def auto_threshold(prediction, n_effective, training_size, *, chance=CHANCE, lead=LEAD):
+def auto_threshold(
+    prediction: FloatOrArray,
+    n_effective: float,
+    training_size: FloatOrArray,
+    *,
+    chance: float = CHANCE,
+    lead: float = LEAD,
+) -> Array:
     r"""Thresholds that correct predictions exceed less than once in a thousand queries.
 
     .. math:: T_j = z_{p_j/2} \sqrt{\tilde v_j (1 - \tilde v_j) (1/n_{\mathrm{eff}} + 1/n_D)}
@@ -85,7 +99,9 @@ def auto_threshold(prediction, n_effective, training_size, *, chance=CHANCE, lea
     return -ndtri(chances / 2.0) * np.sqrt(drawn * (1.0 - drawn) * (1.0 / size + 1.0 / behind))
 
 
-def auto_resolution(n_effective, *, beta=0.05, fraction=RESOLUTION_FRACTION):
+def auto_resolution(
+    n_effective: float, *, beta: float = 0.05, fraction: float = RESOLUTION_FRACTION
+) -> float:
     r"""Grid step of released answers: half of the half-width of one fixed query.
 
     Parameters
@@ -109,7 +125,14 @@ def auto_resolution(n_effective, *, beta=0.05, fraction=RESOLUTION_FRACTION):
     return min(1.0, fraction * _reference_half_width(n_effective, beta))
 
 
-def auto_scales(n_effective, *, failure, beta=0.05, noise="laplace", fraction=NOISE_FRACTION):
+def auto_scales(
+    n_effective: float,
+    *,
+    failure: float,
+    beta: float = 0.05,
+    noise: Literal["laplace", "gaussian"] = "laplace",
+    fraction: float = NOISE_FRACTION,
+) -> tuple[float, float, float]:
     r"""Noise scales that widen intervals by at most a tenth.
 
     Parameters
@@ -149,7 +172,9 @@ def _reference_half_width(n_effective, beta):
     return math.sqrt(math.log(2.0 / level) / (2.0 * size))
 
 
-def epsilon_scales(epsilon, *, budget, model, n, failure):
+def epsilon_scales(
+    epsilon: float, *, budget: int, model: CorrelationModel, n: int, failure: float
+) -> tuple[float, float, float]:
     r"""Return scales that meet a BDP level over the whole life of the holdout.
 
     Parameters
@@ -187,7 +212,7 @@ def epsilon_scales(epsilon, *, budget, model, n, failure):
     # Theory T1, threshold kept: ε′ = Δ(1/σT + 2B/σq + B/σa). A share w goes to the answers; of
     # the rest, Lyu, Su, Li 2017 (Section 4.2): query noise (2B)^{2/3} times the threshold's share.
     ratio = (2.0 * budget) ** (2.0 / 3.0)
-    best = None
+    best: Any = None
     for share in np.linspace(0.05, 0.95, 181):
         rest = (1.0 - share) * level * n
         threshold_scale = (1.0 + ratio) / rest
@@ -207,7 +232,15 @@ def epsilon_scales(epsilon, *, budget, model, n, failure):
     return best[1]
 
 
-def zhao_scales(n, *, model, n_queries, budget, beta, threshold=None):
+def zhao_scales(
+    n: int,
+    *,
+    model: CorrelationModel,
+    n_queries: int,
+    budget: int,
+    beta: float,
+    threshold: float | None = None,
+) -> tuple[tuple[float, float, float], float, float]:
     r"""Return scales, threshold and :math:`\tau` of Zhao 2017, Theorem 2, to the letter.
 
     Theorem 2 holds for any c in (0, 1). A given threshold :math:`T = (1+c)\tau/2` leaves c free:

@@ -1,6 +1,9 @@
 """Noise: tails and margins."""
 
+from __future__ import annotations
+
 import math
+from typing import Any, Literal
 
 import numpy as np
 from scipy.special import log_ndtr
@@ -8,6 +11,7 @@ from scipy.stats import norm
 
 from sklearn_bdp._bisection import last_accepted
 from sklearn_bdp._checks import check_option, check_real
+from sklearn_bdp._typing import FloatOrArray
 
 __all__ = [
     "answer_margin",
@@ -19,7 +23,13 @@ __all__ = [
 _NOISES = ("laplace", "gaussian")
 
 
-def log_noise_tail(z, threshold_scale, query_scale, *, noise="laplace"):
+def log_noise_tail(
+    z: float,
+    threshold_scale: float,
+    query_scale: float,
+    *,
+    noise: Literal["laplace", "gaussian"] = "laplace",
+) -> float:
     r""":math:`\ln P[N_T + N_q > z]` for independent noises of the given scales.
 
     Parameters
@@ -59,7 +69,13 @@ def log_noise_tail(z, threshold_scale, query_scale, *, noise="laplace"):
     return lead - z / big - math.log(2.0 * (1.0 - ratio) * (1.0 + ratio))
 
 
-def noise_margin(*, failure, threshold_scale, query_scale, noise="laplace"):
+def noise_margin(
+    *,
+    failure: float,
+    threshold_scale: float,
+    query_scale: float,
+    noise: Literal["laplace", "gaussian"] = "laplace",
+) -> float:
     r"""Smallest ``z`` with :math:`P[N_T + N_q > z] \le` ``failure``.
 
     Parameters
@@ -104,7 +120,9 @@ def noise_margin(*, failure, threshold_scale, query_scale, noise="laplace"):
     )
 
 
-def answer_margin(*, failure, answer_scale, noise="laplace"):
+def answer_margin(
+    *, failure: float, answer_scale: float, noise: Literal["laplace", "gaussian"] = "laplace"
+) -> float:
     r"""Smallest ``z`` with :math:`P[|N_a| > z] \le` ``failure``.
 
     Parameters
@@ -135,7 +153,7 @@ def answer_margin(*, failure, answer_scale, noise="laplace"):
     return -scale * math.log(level)
 
 
-def noise_share(failure, n_above):
+def noise_share(failure: float, n_above: FloatOrArray) -> Any:
     r"""Failure probability of the round after ``n_above`` spent ones.
 
     The shares ``failure / ((b+1)(b+2))`` of all rounds ``b = 0, 1, ...`` sum to ``failure``, so no

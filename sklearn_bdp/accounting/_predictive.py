@@ -5,12 +5,18 @@ taught; a mixture of distributions over scales and tails around that prediction 
 that may be released. All of it is a function of training-side values and of released cells.
 """
 
+from __future__ import annotations
+
 import math
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.special import logsumexp, ndtr
 
 from sklearn_bdp._checks import check_array
+from sklearn_bdp._typing import Array, FloatOrArray
 
 __all__ = ["Cells", "PredictiveCode", "place_lengths"]
 
@@ -50,7 +56,9 @@ class Cells:
         Width of fixed cells that start at 0; 0: cells around ``center``.
     """
 
-    def __init__(self, center, threshold, half=None, step=0.0):
+    def __init__(
+        self, center: float, threshold: float, half: float | None = None, step: float = 0.0
+    ) -> None:
         self.center, self.threshold = center, threshold
         half = threshold if half is None else half
         self.width, self.origin = (step, 0.0) if step > 0 else (2.0 * half, center - half)
@@ -61,7 +69,7 @@ class Cells:
     def _place(self, value):
         return math.floor((value - self.origin) / self.width)
 
-    def place(self, value):
+    def place(self, value: float) -> int:
         """Return the number of the cell of a value; the end cells take what is beyond.
 
         Parameters
@@ -76,7 +84,7 @@ class Cells:
         """
         return min(max(self._place(value), self.first), self.last)
 
-    def edges(self, number):
+    def edges(self, number: int) -> tuple[float, ...]:
         """Return the ends of a cell; those of end cells are infinite.
 
         Parameters
@@ -95,7 +103,7 @@ class Cells:
             math.inf if number == self.last else low + self.width,
         )
 
-    def central(self, rim=RIM):
+    def central(self, rim: float = RIM) -> tuple[float, ...]:
         """Return the ends of the region of "below", less its rim.
 
         Parameters
@@ -143,16 +151,22 @@ class PredictiveCode:
     [0.88, 0.1]
     """
 
-    def __init__(self, log_weights=None, pairs=(), ceiling=0.0, n_fine=0):
+    def __init__(
+        self,
+        log_weights: ArrayLike | None = None,
+        pairs: Sequence[tuple[float, ...]] = (),
+        ceiling: float = 0.0,
+        n_fine: int = 0,
+    ) -> None:
         count = SCALES.size * TAILS.size
         prior = np.log(np.repeat(PRIOR, TAILS.size) / TAILS.size)
         given = prior if log_weights is None else log_weights
         self.log_weights = check_array("log_weights", given, shape=(count,))
         self.pairs = [tuple(map(float, pair)) for pair in pairs]
         self.ceiling, self.n_fine = float(ceiling), int(n_fine)
-        self._curves = None
+        self._curves: Any = None
 
-    def state(self, *, after=0):
+    def state(self, *, after: int = 0) -> dict[str, Any]:
         """Return the arguments that rebuild this code.
 
         Parameters
@@ -172,7 +186,7 @@ class PredictiveCode:
             "n_fine": self.n_fine,
         }
 
-    def follow(self, state):
+    def follow(self, state: dict[str, Any]) -> None:
         """Take over the state after a later batch, whose own pairs it holds.
 
         Parameters
@@ -181,9 +195,11 @@ class PredictiveCode:
             From ``state(after=...)``.
         """
         pairs = [*self.pairs, *state["pairs"]][-REMEMBERED:]
-        self.__init__(state["log_weights"], pairs, state["ceiling"], state["n_fine"])
+        PredictiveCode.__init__(
+            self, state["log_weights"], pairs, state["ceiling"], state["n_fine"]
+        )
 
-    def copy(self):
+    def copy(self) -> PredictiveCode:
         """Return an independent copy.
 
         Returns
@@ -195,7 +211,7 @@ class PredictiveCode:
 
     # -- Predictions ------------------------------------------------------------------------------
 
-    def expect(self, training_values):
+    def expect(self, training_values: FloatOrArray) -> None:
         """Take note of the training-side values of a batch before any of it is answered.
 
         Parameters
@@ -205,7 +221,14 @@ class PredictiveCode:
         """
         self.ceiling = max(self.ceiling, float(np.max(training_values)))
 
-    def learn(self, training_value, released_value, variance, *, instead=None):
+    def learn(
+        self,
+        training_value: float,
+        released_value: float,
+        variance: float,
+        *,
+        instead: int | None = None,
+    ) -> int:
         """Learn from a released value; return the number of the pair.
 
         Parameters
@@ -231,7 +254,7 @@ class PredictiveCode:
         self.pairs.append(pair)
         return len(self.pairs) - 1
 
-    def predict(self, training_values):
+    def predict(self, training_values: FloatOrArray) -> tuple[Array, Array]:
         """Predict holdout values.
 
         Parameters
@@ -257,14 +280,21 @@ class PredictiveCode:
         )
 
     @property
-    def scale(self):
+    def scale(self) -> float:
         """Root mean square of the mixture's scales, in units of the score's deviation."""
         weights = np.exp(self.log_weights).reshape(SCALES.size, TAILS.size).sum(axis=1)
         return float(np.sqrt(weights @ SCALES**2))
 
     # -- Prices -----------------------------------------------------------------------------------
 
-    def masses(self, low, high, centers, deviations, drifts):
+    def masses(
+        self,
+        low: FloatOrArray,
+        high: FloatOrArray,
+        centers: FloatOrArray,
+        deviations: FloatOrArray,
+        drifts: FloatOrArray,
+    ) -> Array:
         """Return the mass of intervals under every component, shape (components, m).
 
         Parameters
@@ -290,7 +320,7 @@ class PredictiveCode:
         mixed = (1.0 - TAILS[:, None]) * core[:, None] + TAILS[:, None] * heavy[:, None]
         return mixed.reshape(SCALES.size * TAILS.size, -1)
 
-    def price_below(self, low, high, mass):
+    def price_below(self, low: FloatOrArray, high: FloatOrArray, mass: Callable[..., Any]) -> Array:
         """Log mass of "below" by component; ``mass`` prices intervals.
 
         Parameters
@@ -307,7 +337,9 @@ class PredictiveCode:
         """
         return np.log((1.0 - CROSSING) * mass(low, high))
 
-    def price_above(self, cell, central, mass):
+    def price_above(
+        self, cell: tuple[float, ...], central: tuple[float, ...], mass: Callable[..., Any]
+    ) -> Array:
         """Log mass of a released cell by component; ``mass`` prices intervals.
 
         Parameters
@@ -328,7 +360,7 @@ class PredictiveCode:
         rest = np.maximum(whole - inside, 0.0)
         return np.log((1.0 - CROSSING) * rest + CROSSING * whole)
 
-    def charge(self, log_masses):
+    def charge(self, log_masses: Array) -> float:
         """Update the mixture by releases; return their code length in nats.
 
         Parameters
@@ -375,7 +407,7 @@ def _student(square, freedom):
     return np.minimum(1.0, (freedom + 1.0) / (freedom + square))
 
 
-def place_lengths(predictions):
+def place_lengths(predictions: FloatOrArray) -> Array:
     r"""Code lengths of the places in a batch, by public rank.
 
     .. math:: w_r = \frac{1}{2m} + \frac{m+1}{2m\,r(r+1)}

@@ -4,14 +4,22 @@ Written as a generator that asks and is told: the holdout's mechanism replies in
 reply with every possibility there is. It sees released cells only.
 """
 
+from __future__ import annotations
+
 import dataclasses
 import math
 import typing
+from collections.abc import Callable, Generator
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.special import ndtr
 
+from sklearn_bdp._typing import FloatOrArray
 from sklearn_bdp.accounting._predictive import OUTSIDE, RIM, Cells, place_lengths
+
+if TYPE_CHECKING:
+    from sklearn_bdp.accounting._predictive import PredictiveCode
 
 __all__ = [
     "Asked",
@@ -46,7 +54,7 @@ class Pace:
     price: float = 1.5
     patience: float = 30.0
 
-    def fine(self, known, n_fine):
+    def fine(self, known: FloatOrArray, n_fine: int) -> Any:
         """Return half-widths of the next fine cells, in deviations of the score.
 
         The sum of half-width and price of the expected code length is least (normal predictions).
@@ -107,7 +115,7 @@ class BatchQueries:
     training_factors: np.ndarray
     deviation: typing.Callable
 
-    def __len__(self):
+    def __len__(self) -> int:
         return self.training_values.size
 
 
@@ -129,7 +137,7 @@ class Asked(typing.NamedTuple):
     thresholds: np.ndarray
     halves: np.ndarray
 
-    def cells(self, place, step=0.0):
+    def cells(self, place: int, step: float = 0.0) -> Cells:
         """Return the cells of one of these queries.
 
         Parameters
@@ -144,7 +152,8 @@ class Asked(typing.NamedTuple):
         Cells
             Its cells.
         """
-        return Cells(*(float(part[place]) for part in self[1:]), step)
+        center, threshold, half = (float(part[place]) for part in self[1:])
+        return Cells(center, threshold, half, step)
 
 
 class Reply(typing.NamedTuple):
@@ -158,7 +167,7 @@ class Reply(typing.NamedTuple):
         Cell of the last one if it was "above".
     """
 
-    count: int
+    count: int  # type: ignore[assignment]  # shadows tuple.count, which nothing calls
     cell: int | None
 
 
@@ -190,16 +199,25 @@ class Outcome:
         Whether the budget ended before the batch.
     """
 
-    def __init__(self, size):
+    def __init__(self, size: int) -> None:
         self.values, self.least, self.most = np.full((3, size), np.nan)
         self.above, self.answered, self.relaxed = np.zeros((3, size), dtype=bool)
         self.places = np.zeros(size)
         self.released, self.n_above = 0.0, 0
-        self.first, self.fine = [], []
+        self.first: list[Any] = []
+        self.fine: list[Any] = []
         self.exhausted = False
 
 
-def play_batch(queries, code, *, margins, n_above=0, pace=None, fixed=None):
+def play_batch(
+    queries: BatchQueries,
+    code: PredictiveCode,
+    *,
+    margins: Callable[..., Any],
+    n_above: int = 0,
+    pace: Pace | None = None,
+    fixed: FixedCells | None = None,
+) -> Generator[Asked, Reply, Outcome]:
     """Yield :class:`Asked` and take :class:`Reply` until the batch is answered.
 
     Parameters
@@ -477,7 +495,14 @@ class _Game:
         self.outcome.values = np.where(self.outcome.answered, guess, np.nan)
 
 
-def fine_half_width(pace, code, *, deviation, factor, drift):
+def fine_half_width(
+    pace: Pace,
+    code: PredictiveCode,
+    *,
+    deviation: FloatOrArray,
+    factor: FloatOrArray,
+    drift: FloatOrArray,
+) -> Any:
     """Return half-widths of fine cells: as fine as the prediction is good.
 
     Parameters

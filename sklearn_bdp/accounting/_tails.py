@@ -4,6 +4,8 @@ A tail is made of public quantities only (the metric, the declared correlation, 
 shares of the training data), never of the holdout's values.
 """
 
+from __future__ import annotations
+
 import abc
 import dataclasses
 import math
@@ -12,6 +14,7 @@ import numpy as np
 
 from sklearn_bdp._bisection import last_accepted
 from sklearn_bdp._checks import check_array
+from sklearn_bdp._typing import Array, FloatOrArray
 from sklearn_bdp.correlation import CorrelationModel, weighted_lower_limit
 
 __all__ = ["ModelTail", "SensitivityTail", "Tail", "WeightedTail", "half_width"]
@@ -28,7 +31,7 @@ class Tail(abc.ABC):
     price = 0.0
 
     @abc.abstractmethod
-    def lower_limit(self, values, log_failure):
+    def lower_limit(self, values: FloatOrArray, log_failure: FloatOrArray) -> Array:
         """Return lower limits for the expectations of fixed queries.
 
         Parameters
@@ -44,7 +47,7 @@ class Tail(abc.ABC):
             Limits in [0, 1], at most ``values``.
         """
 
-    def upper_limit(self, values, log_failure):
+    def upper_limit(self, values: FloatOrArray, log_failure: FloatOrArray) -> Array:
         """Return upper limits for the expectations of fixed queries.
 
         Parameters
@@ -64,7 +67,7 @@ class Tail(abc.ABC):
         return 1.0 - self.lower_limit(1.0 - values, log_failure)
 
     @abc.abstractmethod
-    def standard_deviation(self, prediction):
+    def standard_deviation(self, prediction: FloatOrArray) -> Array:
         """Return the predictive scale of the holdout value.
 
         Parameters
@@ -109,10 +112,10 @@ class ModelTail(Tail):
     n: int
     binary: bool = False
 
-    def lower_limit(self, values, log_failure):
+    def lower_limit(self, values: FloatOrArray, log_failure: FloatOrArray) -> Array:
         return self.model.mean_lower_limit(values, log_failure, self.n, binary=self.binary)
 
-    def standard_deviation(self, prediction):
+    def standard_deviation(self, prediction: FloatOrArray) -> Array:
         return _spread(prediction, self.model.effective_n(self.n))
 
 
@@ -138,7 +141,7 @@ class WeightedTail(Tail):
     n: int
     weights: tuple
 
-    def lower_limit(self, values, log_failure):
+    def lower_limit(self, values: FloatOrArray, log_failure: FloatOrArray) -> Array:
         weights, counts = np.array(self.weights, dtype=float).T
         if not self.model.is_independent:
             return SensitivityTail(self.model, self.n, weights.max()).lower_limit(
@@ -148,7 +151,7 @@ class WeightedTail(Tail):
         level = check_array("log_failure", log_failure, high=0.0)
         return weighted_lower_limit(values, level, *merged_weights(weights, counts))
 
-    def standard_deviation(self, prediction):
+    def standard_deviation(self, prediction: FloatOrArray) -> Array:
         weights, counts = np.array(self.weights, dtype=float).T
         kish = 1.0 / float(np.sum(counts * weights**2))
         return _spread(prediction, kish * self.model.effective_n(self.n) / self.n)
@@ -188,7 +191,7 @@ class SensitivityTail(Tail):
     n: int
     sensitivity: float
 
-    def lower_limit(self, values, log_failure):
+    def lower_limit(self, values: FloatOrArray, log_failure: FloatOrArray) -> Array:
         values = check_array("values", values, low=0.0, high=1.0)
         one_sided = check_array("log_failure", log_failure, high=0.0)
         level = np.minimum(one_sided + math.log(2.0), 0.0)  # the tail below has two sides
@@ -196,12 +199,14 @@ class SensitivityTail(Tail):
         reach = half_width(level.ravel(), self.model, self.n, sensitivity=self.sensitivity)
         return np.maximum(values - reach.reshape(level.shape), 0.0)
 
-    def standard_deviation(self, prediction):
+    def standard_deviation(self, prediction: FloatOrArray) -> Array:
         scale = self.sensitivity * self.n
         return _spread(prediction, self.model.effective_n(self.n) / scale**2)
 
 
-def half_width(log_failure, model, n, *, sensitivity=None):
+def half_width(
+    log_failure: FloatOrArray, model: CorrelationModel, n: int, *, sensitivity: float | None = None
+) -> Array:
     """Smallest ``alpha`` with ``model.log_tail(alpha, n) <= log_failure``.
 
     Parameters

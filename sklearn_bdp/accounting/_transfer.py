@@ -1,11 +1,16 @@
 """From leakage to generalization: G1, G2 and G6, one function each."""
 
+from __future__ import annotations
+
 import math
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from scipy.special import gammaln, logsumexp
 
 from sklearn_bdp._checks import check_array, check_integer
+from sklearn_bdp._typing import Array, FloatOrArray
 
 __all__ = [
     "adaptive_log_failure",
@@ -17,7 +22,7 @@ __all__ = [
 ]
 
 
-def adaptive_log_failure(log_p0, information):
+def adaptive_log_failure(log_p0: FloatOrArray, information: FloatOrArray) -> Any:
     r"""Log failure probability of an event chosen by looking at the answers.
 
     .. math:: P[X \in E_Y] \le \exp\left(-(\sqrt{L} - \sqrt{K})^2\right), \quad L = -\ln p_0 > K.
@@ -45,7 +50,9 @@ def adaptive_log_failure(log_p0, information):
     return float(bound) if bound.ndim == 0 else bound
 
 
-def sampling_half_width(n_effective, *, failure, n_queries, information=0.0):
+def sampling_half_width(
+    n_effective: float, *, failure: float, n_queries: float, information: float = 0.0
+) -> float:
     r"""Half-width α at which one of ``n_queries`` adaptive queries fails with small probability.
 
     Parameters
@@ -73,7 +80,7 @@ def sampling_half_width(n_effective, *, failure, n_queries, information=0.0):
     return math.sqrt((level**2 + math.log(2.0 * n_queries)) / (2.0 * n_effective))
 
 
-def log_transcripts(n_queries, budget, n_values):
+def log_transcripts(n_queries: int, budget: int, n_values: int) -> float:
     r"""Log of the number of distinct queries an adaptive analyst can reach.
 
     .. math:: N = \sum_{b<B} V^b \binom{m}{b+1}
@@ -111,7 +118,7 @@ def log_transcripts(n_queries, budget, n_values):
     return largest + math.log(rounds)
 
 
-def log_transcripts_batched(batch_sizes, budget, n_values):
+def log_transcripts_batched(batch_sizes: Sequence[int], budget: int, n_values: int) -> float:
     r"""Log of the number of reachable queries when the sizes of the batches are fixed.
 
     .. math:: N = \sum_k m_k \sum_{b<B} \binom{M_{k-1}}{b} V^b
@@ -146,7 +153,7 @@ def log_transcripts_batched(batch_sizes, budget, n_values):
     return float(total)
 
 
-def posterior_excess(z, threshold_scale, query_scale):
+def posterior_excess(z: float, threshold_scale: float, query_scale: float) -> float:
     r""":math:`TL(z) = \int_z^\infty P[N_T + N_q > u]\,du` for Laplace noises.
 
     Parameters
@@ -177,7 +184,7 @@ def posterior_excess(z, threshold_scale, query_scale):
     return big * (math.exp(-u) - second) / (2.0 * (1.0 - ratio) * (1.0 + ratio))
 
 
-def log_binomials(m, count):
+def log_binomials(m: int, count: int) -> Array:
     """Return ``ln C(m, b)`` for ``b = 0 … count - 1``.
 
     By summation: gamma functions of a large ``m`` would cancel, and too small a count would be

@@ -1,10 +1,17 @@
 """The calibration of Zhao 2017 to the letter: Theorem 1's (7) and (8), Theorem 2 (theory G3)."""
 
+from __future__ import annotations
+
 import math
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 from scipy.optimize import brentq
 
 from sklearn_bdp._checks import check_integer, check_option, check_probability, check_real
+
+if TYPE_CHECKING:
+    from sklearn_bdp.correlation import CorrelationModel
 
 __all__ = ["least_accuracy", "zhao_accuracy", "zhao_premise", "zhao_required_n"]
 
@@ -13,7 +20,14 @@ LEMMAS = {"quilt": 2, "blanket": 3, "spectral": 4}
 
 
 def zhao_premise(
-    *, tau: float, budget: int, sigma: float, beta: float, model, n=None, method: str = "quilt"
+    *,
+    tau: float,
+    budget: int,
+    sigma: float,
+    beta: float,
+    model: CorrelationModel,
+    n: int | None = None,
+    method: str = "quilt",
 ) -> float:
     r"""Records that Theorem 1 of Zhao 2017 asks for: (8), or (7) with ``method="blanket"``.
 
@@ -82,8 +96,8 @@ def zhao_required_n(
     budget: int,
     beta: float = 0.05,
     c: float = 0.5,
-    model,
-    n=None,
+    model: CorrelationModel,
+    n: int | None = None,
     method: str = "quilt",
 ) -> float:
     r"""Records that Zhao's Theorem 2 asks for.
@@ -151,7 +165,14 @@ def zhao_required_n(
 
 
 def zhao_accuracy(
-    n: int, *, n_queries: int, budget: int, beta: float, model, c: float = 0.5, threshold=None
+    n: int,
+    *,
+    n_queries: int,
+    budget: int,
+    beta: float,
+    model: CorrelationModel,
+    c: float = 0.5,
+    threshold: float | None = None,
 ) -> tuple[float, float]:
     r"""Smallest τ that Theorem 2 promises with ``n`` records, and its c.
 
@@ -210,7 +231,7 @@ def zhao_accuracy(
     return (tau, c) if tau <= 1.0 else (math.inf, c)
 
 
-def least_accuracy(required, n) -> float:
+def least_accuracy(required: Callable[..., Any], n: int) -> float:
     r"""Smallest τ for which a theorem asks for at most ``n`` records.
 
     Parameters

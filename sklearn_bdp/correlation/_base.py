@@ -1,12 +1,17 @@
 """What every correlation model answers: a frozen value with a handful of pure queries."""
 
+from __future__ import annotations
+
 import math
 from abc import abstractmethod
 from dataclasses import dataclass
+from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from sklearn_bdp._checks import check_array, check_integer, check_option, check_real
+from sklearn_bdp._typing import Array, Seed
 from sklearn_bdp.correlation._shared._frozen import FrozenValue
 from sklearn_bdp.correlation._shared._inverse import safe_inverse
 from sklearn_bdp.correlation._tails import hoeffding_above, tail_lower_limit
@@ -51,32 +56,32 @@ class CorrelationModel(FrozenValue):
     is_sequential = False
 
     @property
-    def n_states(self):
+    def n_states(self) -> int | None:
         """Number of states that a record may be in; None without states."""
         return None
 
     @property
-    def exact_transition(self):
+    def exact_transition(self) -> Array | None:
         """The transition matrix when the model names exactly one, else None."""
         return None
 
     @property
-    def is_independent(self):
+    def is_independent(self) -> bool:
         """Whether all records are independent of each other."""
         return False
 
     @property
-    def caveats(self):
+    def caveats(self) -> tuple[str, ...]:
         """Sentences that a certificate must add: what is assumed, what is not covered."""
         return ()
 
     @property
-    def alternatives(self):
+    def alternatives(self) -> tuple[CorrelationModel, ...]:
         """Models of which one is true: the model itself, unless it is a list of models."""
         return (self,)
 
     @abstractmethod
-    def describe(self):
+    def describe(self) -> str:
         """Return one plain line for certificates.
 
         Returns
@@ -88,11 +93,11 @@ class CorrelationModel(FrozenValue):
     # -- size -------------------------------------------------------------------------------
 
     @property
-    def n_records(self):
+    def n_records(self) -> int | None:
         """Number of records the model is tied to, or None for any number."""
         return None
 
-    def check_n(self, n):
+    def check_n(self, n: int) -> int:
         """Return ``n`` as an int after checking that the model describes that many records.
 
         Parameters
@@ -120,7 +125,7 @@ class CorrelationModel(FrozenValue):
 
     # -- which records may depend on each other ---------------------------------------------
 
-    def components(self, n):
+    def components(self, n: int) -> Array:
         """Return a code for every record; records with different codes are independent.
 
         Parameters
@@ -135,7 +140,7 @@ class CorrelationModel(FrozenValue):
         """
         return np.zeros(self.check_n(n), dtype=np.int64)
 
-    def largest_component(self, n):
+    def largest_component(self, n: int) -> int:
         """Return the size of the largest component of ``n`` records.
 
         Parameters
@@ -150,7 +155,7 @@ class CorrelationModel(FrozenValue):
         """
         return self.check_n(n)
 
-    def influence_over_distance(self, max_distance):
+    def influence_over_distance(self, max_distance: int) -> Array:
         r"""Return bounds on the max-influence between records at distances ``1 … max_distance``.
 
         The max-influence of :math:`X_j` on :math:`X_i` is the largest
@@ -183,7 +188,13 @@ class CorrelationModel(FrozenValue):
     def _leakage(self, dp_epsilon, n, method):
         """Return the BDP level that follows from a positive DP level."""
 
-    def bdp_epsilon(self, dp_epsilon, n, *, method="tight"):
+    def bdp_epsilon(
+        self,
+        dp_epsilon: float,
+        n: int,
+        *,
+        method: Literal["tight", "quilt", "blanket", "spectral"] = "tight",
+    ) -> float:
         """Return the Bayesian DP level that a DP level implies under this model.
 
         Parameters
@@ -214,7 +225,13 @@ class CorrelationModel(FrozenValue):
         key = ("bdp", dp_epsilon, n, method)
         return self._remember(key, lambda: float(self._leakage(dp_epsilon, n, method)))
 
-    def dp_epsilon(self, bdp_epsilon, n, *, method="tight"):
+    def dp_epsilon(
+        self,
+        bdp_epsilon: float,
+        n: int,
+        *,
+        method: Literal["tight", "quilt", "blanket", "spectral"] = "tight",
+    ) -> float:
         """Return a DP level that suffices for a Bayesian DP level: the inverse, safe side.
 
         Parameters
@@ -249,7 +266,7 @@ class CorrelationModel(FrozenValue):
         return safe_inverse(lambda x: self.bdp_epsilon(x, n, method=method), bdp_epsilon)
 
     @abstractmethod
-    def sequential_epsilon(self, dp_epsilon, n):
+    def sequential_epsilon(self, dp_epsilon: float, n: int) -> float:
         """Return the worst sequential leakage of one record (theory B7).
 
         Parameters
@@ -266,7 +283,7 @@ class CorrelationModel(FrozenValue):
         """
 
     @abstractmethod
-    def sequential_information(self, dp_epsilon, n):
+    def sequential_information(self, dp_epsilon: float, n: int) -> float:
         """Return ``K``, the least sum over blocks of squared leakage / 8 (theory G1).
 
         Parameters
@@ -283,7 +300,7 @@ class CorrelationModel(FrozenValue):
         """
 
     @abstractmethod
-    def posterior_bias(self, dp_epsilon, n):
+    def posterior_bias(self, dp_epsilon: float, n: int) -> float:
         """Return ``r``, the mean over records of ``tanh(leakage / 4)`` (theory G6).
 
         Parameters
@@ -305,7 +322,7 @@ class CorrelationModel(FrozenValue):
     def _spread(self, n, statistical):
         """Return ``C`` in the tail ``2 exp(-2 alpha^2 / (sensitivity^2 C))`` (theory H1-H5)."""
 
-    def effective_n(self, n):
+    def effective_n(self, n: int) -> float:
         """Return the number of independent records that concentrate as well.
 
         Parameters
@@ -321,7 +338,7 @@ class CorrelationModel(FrozenValue):
         n = self.check_n(n)
         return n * (n / self._spread(n, True))
 
-    def log_tail(self, alpha, n, *, sensitivity=None):
+    def log_tail(self, alpha: ArrayLike, n: int, *, sensitivity: float | None = None) -> Any:
         """Return ``ln`` of a bound on ``P[|q(X) - q(P)| >= alpha]`` for one fixed query.
 
         Parameters
@@ -350,7 +367,7 @@ class CorrelationModel(FrozenValue):
         result = np.minimum(math.log(2.0) - 2.0 * (alpha / delta) ** 2 / spread, 0.0)
         return float(result) if result.ndim == 0 else result
 
-    def log_tail_above(self, mean, value, n):
+    def log_tail_above(self, mean: ArrayLike, value: ArrayLike, n: int) -> Any:
         """Return ``ln`` of a bound on ``P[q(X) >= value]`` for one fixed mean of scores.
 
         Parameters
@@ -381,7 +398,9 @@ class CorrelationModel(FrozenValue):
         """Return a further valid bound, or zeros."""
         return np.zeros(mean.shape)
 
-    def mean_lower_limit(self, values, log_failure, n, *, binary=False):
+    def mean_lower_limit(
+        self, values: ArrayLike, log_failure: ArrayLike, n: int, *, binary: bool = False
+    ) -> Array:
         """Return lower confidence limits for the expectation of fixed means of scores.
 
         Parameters
@@ -418,7 +437,7 @@ class CorrelationModel(FrozenValue):
         return tail_lower_limit(lambda m, v: self.log_tail_above(m, v, n), values, levels)
 
     @property
-    def misspecification(self):
+    def misspecification(self) -> float:
         """Probability that the truth is not in the model at all; certificates pay for it.
 
         Positive for a class of models estimated at some confidence, else 0.
@@ -427,7 +446,7 @@ class CorrelationModel(FrozenValue):
 
     # -- cutting ----------------------------------------------------------------------------
 
-    def cut_failure(self, gap):
+    def cut_failure(self, gap: int) -> float:
         """Return the failure probability that cutting next to training data costs.
 
         Parameters
@@ -443,7 +462,7 @@ class CorrelationModel(FrozenValue):
         check_integer("gap", gap, low=0)
         return 0.0
 
-    def gap_for(self, failure):
+    def gap_for(self, failure: float) -> int:
         """Return the smallest gap that costs at most ``failure``.
 
         Parameters
@@ -460,7 +479,14 @@ class CorrelationModel(FrozenValue):
         return 0
 
     @abstractmethod
-    def split(self, n, holdout, *, y=None, random_state=None):
+    def split(
+        self,
+        n: int,
+        holdout: float,
+        *,
+        y: ArrayLike | None = None,
+        random_state: Seed = None,
+    ) -> Split:
         """Return a :class:`Split` that cuts no dependence.
 
         Parameters
@@ -486,7 +512,9 @@ class CorrelationModel(FrozenValue):
         """
 
     @abstractmethod
-    def folds(self, n, n_splits, *, y=None, random_state=None):
+    def folds(
+        self, n: int, n_splits: int, *, y: ArrayLike | None = None, random_state: Seed = None
+    ) -> list[tuple[Array, Array]]:
         """Return index arrays of folds that cut no dependence.
 
         Parameters
@@ -508,7 +536,7 @@ class CorrelationModel(FrozenValue):
             that the first block of forward-chaining folds is trained on only.
         """
 
-    def given_rest(self, indices):
+    def given_rest(self, indices: ArrayLike) -> CorrelationModel:
         """Return the model of a holdout whose other records are training records.
 
         Parameters
@@ -525,7 +553,7 @@ class CorrelationModel(FrozenValue):
         return self.subset(indices)
 
     @abstractmethod
-    def subset(self, indices):
+    def subset(self, indices: ArrayLike) -> CorrelationModel:
         """Return the model of some of the records (the distribution after the others are dropped).
 
         Parameters

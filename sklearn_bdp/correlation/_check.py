@@ -1,8 +1,12 @@
 """From whatever the caller hands over as ``correlation`` to a model."""
 
+from __future__ import annotations
+
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy import sparse
 
+from sklearn_bdp._typing import Correlation
 from sklearn_bdp.correlation._base import CorrelationModel
 from sklearn_bdp.correlation._chains._chain import MarkovChain
 from sklearn_bdp.correlation._components import Groups, Independent
@@ -10,7 +14,9 @@ from sklearn_bdp.correlation._networks._graph import DependencyGraph, is_network
 from sklearn_bdp.correlation._worst import WorstOf
 
 
-def check_correlation(correlation, *, groups=None):
+def check_correlation(
+    correlation: Correlation, *, groups: ArrayLike | None = None
+) -> CorrelationModel:
     """Return the correlation model that an argument stands for.
 
     Parameters

@@ -1,7 +1,13 @@
 """Independent records, and records that depend inside components only (theory B0, B1)."""
 
-import numpy as np
+from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from sklearn_bdp._typing import Array, Seed
 from sklearn_bdp.correlation._base import CorrelationModel
 from sklearn_bdp.correlation._shared._splitting import (
     check_indices,
@@ -16,6 +22,9 @@ from sklearn_bdp.correlation._tails import (
     component_lower_limit,
 )
 
+if TYPE_CHECKING:
+    from sklearn_bdp.correlation._base import Split
+
 
 class ComponentModel(CorrelationModel):
     """Shared part of models that know only which records may depend on each other.
@@ -29,7 +38,7 @@ class ComponentModel(CorrelationModel):
     def _sizes(self, n):
         raise NotImplementedError
 
-    def largest_component(self, n):
+    def largest_component(self, n: int) -> int:
         return int(self._sizes(self.check_n(n))[0].max())
 
     def _leakage(self, dp_epsilon, n, method):
@@ -50,15 +59,15 @@ class ComponentModel(CorrelationModel):
                 "the influence of a neighbour may be infinite. Use method='tight'."
             )
 
-    def sequential_epsilon(self, dp_epsilon, n):
+    def sequential_epsilon(self, dp_epsilon: float, n: int) -> float:
         return self.bdp_epsilon(dp_epsilon, n)
 
-    def sequential_information(self, dp_epsilon, n):
+    def sequential_information(self, dp_epsilon: float, n: int) -> float:
         self.bdp_epsilon(dp_epsilon, n)  # checks the arguments
         # Theory G1: smaller blocks only add terms, since a part may still decide the rest.
         return self._spread(n, True) * dp_epsilon**2 / 8.0
 
-    def posterior_bias(self, dp_epsilon, n):
+    def posterior_bias(self, dp_epsilon: float, n: int) -> float:
         self.bdp_epsilon(dp_epsilon, n)
         sizes, counts = self._sizes(n)
         return float(np.sum(counts * sizes * np.tanh(sizes * dp_epsilon / 4.0)) / n)  # theory G6
@@ -96,10 +105,10 @@ class Independent(ComponentModel):
     1000.0
     """
 
-    def __init__(self):
+    def __init__(self) -> None:
         self._freeze()
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return "Independent()"
 
     def _content(self):
@@ -110,22 +119,31 @@ class Independent(ComponentModel):
     def _sizes(self, n):
         return np.array([1]), np.array([n])
 
-    def components(self, n):
+    def components(self, n: int) -> Array:
         return np.arange(self.check_n(n))
 
-    def influence_over_distance(self, max_distance):
+    def influence_over_distance(self, max_distance: int) -> Array:
         return np.zeros(max_distance)
 
-    def describe(self):
+    def describe(self) -> str:
         return "independent records"
 
-    def split(self, n, holdout, *, y=None, random_state=None):
+    def split(
+        self,
+        n: int,
+        holdout: float,
+        *,
+        y: ArrayLike | None = None,
+        random_state: Seed = None,
+    ) -> Split:
         return random_split(self.check_n(n), holdout, y=y, random_state=random_state)
 
-    def folds(self, n, n_splits, *, y=None, random_state=None):
+    def folds(
+        self, n: int, n_splits: int, *, y: ArrayLike | None = None, random_state: Seed = None
+    ) -> list[tuple[Array, Array]]:
         return random_folds(self.check_n(n), n_splits, y=y, random_state=random_state)
 
-    def subset(self, indices):
+    def subset(self, indices: ArrayLike) -> CorrelationModel:
         check_indices(indices, None)
         return self
 
@@ -192,21 +210,21 @@ class Groups(ComponentModel):
     2.666...
     """
 
-    def __init__(self, groups):
+    def __init__(self, groups: ArrayLike) -> None:
         if isinstance(groups, str | bytes):
             raise TypeError(f"groups must be an array of labels, got {type(groups).__name__}.")
         self.codes_ = label_codes(groups)
         self.sizes_ = np.bincount(self.codes_)
         self._freeze()
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return f"Groups(<{len(self.codes_)} records in {len(self.sizes_)} groups>)"
 
     def _content(self):
         return (self.codes_.astype(np.int64),)
 
     @property
-    def n_records(self):
+    def n_records(self) -> int | None:
         return len(self.codes_)
 
     def _sizes(self, n):
@@ -215,32 +233,41 @@ class Groups(ComponentModel):
         )
 
     @property
-    def is_independent(self):
+    def is_independent(self) -> bool:
         return bool(self.sizes_.max() == 1)
 
-    def components(self, n):
+    def components(self, n: int) -> Array:
         self.check_n(n)
         return self.codes_
 
-    def influence_over_distance(self, max_distance):
+    def influence_over_distance(self, max_distance: int) -> Array:
         # Any two records of a group are neighbours; beyond the group there is nothing.
         result = np.zeros(max_distance)
         result[:1] = 0.0 if self.is_independent else np.inf
         return result
 
-    def describe(self):
+    def describe(self) -> str:
         return (
             f"{len(self.codes_)} records in {len(self.sizes_)} independent groups, the largest "
             f"of {self.sizes_.max()}"
         )
 
-    def split(self, n, holdout, *, y=None, random_state=None):
+    def split(
+        self,
+        n: int,
+        holdout: float,
+        *,
+        y: ArrayLike | None = None,
+        random_state: Seed = None,
+    ) -> Split:
         self.check_n(n)
         return component_split(self.codes_, holdout, random_state=random_state)
 
-    def folds(self, n, n_splits, *, y=None, random_state=None):
+    def folds(
+        self, n: int, n_splits: int, *, y: ArrayLike | None = None, random_state: Seed = None
+    ) -> list[tuple[Array, Array]]:
         self.check_n(n)
         return component_folds(self.codes_, n_splits, random_state=random_state)
 
-    def subset(self, indices):
+    def subset(self, indices: ArrayLike) -> CorrelationModel:
         return Groups(self.codes_[check_indices(indices, len(self.codes_))])

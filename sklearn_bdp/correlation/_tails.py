@@ -4,10 +4,14 @@ Theory H1-H5 (Hoeffding, chains), G5 (Chernoff), G8 (binomial, Bentkus), G12 (we
 *limit* is a mean that the tail rejects; all of them end on the rejected, safe side.
 """
 
+from __future__ import annotations
+
 import math
 
 import numpy as np
 from scipy.special import betainc, betaincinv, betaln, xlog1py, xlogy
+
+from sklearn_bdp._typing import Array
 
 __all__ = [
     "bernoulli_rate",
@@ -153,7 +157,7 @@ def tail_lower_limit(log_tail, values, levels):
     return low
 
 
-def chernoff_lower_limit(values, rates):
+def chernoff_lower_limit(values: Array, rates: Array) -> Array:
     """Return means ``mu`` with ``kl(value || mu)`` at least ``rate``.
 
     Parameters
@@ -196,7 +200,7 @@ def _binomial_inverse(counts, n, levels):
     return np.where((counts > 0) & np.isfinite(limit), limit, 0.0)
 
 
-def binomial_lower_limit(values, levels, n):
+def binomial_lower_limit(values: Array, levels: Array, n: int) -> Array:
     r"""Return Clopper-Pearson limits for the mean of ``n`` independent 0/1 scores.
 
     Parameters
@@ -241,7 +245,7 @@ def _log_bentkus(mean, successes, n):
     return np.minimum(1.0 + between, 0.0)
 
 
-def bounded_log_tail(mean, value, n):
+def bounded_log_tail(mean: Array, value: Array, n: int) -> Array:
     """Return ``ln`` of a bound on ``P[mean of n scores >= value]``: Chernoff or Bentkus.
 
     Parameters
@@ -266,7 +270,7 @@ def bounded_log_tail(mean, value, n):
     return np.where(value > mean, np.minimum(chernoff, bentkus), 0.0)
 
 
-def bounded_lower_limit(values, levels, n):
+def bounded_lower_limit(values: Array, levels: Array, n: int) -> Array:
     """Return limits for the mean of ``n`` independent scores in ``[0, 1]``.
 
     Parameters
@@ -373,7 +377,7 @@ def _exponents(weights, counts, least):
     return np.geomspace(start, max(10.0 * start, 60.0 / float(weights.min())), 240)
 
 
-def weighted_lower_limit(values, levels, weights, counts):
+def weighted_lower_limit(values: Array, levels: Array, weights: Array, counts: Array) -> Array:
     r"""Return limits for the mean of independent scores of unequal weight.
 
     Parameters

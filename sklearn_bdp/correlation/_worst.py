@@ -1,12 +1,22 @@
 """Classes of models: the truth is one of these, so the worst of them counts."""
 
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy import sparse
 from scipy.sparse.csgraph import connected_components
 
+from sklearn_bdp._typing import Array, Seed
 from sklearn_bdp.correlation._base import CorrelationModel
 from sklearn_bdp.correlation._components import Groups
 from sklearn_bdp.correlation._shared._splitting import SPLIT_FAILURE
+
+if TYPE_CHECKING:
+    from sklearn_bdp.correlation._base import Split
 
 
 class WorstOf(CorrelationModel):
@@ -29,7 +39,7 @@ class WorstOf(CorrelationModel):
     0.2
     """
 
-    def __init__(self, models):
+    def __init__(self, models: Sequence[CorrelationModel]) -> None:
         if not isinstance(models, list | tuple):
             raise TypeError(f"models must be a list of models, got {type(models).__name__}.")
         models = tuple(models)
@@ -45,43 +55,43 @@ class WorstOf(CorrelationModel):
         self._n_records = sizes[0] if sizes else None
         self._freeze()
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return f"WorstOf([{', '.join(repr(model) for model in self.models)}])"
 
     def _content(self):
         return tuple(sorted(model.fingerprint() for model in self.models))
 
     @property
-    def n_records(self):
+    def n_records(self) -> int | None:
         return self._n_records
 
-    def describe(self):
+    def describe(self) -> str:
         return "the worst of: " + "; ".join(model.describe() for model in self.models)
 
     @property
-    def caveats(self):
+    def caveats(self) -> tuple[str, ...]:
         return tuple(dict.fromkeys(line for model in self.models for line in model.caveats))
 
     @property
-    def alternatives(self):
+    def alternatives(self) -> tuple[CorrelationModel, ...]:
         return self.models
 
     @property
-    def is_componentwise(self):
+    def is_componentwise(self) -> bool:  # type: ignore[override]  # computed, a constant elsewhere
         return all(model.is_componentwise for model in self.models)
 
     @property
-    def is_sequential(self):
+    def is_sequential(self) -> bool:  # type: ignore[override]  # computed, a constant elsewhere
         return any(model.is_sequential for model in self.models)
 
     @property
-    def is_independent(self):
+    def is_independent(self) -> bool:
         return all(model.is_independent for model in self.models)
 
-    def components(self, n):
+    def components(self, n: int) -> Array:
         return joined_components([model.components(n) for model in self.models])
 
-    def largest_component(self, n):
+    def largest_component(self, n: int) -> int:
         if self.is_independent or not self.is_componentwise:
             return max(model.largest_component(n) for model in self.models)
         return int(np.bincount(self.components(n)).max())
@@ -96,13 +106,13 @@ class WorstOf(CorrelationModel):
     def _inverse(self, bdp_epsilon, n, method):
         return min(m.dp_epsilon(bdp_epsilon, n, method=method) for m in self.models)
 
-    def sequential_epsilon(self, dp_epsilon, n):
+    def sequential_epsilon(self, dp_epsilon: float, n: int) -> float:
         return max(m.sequential_epsilon(dp_epsilon, n) for m in self.models)
 
-    def sequential_information(self, dp_epsilon, n):
+    def sequential_information(self, dp_epsilon: float, n: int) -> float:
         return max(m.sequential_information(dp_epsilon, n) for m in self.models)
 
-    def posterior_bias(self, dp_epsilon, n):
+    def posterior_bias(self, dp_epsilon: float, n: int) -> float:
         return max(m.posterior_bias(dp_epsilon, n) for m in self.models)
 
     def _spread(self, n, statistical):
@@ -116,14 +126,14 @@ class WorstOf(CorrelationModel):
         return np.min([m._lower_limit(values, levels, n, binary) for m in self.models], axis=0)
 
     @property
-    def misspecification(self):
+    def misspecification(self) -> float:
         """Largest misspecification of the models: only the true one has to hold."""
         return max(m.misspecification for m in self.models)
 
-    def cut_failure(self, gap):
+    def cut_failure(self, gap: int) -> float:
         return max(m.cut_failure(gap) for m in self.models)
 
-    def gap_for(self, failure):
+    def gap_for(self, failure: float) -> int:
         return max(m.gap_for(failure) for m in self.models)
 
     def _cutter(self):
@@ -140,13 +150,22 @@ class WorstOf(CorrelationModel):
             "its own (X_val, y_val)."
         )
 
-    def split(self, n, holdout, *, y=None, random_state=None):
+    def split(
+        self,
+        n: int,
+        holdout: float,
+        *,
+        y: ArrayLike | None = None,
+        random_state: Seed = None,
+    ) -> Split:
         return self._cutter().split(n, holdout, y=y, random_state=random_state)
 
-    def folds(self, n, n_splits, *, y=None, random_state=None):
+    def folds(
+        self, n: int, n_splits: int, *, y: ArrayLike | None = None, random_state: Seed = None
+    ) -> list[tuple[Array, Array]]:
         return self._cutter().folds(n, n_splits, y=y, random_state=random_state)
 
-    def subset(self, indices):
+    def subset(self, indices: ArrayLike) -> CorrelationModel:
         return WorstOf([m.subset(indices) for m in self.models])
 
 

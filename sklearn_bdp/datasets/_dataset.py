@@ -1,15 +1,20 @@
 """Simulated data together with the distribution it was drawn from."""
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
+from typing import Any
 
 import numpy as np
 import scipy.sparse
+from numpy.typing import ArrayLike
 from scipy.signal import lfilter
 from scipy.special import ndtr
 
 from sklearn_bdp._checks import check_array, check_integer
+from sklearn_bdp._typing import Array, Seed
 
 
 def apply_neighbours(rows, correlation):
@@ -60,7 +65,7 @@ class GaussianMixture:
     scales: np.ndarray
     neighbour_correlation: float = 0.0
 
-    def accuracy(self, coef, intercept):
+    def accuracy(self, coef: Array, intercept: Array) -> Array:
         """Return P[(x @ coef + intercept > 0) == y] for each row of ``coef``, exactly.
 
         Within a component the decision is normal, so the accuracy is a weighted sum of normal
@@ -144,7 +149,7 @@ class SimulatedDataset:
     description: str = ""
 
     @property
-    def correlation(self):
+    def correlation(self) -> Any:
         """Object to pass as ``correlation=``."""
         if self.transition is not None:
             return self.transition
@@ -152,7 +157,7 @@ class SimulatedDataset:
             return self.graph
         return None if self.groups is None else "groups"
 
-    def population_accuracy(self, coef, intercept=0.0):
+    def population_accuracy(self, coef: ArrayLike, intercept: ArrayLike = 0.0) -> Any:
         """Return the accuracy of linear classifiers on the population, exactly.
 
         Parameters
@@ -187,7 +192,7 @@ class SimulatedDataset:
         value = self.distribution.accuracy(coef, np.broadcast_to(intercept.ravel(), len(coef)))
         return float(value[0]) if len(coef) == 1 else value
 
-    def fresh(self, n=None, *, random_state=None):
+    def fresh(self, n: int | None = None, *, random_state: Seed = None) -> SimulatedDataset:
         """Return a new, independent data set from the same distribution.
 
         Parameters
@@ -205,7 +210,7 @@ class SimulatedDataset:
         n = len(self.X) if n is None else check_integer("n", n, low=1)
         return self.sampler(n, np.random.default_rng(random_state))
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         """Return the description and the shape, not the data."""
         n, d = self.X.shape
         return f"<{type(self).__name__}: {self.description}; {n} records, {d} attributes>"

@@ -1,14 +1,24 @@
 """The two data sets of Dwork et al.: attributes without and with a little signal."""
 
+from __future__ import annotations
+
 from functools import partial
+from typing import Literal
 
 import numpy as np
 
 from sklearn_bdp._checks import check_integer, check_option, check_real
+from sklearn_bdp._typing import Seed
 from sklearn_bdp.datasets._dataset import GaussianMixture, SimulatedDataset
 
 
-def make_dwork_noise(n, n_features=10_000, *, dtype="float64", random_state=None):
+def make_dwork_noise(
+    n: int,
+    n_features: int = 10_000,
+    *,
+    dtype: Literal["float64", "float32"] = "float64",
+    random_state: Seed = None,
+) -> SimulatedDataset:
     """Attributes that know nothing of the label: no classifier is better than a coin.
 
     Every attribute is standard normal and the label is 0 or 1 with probability 1/2, all
@@ -48,8 +58,14 @@ def make_dwork_noise(n, n_features=10_000, *, dtype="float64", random_state=None
 
 
 def make_dwork_signal(
-    n, n_features=10_000, *, n_shifted=20, shift=0.06, dtype="float64", random_state=None
-):
+    n: int,
+    n_features: int = 10_000,
+    *,
+    n_shifted: int = 20,
+    shift: float = 0.06,
+    dtype: Literal["float64", "float32"] = "float64",
+    random_state: Seed = None,
+) -> SimulatedDataset:
     """A few attributes shifted slightly towards the label, the rest noise.
 
     The label is 0 or 1 with probability 1/2. The first ``n_shifted`` attributes are

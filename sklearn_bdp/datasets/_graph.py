@@ -1,12 +1,17 @@
 """Records on a graph: a hidden state spreads along the edges."""
 
+from __future__ import annotations
+
 from functools import partial
+from typing import Any
 
 import numpy as np
 import scipy.sparse
+from numpy.typing import ArrayLike
 from scipy.sparse.csgraph import breadth_first_order, connected_components
 
 from sklearn_bdp._checks import check_integer, check_real
+from sklearn_bdp._typing import Seed
 from sklearn_bdp.datasets._dataset import SimulatedDataset
 from sklearn_bdp.datasets._regimes import (
     check_features,
@@ -18,16 +23,16 @@ from sklearn_bdp.datasets._regimes import (
 
 
 def make_graph(
-    n=None,
+    n: int | None = None,
     *,
-    graph=None,
-    component_size=10,
-    flip=0.1,
-    n_features=20,
-    n_informative=5,
-    separation=None,
-    random_state=None,
-):
+    graph: Any = None,
+    component_size: int = 10,
+    flip: float = 0.1,
+    n_features: int = 20,
+    n_informative: int = 5,
+    separation: ArrayLike | None = None,
+    random_state: Seed = None,
+) -> SimulatedDataset:
     r"""Records on a graph whose neighbours tend to be in the same state.
 
     A spanning forest of the graph is walked from one record of each component. That record's

@@ -1,26 +1,30 @@
 """Dwork's variable-selection data for records along a Markov chain (after Zhao 2017, Section 4)."""
 
+from __future__ import annotations
+
 from functools import partial
+from typing import Literal
 
 import numpy as np
 
 from sklearn_bdp._checks import check_integer, check_option, check_real
+from sklearn_bdp._typing import Seed
 from sklearn_bdp.datasets._chain import simulate_states
 from sklearn_bdp.datasets._dataset import GaussianMixture, SimulatedDataset, neighbour_noise
 
 
 def make_markov(
-    n,
-    n_features=10_000,
+    n: int,
+    n_features: int = 10_000,
     *,
-    n_shifted=20,
-    shift=0.06,
-    stay=0.95,
-    loading=0.1,
-    neighbour_correlation=0.5,
-    dtype="float64",
-    random_state=None,
-):
+    n_shifted: int = 20,
+    shift: float = 0.06,
+    stay: float = 0.95,
+    loading: float = 0.1,
+    neighbour_correlation: float = 0.5,
+    dtype: Literal["float64", "float32"] = "float64",
+    random_state: Seed = None,
+) -> SimulatedDataset:
     r"""Records along a Markov chain, attributes correlated with the label and among themselves.
 
     Two signs follow independent stationary two-state chains that keep their value with

@@ -5,11 +5,15 @@ attributes ``N((2y - 1) * separation[s] * direction, I)``. They differ in how st
 between records, which is what a correlation model has to describe.
 """
 
+from __future__ import annotations
+
 from functools import partial
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from sklearn_bdp._checks import check_array, check_integer, check_real
+from sklearn_bdp._typing import Seed
 from sklearn_bdp.correlation import MarkovChain, stationary_distribution
 from sklearn_bdp.datasets._chain import simulate_states
 from sklearn_bdp.datasets._dataset import GaussianMixture, SimulatedDataset
@@ -52,8 +56,14 @@ def check_features(n_features, n_informative):
 
 
 def make_regimes(
-    n, transition, *, n_features=20, n_informative=5, separation=None, random_state=None
-):
+    n: int,
+    transition: ArrayLike,
+    *,
+    n_features: int = 20,
+    n_informative: int = 5,
+    separation: ArrayLike | None = None,
+    random_state: Seed = None,
+) -> SimulatedDataset:
     r"""Records that pass through regimes following a transition matrix.
 
     The state :math:`s_t` is a stationary Markov chain. Given the states, records are independent:
@@ -127,15 +137,15 @@ def _sample_regimes(transition, separation, direction, n, rng):
 
 
 def make_groups(
-    n,
+    n: int,
     *,
-    group_size=5,
-    n_features=20,
-    n_informative=5,
-    separation=None,
-    share=0.5,
-    random_state=None,
-):
+    group_size: ArrayLike = 5,
+    n_features: int = 20,
+    n_informative: int = 5,
+    separation: ArrayLike | None = None,
+    share: float = 0.5,
+    random_state: Seed = None,
+) -> SimulatedDataset:
     r"""Several records per group, as with patients who are measured more than once.
 
     Each group draws a label (fair) and a state (uniform) that all its records share. Records are

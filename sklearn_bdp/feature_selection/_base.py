@@ -1,6 +1,9 @@
 """What both selectors share: checking data, dividing them, making or reusing a holdout."""
 
+from __future__ import annotations
+
 import dataclasses
+from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -29,7 +32,7 @@ class HoldoutSelectorBase(Savable, SelectorMixin, BaseEstimator):
         check_is_fitted(self)
         return self.support_
 
-    def transform(self, X):
+    def transform(self, X: Any) -> Any:
         """Return the selected columns of ``X``.
 
         Parameters
@@ -54,7 +57,7 @@ class HoldoutSelectorBase(Savable, SelectorMixin, BaseEstimator):
             )
         return super().transform(X)
 
-    def report(self):
+    def report(self) -> Any:
         """Return what was verified and what was not.
 
         Returns

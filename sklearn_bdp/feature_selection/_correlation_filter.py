@@ -1,8 +1,12 @@
 """Univariate screening: tens of thousands of attributes in one batch."""
 
+from __future__ import annotations
+
 import warnings
+from typing import Any, Literal, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.dummy import DummyClassifier, DummyRegressor
 from sklearn.utils.multiclass import type_of_target
 
@@ -15,6 +19,7 @@ from sklearn_bdp._checks import (
 )
 from sklearn_bdp._evaluation import open_holdout, warn_of
 from sklearn_bdp._sklearn_compat import num_samples
+from sklearn_bdp._typing import Correlation, RandomState
 from sklearn_bdp.feature_selection._base import ON_EMPTY, HoldoutSelectorBase
 from sklearn_bdp.feature_selection._report import screening_report
 from sklearn_bdp.feature_selection._screening import (
@@ -126,23 +131,23 @@ class HoldoutCorrelationFilter(HoldoutSelectorBase):
     def __init__(
         self,
         *,
-        query="sign",
-        alpha=0.05,
-        clip=2.0,
-        on_empty="raise",
-        verbose=0,
-        random_state=None,
-        holdout=0.25,
-        correlation=None,
-        beta=0.05,
-        epsilon="auto",
-        calibration="tight",
-        threshold="auto",
-        budget=None,
-        n_queries=None,
-        on_exhausted="raise",
-        ledger=None,
-    ):
+        query: Literal["sign", "correlation"] = "sign",
+        alpha: float = 0.05,
+        clip: float = 2.0,
+        on_empty: Literal["raise", "keep_best"] = "raise",
+        verbose: int = 0,
+        random_state: RandomState = None,
+        holdout: Any = 0.25,
+        correlation: Correlation | None = None,
+        beta: Any = 0.05,
+        epsilon: Any = "auto",
+        calibration: Any = "tight",
+        threshold: Any = "auto",
+        budget: Any = None,
+        n_queries: Any = None,
+        on_exhausted: Any = "raise",
+        ledger: Any = None,
+    ) -> None:
         self.query = query
         self.alpha = alpha
         self.clip = clip
@@ -160,7 +165,15 @@ class HoldoutCorrelationFilter(HoldoutSelectorBase):
         self.on_exhausted = on_exhausted
         self.ledger = ledger
 
-    def fit(self, X, y=None, *, X_val=None, y_val=None, groups=None):
+    def fit(
+        self,
+        X: Any,
+        y: ArrayLike | None = None,
+        *,
+        X_val: Any = None,
+        y_val: ArrayLike | None = None,
+        groups: ArrayLike | None = None,
+    ) -> Self:
         """Screen the attributes.
 
         Parameters

@@ -4,12 +4,17 @@ Every ranking is a function of some training records and gives a score per colum
 inside each fold, so that cross-validated scores of its subsets know nothing of the test fold.
 """
 
+from __future__ import annotations
+
 import math
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import scipy.sparse
+from numpy.typing import ArrayLike
 from sklearn.base import clone, is_classifier
 from sklearn.ensemble import ExtraTreesClassifier, ExtraTreesRegressor
 from sklearn.exceptions import ConvergenceWarning
@@ -18,6 +23,7 @@ from sklearn.pipeline import Pipeline
 
 from sklearn_bdp._checks import check_option
 from sklearn_bdp._sklearn_compat import safe_indexing
+from sklearn_bdp._typing import Array
 from sklearn_bdp.feature_selection._units import make_units
 
 __all__ = [
@@ -113,7 +119,9 @@ def check_ranking(ranking):
     return "subsets"
 
 
-def rank_features(estimator, X, y, *, ranking="univariate"):
+def rank_features(
+    estimator: Any, X: Any, y: ArrayLike, *, ranking: str | Callable[..., Any] = "univariate"
+) -> Array:
     """Return the columns of ``X`` in the order of a ranking, best first.
 
     Parameters

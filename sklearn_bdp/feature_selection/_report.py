@@ -1,5 +1,7 @@
 """What a selection says about itself: what was verified, what was not."""
 
+from __future__ import annotations
+
 import html
 from dataclasses import dataclass, field
 
@@ -33,7 +35,7 @@ class SelectionReport:
     lines: tuple
     rows: dict = field(repr=False)
 
-    def __str__(self):
+    def __str__(self) -> str:
         """Return title, sentences and the first rows of the table."""
         return "\n".join([self.title, *(f"  {line}" for line in self.lines), *self._table()])
 

@@ -1,11 +1,16 @@
 """Feature selection in which the accuracy of every subset is verified."""
 
+from __future__ import annotations
+
 import dataclasses
 import numbers
 import warnings
+from collections.abc import Callable, Sequence
+from typing import Any, Literal, Self
 
 import numpy as np
 import sklearn
+from numpy.typing import ArrayLike
 from sklearn.base import MetaEstimatorMixin, clone, is_classifier
 from sklearn.model_selection import check_cv
 from sklearn.utils import get_tags
@@ -22,6 +27,7 @@ from sklearn_bdp._evaluation import (
     warn_of,
 )
 from sklearn_bdp._sklearn_compat import check_method_params, num_samples
+from sklearn_bdp._typing import Correlation, RandomState
 from sklearn_bdp.exceptions import UnboundedMetricError
 from sklearn_bdp.feature_selection._base import ON_EMPTY, HoldoutSelectorBase
 from sklearn_bdp.feature_selection._path import accuracy_path, describe_step
@@ -220,34 +226,34 @@ class HoldoutFeatureSelector(MetaEstimatorMixin, HoldoutSelectorBase):
 
     def __init__(
         self,
-        estimator,
+        estimator: Any,
         *,
-        n_features_to_select="auto",
-        direction="path",
-        ranking="auto",
-        tol="auto",
-        on_empty="raise",
-        scoring=None,
-        fixed_features=None,
-        feature_groups=None,
-        cv=None,
-        n_jobs=None,
-        pre_dispatch="2*n_jobs",
-        verbose=0,
-        random_state=None,
-        error_score=np.nan,
-        holdout=0.25,
-        correlation=None,
-        verify="all",
-        beta=0.05,
-        epsilon="auto",
-        calibration="tight",
-        threshold="auto",
-        budget=None,
-        n_queries=None,
-        on_exhausted="raise",
-        ledger=None,
-    ):
+        n_features_to_select: float | Literal["auto"] = "auto",
+        direction: Literal["path", "forward", "backward", "floating"] = "path",
+        ranking: Any = "auto",
+        tol: float | Literal["auto", "certified"] = "auto",
+        on_empty: Literal["raise", "keep_best"] = "raise",
+        scoring: str | Callable[..., Any] | None = None,
+        fixed_features: Sequence[int | str] | None = None,
+        feature_groups: Sequence[Sequence[int | str]] | None = None,
+        cv: Any = None,
+        n_jobs: int | None = None,
+        pre_dispatch: int | str = "2*n_jobs",
+        verbose: int = 0,
+        random_state: RandomState = None,
+        error_score: float | Literal["raise"] = np.nan,
+        holdout: Any = 0.25,
+        correlation: Correlation | None = None,
+        verify: int | Literal["all"] = "all",
+        beta: Any = 0.05,
+        epsilon: Any = "auto",
+        calibration: Any = "tight",
+        threshold: Any = "auto",
+        budget: Any = None,
+        n_queries: Any = None,
+        on_exhausted: Any = "raise",
+        ledger: Any = None,
+    ) -> None:
         self.estimator = estimator
         self.n_features_to_select = n_features_to_select
         self.direction = direction
@@ -275,7 +281,16 @@ class HoldoutFeatureSelector(MetaEstimatorMixin, HoldoutSelectorBase):
         self.on_exhausted = on_exhausted
         self.ledger = ledger
 
-    def fit(self, X, y=None, *, X_val=None, y_val=None, groups=None, **params):
+    def fit(
+        self,
+        X: Any,
+        y: ArrayLike | None = None,
+        *,
+        X_val: Any = None,
+        y_val: ArrayLike | None = None,
+        groups: ArrayLike | None = None,
+        **params: Any,
+    ) -> Self:
         """Select features.
 
         Parameters
@@ -540,7 +555,7 @@ class HoldoutFeatureSelector(MetaEstimatorMixin, HoldoutSelectorBase):
         tags.input_tags.sparse = inner.input_tags.sparse
         return tags
 
-    def get_metadata_routing(self):
+    def get_metadata_routing(self) -> MetadataRouter:
         """Return how metadata is routed: ``fit`` hands it to the estimator's ``fit``.
 
         Returns

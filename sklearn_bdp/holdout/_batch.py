@@ -4,9 +4,12 @@ A function of the queries, the account before them and the mechanism; it touches
 raw holdout values come in, go to the mechanism, and are not in anything that goes out.
 """
 
+from __future__ import annotations
+
 import dataclasses
 import functools
 import math
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -25,6 +28,9 @@ from sklearn_bdp.accounting import (
 )
 from sklearn_bdp.exceptions import BudgetExhaustedError
 from sklearn_bdp.ledger import AnswerRecord, BatchRecord
+
+if TYPE_CHECKING:
+    from sklearn_bdp.holdout._settings import Settings
 
 __all__ = [
     "Queries",
@@ -113,7 +119,7 @@ class Queries:
         return [(index, tail_of == index) for index in np.unique(tail_of)]
 
 
-def next_code_length(last, settings):
+def next_code_length(last: BatchRecord, settings: Settings) -> float:
     """Return the code length of a lone query after the account ``last``, in nats.
 
     Parameters

@@ -4,11 +4,17 @@ A holdout is known by a token. Copies in its process are the holdout itself; a p
 again, or finds its ledger, or can only be read.
 """
 
+from __future__ import annotations
+
 import contextlib
 import math
 import os
 import secrets
 import weakref
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike
 
 from sklearn_bdp._digests import count_shared_rows
 from sklearn_bdp.exceptions import (
@@ -23,6 +29,9 @@ from sklearn_bdp.holdout._inputs import check_keys
 from sklearn_bdp.holdout._settings import Settings
 from sklearn_bdp.ledger import History, Ledger
 
+if TYPE_CHECKING:
+    from sklearn_bdp.accounting import Certificate
+
 __all__ = ["LedgerHandle", "refuse_shared_rows"]
 
 _TRAVELS = (
@@ -30,9 +39,9 @@ _TRAVELS = (
     "_token", "_seed", "_timeout", "_identity", "_allow_shared",
 )  # fmt: skip
 _SHARED = "shared rows"  # the note that training records equal to holdout records were allowed
-_HANDLES = weakref.WeakValueDictionary()  # token: the holdout that copies resolve to
+_HANDLES: Any = weakref.WeakValueDictionary()  # token: the holdout that copies resolve to
 # Ledgers in memory outlive their handle once it was pickled: the pickle may come back.
-_MEMORY = {}
+_MEMORY: dict[str, Any] = {}
 
 
 class LedgerHandle:
@@ -41,7 +50,15 @@ class LedgerHandle:
     Subclasses set ``X, y, n, model, beta, ledger, on_exhausted`` and call :meth:`_attach`.
     """
 
-    _learned = None  # (last entry learned from, predictor); public, rebuilt from the ledger
+    X: Any
+    y: Any
+    n: int
+    model: Any
+    beta: float
+    ledger: Any
+    on_exhausted: str
+    _allow_shared: bool
+    _learned: Any = None  # (last entry learned from, predictor); public, rebuilt from the ledger
 
     def _attach(self, header, *, seed, timeout, notes=None):
         """Make or open the ledger; the numbers in its header are the ones that count."""
@@ -87,7 +104,13 @@ class LedgerHandle:
     def _writing(self):
         return self._open().transaction(write=True)
 
-    def recorded(self, keys, training_values=None, *, metric=None):
+    def recorded(
+        self,
+        keys: list[str],
+        training_values: ArrayLike | None = None,
+        *,
+        metric: str | None = None,
+    ) -> dict[str, Any]:
         """Return what was already answered; looking costs nothing.
 
         Parameters
@@ -111,14 +134,14 @@ class LedgerHandle:
                 return transaction.lookup([key for key in wanted if key is not None])
         queries = [
             (key, float(value), metric)
-            for key, value in zip(wanted, training_values, strict=True)
+            for key, value in zip(wanted, np.asarray(training_values), strict=True)
             if key is not None
         ]
         with self._reading() as transaction:
             found = transaction.match(queries)
         return {query[0]: answer for query, answer in found.items()}
 
-    def check_training_rows(self, X, y=None):
+    def check_training_rows(self, X: Any, y: Any | None = None) -> None:
         """Refuse training records that are records of this holdout.
 
         They are compared by value: another order, type of number or container does not hide them,
@@ -149,7 +172,7 @@ class LedgerHandle:
         if not self.notes(_SHARED):
             self.note(_SHARED, shared)
 
-    def note(self, name, content):
+    def note(self, name: str, content: Any) -> None:
         """Record a fact with the holdout, as durably as its answers and in their order.
 
         Parameters
@@ -163,7 +186,7 @@ class LedgerHandle:
         with self._writing() as transaction:
             transaction.note(name, content)
 
-    def notes(self, name):
+    def notes(self, name: str) -> list[Any]:
         """Return the facts recorded under a name.
 
         Parameters
@@ -180,20 +203,20 @@ class LedgerHandle:
             return transaction.notes(name)
 
     @property
-    def information_spent(self):
+    def information_spent(self) -> float:
         """Code length of the next query, in nats: what adaptivity has cost so far."""
         with self._reading() as transaction:
             return float(next_code_length(transaction.last, self._settings))
 
     @property
-    def remaining_budget(self):
+    def remaining_budget(self) -> int | None:
         """Number of "above" answers left; ``None`` where there is no cap."""
         if self._settings.budget is None:
             return None
         with self._reading() as transaction:
             return self._settings.budget - transaction.last.n_above
 
-    def certificate(self):
+    def certificate(self) -> Certificate:
         """Return the guarantee as it stands.
 
         Returns
@@ -214,7 +237,7 @@ class LedgerHandle:
             shared=shared[0] if shared else 0,
         )
 
-    def history(self):
+    def history(self) -> History:
         """Return everything released so far, oldest first.
 
         Returns
@@ -229,13 +252,13 @@ class LedgerHandle:
         """Return what a key holds of a holdout inside a model: never its answers."""
         return self._identity
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return f"<ReusableHoldout: {gauge_text(self)}>"
 
     def _repr_html_(self):
         return gauge_html(self)
 
-    def key_identity(self):
+    def key_identity(self) -> str:
         """Return what a holdout counts as in the keys of models that hold one.
 
         Returns
@@ -276,7 +299,7 @@ class LedgerHandle:
         return _restore, (type(self), state)
 
 
-def refuse_shared_rows(X, y, X_holdout, y_holdout):
+def refuse_shared_rows(X: Any, y: Any, X_holdout: ArrayLike, y_holdout: ArrayLike) -> None:
     """Raise SharedRecordsError where training records are holdout records beyond chance.
 
     Parameters

@@ -1,5 +1,7 @@
 """Before and after: what the next batch will get, and the last word that closes a holdout."""
 
+from __future__ import annotations
+
 import dataclasses
 import html
 import math
@@ -63,7 +65,7 @@ class Preview:
     code_length: float
     expected_spending: float
 
-    def __str__(self):
+    def __str__(self) -> str:
         return (
             f"{self.n_queries:,} queries with scores near {self.score:g}: the selected one will "
             f"be known to about ± {self.half_width:.3g}, one that does not lead to about "
@@ -238,7 +240,7 @@ class FinalReport:
             f"The holdout was closed by this report on {self.time[:10]}; it answers nothing new.",
         )
 
-    def __str__(self):
+    def __str__(self) -> str:
         held = "\n".join(f"  - {item}" for item in self.assumptions)
         return "\n".join(self._lines()) + f"\n\nIt holds if\n{held}"
 

@@ -1,12 +1,18 @@
 """The holdout that can be asked again and again."""
 
+from __future__ import annotations
+
 import dataclasses
 import datetime
 import math
 import secrets
 import warnings
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
@@ -43,6 +49,10 @@ from sklearn_bdp.holdout._settings import (
 )
 from sklearn_bdp.ledger import HoldoutAnswers, HoldoutScore, canonical
 from sklearn_bdp.metrics import get_metric
+
+if TYPE_CHECKING:
+    from sklearn_bdp.holdout._report import Preview
+    from sklearn_bdp.metrics import BoundedMetric, Evaluation
 
 __all__ = ["ReusableHoldout"]
 
@@ -180,25 +190,25 @@ class ReusableHoldout(LedgerHandle):
 
     def __init__(
         self,
-        X,
-        y,
+        X: Any,
+        y: ArrayLike,
         *,
-        correlation=None,
-        beta=0.05,
-        epsilon="auto",
-        calibration="tight",
-        threshold="auto",
-        budget=None,
-        n_queries=None,
-        resolution="auto",
-        ledger=None,
-        on_exhausted="raise",
-        random_state=None,
-        gap=None,
-        ledger_timeout=60.0,
-        notes=None,
-        allow_shared_rows=False,
-    ):
+        correlation: Any = None,
+        beta: float = 0.05,
+        epsilon: float | Literal["auto"] = "auto",
+        calibration: Literal["tight", "zhao2017"] = "tight",
+        threshold: float | Literal["auto"] = "auto",
+        budget: int | None = None,
+        n_queries: int | None = None,
+        resolution: float | Literal["auto"] = "auto",
+        ledger: str | Path | None = None,
+        on_exhausted: Literal["raise", "nan", "training"] = "raise",
+        random_state: int | None = None,
+        gap: int | tuple[int, int] | None = None,
+        ledger_timeout: float = 60.0,
+        notes: dict[str, Any] | None = None,
+        allow_shared_rows: bool = False,
+    ) -> None:
         parameters = check_parameters(
             beta=beta,
             epsilon=epsilon,
@@ -238,8 +248,14 @@ class ReusableHoldout(LedgerHandle):
 
     @sealed_errors
     def answer(
-        self, training_values, per_record_scores, *, training_size=None, keys=None, slack=None
-    ):
+        self,
+        training_values: ArrayLike,
+        per_record_scores: ArrayLike,
+        *,
+        training_size: ArrayLike | None = None,
+        keys: list[str | None] | None = None,
+        slack: ArrayLike | None = None,
+    ) -> HoldoutAnswers:
         """Answer one batch of queries that were fixed before any of its answers is seen.
 
         Parameters
@@ -280,8 +296,14 @@ class ReusableHoldout(LedgerHandle):
 
     @sealed_errors
     def answer_evaluations(
-        self, training_values, evaluations, *, training_size=None, keys=None, slack=None
-    ):
+        self,
+        training_values: ArrayLike,
+        evaluations: Sequence[Evaluation],
+        *,
+        training_size: Any = None,
+        keys: Any = None,
+        slack: Any = None,
+    ) -> HoldoutAnswers:
         """Answer one batch of queries given as evaluations by a bounded metric.
 
         Parameters
@@ -303,7 +325,15 @@ class ReusableHoldout(LedgerHandle):
         return self._ask(training_values, scored, training_size, keys, slack)
 
     @sealed_errors
-    def score(self, estimator, training_value, *, scoring=None, training_size=None, key=None):
+    def score(
+        self,
+        estimator: Any,
+        training_value: float,
+        *,
+        scoring: str | BoundedMetric | None = None,
+        training_size: float | None = None,
+        key: str | None = None,
+    ) -> HoldoutScore:
         """Answer how well a fitted estimator does on the holdout.
 
         Parameters
@@ -357,7 +387,9 @@ class ReusableHoldout(LedgerHandle):
             answered=bool(answers.answered[0]),
         )
 
-    def preview(self, n_queries=1, *, score=0.5, training_size=None):
+    def preview(
+        self, n_queries: int = 1, *, score: float = 0.5, training_size: float | None = None
+    ) -> Preview:
         """Work out what the next batch would get, before anything is asked; nothing is spent.
 
         Parameters
@@ -395,7 +427,14 @@ class ReusableHoldout(LedgerHandle):
         )
 
     @sealed_errors
-    def final_report(self, estimator, training_value=None, *, scoring=None, name=None):
+    def final_report(
+        self,
+        estimator: Any,
+        training_value: float | None = None,
+        *,
+        scoring: str | BoundedMetric | None = None,
+        name: str | None = None,
+    ) -> FinalReport:
         """Speak the last word: the verified score of one model, finely, and close the holdout.
 
         Nothing is asked after it, so the release costs later answers nothing and may be as fine

@@ -4,12 +4,16 @@ The derived numbers are written into the ledger's header, and a reopened holdout
 of an open round must not change its scale under a newer version of the package.
 """
 
+from __future__ import annotations
+
 import dataclasses
 import json
 import math
 import numbers
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 from sklearn_bdp._checks import check_integer, check_option, check_probability, check_real
+from sklearn_bdp._typing import Seed
 from sklearn_bdp.accounting import (
     NOISE_PART,
     auto_resolution,
@@ -20,6 +24,9 @@ from sklearn_bdp.accounting import (
 )
 from sklearn_bdp.exceptions import LedgerVersionError
 from sklearn_bdp.mechanisms import Thresholdout
+
+if TYPE_CHECKING:
+    from sklearn_bdp.correlation import CorrelationModel
 
 __all__ = ["ON_EXHAUSTED", "Settings", "check_parameters", "restored_mechanism"]
 
@@ -81,7 +88,7 @@ class Settings:
     information: float | None
 
     @classmethod
-    def made(cls, parameters, *, model, n):
+    def made(cls, parameters: dict[str, Any], *, model: CorrelationModel, n: int) -> Self:
         """Return what checked parameters mean for ``n`` records of ``model``."""
         cut_failure, left = _parts_of_beta(parameters, model)
         noise_failure = NOISE_PART * left
@@ -106,16 +113,16 @@ class Settings:
         )
 
     @classmethod
-    def recorded(cls, header):
+    def recorded(cls, header: dict[str, Any]) -> Self:
         """Return the settings in a ledger's header; see :meth:`header`."""
         return cls(parameters=header["parameters"], **header["settings"])
 
-    def header(self):
+    def header(self) -> dict[str, Any]:
         """Return what a ledger's header keeps: parameters and derived numbers apart."""
         derived = dataclasses.asdict(self)
         return {"parameters": derived.pop("parameters"), "settings": derived}
 
-    def scales(self):
+    def scales(self) -> dict[str, Any]:
         """Return the arguments of Thresholdout, the public part of the mechanism."""
         return {
             "threshold_scale": self.threshold_scale,
@@ -127,7 +134,7 @@ class Settings:
             "noise": "laplace",
         }
 
-    def mechanism(self, *, random_state=None):
+    def mechanism(self, *, random_state: Seed = None) -> Thresholdout:
         """Return a fresh Thresholdout; the holdout gives a threshold with every query."""
         threshold = 0.5 if self.threshold is None else self.threshold
         return Thresholdout(threshold, random_state=random_state, **self.scales())
@@ -135,15 +142,15 @@ class Settings:
 
 def check_parameters(
     *,
-    beta=0.05,
-    epsilon="auto",
-    calibration="tight",
-    threshold="auto",
-    budget=None,
-    n_queries=None,
-    resolution="auto",
-    gap=None,
-):
+    beta: float = 0.05,
+    epsilon: float | Literal["auto"] = "auto",
+    calibration: Literal["tight", "zhao2017"] = "tight",
+    threshold: float | Literal["auto"] = "auto",
+    budget: int | None = None,
+    n_queries: int | None = None,
+    resolution: float | Literal["auto"] = "auto",
+    gap: int | tuple[int, int] | None = None,
+) -> dict[str, Any]:
     """Check the parameters of a holdout, each and against the others; return them as a dict."""
     check_option("calibration", calibration, ("tight", "zhao2017"))
     auto = {}

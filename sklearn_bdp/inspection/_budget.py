@@ -1,8 +1,16 @@
 """The information spent over time."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Self
+
 import numpy as np
 
+from sklearn_bdp._typing import Array
 from sklearn_bdp.inspection._style import BLACK, BLUE, RED, finish, new_axes, whole_numbers
+
+if TYPE_CHECKING:
+    from sklearn_bdp.holdout import ReusableHoldout
 
 
 class BudgetDisplay:
@@ -48,7 +56,15 @@ class BudgetDisplay:
     ([2, 1], [1, 0], [2.0, 7.5])
     """
 
-    def __init__(self, *, nats, n_answers, n_above, next_nats=None, remaining=None):
+    def __init__(
+        self,
+        *,
+        nats: Array,
+        n_answers: Array,
+        n_above: Array,
+        next_nats: float | None = None,
+        remaining: int | None = None,
+    ) -> None:
         self.nats = nats
         self.n_answers = n_answers
         self.n_above = n_above
@@ -56,7 +72,7 @@ class BudgetDisplay:
         self.remaining = remaining
 
     @classmethod
-    def from_holdout(cls, holdout):
+    def from_holdout(cls, holdout: ReusableHoldout) -> BudgetDisplay:
         """Read the history of a holdout; nothing is asked and nothing spent.
 
         Parameters
@@ -93,7 +109,7 @@ class BudgetDisplay:
             remaining=getattr(holdout, "remaining_budget", None),
         )
 
-    def plot(self, ax=None, **kwargs):
+    def plot(self, ax: Any = None, **kwargs: Any) -> Self:
         """Draw the information spent; numbers say how many answers came from the holdout.
 
         Parameters

@@ -1,8 +1,14 @@
 """How far the influence of a record reaches."""
 
+from __future__ import annotations
+
+from typing import Any, Self
+
 import numpy as np
+from numpy.typing import ArrayLike
 
 from sklearn_bdp._checks import check_integer
+from sklearn_bdp._typing import Array
 from sklearn_bdp.correlation import check_correlation
 from sklearn_bdp.inspection._style import LINES, finish, new_axes, whole_numbers
 
@@ -44,12 +50,14 @@ class LeakageDisplay:
     [2.079, 1.356, 0.942]
     """
 
-    def __init__(self, *, distance, influence):
+    def __init__(self, *, distance: Array, influence: dict[str, Array]) -> None:
         self.distance = distance
         self.influence = influence
 
     @classmethod
-    def from_correlation(cls, correlation, *, groups=None, max_distance=20):
+    def from_correlation(
+        cls, correlation: Any, *, groups: ArrayLike | None = None, max_distance: int = 20
+    ) -> LeakageDisplay:
         """Compute influence over distance for one or several correlations.
 
         Parameters
@@ -80,7 +88,7 @@ class LeakageDisplay:
                 influence[label] = part.influence_over_distance(max_distance)
         return cls(distance=np.arange(1, max_distance + 1), influence=influence)
 
-    def plot(self, ax=None):
+    def plot(self, ax: Any = None) -> Self:
         """Draw one line for each model.
 
         Parameters

@@ -1,12 +1,20 @@
 """Does the declared dependence cover what the training side shows?"""
 
+from __future__ import annotations
+
 import textwrap
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from sklearn_bdp._checks import check_array, check_integer
+from sklearn_bdp._typing import Array, Correlation
 from sklearn_bdp.correlation import check_correlation, check_misfit
 from sklearn_bdp.inspection._style import BLUE, RED, finish, new_axes, whole_numbers
+
+if TYPE_CHECKING:
+    from sklearn_bdp.model_selection import ReusableHoldoutSearchCV
 
 
 class MisfitDisplay:
@@ -51,7 +59,15 @@ class MisfitDisplay:
     (1.5, True)
     """
 
-    def __init__(self, *, promised, observed, error, message, running=None):
+    def __init__(
+        self,
+        *,
+        promised: float,
+        observed: float,
+        error: float,
+        message: str,
+        running: Array | None = None,
+    ) -> None:
         self.promised = promised
         self.observed = observed
         self.error = error
@@ -59,7 +75,7 @@ class MisfitDisplay:
         self.running = running
 
     @classmethod
-    def from_report(cls, report, *, running=None):
+    def from_report(cls, report: Any, *, running: Array | None = None) -> MisfitDisplay:
         """Read the report of a check.
 
         Parameters
@@ -93,7 +109,9 @@ class MisfitDisplay:
         )
 
     @classmethod
-    def from_scores(cls, correlation, scores, *, max_lag=None):
+    def from_scores(
+        cls, correlation: Correlation, scores: ArrayLike, *, max_lag: int | None = None
+    ) -> MisfitDisplay:
         """Check per-record training-side scores against a correlation.
 
         Parameters
@@ -115,7 +133,7 @@ class MisfitDisplay:
         return cls.from_report(report, running=_curve(report, scores, max_lag))
 
     @classmethod
-    def from_search(cls, search):
+    def from_search(cls, search: ReusableHoldoutSearchCV) -> MisfitDisplay:
         """Read the check that a search made.
 
         Parameters
@@ -141,7 +159,7 @@ class MisfitDisplay:
         scores = getattr(search, "misfit_scores_", None)
         return cls.from_report(report, running=_curve(report, scores))
 
-    def plot(self, ax=None):
+    def plot(self, ax: Any = None) -> Self:
         """Draw the promise, the estimate with three standard errors, and the curve.
 
         Parameters

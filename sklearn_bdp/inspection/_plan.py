@@ -1,8 +1,15 @@
 """How many holdout records a goal needs."""
 
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Self
+
 import numpy as np
+from numpy.typing import ArrayLike
 
 from sklearn_bdp._checks import check_array, check_integer
+from sklearn_bdp._typing import Array
 from sklearn_bdp.inspection._style import GREY, LINES, finish, new_axes
 from sklearn_bdp.planning import plan_holdout
 
@@ -47,7 +54,9 @@ class PlanDisplay:
     True
     """
 
-    def __init__(self, *, tau, n_records, n_queries, budget, beta):
+    def __init__(
+        self, *, tau: Array, n_records: dict[str, Array], n_queries: int, budget: int, beta: float
+    ) -> None:
         self.tau = tau
         self.n_records = n_records
         self.n_queries = n_queries
@@ -56,8 +65,16 @@ class PlanDisplay:
 
     @classmethod
     def from_estimates(
-        cls, tau, correlations, *, n_queries, budget, beta=0.05, c=0.5, route="best"
-    ):
+        cls,
+        tau: ArrayLike,
+        correlations: Mapping[str, Any],
+        *,
+        n_queries: int,
+        budget: int,
+        beta: float = 0.05,
+        c: float = 0.5,
+        route: str = "best",
+    ) -> PlanDisplay:
         """Plan a holdout for each error and each correlation.
 
         Parameters
@@ -93,7 +110,13 @@ class PlanDisplay:
                 "correlations must be a non-empty dict of names to correlations, "
                 f"got {type(correlations).__name__}."
             )
-        goal = {"n_queries": n_queries, "budget": budget, "beta": beta, "c": c, "route": route}
+        goal: dict[str, Any] = {
+            "n_queries": n_queries,
+            "budget": budget,
+            "beta": beta,
+            "c": c,
+            "route": route,
+        }
         needed = {
             name: np.array(
                 [plan_holdout(tau=float(t), correlation=model, **goal) for t in tau], dtype=float
@@ -102,7 +125,7 @@ class PlanDisplay:
         }
         return cls(tau=tau, n_records=needed, n_queries=n_queries, budget=budget, beta=beta)
 
-    def plot(self, ax=None, *, n_available=None):
+    def plot(self, ax: Any = None, *, n_available: int | None = None) -> Self:
         """Draw records over error, both on logarithmic scales.
 
         Parameters

@@ -1,9 +1,17 @@
 """A search: what the training side said, and what the holdout verified."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal, Self
+
 import numpy as np
 
 from sklearn_bdp._checks import check_option
+from sklearn_bdp._typing import Array
 from sklearn_bdp.inspection._style import BLACK, BLUE, GREY, RED, finish, new_axes, whole_numbers
+
+if TYPE_CHECKING:
+    from sklearn_bdp.model_selection import ReusableHoldoutSearchCV
 
 _DENSE = 60  # from so many candidates on, intervals are drawn as a band
 
@@ -65,17 +73,17 @@ class HoldoutSearchDisplay:
     def __init__(
         self,
         *,
-        position,
-        training_score,
-        holdout_score,
-        holdout_lower,
-        holdout_upper,
-        answered_from,
-        best,
-        tick_labels=None,
-        x_label="candidate",
-        score_name="score",
-    ):
+        position: Array,
+        training_score: Array,
+        holdout_score: Array,
+        holdout_lower: Array,
+        holdout_upper: Array,
+        answered_from: Array,
+        best: int | None,
+        tick_labels: list[str] | None = None,
+        x_label: str = "candidate",
+        score_name: str = "score",
+    ) -> None:
         self.position = position
         self.training_score = training_score
         self.holdout_score = holdout_score
@@ -88,7 +96,14 @@ class HoldoutSearchDisplay:
         self.score_name = score_name
 
     @classmethod
-    def from_search(cls, search, *, param=None, order="verified", score_name=None):
+    def from_search(
+        cls,
+        search: ReusableHoldoutSearchCV,
+        *,
+        param: str | None = None,
+        order: Literal["verified", "training", "grid"] = "verified",
+        score_name: str | None = None,
+    ) -> HoldoutSearchDisplay:
         """Read a fitted search; only released numbers are used.
 
         Parameters
@@ -149,7 +164,13 @@ class HoldoutSearchDisplay:
             score_name=score_name,
         )
 
-    def plot(self, ax=None, *, training_kw=None, holdout_kw=None):
+    def plot(
+        self,
+        ax: Any = None,
+        *,
+        training_kw: dict[str, Any] | None = None,
+        holdout_kw: dict[str, Any] | None = None,
+    ) -> Self:
         """Draw the two series, the intervals and the chosen candidate.
 
         Parameters
@@ -173,8 +194,9 @@ class HoldoutSearchDisplay:
         ax = self.ax_
         x, asked = np.asarray(self.position, dtype=float), ~np.isnan(self.holdout_score)
         dense = len(x) > _DENSE
-        style = {"color": BLUE, "marker": "o", "mfc": "none", "ms": 3 if dense else 5, "lw": 1}
-        style["ls"] = "-" if self.tick_labels is None else "none"
+        size, line = 3 if dense else 5, "-" if self.tick_labels is None else "none"
+        style: dict[str, Any] = {"color": BLUE, "marker": "o", "mfc": "none", "lw": 1}
+        style.update(ms=size, ls=line)
         (self.training_line_,) = ax.plot(
             x, self.training_score, label="training side", **{**style, **(training_kw or {})}
         )

@@ -1,11 +1,16 @@
 """Optuna studies whose values come from a reusable holdout (needs the ``optuna`` extra)."""
 
+from __future__ import annotations
+
 import math
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import optuna
+from numpy.typing import ArrayLike
 from sklearn.base import clone, is_classifier
 from sklearn.model_selection import check_cv
 from sklearn.utils import indexable
@@ -96,7 +101,16 @@ class HoldoutObjective:
     True
     """
 
-    def __init__(self, build, X, y, *, holdout, scoring=None, cv=None):
+    def __init__(
+        self,
+        build: Callable[..., Any],
+        X: Any,
+        y: ArrayLike,
+        *,
+        holdout: ReusableHoldout,
+        scoring: str | Callable[..., Any] | None = None,
+        cv: Any = None,
+    ) -> None:
         if not callable(build):
             raise TypeError(f"build must be a callable of a trial, got {type(build).__name__}.")
         if not isinstance(holdout, ReusableHoldout):
@@ -116,7 +130,7 @@ class HoldoutObjective:
                 stacklevel=caller_level(),
             )
 
-    def __call__(self, trial):
+    def __call__(self, trial: Any) -> float:
         """Return the verified score of one trial.
 
         Parameters
@@ -143,7 +157,7 @@ class HoldoutObjective:
             raise optuna.TrialPruned("The holdout's budget is used up.")
         return value
 
-    def run_batch(self, study, n_trials):
+    def run_batch(self, study: Any, n_trials: int) -> None:
         """Ask for several trials at once, and put them to the holdout as one batch.
 
         Parameters
@@ -176,7 +190,9 @@ class HoldoutObjective:
             else:
                 study.tell(trial, value)
 
-    def optimize(self, study, n_trials, *, n_startup_trials=10, **options):
+    def optimize(
+        self, study: Any, n_trials: int, *, n_startup_trials: int = 10, **options: Any
+    ) -> None:
         """Run a study: its startup phase as one batch, the other trials one by one.
 
         Parameters
@@ -199,7 +215,7 @@ class HoldoutObjective:
         if n_trials > first and self.holdout.remaining_budget != 0:
             study.optimize(self, n_trials - first, callbacks=callbacks, **options)
 
-    def callback(self, study, trial):
+    def callback(self, study: Any, trial: Any) -> None:
         """Keep the account of the holdout with the study; stop when its budget is used up.
 
         Parameters

@@ -10,6 +10,8 @@ before a holdout exists; notes given to :class:`Ledger` when it is created are i
 its first moment.
 """
 
+from __future__ import annotations
+
 import contextlib
 import json
 import os
@@ -18,7 +20,9 @@ import sqlite3
 import threading
 import time
 import weakref
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from sklearn_bdp.exceptions import (
     LedgerBusyError,
@@ -37,10 +41,10 @@ from sklearn_bdp.ledger._transaction import Transaction
 
 __all__ = ["Ledger", "read_notes"]
 
-_LIVE = weakref.WeakSet()
+_LIVE: weakref.WeakSet[Any] = weakref.WeakSet()
 # Connections inherited over a fork. SQLite forbids to use or close them in the child
 # (https://www.sqlite.org/howtocorrupt.html, section 2.6), so they are kept out of reach.
-_INHERITED = []
+_INHERITED: list[Any] = []
 
 
 class Ledger:
@@ -73,15 +77,15 @@ class Ledger:
 
     def __init__(
         self,
-        path,
+        path: str | Path | None,
         *,
-        header=None,
-        create=True,
-        timeout=60.0,
-        read_only=False,
-        head=None,
-        notes=None,
-    ):
+        header: dict[str, Any] | None = None,
+        create: bool = True,
+        timeout: float = 60.0,
+        read_only: bool = False,
+        head: tuple[int, str] | None = None,
+        notes: dict[str, Any] | None = None,
+    ) -> None:
         self.path = None if path is None else Path(path).absolute()
         self.timeout = float(timeout)
         self.read_only = read_only
@@ -91,7 +95,7 @@ class Ledger:
         self._file = None
         self._expected = head  # must be on the chain when it is first walked
         self._chain = chain_from_environment()
-        self._book = None  # what this process has verified
+        self._book: Any = None  # what this process has verified
         self._lock = threading.Lock()
         _LIVE.add(self)
         first = None if header is None else {**header, "notes": notes or {}}
@@ -103,23 +107,23 @@ class Ledger:
         with self.transaction() as transaction:  # walks and checks the whole chain
             self.header = transaction.header
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return f"Ledger({str(self.path) if self.path else None!r})"
 
     def __reduce__(self):
         raise TypeError("a Ledger cannot be pickled; pickle the ReusableHoldout that uses it.")
 
     @property
-    def head(self):
+    def head(self) -> tuple[int, str]:
         """Number and digest of the last entry this process has verified."""
         return self._book.head
 
     @property
-    def owner(self):
+    def owner(self) -> int:
         """Process that opened the connection."""
         return self._pid
 
-    def check_process(self):
+    def check_process(self) -> None:
         """Raise ProcessBoundaryError where an in-memory ledger is not at home."""
         if self.path is None and os.getpid() != self._pid:
             raise ProcessBoundaryError(
@@ -130,7 +134,7 @@ class Ledger:
             )
 
     @contextlib.contextmanager
-    def transaction(self, *, write=False):
+    def transaction(self, *, write: bool = False) -> Iterator[Transaction]:
         """Yield a :class:`Transaction`; commit on leaving, roll back on errors.
 
         A reading one has caught up with the file and holds no lock on it.
@@ -168,7 +172,7 @@ class Ledger:
         finally:
             self._lock.release()
 
-    def close(self):
+    def close(self) -> None:
         """Close the connection of this process; the next transaction opens another."""
         if self.path is not None and self._connection is not None and self._pid == os.getpid():
             self._connection.close()
@@ -307,7 +311,7 @@ class Ledger:
         return connection
 
 
-def read_notes(path, name, *, timeout=60.0):
+def read_notes(path: str | Path, name: str, *, timeout: float = 60.0) -> list[Any]:
     """Return the notes of a ledger file before its holdout exists.
 
     Parameters

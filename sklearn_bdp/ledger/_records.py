@@ -7,8 +7,8 @@ as a sealed string that only the ledger and the mechanism handle.
 import dataclasses
 import hashlib
 import json
-from collections.abc import Sequence
-from typing import ClassVar
+from collections.abc import Iterable, Sequence
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -23,7 +23,7 @@ __all__ = [
 ]
 
 
-def canonical(content):
+def canonical(content: Any) -> str:
     """Return the one JSON text of ``content``: sorted, compact, floats to the last bit.
 
     Parameters
@@ -104,7 +104,7 @@ class BatchRecord:
     closed: bool = False
 
     @classmethod
-    def empty(cls):
+    def empty(cls) -> Self:
         """Return the account of a holdout that has answered nothing.
 
         Returns
@@ -117,7 +117,7 @@ class BatchRecord:
             released=0.0, code={}, cells={}, widest=0.0, n_relaxed=0, dp_epsilon=0.0, seeded=False,
         )  # fmt: skip
 
-    def to_json(self):
+    def to_json(self) -> str:
         """Return the canonical text of this record.
 
         Returns
@@ -128,7 +128,7 @@ class BatchRecord:
         return canonical(dataclasses.asdict(self))
 
     @classmethod
-    def from_json(cls, text):
+    def from_json(cls, text: str) -> Self:
         """Rebuild a record from its text.
 
         Parameters
@@ -144,7 +144,7 @@ class BatchRecord:
         return cls.from_content(json.loads(text))
 
     @classmethod
-    def from_content(cls, content):
+    def from_content(cls, content: dict[str, Any]) -> Self:
         """Rebuild a record from parsed JSON.
 
         Parameters
@@ -230,7 +230,7 @@ class AnswerRecord:
         "above",
     )  # fmt: skip
 
-    def row(self):
+    def row(self) -> tuple[Any, ...]:
         """Return what the ledger stores and hashes of this answer.
 
         Returns
@@ -277,7 +277,7 @@ class HoldoutAnswers:
         for field in dataclasses.fields(self):
             getattr(self, field.name).setflags(write=False)
 
-    def __len__(self):
+    def __len__(self) -> int:
         return self.values.size
 
 
@@ -303,7 +303,7 @@ class HoldoutScore:
     above: bool
     answered: bool
 
-    def __float__(self):
+    def __float__(self) -> float:
         return self.value
 
 
@@ -316,13 +316,13 @@ class History(Sequence):
         The answers in the order they were given.
     """
 
-    def __init__(self, records):
+    def __init__(self, records: Iterable[AnswerRecord]) -> None:
         self._records = tuple(records)
 
-    def __len__(self):
+    def __len__(self) -> int:
         return len(self._records)
 
-    def __getitem__(self, index):
+    def __getitem__(self, index: int | slice) -> Any:
         """Return one record, or a shorter history for a slice."""
         if isinstance(index, slice):
             return History(self._records[index])
@@ -331,13 +331,13 @@ class History(Sequence):
     def __eq__(self, other):
         return isinstance(other, History) and self._records == other._records
 
-    __hash__ = None
+    __hash__ = None  # type: ignore[assignment]  # as for a list
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         above = sum(record.above for record in self._records)
         return f"<History: {len(self)} answers, {above} above>"
 
-    def to_frame(self):
+    def to_frame(self) -> Any:
         """Return the history as a table (needs pandas).
 
         Returns

@@ -1,6 +1,9 @@
 """The record every mechanism answers with."""
 
+from __future__ import annotations
+
 import dataclasses
+from typing import Any
 
 import numpy as np
 
@@ -29,9 +32,9 @@ class Answers:
     Answers(values=0.8, above=False, answered=True)
     """
 
-    values: np.ndarray | float
-    above: np.ndarray | bool
-    answered: np.ndarray | bool
+    values: Any
+    above: Any
+    answered: Any
 
     def __post_init__(self):
         for field in dataclasses.fields(self):
@@ -39,11 +42,11 @@ class Answers:
             if isinstance(value, np.ndarray):
                 value.setflags(write=False)
 
-    def __len__(self):
+    def __len__(self) -> int:
         """Return the number of queries; a scalar pair has no length."""
         return len(self.values)
 
-    def scalar(self):
+    def scalar(self) -> Answers:
         """Return the record of the only query, as Python scalars.
 
         Returns

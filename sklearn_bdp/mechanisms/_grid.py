@@ -6,11 +6,15 @@ touches the holdout an exact multiple of one step, so that the low-order bits of
 result carry nothing (Mironov 2012).
 """
 
+from __future__ import annotations
+
 import math
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from sklearn_bdp._checks import check_real
+from sklearn_bdp._typing import Array
 
 __all__ = [
     "cell_midpoints",
@@ -40,7 +44,7 @@ def check_resolution(resolution):
     return resolution
 
 
-def n_cells(resolution):
+def n_cells(resolution: float) -> int:
     r"""Return the number of answers that can be released, ``V = ceil(1 / resolution)``.
 
     Parameters
@@ -70,7 +74,7 @@ def n_cells(resolution):
     return math.ceil(1.0 / resolution * (1.0 - 1e-12))
 
 
-def cell_midpoints(resolution):
+def cell_midpoints(resolution: float) -> Array:
     r"""Return the only values that can be released at a grid step.
 
     Cell ``k`` is :math:`[k\eta, (k+1)\eta)`, its value the midpoint :math:`(k+\tfrac12)\eta`.
@@ -113,7 +117,7 @@ def _midpoint(cells, resolution):
     return np.minimum((cells + 0.5) * resolution, 1.0)
 
 
-def to_cell(values, resolution):
+def to_cell(values: ArrayLike, resolution: float) -> Array:
     """Return the index of the cell each value falls into, after clipping to [0, 1].
 
     Parameters

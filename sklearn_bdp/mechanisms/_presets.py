@@ -1,8 +1,15 @@
 """Thresholdout as published: parameters chosen by the theorems of the papers."""
 
+from __future__ import annotations
+
 import math
+from typing import TYPE_CHECKING, Any
 
 from sklearn_bdp._checks import check_integer, check_probability, check_real
+from sklearn_bdp._typing import Seed
+
+if TYPE_CHECKING:
+    from sklearn_bdp.mechanisms._thresholdout import Thresholdout
 
 __all__ = ["Presets", "dwork2017_parameters", "zhao2017_parameters"]
 
@@ -11,7 +18,17 @@ class Presets:
     """Constructors of `Thresholdout` with published parameters."""
 
     @classmethod
-    def zhao2017(cls, tau, beta, n_queries, budget, c=0.5, *, resolution=0.0, random_state=None):
+    def zhao2017(
+        cls: Any,
+        tau: float,
+        beta: float,
+        n_queries: int,
+        budget: int,
+        c: float = 0.5,
+        *,
+        resolution: float = 0.0,
+        random_state: Seed = None,
+    ) -> Thresholdout:
         r"""Return Zhao's Algorithm 1 with the parameters of Theorem 2.
 
         :math:`\sigma = (1-c)\tau / (12 \ln(4m/\beta))`, noise scales σ, 2σ and 4σ, and
@@ -47,7 +64,16 @@ class Presets:
         )
 
     @classmethod
-    def dwork2017(cls, tau, beta, n_queries, budget, *, resolution=0.0, random_state=None):
+    def dwork2017(
+        cls: Any,
+        tau: float,
+        beta: float,
+        n_queries: float,
+        budget: float,
+        *,
+        resolution: float = 0.0,
+        random_state: Seed = None,
+    ) -> Thresholdout:
         r"""Return Thresholdout of Dwork et al. with the parameters of Theorem 9.
 
         :math:`\sigma = \tau / (96 \ln(4m/\beta))`, noise scales 2σ, 4σ and σ (Fig. 1), and
@@ -76,8 +102,14 @@ class Presets:
 
     @classmethod
     def dwork2017_practical(
-        cls, threshold=0.04, sigma=0.01, *, budget=None, resolution=0.0, random_state=None
-    ):
+        cls: Any,
+        threshold: float = 0.04,
+        sigma: float = 0.01,
+        *,
+        budget: int | None = None,
+        resolution: float = 0.0,
+        random_state: Seed = None,
+    ) -> Thresholdout:
         """Return the Gaussian variant of Dwork et al., Section 4.1, which comes without a proof.
 
         Parameters

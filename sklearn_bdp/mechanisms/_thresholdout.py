@@ -1,10 +1,15 @@
 """Thresholdout: answer from the training side unless the holdout clearly disagrees."""
 
+from __future__ import annotations
+
 import math
+from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from sklearn_bdp._checks import check_integer, check_option, check_real
+from sklearn_bdp._typing import Seed
 from sklearn_bdp.mechanisms._above import NoisyThreshold
 from sklearn_bdp.mechanisms._answers import Answers
 from sklearn_bdp.mechanisms._costs import thresholdout_epsilon
@@ -93,19 +98,23 @@ class Thresholdout(Presets):
     0
     """
 
+    threshold_scale: float
+    query_scale: float
+    answer_scale: float
+
     def __init__(
         self,
-        threshold,
+        threshold: float,
         *,
-        threshold_scale,
-        query_scale,
-        answer_scale,
-        budget=None,
-        refresh=True,
-        resolution=0.0,
-        noise="laplace",
-        random_state=None,
-    ):
+        threshold_scale: float,
+        query_scale: float,
+        answer_scale: float,
+        budget: int | None = None,
+        refresh: bool = True,
+        resolution: float = 0.0,
+        noise: Literal["laplace", "gaussian"] = "laplace",
+        random_state: Seed = None,
+    ) -> None:
         self._configure(
             threshold=threshold,
             threshold_scale=threshold_scale,
@@ -156,11 +165,17 @@ class Thresholdout(Presets):
     # -- Answers ---------------------------------------------------------------------------------
 
     @property
-    def remaining_budget(self):
+    def remaining_budget(self) -> int | None:
         """Number of "above" answers left; None where there is no cap."""
         return None if self.budget is None else self.budget - self.n_above
 
-    def answer(self, training_values, holdout_values, *, thresholds=None):
+    def answer(
+        self,
+        training_values: ArrayLike,
+        holdout_values: ArrayLike,
+        *,
+        thresholds: ArrayLike | None = None,
+    ) -> Answers:
         """Answer a batch of queries, or a scalar pair.
 
         Parameters
@@ -186,7 +201,13 @@ class Thresholdout(Presets):
         """
         return self._answer(training_values, holdout_values, thresholds, run=False)
 
-    def answer_run(self, training_values, holdout_values, *, thresholds=None):
+    def answer_run(
+        self,
+        training_values: ArrayLike,
+        holdout_values: ArrayLike,
+        *,
+        thresholds: ArrayLike | None = None,
+    ) -> Answers:
         """Answer up to and including the first "above" query.
 
         A caller that learns from released values (theory G4) calls this, moves its predictions
@@ -244,7 +265,7 @@ class Thresholdout(Presets):
 
     # -- Cost ------------------------------------------------------------------------------------
 
-    def dp_epsilon(self, sensitivity, *, rounds=None):
+    def dp_epsilon(self, sensitivity: float, *, rounds: int | None = None) -> float:
         r"""Return the DP level of the whole transcript (theory T1).
 
         :math:`\Delta B (1/\sigma_T + 2/\sigma_q + 1/\sigma_a)` with a refreshed threshold,
@@ -278,7 +299,7 @@ class Thresholdout(Presets):
         )
         return self._cost(sensitivity, thresholds=rounds if self.refresh else 1, rounds=rounds)
 
-    def dp_epsilon_used(self, sensitivity):
+    def dp_epsilon_used(self, sensitivity: float) -> float:
         """Return the DP level of what has been released so far.
 
         The sum over finished rounds plus the threshold in use; a valid odometer, because the
@@ -315,7 +336,7 @@ class Thresholdout(Presets):
 
     # -- State -----------------------------------------------------------------------------------
 
-    def state(self):
+    def state(self) -> dict[str, Any]:
         """Return all that the future depends on, except the source of randomness.
 
         Returns
@@ -340,7 +361,7 @@ class Thresholdout(Presets):
         }
 
     @classmethod
-    def from_state(cls, state, *, random_state=None):
+    def from_state(cls, state: dict[str, Any], *, random_state: Seed = None) -> Thresholdout:
         """Continue from a recorded state.
 
         Parameters
@@ -365,8 +386,10 @@ class Thresholdout(Presets):
                 f"state must be a dict of version {_STATE_VERSION}, got {state!r:.80}."
             )
         mechanism = cls.__new__(cls)
-        names = ("threshold", "threshold_scale", "query_scale", "answer_scale", "budget")
-        names += ("refresh", "resolution", "noise")
+        names = (
+            *("threshold", "threshold_scale", "query_scale", "answer_scale"),
+            *("budget", "refresh", "resolution", "noise"),
+        )
         counts = ("n_answered", "n_above", "level_used", "threshold_noise")
         missing = [name for name in names + counts if name not in state]
         if missing:
@@ -393,7 +416,7 @@ class Thresholdout(Presets):
         # would let two copies answer with the same noise.
         return (_restore, (type(self), self.state()))
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return (
             f"Thresholdout({self.threshold:g}, threshold_scale={self.threshold_scale:g}, "
             f"query_scale={self.query_scale:g}, answer_scale={self.answer_scale:g}, "

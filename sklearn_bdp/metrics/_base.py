@@ -1,13 +1,17 @@
 """What a bounded metric is: a range, a sensitivity, and an evaluation that cannot fail."""
 
+from __future__ import annotations
+
 import abc
 import dataclasses
 import math
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from sklearn_bdp._checks import check_array
+from sklearn_bdp._typing import Array, FloatOrArray
 from sklearn_bdp.exceptions import UnboundedMetricError
 from sklearn_bdp.metrics._rows import (
     as_labels,
@@ -58,7 +62,7 @@ class ScoreShape:
     sensitivity: float | None = None
 
     @property
-    def is_mean(self):
+    def is_mean(self) -> bool:
         """Whether the score is a mean over records."""
         return self.kind == "mean"
 
@@ -99,7 +103,7 @@ class Evaluation:
         if self.rms_sensitivity is None:
             object.__setattr__(self, "rms_sensitivity", self.sensitivity)
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         # Never the numbers: a record that ends up in a log or a traceback must not leak.
         return f"Evaluation(<raw scores hidden>, sensitivity={self.sensitivity:g})"
 
@@ -150,7 +154,7 @@ class BoundedMetric(abc.ABC):
     _binary: ClassVar[bool] = False
     _multioutput: ClassVar[bool] = False
 
-    def informed(self, y):
+    def informed(self, y: ArrayLike | None) -> BoundedMetric:
         """Return the metric with what it may learn from training targets.
 
         Parameters
@@ -182,7 +186,7 @@ class BoundedMetric(abc.ABC):
         """Return (per_record or None, value) from the rows, NaN marking a failed row."""
 
     @abc.abstractmethod
-    def sensitivity(self, y):
+    def sensitivity(self, y: ArrayLike) -> float:
         """Return how far one record can move the score in [0, 1].
 
         Parameters
@@ -196,7 +200,7 @@ class BoundedMetric(abc.ABC):
             The sensitivity in units of [0, 1].
         """
 
-    def rms_sensitivity(self, y):
+    def rms_sensitivity(self, y: ArrayLike) -> float:
         r"""Return the root mean square over records of their individual sensitivities.
 
         With :math:`c_i` the largest change that record ``i`` can cause, McDiarmid's exponent for
@@ -216,7 +220,9 @@ class BoundedMetric(abc.ABC):
         """
         return self.sensitivity(y)
 
-    def evaluate(self, estimator, X, y, *, sample_weight=None):
+    def evaluate(
+        self, estimator: Any, X: Any, y: ArrayLike, *, sample_weight: ArrayLike | None = None
+    ) -> Evaluation:
         """Score a fitted estimator; failing rows get the worst score.
 
         Rows on which the model raises or returns NaN are found one by one (by bisection) and
@@ -267,7 +273,9 @@ class BoundedMetric(abc.ABC):
             shape=self._shape(y),
         )
 
-    def training_score(self, estimator, X, y, *, sample_weight=None):
+    def training_score(
+        self, estimator: Any, X: Any, y: ArrayLike, *, sample_weight: ArrayLike | None = None
+    ) -> float:
         """Score a fitted estimator on public records; errors of the model propagate.
 
         Parameters
@@ -312,7 +320,7 @@ class BoundedMetric(abc.ABC):
             raise ValueError(f"sample_weight must have a positive finite sum, got {total:g}.")
         return weights / total
 
-    def fails_on_blanks(self, estimator, X, y):
+    def fails_on_blanks(self, estimator: Any, X: Any, y: ArrayLike) -> bool:
         """Return whether a model fails on records of zeros, of the form of these.
 
         A sign, free of what the records hold, that a model fails on every record.
@@ -336,7 +344,7 @@ class BoundedMetric(abc.ABC):
         with silenced():
             return fails_on_blanks(self._rows, estimator, X, blanks)
 
-    def to_unit(self, score):
+    def to_unit(self, score: FloatOrArray) -> Any:
         """Map score units to [0, 1].
 
         Parameters
@@ -352,7 +360,7 @@ class BoundedMetric(abc.ABC):
         unit = np.clip((score - self.lower) / (self.upper - self.lower), 0.0, 1.0)
         return unit if np.ndim(unit) else float(unit)
 
-    def from_unit(self, value):
+    def from_unit(self, value: FloatOrArray) -> Any:
         """Map [0, 1] to score units.
 
         Parameters
@@ -367,7 +375,7 @@ class BoundedMetric(abc.ABC):
         """
         return self.lower + value * (self.upper - self.lower)
 
-    def _check(self, estimator, X, y):
+    def _check(self, estimator, X, y) -> Array:
         self._check_estimator(estimator)
         y = as_labels(y)
         if n_rows(X) != len(y) or not len(y):

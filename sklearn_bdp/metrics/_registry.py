@@ -1,10 +1,14 @@
 """From what callers pass as ``scoring`` to a bounded metric, or to an error that says why not."""
 
+from __future__ import annotations
+
 import dataclasses
 import inspect
 import math
+from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn import metrics as sklearn_metrics
 from sklearn.base import is_classifier, is_regressor
 from sklearn.utils.multiclass import type_of_target
@@ -255,7 +259,7 @@ _KEPT = {
 }
 
 
-def available_metrics():
+def available_metrics() -> list[str]:
     """Return the names `get_metric` accepts.
 
     Returns
@@ -266,7 +270,9 @@ def available_metrics():
     return sorted(_MAKERS)
 
 
-def get_metric(scoring, *, estimator=None, y=None, **options):
+def get_metric(
+    scoring: Any, *, estimator: Any = None, y: ArrayLike | None = None, **options: Any
+) -> BoundedMetric:
     """Return the bounded metric for what a caller passed as ``scoring``.
 
     Parameters
@@ -340,7 +346,7 @@ def _check_options(name, options):
         raise TypeError(f"{name} takes the options {allowed}, got {', '.join(unknown)}.")
 
 
-def default_metric(estimator, y=None):
+def default_metric(estimator: Any, y: ArrayLike | None = None) -> BoundedMetric:
     """Return the metric that stands in for the estimator's ``score``.
 
     Accuracy for classifiers, as in scikit-learn. For regressors the clipped absolute error:

@@ -1,9 +1,12 @@
 """Row-wise evaluation: ask the model once, and find the rows it fails on by bisection."""
 
 import numbers
+from typing import Any
 
 import numpy as np
 import scipy.sparse
+
+from sklearn_bdp._typing import Array
 
 __all__ = [
     "as_labels",
@@ -85,7 +88,7 @@ def take_rows(X, start, stop):
     return part.copy() if hasattr(part, "copy") else part
 
 
-def as_labels(y):
+def as_labels(y: Any) -> Array:
     """Return targets as an array; a single column becomes one-dimensional."""
     y = y.toarray() if scipy.sparse.issparse(y) else np.asarray(y)
     if y.dtype == object:

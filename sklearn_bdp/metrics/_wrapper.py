@@ -1,15 +1,20 @@
 """Scores of the caller's own: a function with one number per record and a declared range."""
 
+from __future__ import annotations
+
 import dataclasses
 import uuid
 from collections.abc import Callable
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
 from sklearn_bdp._checks import check_boolean, check_real
 from sklearn_bdp._digests import object_digest
 from sklearn_bdp.metrics._base import MeanMetric
+
+if TYPE_CHECKING:
+    from sklearn_bdp.metrics._base import BoundedMetric
 
 __all__ = ["CustomScore", "PerRecordScore"]
 
@@ -64,7 +69,7 @@ class PerRecordScore:
             raise ValueError(f"lower must be below upper, got lower={lower}, upper={upper}.")
         check_boolean("greater_is_better", self.greater_is_better)
 
-    def metric(self):
+    def metric(self) -> BoundedMetric:
         """Return the bounded metric this declares.
 
         Returns

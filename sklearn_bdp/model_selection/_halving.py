@@ -1,9 +1,14 @@
 """Successive halving on the training part; the survivors are verified on the holdout."""
 
+from __future__ import annotations
+
 import math
 import numbers
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.base import is_classifier
 from sklearn.utils import resample
 
@@ -84,37 +89,37 @@ class HalvingReusableHoldoutSearchCV(ReusableHoldoutSearchCV):
 
     def __init__(
         self,
-        estimator,
-        param_grid,
+        estimator: Any,
+        param_grid: Mapping[str, Any] | Sequence[Mapping[str, Any]],
         *,
-        factor=3,
-        resource="n_samples",
-        max_resources="auto",
-        min_resources="exhaust",
-        aggressive_elimination=False,
-        scoring=None,
-        n_iter=None,
-        n_jobs=None,
-        refit=True,
-        cv=None,
-        verbose=0,
-        pre_dispatch="2*n_jobs",
-        random_state=None,
-        error_score=np.nan,
-        return_train_score=False,
-        holdout=0.25,
-        correlation=None,
-        training_score="cv",
-        beta=0.05,
-        epsilon="auto",
-        calibration="tight",
-        threshold="auto",
-        budget=None,
-        n_queries=None,
-        verify="all",
-        on_exhausted="raise",
-        ledger=None,
-    ):
+        factor: float = 3,
+        resource: str = "n_samples",
+        max_resources: int | Literal["auto"] = "auto",
+        min_resources: int | Literal["exhaust", "smallest"] = "exhaust",
+        aggressive_elimination: bool = False,
+        scoring: Any = None,
+        n_iter: Any = None,
+        n_jobs: Any = None,
+        refit: Any = True,
+        cv: Any = None,
+        verbose: Any = 0,
+        pre_dispatch: Any = "2*n_jobs",
+        random_state: Any = None,
+        error_score: Any = np.nan,
+        return_train_score: Any = False,
+        holdout: Any = 0.25,
+        correlation: Any = None,
+        training_score: Literal["cv"] = "cv",
+        beta: Any = 0.05,
+        epsilon: Any = "auto",
+        calibration: Any = "tight",
+        threshold: Any = "auto",
+        budget: Any = None,
+        n_queries: Any = None,
+        verify: int | Literal["all", "auto"] = "all",
+        on_exhausted: Any = "raise",
+        ledger: Any = None,
+    ) -> None:
         super().__init__(
             estimator,
             param_grid,
@@ -147,7 +152,16 @@ class HalvingReusableHoldoutSearchCV(ReusableHoldoutSearchCV):
         self.min_resources = min_resources
         self.aggressive_elimination = aggressive_elimination
 
-    def fit(self, X, y=None, *, X_val=None, y_val=None, groups=None, **params):
+    def fit(
+        self,
+        X: Any,
+        y: ArrayLike | None = None,
+        *,
+        X_val: Any = None,
+        y_val: ArrayLike | None = None,
+        groups: ArrayLike | None = None,
+        **params: Any,
+    ) -> Self:
         """Halve on a training part of the data and verify the last rung on the holdout.
 
         Parameters

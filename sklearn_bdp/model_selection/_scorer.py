@@ -1,10 +1,15 @@
 """A scorer whose answers come from a reusable holdout: it goes wherever ``scoring=`` goes."""
 
+from __future__ import annotations
+
 import functools
 import weakref
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from sklearn_bdp._checks import check_kind, check_targets
 from sklearn_bdp._digests import model_key
@@ -47,7 +52,7 @@ class _Refusal:
         raise self._error
 
 
-def _refuse_aloud(method):
+def _refuse_aloud(method: Callable[..., float]) -> Callable[..., float]:
     """Let refusals leave a scorer as errors, also where cross-validation would write NaN."""
 
     @functools.wraps(method)
@@ -164,7 +169,9 @@ class HoldoutScorer:
     True
     """
 
-    def __init__(self, holdout, *, scoring=None):
+    def __init__(
+        self, holdout: ReusableHoldout, *, scoring: str | Callable[..., Any] | None = None
+    ) -> None:
         if not isinstance(holdout, ReusableHoldout):
             raise TypeError(f"holdout must be a ReusableHoldout, got {type(holdout).__name__}.")
         self.holdout = holdout
@@ -172,7 +179,14 @@ class HoldoutScorer:
         self._memory = _Memory()
 
     @_refuse_aloud
-    def __call__(self, estimator, X, y=None, sample_weight=None, _in_validation=False):
+    def __call__(
+        self,
+        estimator: Any,
+        X: Any,
+        y: ArrayLike | None = None,
+        sample_weight: None = None,
+        _in_validation: bool = False,
+    ) -> float:
         """Return the verified score of a fitted model.
 
         Parameters
@@ -327,7 +341,7 @@ class HoldoutScorer:
             self._memory.folds = {**dict(kept), fold: ordered_digests(codes)}
 
     @property
-    def last_answer_(self):
+    def last_answer_(self) -> HoldoutScore:
         """Return the last verified score and its interval."""
         if self._memory.answer is None:
             raise AttributeError(
@@ -355,7 +369,7 @@ class HoldoutScorer:
         """Tell scikit-learn's searches that weights go to ``fit`` alone."""
         return False
 
-    def key_identity(self):
+    def key_identity(self) -> str:
         """Return what a scorer counts as in the keys of models that hold one.
 
         Returns
@@ -373,7 +387,7 @@ class HoldoutScorer:
     def __deepcopy__(self, memo):
         return self.__copy__()
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         scoring = "" if self.scoring is None else f", scoring={self.scoring!r}"
         return f"HoldoutScorer({self.holdout!r}{scoring})"
 

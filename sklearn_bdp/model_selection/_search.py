@@ -1,14 +1,20 @@
 """Hyper-parameter search in which every look at the holdout is verified."""
 
+from __future__ import annotations
+
 import itertools
 import math
 import numbers
 import time
 import warnings
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 import sklearn
+from numpy.typing import ArrayLike
 from sklearn.base import clone, is_classifier
 from sklearn.model_selection import GridSearchCV, ParameterGrid, ParameterSampler
 from sklearn.utils import Bunch, indexable
@@ -46,11 +52,15 @@ from sklearn_bdp._sklearn_compat import (
     num_samples,
     root_context,
 )
+from sklearn_bdp._typing import Correlation, RandomState
 from sklearn_bdp.exceptions import UnboundedMetricError
 from sklearn_bdp.holdout import ReusableHoldout
 from sklearn_bdp.metrics import BoundedMetric, PerRecordScore, available_metrics
 from sklearn_bdp.model_selection._results import chosen_row, search_results
 from sklearn_bdp.model_selection._space import sampling_space
+
+if TYPE_CHECKING:
+    from sklearn_bdp.holdout import FinalReport, Preview
 
 __all__ = ["ReusableHoldoutSearchCV"]
 
@@ -225,32 +235,32 @@ class ReusableHoldoutSearchCV(Savable, GridSearchCV):
 
     def __init__(
         self,
-        estimator,
-        param_grid,
+        estimator: Any,
+        param_grid: Mapping[str, Any] | Sequence[Mapping[str, Any]],
         *,
-        scoring=None,
-        n_iter=None,
-        n_jobs=None,
-        refit=True,
-        cv=None,
-        verbose=0,
-        pre_dispatch="2*n_jobs",
-        random_state=None,
-        error_score=np.nan,
-        return_train_score=False,
-        holdout=0.25,
-        correlation=None,
-        training_score="cv",
-        beta=0.05,
-        epsilon="auto",
-        calibration="tight",
-        threshold="auto",
-        budget=None,
-        n_queries=None,
-        verify="all",
-        on_exhausted="raise",
-        ledger=None,
-    ):
+        scoring: Any = None,
+        n_iter: int | None = None,
+        n_jobs: int | None = None,
+        refit: bool | str | Callable[..., Any] = True,
+        cv: Any = None,
+        verbose: int = 0,
+        pre_dispatch: int | str = "2*n_jobs",
+        random_state: RandomState = None,
+        error_score: float | Literal["raise"] = np.nan,
+        return_train_score: bool = False,
+        holdout: Any = 0.25,
+        correlation: Correlation | None = None,
+        training_score: Literal["cv", "resubstitution"] = "cv",
+        beta: float = 0.05,
+        epsilon: float | Literal["auto"] = "auto",
+        calibration: Literal["tight", "zhao2017"] = "tight",
+        threshold: float | Literal["auto"] = "auto",
+        budget: int | None = None,
+        n_queries: int | None = None,
+        verify: int | Literal["all", "auto"] = "all",
+        on_exhausted: Literal["raise", "nan", "training"] = "raise",
+        ledger: str | Path | None = None,
+    ) -> None:
         super().__init__(
             estimator,
             param_grid,
@@ -302,7 +312,16 @@ class ReusableHoldoutSearchCV(Savable, GridSearchCV):
         space = sampling_space(self.param_grid)
         return ParameterSampler(space, self.n_iter, random_state=seed)
 
-    def fit(self, X, y=None, *, X_val=None, y_val=None, groups=None, **params):
+    def fit(
+        self,
+        X: Any,
+        y: ArrayLike | None = None,
+        *,
+        X_val: Any = None,
+        y_val: ArrayLike | None = None,
+        groups: ArrayLike | None = None,
+        **params: Any,
+    ) -> Self:
         """Search on a training part of the data and verify on the holdout.
 
         Parameters
@@ -583,7 +602,7 @@ class ReusableHoldoutSearchCV(Savable, GridSearchCV):
         if hasattr(self.best_estimator_, "feature_names_in_"):
             self.feature_names_in_ = self.best_estimator_.feature_names_in_
 
-    def preview(self, n_candidates=None, *, score=None):
+    def preview(self, n_candidates: int | None = None, *, score: float | None = None) -> Preview:
         """Work out what another search would get of this holdout; nothing is spent.
 
         Parameters
@@ -608,7 +627,7 @@ class ReusableHoldoutSearchCV(Savable, GridSearchCV):
             training_size=self._training_size,
         )
 
-    def final_report(self):
+    def final_report(self) -> FinalReport:
         """Speak the last word on ``best_estimator_`` and close the holdout.
 
         Returns

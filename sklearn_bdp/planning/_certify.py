@@ -1,31 +1,38 @@
 """`certify`: the sharpest honest guarantee for a holdout, by every route (theory C1, C3, C4)."""
 
+from __future__ import annotations
+
 import math
 import warnings
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from sklearn_bdp._checks import caller_level, check_option
+from sklearn_bdp._typing import Correlation
 from sklearn_bdp.accounting import Certificate
 from sklearn_bdp.exceptions import VacuousGuaranteeWarning
 from sklearn_bdp.planning._advice import advice_for
 from sklearn_bdp.planning._solve import ROUTES, solve
 from sklearn_bdp.planning._task import checked_task
 
+if TYPE_CHECKING:
+    from sklearn_bdp.mechanisms import Thresholdout
+
 __all__ = ["certify"]
 
 
 def certify(
-    n,
+    n: int,
     *,
-    correlation=None,
-    n_queries,
-    budget,
-    beta=0.05,
-    c=0.5,
-    mechanism=None,
-    epsilon=None,
-    route="best",
-):
+    correlation: Correlation = None,
+    n_queries: int,
+    budget: int,
+    beta: float = 0.05,
+    c: float | None = 0.5,
+    mechanism: Thresholdout | None = None,
+    epsilon: float | None = None,
+    route: str = "best",
+) -> Certificate:
     r"""Certify the answers of a reusable holdout of ``n`` records, before any is given.
 
     The default route takes whichever argument proves most, nearly always the counting of

@@ -1,9 +1,12 @@
 """Planning: records for an error, budget for an error, queries for an error (theory C2)."""
 
+from __future__ import annotations
+
 import math
 from dataclasses import replace
 
 from sklearn_bdp._checks import check_integer, check_option, check_real
+from sklearn_bdp._typing import Correlation
 from sklearn_bdp.accounting import log_transcripts_batched
 from sklearn_bdp.correlation import check_correlation
 from sklearn_bdp.planning._replicated import sized
@@ -14,7 +17,16 @@ from sklearn_bdp.planning._task import Task, checked_task, remaining_failure
 __all__ = ["plan_batches", "plan_budget", "plan_holdout", "plan_queries"]
 
 
-def plan_holdout(*, tau, n_queries, budget, beta=0.05, c=0.5, correlation=None, route="best"):
+def plan_holdout(
+    *,
+    tau: float,
+    n_queries: int,
+    budget: int,
+    beta: float = 0.05,
+    c: float | None = 0.5,
+    correlation: Correlation = None,
+    route: str = "best",
+) -> int:
     r"""Smallest number of holdout records that certifies an error promised in advance.
 
     The default, ``route="best"``, is nearly always carried by the counting of transcripts (G2): no
@@ -76,8 +88,16 @@ def plan_holdout(*, tau, n_queries, budget, beta=0.05, c=0.5, correlation=None, 
 
 
 def plan_budget(
-    *, tau, n, n_queries, beta=0.05, c=0.5, correlation=None, epsilon=None, route="best"
-):
+    *,
+    tau: float,
+    n: int,
+    n_queries: int,
+    beta: float = 0.05,
+    c: float | None = 0.5,
+    correlation: Correlation = None,
+    epsilon: float | None = None,
+    route: str = "best",
+) -> int:
     r"""Largest budget that still certifies an error promised in advance.
 
     As in :func:`plan_holdout` the default counts transcripts (G2), unless ``epsilon`` asks for
@@ -126,7 +146,17 @@ def plan_budget(
     return _largest(enough, task.n_queries)
 
 
-def plan_queries(*, tau, n, budget, beta=0.05, c=0.5, correlation=None, epsilon=None, route="best"):
+def plan_queries(
+    *,
+    tau: float,
+    n: int,
+    budget: int,
+    beta: float = 0.05,
+    c: float | None = 0.5,
+    correlation: Correlation = None,
+    epsilon: float | None = None,
+    route: str = "best",
+) -> int:
     r"""Largest number of queries that still certifies an error promised in advance.
 
     As in :func:`plan_holdout` the default counts transcripts (G2), unless ``epsilon`` asks for
@@ -169,7 +199,17 @@ def plan_queries(*, tau, n, budget, beta=0.05, c=0.5, correlation=None, epsilon=
     return _largest(enough, 10**12)
 
 
-def plan_batches(*, tau, n, batch_size, budget, beta=0.05, c=0.5, correlation=None, n_values=100):
+def plan_batches(
+    *,
+    tau: float,
+    n: int,
+    batch_size: int,
+    budget: int,
+    beta: float = 0.05,
+    c: float | None = 0.5,
+    correlation: Correlation = None,
+    n_values: int = 100,
+) -> int:
     r"""Number of adaptive batches of one size that a holdout supports.
 
     By counting transcripts (G2) on a fixed grid, without noise: Bayesian differential privacy plays

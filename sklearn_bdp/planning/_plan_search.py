@@ -1,7 +1,10 @@
 """How large a holdout a year of searches needs, charged as used (theory G7)."""
 
+from __future__ import annotations
+
 import functools
 import math
+from typing import Any
 
 import numpy as np
 
@@ -29,14 +32,14 @@ _PLAYED = 12  # searches played one by one; later ones are like the last of them
 
 def plan_search(
     *,
-    tau,
-    n_candidates=100,
-    n_searches=10,
-    score=0.9,
-    n_corrections=3,
-    beta=0.05,
-    correlation=None,
-):
+    tau: float,
+    n_candidates: int = 100,
+    n_searches: int = 10,
+    score: float = 0.9,
+    n_corrections: int = 3,
+    beta: float = 0.05,
+    correlation: Any = None,
+) -> int:
     r"""Smallest holdout for which a year of searches ends with a narrow interval.
 
     A forecast, not a certificate: :class:`~sklearn_bdp.ReusableHoldout` charges each answer as
@@ -107,8 +110,15 @@ def plan_search(
 
 
 def expected_half_width(
-    n, *, n_candidates, n_searches, score, n_corrections, beta=0.05, correlation=None
-):
+    n: int,
+    *,
+    n_candidates: Any,
+    n_searches: Any,
+    score: Any,
+    n_corrections: Any,
+    beta: Any = 0.05,
+    correlation: Any = None,
+) -> float:
     """Return the half-width that :func:`plan_search` forecasts for ``n`` records.
 
     Parameters

@@ -3,7 +3,10 @@
 None of these is used by ``route="best"``.
 """
 
+from __future__ import annotations
+
 import math
+from typing import Literal
 
 import numpy as np
 from scipy.optimize import minimize, minimize_scalar
@@ -104,7 +107,7 @@ def _dwork_approximate(tau, m, rounds, beta, sigma):
     return max(2.0 / (sigma * level), 2.0 * math.log(8.0 / delta) / epsilon**2)
 
 
-def floor_required_n(*, tau, n_queries, beta=0.05):
+def floor_required_n(*, tau: float, n_queries: int, beta: float = 0.05) -> float:
     """Effective records that queries fixed in advance need by Hoeffding (no mechanism).
 
     Parameters
@@ -129,7 +132,7 @@ def floor_required_n(*, tau, n_queries, beta=0.05):
     return math.log(2.0 * m / beta) / (2.0 * tau**2)
 
 
-def splitting_required_n(*, tau, n_queries, beta=0.05):
+def splitting_required_n(*, tau: float, n_queries: int, beta: float = 0.05) -> float:
     """Effective records when every query gets fresh ones.
 
     Parameters
@@ -153,7 +156,13 @@ def splitting_required_n(*, tau, n_queries, beta=0.05):
     return n_queries * floor_required_n(tau=tau, n_queries=n_queries, beta=beta)
 
 
-def jung_half_width(n, *, n_queries, beta=0.05, noise="gaussian"):
+def jung_half_width(
+    n: int,
+    *,
+    n_queries: int,
+    beta: float = 0.05,
+    noise: Literal["gaussian", "laplace"] = "gaussian",
+) -> float:
     r"""Half-width of noise addition on independent records by the posterior argument.
 
     A mechanism that is :math:`(\alpha, \beta_0)`-accurate for the sample and
@@ -234,7 +243,7 @@ def _rogers_information(nats):
     return float(found.fun)
 
 
-def rogers_half_width(n, *, n_queries, beta=0.05):
+def rogers_half_width(n: int, *, n_queries: int, beta: float = 0.05) -> float:
     r"""Half-width of Gaussian noise addition on independent records by mutual information.
 
     .. math:: \tau = \max\left\{ \sqrt{\frac{2}{n\beta} \min_\lambda
@@ -275,7 +284,9 @@ def rogers_half_width(n, *, n_queries, beta=0.05):
     return float(found.fun)
 
 
-def rogers_thresholdout_half_width(n, *, n_queries, budget, beta=0.05, seed=0):
+def rogers_thresholdout_half_width(
+    n: int, *, n_queries: int, budget: int, beta: float = 0.05, seed: int = 0
+) -> float:
     r"""Half-width of Thresholdout by the mutual-information theorem of Rogers et al.
 
     The expected squared error is bounded by mutual information and turned into an interval with

@@ -1,10 +1,15 @@
 """Records in time: a Markov chain, visible or hidden behind the records."""
 
+from __future__ import annotations
+
 import math
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from sklearn_bdp._checks import check_array, check_option, check_probability, check_real
+from sklearn_bdp._typing import Array, Seed
 from sklearn_bdp.correlation._chains._blocks import (
     block_information,
     block_spread,
@@ -50,6 +55,9 @@ from sklearn_bdp.correlation._shared._transition import (
     stationary_distribution,
 )
 from sklearn_bdp.correlation._tails import chain_rate
+
+if TYPE_CHECKING:
+    from sklearn_bdp.correlation._base import CorrelationModel
 
 
 class MarkovChain(TimeModel):
@@ -102,9 +110,11 @@ class MarkovChain(TimeModel):
     """
 
     _words = ""  # where the strength comes from, when no transition matrix was given
-    _caveats = ()
+    _caveats: tuple[str, ...] = ()
 
-    def __init__(self, transition, *, observed=False, start="stationary"):
+    def __init__(
+        self, transition: ArrayLike, *, observed: bool = False, start: ArrayLike = "stationary"
+    ) -> None:
         self.transition = check_transition(transition)
         if not isinstance(observed, bool | np.bool_):
             raise TypeError(f"observed must be True or False, got observed={observed!r}.")
@@ -136,7 +146,15 @@ class MarkovChain(TimeModel):
         return distribution / distribution.sum()
 
     @classmethod
-    def from_states(cls, states, *, n_states=None, smoothing=1.0, observed=False, confidence=None):
+    def from_states(
+        cls,
+        states: Any,
+        *,
+        n_states: int | None = None,
+        smoothing: float = 1.0,
+        observed: bool = False,
+        confidence: float | None = None,
+    ) -> CorrelationModel:
         """Estimate a chain from sequences of states.
 
         Parameters
@@ -184,7 +202,7 @@ class MarkovChain(TimeModel):
         )
 
     @classmethod
-    def from_autocorrelation_time(cls, time: float) -> "MarkovChain":
+    def from_autocorrelation_time(cls, time: float) -> MarkovChain:
         """Declare how slowly scores forget, for whoever knows no transition matrix.
 
         Parameters
@@ -217,12 +235,12 @@ class MarkovChain(TimeModel):
     @classmethod
     def from_scores(
         cls,
-        scores,
+        scores: ArrayLike,
         *,
         horizon: int | None = None,
         confidence: float | None = None,
         safety: float = SAFETY,
-    ):
+    ) -> MarkovChain:
         r"""Read the strength of dependence off training-side scores: an assumption (theory G11).
 
         Parameters
@@ -271,7 +289,7 @@ class MarkovChain(TimeModel):
         strength = score_strength(scores, horizon=horizon, confidence=confidence, safety=safety)
         time = rounded_up(strength.declared)
         limit = "" if confidence is None else f", upper limit at {confidence:g}"
-        caveats = (
+        caveats: tuple[str, ...] = (
             "Assumed, not proved: the scores of every query concentrate no worse than those of "
             "this chain. Regimes that were rare on the training side (less than about a fifth of "
             "the records) cannot be seen there: declare them.",
@@ -296,17 +314,19 @@ class MarkovChain(TimeModel):
         model._freeze()
         return model
 
-    def folds(self, n, n_splits, *, y=None, random_state=None):
+    def folds(
+        self, n: int, n_splits: int, *, y: ArrayLike | None = None, random_state: Seed = None
+    ) -> list[tuple[Array, Array]]:
         if not self._words:
             return super().folds(n, n_splits)
         # Declared by how slowly scores forget: records in time, so the past predicts the future.
         return forward_folds(self.check_n(n), n_splits, self.gap_for(FOLD_FAILURE))
 
     @property
-    def caveats(self):
+    def caveats(self) -> tuple[str, ...]:
         return (*self._caveats, *super().caveats)
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         if self._words:
             time = (1.0 + self.contraction_) / (1.0 - self.contraction_)
             return f"MarkovChain.from_autocorrelation_time({time:.6g})"
@@ -325,7 +345,7 @@ class MarkovChain(TimeModel):
     def _stationary(self):
         return isinstance(self.start, str) and self.start == "stationary"
 
-    def describe(self):
+    def describe(self) -> str:
         if self._words:
             return self._words
         words = {2: "two", 3: "three", 4: "four", 5: "five"}
@@ -338,15 +358,15 @@ class MarkovChain(TimeModel):
         )
 
     @property
-    def exact_transition(self):
+    def exact_transition(self) -> Array | None:
         return self.transition
 
-    def influence_over_distance(self, max_distance):
+    def influence_over_distance(self, max_distance: int) -> Array:
         # Both directions of time: the chain and its reversal.
         kernels = (
             [self.transition] if self.stationary_ is None else [self.transition, self._reverse]
         )
-        powers, result = [np.eye(self.n_states)] * len(kernels), np.empty(max_distance)
+        powers, result = [np.eye(len(self.transition))] * len(kernels), np.empty(max_distance)
         for k in range(max_distance):
             powers = [power @ kernel for power, kernel in zip(powers, kernels, strict=True)]
             result[k] = max(map(max_log_ratio, powers))
@@ -501,20 +521,20 @@ class MarkovChain(TimeModel):
             orders.append(self._backward(dp_epsilon, n))
         return orders
 
-    def sequential_epsilon(self, dp_epsilon, n):
+    def sequential_epsilon(self, dp_epsilon: float, n: int) -> float:
         dp_epsilon, n = check_real("dp_epsilon", dp_epsilon, low=0.0), self.check_n(n)
         if dp_epsilon == 0.0:
             return 0.0
         return dp_epsilon + min(float(order[-1].max()) for order in self._orders(dp_epsilon, n))
 
-    def sequential_information(self, dp_epsilon, n):
+    def sequential_information(self, dp_epsilon: float, n: int) -> float:
         dp_epsilon, n = check_real("dp_epsilon", dp_epsilon, low=0.0), self.check_n(n)
         if dp_epsilon == 0.0:
             return 0.0
         extra = min(float(order[-1].max()) for order in self._orders(dp_epsilon, n))
         return block_information(dp_epsilon, extra, n)
 
-    def posterior_bias(self, dp_epsilon, n):
+    def posterior_bias(self, dp_epsilon: float, n: int) -> float:
         dp_epsilon, n = check_real("dp_epsilon", dp_epsilon, low=0.0), self.check_n(n)
         if dp_epsilon == 0.0:
             return 0.0

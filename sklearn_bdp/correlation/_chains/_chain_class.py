@@ -1,9 +1,12 @@
 """All chains that observed states do not rule out."""
 
+from __future__ import annotations
+
 import itertools
 import math
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from sklearn_bdp._checks import check_array, check_probability, check_real
 from sklearn_bdp.correlation._chains._blocks import block_information, block_spread, both_sides
@@ -56,7 +59,9 @@ class MarkovChainClass(TimeModel):
     True
     """
 
-    def __init__(self, transition, *, lower, upper, confidence):
+    def __init__(
+        self, transition: ArrayLike, *, lower: ArrayLike, upper: ArrayLike, confidence: float
+    ) -> None:
         matrix = check_array("transition", transition, ndim=2, low=0.0)
         self.transition = check_transition(matrix / matrix.sum(axis=1, keepdims=True))
         shape = self.transition.shape
@@ -73,11 +78,11 @@ class MarkovChainClass(TimeModel):
         self._freeze()
 
     @property
-    def misspecification(self):
+    def misspecification(self) -> float:
         """Probability that the estimated class misses the true chain."""
         return 1.0 - self.confidence
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return (
             f"MarkovChainClass(<{len(self.transition)} states, entries within "
             f"{np.max(self.upper - self.lower):.3g}>, confidence={self.confidence:g})"
@@ -86,7 +91,7 @@ class MarkovChainClass(TimeModel):
     def _content(self):
         return (self.transition, self.lower, self.upper, self.confidence)
 
-    def describe(self):
+    def describe(self) -> str:
         many = 10_000_000
         return (
             f"class of {len(self.transition)}-state Markov chains not ruled out at confidence "
@@ -188,19 +193,19 @@ class MarkovChainClass(TimeModel):
             ("forward", dp_epsilon, n), lambda: iterate_leakage(self._update, dp_epsilon, n - 1)
         )
 
-    def sequential_epsilon(self, dp_epsilon, n):
+    def sequential_epsilon(self, dp_epsilon: float, n: int) -> float:
         level = self.bdp_epsilon(dp_epsilon, n)
         if dp_epsilon == 0.0:
             return 0.0
         return min(level, dp_epsilon + float(self._forward(dp_epsilon, n)[-1].max()))
 
-    def sequential_information(self, dp_epsilon, n):
+    def sequential_information(self, dp_epsilon: float, n: int) -> float:
         self.bdp_epsilon(dp_epsilon, n)
         if dp_epsilon == 0.0:
             return 0.0
         return block_information(dp_epsilon, float(self._forward(dp_epsilon, n)[-1].max()), n)
 
-    def posterior_bias(self, dp_epsilon, n):
+    def posterior_bias(self, dp_epsilon: float, n: int) -> float:
         level = self.bdp_epsilon(dp_epsilon, n)
         if dp_epsilon == 0.0:
             return 0.0

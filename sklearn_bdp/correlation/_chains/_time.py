@@ -1,6 +1,13 @@
 """Cutting records in time: gaps, contiguous holdouts, contiguous folds."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from numpy.typing import ArrayLike
+
 from sklearn_bdp._checks import check_integer, check_real
+from sklearn_bdp._typing import Array, Seed
 from sklearn_bdp.correlation._base import CorrelationModel
 from sklearn_bdp.correlation._shared._splitting import (
     FOLD_FAILURE,
@@ -11,6 +18,9 @@ from sklearn_bdp.correlation._shared._splitting import (
 )
 from sklearn_bdp.correlation._shared._transition import mixing_after
 
+if TYPE_CHECKING:
+    from sklearn_bdp.correlation._base import Split
+
 
 class TimeModel(CorrelationModel):
     """Shared part of chains: everything that follows from how fast the past is forgotten.
@@ -19,23 +29,24 @@ class TimeModel(CorrelationModel):
     """
 
     is_sequential = True
+    transition: Array  # of each subclass
 
     @property
-    def caveats(self):
+    def caveats(self) -> tuple[str, ...]:
         return ("A future unlike the past (drift) is not covered.",)
 
     @property
-    def n_states(self):
+    def n_states(self) -> int | None:
         return len(self.transition)
 
     def _profile(self):
         raise NotImplementedError
 
-    def cut_failure(self, gap):
+    def cut_failure(self, gap: int) -> float:
         # Theory H6: total variation between cut and uncut distribution of the first holdout state.
         return min(1.0, mixing_after(self._profile(), check_integer("gap", gap, low=0) + 1))
 
-    def gap_for(self, failure):
+    def gap_for(self, failure: float) -> int:
         failure = check_real("failure", failure, low=0.0, high=1.0, closed="neither")
         if not self.cut_failure(2**40) <= failure:
             raise ValueError(
@@ -52,20 +63,29 @@ class TimeModel(CorrelationModel):
             low, high = (low, middle) if self.cut_failure(middle) <= failure else (middle, high)
         return high
 
-    def split(self, n, holdout, *, y=None, random_state=None):
+    def split(
+        self,
+        n: int,
+        holdout: float,
+        *,
+        y: ArrayLike | None = None,
+        random_state: Seed = None,
+    ) -> Split:
         return tail_split(self.check_n(n), holdout, self.gap_for(SPLIT_FAILURE))
 
-    def folds(self, n, n_splits, *, y=None, random_state=None):
+    def folds(
+        self, n: int, n_splits: int, *, y: ArrayLike | None = None, random_state: Seed = None
+    ) -> list[tuple[Array, Array]]:
         return block_folds(self.check_n(n), n_splits, self.gap_for(FOLD_FAILURE))
 
-    def subset(self, indices):
-        indices = check_indices(indices, None)
-        if not (indices[1:] - indices[:-1] == 1).all():
+    def subset(self, indices: ArrayLike) -> CorrelationModel:
+        places = check_indices(indices, None)
+        if not (places[1:] - places[:-1] == 1).all():
             raise ValueError(
                 "indices must be contiguous and ascending for a chain: dropping records in "
-                f"between changes its transition matrix, got {indices[:5]}…"
+                f"between changes its transition matrix, got {places[:5]}…"
             )
-        return self._from_record(int(indices[0]))
+        return self._from_record(int(places[0]))
 
     def _from_record(self, first):
         """Return the model of the records from ``first`` on."""

@@ -1,8 +1,11 @@
 """Does the recent past differ from the earlier one? Drift is no dependence: no interval pays it."""
 
+from __future__ import annotations
+
 import math
 from dataclasses import dataclass
 
+from numpy.typing import ArrayLike
 from scipy.stats import t as student
 
 from sklearn_bdp._checks import check_array, check_probability
@@ -32,7 +35,9 @@ class DriftReport:
     p: float
 
 
-def check_drift(scores, *, level: float = 0.001, names=None) -> DriftReport:
+def check_drift(
+    scores: ArrayLike, *, level: float = 0.001, names: str | None = None
+) -> DriftReport:
     """Compare training-side scores of the first and the last third of the time.
 
     Parameters

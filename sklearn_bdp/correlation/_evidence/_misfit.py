@@ -1,9 +1,13 @@
 """Does a chain visibly misfit? Pure functions; the search warns and inspection draws."""
 
+from __future__ import annotations
+
 import math
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.stats import chi2
 
 from sklearn_bdp._checks import check_array, check_probability
@@ -14,6 +18,9 @@ from sklearn_bdp.correlation._evidence._strength import (
     rounded_up,
     slow_autocorrelation_time,
 )
+
+if TYPE_CHECKING:
+    from sklearn_bdp.correlation._base import CorrelationModel
 
 SHORTEST = 160  # scores that slow swings need for their limits to hold
 
@@ -78,7 +85,7 @@ def autocorrelation(scores):
     return covariance / covariance[0]
 
 
-def integrated_autocorrelation(scores):
+def integrated_autocorrelation(scores: ArrayLike) -> float:
     """Return the records that count as one: the integrated autocorrelation time of a series.
 
     Parameters
@@ -117,7 +124,13 @@ def _integrated(scores):
     return max(1.0 / len(rho), 2.0 * float(pairs.sum()) - 1.0), max(1, 2 * stop)
 
 
-def check_misfit(model, *, states=None, scores=None, level=0.001):
+def check_misfit(
+    model: CorrelationModel,
+    *,
+    states: Any = None,
+    scores: ArrayLike | None = None,
+    level: float = 0.001,
+) -> MisfitReport:
     """Compare a correlation model with what the training side shows.
 
     Parameters
@@ -153,7 +166,8 @@ def check_misfit(model, *, states=None, scores=None, level=0.001):
     more dependence, for instance correlation=MarkovChain.from_autocorrelation_time(13.6)
     """
     level = check_probability("level", level)
-    found, messages = {}, []
+    found: dict[str, Any] = {}
+    messages: list[str] = []
     if scores is not None:
         time, lags = _integrated(scores)
         n = len(np.asarray(scores))

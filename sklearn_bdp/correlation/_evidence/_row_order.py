@@ -1,8 +1,11 @@
 """Do records that were declared independent look it? Tests that are exact for shuffled records."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy import fft
 
 from sklearn_bdp._checks import check_array, check_probability
@@ -40,7 +43,9 @@ class IndependenceReport:
     group_p: float | None = None
 
 
-def check_independence(scores, *, groups=None, level: float = 0.01) -> IndependenceReport:
+def check_independence(
+    scores: ArrayLike, *, groups: ArrayLike | None = None, level: float = 0.01
+) -> IndependenceReport:
     """Test whether per-record scores depend on the order of the rows, or on groups.
 
     Parameters

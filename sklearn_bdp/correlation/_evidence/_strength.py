@@ -1,9 +1,12 @@
 """How slowly scores forget: the slow swings of training-side scores (theory G11)."""
 
+from __future__ import annotations
+
 import math
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.fft import dct
 from scipy.stats import chi2
 
@@ -61,7 +64,7 @@ class Strength:
 
 
 def slow_autocorrelation_time(
-    scores, *, horizon: int | None = None, confidence: float | None = None
+    scores: ArrayLike, *, horizon: int | None = None, confidence: float | None = None
 ) -> float:
     """Return the autocorrelation time of a series by its slow swings.
 
@@ -168,7 +171,7 @@ def _squared_swings(series):
 
 
 def score_strength(
-    scores,
+    scores: ArrayLike,
     *,
     horizon: int | None = None,
     confidence: float | None = None,

@@ -1,5 +1,9 @@
 """Bayesian networks of records: parents and conditional tables, moralised."""
 
+from __future__ import annotations
+
+from typing import Any
+
 import numpy as np
 
 from sklearn_bdp._checks import check_integer
@@ -50,7 +54,7 @@ class BayesianNetwork(NetworkModel):
 
     _kind = "Bayesian network"
 
-    def __init__(self, parents, tables):
+    def __init__(self, parents: Any, tables: Any) -> None:
         n = len(tables)
         if n < 1:
             raise ValueError("tables must hold at least one table, got none.")

@@ -1,9 +1,15 @@
 """Graphs of dependent records: conversion from the usual containers, and structure alone."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy import sparse
 from scipy.sparse.csgraph import connected_components
 
+from sklearn_bdp._typing import Array, Seed
 from sklearn_bdp.correlation._base import CorrelationModel
 from sklearn_bdp.correlation._components import ComponentModel, Groups
 from sklearn_bdp.correlation._networks._influence import longest_path
@@ -12,6 +18,9 @@ from sklearn_bdp.correlation._shared._splitting import (
     component_folds,
     component_split,
 )
+
+if TYPE_CHECKING:
+    from sklearn_bdp.correlation._base import Split
 
 
 def is_networkx(graph):
@@ -107,24 +116,24 @@ class GraphModel(CorrelationModel):
         self.components_ = self.components_.astype(np.int64)
 
     @property
-    def adjacency_(self):
+    def adjacency_(self) -> Any:
         """Symmetric sparse matrix of the graph."""
         n = len(self.components_)
         return sparse.csr_array((self._data, self._indices, self._indptr), shape=(n, n))
 
     @property
-    def n_records(self):
+    def n_records(self) -> int:
         return len(self.components_)
 
     @property
-    def is_independent(self):
+    def is_independent(self) -> bool:
         return self.n_components_ == self.n_records
 
-    def components(self, n):
+    def components(self, n: int) -> Array:
         self.check_n(n)
         return self.components_
 
-    def largest_component(self, n):
+    def largest_component(self, n: int) -> int:
         return int(self._sizes(self.check_n(n))[0].max())
 
     def _sizes(self, n):
@@ -140,11 +149,20 @@ class GraphModel(CorrelationModel):
             self._data,
         )
 
-    def split(self, n, holdout, *, y=None, random_state=None):
+    def split(
+        self,
+        n: int,
+        holdout: float,
+        *,
+        y: ArrayLike | None = None,
+        random_state: Seed = None,
+    ) -> Split:
         self.check_n(n)
         return component_split(self.components_, holdout, random_state=random_state)
 
-    def folds(self, n, n_splits, *, y=None, random_state=None):
+    def folds(
+        self, n: int, n_splits: int, *, y: ArrayLike | None = None, random_state: Seed = None
+    ) -> list[tuple[Array, Array]]:
         self.check_n(n)
         return component_folds(self.components_, n_splits, random_state=random_state)
 
@@ -194,29 +212,38 @@ class DependencyGraph(GraphModel, ComponentModel):
     0.2
     """
 
-    def __init__(self, graph):
+    def __init__(self, graph: Any) -> None:
         matrix = adjacency(graph)
         matrix.data = np.ones_like(matrix.data)
         self._set_graph(matrix)
         self._freeze()
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return (
             f"DependencyGraph(<{self.n_records} records, {len(self._data) // 2} edges, "
             f"{self.n_components_} components>)"
         )
 
-    def describe(self):
+    def describe(self) -> str:
         return (
             f"dependency graph of {self.n_records} records in {self.n_components_} independent "
             f"components, the largest of {self._sizes(self.n_records)[0].max()}"
         )
 
-    def split(self, n, holdout, *, y=None, random_state=None):
+    def split(
+        self,
+        n: int,
+        holdout: float,
+        *,
+        y: ArrayLike | None = None,
+        random_state: Seed = None,
+    ) -> Split:
         self._check_parts(n)
         return super().split(n, holdout, y=y, random_state=random_state)
 
-    def folds(self, n, n_splits, *, y=None, random_state=None):
+    def folds(
+        self, n: int, n_splits: int, *, y: ArrayLike | None = None, random_state: Seed = None
+    ) -> list[tuple[Array, Array]]:
         self._check_parts(n)
         return super().folds(n, n_splits, y=y, random_state=random_state)
 
@@ -232,12 +259,12 @@ class DependencyGraph(GraphModel, ComponentModel):
                 "another graph as X_val, y_val, or remove edges that carry nothing."
             )
 
-    def influence_over_distance(self, max_distance):
+    def influence_over_distance(self, max_distance: int) -> Array:
         result = np.zeros(max_distance)
         result[: longest_path(self.adjacency_)] = np.inf
         return result
 
-    def subset(self, indices):
+    def subset(self, indices: ArrayLike) -> CorrelationModel:
         indices = check_indices(indices, self.n_records)
         if self._whole_components(indices):
             return DependencyGraph(self.adjacency_[indices][:, indices])

@@ -1,9 +1,13 @@
 """Undirected networks of records: edge diameters or tables."""
 
+from __future__ import annotations
+
 import math
 import numbers
+from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy import sparse
 
 from sklearn_bdp._checks import check_integer, check_real
@@ -60,7 +64,14 @@ class MarkovNetwork(NetworkModel):
 
     _kind = "Markov network"
 
-    def __init__(self, graph, *, influence=None, pairwise=None, unary=None):
+    def __init__(
+        self,
+        graph: Any,
+        *,
+        influence: float | str | None = None,
+        pairwise: Any = None,
+        unary: Any = None,
+    ) -> None:
         if pairwise is None:
             if unary is not None:
                 raise ValueError("unary needs pairwise tables, got pairwise=None.")
@@ -73,7 +84,9 @@ class MarkovNetwork(NetworkModel):
         self._freeze()
 
     @classmethod
-    def from_labels(cls, graph, labels, *, confidence: float = 0.95):
+    def from_labels(
+        cls, graph: Any, labels: ArrayLike, *, confidence: float = 0.95
+    ) -> MarkovNetwork:
         """Read the strength of edges off labels of training nodes: an assumption.
 
         Parameters

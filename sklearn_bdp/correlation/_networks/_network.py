@@ -1,10 +1,15 @@
 """Networks of records with known strength of dependence: what all of them share."""
 
+from __future__ import annotations
+
 import math
+from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy import sparse
 
+from sklearn_bdp._typing import Array, Seed
 from sklearn_bdp.correlation._components import Groups
 from sklearn_bdp.correlation._networks._dobrushin import dobrushin_reach, reach_factor
 from sklearn_bdp.correlation._networks._exact_quilts import (
@@ -35,6 +40,9 @@ from sklearn_bdp.correlation._shared._splitting import (
 from sklearn_bdp.correlation._shared._transition import dobrushin
 from sklearn_bdp.correlation._tails import bernoulli_rate, component_lower_limit
 
+if TYPE_CHECKING:
+    from sklearn_bdp.correlation._base import CorrelationModel, Split
+
 
 class NetworkModel(GraphModel):
     """Shared part of networks: a graph of edge diameters and, where given, the factors.
@@ -44,8 +52,10 @@ class NetworkModel(GraphModel):
     """
 
     _factors = ()
-    _given_rest = False  # whether all other records are given (theory G13)
-    _words, _caveats = "", ()  # where the strength comes from, when it was not declared
+    _given_rest: bool = False  # whether all other records are given (theory G13)
+    _kind: str
+    _caveats: tuple[str, ...] = ()
+    _words: str = ""  # where the strength comes from, when it was not declared
 
     def _set_network(self, matrix, factors=()):
         self._set_graph(matrix)
@@ -244,7 +254,7 @@ class NetworkModel(GraphModel):
 
         return self._remember(("upward", dp_epsilon), compute)
 
-    def sequential_epsilon(self, dp_epsilon, n):
+    def sequential_epsilon(self, dp_epsilon: float, n: int) -> float:
         level = self.bdp_epsilon(dp_epsilon, n)  # checks the arguments
         if dp_epsilon == 0.0:
             return 0.0
@@ -253,7 +263,7 @@ class NetworkModel(GraphModel):
         sizes = self._component_sizes[self.components_]
         return min(level, float(np.minimum(levels, sizes * dp_epsilon).max()))
 
-    def sequential_information(self, dp_epsilon, n):
+    def sequential_information(self, dp_epsilon: float, n: int) -> float:
         self.bdp_epsilon(dp_epsilon, n)
         if dp_epsilon == 0.0:
             return 0.0
@@ -264,7 +274,7 @@ class NetworkModel(GraphModel):
             cost = np.minimum(cost, self._blocks(dp_epsilon, self._upward(dp_epsilon)[0]))
         return float(cost.sum() / 8.0)  # theory G1
 
-    def posterior_bias(self, dp_epsilon, n):
+    def posterior_bias(self, dp_epsilon: float, n: int) -> float:
         self.bdp_epsilon(dp_epsilon, n)
         if dp_epsilon == 0.0:
             return 0.0
@@ -301,7 +311,7 @@ class NetworkModel(GraphModel):
             component_lower_limit(values, levels, sizes, counts),
         )
 
-    def influence_over_distance(self, max_distance):
+    def influence_over_distance(self, max_distance: int) -> Array:
         """Projective diameters of the edges, contracted along paths (theory B6)."""
         adjacency, tree = self.adjacency_, self._is_tree[self.components_]
         result = path_influence(adjacency[tree][:, tree], max_distance)
@@ -313,14 +323,14 @@ class NetworkModel(GraphModel):
 
     # -- the rest ---------------------------------------------------------------------------
 
-    def describe(self):
+    def describe(self) -> str:
         return self._words + (
             f"{self._kind} of {self.n_records} records in {self.n_components_} independent "
             f"components, 1 record in {self.n_records / self.effective_n(self.n_records):.1f} "
             "counts" + (", given all other records" if self._given_rest else "")
         )
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return (
             f"{type(self).__name__}(<{self.n_records} records, {len(self._data) // 2} edges, "
             f"{self.n_components_} components>)"
@@ -333,22 +343,31 @@ class NetworkModel(GraphModel):
         return (*super()._content(), *tables, *given)
 
     @property
-    def holds_given_rest(self):
+    def holds_given_rest(self) -> bool:  # type: ignore[override]  # computed here, fixed below
         """Whether it is split by nodes: components too large to hold out, no infinite edge."""
         large = self._component_sizes.max() > self.n_records / 2
         return bool(large and np.isfinite(self._data).all())
 
-    def split(self, n, holdout, *, y=None, random_state=None):
+    def split(
+        self,
+        n: int,
+        holdout: float,
+        *,
+        y: ArrayLike | None = None,
+        random_state: Seed = None,
+    ) -> Split:
         if self.holds_given_rest:
             return random_split(self.check_n(n), holdout, random_state=random_state)
         return super().split(n, holdout, y=y, random_state=random_state)
 
-    def folds(self, n, n_splits, *, y=None, random_state=None):
+    def folds(
+        self, n: int, n_splits: int, *, y: ArrayLike | None = None, random_state: Seed = None
+    ) -> list[tuple[Array, Array]]:
         if self.holds_given_rest:
             return random_folds(self.check_n(n), n_splits, random_state=random_state)
         return super().folds(n, n_splits, y=y, random_state=random_state)
 
-    def given_rest(self, indices):
+    def given_rest(self, indices: ArrayLike) -> CorrelationModel:
         """Return the network of a holdout given all other records (theory G13).
 
         Its edges keep their diameters and only fields change, so every bound that is uniform in
@@ -371,7 +390,7 @@ class NetworkModel(GraphModel):
         return self._induced(indices, tables=False, given_rest=True)
 
     @property
-    def caveats(self):
+    def caveats(self) -> tuple[str, ...]:
         if not self._given_rest:
             return self._caveats
         return (
@@ -382,7 +401,7 @@ class NetworkModel(GraphModel):
             "over edges at test time needs its receptive field declared as groups.",
         )
 
-    def subset(self, indices):
+    def subset(self, indices: ArrayLike) -> CorrelationModel:
         indices = check_indices(indices, self.n_records)
         if not self._whole_components(indices):
             # A dropped record may still carry dependence between its neighbours.

@@ -1,5 +1,7 @@
 """Values that never change: compared by content, hashed by content, pickled without caches."""
 
+from __future__ import annotations
+
 import hashlib
 from abc import ABC, abstractmethod
 
@@ -23,7 +25,7 @@ class FrozenValue(ABC):
     def _content(self):
         """Return the canonical content: a tuple of strings, numbers and arrays."""
 
-    def fingerprint(self):
+    def fingerprint(self) -> str:
         """Return the SHA-256 of the canonical content.
 
         Returns

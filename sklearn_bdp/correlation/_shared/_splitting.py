@@ -6,6 +6,7 @@ import math
 import numpy as np
 
 from sklearn_bdp._checks import check_integer, check_real
+from sklearn_bdp._typing import Array
 from sklearn_bdp.correlation._base import Split
 
 SPLIT_FAILURE = 1e-3  # what the gap of a chain's `split` may cost
@@ -171,7 +172,7 @@ def forward_folds(n, n_splits, gap):
     return pairs
 
 
-def check_indices(indices, n):
+def check_indices(indices, n) -> Array:
     """Return ``indices`` as an array of distinct record numbers (below ``n`` if given)."""
     array = np.asarray(indices)
     if array.ndim == 1 and array.dtype == bool and n is not None and len(array) == n:

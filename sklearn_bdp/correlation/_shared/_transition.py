@@ -1,11 +1,14 @@
 """Pure functions of a transition matrix: stationary distribution, gaps, diameters, contraction."""
 
+from __future__ import annotations
+
 import math
 
 import numpy as np
 from scipy.sparse.csgraph import connected_components
 
 from sklearn_bdp._checks import check_array
+from sklearn_bdp._typing import Array
 
 ROW_SUM_TOLERANCE = 1e-8
 
@@ -50,7 +53,7 @@ def is_irreducible(matrix):
     return connected_components(matrix > 0, directed=True, connection="strong")[0] == 1
 
 
-def stationary_distribution(matrix):
+def stationary_distribution(matrix: Array) -> Array:
     """Return the stationary distribution of an irreducible chain.
 
     Parameters

@@ -1,0 +1,19 @@
+"""Names of types that annotations share."""
+
+from typing import Any, TypeAlias, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["Array", "Correlation", "FloatOrArray", "Method", "RandomState", "Seed"]
+
+Array: TypeAlias = NDArray[Any]
+FloatOrArray: TypeAlias = float | NDArray[Any]
+#: What ``check_correlation`` takes: None, arrays, sparse arrays, graphs, models, lists, words.
+Correlation: TypeAlias = Any
+#: Seeds the noise, drawn by numpy's newer generators.
+Seed: TypeAlias = int | np.random.Generator | None
+#: Seeds what scikit-learn draws.
+RandomState: TypeAlias = int | np.random.RandomState | None
+#: A decorated method keeps its signature.
+Method = TypeVar("Method", bound=Any)
