@@ -2,6 +2,7 @@
 
 import functools
 import importlib.metadata
+import inspect
 import os
 import platform
 import site
@@ -59,9 +60,33 @@ def installed_version(name):
     names = _distributions().get(top)
     if not names:
         return None
-    return " ".join(f"{each} {importlib.metadata.version(each)}" for each in sorted(set(names)))
+    return " ".join(f"{each} {importlib.metadata.version(each)}" for each in sorted(names))
 
 
 @functools.lru_cache(maxsize=1)
 def _distributions():
-    return importlib.metadata.packages_distributions()
+    """Return names of the distributions by the package or module that they hold.
+
+    As ``importlib.metadata.packages_distributions``, which takes a fifth of a second because it
+    makes an object of every file.
+    """
+    names = {}
+    for each in importlib.metadata.distributions():
+        declared = (each.read_text("top_level.txt") or "").split()
+        for top in declared or _inferred(each):
+            names.setdefault(top, set()).add(each.metadata["Name"])
+    return names
+
+
+def _inferred(distribution):
+    """Return the packages and modules that a distribution's files make."""
+    record = distribution.read_text("RECORD")
+    files = map(str, distribution.files or ()) if record is None else record.splitlines()
+    folders, modules = set(), set()
+    for file in files:
+        folder, slash, _ = file.partition("/")
+        if slash:
+            folders.add(folder)
+        else:
+            modules.add(inspect.getmodulename(file.partition(",")[0]))
+    return folders | modules

@@ -93,10 +93,12 @@ def model_key(estimator, metric, X, *, columns):
     """
     try:
         walk = Walk(fitted=True)
-        known = walk.digest((estimator, metric))
+        known = walk.digest(estimator)
+        own_code = walk.own_code  # what a metric does shows in no prediction
+        known = (known, walk.digest(metric))
     except (Opaque, RecursionError):
         return None
-    behaviour = _behaviour(estimator, X) if walk.own_code else ""
+    behaviour = _behaviour(estimator, X) if own_code else ""
     return content_key("model", _surroundings(), known, behaviour, columns)
 
 

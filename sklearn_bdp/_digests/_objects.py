@@ -12,15 +12,32 @@ import inspect
 import numbers
 import os
 import pathlib
-import platform
-import sys
 import types
 
 import numpy as np
 import scipy.sparse as sp
+from sklearn.base import BaseEstimator
 
 from sklearn_bdp._digests._content import feed
 from sklearn_bdp._digests._installed import installed_version, is_installed_code
+from sklearn_bdp._digests._members import (
+    FITTING,
+    WRAPPINGS,
+    canonical,
+    cell_content,
+    file_digest,
+    fit_only,
+    foreigners,
+    is_seed,
+    is_time,
+    joined,
+    loaded_module,
+    names_in,
+    python_version,
+    scalar_digest,
+    text_digest,
+    underlying,
+)
 
 __all__ = ["Walk", "object_digest"]
 
@@ -32,9 +49,8 @@ _CLASS_NOISE = {
     "__annotations_cache__", "__annotate_func__", "__match_args__", "__orig_bases__",
     "__parameters__", "__slotnames__", "_sklearn_auto_wrap_output_keys",
 }  # fmt: skip
-_TIMES = ("fit_time", "score_time", "refit_time")
-_FITTING = ("fit", "partial_fit", "fit_transform", "fit_predict")
 _LONGEST_PATH = 1000
+_SCALARS = {type(None), bool, int, float}
 _LOCKS = ("lock", "RLock", "_RLock", "Condition", "Event", "Semaphore")
 
 
@@ -66,6 +82,8 @@ class Walk:
         self._known = {}  # id: (object, digest); the object is kept, so that its id is not reused
         self._active = {}
         self._folders = []
+        # What is looked up again and again; a walk is short, so that nothing changes during it.
+        self._methods, self._parameters, self._foreigners, self._found = {}, {}, {}, {}
 
     def digest(self, value):
         """Return the digest of one value.
@@ -75,7 +93,12 @@ class Walk:
         Opaque
             If something in it has no content that can be read.
         """
-        if value is None or isinstance(value, bool | np.bool_ | numbers.Number | bytes):
+        kind = type(value)
+        if kind in _SCALARS:
+            return scalar_digest(kind.__name__, repr(value))
+        if kind is str:
+            return self._text(value)
+        if isinstance(value, np.bool_ | numbers.Number | bytes):
             return self._content(value)
         if isinstance(value, str):
             return self._text(value)
@@ -94,9 +117,15 @@ class Walk:
     # -- kinds of values --------------------------------------------------------------------------
 
     def _object(self, value):
-        for kinds, method in _METHODS:
-            if isinstance(value, kinds):
-                return method(self, value)
+        kind = type(value)
+        method = self._methods.get(kind, False)
+        if method is False:
+            found = (method for kinds, method in _METHODS if isinstance(value, kinds))
+            method = next(found, None)
+            if value.__class__ is kind:  # not what pretends to be of another type
+                self._methods[kind] = method
+        if method is not None:
+            return method(self, value)
         if type(value).__name__ in ("cython_function_or_method", "fused_cython_function"):
             return self._builtin(value)
         if hasattr(value, "iloc") or hasattr(value, "__array_interface__"):
@@ -109,12 +138,7 @@ class Walk:
 
     def _join(self, kind, *parts):
         """Return the digest of digests and names."""
-        state = hashlib.sha256()
-        for part in (kind, *parts):
-            data = part.encode("utf-8", "surrogatepass")
-            state.update(b"%d:" % len(data))
-            state.update(data)
-        return state.hexdigest()
+        return joined(kind, *parts)
 
     def _content(self, value):
         """Return the digest of plain data, or of objects inside an array."""
@@ -127,17 +151,19 @@ class Walk:
 
     def _text(self, value):
         """Return the digest of a string; where it names a file, of what the file says, too."""
-        parts = [hashlib.sha256(value.encode("utf-8", "surrogatepass")).hexdigest()]
-        if 0 < len(value) < _LONGEST_PATH and "\n" not in value and "\0" not in value:
-            parts += [_file_digest(file) for file in self._files(value)]
-        return self._join("text", *parts)
+        if not self.own_code or not 0 < len(value) < _LONGEST_PATH:
+            return text_digest(value)
+        return text_digest(value, *(file_digest(file) for file in self._files(value)))
 
     def _files(self, name):
         """Return the files that a string may name to the code that is walked through."""
-        if not self.own_code or not ("." in name or "/" in name or os.sep in name):
-            return []
-        places = [os.path.join(folder, name) for folder in ("", *self._folders[-1:])]
-        return [place for place in dict.fromkeys(places) if os.path.isfile(place)]
+        if "\n" in name or "\0" in name or not ("." in name or "/" in name or os.sep in name):
+            return ()
+        place = (name, *self._folders[-1:])
+        if place not in self._found:
+            places = [os.path.join(folder, name) for folder in ("", *self._folders[-1:])]
+            self._found[place] = [file for file in dict.fromkeys(places) if os.path.isfile(file)]
+        return self._found[place]
 
     def _array(self, value):
         if value.dtype.names:  # padding between fields holds whatever was in memory
@@ -149,7 +175,7 @@ class Walk:
         return self._content(np.asarray(value))
 
     def _mapping(self, value):
-        names = [name for name in value if not (isinstance(name, str) and _is_time(name))]
+        names = [name for name in value if not (isinstance(name, str) and is_time(name))]
         if all(isinstance(name, str) for name in names):
             names.sort()
         items = [part for name in names for part in (self.digest(name), self.digest(value[name]))]
@@ -180,7 +206,7 @@ class Walk:
     def _partial(self, value):
         varied = self.varies
         function = self.digest(value.func)
-        if _is_seed(value.keywords.get("random_state")):
+        if is_seed(value.keywords.get("random_state")):
             self.varies = varied
         return self._join(
             "partial", function, *map(self.digest, (list(value.args), value.keywords))
@@ -192,7 +218,7 @@ class Walk:
         """Return the digest of a function written in Python."""
         self._note_randomness(value)
         version = installed_version(value.__module__)
-        cells = [_cell(cell) for cell in value.__closure__ or ()]
+        cells = [cell_content(cell) for cell in value.__closure__ or ()]
         if version is not None and is_installed_code(value.__code__.co_filename):
             line = str(value.__code__.co_firstlineno)  # one lambda from another
             parts = (version, value.__module__, value.__qualname__, line)
@@ -202,7 +228,7 @@ class Walk:
         file = space.get("__file__") or value.__code__.co_filename
         self._folders.append(os.path.dirname(file))
         try:
-            names = _names(value.__code__)
+            names = names_in(value.__code__)
             carried = [part for name in names for part in self._global(name, space)]
             given = (value.__defaults__, value.__kwdefaults__, *cells)
             extra = {n: v for n, v in vars(value).items() if n != "__wrapped__"}
@@ -216,7 +242,7 @@ class Walk:
         """Return the digest of compiled code, wherever it stands."""
         return self._join(
             "code",
-            _python(),
+            python_version(),
             code.co_code.hex(),
             repr((code.co_names, code.co_varnames, code.co_freevars, code.co_cellvars)),
             repr((code.co_argcount, code.co_posonlyargcount, code.co_kwonlyargcount)),
@@ -231,7 +257,7 @@ class Walk:
             return
         package = space.get("__package__")
         for full in (name, f"{package}.{name}" if package else name):
-            module = _loaded(full)
+            module = loaded_module(full)
             if module is not None:
                 yield self._join("import", name, self.digest(module))
                 return
@@ -245,7 +271,7 @@ class Walk:
         self._folders.append(os.path.dirname(file or ""))
         try:
             content = {n: v for n, v in vars(value).items() if not n.startswith("__")}
-            source = _file_digest(file) if file and os.path.isfile(file) else ""
+            source = file_digest(file) if file and os.path.isfile(file) else ""
             return self._join("module", value.__name__, source, self._mapping(content))
         finally:
             self._folders.pop()
@@ -260,7 +286,7 @@ class Walk:
             return self._join("class", version, value.__module__, name, *foreign)
         self.own_code = True
         parts = [self.digest(type(value))]
-        skipped = _fit_only(value)
+        skipped = fit_only(value)
         for kind in value.__mro__:
             if installed_version(kind.__module__) is not None:
                 parts.append(self.digest(kind))
@@ -275,31 +301,28 @@ class Walk:
                 continue
             if isinstance(member, _DESCRIPTORS):
                 yield self._join("descriptor", name, type(member).__name__)
-            elif isinstance(_underlying(member), types.FunctionType):
-                if not (self.fitted and name in _FITTING):
+            elif isinstance(underlying(member), types.FunctionType):
+                if not (self.fitted and name in FITTING):
                     yield self._join("member", name, self.digest(member))
             elif name not in skipped:
                 yield self._join("member", name, self.digest(member))
 
     def _foreign(self, kind):
-        """Yield what an installed class has that is not its own, and its plain constants."""
-        for name, member in sorted(vars(kind).items()):
-            function = _underlying(member)
-            # What counts or logs fits is put around ``fit`` and leaves the model alone.
-            if (
-                isinstance(function, types.FunctionType)
-                and name != "fit"
-                and not is_installed_code(function.__code__.co_filename)
-            ):
-                yield self._join("foreign", name, self.digest(function))
-            elif isinstance(member, bool | int | float | str) and not name.startswith("__"):
-                yield self._join("constant", name, self._content(member))
+        """Return what an installed class has that is not its own, and its plain constants."""
+        if kind not in self._foreigners:
+            self._foreigners[kind] = foreigners(kind)
+        return [
+            self._join("foreign", name, self.digest(member))
+            if isinstance(member, types.FunctionType)
+            else self._join("constant", name, self._content(member))
+            for name, member in self._foreigners[kind]
+        ]
 
     def _property(self, value):
         return self._join("property", *map(self.digest, (value.fget, value.fset, value.fdel)))
 
     def _wrapping(self, value):
-        return self._join(type(value).__name__, self.digest(_underlying(value)))
+        return self._join(type(value).__name__, self.digest(underlying(value)))
 
     def _method(self, value):
         return self._join("method", self.digest(value.__func__), self.digest(value.__self__))
@@ -321,12 +344,15 @@ class Walk:
         if module.startswith(("numpy.random", "random")):
             self.varies = True
             return
+        plain = type(function) is types.FunctionType and not vars(function)
+        if plain and "random_state" not in function.__code__.co_varnames:
+            return
         try:
             parameters = inspect.signature(function).parameters
         except (TypeError, ValueError):
             return
         seed = parameters.get("random_state")
-        if seed is not None and not _is_seed(seed.default):
+        if seed is not None and not is_seed(seed.default):
             self.varies = True
 
     # -- instances --------------------------------------------------------------------------------
@@ -336,16 +362,16 @@ class Walk:
         kind = type(value)
         own = self.digest(kind)
         try:
-            params = value.get_params(deep=False)
+            params = self._params(value)
         except Exception:  # no estimator after all
             return self._instance(value)
         installed = installed_version(kind.__module__) is not None
         if installed:
-            params = {n: _canonical(kind, n, v) for n, v in params.items() if n not in _MANNERS}
+            params = {n: canonical(kind, n, v) for n, v in params.items() if n not in _MANNERS}
             self._note_tags(value)
         else:
             self.own_code = True
-        if "random_state" in params and not _is_seed(params["random_state"]):
+        if "random_state" in params and not is_seed(params["random_state"]):
             self.varies = True
         learned = {
             n: v for n, v in vars(value).items() if n not in params and n not in _MANNERS
@@ -355,6 +381,20 @@ class Walk:
         if installed:  # a prototype that is kept beside the parameters gets its seed from them
             self.varies = varied
         return self._join("estimator", own, given, had)
+
+    def _params(self, value):
+        """Return ``get_params(deep=False)``; scikit-learn reads the signature again each time."""
+        kind = type(value)
+        if not (
+            isinstance(value, BaseEstimator)
+            and "get_params" not in vars(value)
+            and kind.get_params is BaseEstimator.get_params
+            and kind._get_param_names.__func__ is BaseEstimator._get_param_names.__func__
+        ):
+            return value.get_params(deep=False)
+        if kind not in self._parameters:
+            self._parameters[kind] = kind._get_param_names()
+        return {name: getattr(value, name) for name in self._parameters[kind]}
 
     def _note_tags(self, value):
         try:
@@ -373,7 +413,7 @@ class Walk:
             raise Opaque(kind.__name__)  # looking would use it up
         state = getattr(value, "__dict__", None) or {}
         if "random_state" in state and getattr(value, "shuffle", True):
-            self.varies |= not _is_seed(state["random_state"])
+            self.varies |= not is_seed(state["random_state"])
         if kind.__name__ == "make_column_selector":  # looks at types of columns when it is fitted
             self.varies = True
         try:
@@ -411,8 +451,7 @@ _METHODS = (
     (types.CodeType, Walk._code),
     (functools.partial, Walk._partial),
     (property, Walk._property),
-    (staticmethod | classmethod | functools.cached_property, Walk._wrapping),
-    (functools._lru_cache_wrapper, Walk._wrapping),
+    (WRAPPINGS, Walk._wrapping),
     (types.BuiltinFunctionType, Walk._builtin),
     (types.MethodDescriptorType | types.WrapperDescriptorType, Walk._builtin),
     (np.random.RandomState | np.random.Generator | np.random.BitGenerator, Walk._random),
@@ -438,96 +477,3 @@ def object_digest(value):
         return Walk().digest(value)
     except (Opaque, RecursionError):
         return None
-
-
-def _canonical(kind, name, value):
-    """Return a parameter as the one of equal meaning: ``C=1`` is ``C=1.0``.
-
-    Where integers and fractions mean different things (``max_features=1`` is one feature, ``1.0``
-    all of them) scikit-learn's own constraints say so.
-    """
-    if isinstance(value, np.generic):
-        value = value.item()
-    if isinstance(value, int) and not isinstance(value, bool):
-        constraints = getattr(kind, "_parameter_constraints", {}).get(name, ())
-        if isinstance(constraints, list):
-            kinds = [getattr(each, "type", None) for each in constraints]
-            if numbers.Real in kinds and numbers.Integral not in kinds:
-                return float(value)
-    return value
-
-
-def _is_seed(value):
-    return isinstance(value, int | np.integer) and not isinstance(value, bool)
-
-
-def _is_time(name):
-    """Return whether a name is that of a duration, which differs from fit to fit."""
-    return any(each in name for each in _TIMES)
-
-
-def _cell(cell):
-    try:
-        return cell.cell_contents
-    except ValueError:  # a name that is bound later
-        return None
-
-
-def _underlying(member):
-    """Return the function in a static or class method, cached property or cache, or the member."""
-    for name in ("__func__", "func", "__wrapped__"):
-        if isinstance(
-            member,
-            staticmethod | classmethod | functools.cached_property | functools._lru_cache_wrapper,
-        ) and hasattr(member, name):
-            return getattr(member, name)
-    return member.fget if isinstance(member, property) else member
-
-
-def _names(code):
-    """Return the names that code and the code inside it look up, in order."""
-    names = set(code.co_names)
-    for constant in code.co_consts:
-        if isinstance(constant, types.CodeType):
-            names.update(_names(constant))
-    return sorted(names)
-
-
-def _fit_only(kind):
-    """Return names of class attributes that fitting alone looks at: counters, switches of fits.
-
-    Their influence is in what was learned. Names that an installed base class defines do not
-    count, because its code may look at them at any time.
-    """
-    fitting, others, inherited = set(), set(), set()
-    for each in kind.__mro__:
-        if installed_version(each.__module__) is not None:
-            inherited.update(vars(each))
-            continue
-        for name, member in vars(each).items():
-            function = _underlying(member)
-            if isinstance(function, types.FunctionType):
-                (fitting if name in _FITTING else others).update(_names(function.__code__))
-    return fitting - others - inherited
-
-
-def _loaded(name):
-    module = sys.modules.get(name)
-    return module if isinstance(module, types.ModuleType) else None
-
-
-@functools.lru_cache(maxsize=1)
-def _python():
-    return platform.python_version()
-
-
-def _file_digest(file):
-    """Return the digest of a file's content: a checkpoint is part of the code that loads it."""
-    state = hashlib.sha256()
-    try:
-        with open(file, "rb") as stream:
-            while block := stream.read(1 << 20):
-                state.update(block)
-    except OSError:
-        return "unreadable"
-    return state.hexdigest()

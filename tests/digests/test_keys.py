@@ -1,6 +1,7 @@
 """Keys: whatever changes a prediction changes them, and the same work keeps them."""
 
 import functools
+import importlib.metadata
 import subprocess
 import sys
 import textwrap
@@ -22,7 +23,14 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 
-from sklearn_bdp._digests import is_reproducible, model_key, recipe_key, training_digest
+from sklearn_bdp._digests import (
+    _installed,
+    _keys,
+    is_reproducible,
+    model_key,
+    recipe_key,
+    training_digest,
+)
 from sklearn_bdp.metrics import PerRecordScore, get_metric
 
 RNG = np.random.default_rng(0)
@@ -466,3 +474,22 @@ def test_random_edits_of_numbers_change_the_key():
         table = {"a": [rng.random(), {"b": (rng.random(), "x")}], "c": rng.random(2)}
         keys.add(model(Own(mode=table)))
     assert len(keys) == 40
+
+
+# -- what a key costs ------------------------------------------------------------------------------
+
+
+def test_only_models_with_code_of_the_user_are_asked_to_predict(monkeypatch):
+    asked = []
+    monkeypatch.setattr(_keys, "_behaviour", lambda estimator, X: asked.append(estimator) or "")
+    assert model(LogisticRegression()) is not None
+    assert model(make_pipeline(StandardScaler(), RandomForestClassifier(3))) is not None
+    assert not asked
+    model(Own())
+    assert len(asked) == 1
+
+
+def test_distributions_are_those_that_python_finds():
+    found = _installed._distributions()
+    for top, names in importlib.metadata.packages_distributions().items():
+        assert found[top] == set(names)
