@@ -8,6 +8,7 @@ each limit: a small part of its failure probability. Theory G12.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 from collections.abc import Sequence
 from typing import Literal
@@ -133,7 +134,8 @@ class PairsTail(Tail):
     pairs, ``m`` the size of the smaller class (Hoeffding 1963, section 5), so it is dominated in
     convex order by :math:`Bin(m, AUC)/m`: Chernoff's and Bentkus' bounds hold with ``m`` for
     ``n``. They are averaged over the distribution of ``m`` at the lowest class share that the
-    training data allow. Records that depend on each other inside groups: McDiarmid's inequality.
+    training data allow. Records that depend on each other inside groups: McDiarmid's inequality,
+    a group moving the score by the sum of its shares of both classes.
 
     References
     ----------
@@ -166,11 +168,13 @@ class PairsTail(Tail):
         return low
 
     def _grouped_limit(self, values, levels, lowest):
-        smallest = min(_count_limits(self.model, self.n, self.class_counts, lowest))
+        counts = _count_limits(self.model, self.n, self.class_counts, lowest)
+        smallest = min(counts)
         if smallest < max(1, min(self.class_floors)):
             return np.zeros(values.shape)
-        tail = SensitivityTail(self.model, self.n, 1.0 / smallest)
-        return tail.lower_limit(values, levels + math.log1p(-_PART))
+        rest = levels + math.log1p(-_PART)
+        worst = SensitivityTail(self.model, self.n, 1.0 / smallest).lower_limit(values, rest)
+        return np.maximum(worst, _shared_limit(values, rest, self.model, self.n, counts))
 
     def standard_deviation(self, prediction: FloatOrArray) -> Array:
         # Hanley and McNeil 1982 (exponential scores), at the expected class counts.
@@ -193,6 +197,29 @@ def _count_limits(model, n, class_counts, level):
         return [_count_limit(share, n, each) for share in _shares(class_counts, level)]
     shares = _shares(class_counts, level, model.largest_component(n))
     return [_model_count_limit(share, model, n, each) for share in shares]
+
+
+@functools.lru_cache(maxsize=256)
+def _squared_shares(model, n, counts):
+    r"""Return a limit of ``sum_g (sum_c k_gc / n_c)^2`` over what the classes of groups may be.
+
+    ``k_gc`` records of class ``c`` in group ``g``. The sum is convex, so it is largest where all
+    groups but ``K - 1`` are pure: in each class the largest groups, filled up to its count.
+    """
+    sizes = -np.sort(-np.bincount(np.unique(model.components(n), return_inverse=True)[1]))
+    total = (len(counts) - 1) * (float(sizes[0]) / min(counts)) ** 2
+    for count in counts:
+        filled = np.minimum(np.cumsum(sizes), count)
+        total += float(np.sum(np.diff(np.r_[0.0, filled]) ** 2)) / count**2
+    return total
+
+
+def _shared_limit(values, levels, model, n, counts, part=1.0):
+    """Return McDiarmid's limits where a group moves a score by its shares of the classes only."""
+    if not model.is_componentwise:
+        return np.zeros(np.shape(values))
+    squares = part**2 * _squared_shares(model, n, tuple(float(count) for count in counts))
+    return np.maximum(values - np.sqrt(-0.5 * squares * levels), 0.0)
 
 
 def _averaged_rate(sizes, masses, levels):
@@ -225,7 +252,7 @@ class ClassMeansTail(Tail):
     -----
     Weighted Chernoff with :math:`w_i = 1/(K n_{c(i)})` at lower limits of the counts; a class that
     may be missing contributes anything between 0 and 1. Records that depend on each other inside
-    groups: McDiarmid's inequality.
+    groups: McDiarmid's inequality, a group moving the score by its mean share of the classes.
 
     References
     ----------
@@ -257,6 +284,8 @@ class ClassMeansTail(Tail):
         else:
             sensitivity = 1.0 / (len(known) * known.min())
             limit = SensitivityTail(self.model, self.n, sensitivity).lower_limit(least, rest)
+            shared = _shared_limit(least, rest, self.model, self.n, known, 1.0 / len(known))
+            limit = np.maximum(limit, shared)
         return part * limit
 
     def standard_deviation(self, prediction: FloatOrArray) -> Array:
@@ -306,7 +335,8 @@ class KnownSizesTail(Tail):
         if not self.model.is_independent:
             part = 1.0 if self.kind == "pairs" else 1.0 / len(self.class_sizes)
             tail = SensitivityTail(self.model, self.n, part / smallest)
-            return tail.lower_limit(values, levels)
+            shared = _shared_limit(values, levels, self.model, self.n, self.class_sizes, part)
+            return np.maximum(tail.lower_limit(values, levels), shared)
         if self.kind == "pairs":
             return np.minimum(bounded_lower_limit(values, levels, smallest), values)
         sizes, how_many = np.unique(np.array(self.class_sizes, float), return_counts=True)

@@ -21,7 +21,7 @@ from sklearn_bdp.metrics._rows import as_labels, equal, respond
 
 __all__ = ["BalancedAccuracy", "RocAuc"]
 
-# Log probability that a class of the holdout is smaller than its floor: part of every limit
+# Log probability that a class of the holdout is smaller than twice its floor: part of every limit
 # (accounting.PairsTail counts it), so rare that it costs nothing.
 _RARE = -40.0
 
@@ -40,8 +40,8 @@ def class_floors(counts, n):
     Returns
     -------
     tuple of int
-        Floors, at least 1; a class is below its floor with probability about e^-40 at most,
-        unless the floor is 1.
+        Floors, at least 1: half of what independent records miss with probability about e^-40.
+        Whole groups of records vary more, and their limits are not to end at a constant.
     """
     total, rare, floors = sum(counts), math.exp(_RARE), []
     for count in counts:
@@ -51,7 +51,7 @@ def class_floors(counts, n):
             middle = (low + high + 1) // 2
             rarely = bdtr(middle - 1, n, share) <= rare
             low, high = (middle, high) if rarely else (low, middle - 1)
-        floors.append(low)
+        floors.append(max(1, low // 2))
     return tuple(floors)
 
 

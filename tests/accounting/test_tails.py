@@ -3,12 +3,14 @@
 import functools
 import itertools
 import math
+from statistics import NormalDist
 
 import numpy as np
 import pytest
 from scipy.optimize import minimize
 from scipy.special import gammaln
 from scipy.stats import binom
+from sklearn.metrics import roc_auc_score
 
 from sklearn_bdp.accounting import (
     ClassMeansTail,
@@ -18,6 +20,7 @@ from sklearn_bdp.accounting import (
     WeightedTail,
     score_tail,
 )
+from sklearn_bdp.accounting._class_tails import _squared_shares
 from sklearn_bdp.correlation import (
     DependencyGraph,
     Groups,
@@ -452,6 +455,49 @@ def test_group_models_bound_class_counts_by_whole_groups():
         lower = float(tail.lower_limit([0.88], -4.4)[0])
         assert 0.75 < lower < 0.86
         assert tail.lower_limit([0.88], -9.0) < lower
+
+
+@pytest.mark.parametrize("sizes", [(1, 1, 1, 1, 1), (3, 2, 2, 1), (4, 1, 1), (2, 2, 2, 2)])
+def test_groups_move_a_score_by_their_shares_of_the_classes(sizes):
+    """G12: the limit on squared shares holds for all labels of all groups, two or three classes."""
+    model = Groups(np.repeat(np.arange(len(sizes)), sizes))
+    n = sum(sizes)
+    for n_classes in (2, 3):
+        each = [
+            [part for part in itertools.product(range(k + 1), repeat=n_classes) if sum(part) == k]
+            for k in sizes
+        ]
+        for parts in itertools.product(*each):
+            table = np.array(parts, dtype=float)
+            counts = table.sum(axis=0)
+            if counts.min() == 0:
+                continue
+            squares = float(np.sum(np.sum(table / counts, axis=1) ** 2))
+            lowest = tuple(np.maximum(counts - 0.5, 0.5))
+            assert squares <= _squared_shares(model, n, tuple(counts)) + 1e-12
+            assert squares <= _squared_shares(model, n, lowest) + 1e-12
+
+
+@pytest.mark.parametrize("kind", ["pairs", "class_means"])
+def test_a_rare_class_of_whole_groups_costs_its_share_once(kind):
+    """G12: 600 patients of whom a tenth are ill; the limit holds and says something."""
+    rng = np.random.default_rng(0)
+    sizes = rng.integers(1, 8, 600)
+    group = np.repeat(np.arange(600), sizes)
+    model, n = Groups(group), len(group)
+    tail = score_tail(model, n, kind=kind, class_counts=(9 * n, n))
+    level, missed, n_runs = -2.0, 0, 60
+    for _ in range(n_runs):
+        ill = (rng.random(600) < 0.1)[group]
+        score = ill * 1.6 + rng.normal(size=600)[group]  # one score for a whole group: the worst
+        value = roc_auc_score(ill, score)
+        truth = NormalDist().cdf(1.6 / math.sqrt(2.0))
+        if kind == "class_means":
+            value = 0.5 * (np.mean(score[ill] > 0.8) + np.mean(score[~ill] <= 0.8))
+            truth = NormalDist().cdf(0.8)
+        missed += float(tail.lower_limit([value], level)[0]) > truth
+    assert binom.sf(missed - 1, n_runs, math.exp(level)) > 1e-3
+    assert float(tail.lower_limit([0.85], level)[0]) > 0.5
 
 
 def test_the_mechanics_of_a_tail():
