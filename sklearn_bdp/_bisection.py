@@ -1,13 +1,25 @@
-"""Bisection that ends on the safe side: the one root search of intervals and margins."""
+"""Root searches that end on the safe side: the ones of intervals, margins, levels and plans."""
+
+import math
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
+from scipy.optimize import brentq
 
-__all__ = ["last_accepted"]
+__all__ = ["crossing", "doubled", "last_accepted", "last_whole"]
 
 STEPS = 48  # 2⁻⁴⁸ of the bracket is far below any grid
 
 
-def last_accepted(accepted, safe, other, *, steps=STEPS):
+def last_accepted(
+    accepted: Callable[[Any], Any],
+    safe: Any,
+    other: Any,
+    *,
+    steps: int = STEPS,
+    within: float = 0.0,
+) -> Any:
     """Return points at or next to the last accepted ones on the way from ``safe`` to ``other``.
 
     Parameters
@@ -18,7 +30,9 @@ def last_accepted(accepted, safe, other, *, steps=STEPS):
     safe, other : float or array
         Ends of the search; ``safe`` is taken for granted.
     steps : int
-        Halvings of the distance.
+        Halvings of the distance, at most.
+    within : float
+        Distance from which on nothing is halved any more.
 
     Returns
     -------
@@ -28,7 +42,46 @@ def last_accepted(accepted, safe, other, *, steps=STEPS):
     """
     good, bad = np.asarray(safe, dtype=float), np.asarray(other, dtype=float)
     for _ in range(steps):
+        if within > 0.0 and np.all(np.abs(good - bad) <= within):
+            break
         middle = 0.5 * (good + bad)
         passed = np.asarray(accepted(middle), dtype=bool)
         good, bad = np.where(passed, middle, good), np.where(passed, bad, middle)
     return float(good) if good.ndim == 0 else good
+
+
+def last_whole(accepted: Callable[[int], Any], safe: int, other: int, *, fine: float = 0.0) -> int:
+    """Return the same for whole numbers, exactly or to the part ``fine`` of the result."""
+    while abs(other - safe) > max(1.0, fine * max(safe, other)):
+        middle = (safe + other) // 2
+        safe, other = (middle, other) if accepted(middle) else (safe, middle)
+    return safe
+
+
+def doubled(accepted: Callable[[Any], Any], start: Any, *, most: float = math.inf) -> Any:
+    """Return ``start`` doubled until it is accepted, and what was refused last (0: nothing).
+
+    ``None`` where nothing up to ``most`` is accepted.
+    """
+    refused = 0
+    while start <= most:
+        if accepted(start):
+            return start, refused
+        start, refused = 2 * start, start
+    return None
+
+
+def crossing(
+    excess: Callable[[float], float], safe: float, other: float, *, rtol: float = 1e-9
+) -> float:
+    """Return a point next to the root of a continuous ``excess``, where it is at most 0.
+
+    Brent's method stops on either side of the root; from there the way leads back towards
+    ``safe``, where ``excess`` is at most 0, until it is.
+    """
+    root = brentq(excess, safe, other, xtol=0.1 * rtol * max(abs(safe), abs(other)), rtol=rtol)
+    for step in (0.0, 2.0, 20.0, 1e3, 1e5, 1e7):
+        candidate = root + min(step * rtol, 1.0) * (safe - root)
+        if excess(candidate) <= 0.0:
+            return candidate
+    return safe

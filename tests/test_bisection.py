@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from sklearn_bdp._bisection import last_accepted
+from sklearn_bdp._bisection import crossing, doubled, last_accepted, last_whole
 
 
 @pytest.mark.parametrize("root", [0.0, 1e-9, 0.3, 1.0 / 3.0, 1.0])
@@ -30,3 +30,31 @@ def test_what_is_never_accepted_stays_at_the_safe_end_and_arrays_are_searched_at
     safe, other, root = np.array([0.0, 0.0, 0.0]), np.ones(3), np.array([-1.0, 0.25, 2.0])
     found = last_accepted(lambda x: x <= root, safe, other)
     assert found.tolist() == [0.0, pytest.approx(0.25), pytest.approx(1.0)]
+
+
+@pytest.mark.parametrize("root", [1, 2, 3, 17, 1000])
+def test_whole_numbers_are_found_exactly_from_either_side(root):
+    assert last_whole(lambda k: k >= root, *doubled(lambda k: k >= root, 1)) == root
+    assert last_whole(lambda k: k < root, 0, 2048) == root - 1
+    assert root <= last_whole(lambda k: k >= root, 4096, 0, fine=0.1) <= 1.15 * root + 1
+
+
+def test_doubling_ends_where_it_is_told():
+    assert doubled(lambda x: x >= 5.0, 1.5) == (6.0, 3.0)
+    assert doubled(lambda x: x >= 1, 1) == (1, 0)
+    assert doubled(lambda x: False, 1, most=100) is None
+
+
+@pytest.mark.parametrize("root", [0.1, 1 / 3, 0.999])
+@pytest.mark.parametrize(("safe", "other"), [(0.0, 1.0), (1.0, 0.0)])
+def test_a_crossing_is_on_the_safe_side(root, safe, other):
+    sign = 1.0 if safe < other else -1.0
+    tried = {}
+
+    def excess(x):
+        tried[x] = sign * (x**3 - root**3)
+        return tried[x]
+
+    point = crossing(excess, safe, other)
+    assert tried[point] <= 0.0
+    assert point == pytest.approx(root, rel=1e-6)

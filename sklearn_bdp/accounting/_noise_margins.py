@@ -9,7 +9,7 @@ import numpy as np
 from scipy.special import log_ndtr
 from scipy.stats import norm
 
-from sklearn_bdp._bisection import last_accepted
+from sklearn_bdp._bisection import doubled, last_accepted
 from sklearn_bdp._checks import check_option, check_real
 from sklearn_bdp._typing import FloatOrArray
 
@@ -112,12 +112,8 @@ def noise_margin(
     if noise == "gaussian":
         return float(math.hypot(s_t, s_q) * norm.isf(level))
     target = math.log(level)
-    low, high = 0.0, max(s_t, s_q)
-    while log_noise_tail(high, s_t, s_q) > target:
-        low, high = high, 2.0 * high
-    return last_accepted(
-        lambda z: log_noise_tail(float(z), s_t, s_q) <= target, high, low, steps=80
-    )
+    enough = lambda z: log_noise_tail(float(z), s_t, s_q) <= target  # noqa: E731
+    return last_accepted(enough, *doubled(enough, max(s_t, s_q)), steps=80)
 
 
 def answer_margin(

@@ -6,8 +6,7 @@ import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from scipy.optimize import brentq
-
+from sklearn_bdp._bisection import crossing
 from sklearn_bdp._checks import check_integer, check_option, check_probability, check_real
 
 if TYPE_CHECKING:
@@ -259,10 +258,7 @@ def least_accuracy(required: Callable[..., Any], n: int) -> float:
         return math.exp(low)
     if excess(0.0) >= 0.0:
         return 1.0
-    log_tau = brentq(excess, low, 0.0, xtol=1e-10, rtol=1e-14)
-    while excess(log_tau) > 0.0:  # the root is known to 1e-10: end where the premise holds
-        log_tau += 1e-10
-    return math.exp(min(log_tau, 0.0))
+    return math.exp(crossing(excess, 0.0, low))
 
 
 def _paper_level(bdp_epsilon, model, n, method):

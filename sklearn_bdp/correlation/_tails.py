@@ -11,6 +11,7 @@ import math
 import numpy as np
 from scipy.special import betainc, betaincinv, betaln, xlog1py, xlogy
 
+from sklearn_bdp._bisection import last_accepted
 from sklearn_bdp._typing import Array
 
 __all__ = [
@@ -28,7 +29,6 @@ __all__ = [
     "weighted_lower_limit",
 ]
 
-_STEPS = 48  # bisections: 2⁻⁴⁸ is far below any grid
 _SAFE = 1e-9  # relative error of the inverted beta function, with a hundredfold margin
 _MANY = 20_000
 _DEEPEST = -690.0  # below, e^level is no double
@@ -147,14 +147,10 @@ def tail_lower_limit(log_tail, values, levels):
     ndarray
         Means rejected at the level (or 0).
     """
-    low, high = np.zeros_like(values), values.copy()
-    for _ in range(_STEPS):
-        middle = 0.5 * (low + high)
-        rejected = log_tail(middle, values) <= levels
-        low = np.where(rejected, middle, low)
-        high = np.where(rejected, high, middle)
-    # ``low`` was rejected itself (or is 0), and smaller means with it (theory G5).
-    return low
+    # 0 is always safe; a mean below a rejected one is rejected with it (theory G5).
+    return last_accepted(
+        lambda means: log_tail(means, values) <= levels, np.zeros_like(values), values
+    )
 
 
 def chernoff_lower_limit(values: Array, rates: Array) -> Array:

@@ -15,6 +15,7 @@ import numpy as np
 from scipy.special import bdtr, betaincinv
 from scipy.stats import rankdata
 
+from sklearn_bdp._bisection import last_whole
 from sklearn_bdp.metrics._base import BoundedMetric, ScoreShape
 from sklearn_bdp.metrics._classification import _require_probabilities, class_index
 from sklearn_bdp.metrics._rows import as_labels, equal, respond
@@ -46,12 +47,8 @@ def class_floors(counts, n):
     total, rare, floors = sum(counts), math.exp(_RARE), []
     for count in counts:
         share = float(betaincinv(count, total - count + 1, rare))
-        low, high = 1, n
-        while low < high:
-            middle = (low + high + 1) // 2
-            rarely = bdtr(middle - 1, n, share) <= rare
-            low, high = (middle, high) if rarely else (low, middle - 1)
-        floors.append(max(1, low // 2))
+        least = last_whole(lambda k: bdtr(k - 1, n, share) <= rare, 1, n + 1)  # noqa: B023
+        floors.append(max(1, least // 2))
     return tuple(floors)
 
 

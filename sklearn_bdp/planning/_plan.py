@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
+from sklearn_bdp._bisection import doubled, last_whole
 from sklearn_bdp._checks import check_integer, check_option, check_real
 from sklearn_bdp._typing import Correlation
 from sklearn_bdp.accounting import log_transcripts_batched
@@ -275,11 +276,5 @@ def _largest(enough, cap):
     """Largest integer up to ``cap`` for which a decreasing property holds; 0 if none."""
     if not enough(1):
         return 0
-    low, high = 1, 2
-    while high <= cap and enough(high):
-        low, high = high, 2 * high
-    high = min(high, cap + 1)
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if enough(middle) else (low, middle)
-    return low
+    over, within = doubled(lambda count: count > cap or not enough(count), 2)
+    return last_whole(enough, within, min(over, cap + 1))

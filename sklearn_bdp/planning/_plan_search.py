@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from sklearn_bdp._bisection import doubled, last_whole
 from sklearn_bdp._checks import check_integer, check_probability, check_real
 from sklearn_bdp.accounting import (
     NOISE_PART,
@@ -94,19 +95,11 @@ def plan_search(
         "beta": beta,
         "correlation": sized(check_correlation(correlation)),
     }
-    high = 2
-    while not expected_half_width(high, **year) <= tau:
-        high *= 2
-        if high > 10**12:
-            raise ValueError(f"no number of records suffices for tau={tau!r}.")
-    low = high // 2
-    while high - low > max(1, high // 1000):
-        middle = (low + high) // 2
-        if expected_half_width(middle, **year) <= tau:
-            high = middle
-        else:
-            low = middle
-    return high
+    enough = lambda n: expected_half_width(n, **year) <= tau  # noqa: E731
+    bracket = doubled(enough, 2, most=10**12)
+    if bracket is None:
+        raise ValueError(f"no number of records suffices for tau={tau!r}.")
+    return last_whole(enough, *bracket, fine=1e-3)
 
 
 def expected_half_width(

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from sklearn_bdp._bisection import doubled, last_accepted
 from sklearn_bdp._checks import check_array, check_option, check_probability, check_real
 from sklearn_bdp._typing import Array, Seed
 from sklearn_bdp.correlation._chains._blocks import (
@@ -429,17 +430,8 @@ class MarkovChain(TimeModel):
     def _spectral_leakage(self, dp_epsilon, n):
         """Smallest level whose ``h`` reaches ``dp_epsilon`` (h increases with the level)."""
         gap, smallest = self.spectral_gap_, float(self.stationary_.min())
-        high = dp_epsilon
-        while not spectral_dp_epsilon(high, gap, smallest, n) >= dp_epsilon:
-            high *= 2.0
-        low = high / 2.0
-        for _ in range(60):  # bisection: h jumps where d changes
-            middle = (low + high) / 2.0
-            if spectral_dp_epsilon(middle, gap, smallest, n) >= dp_epsilon:
-                high = middle
-            else:
-                low = middle
-        return high
+        enough = lambda x: spectral_dp_epsilon(float(x), gap, smallest, n) >= dp_epsilon  # noqa: E731
+        return last_accepted(enough, *doubled(enough, float(dp_epsilon)))  # h jumps with d
 
     def _inverse(self, bdp_epsilon, n, method):
         if method == "spectral" and bdp_epsilon > 0:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from numpy.typing import ArrayLike
 
+from sklearn_bdp._bisection import doubled, last_whole
 from sklearn_bdp._checks import check_integer, check_real
 from sklearn_bdp._typing import Array, Seed
 from sklearn_bdp.correlation._base import CorrelationModel
@@ -55,13 +56,8 @@ class TimeModel(CorrelationModel):
             )
         if self.cut_failure(0) <= failure:
             return 0
-        low, high = 0, 1
-        while not self.cut_failure(high) <= failure:
-            low, high = high, 2 * high
-        while high - low > 1:
-            middle = (low + high) // 2
-            low, high = (low, middle) if self.cut_failure(middle) <= failure else (middle, high)
-        return high
+        enough = lambda gap: self.cut_failure(gap) <= failure  # noqa: E731
+        return last_whole(enough, *doubled(enough, 1))
 
     def split(
         self,

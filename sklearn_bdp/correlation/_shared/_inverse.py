@@ -1,6 +1,6 @@
 """Inverse of a calibration, ending on the safe side."""
 
-from scipy.optimize import brentq
+from sklearn_bdp._bisection import crossing
 
 
 def safe_inverse(increasing, target):
@@ -18,10 +18,4 @@ def safe_inverse(increasing, target):
         high, low = low, low / 4
         if low < target * 2.0**-120:
             return 0.0
-    root = brentq(lambda x: increasing(x) - target, low, high, xtol=1e-10 * high, rtol=1e-9)
-    # The root finder stops on either side; walk back until the inequality holds.
-    for step in (0.0, 2e-9, 2e-8, 1e-6, 1e-4, 1e-2):
-        candidate = root * (1 - step)
-        if candidate > low and increasing(candidate) <= target:
-            return candidate
-    return low
+    return crossing(lambda x: increasing(x) - target, low, high)

@@ -5,6 +5,8 @@ import math
 import numpy as np
 from scipy.spatial.distance import cdist
 
+from sklearn_bdp._bisection import doubled, last_accepted
+
 # Fixed points are approached from below; stop when a step moves less than this, relatively,
 # and add the geometric rest of the sequence, so that the answer is never too small.
 FIXED_POINT_TOLERANCE = 1e-13
@@ -167,22 +169,15 @@ def close_above(update, dp_epsilon, reached, step, steps):
             if not step > FIXED_POINT_TOLERANCE * float(np.max(new)):
                 break
     margin = max(step, 4 * FIXED_POINT_TOLERANCE * float(np.max(reached)), 1e-300)
-    low = 0.0  # doubling, then bisection: the margin kept has been checked
-    while np.max(reached) + margin < ceiling:
-        if np.all(update(dp_epsilon + reached + margin) <= reached + margin):
-            break
-        low, margin = margin, 2.0 * margin
-    else:
+
+    def closed(margin):
+        return np.all(update(dp_epsilon + reached + margin) <= reached + margin)
+
+    found = doubled(closed, margin, most=np.nextafter(ceiling - np.max(reached), 0.0))
+    if found is None:
         return np.maximum(reached, ceiling)
-    for _ in range(40):
-        if margin - low <= 1e-9 * float(np.max(reached + margin)):
-            break
-        middle = (low + margin) / 2.0
-        if np.all(update(dp_epsilon + reached + middle) <= reached + middle):
-            margin = middle
-        else:
-            low = middle
-    return reached + margin
+    within = 1e-9 * float(np.max(reached + found[0]))
+    return reached + last_accepted(closed, *found, steps=40, within=within)
 
 
 def contracted_sides(diameter, dp_epsilon, steps, *, exact=256):
