@@ -18,18 +18,7 @@ __all__ = ["main"]
 
 
 def main(arguments=None):
-    """Run the command line.
-
-    Parameters
-    ----------
-    arguments : list of str or None
-        Without the program's name; ``None``: those of the process.
-
-    Returns
-    -------
-    int
-        0; 1 if the ledger cannot be used or does not verify.
-    """
+    """Run the command line."""
     options = _parser().parse_args(arguments)
     try:
         ledger = Ledger(options.path, read_only=True, timeout=options.timeout)

@@ -13,20 +13,7 @@ __all__ = ["check_agreement"]
 
 
 def check_agreement(estimator, division):
-    """Raise where a model fitted on the training part cannot fit the holdout.
-
-    Parameters
-    ----------
-    estimator : estimator
-        The estimator of the search.
-    division : Division
-        Training part and holdout.
-
-    Raises
-    ------
-    ValueError
-        Naming what differs; nothing has been asked.
-    """
+    """Raise where a model fitted on the training part cannot fit the holdout."""
     _check_columns(estimator, division.X, division.X_holdout)
     _check_labels(estimator, division.y, division.y_holdout)
 

@@ -117,27 +117,9 @@ class Outcome:
 
 
 def evaluate(setting, candidate, *, training, holdout, keyed, keep=True, memory=None):
-    """Score a candidate on the training side, on the holdout, or on both.
+    """Score a candidate on the training side, on the holdout, or on both; scores in [0, 1].
 
-    Parameters
-    ----------
-    setting : Setting
-        Data, metric, folds.
-    candidate : Candidate
-        Parameters and columns.
-    training, holdout : bool
-        Which sides to score.
-    keyed : bool
-        Whether to compute a key from the fitted model.
-    keep : bool, default=True
-        Whether to return the model.
-    memory : PrefixMemory or None
-        Of the worker: steps that candidates share.
-
-    Returns
-    -------
-    Outcome
-        Scores in [0, 1].
+    ``keyed``: with a key from the fitted model. ``memory``: steps that candidates of a worker share.
     """
     start = time.perf_counter()
     scores = model = None

@@ -73,13 +73,6 @@ def check_records(estimator, X, y):
 
     It is given the training part only; a missing value that the estimator cannot take would
     otherwise go unnoticed in the holdout and be scored as a wrong prediction.
-
-    Parameters
-    ----------
-    estimator : estimator
-        The estimator of the search.
-    X, y : array-like
-        All records.
     """
     if np.iscomplexobj(X) or (y is not None and np.iscomplexobj(y)):
         raise ValueError("Complex data not supported: X and y must be real.")
@@ -98,30 +91,7 @@ def check_records(estimator, X, y):
 
 
 def divide(estimator, X, y, *, holdout, correlation, groups, X_val, y_val, random_state):
-    """Return the :class:`Division` that the arguments of the search describe.
-
-    Parameters
-    ----------
-    estimator : estimator
-        Decides about precomputed kernels.
-    X, y : array-like of shape (n_samples, ...)
-        The data given to ``fit``.
-    holdout : float or splitter
-        A fraction of the records or a splitter with exactly one split.
-    correlation : object
-        Whatever :func:`sklearn_bdp.correlation.check_correlation` takes.
-    groups : array-like of shape (n_samples,) or None
-        Group labels, for ``correlation="groups"`` and for the splitter.
-    X_val, y_val : array-like or None
-        An explicit validation set; it takes the place of a split.
-    random_state : None, int or RandomState
-        For a random split.
-
-    Returns
-    -------
-    Division
-        Training part, holdout, and the correlation of each.
-    """
+    """Return the :class:`Division` that the arguments of the search describe."""
     X, y = indexable(X, y)
     if X_val is not None:
         return _explicit(X, y, X_val, y_val, correlation, groups)

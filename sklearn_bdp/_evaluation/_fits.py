@@ -118,17 +118,7 @@ class WholeJob:
 
 
 def run_jobs(jobs, take, *, n_jobs, pre_dispatch):
-    """Run fits and hand each result to ``take`` as soon as it is there.
-
-    Parameters
-    ----------
-    jobs : list of (job, list of Task)
-        What to do.
-    take : callable
-        ``take(job, task, result)``, called in this process.
-    n_jobs, pre_dispatch : object
-        For joblib.
-    """
+    """Run fits and hand each result to ``take`` as soon as it is there."""
     workers = effective_n_jobs(n_jobs)
     if workers == 1:
         memory = PrefixMemory()

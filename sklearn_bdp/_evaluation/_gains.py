@@ -62,22 +62,10 @@ class PairedGain:
 
 
 def paired_gain(first, second, *, is_mean, n_effective):
-    """Return the :class:`PairedGain` of the scores ``first`` over ``second``.
+    """Return the :class:`PairedGain` of cross-validated scores ``first`` over ``second``.
 
-    Parameters
-    ----------
-    first, second : ndarray
-        Cross-validated scores of the same records, or of the same folds.
-    is_mean : bool
-        Whether they are scores of records.
-    n_effective : float
-        Effective number of training records.
-
-    Returns
-    -------
-    PairedGain
-        With a standard error that pretends one more record changed sides, so that a few lucky
-        records are no certainty.
+    Scores of the same records (``is_mean``) or of the same folds. The standard error pretends that
+    one more record changed sides, so that a few lucky records are no certainty.
     """
     difference = first.astype(float) - second.astype(float)
     difference = difference[np.isfinite(difference)]

@@ -84,22 +84,7 @@ class DictScorer:
 
 
 def verified_metric(search, y):
-    """Return the name of the verified metric among those of the search, and the metric.
-
-    Parameters
-    ----------
-    search : ReusableHoldoutSearchCV
-        Gives ``scoring``, ``refit`` and the estimator.
-    y : array-like
-        Training targets; they give the public default bounds of regression metrics.
-
-    Returns
-    -------
-    name : str
-        ``"score"`` where there is one metric only.
-    metric : BoundedMetric
-        Metric of the verified score.
-    """
+    """Return the name of the verified metric among those of the search, and the metric."""
     scoring, refit = search.scoring, search.refit
     named = isinstance(refit, str) and refit not in RULES
     if isinstance(scoring, list | tuple | set | dict):

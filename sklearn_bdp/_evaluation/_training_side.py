@@ -57,20 +57,8 @@ class TrainingSide:
 def inner_folds(cv, division, *, classifier):
     """Return the inner cross-validation on the training part.
 
-    Parameters
-    ----------
-    cv : int, splitter, iterable or None
-        Numbers obey the correlation. Index lists and ``PredefinedSplit`` speak of the data given
-        to ``fit``: what is held out drops out of them.
-    division : Division
-        Training part and correlation.
-    classifier : bool
-        Whether folds of independent records are stratified.
-
-    Returns
-    -------
-    splitter
-        With ``split`` and ``get_n_splits``.
+    Numbers obey the correlation. Index lists and ``PredefinedSplit`` speak of the data given to
+    ``fit``: what is held out drops out of them.
     """
     model = division.train_model
     if cv is None or isinstance(cv, int):
@@ -280,18 +268,7 @@ def _told(task, callback_ctx, part, n_splits):
 
 
 def training_side(rounds):
-    """Cross-validate the candidates on the training part.
-
-    Parameters
-    ----------
-    rounds : Rounds
-        Evaluates them.
-
-    Returns
-    -------
-    TrainingSide
-        Scores and ``cv_results_``.
-    """
+    """Cross-validate the candidates on the training part."""
     search = rounds.search
     if search.training_score == "resubstitution":
         candidates = [Candidate(params) for params in search._candidates()]

@@ -188,22 +188,7 @@ class Verifier:
 
     @sealed_errors  # the frames hold raw scores
     def assess(self, candidates, training=None, *, rows=None):
-        """Return an :class:`Assessment` of each candidate, from one batch of queries.
-
-        Parameters
-        ----------
-        candidates : list of Candidate or tuple
-            A tuple stands for a subset of columns.
-        training : array-like of shape (n_candidates,), default=None
-            Training-side scores in [0, 1] where they are known already.
-        rows : list of int, default=None
-            Rows under which finished fits were taken.
-
-        Returns
-        -------
-        list of Assessment
-            In the same order.
-        """
+        """Return an :class:`Assessment` of each candidate, from one batch of queries."""
         candidates = [c if isinstance(c, Candidate) else Candidate(columns=c) for c in candidates]
         keys = [self.key(candidate) for candidate in candidates]
         recorded = self.holdout.recorded([key for key in keys if key is not None])

@@ -45,28 +45,7 @@ def _sampling(last, *, settings, model):
 
 
 def holdout_certificate(last, *, settings, model, ledger, seeded, shared=0):
-    """Return the :class:`Certificate` after the account ``last``.
-
-    Parameters
-    ----------
-    last : BatchRecord
-        The account.
-    settings : Settings
-        What the holdout was made with.
-    model : CorrelationModel
-        How the records are correlated.
-    ledger : Path or None
-        Where the records are.
-    seeded : bool
-        Whether the next noise comes from a fixed seed.
-    shared : int, default=0
-        Training records equal to holdout records that were allowed when first met.
-
-    Returns
-    -------
-    Certificate
-        With ``tau`` the widest half-width so far or next.
-    """
+    """Return the :class:`Certificate` after the account ``last``."""
     alpha = _sampling(last, settings=settings, model=model)
     threshold = _threshold(last, settings)
     widest = _reach(last, settings) + alpha

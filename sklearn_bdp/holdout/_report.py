@@ -131,13 +131,6 @@ def _expected(code, score, typical, drift, fine, coarse, n_queries):
 def close(queries, *, last, code, mechanism, settings, time, seeded):
     """Decide the last word: one query at threshold 0, whose value need not be coded.
 
-    Returns
-    -------
-    record : BatchRecord
-        The closed account.
-    answer : AnswerRecord
-        The value on the finest grid there is, with its interval.
-
     References
     ----------
     Theory G7, a last word: nothing is asked afterwards, so the release enters no later query;

@@ -281,13 +281,7 @@ def _choose(parameters, *, model, n, n_effective, failure):
 
 
 def restored_mechanism(sealed, settings, *, random_state=None):
-    """Return Thresholdout as it was after the last recorded batch.
-
-    Raises
-    ------
-    LedgerVersionError
-        If another version of the package wrote a state that this one does not understand.
-    """
+    """Return Thresholdout as it was after the last recorded batch."""
     try:
         state = json.loads(sealed)["mechanism"]
         mechanism = Thresholdout.from_state(state, random_state=random_state)

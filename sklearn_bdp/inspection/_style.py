@@ -14,27 +14,7 @@ GREY = "#767676"
 
 
 def new_axes(ax, name):
-    """Return ``(figure, ax)``: those of ``ax``, or new ones.
-
-    Parameters
-    ----------
-    ax : matplotlib Axes or None
-        Where to draw.
-    name : str
-        Who asks, for the error.
-
-    Returns
-    -------
-    figure : matplotlib Figure
-        The figure.
-    ax : matplotlib Axes
-        The axes.
-
-    Raises
-    ------
-    ImportError
-        If matplotlib is not installed.
-    """
+    """Return ``(figure, ax)``: those of ``ax``, or new ones."""
     if ax is None:
         try:
             import matplotlib.pyplot as plt

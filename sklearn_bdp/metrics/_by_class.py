@@ -31,18 +31,8 @@ _RARE = -40.0
 def class_floors(counts, n):
     """Return counts that classes of ``n`` records, drawn like the training data, do not miss.
 
-    Parameters
-    ----------
-    counts : tuple of int
-        Records of each class in the training data.
-    n : int
-        Number of records.
-
-    Returns
-    -------
-    tuple of int
-        Floors, at least 1: half of what independent records miss with probability about e^-40.
-        Whole groups of records vary more, and their limits are not to end at a constant.
+    At least 1: half of what independent records miss with probability about e^-40. Whole groups of
+    records vary more, and their limits are not to end at a constant.
     """
     total, rare, floors = sum(counts), math.exp(_RARE), []
     for count in counts:

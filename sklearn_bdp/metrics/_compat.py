@@ -15,29 +15,9 @@ _WRAP_IT = (
 def unwrap_scorer(scorer, options, functions, kept):
     """Return (name, options) of a scorer made by ``make_scorer`` from a supported metric.
 
-    Parameters
-    ----------
-    scorer : callable
-        What the caller passed as ``scoring``.
-    options : dict
-        Options passed beside it.
-    functions : dict
-        Metric function to (name here, sign of a scorer made from it, response it is computed
-        from).
-    kept : dict
-        (Name, argument of the metric function) to the option here of the same meaning, None where
-        the argument makes no difference.
-
-    Returns
-    -------
-    tuple of (str, dict)
-        A name `get_metric` knows, and its options.
-
-    Raises
-    ------
-    UnboundedMetricError
-        If nothing is known about the range of the callable, or it changes the metric in a way for
-        which no bound is proved.
+    ``functions``: metric function to (name here, sign of a scorer made from it, response it is
+    computed from). ``kept``: (name, argument of the function) to the option here of the same
+    meaning, None where the argument makes no difference. Others raise `UnboundedMetricError`.
     """
     function = getattr(scorer, "_score_func", None)
     described = getattr(function or scorer, "__name__", type(scorer).__name__)

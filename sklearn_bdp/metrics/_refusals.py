@@ -79,22 +79,7 @@ _REASONS = {
 
 
 def refuse(name, available):
-    """Raise the error for a metric that is not available.
-
-    Parameters
-    ----------
-    name : str
-        What the caller asked for.
-    available : list of str
-        What there is.
-
-    Raises
-    ------
-    UnboundedMetricError
-        For metrics known to have no bound.
-    ValueError
-        For unknown names.
-    """
+    """Raise the error for a metric that is not available."""
     family = name
     for suffix in ("_micro", "_macro", "_weighted", "_samples"):
         if name not in _REASONS:

@@ -99,24 +99,7 @@ def as_labels(y: Any) -> Array:
 
 
 def score_rows(score, estimator, X, y):
-    """Return one number per row, NaN for rows on which the model fails.
-
-    Parameters
-    ----------
-    score : callable
-        ``score(estimator, X, y)`` with one number per row; may raise.
-    estimator : estimator
-        The model.
-    X : {array-like, sparse matrix, DataFrame} of shape (n, n_features)
-        Records.
-    y : ndarray of shape (n,)
-        Targets.
-
-    Returns
-    -------
-    ndarray of shape (n,)
-        Scores. Only `Exception` is caught: interrupts and exits propagate.
-    """
+    """Return one number per row, NaN for rows on which the model fails (with any `Exception`)."""
     rows = np.full(len(y), np.nan)
     pending = [(0, len(y))]
     while pending:

@@ -55,25 +55,10 @@ def column_codes(X, *, single=False):
 
 
 def recognise(reference, reference_y, X, y):
-    """Return what was altered in ``X`` since the reference.
+    """Return what was altered in ``X`` since the reference, ``None`` for other rows.
 
-    Parameters
-    ----------
-    reference, reference_y : array-like
-        The first data that the model was scored on, and their targets.
-    X, y : array-like
-        What it is scored on now.
-
-    Returns
-    -------
-    Alteration or None
-        Empty: the same rows, or some of them. ``None``: other rows.
-
-    Raises
-    ------
-    ValueError
-        Where some columns are the same and others are not, in a way that cannot be carried over to
-        other records.
+    Raises ValueError where some columns are the same and others are not, in a way that cannot be
+    carried over to other records.
     """
     before, after = _comparable(reference, X)
     if before is None or after is None or before.shape[1] != after.shape[1]:

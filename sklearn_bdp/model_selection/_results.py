@@ -10,24 +10,7 @@ __all__ = ["chosen_row", "search_results"]
 
 
 def search_results(search, side, assessments, rounds):
-    """Return ``cv_results_`` with the released values, in score units.
-
-    Parameters
-    ----------
-    search : ReusableHoldoutSearchCV
-        Formats what scikit-learn reports.
-    side : TrainingSide
-        Candidates and their training-side results.
-    assessments : dict of int to Assessment
-        By row; rows that the holdout was not shown are missing.
-    rounds : Rounds
-        Give the metric that was verified.
-
-    Returns
-    -------
-    dict of arrays
-        One entry per candidate.
-    """
+    """Return ``cv_results_`` with the released values, in score units."""
     n, metric = len(side.candidates), rounds.metric
     table = {name: np.full(n, np.nan) for name in ("training", "released", "lower", "upper")}
     source = np.full(n, "unanswered", dtype="<U10")
@@ -73,22 +56,9 @@ def _resubstitution_results(search, side, assessments):
 def chosen_row(rule, results, error):
     """Return the row that a rule chooses by released values.
 
-    Parameters
-    ----------
-    rule : {"best", "one_se", "best_lower"}
-        ``"best"``: the highest verified score; ties (released values lie on a grid) go to the
-        better training-side score. ``"best_lower"``: the highest lower end. ``"one_se"``: the
-        first candidate, in the order of the grid, whose verified score is within one standard
-        error of the best (that of its folds); list simple candidates first.
-    results : dict of arrays
-        ``cv_results_``.
-    error : ndarray or None
-        Standard error of each candidate's training-side score.
-
-    Returns
-    -------
-    int
-        The row.
+    ``"best"``: the highest verified score; ties (released values lie on a grid) go to the better
+    training-side score. ``"best_lower"``: the highest lower end. ``"one_se"``: the first candidate,
+    in the order of the grid, within one standard error (of its folds' scores) of the best.
     """
     training = results["training_score"]
     if rule == "best_lower":

@@ -17,23 +17,7 @@ class _Dimension:
 
 
 def sampling_space(space):
-    """Return a space that :class:`~sklearn.model_selection.ParameterSampler` understands.
-
-    Parameters
-    ----------
-    space : dict or list of dict
-        Lists, scipy distributions, or dimensions of scikit-optimize.
-
-    Returns
-    -------
-    dict or list of dict
-        With dimensions wrapped.
-
-    Raises
-    ------
-    ValueError
-        For ``(low, high, "log-uniform")``, which scikit-learn would take for three choices.
-    """
+    """Return a space that :class:`~sklearn.model_selection.ParameterSampler` understands."""
     if isinstance(space, list | tuple):
         return [sampling_space(part) for part in space]
     if not isinstance(space, dict):

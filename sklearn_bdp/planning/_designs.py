@@ -175,19 +175,7 @@ def _adaptive_width(task, dp_epsilon):
 def bdp_design(task, *, cap=math.inf, rough=False):
     r"""Smallest error certified by leakage (G1), over all noise scales of level at most ``cap``.
 
-    Parameters
-    ----------
-    task : Task
-        What to certify.
-    cap : float
-        Largest DP level.
-    rough : bool
-        Stop the search early (still a valid design).
-
-    Returns
-    -------
-    Design
-        The division found.
+    ``rough`` stops the search early; the design is still valid.
 
     References
     ----------
@@ -205,20 +193,6 @@ def posterior_design(task, *, cap=math.inf, rough=False):
 
     The accuracy of answers needs leakage only. Budget honesty does not follow from a posterior
     mean (an "above" may come from either side), so its term uses G1.
-
-    Parameters
-    ----------
-    task : Task
-        What to certify.
-    cap : float
-        Largest DP level.
-    rough : bool
-        Stop the search early (still a valid design).
-
-    Returns
-    -------
-    Design
-        The division found.
 
     References
     ----------
@@ -243,18 +217,6 @@ def transcript_design(task, *, cap=math.inf):
     r"""Smallest error certified by counting transcripts (G2).
 
     Without a cap no noise is needed: the grid is the only parameter.
-
-    Parameters
-    ----------
-    task : Task
-        What to certify.
-    cap : float
-        Largest DP level; finite: noise of exactly this level is added.
-
-    Returns
-    -------
-    Design
-        The division found.
 
     References
     ----------
