@@ -119,7 +119,7 @@ class Outcome:
 def evaluate(setting, candidate, *, training, holdout, keyed, keep=True, memory=None):
     """Score a candidate on the training side, on the holdout, or on both; scores in [0, 1].
 
-    ``keyed``: with a key from the fitted model. ``memory``: steps that candidates of a worker share.
+    ``keyed``: with a key of the fitted model. ``memory``: steps that candidates of a worker share.
     """
     start = time.perf_counter()
     scores = model = None

@@ -118,12 +118,24 @@ class Settings:
         return cls(parameters=header["parameters"], **header["settings"])
 
     def header(self) -> dict[str, Any]:
-        """Return what a ledger's header keeps: parameters and derived numbers apart."""
+        """Return what a ledger's header keeps.
+
+        Returns
+        -------
+        dict
+            ``parameters`` as declared and derived ``settings`` apart.
+        """
         derived = dataclasses.asdict(self)
         return {"parameters": derived.pop("parameters"), "settings": derived}
 
     def scales(self) -> dict[str, Any]:
-        """Return the arguments of Thresholdout, the public part of the mechanism."""
+        """Return the public part of the mechanism.
+
+        Returns
+        -------
+        dict
+            Arguments of Thresholdout.
+        """
         return {
             "threshold_scale": self.threshold_scale,
             "query_scale": self.query_scale,
@@ -135,7 +147,18 @@ class Settings:
         }
 
     def mechanism(self, *, random_state: Seed = None) -> Thresholdout:
-        """Return a fresh Thresholdout; the holdout gives a threshold with every query."""
+        """Return a fresh Thresholdout; the holdout gives a threshold with every query.
+
+        Parameters
+        ----------
+        random_state : Generator, int or None, default=None
+            Source of noise; ``None``: cryptographic.
+
+        Returns
+        -------
+        Thresholdout
+            In its first state.
+        """
         threshold = 0.5 if self.threshold is None else self.threshold
         return Thresholdout(threshold, random_state=random_state, **self.scales())
 
@@ -151,7 +174,18 @@ def check_parameters(
     resolution: float | Literal["auto"] = "auto",
     gap: int | tuple[int, int] | None = None,
 ) -> dict[str, Any]:
-    """Check the parameters of a holdout, each and against the others; return them as a dict."""
+    """Check the parameters of a holdout, each and against the others.
+
+    Parameters
+    ----------
+    beta, epsilon, calibration, threshold, budget, n_queries, resolution, gap : object
+        As for :class:`ReusableHoldout`.
+
+    Returns
+    -------
+    dict
+        The checked values, plain JSON.
+    """
     check_option("calibration", calibration, ("tight", "zhao2017"))
     auto = {}
     for name, value, low, high in (
