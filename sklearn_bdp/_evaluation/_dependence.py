@@ -16,7 +16,13 @@ from sklearn.utils import get_tags
 from sklearn_bdp._checks import caller_level
 from sklearn_bdp._evaluation._candidates import Candidate, Setting, evaluate
 from sklearn_bdp._sklearn_compat import check_method_params, num_samples, safe_indexing
-from sklearn_bdp.correlation import MarkovChain, check_drift, check_independence, check_misfit
+from sklearn_bdp.correlation import (
+    MarkovChain,
+    SeenStates,
+    check_drift,
+    check_independence,
+    check_misfit,
+)
 from sklearn_bdp.exceptions import ModelMisfitWarning, UnboundedMetricError
 
 __all__ = [
@@ -270,6 +276,8 @@ def check_dependence(division, metric, estimator, params, fit_params, *, groups=
             return None, None, None
         drift = check_drift(scores, names=metric.name) if len(scores) >= 48 else None
         return check_misfit(declared, scores=scores), drift, scores
+    if isinstance(declared, SeenStates) and model is not None:
+        return _within_states(setting, params, declared.states)
     if not declared.is_independent or _sorted_by_label(estimator, division.y):
         return None, None, None
     order = None if division.train is None else np.argsort(division.train, kind="stable")
@@ -280,6 +288,14 @@ def check_dependence(division, metric, estimator, params, fit_params, *, groups=
     if groups is not None and len(scores) == num_samples(division.X):
         labels = np.asarray(groups) if order is None else np.asarray(groups)[order]
     return check_independence(scores, groups=labels), None, scores
+
+
+def _within_states(setting, params, states):
+    """Test what public states promise: within them, the order of the rows does not matter."""
+    scores = _scored(setting, params)
+    if scores is None or len(scores) != len(states):
+        return None, None, None
+    return check_independence(scores, states=states), None, scores
 
 
 def _scored(setting, params, order=None):

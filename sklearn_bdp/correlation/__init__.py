@@ -7,6 +7,7 @@ how fast a mean of scores concentrates, and how to split records without cutting
 from sklearn_bdp.correlation._base import CorrelationModel, Split
 from sklearn_bdp.correlation._chains._chain import MarkovChain
 from sklearn_bdp.correlation._chains._chain_class import MarkovChainClass
+from sklearn_bdp.correlation._chains._seen import SeenStates
 from sklearn_bdp.correlation._check import check_correlation
 from sklearn_bdp.correlation._components import Groups, Independent
 from sklearn_bdp.correlation._evidence._drift import DriftReport, check_drift
@@ -40,6 +41,7 @@ __all__ = [
     "Groups",
     "MarkovChain",
     "MarkovChainClass",
+    "SeenStates",
     "DependencyGraph",
     "MarkovNetwork",
     "BayesianNetwork",

@@ -55,6 +55,8 @@ class CorrelationModel(FrozenValue):
     #: True when the records come in time and only a gap cuts them.
     is_sequential = False
 
+    _record_weights: Array | None = None
+
     @property
     def n_states(self) -> int | None:
         """Number of states that a record may be in; None without states."""
@@ -122,6 +124,22 @@ class CorrelationModel(FrozenValue):
                 f"describes, got n={n}."
             )
         return n
+
+    def record_weights(self, n: int) -> Array | None:
+        """Return the weights of the records in the score that the model speaks of.
+
+        Parameters
+        ----------
+        n : int
+            Number of records.
+
+        Returns
+        -------
+        ndarray of shape (n,) or None
+            Positive weights that sum to 1; None for the plain mean, as nearly always.
+        """
+        self.check_n(n)
+        return self._record_weights
 
     # -- which records may depend on each other ---------------------------------------------
 

@@ -51,6 +51,11 @@ class WorstOf(CorrelationModel):
         sizes = sorted({m.n_records for m in models if m.n_records is not None})
         if len(sizes) > 1:
             raise ValueError(f"models must describe one number of records, got {sizes}.")
+        if any(m.record_weights(sizes[0]) is not None for m in models if m.n_records is not None):
+            raise ValueError(
+                "models must speak of plain means: MarkovChain(P, states=...) weighs records by "
+                "state, so it stands alone. Leave states= out in a list."
+            )
         self.models = models
         self._n_records = sizes[0] if sizes else None
         self._freeze()

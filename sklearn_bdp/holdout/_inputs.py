@@ -40,20 +40,30 @@ class Scored(typing.NamedTuple):
         return f"<{self.values.size} raw scores>"  # a traceback that shows locals shows no score
 
 
-def scored_means(scores, n):
+def scored_means(scores, n, model):
     """Return :class:`Scored` for an ``(m, n)`` array of scores in [0, 1]."""
-    values = check_per_record_scores(scores, n)
+    values = check_per_record_scores(scores, n, model)
     # The type of an array is no measurement: integers in [0, 1] can be nothing but bits.
-    return _means(values, binary=np.asarray(scores).dtype.kind in {"b", "u", "i"})
+    return _means(values, n, model, binary=np.asarray(scores).dtype.kind in {"b", "u", "i"})
 
 
-def _means(values, *, binary=False):
+def _means(values, n, model, *, binary=False):
     shapes = ({"kind": "mean", "binary": binary},)
-    return Scored(values, shapes, np.zeros(values.size, dtype=int), np.ones(values.size))
+    largest = np.full(values.size, _mean_sensitivity(n, model))
+    return Scored(values, shapes, np.zeros(values.size, dtype=int), largest)
 
 
-def check_per_record_scores(scores, n):
-    """Return the means of the rows of an ``(m, n)`` array of scores in [0, 1]."""
+def _mean_sensitivity(n, model):
+    """Return what one record can do to a mean over records, in units of ``1/n``."""
+    weights = model.record_weights(n)
+    return 1.0 if weights is None else max(1.0, n * float(weights.max()))
+
+
+def check_per_record_scores(scores, n, model):
+    """Return the means of the rows of an ``(m, n)`` array of scores in [0, 1].
+
+    Records have equal weights unless the model says otherwise (theory G11′).
+    """
     array = real_numbers("per_record_scores", scores)
     if array.ndim == 1 and array.size == n:
         array = array[np.newaxis]
@@ -68,7 +78,8 @@ def check_per_record_scores(scores, n):
             f"per_record_scores must be finite and in [0, 1], {wrong} of {array.size} are not. "
             "Rescale bounded scores; a record on which a model fails gets the worst score, 0."
         )
-    return array.mean(axis=1)
+    weights = model.record_weights(n)
+    return array.mean(axis=1) if weights is None else np.clip(array @ weights, 0.0, 1.0)
 
 
 def check_evaluations(evaluations, n, model):
@@ -78,9 +89,8 @@ def check_evaluations(evaluations, n, model):
     shape (some, n): a hundred thousand queries are too many to hold, or to look at one by one.
     """
     if hasattr(evaluations, "blocks"):
-        return _means(
-            np.concatenate([check_per_record_scores(block, n) for block in evaluations.blocks()])
-        )
+        blocks = [check_per_record_scores(block, n, model) for block in evaluations.blocks()]
+        return _means(np.concatenate(blocks), n, model)
     values, shapes, shape_of, largest = [], {}, [], []
     if not hasattr(evaluations, "__iter__") and not hasattr(evaluations, "__getitem__"):
         raise TypeError(f"evaluations must be a list, got {type(evaluations).__name__}.")
@@ -91,9 +101,9 @@ def check_evaluations(evaluations, n, model):
                 f"{type(evaluation).__name__}."
             )
         if evaluation.per_record is not None:
-            values.append(check_per_record_scores(evaluation.per_record, n)[0])
+            values.append(check_per_record_scores(evaluation.per_record, n, model)[0])
             shape = dataclasses.asdict(evaluation.shape)
-            largest.append(1.0)
+            largest.append(_mean_sensitivity(n, model))
             shape_of.append(shapes.setdefault(_frozen(shape), len(shapes)))
             continue
         if not model.is_componentwise:

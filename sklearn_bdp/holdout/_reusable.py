@@ -291,7 +291,7 @@ class ReusableHoldout(LedgerHandle):
         LedgerError
             One of its subclasses, if the ledger cannot be used; nothing is released.
         """
-        scored = scored_means(per_record_scores, self.n)
+        scored = scored_means(per_record_scores, self.n, self.model)
         return self._ask(training_values, scored, training_size, keys, slack)
 
     @sealed_errors

@@ -9,11 +9,10 @@ from sklearn_bdp._bisection import doubled, last_whole
 from sklearn_bdp._checks import check_integer, check_option, check_real
 from sklearn_bdp._typing import Correlation
 from sklearn_bdp.accounting import log_transcripts_batched
-from sklearn_bdp.correlation import check_correlation
 from sklearn_bdp.planning._replicated import sized
 from sklearn_bdp.planning._smallest import smallest_n
 from sklearn_bdp.planning._solve import ROUTES, solve
-from sklearn_bdp.planning._task import Task, checked_task, remaining_failure
+from sklearn_bdp.planning._task import Task, checked_task, plain_model, remaining_failure
 
 __all__ = ["plan_batches", "plan_budget", "plan_holdout", "plan_queries"]
 
@@ -75,7 +74,7 @@ def plan_holdout(
     6636
     """
     check_real("tau", tau, low=0.0, high=0.5, closed="neither")
-    model = sized(check_correlation(correlation))
+    model = sized(plain_model(correlation))
     task = Task(
         n=1,
         model=model,

@@ -4,9 +4,9 @@ import math
 from dataclasses import dataclass
 
 from sklearn_bdp._checks import check_integer, check_probability, check_real
-from sklearn_bdp.correlation import check_correlation
+from sklearn_bdp.correlation import SeenStates, check_correlation
 
-__all__ = ["Design", "Task", "checked_task", "remaining_failure"]
+__all__ = ["Design", "Task", "checked_task", "plain_model", "remaining_failure"]
 
 
 @dataclass(frozen=True)
@@ -78,10 +78,23 @@ def remaining_failure(beta, model):
     return left
 
 
+def plain_model(correlation):
+    """Return the model of an argument, refusing one that weighs records by public states."""
+    model = check_correlation(correlation)
+    if isinstance(model, SeenStates):
+        raise ValueError(
+            "correlation=MarkovChain(P, states=...) cannot be planned with: how records are "
+            "weighted is known only with the states of the holdout. Plan with correlation=None, "
+            f"which is close when states are visited as often as the chain says, for about "
+            f"{model.effective_n(model.n_records):.0f} of {model.n_records} records here."
+        )
+    return model
+
+
 def checked_task(n, *, correlation, n_queries, budget, beta, c):
     """Check the arguments that every planner shares and return a `Task`."""
     size = check_integer("n", n, low=1)
-    model = check_correlation(correlation)
+    model = plain_model(correlation)
     model.check_n(size)
     return Task(
         n=size,

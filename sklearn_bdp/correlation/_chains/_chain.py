@@ -25,6 +25,7 @@ from sklearn_bdp.correlation._chains._quilts import (
     chain_influences,
     quilt_leakage,
 )
+from sklearn_bdp.correlation._chains._seen import SeenStates
 from sklearn_bdp.correlation._chains._spectral import spectral_dp_epsilon, spectral_smallest_n
 from sklearn_bdp.correlation._chains._time import TimeModel
 from sklearn_bdp.correlation._evidence._strength import (
@@ -74,6 +75,10 @@ class MarkovChain(TimeModel):
         the records, which allows sharper bounds.
     start : "stationary", "any" or array-like of shape (k,), default="stationary"
         Distribution of the first state. ``"any"`` promises nothing about it.
+    states : array-like of int, shape (n,), optional
+        *Public* state of every record, known without looking at the records. What is made is then
+        a :class:`SeenStates`: scores are post-stratified, and dependence costs nothing. Its
+        conditions are stronger; read them first.
 
     Attributes
     ----------
@@ -113,8 +118,26 @@ class MarkovChain(TimeModel):
     _words = ""  # where the strength comes from, when no transition matrix was given
     _caveats: tuple[str, ...] = ()
 
+    def __new__(
+        cls,
+        transition: ArrayLike = (),
+        *,
+        observed: bool = False,
+        start: ArrayLike = "stationary",
+        states: ArrayLike | None = None,
+    ) -> Any:
+        """Return a chain, or with public states the model that uses them (theory G11′)."""
+        if states is None:
+            return super().__new__(cls)
+        return cls(transition, observed=observed, start=start).given_states(states)
+
     def __init__(
-        self, transition: ArrayLike, *, observed: bool = False, start: ArrayLike = "stationary"
+        self,
+        transition: ArrayLike,
+        *,
+        observed: bool = False,
+        start: ArrayLike = "stationary",
+        states: ArrayLike | None = None,
     ) -> None:
         self.transition = check_transition(transition)
         if not isinstance(observed, bool | np.bool_):
@@ -130,6 +153,31 @@ class MarkovChain(TimeModel):
             self.spectral_gap_ = spectral_gap(self.transition, self.stationary_)
             self.contraction_ = operator_norm(self.transition, self.stationary_)
         self._freeze()
+
+    def given_states(self, states: ArrayLike) -> SeenStates:
+        """Return the model of records whose states are public (theory G11′).
+
+        Parameters
+        ----------
+        states : array-like of int, shape (n,)
+            State of every record, ``0 … k-1``, known without looking at the records.
+
+        Returns
+        -------
+        SeenStates
+            Scores are post-stratified by state; dependence costs nothing.
+
+        Raises
+        ------
+        ValueError
+            If the chain has no stationary distribution, or a state is none of its own.
+        """
+        if self.stationary_ is None:
+            raise ValueError(
+                "states need an irreducible transition matrix: scores weigh states by the "
+                "stationary distribution, and here it is not unique."
+            )
+        return SeenStates(states, self.stationary_)
 
     def _check_start(self, start, irreducible):
         if isinstance(start, str):

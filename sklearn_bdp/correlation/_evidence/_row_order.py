@@ -44,7 +44,11 @@ class IndependenceReport:
 
 
 def check_independence(
-    scores: ArrayLike, *, groups: ArrayLike | None = None, level: float = 0.01
+    scores: ArrayLike,
+    *,
+    groups: ArrayLike | None = None,
+    states: ArrayLike | None = None,
+    level: float = 0.01,
 ) -> IndependenceReport:
     """Test whether per-record scores depend on the order of the rows, or on groups.
 
@@ -55,6 +59,9 @@ def check_independence(
         without regard to the order (shuffled folds).
     groups : array-like of shape (n,), optional
         A label per record.
+    states : array-like of shape (n,), optional
+        Public state of each record: only the order *within* states is tested, which is what
+        ``MarkovChain(P, states=...)`` needs (theory G11′).
     level : float, default=0.01
         Each test fails at this significance.
 
@@ -89,8 +96,13 @@ def check_independence(
         )
     if len(series) < SHORTEST_SERIES or not np.ptp(series) > 0:
         return IndependenceReport(False, "")
-    order_p = _permutation_p(series[:LONGEST_SERIES], _order_statistic)
-    messages = [_order_message(series, order_p)] if order_p <= level else []
+    strata = None if states is None else label_codes(states)
+    if strata is not None and len(strata) != len(series):
+        raise ValueError(
+            f"states must hold one state per score, got {len(strata)} for {len(series)}."
+        )
+    order_p = _order_p(series[:LONGEST_SERIES], strata)
+    messages = [_order_message(series, order_p, strata)] if order_p <= level else []
     group_p = None
     if codes is not None and 1 < codes.max() + 1 < len(series):
         group_p = _permutation_p(series, lambda rows: _group_statistic(rows, codes))
@@ -102,7 +114,26 @@ def check_independence(
     return IndependenceReport(bool(messages), "; ".join(messages), order_p, group_p)
 
 
-def _order_message(series, p):
+def _order_p(series, strata):
+    """Return the p-value of "the order does not matter" (within strata, where there are some)."""
+    if strata is None:
+        return _permutation_p(series, _order_statistic)
+    strata = strata[: len(series)]
+    means = np.bincount(strata, weights=series) / np.maximum(np.bincount(strata), 1)
+    rest = series - means[strata]
+    if not np.ptp(rest) > 0:
+        return 1.0
+    return _permutation_p(rest, _order_statistic, strata)
+
+
+def _order_message(series, p, strata):
+    if strata is not None:
+        return (
+            f"within the public states, training-side scores of neighbouring rows agree more than "
+            f"by chance (p = {p:.2g}), so records depend on more than their own state and scores "
+            "weighted by state have another expectation: leave states= out, or add states that "
+            "remember"
+        )
     time = rounded_up(SAFETY * slow_autocorrelation_time(series))
     return (
         f"training-side scores of neighbouring rows agree more than by chance (p = {p:.2g}), so "
@@ -114,12 +145,25 @@ def _order_message(series, p):
     )
 
 
-def _permutation_p(series, statistic):
+def _permutation_p(series, statistic, strata=None):
     rng = np.random.default_rng(20170303)
-    rows = np.stack([series, *(rng.permutation(series) for _ in range(PERMUTATIONS))])
+    if strata is None:
+        others = [rng.permutation(series) for _ in range(PERMUTATIONS)]
+    else:
+        others = [_permuted_within(series, strata, rng) for _ in range(PERMUTATIONS)]
+    rows = np.stack([series, *others])
     values = np.concatenate([statistic(part) for part in np.array_split(rows, 20)])
     # Ties count against the alternative, so the test is exact.
     return float((values >= values[0] - 1e-12 * abs(values[0])).mean())
+
+
+def _permuted_within(series, strata, rng):
+    """Return the series with its values permuted inside each stratum."""
+    places = np.argsort(strata, kind="stable")
+    drawn = np.lexsort((rng.random(len(series)), strata))
+    result = np.empty_like(series)
+    result[places] = series[drawn]
+    return result
 
 
 def _order_statistic(rows):

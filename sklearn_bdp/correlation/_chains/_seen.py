@@ -1,0 +1,243 @@
+"""Regimes that are seen: post-stratified scores of records whose states are public."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from sklearn_bdp._checks import check_array, check_probability, check_real
+from sklearn_bdp._typing import Array, Seed
+from sklearn_bdp.correlation._base import CorrelationModel, Split
+from sklearn_bdp.correlation._shared._splitting import block_folds, check_indices, tail_split
+from sklearn_bdp.correlation._tails import (
+    binomial_lower_limit,
+    bounded_lower_limit,
+    hoeffding_above,
+    weighted_log_tail,
+    weighted_lower_limit,
+)
+
+
+class SeenStates(CorrelationModel):
+    r"""Records that are independent given the public states of a chain (theory G11′).
+
+    Made by ``MarkovChain(P, states=states)``. The score of a query is
+    :math:`\sum_s \pi_s\,\mathrm{mean}(\text{score} \mid s)` instead of a plain mean: its
+    expectation is that of a stationary record whatever path the states took, so dependence costs
+    nothing and no gap is needed.
+
+    Parameters
+    ----------
+    states : array-like of int, shape (n,)
+        State of every record, ``0 … k-1``, in time.
+    stationary : array-like of shape (k,)
+        Stationary distribution of the states.
+    error : float, default=0.0
+        Bound on the total variation between ``stationary`` and the true one; every limit pays it.
+    confidence : float, default=1.0
+        Level at which that bound holds; certificates pay for the rest out of their ``beta``.
+
+    Attributes
+    ----------
+    weights_ : ndarray of shape (n,)
+        Weight of each record in a score: ``stationary[s] / (records in s)``, scaled to sum to 1.
+    unseen_ : float
+        Stationary probability of the states that no record is in. Their scores count as 0 in
+        lower limits and as 1 in upper ones.
+
+    Raises
+    ------
+    ValueError
+        If a state has no stationary probability, or there are no states.
+
+    Notes
+    -----
+    Three conditions, which no data can prove: the states are known without looking at the
+    records' features or labels (not decoded from them); given the states records are independent;
+    and a record depends on its *own* state only. If records depend on earlier states as well the
+    score has another expectation. Searches test training-side scores for dependence within states.
+
+    Examples
+    --------
+    >>> from sklearn_bdp.correlation import MarkovChain
+    >>> seen = MarkovChain([[0.9, 0.1], [0.1, 0.9]], states=[0, 0, 0, 1, 1, 0, 0, 0])
+    >>> seen.weights_.round(3).tolist()
+    [0.083, 0.083, 0.083, 0.25, 0.25, 0.083, 0.083, 0.083]
+    >>> round(seen.effective_n(8), 6)
+    6.0
+    """
+
+    #: Any record may be held out: bounds hold given the states of all of them.
+    holds_given_rest = True
+
+    def __init__(
+        self,
+        states: ArrayLike,
+        stationary: ArrayLike,
+        *,
+        error: float = 0.0,
+        confidence: float = 1.0,
+    ) -> None:
+        self.stationary = check_array("stationary", stationary, ndim=1, low=0.0)
+        if not abs(self.stationary.sum() - 1.0) <= 1e-8:
+            raise ValueError(f"stationary must sum to one, got {self.stationary.sum():.12g}.")
+        self.states = check_states(states, len(self.stationary))
+        self.error = check_real("error", error, low=0.0, high=1.0)
+        if confidence != 1.0:
+            confidence = check_probability("confidence", confidence)
+        self.confidence = float(confidence)
+        counts = np.bincount(self.states, minlength=len(self.stationary))
+        impossible = (counts > 0) & ~(self.stationary > 0)
+        if impossible.any():
+            raise ValueError(
+                f"states must have a positive stationary probability, got state "
+                f"{int(np.argmax(impossible))} with probability 0."
+            )
+        self.unseen_ = float(self.stationary[counts == 0].sum())
+        weights = (self.stationary / np.maximum(counts, 1))[self.states]
+        self.weights_ = self._record_weights = weights / weights.sum()
+        self._freeze()
+
+    def __repr__(self):
+        return f"SeenStates(<{len(self.states)} records in {len(self.stationary)} states>)"
+
+    def _content(self):
+        return (self.states, self.stationary, self.error, self.confidence)
+
+    def describe(self) -> str:
+        n = len(self.states)
+        unseen = f", {self.unseen_:.2g} of the time in states never seen" if self.unseen_ else ""
+        return (
+            f"{n} records independent given their public states ({len(self.stationary)} of a "
+            f"stationary chain), scores post-stratified: worth {self.effective_n(n):.0f} "
+            f"records{unseen}"
+        )
+
+    @property
+    def caveats(self) -> tuple[str, ...]:
+        return (
+            "The states are public and known without the records (not decoded from them), and each "
+            "record depends on its own state only; scores weigh states by how often the chain "
+            "visits them in the long run.",
+            "A future unlike the past (drift) is not covered.",
+        )
+
+    @property
+    def n_records(self) -> int:
+        return len(self.states)
+
+    @property
+    def n_states(self) -> int:
+        return len(self.stationary)
+
+    @property
+    def misspecification(self) -> float:
+        return 1.0 - self.confidence
+
+    @property
+    def bias_(self) -> float:
+        """Largest distance between the score's expectation and that of a stationary record."""
+        return min(1.0, self.unseen_ + self.error)
+
+    # -- leakage: given the path, records are independent (theory B0) ---------------------------
+
+    def _check_method(self, n, method):
+        if method != "tight":
+            raise ValueError(
+                f"method={method!r} needs hidden states (MarkovChain without states=); records "
+                "that are independent given public states have method='tight' only."
+            )
+
+    def _leakage(self, dp_epsilon, n, method):
+        return dp_epsilon
+
+    def sequential_epsilon(self, dp_epsilon: float, n: int) -> float:
+        return self.bdp_epsilon(dp_epsilon, n)
+
+    def sequential_information(self, dp_epsilon: float, n: int) -> float:
+        return n * self.bdp_epsilon(dp_epsilon, n) ** 2 / 8.0
+
+    def posterior_bias(self, dp_epsilon: float, n: int) -> float:
+        return math.tanh(self.bdp_epsilon(dp_epsilon, n) / 4.0)
+
+    # -- concentration of the weighted mean (theory G12) ----------------------------------------
+
+    def _spread(self, n, statistical):
+        return n**2 * float(np.sum(self.weights_**2))
+
+    def _distinct(self):
+        return np.unique(self.weights_, return_counts=True)
+
+    def log_tail(self, alpha: ArrayLike, n: int, *, sensitivity: float | None = None) -> Any:
+        alpha = check_array("alpha", alpha, low=0.0)
+        if sensitivity is not None:  # only the post-stratified mean has the right expectation
+            result = np.zeros(alpha.shape)
+            return float(result) if result.ndim == 0 else result
+        return super().log_tail(np.maximum(alpha - self.bias_, 0.0), n)
+
+    def log_tail_above(self, mean: ArrayLike, value: ArrayLike, n: int) -> Any:
+        n = self.check_n(n)
+        mean = check_array("mean", mean, low=0.0, high=1.0)
+        value = check_array("value", value, low=0.0, high=1.0)
+        mean, value = np.broadcast_arrays(mean, value)
+        # The largest expectation of the records seen, given that of a stationary one.
+        seen = np.minimum((mean + self.error) / (1.0 - self.unseen_), 1.0)
+        result = np.minimum(
+            hoeffding_above(seen, value, self.effective_n(n)),
+            weighted_log_tail(seen, value, *self._distinct()),
+        )
+        result = np.where(value > seen, np.minimum(result, 0.0), 0.0)
+        return float(result) if result.ndim == 0 else result
+
+    def _lower_limit(self, values, levels, n, binary):
+        weights, counts = self._distinct()
+        if len(weights) > 1:
+            limit = weighted_lower_limit(values, levels, weights, counts)
+        elif binary:
+            limit = binomial_lower_limit(values, levels, n)
+        else:
+            limit = bounded_lower_limit(values, levels, n)
+        return np.maximum((1.0 - self.unseen_) * limit - self.error, 0.0)
+
+    # -- cutting --------------------------------------------------------------------------------
+
+    def split(
+        self,
+        n: int,
+        holdout: float,
+        *,
+        y: ArrayLike | None = None,
+        random_state: Seed = None,
+    ) -> Split:
+        return tail_split(self.check_n(n), holdout, 0)
+
+    def folds(
+        self, n: int, n_splits: int, *, y: ArrayLike | None = None, random_state: Seed = None
+    ) -> list[tuple[Array, Array]]:
+        return block_folds(self.check_n(n), n_splits, 0)
+
+    def subset(self, indices: ArrayLike) -> SeenStates:
+        indices = check_indices(indices, len(self.states))
+        return SeenStates(
+            self.states[indices], self.stationary, error=self.error, confidence=self.confidence
+        )
+
+
+def check_states(states: ArrayLike, n_states: int) -> Array:
+    """Return states as an array of integers in ``0 … n_states - 1``, one for each record."""
+    array = np.asarray(states)
+    if array.ndim != 1 or not len(array):
+        raise ValueError(f"states must hold one state per record, got shape {array.shape}.")
+    if not np.issubdtype(array.dtype, np.integer):
+        raise ValueError(
+            f"states must be integers 0 … {n_states - 1}, one per record, got {array.dtype}."
+        )
+    if not (array.min() >= 0 and array.max() < n_states):
+        raise ValueError(
+            f"states must be integers 0 … {n_states - 1}, the rows of the transition matrix, got "
+            f"{int(array.min())} … {int(array.max())}."
+        )
+    return array.astype(np.int64)
