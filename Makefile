@@ -61,6 +61,7 @@ lint: $(VENV)/.lint
 	$(PY) -m mypy
 	$(PY) .ci/check_types.py
 	$(PY) .ci/validate_docstrings.py
+	$(PY) .ci/check_circles.py
 	$(PY) .ci/check_labels.py
 
 # The oldest versions that setup.cfg admits, in an environment of their own.

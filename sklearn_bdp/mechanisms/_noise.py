@@ -7,6 +7,8 @@ through the leading bits of ``U`` and extended bit by bit whenever a comparison 
 (the random-bit model of Devroye and Gravel). Comparisons and integer parts are therefore
 exact; doubles only serve to see which of them are obvious.
 
+Theory T2.
+
 References
 ----------
 .. [1] I. Mironov, "On significance of the least significant bits for differential privacy",

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from sklearn_bdp._checks import check_integer, check_probability, check_real
 from sklearn_bdp._typing import Seed
-
-if TYPE_CHECKING:
-    from sklearn_bdp.mechanisms._thresholdout import Thresholdout
 
 __all__ = ["Presets", "dwork2017_parameters", "zhao2017_parameters"]
 
@@ -17,9 +14,13 @@ __all__ = ["Presets", "dwork2017_parameters", "zhao2017_parameters"]
 class Presets:
     """Constructors of `Thresholdout` with published parameters."""
 
+    if TYPE_CHECKING:  # Thresholdout's own signature
+
+        def __init__(self, *arguments: Any, **options: Any) -> None: ...
+
     @classmethod
     def zhao2017(
-        cls: Any,
+        cls,
         tau: float,
         beta: float,
         n_queries: int,
@@ -28,7 +29,7 @@ class Presets:
         *,
         resolution: float = 0.0,
         random_state: Seed = None,
-    ) -> Thresholdout:
+    ) -> Self:
         r"""Return Zhao's Algorithm 1 with the parameters of Theorem 2.
 
         :math:`\sigma = (1-c)\tau / (12 \ln(4m/\beta))`, noise scales σ, 2σ and 4σ, and
@@ -65,7 +66,7 @@ class Presets:
 
     @classmethod
     def dwork2017(
-        cls: Any,
+        cls,
         tau: float,
         beta: float,
         n_queries: float,
@@ -73,7 +74,7 @@ class Presets:
         *,
         resolution: float = 0.0,
         random_state: Seed = None,
-    ) -> Thresholdout:
+    ) -> Self:
         r"""Return Thresholdout of Dwork et al. with the parameters of Theorem 9.
 
         :math:`\sigma = \tau / (96 \ln(4m/\beta))`, noise scales 2σ, 4σ and σ (Fig. 1), and
@@ -102,14 +103,14 @@ class Presets:
 
     @classmethod
     def dwork2017_practical(
-        cls: Any,
+        cls,
         threshold: float = 0.04,
         sigma: float = 0.01,
         *,
         budget: int | None = None,
         resolution: float = 0.0,
         random_state: Seed = None,
-    ) -> Thresholdout:
+    ) -> Self:
         """Return the Gaussian variant of Dwork et al., Section 4.1, which comes without a proof.
 
         Parameters

@@ -107,6 +107,7 @@ def test_exceeds_nonpositive_bounds_always():
 
 @pytest.mark.parametrize("factor", [1, 3, 1000, 2**46])
 def test_floor_is_exact(factor):
+    """T2: further bits decide what doubles cannot."""
     block = Exponentials(seeded(2), 300)
     for index, part in enumerate(block.floor(factor).tolist()):
         assert block.exceeds(index, Fraction(part, factor)) or part == 0
@@ -115,6 +116,7 @@ def test_floor_is_exact(factor):
 
 @pytest.mark.parametrize("t", [1, 2, 5])
 def test_grid_laplace_has_the_discrete_laplace_distribution(t):
+    """T2."""
     draws = np.concatenate([grid_laplace(seeded(s), 20_000, scale=t, step=1.0) for s in range(5)])
     support = np.arange(-6 * t, 6 * t + 1)
     # Canonne, Kamath, Steinke 2020: P[k] = (1 - e^{-1/t}) / (1 + e^{-1/t}) e^{-|k|/t}
