@@ -132,10 +132,10 @@ class PairsTail(Tail):
     -----
     Given the labels, the score is an average over pairings of means of :math:`m` independent
     pairs, ``m`` the size of the smaller class (Hoeffding 1963, section 5), so it is dominated in
-    convex order by :math:`Bin(m, AUC)/m`: Chernoff's and Bentkus' bounds hold with ``m`` for
-    ``n``. They are averaged over the distribution of ``m`` at the lowest class share that the
-    training data allow. Records that depend on each other inside groups: McDiarmid's inequality,
-    a group moving the score by the sum of its shares of both classes.
+    convex order by :math:`Bin(m, AUC)/m`: the bound by hinges (G8) holds with ``m`` for ``n``. It
+    is averaged over the distribution of ``m`` at the lowest class share that the training data
+    allow. Records that depend on each other inside groups: McDiarmid's inequality, a group moving
+    the score by the sum of its shares of both classes.
 
     References
     ----------

@@ -1,6 +1,6 @@
 """Concentration of one fixed query: tails and their inverses, pure functions.
 
-Theory H1-H5 (Hoeffding, chains), G5 (Chernoff), G8 (binomial, Bentkus), G12 (weights). A
+Theory H1-H5 (Hoeffding, chains), G5 (Chernoff), G8 (binomial, hinges), G12 (weights). A
 *limit* is a mean that the tail rejects; all of them end on the rejected, safe side.
 """
 
@@ -30,7 +30,9 @@ __all__ = [
 ]
 
 _SAFE = 1e-9  # relative error of the inverted beta function, with a hundredfold margin
-_MANY = 20_000
+_LARGEST = 10_000_000  # records, up to which hinges are evaluated
+_SHIFTS = (0.0, 0.0, 0.0, -1.0, 0.0)  # hinges tried, the last one beside the best
+_ROUNDING = 1e-6  # nats: relative error of a hinge, with a margin
 _DEEPEST = -690.0  # below, e^level is no double
 _QUARTER = math.log(0.25)
 
@@ -183,13 +185,6 @@ def chernoff_lower_limit(values: Array, rates: Array) -> Array:
     return np.where(np.isfinite(rate), mean * (1.0 - _SAFE), 0.0)
 
 
-def _log_binomial_above(counts, n, mean):
-    """Return ``ln P[Bin(n, mean) >= counts]`` for whole ``counts`` in 0..n."""
-    with np.errstate(divide="ignore"):
-        tail = np.log(betainc(np.maximum(counts, 1), n - counts + 1, mean))
-    return np.where(counts > 0, tail, 0.0)
-
-
 def _binomial_inverse(counts, n, levels):
     """Return ``mu`` with ``ln P[Bin(n, mu) >= counts] <= level``; 0 for ``counts = 0``."""
     limit = betaincinv(np.maximum(counts, 1), n - counts + 1, np.exp(levels)) * (1.0 - _SAFE)
@@ -230,19 +225,37 @@ def binomial_lower_limit(values: Array, levels: Array, n: int) -> Array:
     return limit
 
 
-def _log_bentkus(mean, successes, n):
-    """Return Bentkus' bound in the interpolated form (theory G8), capped at 0."""
-    whole = np.floor(successes)
-    part = successes - whole
-    lower = _log_binomial_above(whole, n, mean)
-    upper = _log_binomial_above(np.minimum(whole + 1.0, n), n, mean)
-    with np.errstate(invalid="ignore"):
-        between = np.where(part > 0, (1.0 - part) * lower + part * upper, lower)
-    return np.minimum(1.0 + between, 0.0)
+def _hinge(mean, corner, n):
+    r"""Return ``ln E (B - t)_+`` of ``B = Bin(n, mean)``, its slope and ``E[B - t | B > t]``.
+
+    :math:`E(B-t)_+ = n\mu P[B' \ge t] - tP[B > t]` with :math:`B' \sim Bin(n - 1, \mu)`, written
+    with the probability of :math:`B' = t`: only a factor of about the squared deviation cancels.
+    """
+    with np.errstate(divide="ignore", invalid="ignore"):
+        density = xlogy(corner, mean) + xlog1py(n - 1.0 - corner, -mean)
+        density = np.exp(density - betaln(corner + 1.0, n - corner)) / n  # of B' at t
+        above = betainc(corner + 1.0, n - corner, mean)
+        excess = n * mean * (1.0 - mean) * density + (n * mean - corner) * above
+        slope = n * (above + (1.0 - mean) * density)  # n P[B' >= t]
+        return np.log(np.maximum(excess, 0.0)), slope / excess, excess / above
+
+
+def _whole(corner, successes):
+    """Return whole numbers below ``successes`` that are near; a hinge may stand at any of them."""
+    most = np.maximum(np.ceil(successes) - 1.0, 0.0)
+    return np.clip(np.ceil(np.where(np.isfinite(corner), corner, most)), 0.0, most)
+
+
+def _first_corner(mean, successes, n):
+    """Return where the hinge is best for a geometric tail; the best has k - t = mean excess."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        value = successes / n
+        odds = np.log(value) - np.log(mean) + np.log1p(-mean) - np.log1p(-value)
+        return _whole(successes - 1.0 / odds, successes)
 
 
 def bounded_log_tail(mean: Array, value: Array, n: int) -> Array:
-    """Return ``ln`` of a bound on ``P[mean of n scores >= value]``: Chernoff or Bentkus.
+    r"""Return ``ln`` of a bound on ``P[mean of n scores >= value]``: Hoeffding's hinges.
 
     Parameters
     ----------
@@ -258,12 +271,19 @@ def bounded_log_tail(mean: Array, value: Array, n: int) -> Array:
 
     Notes
     -----
-    Bentkus 2004 (Annals of Probability 32), Theorem 1.2: ``e`` times the log-linear
-    interpolation of the binomial tail. Rounding up instead is false (theory G8).
+    Theory G8: :math:`\min_t E(Bin(n, \mu) - t)_+/(k - t)` over whole ``t < k = n value``. Never
+    above Chernoff's bound nor Bentkus' interpolated one; any ``t`` is valid.
     """
-    chernoff = -n * bernoulli_rate(value, mean)
-    bentkus = _log_bentkus(mean, np.maximum(n * value - 1e-6, 0.0), n)
-    return np.where(value > mean, np.minimum(chernoff, bentkus), 0.0)
+    best = -n * bernoulli_rate(value, mean)  # Chernoff, where no hinge can be evaluated
+    successes = np.maximum(n * value - 1e-6, 0.0)  # rounding must not add a success
+    corner = _first_corner(mean, successes, n)
+    for shift in _SHIFTS:
+        with np.errstate(divide="ignore", invalid="ignore"):
+            log_hinge, _, overshoot = _hinge(mean, corner, n)
+            bound = log_hinge - np.log(successes - corner) + _ROUNDING
+        best = np.where((bound > _DEEPEST) & (n <= _LARGEST), np.fmin(best, bound), best)
+        corner = _whole(successes - overshoot + shift, successes)
+    return np.where(value > mean, np.minimum(best, 0.0), 0.0)
 
 
 def bounded_lower_limit(values: Array, levels: Array, n: int) -> Array:
@@ -281,44 +301,29 @@ def bounded_lower_limit(values: Array, levels: Array, n: int) -> Array:
     Returns
     -------
     ndarray
-        The larger one of the limits by Chernoff and by Bentkus (theory G8): both reject the true
-        mean on a half-line of values, so the larger rejects on the larger half-line only.
+        Means that `bounded_log_tail` rejects: each hinge rejects the true mean on a half-line of
+        values, so the largest of their limits rejects on the largest half-line only.
     """
     value, level = np.broadcast_arrays(np.asarray(values, float), np.asarray(levels, float))
-    chernoff = chernoff_lower_limit(value, -level / n)
-    if not np.any(level > _DEEPEST):
-        return chernoff
-    inner = np.maximum(level, _DEEPEST) - 1.0  # the factor e
-    successes = np.maximum(n * value - 1e-6, 0.0)
-    whole = np.floor(successes)
-    low = _binomial_inverse(whole, n, inner)
-    if n <= _MANY:  # beyond, one record more or less is nothing
-        high = _binomial_inverse(np.minimum(whole + 1.0, n), n, inner)
-        mean = low + (successes - whole) * (high - low)
-        for _ in range(2):
-            mean = _bentkus_step(mean, whole, successes - whole, n, inner)
-        low = np.fmax(low, mean * (1.0 - _SAFE))
-    low = np.where(level >= _DEEPEST, low, 0.0)
-    return np.maximum(chernoff, np.minimum(low, value))
-
-
-def _bentkus_step(mean, whole, part, n, level):
-    """Return Newton's next mean for the interpolated binomial tail at ``level``.
-
-    Logarithms of beta distribution functions are concave, so their tangents lie above: from any
-    start the step ends where the tail is at most the level.
-    """
-    value = slope = 0.0
-    with np.errstate(divide="ignore", invalid="ignore"):
-        for count, weight in ((whole, 1.0 - part), (np.minimum(whole + 1.0, n), part)):
-            some = np.maximum(count, 1.0)
-            tail = _log_binomial_above(count, n, mean)
-            density = (
-                xlogy(some - 1.0, mean) + xlog1py(n - some, -mean) - betaln(some, n - some + 1)
-            )
-            value = value + weight * tail
-            slope = slope + weight * np.where(count > 0, np.exp(density - tail), 0.0)
-        return mean - (value - level) / slope
+    limit = chernoff_lower_limit(value, -level / n)
+    usable = (level > _DEEPEST) & (level < 0.0) & (value > 0.0) & (n <= _LARGEST)
+    if not usable.any():
+        return limit
+    inner, successes = level[usable] - _ROUNDING, np.maximum(n * value[usable] - 1e-6, 0.0)
+    mean = np.minimum(limit[usable], (1.0 - _SAFE) * value[usable])
+    corner = _first_corner(mean, successes, n)
+    for shift in _SHIFTS:
+        # E (B - t)_+ integrates a beta distribution function: its logarithm is concave in the
+        # mean's logarithm, tangents lie above, and Newton's step ends on the rejected side.
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            log_hinge, slope, overshoot = _hinge(mean, corner, n)
+            step = (inner + np.log(successes - corner) - log_hinge) / (slope * mean)
+            step = mean * np.exp(step)
+        mean = np.where((step > mean) & (step < value[usable]), step, mean)
+        corner = _whole(successes - overshoot + shift, successes)
+    limit = limit.copy()
+    limit[usable] = np.minimum(mean * (1.0 - _SAFE), value[usable])
+    return limit
 
 
 class _WorstMeans:

@@ -28,6 +28,7 @@ from sklearn_bdp.correlation import (
     MarkovChain,
     WorstOf,
     bounded_log_tail,
+    chernoff_lower_limit,
     weighted_lower_limit,
 )
 from sklearn_bdp.correlation._tails import _WorstMeans, tail_lower_limit
@@ -118,7 +119,7 @@ def test_binomial_limits_hold_for_bits_of_different_means(capsys):
 
 
 def test_bounded_limits_hold_for_any_scores():
-    """G8: the smaller of Chernoff and interpolated Bentkus, by convolution on grids of [0, 1]."""
+    """G8: the least hinge, by convolution of scores on grids of [0, 1]."""
     rng, checked, worst = np.random.default_rng(1), 0, 0.0
     for n, grid in itertools.product((1, 2, 3, 5, 8), (2, 3, 5)):
         tail = ModelTail(Independent(), n)
@@ -136,7 +137,47 @@ def test_bounded_limits_hold_for_any_scores():
     assert worst <= ROUNDING
 
 
-def test_bentkus_without_interpolation_would_be_false():
+def hinge_bound(mean, value, n):
+    """The least hinge by the definition: E (B - t)_+ / (k - t) over all whole t below k."""
+    counts = np.arange(n + 1)
+    table = binom.pmf(counts, n, mean)
+    return min(
+        float(np.maximum(counts - t, 0) @ table) / (n * value - t)
+        for t in range(math.ceil(n * value - 1e-9))
+    )
+
+
+def test_bounded_tails_are_the_least_hinge_by_enumeration():
+    """G8: closed form against the definition; any t is valid, so the bound is never below it."""
+    rng = np.random.default_rng(0)
+    for _ in range(300):
+        n, value = int(rng.integers(1, 200)), float(rng.uniform(0.01, 1.0))
+        mean = value * float(rng.uniform(0.05, 1.0))
+        least = math.log(min(1.0, hinge_bound(mean, value, n)))
+        bound = float(bounded_log_tail(np.array(mean), np.array(value), n))
+        assert least <= bound + 1e-9
+        assert bound <= least + (0.1 if least > -1.0 else 1e-3)
+        level = -float(rng.uniform(0.5, 30.0))
+        limit = float(ModelTail(Independent(), n).lower_limit([value], level)[0])
+        assert limit == 0.0 or math.log(hinge_bound(limit, value, n)) <= level + 1e-9
+
+
+def test_hinges_are_never_above_chernoff_and_bentkus():
+    """G8: an exponential is a mixture of hinges, and Bentkus' proof goes through them."""
+    for n, level in itertools.product((5, 60, 1250, 20_000), (-3.0, -8.0, -20.0)):
+        values = np.linspace(0.02, 1.0, 50)
+        limits = ModelTail(Independent(), n).lower_limit(values, level)
+        assert (limits >= chernoff_lower_limit(values, np.full(50, -level / n)) - 1e-6).all()
+        whole = np.floor(n * values + 1e-9)
+        part = np.maximum(n * values - whole, 0.0)
+        bentkus = 1.0 + (1.0 - part) * binom.logsf(whole - 1, n, limits)
+        with np.errstate(invalid="ignore"):
+            bentkus += np.where(part > 1e-9, part * binom.logsf(whole, n, limits), 0.0)
+        # Just above the limit the hinge accepts, and so must Bentkus' larger bound.
+        assert (bentkus >= level - 1e-3)[limits < values * (1 - 1e-6)].all()
+
+
+def test_rounding_successes_up_would_be_false():
     """G8: a score of 0 or .1 reaches .1 with more than e times the rounded-up binomial tail."""
     for n, chance in itertools.product((1, 5), (0.01, 0.05)):
         mean, value = 0.1 * chance / n, 0.1 / n
