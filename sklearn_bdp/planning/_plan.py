@@ -9,10 +9,10 @@ from sklearn_bdp._bisection import doubled, last_whole
 from sklearn_bdp._checks import check_integer, check_option, check_real
 from sklearn_bdp._typing import Correlation
 from sklearn_bdp.accounting import log_transcripts_batched
-from sklearn_bdp.planning._replicated import sized
+from sklearn_bdp.planning._replicated import continued
 from sklearn_bdp.planning._smallest import smallest_n
 from sklearn_bdp.planning._solve import ROUTES, solve
-from sklearn_bdp.planning._task import Task, checked_task, plain_model, remaining_failure
+from sklearn_bdp.planning._task import Task, checked_task, remaining_failure
 
 __all__ = ["plan_batches", "plan_budget", "plan_holdout", "plan_queries"]
 
@@ -47,7 +47,8 @@ def plan_holdout(
         Budget honesty, as in :func:`certify`.
     correlation : None, array, sparse matrix, graph, CorrelationModel or list
         How the records are correlated. A model tied to its records (groups, a graph) is continued
-        with more records of the same structure.
+        with more records of the same structure; one that is a single component of unlimited
+        dependence is refused.
     route : str, default="best"
         As in :func:`certify`: ``"best"`` (the best of the next three), ``"transcript"`` (G2),
         ``"bdp"`` (G1), ``"posterior"`` (G6), ``"zhao2017"`` and ``"dwork2017"`` (the number the
@@ -74,7 +75,7 @@ def plan_holdout(
     6636
     """
     check_real("tau", tau, low=0.0, high=0.5, closed="neither")
-    model = sized(plain_model(correlation))
+    model = continued(correlation)
     task = Task(
         n=1,
         model=model,

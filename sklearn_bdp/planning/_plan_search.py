@@ -23,7 +23,7 @@ from sklearn_bdp.accounting import (
     play_batch,
 )
 from sklearn_bdp.correlation import check_correlation
-from sklearn_bdp.planning._replicated import sized
+from sklearn_bdp.planning._replicated import continued
 from sklearn_bdp.planning._task import remaining_failure
 
 __all__ = ["expected_half_width", "plan_search"]
@@ -93,7 +93,7 @@ def plan_search(
         "score": score,
         "n_corrections": n_corrections,
         "beta": beta,
-        "correlation": sized(check_correlation(correlation)),
+        "correlation": continued(correlation),
     }
     enough = lambda n: expected_half_width(n, **year) <= tau  # noqa: E731
     bracket = doubled(enough, 2, most=10**12)

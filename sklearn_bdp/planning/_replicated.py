@@ -2,7 +2,9 @@
 
 import numpy as np
 
-__all__ = ["sized"]
+from sklearn_bdp.planning._task import plain_model
+
+__all__ = ["continued", "sized"]
 
 
 class _Replicated:
@@ -62,3 +64,21 @@ class _Replicated:
 def sized(model):
     """Return the model, or its continuation when it is tied to a number of records."""
     return model if model.n_records is None else _Replicated(model)
+
+
+def continued(correlation):
+    """Return the model of an argument at any size, for plans; refuse what no size helps.
+
+    One component of unlimited dependence counts as one record however large it is.
+    """
+    model = plain_model(correlation)
+    n = model.n_records
+    if n is not None and n > 1 and not model.effective_n(n) > 1.0 + 1e-9:
+        raise ValueError(
+            f"correlation must have more than one component to plan with, got {model.describe()}: "
+            "nothing limits how its records depend on each other, so together they count as one "
+            "and no holdout among them is large enough. Give the strength of the edges, "
+            "MarkovNetwork(graph, influence=0.1) (a connected graph is then split by nodes), or "
+            "hold out whole graphs or groups: with correlation=None the answer counts those."
+        )
+    return sized(model)

@@ -5,11 +5,26 @@ import warnings
 
 import numpy as np
 import pytest
+from scipy.sparse import csr_array
 
-from sklearn_bdp.correlation import DependencyGraph, Groups, Independent, MarkovChain
+from sklearn_bdp.correlation import (
+    BayesianNetwork,
+    DependencyGraph,
+    Groups,
+    Independent,
+    MarkovChain,
+    MarkovNetwork,
+)
 from sklearn_bdp.exceptions import VacuousGuaranteeWarning
 from sklearn_bdp.mechanisms import Thresholdout
-from sklearn_bdp.planning import certify, plan_batches, plan_budget, plan_holdout, plan_queries
+from sklearn_bdp.planning import (
+    certify,
+    plan_batches,
+    plan_budget,
+    plan_holdout,
+    plan_queries,
+    plan_search,
+)
 
 P1 = [[0.9, 0.1], [0.2, 0.8]]
 P2 = [[0.9, 0.1], [0.1, 0.9]]
@@ -20,8 +35,6 @@ def _models(n):
     edges = np.zeros((n, n), dtype=bool)
     for i in range(0, n - 2, 3):
         edges[i, i + 1] = edges[i + 1, i] = edges[i + 1, i + 2] = edges[i + 2, i + 1] = True
-    from scipy.sparse import csr_array
-
     return {
         "independent": Independent(),
         "chain": MarkovChain(P1),
@@ -298,3 +311,36 @@ def test_an_estimated_chain_is_paid_for_out_of_beta():
     assert charged.tau > certify(5000, correlation=sure, beta=0.0515, **options).tau
     with pytest.raises(ValueError, match="beta must exceed"):
         certify(5000, correlation=sure, beta=0.0005, **options)
+
+
+def graph_models():
+    ring = np.arange(300)
+    edges = csr_array((np.full(300, 0.3), (ring, (ring + 1) % 300)), shape=(300, 300))
+    edges = edges + edges.T
+    tables = [np.array([0.5, 0.5]), *[np.array([[0.7, 0.3], [0.3, 0.7]])] * 59]
+    return {
+        "network": MarkovNetwork(edges),
+        "tree": BayesianNetwork([[], *[[i] for i in range(59)]], tables),
+        "pairs": DependencyGraph(csr_array(np.kron(np.eye(20), [[0.0, 1.0], [1.0, 0.0]]))),
+    }
+
+
+@pytest.mark.parametrize("name", ["network", "tree", "pairs"])
+def test_plans_for_graphs_are_continued_and_meet_their_goal(name):
+    """C2 for models tied to their records: at that size the continued model certifies tau."""
+    model = graph_models()[name]
+    n = plan_holdout(tau=0.1, n_queries=20, budget=1, correlation=model)
+    alone = plan_holdout(tau=0.1, n_queries=20, budget=1)
+    worth = model.effective_n(model.n_records) / model.n_records
+    assert alone <= n * worth * 1.01
+    assert n * worth <= alone * 1.05
+
+
+@pytest.mark.parametrize("plan", [plan_holdout, plan_search])
+def test_one_connected_component_is_refused_with_what_to_do_instead(plan):
+    path = csr_array((np.ones(11), (np.arange(11), np.arange(1, 12))), shape=(12, 12))
+    options = {"n_queries": 20, "budget": 1} if plan is plan_holdout else {}
+    for model in (DependencyGraph(path), Groups([0] * 5)):
+        with pytest.raises(ValueError, match="MarkovNetwork") as error:
+            plan(tau=0.1, correlation=model, **options)
+        assert "split by nodes" in str(error.value)
