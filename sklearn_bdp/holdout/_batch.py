@@ -205,35 +205,10 @@ def fixed_cells(queries, settings, model):
 
 
 def decide(queries, *, last, code, mechanism, settings, model, time, seeded, pace=None):
-    """Answer a batch of new queries.
+    """Answer a batch of new queries after the account ``last``; advance ``code`` and ``mechanism``.
 
-    Parameters
-    ----------
-    queries : Queries
-        At least one, all new.
-    last : BatchRecord
-        The account before the batch.
-    code : PredictiveCode
-        What the released cells teach; it is advanced.
-    mechanism : Thresholdout
-        In the state after the batch before; it is advanced.
-    settings : Settings
-        What the holdout was made with.
-    model : CorrelationModel
-        How the records are correlated.
-    time : str
-        For the record.
-    seeded : bool
-        Whether the noise comes from a fixed seed.
-    pace : Pace, optional
-        How finely to ask; the default is the choice of the simulation.
-
-    Returns
-    -------
-    record : BatchRecord or None
-        The account after the batch; ``None`` if the budget was used up before it.
-    answers : list of AnswerRecord
-        The answered queries, a prefix of the batch.
+    Returns the account after the batch (``None`` if the budget was used up before it) and the
+    :class:`AnswerRecord` of each answered query, a prefix of the batch.
     """
     known = len(code.pairs)
     ratio = _privacy_ratio(last, mechanism, settings)
@@ -259,18 +234,7 @@ def decide(queries, *, last, code, mechanism, settings, model, time, seeded, pac
     least, most = np.nan_to_num(outcome.least), np.nan_to_num(outcome.most, nan=1.0)
     lower, upper = queries.limits(least, most, math.log(settings.sampling_failure) - lengths)
     answers = [
-        AnswerRecord(
-            batch=last.number + 1,
-            position=position,
-            key=queries.keys[position],
-            time=time,
-            code_length=float(lengths[position]),
-            training_value=float(queries.training_values[position]) + 0.0,
-            value=float(outcome.values[position]) + 0.0,  # -0.0 has no text of its own in SQLite
-            lower=float(lower[position]) + 0.0,
-            upper=float(upper[position]) + 0.0,
-            above=bool(outcome.above[position]),
-        )
+        _recorded(queries, outcome, position, last.number + 1, time, lengths, lower, upper)
         for position in range(done)
     ]
     told = ~outcome.relaxed[:done]
@@ -293,6 +257,22 @@ def decide(queries, *, last, code, mechanism, settings, model, time, seeded, pac
         seeded=bool(seeded or last.seeded),
     )
     return record, answers
+
+
+def _recorded(queries, outcome, position, batch, time, lengths, lower, upper):
+    """Return the record of one answer; -0.0 has no text of its own in SQLite."""
+    return AnswerRecord(
+        batch=batch,
+        position=position,
+        key=queries.keys[position],
+        time=time,
+        code_length=float(lengths[position]),
+        training_value=float(queries.training_values[position]) + 0.0,
+        value=float(outcome.values[position]) + 0.0,
+        lower=float(lower[position]) + 0.0,
+        upper=float(upper[position]) + 0.0,
+        above=bool(outcome.above[position]),
+    )
 
 
 def _scaled_to_spread(queries, settings, model):

@@ -210,15 +210,9 @@ class ReusableHoldout(LedgerHandle):
         allow_shared_rows: bool = False,
     ) -> None:
         parameters = check_parameters(
-            beta=beta,
-            epsilon=epsilon,
-            calibration=calibration,
-            threshold=threshold,
-            budget=budget,
-            n_queries=n_queries,
-            resolution=resolution,
-            gap=gap,
-        )
+            beta=beta, epsilon=epsilon, calibration=calibration, threshold=threshold, budget=budget,
+            n_queries=n_queries, resolution=resolution, gap=gap,
+        )  # fmt: skip
         self.on_exhausted = check_option("on_exhausted", on_exhausted, ON_EXHAUSTED)
         seed = random_state
         if seed is not None:

@@ -121,31 +121,13 @@ class HalvingReusableHoldoutSearchCV(ReusableHoldoutSearchCV):
         ledger: Any = None,
     ) -> None:
         super().__init__(
-            estimator,
-            param_grid,
-            scoring=scoring,
-            n_iter=n_iter,
-            n_jobs=n_jobs,
-            refit=refit,
-            cv=cv,
-            verbose=verbose,
-            pre_dispatch=pre_dispatch,
-            random_state=random_state,
-            error_score=error_score,
-            return_train_score=return_train_score,
-            holdout=holdout,
-            correlation=correlation,
-            training_score=training_score,
-            beta=beta,
-            epsilon=epsilon,
-            calibration=calibration,
-            threshold=threshold,
-            budget=budget,
-            n_queries=n_queries,
-            verify=verify,
-            on_exhausted=on_exhausted,
-            ledger=ledger,
-        )
+            estimator, param_grid, scoring=scoring, n_iter=n_iter, n_jobs=n_jobs, refit=refit,
+            cv=cv, verbose=verbose, pre_dispatch=pre_dispatch, random_state=random_state,
+            error_score=error_score, return_train_score=return_train_score, holdout=holdout,
+            correlation=correlation, training_score=training_score, beta=beta, epsilon=epsilon,
+            calibration=calibration, threshold=threshold, budget=budget, n_queries=n_queries,
+            verify=verify, on_exhausted=on_exhausted, ledger=ledger,
+        )  # fmt: skip
         self.factor = factor
         self.resource = resource
         self.max_resources = max_resources

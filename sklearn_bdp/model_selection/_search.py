@@ -262,17 +262,10 @@ class ReusableHoldoutSearchCV(Savable, GridSearchCV):
         ledger: str | Path | None = None,
     ) -> None:
         super().__init__(
-            estimator,
-            param_grid,
-            scoring=scoring,
-            n_jobs=n_jobs,
-            refit=refit,
-            cv=cv,
-            verbose=verbose,
-            pre_dispatch=pre_dispatch,
-            error_score=error_score,
+            estimator, param_grid, scoring=scoring, n_jobs=n_jobs, refit=refit, cv=cv,
+            verbose=verbose, pre_dispatch=pre_dispatch, error_score=error_score,
             return_train_score=return_train_score,
-        )
+        )  # fmt: skip
         self.n_iter = n_iter
         self.random_state = random_state
         self.holdout = holdout
@@ -428,16 +421,10 @@ class ReusableHoldoutSearchCV(Savable, GridSearchCV):
         division = progress.division
         if division is None:
             division = divide_for(
-                self,
-                self.estimator,
-                X,
-                y,
-                X_val=X_val,
-                y_val=y_val,
-                groups=groups,
+                self, self.estimator, X, y, X_val=X_val, y_val=y_val, groups=groups,
                 random_state=None if progress.split is None else progress.seed,
                 pilot=self._pilot(params, groups),
-            )
+            )  # fmt: skip
         if division.train is not None:
             params = check_method_params(X, params, indices=division.train)
             groups = None if groups is None else np.asarray(groups)[division.train]
@@ -459,32 +446,30 @@ class ReusableHoldoutSearchCV(Savable, GridSearchCV):
             )
         else:
             self.n_splits_ = 1
-        setting = Setting(
-            estimator=clone(self.estimator),
-            X=division.X,
-            y=division.y,
-            X_holdout=division.X_holdout,
-            y_holdout=division.y_holdout,
-            metric=metric,
-            fit_params=routed.estimator.fit,
-            error_score=self.error_score,
-            training="resubstitution" if whole else None,
-        )
         progress.division = division
         if progress.holdout is None:
             progress.holdout = open_holdout(self, division, split=progress.split)
             progress.read()
-        context = None
-        if getattr(self, "_skl_callbacks", None):
-            weight = params.get("sample_weight")
-            metadata = None if weight is None else {"sample_weight": weight}
-            context = root_context(self, division.X, division.y, metadata, max_subtasks=2)
+        setting = Setting(
+            estimator=clone(self.estimator), X=division.X, y=division.y,
+            X_holdout=division.X_holdout, y_holdout=division.y_holdout, metric=metric,
+            fit_params=routed.estimator.fit, error_score=self.error_score,
+            training="resubstitution" if whole else None,
+        )  # fmt: skip
         verifier = Verifier(
             setting, progress.holdout, n_jobs=self.n_jobs, pre_dispatch=self.pre_dispatch
         )
+        context = self._root_context(division, params.get("sample_weight"))
         return Rounds(
             self, name, routed=routed, verifier=verifier, progress=progress, context=context
         )
+
+    def _root_context(self, division, weight):
+        """Return the context of scikit-learn's callbacks, if there are any."""
+        if not getattr(self, "_skl_callbacks", None):
+            return None
+        metadata = None if weight is None else {"sample_weight": weight}
+        return root_context(self, division.X, division.y, metadata, max_subtasks=2)
 
     def _pilot(self, params, groups):
         """Return what reads the strength of dependence off the training side, for "time"."""
