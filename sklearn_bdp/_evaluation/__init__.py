@@ -19,6 +19,7 @@ from sklearn_bdp._evaluation._saving import DetachedHoldout, Savable
 from sklearn_bdp._evaluation._scoring import (
     RULES,
     MetricScorer,
+    further_metrics,
     public_scorer,
     verified_metric,
 )
@@ -58,6 +59,7 @@ __all__ = [
     "divide",
     "divide_for",
     "fit_candidate",
+    "further_metrics",
     "inner_folds",
     "open_holdout",
     "paired_gain",

@@ -44,6 +44,8 @@ class Setting:
         Inner cross-validation, for ``"cv"``.
     n_effective : float
         Effective number of training records.
+    beside : dict of str to BoundedMetric
+        Further metrics that each candidate is asked about; they decide nothing.
     """
 
     estimator: object
@@ -57,6 +59,7 @@ class Setting:
     training: str | None = None
     folds: Any = field(default=(), repr=False)
     n_effective: float = math.nan
+    beside: dict = field(default_factory=dict)
 
     @property
     def has_baseline(self):
@@ -103,6 +106,8 @@ class Outcome:
         Traceback of a failed fit, else empty.
     misfit : str
         What is wrong with a model that raises on every holdout record, else empty.
+    beside : dict of str to Outcome
+        The same of the further metrics that the model could be asked about.
     """
 
     training: float = math.nan
@@ -114,6 +119,7 @@ class Outcome:
     score_time: float = math.nan
     error: str = ""
     misfit: str = ""
+    beside: dict = field(default_factory=dict, repr=False)
 
 
 def evaluate(setting, candidate, *, training, holdout, keyed, keep=True, memory=None):
@@ -141,22 +147,33 @@ def evaluate(setting, candidate, *, training, holdout, keyed, keep=True, memory=
     fitted = time.perf_counter()
     metric, X = setting.metric, _take(setting.X, candidate.columns)
     # Before the model sees the holdout: what it may keep of it must not get into a key.
-    key = model_key(model, metric, X, columns=candidate.columns) if keyed else None
-    evaluation = metric.evaluate(
-        model, _take(setting.X_holdout, candidate.columns), setting.y_holdout
-    )
+    asked = {None: metric, **setting.beside}
+    keys = dict.fromkeys(asked)
+    if keyed:
+        keys = {n: model_key(model, m, X, columns=candidate.columns) for n, m in asked.items()}
+    X_holdout = _take(setting.X_holdout, candidate.columns)
+    evaluation = metric.evaluate(model, X_holdout, setting.y_holdout)
     misfit = _misfit(metric, model, candidate, setting) if not evaluation.value > 0.0 else ""
-    if training and setting.training == "resubstitution":
-        value = metric.evaluate(model, X, targets(setting.X, setting.y)).value
+    known = training and setting.training == "resubstitution"
+    y = targets(setting.X, setting.y) if known else None
+    if known:
+        value = metric.evaluate(model, X, y).value
+    beside = {}
+    for name, other in setting.beside.items():
+        with contextlib.suppress(Exception):  # a metric that this model cannot be asked about
+            seen = other.evaluate(model, X_holdout, setting.y_holdout)
+            own = other.evaluate(model, X, y).value if known else math.nan
+            beside[name] = Outcome(training=own, evaluation=seen, key=keys[name])
     return Outcome(
         training=value,
         scores=scores,
         evaluation=evaluation,
-        key=key,
+        key=keys[None],
         model=model if keep else None,
         fit_time=fitted - start,
         score_time=time.perf_counter() - fitted,
         misfit=misfit,
+        beside=beside,
     )
 
 

@@ -1,5 +1,6 @@
 """What is verified, and the scorers that compute the same on the training side."""
 
+import contextlib
 import copy
 import dataclasses
 import warnings
@@ -12,7 +13,14 @@ from sklearn_bdp._evaluation._division import targets
 from sklearn_bdp.exceptions import UnboundedMetricError
 from sklearn_bdp.metrics import PerRecordScore, get_metric
 
-__all__ = ["RULES", "MetricScorer", "public_scorer", "training_scorers", "verified_metric"]
+__all__ = [
+    "RULES",
+    "MetricScorer",
+    "further_metrics",
+    "public_scorer",
+    "training_scorers",
+    "verified_metric",
+]
 
 #: Names that ``refit`` knows besides those of metrics.
 RULES = ("one_se", "best_lower")
@@ -131,15 +139,48 @@ def _metric(search, scoring, y):
     return metric
 
 
-def training_scorers(search, name, metric):
-    """Return what scores the folds; the verified metric is computed as on the holdout."""
+def further_metrics(search, name, division):
+    """Return the metrics that are verified beside the one that ranks, by name.
+
+    Parameters
+    ----------
+    search : ReusableHoldoutSearchCV
+        Gives ``scoring`` and the estimator.
+    name : str
+        Of the metric that ranks.
+    division : Division
+        Training targets, and how the records are correlated.
+
+    Returns
+    -------
+    dict of str to BoundedMetric
+        Without those that the holdout cannot be asked about. What a callable returns besides is
+        known only once it was called, and is not verified.
+    """
+    result = {}
+    if not isinstance(search.scoring, list | tuple | set | dict):
+        return result
+    for other, scoring in _as_dict(search.scoring).items():
+        if other == name:
+            continue
+        with warnings.catch_warnings(), contextlib.suppress(TypeError, ValueError):
+            warnings.simplefilter("ignore")
+            metric = _metric(search, scoring, division.y)
+            if metric.is_mean or division.model.is_componentwise:
+                result[other] = metric
+    return result
+
+
+def training_scorers(search, name, metric, further):
+    """Return what scores the folds; verified metrics are computed as on the holdout."""
     verified = MetricScorer(metric)
     if name == "score":
         return verified
     if callable(search.scoring):
         return DictScorer(search.scoring, name, verified)
     probe = copy.copy(search)
-    probe.scoring, probe.refit = {**_as_dict(search.scoring), name: verified}, False
+    computed = {other: MetricScorer(metric) for other, metric in further.items()}
+    probe.scoring, probe.refit = {**_as_dict(search.scoring), name: verified, **computed}, False
     return probe._get_scorers()[0]
 
 

@@ -114,7 +114,8 @@ class Rounds:
     def __init__(self, search, name, *, routed, verifier, progress, context):
         self.search, self.name, self.division = search, name, progress.division
         self.metric = verifier.setting.metric
-        self.scorers = training_scorers(search, name, self.metric)
+        self.further = verifier.setting.beside
+        self.scorers = training_scorers(search, name, self.metric, self.further)
         self.fit_params, self.split_params = routed.estimator.fit, routed.splitter.split
         self.verifier, self.progress, self.context = verifier, progress, context
         # Whole fits ride along where every candidate is going to need one.

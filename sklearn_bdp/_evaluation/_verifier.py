@@ -23,6 +23,7 @@ from sklearn_bdp._evaluation._opening import CONTEST
 from sklearn_bdp._evaluation._progress import ModelStore
 from sklearn_bdp._sealed import sealed_errors
 from sklearn_bdp._sklearn_compat import num_samples
+from sklearn_bdp.exceptions import BudgetExhaustedError
 from sklearn_bdp.holdout import query_key
 
 __all__ = ["Assessment", "Verifier"]
@@ -46,6 +47,8 @@ class Assessment:
         What the query is known by.
     outcome : Outcome or None
         What the workers returned. It holds raw scores: never kept beyond ``fit``.
+    beside : dict of str to Assessment
+        The same by further metrics that the search was asked for.
     """
 
     columns: tuple | None
@@ -56,6 +59,7 @@ class Assessment:
     source: str = "unanswered"
     key: str | None = None
     outcome: object = field(default=None, repr=False)
+    beside: dict = field(default_factory=dict)
 
     @property
     def rank(self):
@@ -96,15 +100,26 @@ class Verifier:
         self._recipes = {}
         self._ready, self._models = {}, ModelStore()
 
-    def key(self, candidate):
-        """Return the key of a candidate before it is fitted, or None where fitting may vary."""
-        place = None if not candidate.params else id(candidate)
-        if place not in self._recipes:
-            self._recipes[place] = (candidate, self._recipe(candidate.params))
-        recipe = self._recipes[place][1]
-        return None if recipe is None else content_key("candidate", recipe, candidate.columns)
+    def key(self, candidate, name=None):
+        """Return the key of a candidate before it is fitted, or None where fitting may vary.
 
-    def _recipe(self, params):
+        Parameters
+        ----------
+        candidate : Candidate
+            What is asked about.
+        name : str or None, default=None
+            A further metric. What is asked beside has a key of its own: its answer is coarse, and
+            a search that ranks by that metric asks for a finer one.
+        """
+        place = None if not candidate.params else id(candidate), name
+        if place not in self._recipes:
+            metric = self.setting.metric if name is None else self.setting.beside[name]
+            self._recipes[place] = (candidate, self._recipe(candidate.params, metric))
+        recipe = self._recipes[place][1]
+        kind = "candidate" if name is None else "beside"
+        return None if recipe is None else content_key(kind, recipe, candidate.columns)
+
+    def _recipe(self, params, metric):
         """Return a digest of all that a fitted model depends on besides its columns.
 
         Nothing in it depends on the holdout.
@@ -115,7 +130,7 @@ class Verifier:
             self._data = training_digest(setting.X, setting.y)
         return recipe_key(
             estimator,
-            setting.metric,
+            metric,
             training=self._data,
             fit_params=setting.fit_params,
             columns=None,
@@ -128,13 +143,14 @@ class Verifier:
         return WholeJob(self.setting, caller if getattr(caller, "_skl_callbacks", None) else None)
 
     def whole_tasks(self, tasks):
-        """Return the tasks that need such a fit: their query has no recorded answer yet."""
-        keys = [self.key(task.candidate) for task in tasks]
-        recorded = self.holdout.recorded([key for key in keys if key is not None])
+        """Return the tasks that need such a fit: a query of theirs has no recorded answer yet."""
+        names = (None, *self.setting.beside)
+        keys = [[self.key(task.candidate, name) for name in names] for task in tasks]
+        recorded = self.holdout.recorded([key for own in keys for key in own if key is not None])
         return [
-            replace(task, keyed=key is None, context=None)
-            for task, key in zip(tasks, keys, strict=True)
-            if key not in recorded and task.row not in self._ready
+            replace(task, keyed=own[0] is None, context=None)
+            for task, own in zip(tasks, keys, strict=True)
+            if not all(key in recorded for key in own) and task.row not in self._ready
         ]
 
     def take(self, task, outcome, *, guess):
@@ -187,8 +203,12 @@ class Verifier:
     # -- queries ------------------------------------------------------------------------------
 
     @sealed_errors  # the frames hold raw scores
-    def assess(self, candidates, training=None, *, rows=None):
-        """Return an :class:`Assessment` of each candidate, from one batch of queries."""
+    def assess(self, candidates, training=None, *, rows=None, beside=None):
+        """Return an :class:`Assessment` of each candidate, from one batch of queries.
+
+        ``beside`` holds training-side scores by the further metrics that are asked about, by name
+        (``None`` where they come with the fit).
+        """
         candidates = [c if isinstance(c, Candidate) else Candidate(columns=c) for c in candidates]
         keys = [self.key(candidate) for candidate in candidates]
         recorded = self.holdout.recorded([key for key in keys if key is not None])
@@ -211,13 +231,47 @@ class Verifier:
             self._recorded(candidate, outcome, recorded.get(key))
             for candidate, outcome, key in zip(candidates, outcomes, keys, strict=True)
         ]
-        answers = self._ask([outcomes[p] for p in asked], [keys[p] for p in asked])
+        further = self._further(candidates, outcomes, beside)
+        ranked = [(outcomes[p], keys[p]) for p in asked]
+        answers, more = self._ask(ranked, [(outcome, key) for _, _, outcome, key in further])
         for row, place in enumerate(asked):
             outcome = outcomes[place]
             if rows is not None:  # gains need the evaluation, a search does not
-                outcome = replace(outcome, evaluation=None)
+                outcome = replace(outcome, evaluation=None, beside={})
             found[place] = _answered(candidates[place], outcome, keys[place], answers, row)
+        self._enter(found, candidates, beside)
+        for row, (place, name, outcome, key) in enumerate(further):
+            outcome = Outcome(training=outcome.training)
+            answer = _answered(candidates[place], outcome, key, more, row)
+            found[place].beside[name] = answer
         return found
+
+    def _further(self, candidates, outcomes, beside):
+        """Return what is asked by further metrics: (place, name, outcome, key)."""
+        result = []
+        for name in self.setting.beside if beside is not None else ():
+            for place, whole in enumerate(outcomes):
+                outcome = whole.beside.get(name)
+                if outcome is None or not math.isfinite(whole.training):
+                    continue
+                if beside.get(name) is not None:
+                    outcome = replace(outcome, training=float(beside[name][place]))
+                if math.isfinite(outcome.training):
+                    key = self.key(candidates[place], name)
+                    if key is None and outcome.key is not None:
+                        key = content_key("beside", outcome.key)
+                    result.append((place, name, outcome, key))
+        return result
+
+    def _enter(self, found, candidates, beside):
+        """Enter recorded answers of further metrics, for candidates that were not fitted again."""
+        for name in self.setting.beside if beside is not None else ():
+            keys = [self.key(candidate, name) for candidate in candidates]
+            recorded = self.holdout.recorded([key for key in keys if key is not None])
+            for place, key in enumerate(keys):
+                known = Outcome() if beside.get(name) is None else Outcome(beside[name][place])
+                record = recorded.get(key)
+                found[place].beside[name] = self._recorded(candidates[place], known, record)
 
     def _given(self, candidates, training, known):
         """Return candidates with their known training side; those that are new meet the holdout."""
@@ -268,18 +322,38 @@ class Verifier:
             return finite
         return sorted(sorted(finite, key=lambda p: -outcomes[p].training)[: self.verify])
 
-    def _ask(self, asked, keys):
-        """Return the holdout's answers to one batch."""
-        if not asked:
-            return None
-        values = np.array([outcome.training for outcome in asked])
-        return self.holdout.answer_evaluations(
+    def _ask(self, ranked, further):
+        """Return the holdout's answers to one batch: to what ranks, and to further metrics.
+
+        A declared budget is for what ranks: the rest is a batch of its own, which may find none.
+        """
+        if self.holdout.remaining_budget is None:
+            answers = self._answers(ranked, further)
+            return answers[: len(ranked)], answers[len(ranked) :]
+        answers = self._answers(ranked, [])
+        try:
+            return answers, self._answers([], further)
+        except BudgetExhaustedError:
+            return answers, [None] * len(further)
+
+    def _answers(self, ranked, further):
+        """Return one record for each query: value, lower, upper, above, answered."""
+        queries = [*ranked, *further]
+        if not queries:
+            return []
+        values = np.array([outcome.training for outcome, _ in queries])
+        beside = np.arange(len(queries)) >= len(ranked)
+        leader = values[~beside].max(initial=0.0)
+        found = self.holdout.answer_evaluations(
             values,
-            [outcome.evaluation for outcome in asked],
+            [outcome.evaluation for outcome, _ in queries],
             training_size=self._training_size,
-            keys=keys,
-            slack=CONTEST * (values.max() - values),
+            keys=[key for _, key in queries],
+            slack=np.where(beside, 0.0, CONTEST * (leader - values)),
+            beside=beside,
         )
+        columns = (found.values, found.lower, found.upper, found.above, found.answered)
+        return list(zip(*(column.tolist() for column in columns), strict=True))
 
     def _work(self, tasks):
         """Evaluate candidates, given as (candidate, training side?, holdout?)."""
@@ -383,18 +457,14 @@ class Verifier:
 
 def _answered(candidate, outcome, key, answers, row):
     """Return the assessment for one answer of a batch."""
+    if answers[row] is None:
+        return Assessment(candidate.columns, outcome.training, key=key, outcome=outcome)
+    value, lower, upper, above, answered = answers[row]
     source = "unanswered"
-    if answers.answered[row]:
-        source = "holdout" if answers.above[row] else "training"
+    if answered:
+        source = "holdout" if above else "training"
     return Assessment(
-        candidate.columns,
-        outcome.training,
-        float(answers.values[row]),
-        float(answers.lower[row]),
-        float(answers.upper[row]),
-        source,
-        key,
-        outcome,
+        candidate.columns, outcome.training, value, lower, upper, source, key, outcome
     )
 
 

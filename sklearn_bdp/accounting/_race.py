@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy.special import ndtr
 
-from sklearn_bdp._typing import FloatOrArray
+from sklearn_bdp._typing import Array, FloatOrArray
 from sklearn_bdp.accounting._predictive import OUTSIDE, RIM, Cells, place_lengths
 
 if TYPE_CHECKING:
@@ -107,6 +107,9 @@ class BatchQueries:
         ``1 + n / training size``: how much the training side adds to the score's variance.
     deviation : callable
         ``deviation(positions, predictions)``: standard deviations of the scores.
+    beside : ndarray of bool, shape (m,), optional
+        Queries that decide nothing, as other metrics of the same candidates: they come after the
+        others, coarsely, and are never refined. By default none.
     """
 
     training_values: np.ndarray
@@ -114,6 +117,7 @@ class BatchQueries:
     sensitivities: np.ndarray
     training_factors: np.ndarray
     deviation: typing.Callable
+    beside: Array | None = None
 
     def __len__(self) -> int:
         return self.training_values.size
@@ -285,19 +289,22 @@ class _Game:
         self.taught = {}
         code.expect(queries.training_values)
         centers, _ = code.predict(queries.training_values)
-        self.order = np.argsort(-centers, kind="stable")
+        none = np.zeros(len(queries), dtype=bool)
+        self.beside = none if queries.beside is None else queries.beside
+        self.order = np.lexsort((-centers, self.beside))
         # Theory G7, conditions: ranks are fixed here, before anything of the batch is known.
-        self.outcome.places = place_lengths(centers)
+        self.outcome.places = place_lengths(-np.argsort(self.order))
 
     # -- the race ---------------------------------------------------------------------------------
 
     def race(self, pace):
         """First pass in the order of predictions, the leader finely; then refine who leads."""
-        for start, stop in ((0, 1), (1, len(self.queries))):
-            yield from self._pass(self.order[start:stop], pace, fine=start == 0)
+        leader = int(not self.beside.all())
+        yield from self._pass(self.order[:leader], pace, fine=True)
+        yield from self._pass(self.order[leader:], pace, fine=False)
         refined = {int(self.order[0])}
-        while not self.outcome.exhausted:
-            best = int(np.argmax(self._current()))
+        while leader and not self.outcome.exhausted:
+            best = int(np.argmax(np.where(self.beside, -np.inf, self._current())))
             if best in refined:
                 return
             refined.add(best)

@@ -65,6 +65,8 @@ class Queries:
         Records behind each training-side value.
     slacks : ndarray of shape (m,)
         Least threshold of each query where thresholds are chosen automatically.
+    beside : ndarray of bool, shape (m,)
+        Which queries decide nothing.
     keys : list of str or None
         The keys, ``None`` for queries that cannot be asked again for free.
     """
@@ -77,6 +79,7 @@ class Queries:
     sensitivities: np.ndarray
     training_sizes: np.ndarray
     slacks: np.ndarray
+    beside: np.ndarray
     keys: list
 
     def __len__(self):
@@ -92,6 +95,7 @@ class Queries:
             sensitivities=self.sensitivities[positions],
             training_sizes=self.training_sizes[positions],
             slacks=self.slacks[positions],
+            beside=self.beside[positions],
             keys=[self.keys[position] for position in positions],
         )
 
@@ -179,6 +183,7 @@ def public_queries(queries, n):
         sensitivities=queries.sensitivities,
         training_factors=1.0 + n / queries.training_sizes,
         deviation=queries.deviations,
+        beside=queries.beside,
     )
 
 
@@ -340,6 +345,7 @@ def _cells(queries, outcome, *, by, settings):
         "fine": outcome.fine,
         "training_sizes": _compact(queries.training_sizes),
         "slacks": _compact(queries.slacks),
+        "beside": _compact(queries.beside),
         "sensitivities": _compact(queries.sensitivities),
         "shapes": list(queries.shapes),
         "shape_of": _compact(queries.tail_of),

@@ -144,7 +144,9 @@ def _frozen(shape):
     return tuple(sorted(shape.items()))
 
 
-def check_queries(training_values, scored, *, model, n, training_size, keys, slack=None):
+def check_queries(
+    training_values, scored, *, model, n, training_size, keys, slack=None, beside=None
+):
     """Return the checked :class:`Queries` of one batch."""
     count = scored.values.size
     training = np.atleast_1d(check_array("training_values", training_values, low=0.0, high=1.0))
@@ -173,8 +175,19 @@ def check_queries(training_values, scored, *, model, n, training_size, keys, sla
         sensitivities=scored.sensitivities,
         training_sizes=np.broadcast_to(sizes, (count,)),
         slacks=np.broadcast_to(slacks, (count,)),
+        beside=_check_beside(beside, count),
         keys=check_keys(keys, count),
     )
+
+
+def _check_beside(beside, count):
+    """Return which queries decide nothing, as an array of bool."""
+    result = np.asarray(False if beside is None else beside)
+    if result.dtype != bool or result.shape not in ((), (count,)):
+        raise TypeError(
+            f"beside must be a bool or {count} of them, one for each query, got {beside!r:.60}."
+        )
+    return np.broadcast_to(result, (count,))
 
 
 def check_training_value(metric, value):

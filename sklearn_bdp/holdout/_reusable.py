@@ -297,6 +297,7 @@ class ReusableHoldout(LedgerHandle):
         training_size: Any = None,
         keys: Any = None,
         slack: Any = None,
+        beside: ArrayLike | None = None,
     ) -> HoldoutAnswers:
         """Answer one batch of queries given as evaluations by a bounded metric.
 
@@ -309,6 +310,9 @@ class ReusableHoldout(LedgerHandle):
             are admitted for independent records or groups.
         training_size, keys, slack : object
             As for :meth:`answer`.
+        beside : array-like of bool, shape (m,), default=None
+            Queries that decide nothing, as further metrics of the same models: they come after
+            the others and are asked coarsely, so that those keep their narrow intervals.
 
         Returns
         -------
@@ -316,7 +320,7 @@ class ReusableHoldout(LedgerHandle):
             As for :meth:`answer`.
         """
         scored = check_evaluations(evaluations, self.n, self.model)
-        return self._ask(training_values, scored, training_size, keys, slack)
+        return self._ask(training_values, scored, training_size, keys, slack, beside=beside)
 
     @sealed_errors
     def score(
@@ -516,7 +520,9 @@ class ReusableHoldout(LedgerHandle):
             warnings.simplefilter("ignore")
             return metric.evaluate(estimator, self.X, self.y)
 
-    def _ask(self, training_values, scored, training_size, keys, slack, *, metric=None):
+    def _ask(
+        self, training_values, scored, training_size, keys, slack, *, metric=None, beside=None
+    ):
         """Check, look up, decide, record; then release."""
         self._require_home()
         queries = check_queries(
@@ -527,6 +533,7 @@ class ReusableHoldout(LedgerHandle):
             training_size=training_size,
             keys=keys,
             slack=slack,
+            beside=beside,
         )
         # A caller's key is known together with what it was asked with: under another training-side
         # value or metric it is another query, and must not get the old number.

@@ -11,13 +11,8 @@ __all__ = ["chosen_row", "search_results"]
 
 def search_results(search, side, assessments, rounds):
     """Return ``cv_results_`` with the released values, in score units."""
-    n, metric = len(side.candidates), rounds.metric
-    table = {name: np.full(n, np.nan) for name in ("training", "released", "lower", "upper")}
-    source = np.full(n, "unanswered", dtype="<U10")
-    for row, found in assessments.items():
-        source[row] = found.source
-        for name, column in table.items():
-            column[row] = getattr(found, name)
+    metric = rounds.metric
+    table, source = _released(len(side.candidates), assessments)
     if side.results is not None:
         results = dict(side.results)
         results["training_score"] = side.scores
@@ -25,16 +20,41 @@ def search_results(search, side, assessments, rounds):
         results = _resubstitution_results(search, side, assessments)
         results["training_score"] = metric.from_unit(table["training"])
         results["mean_train_score"] = results["training_score"]
-    results["holdout_score"] = metric.from_unit(table["released"])
-    results["holdout_lower"] = metric.from_unit(table["lower"])
-    results["holdout_upper"] = metric.from_unit(table["upper"])
-    results["answered_from"] = source
+    results.update(_columns(metric, table, source))
     results["rank_holdout_score"] = _rank(results["holdout_score"])
-    for name in [name for name in results if name.startswith("mean_test_")]:
-        other = name.removeprefix("mean_test_")
-        if other != rounds.name:  # said plainly: the holdout was not asked about these
-            results[f"answered_from_{other}"] = np.full(n, "unverified")
+    scored = [name.removeprefix("mean_test_") for name in results if name.startswith("mean_test_")]
+    for name in dict.fromkeys([*scored, rounds.name, *rounds.further]):
+        if name == rounds.name != "score":
+            results.update(_columns(metric, table, source, name=name))
+        elif name in rounds.further:
+            own = {row: found.beside[name] for row, found in assessments.items()}
+            released = _released(len(side.candidates), own)
+            results.update(_columns(rounds.further[name], *released, name=name))
+        elif name != rounds.name:  # said plainly: the holdout was not asked about these
+            results[f"answered_from_{name}"] = np.full(len(side.candidates), "unverified")
     return results
+
+
+def _released(n, assessments):
+    """Return arrays of what was released, in [0, 1], and where each answer came from."""
+    table = {name: np.full(n, np.nan) for name in ("training", "released", "lower", "upper")}
+    source = np.full(n, "unanswered", dtype="<U10")
+    for row, found in assessments.items():
+        source[row] = found.source
+        for name, column in table.items():
+            column[row] = getattr(found, name)
+    return table, source
+
+
+def _columns(metric, table, source, *, name=None):
+    """Return the columns of one metric, in score units."""
+    end = "" if name is None else f"_{name}"
+    return {
+        f"holdout_score{end}": metric.from_unit(table["released"]),
+        f"holdout_lower{end}": metric.from_unit(table["lower"]),
+        f"holdout_upper{end}": metric.from_unit(table["upper"]),
+        f"answered_from{end}": source,
+    }
 
 
 def _resubstitution_results(search, side, assessments):

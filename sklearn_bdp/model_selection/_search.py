@@ -21,7 +21,7 @@ from sklearn.utils import Bunch, indexable
 from sklearn.utils.metadata_routing import process_routing
 from sklearn.utils.validation import check_is_fitted
 
-from sklearn_bdp._checks import caller_level, check_real
+from sklearn_bdp._checks import caller_level, check_integer, check_real
 from sklearn_bdp._digests import object_digest, training_digest
 from sklearn_bdp._evaluation import (
     RULES,
@@ -37,6 +37,7 @@ from sklearn_bdp._evaluation import (
     check_owner,
     check_records,
     divide_for,
+    further_metrics,
     inner_folds,
     open_holdout,
     public_scorer,
@@ -87,9 +88,10 @@ class ReusableHoldoutSearchCV(Savable, GridSearchCV):
     scoring : str, callable, list, tuple, dict or None, default=None
         The metric to verify: a bounded one (see :mod:`sklearn_bdp.metrics`). ``None`` takes
         accuracy for classifiers and a clipped absolute error for regressors (R² has no bounded
-        sensitivity), and says so. With several metrics the one that ``refit`` names is verified,
-        or else the first; ``answered_from_<name>`` is ``"unverified"`` for the others, which are
-        training-side scores only.
+        sensitivity), and says so. With several metrics the one that ``refit`` names ranks, or
+        else the first. The others are verified beside it, coarsely, so that its intervals stay as
+        narrow as they were; ``answered_from_<name>`` is ``"unverified"`` for those that the
+        holdout cannot be asked about (F1, R², what a callable returns besides).
     n_iter : int or None, default=None
         Number of sampled candidates (random search); ``None`` takes the whole grid.
     n_jobs : int or None, default=None
@@ -161,7 +163,9 @@ class ReusableHoldoutSearchCV(Savable, GridSearchCV):
         Everything :class:`~sklearn.model_selection.GridSearchCV` reports on the training part,
         and ``training_score``, ``holdout_score``, ``holdout_lower``, ``holdout_upper``,
         ``answered_from`` (``"training"``, ``"holdout"`` or ``"unanswered"``) and
-        ``rank_holdout_score``, in score units.
+        ``rank_holdout_score``, in score units. With several metrics also
+        ``holdout_score_<name>``, ``holdout_lower_<name>``, ``holdout_upper_<name>`` and
+        ``answered_from_<name>`` for each.
     best_estimator_ : estimator
         The verified model; fitted on the training part only.
     best_score_ : float
@@ -455,6 +459,7 @@ class ReusableHoldoutSearchCV(Savable, GridSearchCV):
             X_holdout=division.X_holdout, y_holdout=division.y_holdout, metric=metric,
             fit_params=routed.estimator.fit, error_score=self.error_score,
             training="resubstitution" if whole else None,
+            beside=further_metrics(self, name, division),
         )  # fmt: skip
         verifier = Verifier(
             setting, progress.holdout, n_jobs=self.n_jobs, pre_dispatch=self.pre_dispatch
@@ -533,7 +538,13 @@ class ReusableHoldoutSearchCV(Savable, GridSearchCV):
             if self.verbose > 0:
                 print(f"Verifying {len(rows)} candidates on {verifier.holdout.n} holdout records")
             verifier.fit(rows, candidates, training)
-            found = verifier.assess(candidates, training, rows=rows)
+            beside = {
+                name: None
+                if side.results is None
+                else other.to_unit(side.results[f"mean_test_{name}"][rows])
+                for name, other in rounds.further.items()
+            }
+            found = verifier.assess(candidates, training, rows=rows, beside=beside)
             rounds.close()
         finally:
             verifier.forget()
@@ -574,6 +585,7 @@ class ReusableHoldoutSearchCV(Savable, GridSearchCV):
         self.multimetric_ = side.multimetric
         self.cv_results_ = search_results(self, side, found, rounds)
         self.holdout_, self._metric = verifier.holdout, rounds.metric
+        self._n_metrics = 1 + len(rounds.further)
         self._training_size = num_samples(division.X)
         self._choose(rounds, side)
         self._certify(division, rounds.metric)
@@ -593,7 +605,8 @@ class ReusableHoldoutSearchCV(Savable, GridSearchCV):
         Parameters
         ----------
         n_candidates : int, default=None
-            Candidates of that search; by default as many as this one had.
+            Candidates of that search; by default as many as this one had. Each is asked about
+            by as many metrics as in this one.
         score : float, default=None
             About what score is expected, in score units; by default the best verified one.
 
@@ -604,6 +617,7 @@ class ReusableHoldoutSearchCV(Savable, GridSearchCV):
         """
         check_is_fitted(self, "holdout_")
         count = len(self.cv_results_["params"]) if n_candidates is None else n_candidates
+        count = check_integer("n_candidates", count, low=1) * self._n_metrics
         expected = self.best_score_ if score is None else check_real("score", score)
         unit = self._metric.to_unit(expected)
         return self.holdout_.preview(

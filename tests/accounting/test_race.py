@@ -1,5 +1,6 @@
 """The race and its code: probabilities over transcripts (G7), fixed places, cells that hold."""
 
+import contextlib
 import itertools
 import math
 
@@ -21,7 +22,7 @@ from sklearn_bdp.accounting import (
 WIDE = Pace(coarse=3.0, price=3.0, patience=3.0)  # few cells: small trees
 
 
-def batch(training, *, slacks=0.0, n=8, size=8.0):
+def batch(training, *, slacks=0.0, n=8, size=8.0, beside=None):
     training = np.array(training, dtype=float)
     count = training.size
     return BatchQueries(
@@ -32,6 +33,7 @@ def batch(training, *, slacks=0.0, n=8, size=8.0):
         deviation=lambda positions, predictions: np.sqrt(
             np.clip(predictions * (1 - predictions), 0.02, None) / n
         ),
+        beside=None if beside is None else np.array(beside),
     )
 
 
@@ -63,10 +65,20 @@ def transcripts(make, *, step=0.0, state=None, history=()):
         yield from transcripts(make, step=step, state=state, history=(*history, reply))
 
 
-@pytest.mark.parametrize("training", [[0.5], [0.9, 0.4], [1.0, 1.0], [0.0, 0.7]])
-def test_transcripts_of_a_race_have_probabilities_that_sum_to_one(training):
+@pytest.mark.parametrize(
+    ("training", "beside"),
+    [
+        ([0.5], None),
+        ([0.9, 0.4], None),
+        ([1.0, 1.0], None),
+        ([0.0, 0.7], None),
+        ([0.5, 0.9], [False, True]),
+        ([0.5, 0.9], [True, True]),
+    ],
+)
+def test_transcripts_of_a_race_have_probabilities_that_sum_to_one(training, beside):
     """G7: the code is a probability over everything one batch can release (Kraft)."""
-    queries = batch(training)
+    queries = batch(training, beside=beside)
     ends = list(transcripts(lambda code: play_batch(queries, code, margins=margins, pace=WIDE)))
     assert len(ends) > 3
     assert sum(math.exp(-outcome.released) for outcome, _ in ends) == pytest.approx(1.0, abs=1e-9)
@@ -124,6 +136,28 @@ def test_places_are_those_of_the_start_whatever_the_answers_are():
     start = place_lengths(np.array([0.9, 0.4]))
     for outcome, _ in transcripts(lambda c: play_batch(queries, c, margins=margins, pace=WIDE)):
         assert outcome.places.tolist() == start.tolist()
+
+
+def test_what_is_asked_beside_comes_last_and_is_never_the_leader():
+    """The better values beside change neither who leads nor how finely the leader is asked."""
+    beside = [True, False, False, True]
+    queries = batch([0.95, 0.5, 0.8, 0.99], n=200, size=600.0, beside=beside)
+    alone = batch([0.5, 0.8], n=200, size=600.0)
+    asked = {}
+    for name, given in (("alone", alone), ("beside", queries)):
+        game = play_batch(given, PredictiveCode(), margins=margins)
+        asked[name] = [next(game)]
+        with contextlib.suppress(StopIteration):
+            while True:
+                asked[name].append(game.send(Reply(len(asked[name][-1].positions), None)))
+    first, second = asked["beside"]
+    assert first.positions.tolist() == [2]
+    assert first.halves == pytest.approx(asked["alone"][0].halves)
+    assert second.positions.tolist() == [1, 3, 0]
+    assert (second.thresholds > 1.5 * second.halves).all()
+    places = place_lengths(np.array([0.1, 0.3, 0.4, 0.2]))  # by rank: 3, 1 (beside), …
+    game = play_batch(queries, PredictiveCode(), margins=margins)
+    assert _play_exactly(game, queries.training_values).places.tolist() == places.tolist()
 
 
 @pytest.mark.parametrize("seed", range(20))

@@ -42,6 +42,7 @@ def queries(training, values, scale=1.0, slack=0.0):
         sensitivities=np.full(count, float(scale)),
         training_sizes=np.full(count, float(N)),
         slacks=np.full(count, slack),
+        beside=np.zeros(count, dtype=bool),
         keys=[None] * count,
     )
 

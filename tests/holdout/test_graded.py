@@ -45,6 +45,7 @@ def replayed(account, rows, code, holdout):
     queries = BatchQueries(
         training_values=np.array([row.training_value for row in rows]),
         slacks=np.broadcast_to(cells["slacks"], m),
+        beside=np.broadcast_to(cells["beside"], m),
         sensitivities=np.broadcast_to(cells["sensitivities"], m),
         training_factors=np.broadcast_to(1 + holdout.n / np.array(cells["training_sizes"]), m),
         deviation=lambda positions, predictions: tails[0].standard_deviation(predictions),

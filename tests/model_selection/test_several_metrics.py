@@ -1,0 +1,186 @@
+"""Several metrics: the one that ranks stays sharp, the others are verified beside it."""
+
+import numpy as np
+import pytest
+from sklearn.datasets import make_classification
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import balanced_accuracy_score, roc_auc_score
+from sklearn.svm import LinearSVC
+from sklearn.tree import DecisionTreeClassifier
+
+from sklearn_bdp import ReusableHoldout, ReusableHoldoutSearchCV
+from sklearn_bdp.correlation import MarkovChain
+from sklearn_bdp.model_selection import HalvingReusableHoldoutSearchCV
+
+GRID = {"C": [0.001, 0.01, 0.1, 1.0, 10.0]}
+ALL = ["accuracy", "roc_auc", "balanced_accuracy", "neg_brier_score"]
+COLUMNS = ("holdout_score", "holdout_lower", "holdout_upper", "answered_from")
+
+
+@pytest.fixture(scope="module")
+def data():
+    return make_classification(800, 6, n_informative=3, flip_y=0.2, random_state=0)
+
+
+def search(scoring=ALL, refit="accuracy", estimator=None, grid=GRID, **params):
+    estimator = LogisticRegression() if estimator is None else estimator
+    params = {"cv": 3, "random_state": 0, **params}
+    return ReusableHoldoutSearchCV(estimator, grid, scoring=scoring, refit=refit, **params)
+
+
+def half_width(fitted, name=""):
+    results = fitted.cv_results_
+    return (results[f"holdout_upper{name}"] - results[f"holdout_lower{name}"]) / 2
+
+
+@pytest.mark.parametrize("refit", ["accuracy", "roc_auc", False, "best_lower", lambda results: 2])
+def test_every_metric_is_verified(data, refit):
+    fitted = search(refit=refit).fit(*data)
+    results = fitted.cv_results_
+    for name in ALL:
+        score, lower, upper, source = (results[f"{column}_{name}"] for column in COLUMNS)
+        assert (lower <= score).all()
+        assert (score <= upper).all()
+        assert set(source) <= {"training", "holdout"}
+        assert (np.abs(score - results[f"mean_test_{name}"]) < 0.2).all()
+    ranks = refit if refit == "roc_auc" else "accuracy"
+    for column in COLUMNS:
+        np.testing.assert_array_equal(results[column], results[f"{column}_{ranks}"])
+    assert len(fitted.holdout_.history()) == len(ALL) * len(GRID["C"])
+
+
+def test_intervals_of_all_metrics_hold_fresh_scores():
+    """Every interval of every metric at once, in ten searches, misses hardly any (beta=.05)."""
+    X, y = make_classification(20_600, 6, n_informative=3, flip_y=0.2, random_state=0)
+    fresh, missed = slice(600, None), 0
+    for start in range(10):
+        rows = np.random.default_rng(start).choice(600, 600, replace=True)
+        rows = np.unique(rows)
+        fitted = search(random_state=start).fit(X[rows], y[rows])
+        results = fitted.cv_results_
+        model = fitted.best_estimator_
+        scores = {
+            "accuracy": model.score(X[fresh], y[fresh]),
+            "balanced_accuracy": balanced_accuracy_score(y[fresh], model.predict(X[fresh])),
+            "roc_auc": roc_auc_score(y[fresh], model.decision_function(X[fresh])),
+        }
+        best = fitted.best_index_
+        missed += not all(
+            results[f"holdout_lower_{name}"][best]
+            <= score
+            <= results[f"holdout_upper_{name}"][best]
+            for name, score in scores.items()
+        )
+    assert missed <= 1
+
+
+@pytest.mark.parametrize("repeats", [1, 4])
+def test_the_metric_that_ranks_keeps_its_width(data, repeats):
+    """Three further metrics widen the interval of the selected candidate by a few percent."""
+    widths = {}
+    for name, scoring in (("alone", "accuracy"), ("beside", ALL)):
+        refit = True if name == "alone" else "accuracy"
+        holdout = ReusableHoldout(data[0][600:], data[1][600:], random_state=0)
+        X, y = data[0][:600], data[1][:600]
+        for place in range(repeats):
+            grid = {"C": np.logspace(-3, 1 + 0.1 * place, 8)}
+            fitted = search(scoring, refit, holdout=holdout, grid=grid, random_state=None)
+            fitted.fit(X, y)
+        low, high = fitted.best_interval_
+        widths[name] = high - low
+    assert widths["alone"] <= widths["beside"] <= 1.05 * widths["alone"]
+
+
+def test_the_same_search_again_is_free(data, tmp_path):
+    path = tmp_path / "ledger.sqlite"
+    first = search(ledger=path).fit(*data)
+    asked = len(first.holdout_.history())
+    again = search(ledger=path).fit(*data)
+    assert len(again.holdout_.history()) == asked
+    for name in ALL:
+        for column in COLUMNS:
+            np.testing.assert_array_equal(
+                first.cv_results_[f"{column}_{name}"], again.cv_results_[f"{column}_{name}"]
+            )
+
+
+def test_a_metric_that_was_beside_is_asked_finely_when_it_ranks(data):
+    X, y, n = data[0][:600], data[1][:600], 5
+    holdout = ReusableHoldout(data[0][600:], data[1][600:], random_state=0)
+    options = {"holdout": holdout, "random_state": None}
+    coarse = search(**options).fit(X, y)
+    single = search("roc_auc", True, **options).fit(X, y)
+    assert len(holdout.history()) == len(ALL) * n + n
+    assert half_width(single).min() < 0.7 * half_width(coarse, "_roc_auc").min()
+    # What is recorded for a single metric is free where it ranks among several.
+    search(["roc_auc", "accuracy"], "roc_auc", **options).fit(X, y)
+    assert len(holdout.history()) == len(ALL) * n + n + n
+
+
+def test_what_cannot_be_verified_is_marked(data):
+    fitted = search(["accuracy", "f1", "roc_auc"]).fit(*data)
+    results = fitted.cv_results_
+    assert (results["answered_from_f1"] == "unverified").all()
+    assert "holdout_score_f1" not in results
+    assert np.isfinite(results["holdout_score_roc_auc"]).all()
+
+
+def test_under_a_chain_only_means_are_verified(data):
+    chain = MarkovChain([[0.7, 0.3], [0.4, 0.6]])
+    fitted = search(correlation=chain).fit(*data)
+    results = fitted.cv_results_
+    for name in ("roc_auc", "balanced_accuracy"):
+        assert (results[f"answered_from_{name}"] == "unverified").all()
+    assert np.isfinite(results["holdout_score_neg_brier_score"]).all()
+
+
+def test_a_level_of_privacy_covers_every_metric(data):
+    fitted = search(epsilon=5.0).fit(*data)
+    assert np.isfinite(fitted.cv_results_["holdout_score_roc_auc"]).any()
+
+
+@pytest.mark.parametrize("on_exhausted", ["raise", "nan"])
+def test_a_budget_is_for_what_ranks(data, on_exhausted):
+    """Where a declared budget ends among the further metrics, the search is done all the same."""
+    grid = {"max_depth": [1, 2, 3, 4, 6, 8, 12]}
+    tree = DecisionTreeClassifier(random_state=0)
+    options = {"threshold": 0.001, "budget": 7, "on_exhausted": on_exhausted}
+    fitted = search(estimator=tree, grid=grid, **options).fit(*data)
+    results = fitted.cv_results_
+    assert fitted.holdout_.remaining_budget == 0
+    assert set(results["answered_from"]) <= {"training", "holdout"}
+    others = np.concatenate([results[f"answered_from_{name}"] for name in ALL[1:]])
+    assert (others == "unanswered").any()
+
+
+def test_the_score_on_the_training_part_is_compared_for_every_metric(data):
+    fitted = search(training_score="resubstitution").fit(*data)
+    results = fitted.cv_results_
+    for name in ALL:
+        assert np.isfinite(results[f"holdout_score_{name}"]).all()
+    assert "mean_test_roc_auc" not in results
+
+
+def test_models_that_lack_what_a_metric_needs(data):
+    """Without probabilities there is no Brier score; the rest is verified."""
+    with pytest.warns(UserWarning, match="non-finite"):
+        fitted = search(estimator=LinearSVC()).fit(*data)
+    results = fitted.cv_results_
+    assert (results["answered_from_neg_brier_score"] == "unanswered").all()
+    assert np.isnan(results["holdout_score_neg_brier_score"]).all()
+    assert np.isfinite(results["holdout_score_roc_auc"]).all()
+
+
+def test_halving_verifies_every_metric_of_the_last_rung(data):
+    halving = HalvingReusableHoldoutSearchCV(
+        LogisticRegression(), GRID, scoring=ALL, refit="roc_auc", cv=3, random_state=0
+    ).fit(*data)
+    results = halving.cv_results_
+    last = results["iter"] == results["iter"].max()
+    for name in ALL:
+        np.testing.assert_array_equal(np.isfinite(results[f"holdout_score_{name}"]), last)
+
+
+def test_a_preview_counts_every_metric(data):
+    fitted = search().fit(*data)
+    assert fitted.preview().n_queries == len(ALL) * len(GRID["C"])
