@@ -4,12 +4,13 @@ Every model answers what leakage follows from a level of differential privacy (a
 how fast a mean of scores concentrates, and how to split records without cutting dependence.
 """
 
-from sklearn_bdp.correlation._base import CorrelationModel, Split
+from sklearn_bdp.correlation._base import CorrelationModel
 from sklearn_bdp.correlation._chains._chain import MarkovChain
 from sklearn_bdp.correlation._chains._chain_class import MarkovChainClass
 from sklearn_bdp.correlation._chains._seen import SeenStates
 from sklearn_bdp.correlation._check import check_correlation
 from sklearn_bdp.correlation._components import Groups, Independent
+from sklearn_bdp.correlation._cutting import Split
 from sklearn_bdp.correlation._evidence._drift import DriftReport, check_drift
 from sklearn_bdp.correlation._evidence._misfit import (
     MisfitReport,

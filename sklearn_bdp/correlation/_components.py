@@ -23,7 +23,7 @@ from sklearn_bdp.correlation._tails import (
 )
 
 if TYPE_CHECKING:
-    from sklearn_bdp.correlation._base import Split
+    from sklearn_bdp.correlation._cutting import Split
 
 
 class ComponentModel(CorrelationModel):

@@ -16,7 +16,7 @@ from sklearn_bdp.correlation._components import Groups
 from sklearn_bdp.correlation._shared._splitting import SPLIT_FAILURE
 
 if TYPE_CHECKING:
-    from sklearn_bdp.correlation._base import Split
+    from sklearn_bdp.correlation._cutting import Split
 
 
 class WorstOf(CorrelationModel):

@@ -10,7 +10,8 @@ from numpy.typing import ArrayLike
 
 from sklearn_bdp._checks import check_array, check_probability, check_real
 from sklearn_bdp._typing import Array, Seed
-from sklearn_bdp.correlation._base import CorrelationModel, Split
+from sklearn_bdp.correlation._base import CorrelationModel
+from sklearn_bdp.correlation._cutting import Split
 from sklearn_bdp.correlation._shared._splitting import block_folds, check_indices, tail_split
 from sklearn_bdp.correlation._tails import (
     binomial_lower_limit,

@@ -20,7 +20,7 @@ from sklearn_bdp.correlation._shared._splitting import (
 )
 
 if TYPE_CHECKING:
-    from sklearn_bdp.correlation._base import Split
+    from sklearn_bdp.correlation._cutting import Split
 
 
 def is_networkx(graph):

@@ -41,7 +41,8 @@ from sklearn_bdp.correlation._shared._transition import dobrushin
 from sklearn_bdp.correlation._tails import bernoulli_rate, component_lower_limit
 
 if TYPE_CHECKING:
-    from sklearn_bdp.correlation._base import CorrelationModel, Split
+    from sklearn_bdp.correlation._base import CorrelationModel
+    from sklearn_bdp.correlation._cutting import Split
 
 
 class NetworkModel(GraphModel):

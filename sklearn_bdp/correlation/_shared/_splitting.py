@@ -7,7 +7,7 @@ import numpy as np
 
 from sklearn_bdp._checks import check_integer, check_real
 from sklearn_bdp._typing import Array
-from sklearn_bdp.correlation._base import Split
+from sklearn_bdp.correlation._cutting import Split
 
 SPLIT_FAILURE = 1e-3  # what the gap of a chain's `split` may cost
 FOLD_FAILURE = 0.05  # inner cross-validation carries no promise; a short gap will do
