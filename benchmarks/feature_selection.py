@@ -1,34 +1,38 @@
 """Feature selection beside its peers: what is kept, what is reported, what is true, how long.
 
-    python -m benchmarks.feature_selection                             # small: two minutes
+    python -m benchmarks.feature_selection                             # small: a few minutes
     python -m benchmarks.feature_selection --size full --seeds 10      # the table of the manual
 
-Every method gets all records and chooses by itself how to divide them; ours gives a quarter of
-them up for the holdout, the others train on all of them. All use the same classifier (standard
-scores, logistic regression); ``kbest`` has the same sizes of subsets to choose from as ours.
+Every method gets all records and chooses by itself how to divide them; the model that it hands
+over is fitted on all of them. All use the same classifier (standard scores, logistic regression).
 
-- ``ours``: ``HoldoutFeatureSelector(classifier)`` as it comes; the reported accuracy is the
-  verified one, ``covered`` says how often its interval holds the fresh accuracy of its model;
-- ``ours*``: the ranking and the number of features that ``ours`` selected, repeated on all records
-  after the last word, as ``GridSearchCV`` refits: for a user who never asks this holdout again
-  (the interval does not speak of that model);
-- ``kbest``: ``SelectKBest`` in a pipeline in ``GridSearchCV``; reports its best score;
+- ``ours``: a pipeline of ``HoldoutFeatureSelector(classifier)`` as it comes and the classifier.
+  Features are chosen on three quarters of the records and verified on the rest, then the pipeline
+  fits the classifier on all of them. The reported accuracy speaks of the model that was verified
+  (fitted on three quarters); ``covered`` says how often its interval holds the fresh accuracy of
+  that model;
+- ``kbest``: ``SelectKBest`` in a pipeline in ``GridSearchCV``, with the same sizes of subsets to
+  choose from as ours; reports its best score;
 - ``l1``: L1-penalised logistic regression, penalty by cross-validation;
 - ``rfecv``: ``RFECV``; ``sequential``: ``SequentialFeatureSelector`` behind ``SelectKBest(30)``;
 - ``boruta``: ``BorutaPy`` (skipped where it is not installed);
 - ``knockoffs``: model-X knockoffs for the *known* distribution of the features, false discovery
   rate .2, where that is known;
 - ``outside``: ``SelectKBest(20)`` on all records, then cross-validation (the classical mistake);
-- ``naive``: greedy selection that reads the raw score of a holdout at every step.
+- ``naive``: greedy selection that reads the raw score of a holdout at every step;
+- ``kbest on D``, ``l1 on D``: these peers choose features on the three quarters that ours chooses
+  on, the classifier is fitted on all records: what a holdout costs, whoever selects.
 
 Seconds are processor seconds of one thread, so that they do not depend on what else is running.
+Every finished row is written to ``--output`` at once; a run that was interrupted goes on there
+(``--again`` starts anew, which a change of the code demands).
 """
 
 import argparse
 import csv
 import time
 import warnings
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -41,7 +45,8 @@ from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from sklearn_bdp.feature_selection import HoldoutFeatureSelector, rank_features
+from sklearn_bdp.exceptions import NothingSelectedError
+from sklearn_bdp.feature_selection import HoldoutFeatureSelector
 
 #: By how many standard deviations a true feature differs between the classes: eight of them
 #: allow an accuracy of .80.
@@ -150,14 +155,15 @@ PROBLEMS = {
 class Found:
     """What a method says: columns, a model of these columns, reported accuracy and interval.
 
-    ``recipe`` is the ranking and the number of features, for ``ours``.
+    ``verified`` is the model that the interval speaks of, ``rows`` are the records that chose.
     """
 
     columns: np.ndarray
     model: object
     reported: float
     interval: tuple = (np.nan, np.nan)
-    recipe: tuple | None = None
+    verified: object = None
+    rows: np.ndarray | None = None
 
 
 def classifier():
@@ -173,22 +179,14 @@ def _refit(data, columns):
 
 
 def ours(data, seed):
-    """Return what the selector finds as it comes."""
-    chooser = HoldoutFeatureSelector(classifier(), random_state=seed).fit(data.X, data.y)
-    columns = chooser.get_support(indices=True)
-    path = chooser.accuracy_path_
-    (place,) = np.flatnonzero(path["selected"])
-    recipe = str(path["ranking"][place]), int(path["n_features"][place])
-    return Found(columns, chooser.estimator_, chooser.score_, chooser.interval_, recipe)
-
-
-def repeated(data, recipe):
-    """Return the columns of a ranking and a number of features, from all records."""
-    ranking, count = recipe
-    if count == 0:
-        return np.empty(0, dtype=int)
-    X = StandardScaler().fit_transform(data.X)
-    return np.sort(rank_features(LogisticRegression(), X, data.y, ranking=ranking)[:count])
+    """Return what a pipeline with the selector finds as it comes."""
+    chooser, final = HoldoutFeatureSelector(classifier(), random_state=seed), classifier()
+    try:
+        make_pipeline(chooser, final).fit(data.X, data.y)
+    except NothingSelectedError:
+        final = None
+    columns, rows = chooser.get_support(indices=True), chooser.train_indices_
+    return Found(columns, final, chooser.score_, chooser.interval_, chooser.estimator_, rows)
 
 
 def sizes(n, p):
@@ -251,7 +249,7 @@ def boruta(data, seed):
     from boruta import BorutaPy  # optional peer
 
     trees = RandomForestClassifier(n_jobs=1, max_depth=5, random_state=seed)
-    found = BorutaPy(trees, n_estimators=100, max_iter=20, random_state=seed)
+    found = BorutaPy(trees, n_estimators=50, max_iter=20, random_state=seed)
     found.fit(data.X, data.y)
     columns = np.flatnonzero(found.support_)
     return Found(columns, _refit(data, columns), np.nan)
@@ -315,52 +313,64 @@ def naive_steps(train, labels, held, held_labels):
 METHODS = {
     "ours": (None, None),
     "kbest": (None, None),
-    "l1": (5, 2),
-    "rfecv": (3, 1),
-    "sequential": (3, 0),
-    "boruta": (2, 0),
-    "knockoffs": (5, 2),
+    "l1": (None, 3),
+    "rfecv": (None, 3),
+    "sequential": (None, 3),
+    "boruta": (None, 1),
+    "knockoffs": (None, 1),
     "outside": (None, None),
     "naive": (None, None),
+    "kbest on D": (None, None),
+    "l1 on D": (None, 3),
 }
 
 
-def n_seeds(method, problem, seeds):
-    """Return how many seeds a method gets on a problem."""
-    most = METHODS[method]["20,000" in problem]
-    return seeds if most is None else min(seeds, most)
+def tasks(problems, methods, seeds):
+    """Yield (problem, method, seed), seed by seed: an interrupted table is complete so far."""
+    for seed in range(seeds):
+        for problem in problems:
+            for method in methods:
+                most = METHODS[method]["20,000" in problem]
+                if most is None or seed < most:
+                    yield problem, method, seed
 
 
 def run(method, problem, seed):
-    """Return rows of the table: one, for ``ours`` two; none where a method does not apply."""
+    """Return a row of the table, or None where a method does not apply."""
     data = PROBLEMS[problem](seed)
     if method == "knockoffs" and data.knockoffs is None:
-        return []
+        return None
+    peer, _, part = method.partition(" on ")
+    whole = data
+    if part:
+        rows = chosen_on(data, seed)
+        data = replace(data, X=data.X[rows], y=data.y[rows])
     start = time.process_time()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
-            found = globals()[method](data, seed)
+            found = globals()[peer](data, seed)
         except ImportError:
-            return []
+            return None
     seconds = time.process_time() - start
-    rows = [_row(method, problem, seed, data, found, seconds)]
-    if method == "ours":
-        columns = repeated(data, found.recipe)
-        again = Found(columns, _refit(data, columns), np.nan)
-        rows.append(_row("ours*", problem, seed, data, again, seconds))
-    return rows
+    if part:
+        found = replace(found, model=_refit(whole, found.columns))
+    return _row(method, problem, seed, whole, found, seconds)
+
+
+def chosen_on(data, seed):
+    """Return the rows that the selector chooses on; they do not depend on the columns."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        chooser = HoldoutFeatureSelector(classifier(), ranking=[[0]], random_state=seed)
+        return chooser.fit(data.X[:, :2], data.y).train_indices_
 
 
 def _row(method, problem, seed, data, found, seconds):
     """Return counts and accuracies of what was found."""
-    if found.columns.size and found.model is not None:
-        X, y = data.fresh(found.columns)
-        truth = float(np.mean(found.model.predict(X) == y))
-    else:
-        _, y = data.fresh(np.zeros(1, dtype=int))
-        truth = float(np.mean(y == (np.mean(data.y) > 0.5)))
+    truth = _fresh(data, found.columns, found.model)
     lower, upper = found.interval
+    verified = _fresh(data, found.columns, found.verified) if np.isfinite(lower) else np.nan
     true = sum(int(column) in data.true for column in found.columns)
     return {
         "problem": problem,
@@ -370,92 +380,119 @@ def _row(method, problem, seed, data, found, seconds):
         "useless_kept": len(found.columns) - true,
         "fresh": truth,
         "reported": found.reported,
-        "covered": float(lower <= truth <= upper) if np.isfinite(lower) else np.nan,
+        "verified": verified,
+        "covered": float(lower <= verified <= upper) if np.isfinite(lower) else np.nan,
         "width": upper - lower,
         "seconds": seconds,
     }
 
 
+def _fresh(data, columns, model):
+    """Return the accuracy of a model on fresh records; of the commoner class without one."""
+    if columns.size and model is not None:
+        X, y = data.fresh(columns)
+        return float(np.mean(model.predict(X) == y))
+    _, y = data.fresh(np.zeros(1, dtype=int))
+    return float(np.mean(y == (np.mean(data.y) > 0.5)))
+
+
 def report(rows):
     """Print a Markdown table of means over seeds, one line for each problem and method."""
-    print("| problem | method | seeds | true | useless | fresh | reported | covered | × kbest |")
-    print("|---|---|---:|---:|---:|---:|---:|---:|---:|")
-    for problem in [name for name in PROBLEMS if any(row["problem"] == name for row in rows)]:
+    print(
+        "| problem | method | seeds | true | useless | fresh | reported | of it fresh | covered "
+        "| × kbest |"
+    )
+    print("|---|---|---:|---:|---:|---:|---:|---:|---:|---:|")
+    known = [problem for problem in PROBLEMS if any(row["problem"] == problem for row in rows)]
+    for problem in known:
         theirs = [row for row in rows if row["problem"] == problem]
-        base = [row["seconds"] for row in theirs if row["method"] == "kbest"]
-        base = np.mean(base) if base else np.nan
-        for method in dict.fromkeys(("ours", "ours*", *METHODS)):
+        for method in METHODS:
             mine = [row for row in theirs if row["method"] == method]
-            if not mine:
-                continue
-            numbers = [name for name in mine[0] if name not in ("problem", "method", "seed")]
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                mean = {name: np.nanmean([row[name] for row in mine]) for name in numbers}
-            cells = [
-                problem,
-                method,
-                f"{len(mine)}",
-                f"{mean['true_kept']:.1f}",
-                f"{mean['useless_kept']:.1f}",
-                f"{mean['fresh']:.3f}",
-                _cell(mean["reported"], ".3f"),
-                _cell(mean["covered"], ".0%"),
-                "" if method == "ours*" else _cell(mean["seconds"] / base, ".2g"),
-            ]
-            print("| " + " | ".join(cells) + " |")
+            if mine:
+                print("| " + " | ".join([problem, method, *_cells(mine, theirs)]) + " |")
+
+
+def _cells(mine, theirs):
+    """Return the cells of a method: means over its seeds, seconds over those that kbest has."""
+    mean = {name: _mean(row[name] for row in mine) for name in mine[0] if name not in KEY}
+    base = {row["seed"]: row["seconds"] for row in theirs if row["method"] == "kbest"}
+    both = [row for row in mine if row["seed"] in base]
+    ratio = _mean(row["seconds"] for row in both) / _mean(base[row["seed"]] for row in both)
+    return [
+        f"{len(mine)}",
+        f"{mean['true_kept']:.1f}",
+        f"{mean['useless_kept']:.1f}",
+        f"{mean['fresh']:.3f}",
+        _cell(mean["reported"], ".3f"),
+        _cell(mean["verified"], ".3f"),
+        _cell(mean["covered"], ".0%"),
+        _cell(ratio, ".2g"),
+    ]
+
+
+def _mean(values):
+    """Return the mean of what is known."""
+    values = [value for value in values if np.isfinite(value)]
+    return float(np.mean(values)) if values else np.nan
 
 
 def _cell(value, form):
     return format(value, form) if np.isfinite(value) else "–"
 
 
+KEY = ("problem", "method", "seed")
 SMALL = ("8 of 2,000, n=300", "8 of 2,000, n=1,000", "noise, 2,000, n=300")
 QUICK = ("ours", "kbest", "outside", "naive")
 
 
 def main(arguments=None):
-    """Run the comparison, print its table and write the rows."""
+    """Run the comparison, write its rows one by one, print its table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--size", choices=("small", "full"), default="small")
     parser.add_argument("--seeds", type=int, default=10)
     parser.add_argument("--problems", nargs="+", choices=PROBLEMS)
     parser.add_argument("--methods", nargs="+", choices=METHODS)
-    parser.add_argument("--add", nargs="+", type=Path, default=[], help="rows of earlier runs")
+    parser.add_argument("--again", action="store_true", help="forget the rows in --output")
     parser.add_argument("--output", type=Path, default=Path("output/feature_selection.csv"))
     options = parser.parse_args(arguments)
     small = options.size == "small"
-    rows = [row for path in options.add for row in _read(path)]
-    for problem in options.problems or (SMALL if small else PROBLEMS):
-        for method in options.methods or (QUICK if small else METHODS):
-            found = [
-                row
-                for seed in range(n_seeds(method, problem, options.seeds))
-                for row in run(method, problem, seed)
-            ]
-            rows += found
-            seconds = sum(row["seconds"] for row in found if row["method"] == method)
-            print(f"{problem}: {method}: {seconds:.0f} s", flush=True)
-        _write(options.output, rows)
-    report(rows)
+    problems = options.problems or (SMALL if small else PROBLEMS)
+    methods = options.methods or (QUICK if small else METHODS)
+    if options.again:
+        options.output.unlink(missing_ok=True)
+    known = _read(options.output)
+    wanted = list(tasks(problems, methods, options.seeds))
+    for problem, method, seed in wanted:
+        if (problem, method, seed) not in known:
+            row = run(method, problem, seed)
+            if row is not None:
+                known[problem, method, seed] = row
+                _append(options.output, row)
+                print(f"{problem}: {method}, {seed}: {row['seconds']:.1f} s", flush=True)
+    report([known[task] for task in wanted if task in known])
 
 
 def _read(path):
-    """Return the rows of an earlier run."""
+    """Return the rows of an earlier run by problem, method and seed."""
+    if not path.exists():
+        return {}
     with path.open(newline="") as file:
-        return [
-            {k: v if k in ("problem", "method") else float(v) for k, v in row.items()}
+        rows = [
+            {k: v if k in KEY[:2] else int(v) if k == "seed" else float(v) for k, v in row.items()}
             for row in csv.DictReader(file)
         ]
+    return {tuple(row[name] for name in KEY): row for row in rows}
 
 
-def _write(path, rows):
-    """Write the rows that are known so far."""
+def _append(path, row):
+    """Write one more row."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("w", newline="") as file:
-        writer = csv.DictWriter(file, rows[0])
-        writer.writeheader()
-        writer.writerows(rows)
+    new = not path.exists()
+    with path.open("a", newline="") as file:
+        writer = csv.DictWriter(file, row)
+        if new:
+            writer.writeheader()
+        writer.writerow(row)
 
 
 if __name__ == "__main__":

@@ -1,13 +1,19 @@
-"""What both selectors share: checking data, dividing them, making or reusing a holdout."""
+"""What selectors share: checking data, dividing them, making or reusing a holdout."""
 
 from __future__ import annotations
 
 import dataclasses
+import numbers
+import warnings
 from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator
+import sklearn
+from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone, is_classifier
 from sklearn.feature_selection import SelectorMixin
+from sklearn.model_selection import check_cv
+from sklearn.utils import get_tags
+from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
 from sklearn.utils.multiclass import type_of_target
 from sklearn.utils.validation import (
     check_consistent_length,
@@ -16,11 +22,26 @@ from sklearn.utils.validation import (
     validate_data,
 )
 
-from sklearn_bdp._evaluation import Savable, assumed, check_owner, divide_for
+from sklearn_bdp._checks import caller_level
+from sklearn_bdp._evaluation import (
+    Savable,
+    Setting,
+    Verifier,
+    assumed,
+    check_dependence,
+    check_owner,
+    divide_for,
+    warn_of,
+)
 from sklearn_bdp._sklearn_compat import num_samples
-from sklearn_bdp.exceptions import NothingSelectedError, UnknownFeaturesError
+from sklearn_bdp.exceptions import (
+    NothingSelectedError,
+    UnboundedMetricError,
+    UnknownFeaturesError,
+)
+from sklearn_bdp.metrics import get_metric
 
-__all__ = ["ON_EMPTY", "HoldoutSelectorBase"]
+__all__ = ["ON_EMPTY", "HoldoutSelectorBase", "SubsetSelectorBase"]
 
 ON_EMPTY = ("raise", "keep_best")
 
@@ -121,6 +142,104 @@ class HoldoutSelectorBase(Savable, SelectorMixin, BaseEstimator):
             certificate, assumptions=(*certificate.assumptions, *assumed(holdout, division))
         )
         self.train_indices_, self.holdout_indices_ = division.train, division.holdout
+
+
+class SubsetSelectorBase(MetaEstimatorMixin, HoldoutSelectorBase):
+    """Base of selectors that fit an estimator on subsets: metric, folds, who asks the holdout."""
+
+    def _metric(self, division):
+        """Return the bounded metric to verify."""
+        metric = get_metric(self.scoring, estimator=self.estimator, y=division.y)
+        if self.scoring is None and metric.note:
+            warnings.warn(metric.note, UserWarning, stacklevel=caller_level())
+        if not metric.is_mean and not division.model.is_componentwise:
+            raise UnboundedMetricError(
+                f"scoring={metric.name!r} is no mean over records, and its sensitivity is proved "
+                f"for independent records and groups only, got {division.model.describe()}. Use "
+                "'accuracy' or another mean over records."
+            )
+        return metric
+
+    def _check_dependence(self, setting, division, groups):
+        """Warn once where scores with all features speak against the declared correlation."""
+        in_time = division.train_model is not None and division.train_model.is_sequential
+        report, self.drift_report_, _ = check_dependence(
+            division,
+            setting.metric,
+            setting.estimator,
+            {},
+            setting.fit_params,
+            groups=groups,
+            folds=setting.folds if in_time else None,
+        )
+        warn_of(division, report, self.drift_report_)
+
+    def _fit_params(self, params):
+        """Return the parameters that go to the estimator's ``fit``."""
+        if sklearn.get_config()["enable_metadata_routing"]:
+            return dict(process_routing(self, "fit", **params).estimator.fit)
+        return params
+
+    def _setting(self, division, metric, fit_params, groups):
+        """Return what stays the same from subset to subset."""
+        return Setting(
+            estimator=clone(self.estimator),
+            X=division.X,
+            y=division.y,
+            X_holdout=division.X_holdout,
+            y_holdout=division.y_holdout,
+            metric=metric,
+            folds=self._folds(division, groups),
+            fit_params=fit_params,
+            n_effective=self._training_n_effective(division),
+            error_score=self.error_score,
+            training="cv",
+        )
+
+    def _folds(self, division, groups):
+        """Return the inner folds; they obey the correlation unless a splitter is given."""
+        model, n = division.train_model, num_samples(division.X)
+        n_splits = 5 if self.cv is None else self.cv
+        plain = model is None or model.is_independent
+        if not plain and isinstance(n_splits, numbers.Integral):
+            return model.folds(n, n_splits, random_state=0)
+        splitter = check_cv(self.cv, division.y, classifier=is_classifier(self.estimator))
+        return list(splitter.split(division.X, division.y, groups))
+
+    def _verifier(self, setting, holdout):
+        """Return who asks the holdout."""
+        return Verifier(
+            setting,
+            holdout,
+            verify=self.verify,
+            n_jobs=self.n_jobs,
+            pre_dispatch=self.pre_dispatch,
+            verbose=self.verbose,
+        )
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        inner = get_tags(self.estimator)
+        tags.input_tags.allow_nan = inner.input_tags.allow_nan
+        tags.input_tags.sparse = inner.input_tags.sparse
+        return tags
+
+    def get_metadata_routing(self) -> MetadataRouter:
+        """Return how metadata is routed: ``fit`` hands it to the estimator's ``fit``.
+
+        Returns
+        -------
+        MetadataRouter
+            The routing.
+        """
+        return (
+            MetadataRouter(owner=self)
+            .add_self_request(self)
+            .add(
+                estimator=self.estimator,
+                method_mapping=MethodMapping().add(caller="fit", callee="fit"),
+            )
+        )
 
 
 def _aligned(X, X_holdout):

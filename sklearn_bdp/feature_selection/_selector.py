@@ -3,33 +3,18 @@
 from __future__ import annotations
 
 import dataclasses
-import numbers
 import warnings
 from collections.abc import Callable, Sequence
 from typing import Any, Literal, Self
 
 import numpy as np
-import sklearn
 from numpy.typing import ArrayLike
-from sklearn.base import MetaEstimatorMixin, clone, is_classifier
-from sklearn.model_selection import check_cv
-from sklearn.utils import get_tags
-from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
 
 from sklearn_bdp._checks import caller_level, check_integer, check_option, check_real
-from sklearn_bdp._evaluation import (
-    Pilot,
-    Setting,
-    Verifier,
-    check_dependence,
-    check_records,
-    open_holdout,
-    warn_of,
-)
-from sklearn_bdp._sklearn_compat import check_method_params, num_samples
+from sklearn_bdp._evaluation import Pilot, check_records, open_holdout
+from sklearn_bdp._sklearn_compat import check_method_params
 from sklearn_bdp._typing import Correlation, RandomState
-from sklearn_bdp.exceptions import UnboundedMetricError
-from sklearn_bdp.feature_selection._base import ON_EMPTY, HoldoutSelectorBase
+from sklearn_bdp.feature_selection._base import ON_EMPTY, SubsetSelectorBase
 from sklearn_bdp.feature_selection._path import accuracy_path, describe_step
 from sklearn_bdp.feature_selection._proposals import propose, propose_given
 from sklearn_bdp.feature_selection._rankings import check_ranking, rankings_for
@@ -37,8 +22,8 @@ from sklearn_bdp.feature_selection._report import path_report, steps_report
 from sklearn_bdp.feature_selection._stepwise import Rule, select
 from sklearn_bdp.feature_selection._units import make_units, subsets_of_units
 from sklearn_bdp.feature_selection._verified_path import (
-    certified_again,
     choose,
+    confirm,
     path_table,
     sharpen,
     verify_path,
@@ -48,16 +33,16 @@ from sklearn_bdp.metrics import get_metric
 __all__ = ["HoldoutFeatureSelector"]
 
 
-class HoldoutFeatureSelector(MetaEstimatorMixin, HoldoutSelectorBase):
+class HoldoutFeatureSelector(SubsetSelectorBase):
     r"""Select features; the accuracy of every candidate subset is verified on a reusable holdout.
 
     The data are divided into a training part and a holdout. The training part proposes subsets
     along a path: features are ranked, and the first 1, 2, 3, 4, 6, 8, 11, ... of them are
     candidates. They are scored by cross-validation with the ranking computed anew inside each
     fold, fitted on the training part, and put to the holdout in one batch of a few dozen queries.
-    Selected is the smallest subset whose verified score is within ``tol`` of the best one's. All
-    intervals hold at once with probability ``1 - beta``, whatever was selected and whatever is
-    asked of the same holdout later.
+    Selected is the subset with the best verified score, or the smallest one within ``tol`` of it.
+    All intervals hold at once with probability ``1 - beta``, whatever was selected and whatever
+    is asked of the same holdout later.
 
     The holdout verifies what subsets are worth together, not each feature: a few hundred records
     can tell .79 from .5, but not which of two thousand features is useless.
@@ -91,13 +76,16 @@ class HoldoutFeatureSelector(MetaEstimatorMixin, HoldoutSelectorBase):
         - a list of subsets (lists of column numbers or names): your own candidates;
         - ``"auto"``: univariate and L1, for estimators made of trees importances, too.
 
+        Of several rankings, a later one is taken if its best subset is ahead of the earlier ones'
+        by half a standard error of the difference.
+
         Among more features than training records, all but the first look only at as many
         features as there are records, the best univariate ones.
     tol : "auto", "certified" or float, default="auto"
         With ``n_features_to_select="auto"``. Along a path, how far behind the best the verified
-        score of a smaller subset may be, in score units; ``"auto"``: half a standard error of the
-        difference, record by record on the training side; ``"certified"``: the same, and features
-        are selected only if the interval of their score lies above that of a constant prediction.
+        score of a smaller subset may be, in score units. ``"auto"``: the best subset, by scores
+        that are smoothed along the path; ``"certified"``: the same, and features are selected
+        only if the interval of their score lies above that of a constant prediction.
 
         Step by step, when a gain counts.
 
@@ -380,79 +368,9 @@ class HoldoutFeatureSelector(MetaEstimatorMixin, HoldoutSelectorBase):
                 "for selection without a holdout use sklearn's SequentialFeatureSelector."
             )
 
-    def _metric(self, division):
-        """Return the bounded metric to verify."""
-        metric = get_metric(self.scoring, estimator=self.estimator, y=division.y)
-        if self.scoring is None and metric.note:
-            warnings.warn(metric.note, UserWarning, stacklevel=caller_level())
-        if not metric.is_mean and not division.model.is_componentwise:
-            raise UnboundedMetricError(
-                f"scoring={metric.name!r} is no mean over records, and its sensitivity is proved "
-                f"for independent records and groups only, got {division.model.describe()}. Use "
-                "'accuracy' or another mean over records."
-            )
-        return metric
-
-    def _check_dependence(self, setting, division, groups):
-        """Warn once where scores with all features speak against the declared correlation."""
-        in_time = division.train_model is not None and division.train_model.is_sequential
-        report, self.drift_report_, _ = check_dependence(
-            division,
-            setting.metric,
-            setting.estimator,
-            {},
-            setting.fit_params,
-            groups=groups,
-            folds=setting.folds if in_time else None,
-        )
-        warn_of(division, report, self.drift_report_)
-
     def _unit_tol(self, metric):
         """Return a numeric ``tol`` in units of [0, 1]."""
         return float(self.tol) / (metric.upper - metric.lower)
-
-    def _fit_params(self, params):
-        """Return the parameters that go to the estimator's ``fit``."""
-        if sklearn.get_config()["enable_metadata_routing"]:
-            return dict(process_routing(self, "fit", **params).estimator.fit)
-        return params
-
-    def _setting(self, division, metric, fit_params, groups):
-        """Return what stays the same from subset to subset."""
-        return Setting(
-            estimator=clone(self.estimator),
-            X=division.X,
-            y=division.y,
-            X_holdout=division.X_holdout,
-            y_holdout=division.y_holdout,
-            metric=metric,
-            folds=self._folds(division, groups),
-            fit_params=fit_params,
-            n_effective=self._training_n_effective(division),
-            error_score=self.error_score,
-            training="cv",
-        )
-
-    def _folds(self, division, groups):
-        """Return the inner folds; they obey the correlation unless a splitter is given."""
-        model, n = division.train_model, num_samples(division.X)
-        n_splits = 5 if self.cv is None else self.cv
-        plain = model is None or model.is_independent
-        if not plain and isinstance(n_splits, numbers.Integral):
-            return model.folds(n, n_splits, random_state=0)
-        splitter = check_cv(self.cv, division.y, classifier=is_classifier(self.estimator))
-        return list(splitter.split(division.X, division.y, groups))
-
-    def _verifier(self, setting, holdout):
-        """Return who asks the holdout."""
-        return Verifier(
-            setting,
-            holdout,
-            verify=self.verify,
-            n_jobs=self.n_jobs,
-            pre_dispatch=self.pre_dispatch,
-            verbose=self.verbose,
-        )
 
     def _proposals(self, setting, units, target):
         """Return the candidates of a path, from the training part alone."""
@@ -492,13 +410,13 @@ class HoldoutFeatureSelector(MetaEstimatorMixin, HoldoutSelectorBase):
             n_effective=verifier.setting.n_effective,
             target=target,
         )
-        self.confirmed_ = verdict.helps is not False
         place = verdict.selected
+        if place is not None and verdict.helps is not False:
+            entries[place] = sharpen(verifier, entries, place)
+        verdict = confirm(verdict, entries, tol=self.tol)
+        self.confirmed_ = verdict.helps is not False
         if not self.confirmed_ and self.on_empty == "raise":
             place = verdict.constant
-        if place is not None and place != verdict.best:
-            entries[place] = sharpen(verifier, entries[place])
-            verdict = certified_again(verdict, entries, place)
         self.accuracy_path_ = path_table(entries, place, metric)
         self._verdict = path_report(self, entries, place, verdict, units, metric)
         for line in self._verdict.progress:
@@ -547,27 +465,3 @@ class HoldoutFeatureSelector(MetaEstimatorMixin, HoldoutSelectorBase):
 
     def _report(self):
         return self._verdict.report
-
-    def __sklearn_tags__(self):
-        tags = super().__sklearn_tags__()
-        inner = get_tags(self.estimator)
-        tags.input_tags.allow_nan = inner.input_tags.allow_nan
-        tags.input_tags.sparse = inner.input_tags.sparse
-        return tags
-
-    def get_metadata_routing(self) -> MetadataRouter:
-        """Return how metadata is routed: ``fit`` hands it to the estimator's ``fit``.
-
-        Returns
-        -------
-        MetadataRouter
-            The routing.
-        """
-        return (
-            MetadataRouter(owner=self)
-            .add_self_request(self)
-            .add(
-                estimator=self.estimator,
-                method_mapping=MethodMapping().add(caller="fit", callee="fit"),
-            )
-        )

@@ -14,16 +14,18 @@ __all__ = [
     "LEVEL",
     "Entry",
     "Verdict",
-    "certified_again",
     "choose",
+    "confirm",
     "path_table",
     "sharpen",
     "verify_path",
 ]
 
-#: Bonferroni level at which the training side must speak against the constant prediction.
+#: Level at which the training side must speak against the constant prediction.
 LEVEL = 0.05
-#: Tolerance of ``tol="auto"`` in standard errors of the training-side difference to the best.
+#: Draws behind its critical value.
+_DRAWS = 4_000
+#: How far a ranking must be ahead of those before it, in standard errors of the difference.
 ONE_PART = 0.5
 
 
@@ -92,14 +94,18 @@ def verify_path(verifier, proposals):
 
 
 @sealed_errors  # the evaluation below is raw
-def sharpen(verifier, entry):
-    """Return an entry whose answer was coarse with a finer one: it is asked again, alone.
+def sharpen(verifier, entries, place):
+    """Return the entry of a place with a finer answer if it was coarse: it is asked again, alone.
 
-    In a batch only the leader is refined (theory G7). A smaller subset that is selected because it
-    is near the leader deserves an interval as narrow; one more query costs about two nats.
+    In a batch only the leader is refined (theory G7). A subset that is selected near the leader
+    deserves an interval as narrow; one more query costs about two nats.
     """
+    entry = entries[place]
     found = entry.assessment
-    if found.source != "training" or found.key is None or found.outcome is None:
+    values = [other.assessment.released for other in entries]
+    if found.source != "training" or found.released == np.nanmax(values):
+        return entry
+    if found.key is None or found.outcome is None:
         return entry
     key = query_key("selected", found.key)
     known = verifier.holdout.recorded([key])
@@ -130,15 +136,15 @@ def sharpen(verifier, entry):
 
 
 def choose(entries, *, tol, is_mean, n_effective, target=None):
-    """Return the :class:`Verdict`: the smallest subset within the tolerance of the best.
+    """Return the :class:`Verdict` before the holdout has confirmed it (:func:`confirm`).
 
     Parameters
     ----------
     entries : list of Entry
         The path.
     tol : "auto", "certified" or float
-        A number is the tolerance, in units of [0, 1]; the others take half a standard error of
-        the training-side difference between both subsets, record by record.
+        A number is the tolerance, in units of [0, 1]; the others take the best subset by scores
+        that are smoothed along the path.
     is_mean : bool
         Whether scores are scores of records.
     n_effective : float
@@ -146,60 +152,110 @@ def choose(entries, *, tol, is_mean, n_effective, target=None):
     target : int or None
         Number of units that was asked for: then the best of that size is taken.
     """
-
-    def paired(first, second):
-        return paired_gain(
-            entries[first].proposal.scores,
-            entries[second].proposal.scores,
-            is_mean=is_mean,
-            n_effective=n_effective,
-        )
-
-    def tolerance(place):
-        if not isinstance(tol, str):
-            return tol
-        return 0.0 if place == best else ONE_PART * _plain_error(paired(best, place))
-
-    places = [place for place, entry in enumerate(entries) if math.isfinite(entry.rank)]
+    levels = _smoothed(entries) if isinstance(tol, str) else [entry.rank for entry in entries]
+    places = [place for place, level in enumerate(levels) if math.isfinite(level)]
     constant = next((p for p in places if entries[p].proposal.ranking == "constant"), None)
     others = [place for place in places if place != constant]
     if not others:
         return Verdict(constant, None, constant, 0.0, False if target is None else None, False)
-    best = max(others, key=lambda place: (entries[place].rank, -entries[place].size))
+
+    def paired(first, second):
+        pair = (entries[first].proposal.scores, entries[second].proposal.scores)
+        return paired_gain(*pair, is_mean=is_mean, n_effective=n_effective)
+
+    best = _best(entries, levels, others, paired)
     if target is not None:
-        return Verdict(best, best, constant, 0.0, None, _certified(entries, best, constant))
-    leader = entries[best].rank
-    # Scores are fractions: a difference of .05 is within a tolerance of .05 however it is rounded.
-    near = [p for p in others if leader - entries[p].rank <= tolerance(p) + 1e-12]
-    chosen = min(near, key=lambda place: (entries[place].size, -entries[place].rank))
+        return Verdict(best, best, constant, 0.0, None, False)
+    chosen, tolerance = best, 0.0
+    if not isinstance(tol, str):
+        tolerance = tol
+        # A difference of .05 is within a tolerance of .05 however it is rounded.
+        near = [p for p in others if levels[best] - levels[p] <= tolerance + 1e-12]
+        chosen = min(near, key=lambda place: (entries[place].size, -levels[place]))
     helps = None
     if constant is not None:
-        needed = paired(best, constant).chance(len(others), LEVEL)
-        gain = entries[best].proposal.training - entries[constant].proposal.training
-        released = entries[chosen].rank > entries[constant].assessment.released
-        helps = bool(gain > needed and released)
-        if tol == "certified":
-            helps = helps and _certified(entries, chosen, constant)
-    return Verdict(
-        chosen, best, constant, tolerance(chosen), helps, _certified(entries, chosen, constant)
-    )
+        gain = paired(best, constant)
+        chance = gain.chance(len(others), LEVEL)
+        if is_mean:
+            chance = min(chance, gain.error * _largest_by_chance(entries, others, constant))
+        helps = gain.gain > chance
+    return Verdict(chosen, best, constant, tolerance, helps, False)
+
+
+def confirm(verdict, entries, *, tol):
+    """Return the verdict with what the holdout says of the selected subset.
+
+    It helps if its answer is better than that of the constant, too; with ``tol="certified"``, if
+    its interval lies above that of the constant.
+    """
+    place, constant = verdict.selected, verdict.constant
+    if constant is None or place in (None, constant):
+        return verdict
+    chosen, least = entries[place], entries[constant].assessment
+    certified = chosen.assessment.lower > least.upper
+    helps = verdict.helps
+    if helps is not None:
+        enough = certified if tol == "certified" else chosen.rank > least.released
+        helps = bool(helps and enough)
+    return replace(verdict, helps=helps, certified=bool(certified))
+
+
+def _best(entries, levels, places, paired):
+    """Return the place of the best subset: the smallest one at the highest level.
+
+    The best of several noisy paths is often the luckier one. A ranking takes the place of one that
+    was named before it if it is ahead by half a standard error of the difference.
+    """
+    leaders = {}
+    for place in sorted(places, key=lambda place: (-levels[place], entries[place].size)):
+        leaders.setdefault(entries[place].proposal.ranking, place)
+    # Places are in the order of the rankings.
+    best, *others = sorted(leaders.values())
+    for place in others:
+        error = _plain_error(paired(place, best))
+        if levels[place] - levels[best] > ONE_PART * error:
+            best = place
+    return best
+
+
+def _largest_by_chance(entries, places, constant):
+    """Return how many standard errors the luckiest of these subsets is ahead of the constant.
+
+    Of subsets that are all worth nothing, at most a share of ``LEVEL`` gets so far. The gains are
+    treated as jointly normal with the covariance of their per-record scores (Chernozhukov,
+    Chetverikov and Kato 2013): subsets of one path share most of their records' fates, so that
+    Bonferroni's correction asks too much of a few hundred records.
+    """
+    scores = np.array([entries[place].proposal.scores for place in places], dtype=float)
+    gains = scores - entries[constant].proposal.scores
+    gains = gains[:, np.isfinite(gains).all(axis=0)]
+    gains -= gains.mean(axis=1, keepdims=True)
+    gains /= np.maximum(np.sqrt((gains**2).sum(axis=1, keepdims=True)), 1e-12)
+    values, vectors = np.linalg.eigh(gains @ gains.T)
+    draws = np.random.default_rng(0).standard_normal((_DRAWS, len(places)))
+    draws = (draws * np.sqrt(np.maximum(values, 0.0))) @ vectors.T
+    return float(np.quantile(draws.max(axis=1), 1.0 - LEVEL))
+
+
+def _smoothed(entries):
+    """Return what subsets are compared by, smoothed along each ranking: 1/4, 1/2, 1/4.
+
+    Neighbours on a path share most of their features, and the maximum of a smooth curve is found
+    more surely: .766 instead of .759 on fresh records (eight true of 2,000 features, 225 records).
+    """
+    levels = [entry.rank for entry in entries]
+    found = list(levels)
+    for ranking in {entry.proposal.ranking for entry in entries} - {"constant", "given"}:
+        path = [p for p, entry in enumerate(entries) if entry.proposal.ranking == ranking]
+        path = [p for p in path if math.isfinite(levels[p])]
+        for before, place, after in zip(path[:1] + path, path, path[1:] + path[-1:], strict=False):
+            found[place] = (levels[before] + 2.0 * levels[place] + levels[after]) / 4.0
+    return found
 
 
 def _plain_error(paired):
     """Return a standard error that is finite, so that a product with it is."""
     return paired.error if math.isfinite(paired.error) else 0.0
-
-
-def _certified(entries, place, constant):
-    """Return whether the interval of a subset lies above that of the constant."""
-    if constant is None:
-        return False
-    return entries[place].assessment.lower > entries[constant].assessment.upper
-
-
-def certified_again(verdict, entries, place):
-    """Return the verdict with what a sharper answer about ``place`` certifies."""
-    return replace(verdict, certified=_certified(entries, place, verdict.constant))
 
 
 def path_table(entries, selected, metric):
