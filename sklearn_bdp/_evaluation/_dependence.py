@@ -40,6 +40,9 @@ MOST_CANDIDATES = 12
 #: Share of the history next to the holdout that is left out of it: the gap is not yet known.
 ROOM = 0.1
 
+#: Records of a fold from which on their scores show dependence of neighbours.
+SMALLEST_FOLD = 40
+
 
 @dataclass(frozen=True)
 class Pilot:
@@ -226,7 +229,9 @@ def _in_order(index):
     return len(index) > 1 and (index.is_monotonic_increasing or index.is_monotonic_decreasing)
 
 
-def check_dependence(division, metric, estimator, params, fit_params, *, groups=None, folds=None):
+def check_dependence(
+    division, metric, estimator, params, fit_params, *, groups=None, folds=None, known=None
+):
     """Compare training-side scores of one candidate with the declared correlation.
 
     Parameters
@@ -245,6 +250,9 @@ def check_dependence(division, metric, estimator, params, fit_params, *, groups=
         Groups of the training records.
     folds : list of (ndarray, ndarray), optional
         Inner cross-validation of records in time.
+    known : (ndarray, ndarray), optional
+        Scores of the candidate from the inner cross-validation, and the fold of each record. By
+        default, and where they do not suit the check, the candidate is fitted again.
 
     Returns
     -------
@@ -271,7 +279,7 @@ def check_dependence(division, metric, estimator, params, fit_params, *, groups=
         folds=folds or _shuffled(num_samples(division.X)),
     )
     if declared.is_sequential and folds:
-        scores = _scored(setting, params)
+        scores = _scored(setting, params) if known is None else _seen(known[0])
         if scores is None:
             return None, None, None
         drift = check_drift(scores, names=metric.name) if len(scores) >= 48 else None
@@ -281,6 +289,9 @@ def check_dependence(division, metric, estimator, params, fit_params, *, groups=
     if not declared.is_independent or _sorted_by_label(estimator, division.y):
         return None, None, None
     order = None if division.train is None else np.argsort(division.train, kind="stable")
+    if groups is None and known is not None and _partitions(known[1]):
+        scores, fold = known if order is None else (part[order] for part in known)
+        return check_independence(scores, folds=fold), None, scores
     scores = _scored(setting, params, order)
     if scores is None:
         return None, None, None
@@ -304,9 +315,18 @@ def _scored(setting, params, order=None):
     if outcome.scores is None:
         return None
     scores = outcome.scores.astype(float)
-    scores = scores if order is None else scores[order]
+    return _seen(scores if order is None else scores[order])
+
+
+def _seen(scores):
+    """Return the scores of records that were tested, or None where there are hardly any."""
     scores = scores[~np.isnan(scores)]
     return scores if len(scores) >= 2 else None
+
+
+def _partitions(fold):
+    """Return whether every record is in a test fold, of enough records to be permuted."""
+    return fold.min() >= 0 and np.bincount(fold).min() >= SMALLEST_FOLD
 
 
 def _shuffled(n, n_splits=3):

@@ -16,6 +16,8 @@ from sklearn.utils.parallel import Parallel, delayed
 
 from sklearn_bdp._evaluation._candidates import evaluate
 from sklearn_bdp._evaluation._prefix import PrefixMemory
+from sklearn_bdp._evaluation._progress import packed
+from sklearn_bdp._evaluation._scoring import kept_scores
 from sklearn_bdp._sklearn_compat import fit_and_score
 
 __all__ = ["FoldJob", "Task", "WholeJob", "run_jobs"]
@@ -72,10 +74,10 @@ class FoldJob:
     options: dict = field(repr=False)
 
     def run(self, task, memory):
-        """Return what scikit-learn reports about one fit."""
+        """Return what scikit-learn reports about one fit, and the scores of the tested records."""
         estimator = clone(self.estimator)
-        with memory.lent(estimator, self.part), _told():
-            return fit_and_score(
+        with memory.lent(estimator, self.part), _told(), kept_scores() as kept:
+            result = fit_and_score(
                 estimator,
                 self.X,
                 self.y,
@@ -86,6 +88,8 @@ class FoldJob:
                 callback_ctx=task.context,
                 **self.options,
             )
+        # The test part is scored before the training part.
+        return result, packed(kept[0]) if kept and len(kept[0]) == len(self.test) else None
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,13 +7,16 @@ import weakref
 from dataclasses import dataclass
 
 import joblib
+import numpy as np
 
-__all__ = ["ModelStore", "Progress"]
+__all__ = ["ModelStore", "Progress", "packed"]
 
 #: Seconds between two writes of finished fits to a ledger.
 EVERY = 10.0
 #: Models held in memory while others may still turn out best: those ahead on the training side.
 KEEP = 1
+#: Bytes of per-record scores that are kept of a search's folds; the worst candidates go first.
+ROOM = 2**25
 
 
 class Progress:
@@ -41,6 +44,7 @@ class Progress:
         self.signature, self.division, self.holdout, self.seed = signature, None, None, seed
         self.split = None
         self.folds, self._params = {}, {}
+        self._scores, self._left = {}, ROOM
         self._unwritten, self._written = [], time.monotonic()
 
     def result(self, row, name, params):
@@ -57,6 +61,47 @@ class Progress:
         self._unwritten.append((row, name))
         if time.monotonic() - self._written > EVERY:
             self.write()
+
+    def keep(self, row, part, scores, value):
+        """Keep the per-record scores of a fold while there is room; ``value`` is their score."""
+        if scores is None or self._left < 0:
+            return
+        self._scores.setdefault(row, {})[part] = (scores, value)
+        self._left -= scores[1].nbytes
+        while self._left < 0 and len(self._scores) > 1:
+            worst = min(self._scores, key=self._typical)
+            self._left += sum(kept[1].nbytes for kept, _ in self._scores.pop(worst).values())
+
+    def _typical(self, row):
+        values = [value for _, value in self._scores[row].values()]
+        return float(np.mean(values)) if np.isfinite(values).all() else -np.inf
+
+    def scores(self, row, tests, n):
+        """Return the per-record scores of a row and the fold of each record, or None.
+
+        Parameters
+        ----------
+        row : int
+            The candidate.
+        tests : list of ndarray of int
+            Records tested in each fold.
+        n : int
+            Number of training records.
+
+        Returns
+        -------
+        scores : ndarray of shape (n,)
+            In [0, 1]; NaN for records in no test fold.
+        fold : ndarray of int, shape (n,)
+            The last fold that tested a record; -1 for none.
+        """
+        kept = self._scores.get(row, {})
+        if len(kept) < len(tests):
+            return None
+        scores, fold = np.full(n, np.nan), np.full(n, -1)
+        for part, test in enumerate(tests):
+            scores[test], fold[test] = _unpacked(kept[part][0]), part
+        return scores, fold
 
     def write(self):
         """Write what is new into the ledger, if there is one: training-side numbers only."""
@@ -89,6 +134,20 @@ class Progress:
     def fold_name(part, train, test):
         """Return what a fold is known by."""
         return part, joblib.hash((train, test), hash_name="sha1")
+
+
+def packed(scores):
+    """Return per-record scores in little room: their number, and bits where all are 0 or 1."""
+    bits = scores == 1.0
+    if np.all(bits | (scores == 0.0)):
+        return len(scores), np.packbits(bits)
+    return len(scores), scores.astype(np.float32)
+
+
+def _unpacked(kept):
+    """Return what was packed."""
+    count, scores = kept
+    return np.unpackbits(scores, count=count) if scores.dtype == np.uint8 else scores
 
 
 @dataclass(frozen=True)

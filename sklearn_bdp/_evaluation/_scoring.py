@@ -1,6 +1,7 @@
 """What is verified, and the scorers that compute the same on the training side."""
 
 import contextlib
+import contextvars
 import copy
 import dataclasses
 import warnings
@@ -17,6 +18,7 @@ __all__ = [
     "RULES",
     "MetricScorer",
     "further_metrics",
+    "kept_scores",
     "public_scorer",
     "training_scorers",
     "verified_metric",
@@ -24,6 +26,18 @@ __all__ = [
 
 #: Names that ``refit`` knows besides those of metrics.
 RULES = ("one_se", "best_lower")
+_KEPT = contextvars.ContextVar("per-record scores", default=None)
+
+
+@contextlib.contextmanager
+def kept_scores():
+    """Yield a list that gets the per-record scores of each call of a :class:`MetricScorer`."""
+    kept = []
+    token = _KEPT.set(kept)
+    try:
+        yield kept
+    finally:
+        _KEPT.reset(token)
 
 
 class MetricScorer:
@@ -40,8 +54,11 @@ class MetricScorer:
 
     def __call__(self, estimator, X, y=None):
         """Return the score of ``estimator`` on ``(X, y)``; each record counts once."""
-        y = targets(X, y)
-        return self.metric.from_unit(self.metric.training_score(estimator, X, y))
+        per_record, value = self.metric.training_scores(estimator, X, targets(X, y))
+        kept = _KEPT.get()
+        if kept is not None and per_record is not None:
+            kept.append(per_record)
+        return self.metric.from_unit(value)
 
     def __repr__(self):
         return f"MetricScorer({getattr(self.metric, 'name', None)!r})"

@@ -192,7 +192,9 @@ class Rounds:
                 known = [self._value(found.get((task.row, p))) for p in range(len(splits))]
                 self.verifier.take(task, result, guess=float(np.nan_to_num(np.mean(known))))
             else:
+                result, scores = result
                 found[task.row, job.part] = result
+                self.progress.keep(task.row, job.part, scores, self._value(result))
                 self.progress.add(task.row, names[job.part], task.candidate.params, result)
 
         dispatch = {"n_jobs": self.search.n_jobs, "pre_dispatch": self.search.pre_dispatch}
@@ -292,22 +294,23 @@ def training_side(rounds):
 def _dependence(rounds, scores):
     """Check the scores of the best candidate against the declared correlation, and warn once.
 
-    One candidate is fitted once more on some folds, because scikit-learn keeps no per-record
-    scores. Everything here is training data, so nothing is spent.
+    Everything here is training data, so nothing is spent.
     """
     division, setting = rounds.division, rounds.verifier.setting
     if np.isnan(scores).all():
         warn_of(division)
         return None, None, None
-    model = division.train_model
+    model, best = division.train_model, int(np.nanargmax(scores))
+    tests = [test for _, test in rounds.splits]
     report, drift, per_record = check_dependence(
         division,
         rounds.metric,
         setting.estimator,
-        rounds.candidates[int(np.nanargmax(scores))].params,
+        rounds.candidates[best].params,
         rounds.fit_params,
         groups=rounds.split_params.get("groups"),
         folds=rounds.splits if model is not None and model.is_sequential else None,
+        known=rounds.progress.scores(best, tests, num_samples(division.X)),
     )
     warn_of(division, report, drift)
     return report, drift, per_record

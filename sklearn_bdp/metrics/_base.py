@@ -295,6 +295,28 @@ class BoundedMetric(abc.ABC):
             The score in [0, 1]. NaN predictions count as the worst score, as on the holdout.
         """
         weights = self._weights(sample_weight, n_rows(X))
+        per_record, value = self.training_scores(estimator, X, y)
+        return value if weights is None else float(weights @ per_record)
+
+    def training_scores(self, estimator: Any, X: Any, y: ArrayLike) -> tuple[Array | None, float]:
+        """Score a fitted estimator on each of some public records; its errors propagate.
+
+        Parameters
+        ----------
+        estimator : estimator
+            Fitted.
+        X : {array-like, sparse matrix, DataFrame} of shape (n, n_features)
+            Records of the training side.
+        y : array-like of shape (n,)
+            Their targets.
+
+        Returns
+        -------
+        per_record : ndarray of shape (n,) or None
+            Scores in [0, 1]; None where the score is no mean over records.
+        value : float
+            Their :meth:`training_score`.
+        """
         y = self._check(estimator, X, y)
         rows = np.asarray(self._rows(estimator, X, y), dtype=float)
         if rows.shape != (len(y),):
@@ -302,8 +324,7 @@ class BoundedMetric(abc.ABC):
                 f"{self.name} must give one number per record, got shape {rows.shape} for "
                 f"{len(y)} records."
             )
-        per_record, value = self._combine(rows, y)
-        return value if weights is None else float(weights @ per_record)
+        return self._combine(rows, y)
 
     def _weights(self, sample_weight, n):
         """Return weights that sum to 1, or None."""

@@ -37,6 +37,28 @@ def test_independent_rows_are_left_alone():
     assert false <= 5  # each with probability .01
 
 
+def test_a_better_model_on_one_fold_is_no_dependence():
+    rng = np.random.default_rng(3)
+    folds = np.repeat(np.arange(3), 200)
+    series = [(rng.random(600) < np.array([0.95, 0.6, 0.8])[folds]) for _ in range(50)]
+    assert sum(check_independence(scores).misfit for scores in series) >= 40
+    assert sum(check_independence(scores, folds=folds).misfit for scores in series) <= 3
+
+
+@pytest.mark.parametrize("contiguous", [True, False])
+def test_dependent_rows_are_seen_inside_folds(contiguous):
+    rng = np.random.default_rng(4)
+    for maker in (lambda n: autoregressive(n, 0.65, rng), lambda n: regimes(n, 0.9, rng)):
+        series = [maker(2000) for _ in range(20)]
+        folds = np.arange(2000) // 400 if contiguous else rng.integers(0, 5, 2000)
+        assert sum(check_independence(scores, folds=folds).misfit for scores in series) >= 19
+
+
+def test_folds_are_one_label_per_score():
+    with pytest.raises(ValueError, match="folds must hold one label per score"):
+        check_independence(np.arange(50.0), folds=np.zeros(49))
+
+
 def test_groups_are_seen_whatever_their_order():
     rng = np.random.default_rng(2)
     groups = rng.permutation(np.repeat(np.arange(80), 10))

@@ -9,6 +9,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GroupKFold, TimeSeriesSplit
 
 from sklearn_bdp import ReusableHoldout, ReusableHoldoutSearchCV
+from sklearn_bdp._evaluation import _progress
 from sklearn_bdp.correlation import MarkovChain, MarkovNetwork
 from sklearn_bdp.datasets import make_regimes
 from sklearn_bdp.exceptions import ModelMisfitWarning, UnboundedMetricError
@@ -42,6 +43,53 @@ def regimes():
 @pytest.fixture(scope="module")
 def in_time(regimes):
     return fit(*regimes, correlation="time")
+
+
+class Counting(LogisticRegression):
+    """Counts its fits, outside of any key."""
+
+    def fit(self, X, y):
+        Counting.fits += 1
+        return super().fit(X, y)
+
+
+@pytest.mark.parametrize("correlation", [None, SLOW])
+@pytest.mark.parametrize("apart", [True, False])
+def test_no_fit_is_made_for_the_check(correlation, apart):
+    X, y = independent()
+    X_val, y_val = independent(seed=1)
+    Counting.fits = 0
+    validation = {"X_val": X_val, "y_val": y_val} if apart else {}
+    search = ReusableHoldoutSearchCV(Counting(), GRID, cv=3, correlation=correlation)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        search.fit(X, y, **validation)
+    assert Counting.fits == 3 * (3 + 1)
+    assert len(search.misfit_scores_) == len(X if apart else search.train_indices_)
+
+
+def test_scores_of_inner_folds_are_those_of_another_cross_validation(monkeypatch):
+    X, y = independent()
+    found = {}
+    for room in (2**25, -1):  # without room the best candidate is fitted again
+        monkeypatch.setattr(_progress, "ROOM", room)
+        found[room] = fit(X, y, correlation=SLOW)[0].misfit_scores_
+    assert np.array_equal(found[2**25], found[-1])
+
+
+def test_the_best_candidates_are_kept_when_room_is_short(monkeypatch):
+    monkeypatch.setattr(_progress, "ROOM", 250)
+    progress = _progress.Progress(seed=None)
+    tests = [np.arange(20), np.arange(20, 40)]
+    scores = np.arange(40) / 40.0
+    for part, test in enumerate(tests):
+        for row, value in enumerate((0.1, 0.9, 0.5)):
+            progress.keep(row, part, _progress.packed(scores[test]), value)
+    kept, fold = progress.scores(1, tests, 41)
+    assert np.allclose(kept[:40], scores)
+    assert np.isnan(kept[40])
+    assert fold.tolist() == [0] * 20 + [1] * 20 + [-1]
+    assert progress.scores(0, tests, 41) is None
 
 
 def test_independent_rows_are_left_alone():

@@ -48,6 +48,7 @@ def check_independence(
     *,
     groups: ArrayLike | None = None,
     states: ArrayLike | None = None,
+    folds: ArrayLike | None = None,
     level: float = 0.01,
 ) -> IndependenceReport:
     """Test whether per-record scores depend on the order of the rows, or on groups.
@@ -56,12 +57,15 @@ def check_independence(
     ----------
     scores : array-like of shape (n,)
         Per-record training-side scores in row order, of models that were fitted on rows drawn
-        without regard to the order (shuffled folds).
+        without regard to the order (shuffled folds); with ``folds``, on any others.
     groups : array-like of shape (n,), optional
         A label per record.
     states : array-like of shape (n,), optional
         Public state of each record: only the order *within* states is tested, which is what
         ``MarkovChain(P, states=...)`` needs (theory G11′).
+    folds : array-like of shape (n,), optional
+        Which model scored a record, for instance the number of its test fold. Scores are
+        compared within folds only: a better model is no dependence.
     level : float, default=0.01
         Each test fails at this significance.
 
@@ -73,9 +77,9 @@ def check_independence(
     Notes
     -----
     Permutation tests (a fixed seed, 199 permutations): exact when rows are exchangeable, whatever
-    the scores are. The statistic for the order is the largest standardised sum of
-    autocorrelations over dyadic windows, so that short and long memory both show; the one for
-    groups is the variance between them.
+    the scores are; with ``folds`` when the rows of each fold are. The statistic for the order is
+    the largest standardised sum of autocorrelations over dyadic windows, so that short and long
+    memory both show; the one for groups is the variance between them.
 
     Examples
     --------
@@ -89,23 +93,20 @@ def check_independence(
     """
     series = check_array("scores", scores, ndim=1)
     level = check_probability("level", level)
-    codes = None if groups is None else label_codes(groups)
-    if codes is not None and len(codes) != len(series):
-        raise ValueError(
-            f"groups must hold one label per score, got {len(codes)} for {len(series)}."
-        )
+    codes, strata, parts = (
+        _codes(name, labels, len(series))
+        for name, labels in (("groups", groups), ("states", states), ("folds", folds))
+    )
+    if parts is not None:
+        series = series - _means(series, parts)
+        strata = parts if strata is None else label_codes(strata * (parts.max() + 1) + parts)
     if len(series) < SHORTEST_SERIES or not np.ptp(series) > 0:
         return IndependenceReport(False, "")
-    strata = None if states is None else label_codes(states)
-    if strata is not None and len(strata) != len(series):
-        raise ValueError(
-            f"states must hold one state per score, got {len(strata)} for {len(series)}."
-        )
     order_p = _order_p(series[:LONGEST_SERIES], strata)
-    messages = [_order_message(series, order_p, strata)] if order_p <= level else []
+    messages = [_order_message(series, order_p, states)] if order_p <= level else []
     group_p = None
     if codes is not None and 1 < codes.max() + 1 < len(series):
-        group_p = _permutation_p(series, lambda rows: _group_statistic(rows, codes))
+        group_p = _permutation_p(series, lambda rows: _group_statistic(rows, codes), parts)
         if group_p <= level:
             messages.append(
                 f"training-side scores differ between groups by more than chance (p = "
@@ -114,20 +115,34 @@ def check_independence(
     return IndependenceReport(bool(messages), "; ".join(messages), order_p, group_p)
 
 
+def _codes(name, labels, n):
+    """Return labels as numbers from 0, or None where there are none."""
+    if labels is None:
+        return None
+    codes = label_codes(labels)
+    if len(codes) != n:
+        raise ValueError(f"{name} must hold one label per score, got {len(codes)} for {n}.")
+    return codes
+
+
+def _means(series, parts):
+    """Return the mean of its part for each entry."""
+    return (np.bincount(parts, weights=series) / np.maximum(np.bincount(parts), 1))[parts]
+
+
 def _order_p(series, strata):
     """Return the p-value of "the order does not matter" (within strata, where there are some)."""
     if strata is None:
         return _permutation_p(series, _order_statistic)
     strata = strata[: len(series)]
-    means = np.bincount(strata, weights=series) / np.maximum(np.bincount(strata), 1)
-    rest = series - means[strata]
+    rest = series - _means(series, strata)
     if not np.ptp(rest) > 0:
         return 1.0
     return _permutation_p(rest, _order_statistic, strata)
 
 
-def _order_message(series, p, strata):
-    if strata is not None:
+def _order_message(series, p, states):
+    if states is not None:
         return (
             f"within the public states, training-side scores of neighbouring rows agree more than "
             f"by chance (p = {p:.2g}), so records depend on more than their own state and scores "
