@@ -25,6 +25,7 @@ __all__ = [
     "Interval",
     "StrOptions",
     "as_fitted",
+    "columns_of_elimination",
     "called_by_validation",
     "check_method_params",
     "fit_and_score",
@@ -40,6 +41,7 @@ __all__ = [
 
 _KNOWN = frozenset(inspect.signature(_fit_and_score).parameters)
 _VALIDATION, _SCORERS = "sklearn.model_selection._validation", "sklearn.metrics._scorer"
+_ELIMINATION = "sklearn.feature_selection._rfe"
 
 
 def called_by_validation(depth=1):
@@ -69,6 +71,21 @@ def rows_of_validation(most=8):
             and frame.f_code.co_name == "_fit_and_score"
         ):
             return frame.f_locals.get("X_train"), frame.f_locals.get("y_train")
+        frame = frame.f_back
+    return None
+
+
+def columns_of_elimination(most=8):
+    """Return the places of the columns that recursive elimination has left, or None outside of it.
+
+    It scores arrays without names; of equal columns no value tells which one is left.
+    """
+    frame = sys._getframe(1)
+    for _ in range(most):
+        if frame is None:
+            break
+        if frame.f_globals.get("__name__") == _ELIMINATION and "features" in frame.f_locals:
+            return [int(place) for place in frame.f_locals["features"]]
         frame = frame.f_back
     return None
 

@@ -117,6 +117,7 @@ class HoldoutObjective:
             raise TypeError(f"holdout must be a ReusableHoldout, got {type(holdout).__name__}.")
         self.build = build
         self.X, self.y = indexable(X, y)
+        holdout.check_training_rows(self.X, self.y)
         self.holdout = holdout
         self.scoring = scoring
         self.cv = cv

@@ -71,10 +71,11 @@ def recognise(reference, reference_y, X, y):
     return None
 
 
-def find_columns(seen, X):
+def find_columns(seen, X, known=None):
     """Return the places of the columns of ``X`` among those of data with the same rows, or None.
 
-    Selectors pass arrays without names; a column is found by its values, where only one has them.
+    Selectors pass arrays without names; a column is found by its values. Of several that have the
+    same, it is the one that ``known`` names in its place.
     """
     codes = column_codes(X)
     if codes is None or len(codes) != seen[0]:
@@ -83,6 +84,11 @@ def find_columns(seen, X):
     for place, digest in enumerate(seen[1].tolist()):
         order.setdefault(digest, []).append(place)
     found = [order.get(digest, []) for digest in _ordered(codes).tolist()]
+    if known is not None and len(known) == len(found):
+        found = [
+            [place] if place in places else places
+            for place, places in zip(known, found, strict=True)
+        ]
     if any(len(places) != 1 for places in found):
         return None
     return [places[0] for places in found]

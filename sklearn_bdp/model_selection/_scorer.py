@@ -12,11 +12,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from sklearn_bdp._checks import check_kind, check_targets
-from sklearn_bdp._digests import model_key
+from sklearn_bdp._digests import content_key, model_key
 from sklearn_bdp._sealed import sealed_errors
 from sklearn_bdp._sklearn_compat import (
     as_fitted,
     called_by_validation,
+    columns_of_elimination,
     num_samples,
     rows_of_validation,
 )
@@ -149,8 +150,8 @@ class HoldoutScorer:
     column set to one value is set to it on the holdout.
 
     *Selectors* that pass arrays without names: in RFECV every fold begins with all columns, so that
-    the scorer can find the others by their values. SequentialFeatureSelector begins without, and
-    is refused; :class:`~sklearn_bdp.feature_selection.HoldoutFeatureSelector` does its work.
+    the scorer can find the others, equal ones included. SequentialFeatureSelector begins without,
+    and is refused; :class:`~sklearn_bdp.feature_selection.HoldoutFeatureSelector` does its work.
 
     *Weights* may go to ``fit``. The score is unweighted on both sides, because a weighted one has
     no known sensitivity.
@@ -218,6 +219,8 @@ class HoldoutScorer:
         model = as_fitted(estimator)
         columns = self._columns(model, X, y)
         metric, key, seen = self._identify(estimator, model, X, y, _in_validation)
+        if key is not None and columns is not None:  # equal columns here may differ on the holdout
+            key = content_key("columns", key, [str(column) for column in columns])
         try:
             value = metric.training_score(estimator, X, y)
         except Exception as error:
@@ -319,15 +322,14 @@ class HoldoutScorer:
             self._remember_fold(fold, X)
             return None
         seen = self._memory.folds.get(fold)
-        found = None if seen is None else find_columns(seen, X)
+        found = None if seen is None else find_columns(seen, X, columns_of_elimination())
         if found is None:
             raise UnknownFeaturesError(
                 f"The estimator was fitted on {fitted_on} columns without names, so the scorer "
                 f"cannot find them among the {expected[0]} columns of the holdout. Fit it on a "
                 "DataFrame whose column names the holdout shares; to select features, use "
                 "sklearn_bdp.feature_selection.HoldoutFeatureSelector (scikit-learn's "
-                "SequentialFeatureSelector strips names, and so does RFECV, whose columns can be "
-                "found by their values where no two are equal). Nothing was spent."
+                "SequentialFeatureSelector strips names). Nothing was spent."
             )
         return found
 

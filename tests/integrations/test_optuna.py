@@ -11,6 +11,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 from sklearn_bdp import ReusableHoldout
 from sklearn_bdp.correlation import Groups
+from sklearn_bdp.exceptions import SharedRecordsError
 
 optuna = pytest.importorskip("optuna")
 from sklearn_bdp.integrations.optuna import HoldoutObjective  # noqa: E402 (after the check)
@@ -182,6 +183,8 @@ def test_bad_arguments_are_refused_before_anything_is_asked(data):
         HoldoutObjective("C", X, y, holdout=objective.holdout)
     with pytest.raises(TypeError, match="holdout"):
         HoldoutObjective(linear, X, y, holdout=X_holdout)
+    with pytest.raises(SharedRecordsError, match="holdout"):
+        HoldoutObjective(linear, X_holdout, y_holdout, holdout=objective.holdout)
     with pytest.raises(TypeError, match="estimator"):
         new_study().optimize(make(data, lambda trial: 3), 1)
     assert len(objective.holdout.history()) == 0

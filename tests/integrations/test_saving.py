@@ -115,7 +115,8 @@ def test_skops_round_trip(search, data):
 
 def test_mlflow_round_trip(search, data, tmp_path):
     mlflow = pytest.importorskip("mlflow.sklearn")
-    mlflow.save_model(search.without_holdout(), str(tmp_path / "model"))
+    options = {"serialization_format": "cloudpickle"}  # skops wants each type to be trusted by name
+    mlflow.save_model(search.without_holdout(), str(tmp_path / "model"), **options)
     again = mlflow.load_model(str(tmp_path / "model"))
     np.testing.assert_array_equal(again.predict(data[0]), search.predict(data[0]))
 

@@ -9,7 +9,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.datasets import load_breast_cancer, load_diabetes
 from sklearn.dummy import DummyClassifier
 from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
-from sklearn.feature_selection import RFECV
+from sklearn.feature_selection import RFE, RFECV
 from sklearn.inspection import permutation_importance
 from sklearn.linear_model import LogisticRegression, LogisticRegressionCV, RidgeCV
 from sklearn.metrics import accuracy_score
@@ -17,6 +17,7 @@ from sklearn.model_selection import (
     GridSearchCV,
     LearningCurveDisplay,
     TunedThresholdClassifierCV,
+    check_cv,
     cross_val_score,
     cross_validate,
     learning_curve,
@@ -335,12 +336,49 @@ def test_eliminated_columns_are_found_by_their_values(data, on_disk, n_jobs):
     assert scores[-1] > 0.93
 
 
-def test_eliminated_columns_that_look_the_same_are_refused(data):
+def test_eliminated_columns_that_look_the_same_are_told_apart(data):
+    """Copies in the training part that are noise in the holdout: the right ones are asked about."""
+    X, X_holdout, y, y_holdout = data
+    noise = np.random.default_rng(0).normal(size=X_holdout.shape)
+    X = np.column_stack([X, np.full(len(X), 3.0), X, np.full(len(X), 3.0)])
+    constant = np.full(len(noise), 3.0)
+    X_holdout = np.column_stack([X_holdout, constant, noise, constant])
+    holdout = ReusableHoldout(X_holdout, y_holdout, random_state=0)
+    asked = []
+    evaluate = holdout.answer_evaluations
+
+    def watched(values, evaluations, **options):
+        asked.append(evaluations[0].value)
+        return evaluate(values, evaluations, **options)
+
+    holdout.answer_evaluations = watched
+    selector = RFECV(LogisticRegression(), scoring=HoldoutScorer(holdout), cv=2, step=10)
+    selector.fit(X, y)
+    expected = []
+    for train, _ in check_cv(2, y, classifier=True).split(X, y):
+        columns = np.arange(X.shape[1])
+        rfe = RFE(LogisticRegression(), n_features_to_select=1, step=10)
+        for support in _eliminated(rfe, X[train], y[train]):
+            model = LogisticRegression().fit(X[train][:, columns[support]], y[train])
+            expected.append(model.score(X_holdout[:, support], y_holdout))
+    assert asked == pytest.approx(expected)
+
+
+def _eliminated(rfe, X, y):
+    """Return what recursive elimination leaves, step by step."""
+    rfe._fit(X, y, lambda estimator, features: 0.0)
+    return [np.array(support) for support in rfe.step_support_]
+
+
+def test_columns_that_look_the_same_to_other_selectors_are_refused(data):
     X, X_holdout, y, y_holdout = data
     X, X_holdout = np.column_stack([X, X]), np.column_stack([X_holdout, X_holdout])
     holdout = ReusableHoldout(X_holdout, y_holdout, random_state=0)
-    with pytest.raises(UnknownFeaturesError, match="no two are equal"):
-        RFECV(LogisticRegression(), scoring=HoldoutScorer(holdout), cv=2, step=10).fit(X, y)
+    scorer = HoldoutScorer(holdout)
+    scorer(LogisticRegression().fit(X, y), X, y)
+    with pytest.raises(UnknownFeaturesError, match="without names"):
+        scorer(LogisticRegression().fit(X[:, :5], y), X[:, :5], y)
+    assert len(holdout.history()) == 1
 
 
 def test_the_last_interval_is_readable_from_every_copy(data, holdout):
