@@ -83,7 +83,7 @@ $(VENV)/.docs: $(VENV)/.test
 
 # Warnings are errors; the examples run and their pictures become the gallery.
 docs: $(VENV)/.docs
-	$(PY) -m sphinx -W --keep-going -j auto -b html doc doc/_build/html
+	$(PY) -m sphinx -W --keep-going -b html doc doc/_build/html
 	@echo "open doc/_build/html/index.html"
 
 clean:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import html
 import math
 from dataclasses import dataclass, field, replace
 from typing import Any
+
+from sklearn_bdp._card import card, digits, expected, interval_picture, table
 
 __all__ = ["Certificate"]
 
@@ -22,6 +23,7 @@ ROUTE_NAMES = {
     "sparse validate": "counting of bit strings (G2)",
     "noise addition": "noise on every answer",
 }
+BEHIND = "What stands behind it"
 
 
 @dataclass(frozen=True)
@@ -75,6 +77,12 @@ class Certificate:
         (candidates far behind the best); they hold with the others.
     units : tuple of (str, float, float), optional
         Name and range of scores that do not lie in [0, 1]; see :meth:`in_units`.
+    n_answers : int, optional
+        Answers given so far; ``None`` where a certificate speaks of a plan.
+    next_error : float, optional
+        Half-width of the next answer, if it is asked alone and near 1/2.
+    chosen : tuple of (str, float, float, float), optional
+        What was chosen, in words, its score and the ends of its interval, in score units.
 
     Examples
     --------
@@ -83,7 +91,7 @@ class Certificate:
     >>> round(certificate.tau, 4)
     0.0815
     >>> print(str(certificate).splitlines()[0])
-    Every answer is within ± 0.0815 of its expectation, all 100 at once, with probability 95 %.
+    Every answer is within ± 0.0815 of the score to expect on new records.
     """
 
     tau: float
@@ -107,6 +115,9 @@ class Certificate:
     notes: tuple = field(default=(), repr=False)
     n_relaxed: int = 0
     units: tuple | None = None
+    n_answers: int | None = None
+    next_error: float | None = None
+    chosen: tuple | None = None
 
     def in_units(self, name: str, lower: float, upper: float) -> Certificate:
         """Return the certificate for scores that do not lie in [0, 1].
@@ -127,14 +138,15 @@ class Certificate:
             return self
         return replace(self, units=(str(name), float(lower), float(upper)))
 
-    def _error(self):
-        """Return the certified error as text, in score units where they are known."""
+    def _error(self, error=None):
+        """Return an error (by default the certified one) as text, in score units if known."""
+        error = self.tau if error is None else error
         if self.units is None:
-            return f"± {_up(self.tau)}"
+            return f"± {_up(error)}"
         name, lower, upper = self.units
         return (
-            f"± {_up(self.tau * (upper - lower))} ({name}, from {lower:.4g} to {upper:.4g}; "
-            f"± {_up(self.tau)} of that range)"
+            f"± {_up(error * (upper - lower))} ({name}, from {lower:.4g} to {upper:.4g}; "
+            f"± {_up(error)} of that range)"
         )
 
     @property
@@ -142,35 +154,81 @@ class Certificate:
         """Whether the guarantee says nothing: an error of 1/2 or more."""
         return not self.tau < 0.5
 
+    def _chance(self):
+        return f"{100 * (1 - self.beta):.6g} %"
+
     def _headline(self):
-        chance = f"{100 * (1 - self.beta):.6g} %"
-        count = "" if self.n_queries is None else f" {self.n_queries:,}"
+        """Return the first line: what is known, in score units."""
+        if self.chosen is not None:
+            name, score, lower, upper = self.chosen
+            if math.isnan(score):
+                return f"{name}: not known, the holdout was not asked about it."
+            return f"{name}: {digits(score)}. {expected(lower, upper)}"
+        if self.n_answers:
+            return (
+                f"{self.n_answers:,} answer(s) so far, each with its own interval for new records "
+                f"like these; none reaches further than {self._error()}."
+            )
         if self.is_vacuous:
             return (
                 f"Vacuous: with {self.n:,} records the certified error is {self._error()[2:]}, and "
                 f"an error of 0.5 or more {'of the range ' if self.units else ''}says nothing."
             )
-        if self.n_queries == 1:
-            return (
-                f"The answer is within {self._error()} of its expectation, with probability "
-                f"{chance}."
+        which = "The" if self.n_queries == 1 else "The first" if self.n_answers == 0 else "Every"
+        return f"{which} answer is within {self._error()} of the score to expect on new records."
+
+    def _scope(self):
+        """Return the second line: how many at once, how surely, on what."""
+        chance, others = self._chance(), (self.n_answers or 0) - 1
+        if self.chosen is not None and others > 0:
+            held = (
+                f"With probability {chance} this interval and the {others:,} other(s) this holdout "
+                "has given are right, all at once, whichever you choose"
             )
-        relaxed = (
-            f" (or, for {self.n_relaxed:,} left far behind the best, within its own wider interval)"
-            if self.n_relaxed
-            else ""
-        )
-        return (
-            f"Every answer is within {self._error()} of its expectation{relaxed}, all{count} at "
-            f"once, with probability {chance}."
-        )
+        elif self.chosen is not None or self.n_queries == 1:
+            held = f"With probability {chance} this is right"
+        elif self.n_answers == 0:
+            held = f"With probability {chance} this and all later intervals are right at once"
+        else:
+            told = "all of them" if self.n_queries is None else f"all {self.n_queries:,}"
+            held = f"With probability {chance} this is right for {told} at once"
+        return f"{held}. Holdout: {self._records()}."
+
+    def _records(self):
+        """Return the number of records, what they are worth, and their groups."""
+        words = self.correlation or "independent records"
+        if words == "independent records":
+            return f"{self.n:,} independent records"
+        lead, places = f"{self.n} records ", 0 if self.n_effective >= 10.0 else 1
+        groups = words.removeprefix(lead) + ", " if words.startswith(lead) else ""
+        worth = f"{self.n_effective:,.{places}f}"
+        return f"{self.n:,} records {groups}worth about {worth} independent ones"
+
+    def _outlook(self):
+        """Return the third line: what comes next, what more records would give; or None."""
+        more = self.advice[0] if self.advice else ""
+        if self.next_error is None:
+            return more or None
+        span = 1.0 if self.units is None else self.units[2] - self.units[1]
+        scale = "" if span == 1.0 else " of the range"
+        line = f"One more question now, alone: ± {_up(self.next_error * span)} for a middling score"
+        if not self.next_error < 0.5:
+            line += ", which says nothing"
+        return f"{line}; {more}{scale}." if more else f"{line}."
+
+    def _first_lines(self):
+        lines = (self._headline(), self._scope(), self._outlook())
+        return [line for line in lines if line]
 
     def _facts(self):
         rows = [
             ("proved by", ROUTE_NAMES.get(self.route, self.route)),
-            ("holdout", f"{self.n:,} records, worth {self.n_effective:,.6g} independent ones"),
-            ("correlation", self.correlation or "records independent"),
+            ("correlation", self.correlation or "independent records"),
         ]
+        if self.n_answers:
+            rows.append(("widest answer", f"± {_up(self.tau)}, the next one near 1/2 included"))
+        if self.n_relaxed:
+            rows.append(("wide on purpose", f"{self.n_relaxed:,} left far behind the best"))
         if self.budget is not None or self.route == "as used":
             budget = "no cap" if self.budget is None else f"{self.budget:,}"
             rows.append(("answers from the holdout", budget))
@@ -197,11 +255,12 @@ class Certificate:
         return rows
 
     def __str__(self) -> str:
-        lines = [self._headline(), ""]
-        lines += [f"  {name + ':':<26}{text}" for name, text in self._facts()]
+        lines = [*self._first_lines()]
         for title, items in self._lists():
             lines += ["", title]
             lines += [f"  - {item}" for item in items]
+        lines += ["", BEHIND]
+        lines += [f"  {name + ':':<26}{text}" for name, text in self._facts()]
         return "\n".join(lines)
 
     def _lists(self):
@@ -210,31 +269,31 @@ class Certificate:
             better += " (errors as parts of the range)"
         lists = (
             ("It holds if", self.assumptions),
-            (better, self.advice),
+            (better, self.advice[1:]),
             ("Note", self.notes),
         )
         return [(title, items) for title, items in lists if items]
 
     def _repr_html_(self):
-        def cell(text):
-            return html.escape(str(text))
+        picture = ""
+        if self.chosen is not None:
+            bounds = (0.0, 1.0) if self.units is None else self.units[1:]
+            picture = interval_picture(*self.chosen[1:], bounds=bounds)
+        title, *lines = self._first_lines()
+        return card(
+            title,
+            lines,
+            picture=picture,
+            folded=[*self._lists(), (BEHIND, table(self._facts()))],
+            good=self._says_something(),
+        )
 
-        rows = "".join(
-            f"<tr><th style='text-align:left'>{cell(name)}</th>"
-            f"<td style='text-align:left'>{cell(text)}</td></tr>"
-            for name, text in self._facts()
-        )
-        lists = "".join(
-            f"<p><b>{cell(title)}</b></p><ul>"
-            + "".join(f"<li>{cell(item)}</li>" for item in items)
-            + "</ul>"
-            for title, items in self._lists()
-        )
-        border = "#b00" if self.is_vacuous else "#285"
-        return (
-            f"<div style='border-left:4px solid {border};padding:0 1em'>"
-            f"<p><b>{cell(self._headline())}</b></p><table>{rows}</table>{lists}</div>"
-        )
+    def _says_something(self):
+        """Return whether what the first line speaks of is known to better than nothing."""
+        if self.chosen is None:
+            return not self.is_vacuous
+        lower, upper = (0.0, 1.0) if self.units is None else self.units[1:]
+        return self.chosen[3] - self.chosen[2] < 0.5 * (upper - lower)
 
 
 def _up(value):

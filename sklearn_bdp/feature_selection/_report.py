@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from sklearn_bdp._card import card
+
 __all__ = ["SelectionReport", "Told", "path_report", "screening_report", "steps_report"]
 
 #: Rows of a table that are shown; ``rows`` holds all of them.
@@ -61,19 +63,15 @@ class SelectionReport:
         return [f"    and {hidden:,} more in report.rows"] if hidden > 0 else []
 
     def _repr_html_(self):
-        """Return the same for notebooks; the table is folded away if it is long."""
-        said = "".join(f"<li>{html.escape(line)}</li>" for line in self.lines)
+        """Return the same for notebooks; the table is folded away."""
         head = "".join(f"<th>{html.escape(name)}</th>" for name in self.rows)
         body = "".join(
             "<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in row) + "</tr>"
             for row in self._shown()
         )
-        table = f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
-        more = "".join(f"<p>{html.escape(line.strip())}</p>" for line in self._more())
-        return (
-            f"<div><strong>{html.escape(self.title)}</strong><ul>{said}</ul>"
-            f"<details open><summary>kept features</summary>{table}{more}</details></div>"
-        )
+        rows = f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+        rows += "".join(f"<p>{html.escape(line.strip())}</p>" for line in self._more())
+        return card(self.title, self.lines, folded=[("kept features", rows)])
 
 
 def _text(value):

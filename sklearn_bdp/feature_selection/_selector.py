@@ -452,8 +452,11 @@ class HoldoutFeatureSelector(SubsetSelectorBase):
             f"Selected {self.n_features_to_select_:,} of {self.n_features_in_:,} features; "
             f"verified {metric.name} {self.score_:.3g} [{low:.3g}, {high:.3g}]."
         )
-        notes = (*self.certificate_.notes, note)
-        self.certificate_ = dataclasses.replace(self.certificate_, notes=notes)
+        self.certificate_ = dataclasses.replace(
+            self.certificate_,
+            notes=(*self.certificate_.notes, note),
+            chosen=(f"{metric.name} of the selected features", self.score_, low, high),
+        )
 
     def _what_was_found(self):
         """Return one sentence about a selection in which nothing helps."""

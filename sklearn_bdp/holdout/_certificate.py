@@ -73,6 +73,8 @@ def holdout_certificate(last, *, settings, model, ledger, seeded, shared=0):
         # A threshold that was given does not shrink with more records.
         advice=_advice(widest, settings.n) if settings.threshold is None else (),
         notes=_notes(last, settings=settings, model=model),
+        n_answers=last.n_answered,
+        next_error=None if last.closed else min(1.0, widest),
     )
 
 
@@ -95,7 +97,7 @@ def _advice(width, n):
     if not goals or not math.isfinite(width):  # so few records bound nothing at all
         return ()
     more = math.ceil(n * (width / goals[0]) ** 2) - n
-    return (f"about {more:,} more records give ± {goals[0]:g} for a lone query near 1/2",)
+    return (f"about {more:,} more records give ± {goals[0]:g}",)
 
 
 def _levels(last, *, settings, model):
@@ -146,9 +148,8 @@ def _notes(last, *, settings, model):
     """Return what else the reader must know."""
     answered, above, batches = last.n_answered, last.n_above, last.number
     notes = [
-        f"charged as used: {answered:,} answer(s) in {batches:,} batch(es) so far, {above:,} from "
-        "the holdout; the error is that of the widest interval so far, or of one more lone "
-        "query with a score near 1/2. Every answer has its own interval, often narrower."
+        f"charged as used: {answered:,} answer(s) in {batches:,} batch(es), {above:,} of them "
+        "corrected by the holdout; a score near an end of its range has a narrower interval"
     ]
     if settings.information is not None:
         carried = {

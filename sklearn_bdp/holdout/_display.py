@@ -1,7 +1,6 @@
 """What a holdout shows of itself: shape, promise and information spent; never a score."""
 
-import html
-
+from sklearn_bdp._card import card, table
 from sklearn_bdp.exceptions import LedgerError, ProcessBoundaryError
 
 __all__ = ["gauge", "gauge_html", "gauge_text"]
@@ -12,14 +11,14 @@ def gauge(holdout):
     facts = {
         "records": f"{holdout.n:,} (in pickles, too)",
         "correlation": holdout.model.describe(),
-        "beta": f"{holdout.beta:g}",
+        "all right with probability": f"{100 * (1 - holdout.beta):g} %",
         "ledger": str(holdout.ledger) if holdout.ledger else "in memory",
     }
     try:
         with holdout._reading() as transaction:
             last = transaction.last
         facts["answered"] = f"{last.n_answered:,}"
-        facts["above"] = f"{last.n_above:,}"
+        facts["of these from the holdout"] = f"{last.n_above:,}"
         facts["information spent"] = f"{holdout.information_spent:.3g} nats"
         if holdout.remaining_budget is not None:
             facts["budget left"] = f"{holdout.remaining_budget}"
@@ -34,10 +33,5 @@ def gauge_text(holdout):
 
 
 def gauge_html(holdout):
-    """Return the facts as a small table."""
-    rows = "".join(
-        f"<tr><th style='text-align:left'>{html.escape(label)}</th>"
-        f"<td style='text-align:left'>{html.escape(text)}</td></tr>"
-        for label, text in gauge(holdout).items()
-    )
-    return f"<table><caption>{type(holdout).__name__}</caption>{rows}</table>"
+    """Return the facts as a card."""
+    return card(type(holdout).__name__, (), picture=table(gauge(holdout).items()))

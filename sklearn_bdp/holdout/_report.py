@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
-import html
 import math
 
 import numpy as np
 
+from sklearn_bdp._card import card, expected, interval_picture
 from sklearn_bdp.accounting import ModelTail, Pace, fine_half_width, place_lengths
 from sklearn_bdp.exceptions import HoldoutClosedError
 from sklearn_bdp.holdout._batch import margins, route
@@ -225,12 +225,12 @@ class FinalReport:
     def _lines(self):
         chance = f"{100 * (1 - self.beta):.6g} %"
         return (
-            f"{self.scoring} of {self.name}: {self.value:.4g}",
-            f"On new data it is between {self.lower:.4g} and {self.upper:.4g}, with probability "
-            f"{chance} (together with every answer this holdout ever gave).",
+            f"{self.scoring} of {self.name}: {self.value:.4g}. {expected(self.lower, self.upper)}",
+            f"With probability {chance} this interval and all others this holdout ever gave are "
+            "right at once.",
             f"Asked before: {self.n_answered:,} queries on {self.n:,} records, {self.n_above:,} of "
-            f"them answered from the holdout ({self.information_spent:.3g} nats).",
-            f"The holdout was closed by this report on {self.time[:10]}; it answers nothing new.",
+            f"them answered from the holdout ({self.information_spent:.3g} nats). The holdout was "
+            f"closed by this report on {self.time[:10]}; it answers nothing new.",
         )
 
     def __str__(self) -> str:
@@ -238,11 +238,9 @@ class FinalReport:
         return "\n".join(self._lines()) + f"\n\nIt holds if\n{held}"
 
     def _repr_html_(self):
-        head, *rest = (html.escape(line) for line in self._lines())
-        held = "".join(f"<li>{html.escape(item)}</li>" for item in self.assumptions)
-        return (
-            "<div style='border-left:4px solid #285;padding:0 1em'>"
-            f"<p><b>{head}</b></p>"
-            + "".join(f"<p>{line}</p>" for line in rest)
-            + f"<details><summary>It holds if</summary><ul>{held}</ul></details></div>"
+        title, *lines = self._lines()
+        inside = self.lower >= 0.0 and self.upper <= 1.0
+        picture = interval_picture(
+            self.value, self.lower, self.upper, bounds=(0.0, 1.0) if inside else None
         )
+        return card(title, lines, picture=picture, folded=[("It holds if", self.assumptions)])

@@ -663,12 +663,11 @@ class ReusableHoldoutSearchCV(Savable, GridSearchCV):
 
     def _certify(self, division, metric):
         """Set ``certificate_``: the holdout's, led by what it says about the best candidate."""
-        low, high = self.best_interval_
-        lead = f"the best candidate: {self.best_score_:.4g}, within [{low:.4g}, {high:.4g}]"
         certificate = self.holdout_.certificate()
+        told = f"{metric.name} of the chosen candidate"
         self.certificate_ = replace(
             certificate.in_units(metric.name, metric.lower, metric.upper),
-            notes=(lead, *certificate.notes),
+            chosen=(told, self.best_score_, *self.best_interval_),
             assumptions=(*certificate.assumptions, *assumed(self.holdout_, division)),
         )
 

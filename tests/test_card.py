@@ -1,0 +1,59 @@
+"""Results in words and pictures: never narrower than what is proved."""
+
+import math
+import re
+
+import numpy as np
+import pytest
+from sklearn.linear_model import LogisticRegression
+
+from sklearn_bdp import ReusableHoldoutSearchCV, certify
+from sklearn_bdp._card import card, digits, expected, interval_picture
+
+
+@pytest.mark.parametrize("score", [0.12345, 0.99999, -0.00012, -17.4321, 1234.567])
+def test_ends_round_outward(score):
+    lower, upper = float(digits(score, math.floor)), float(digits(score, math.ceil))
+    assert lower <= score <= upper
+    assert upper - lower <= 1e-3 * max(1.0, 10.0 * abs(score))
+
+
+def test_a_picture_names_the_ends_it_draws():
+    picture = interval_picture(0.9, 0.81234, 0.95678, bounds=(0.0, 1.0))
+    assert "between 0.812 and 0.957" in picture
+    assert "0.812 and 0.957" in expected(0.81234, 0.95678)
+    assert interval_picture(math.nan, 0.0, 1.0) == ""
+    assert interval_picture(0.5, 0.5, 0.5) == ""
+
+
+def test_what_is_named_cannot_become_html():
+    text = card("<b>", ["<i>"], folded=[("<u>", ["<s>"])])
+    for tag in ("<i>", "<u>", "<s>"):
+        assert tag not in text
+
+
+def test_the_first_three_lines_of_a_search_are_plain():
+    """What is known, how surely and on what, what comes next: in words of ``GridSearchCV``."""
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 2, 900)
+    X = rng.normal(size=(900, 3)) + y[:, None]
+    search = ReusableHoldoutSearchCV(
+        LogisticRegression(), {"C": [0.1, 1.0]}, correlation="groups", random_state=0
+    ).fit(X, y, groups=np.arange(900) // 3)
+    known, surely, coming = str(search.certificate_).splitlines()[:3]
+    low, high = search.best_interval_
+    told = [float(number) for number in re.findall(r"\d\.\d+", known)]
+    assert told == pytest.approx([search.best_score_, low, high], abs=1.1e-3)
+    assert told[1] <= low <= high <= told[2]
+    assert "95 %" in surely
+    assert "75 independent groups" in surely
+    assert "more records" in coming
+    assert not re.search(r"epsilon|leak|nats|BDP|G\d|quer", known + surely + coming)
+    html = search.certificate_._repr_html_()
+    assert html.index("<svg") < html.index("<details")
+
+
+def test_a_plan_says_for_how_many_and_what_more_records_give():
+    first = str(certify(10_000, n_queries=100, budget=1)).splitlines()[:3]
+    assert "all 100 at once" in first[1]
+    assert "more records give" in first[2]
