@@ -67,7 +67,7 @@ def card(title, lines, *, picture="", folded=(), good=True):
         HTML; titles and sentences are escaped.
     """
     said = "".join(
-        f"<p style='margin:.35em 0;line-height:1.45'>{html.escape(line)}</p>" for line in lines
+        f"<p style='margin:.35em 0;line-height:1.45'>{_escaped(line)}</p>" for line in lines
     )
     more = "".join(
         "<details style='margin:.35em 0'><summary style='cursor:pointer;opacity:.8'>"
@@ -78,9 +78,14 @@ def card(title, lines, *, picture="", folded=(), good=True):
         "<div style='border:1px solid rgba(128,128,128,.35);"
         f"border-left:4px solid {GOOD if good else BAD};border-radius:6px;"
         "padding:.7em 1.1em;margin:.4em 0;max-width:46em;color:inherit'>"
-        f"<p style='margin:.1em 0 .4em;font-size:1.08em;line-height:1.4'><b>{html.escape(title)}"
+        f"<p style='margin:.1em 0 .4em;font-size:1.08em;line-height:1.4'><b>{_escaped(title)}"
         f"</b></p>{picture}{said}{more}</div>"
     )
+
+
+def _escaped(text):
+    """Return a sentence as HTML in which a sign stays with its number."""
+    return html.escape(text).replace("± ", "±&nbsp;")
 
 
 def _content(content):
@@ -144,7 +149,7 @@ def interval_picture(value, lower, upper, *, bounds=None):
 
     left, right, dot = place(lower), place(upper), place(value)
     # Names of the ends stand apart even where the ends do not.
-    apart = max(0.0, 44 - (right - left)) / 2
+    apart = max(0.0, 54 - (right - left)) / 2
     ends = digits(lower, math.floor), digits(upper, math.ceil)
     places = max(left - apart, 2 * _MARGIN), min(right + apart, _WIDTH - 2 * _MARGIN)
     text = "".join(
