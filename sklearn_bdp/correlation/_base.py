@@ -73,6 +73,9 @@ class CorrelationModel(Divisible, FrozenValue):
             The line.
         """
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(<{self.describe()}>)"
+
     # -- size -------------------------------------------------------------------------------
 
     @property

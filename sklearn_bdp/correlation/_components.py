@@ -26,20 +26,36 @@ if TYPE_CHECKING:
     from sklearn_bdp.correlation._cutting import Split
 
 
-class ComponentModel(CorrelationModel):
-    """Shared part of models that know only which records may depend on each other.
+class ComponentwiseModel(CorrelationModel):
+    """Shared part of models whose components are independent; they say which with ``components``.
 
-    Subclasses provide ``_sizes(n)``, the distinct component sizes and how often each occurs, and
-    ``components(n)``.
+    Whole components are cut.
     """
 
     is_componentwise = True
 
     def _sizes(self, n):
-        raise NotImplementedError
+        """Return the distinct component sizes, and how often each occurs."""
+        return self._remember(
+            ("sizes", n), lambda: np.unique(np.bincount(self.components(n)), return_counts=True)
+        )
 
     def largest_component(self, n: int) -> int:
         return int(self._sizes(self.check_n(n))[0].max())
+
+    def split(
+        self, n: int, holdout: float, *, y: ArrayLike | None = None, random_state: Seed = None
+    ) -> Split:
+        return component_split(self.components(n), holdout, random_state=random_state)
+
+    def folds(
+        self, n: int, n_splits: int, *, y: ArrayLike | None = None, random_state: Seed = None
+    ) -> list[tuple[Array, Array]]:
+        return component_folds(self.components(n), n_splits, random_state=random_state)
+
+
+class ComponentModel(ComponentwiseModel):
+    """Shared part of models that know only which records may depend on each other."""
 
     def _leakage(self, dp_epsilon, n, method):
         # Theory B1 (B2 with the empty quilt): the whole component may follow the record.
@@ -227,11 +243,6 @@ class Groups(ComponentModel):
     def n_records(self) -> int | None:
         return len(self.codes_)
 
-    def _sizes(self, n):
-        return self._remember(
-            "sizes", lambda: np.unique(np.bincount(self.codes_), return_counts=True)
-        )
-
     @property
     def is_independent(self) -> bool:
         return bool(self.sizes_.max() == 1)
@@ -251,23 +262,6 @@ class Groups(ComponentModel):
             f"{len(self.codes_)} records in {len(self.sizes_)} independent groups, the largest "
             f"of {self.sizes_.max()}"
         )
-
-    def split(
-        self,
-        n: int,
-        holdout: float,
-        *,
-        y: ArrayLike | None = None,
-        random_state: Seed = None,
-    ) -> Split:
-        self.check_n(n)
-        return component_split(self.codes_, holdout, random_state=random_state)
-
-    def folds(
-        self, n: int, n_splits: int, *, y: ArrayLike | None = None, random_state: Seed = None
-    ) -> list[tuple[Array, Array]]:
-        self.check_n(n)
-        return component_folds(self.codes_, n_splits, random_state=random_state)
 
     def subset(self, indices: ArrayLike) -> CorrelationModel:
         return Groups(self.codes_[check_indices(indices, len(self.codes_))])

@@ -11,12 +11,10 @@ from scipy.sparse.csgraph import connected_components
 
 from sklearn_bdp._typing import Array, Seed
 from sklearn_bdp.correlation._base import CorrelationModel
-from sklearn_bdp.correlation._components import ComponentModel, Groups
+from sklearn_bdp.correlation._components import ComponentModel, ComponentwiseModel, Groups
 from sklearn_bdp.correlation._networks._influence import longest_path
 from sklearn_bdp.correlation._shared._splitting import (
     check_indices,
-    component_folds,
-    component_split,
 )
 
 if TYPE_CHECKING:
@@ -105,10 +103,8 @@ def _from_networkx(graph, weight, name):
     return sparse.csr_array(sparse.coo_array((data, (rows, columns)), shape=(n, n), dtype=float))
 
 
-class GraphModel(CorrelationModel):
+class GraphModel(ComponentwiseModel):
     """Shared part of models tied to a graph whose components are independent."""
-
-    is_componentwise = True
 
     def _set_graph(self, matrix):
         self._indptr, self._indices, self._data = matrix.indptr, matrix.indices, matrix.data
@@ -133,14 +129,6 @@ class GraphModel(CorrelationModel):
         self.check_n(n)
         return self.components_
 
-    def largest_component(self, n: int) -> int:
-        return int(self._sizes(self.check_n(n))[0].max())
-
-    def _sizes(self, n):
-        return self._remember(
-            "sizes", lambda: np.unique(np.bincount(self.components_), return_counts=True)
-        )
-
     def _content(self):
         return (
             len(self.components_),
@@ -148,23 +136,6 @@ class GraphModel(CorrelationModel):
             self._indices.astype(np.int64),
             self._data,
         )
-
-    def split(
-        self,
-        n: int,
-        holdout: float,
-        *,
-        y: ArrayLike | None = None,
-        random_state: Seed = None,
-    ) -> Split:
-        self.check_n(n)
-        return component_split(self.components_, holdout, random_state=random_state)
-
-    def folds(
-        self, n: int, n_splits: int, *, y: ArrayLike | None = None, random_state: Seed = None
-    ) -> list[tuple[Array, Array]]:
-        self.check_n(n)
-        return component_folds(self.components_, n_splits, random_state=random_state)
 
     def _whole_components(self, indices):
         kept = np.bincount(self.components_[indices], minlength=self.n_components_)
