@@ -2,7 +2,12 @@
 
 from sklearn_bdp._evaluation._agreement import check_agreement
 from sklearn_bdp._evaluation._candidates import Candidate, Outcome, Setting, fit_candidate
-from sklearn_bdp._evaluation._dependence import Pilot, check_dependence, warn_of
+from sklearn_bdp._evaluation._dependence import (
+    Pilot,
+    check_dependence,
+    warn_few_groups,
+    warn_of,
+)
 from sklearn_bdp._evaluation._division import Division, check_records, divide, reuse
 from sklearn_bdp._evaluation._gains import Gain, PairedGain, paired_gain
 from sklearn_bdp._evaluation._opening import (
@@ -49,6 +54,7 @@ __all__ = [
     "Pilot",
     "Setting",
     "check_dependence",
+    "warn_few_groups",
     "warn_of",
     "TrainingSide",
     "Verifier",

@@ -17,13 +17,18 @@ from sklearn_bdp._checks import caller_level
 from sklearn_bdp._evaluation._candidates import Candidate, Setting, evaluate
 from sklearn_bdp._sklearn_compat import check_method_params, num_samples, safe_indexing
 from sklearn_bdp.correlation import (
+    Groups,
     MarkovChain,
     SeenStates,
     check_drift,
     check_independence,
     check_misfit,
 )
-from sklearn_bdp.exceptions import ModelMisfitWarning, UnboundedMetricError
+from sklearn_bdp.exceptions import (
+    ModelMisfitWarning,
+    UnboundedMetricError,
+    VacuousGuaranteeWarning,
+)
 
 __all__ = [
     "Pilot",
@@ -31,11 +36,18 @@ __all__ = [
     "declaration_hints",
     "history_of",
     "learned_chain",
+    "warn_few_groups",
     "warn_of",
 ]
 
 #: Candidates whose scores the strength is read off; more are thinned out evenly.
 MOST_CANDIDATES = 12
+
+#: Groups in a holdout (as many as they are worth) below which cross-validation does better.
+FEW_GROUPS = 100
+
+#: About which score, and how many candidates, such a forecast speaks of.
+USUAL_SCORE, USUAL_CANDIDATES = 0.8, 20
 
 #: Share of the history next to the holdout that is left out of it: the gap is not yet known.
 ROOM = 0.1
@@ -342,6 +354,44 @@ def _sorted_by_label(estimator, y):
         return False
     runs = 1 + int(np.count_nonzero(labels[1:] != labels[:-1]))
     return runs == len(np.unique(labels))
+
+
+def warn_few_groups(holdout, division, metric):
+    """Say before anything is fitted what few groups can tell, and what does better.
+
+    Parameters
+    ----------
+    holdout : ReusableHoldout
+        New: nothing was asked.
+    division : Division
+        Which groups are where.
+    metric : BoundedMetric
+        What is verified.
+    """
+    model, train = division.model, division.train_model
+    if not isinstance(model, Groups) or model.is_independent or not metric.is_mean:
+        return
+    worth = model.effective_n(holdout.n)
+    if worth >= FEW_GROUPS:
+        return
+    learned = 1.0 if train is None else train.effective_n(num_samples(division.X))
+    scale, variance = metric.upper - metric.lower, USUAL_SCORE * (1.0 - USUAL_SCORE)
+    level = math.log(holdout.beta / 2.0)
+    fixed = USUAL_SCORE - float(model.mean_lower_limit(USUAL_SCORE, level, holdout.n))
+    best = holdout.preview(USUAL_CANDIDATES, score=USUAL_SCORE, training_size=learned).half_width
+    nested = 1.96 * math.sqrt(variance / (worth + learned))
+    warnings.warn(
+        f"the holdout has {len(model.sizes_)} groups (patients, users, sites …), worth "
+        f"{worth:.0f} of equal size: whatever you do, {metric.name} near "
+        f"{metric.from_unit(USUAL_SCORE):.2g} will be known to about ±{scale * fixed:.2g} for one "
+        f"model fixed in advance, to about ±{scale * best:.2g} for the best of "
+        f"{USUAL_CANDIDATES} candidates. If one number is all you want, nested cross-validation "
+        f"over all groups gives it to about ±{scale * nested:.2g}, without a promise about a "
+        "second look. Otherwise bring more groups, or hold out more of them (holdout=0.5); more "
+        "rows of the same groups do not help.",
+        VacuousGuaranteeWarning,
+        stacklevel=caller_level(),
+    )
 
 
 def warn_of(division, *reports):

@@ -150,8 +150,11 @@ def _in_time(owner, X, y, *, X_val, pilot):
         )
     if pilot is None:
         raise ValueError(
-            f"correlation='time' needs scores of a model, and {type(owner).__name__} fits none; "
-            "give correlation=MarkovChain.from_scores(training-side scores)."
+            f"correlation='time' needs scores of a model, and {type(owner).__name__} fits none. "
+            "Its scores are products of a column and the target, which need no model: with "
+            "scipy.stats.zscore and the training rows in time, give correlation="
+            "MarkovChain.from_scores((zscore(X_train) * zscore(y_train)[:, None]).T), or "
+            "MarkovChain.from_autocorrelation_time(records)."
         )
     if hasattr(owner.holdout, "split"):
         raise ValueError(

@@ -44,6 +44,7 @@ from sklearn_bdp._evaluation import (
     recorded_seed,
     training_side,
     verified_metric,
+    warn_few_groups,
 )
 from sklearn_bdp._sklearn_compat import (
     Interval,
@@ -453,6 +454,8 @@ class ReusableHoldoutSearchCV(Savable, GridSearchCV):
         progress.division = division
         if progress.holdout is None:
             progress.holdout = open_holdout(self, division, split=progress.split)
+            if not isinstance(self.holdout, ReusableHoldout):
+                warn_few_groups(progress.holdout, division, metric)
             progress.read()
         setting = Setting(
             estimator=clone(self.estimator), X=division.X, y=division.y,

@@ -1,9 +1,11 @@
 """Dependence: what arguments hint at, what training-side scores show, correlation="time" (G11)."""
 
+import re
 import warnings
 
 import numpy as np
 import pytest
+from scipy.stats import zscore
 from sklearn.dummy import DummyClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GroupKFold, TimeSeriesSplit
@@ -12,7 +14,11 @@ from sklearn_bdp import ReusableHoldout, ReusableHoldoutSearchCV
 from sklearn_bdp._evaluation import _progress
 from sklearn_bdp.correlation import MarkovChain, MarkovNetwork
 from sklearn_bdp.datasets import make_regimes
-from sklearn_bdp.exceptions import ModelMisfitWarning, UnboundedMetricError
+from sklearn_bdp.exceptions import (
+    ModelMisfitWarning,
+    UnboundedMetricError,
+    VacuousGuaranteeWarning,
+)
 from sklearn_bdp.feature_selection import HoldoutCorrelationFilter, HoldoutFeatureSelector
 
 GRID = {"C": [0.1, 1.0, 10.0]}
@@ -239,10 +245,53 @@ def test_selectors_know_time_and_independence(regimes):
     assert selector.holdout_.model.describe().startswith("assumed chain")
     with pytest.warns(ModelMisfitWarning, match="correlation='time'"):
         selector.set_params(correlation=None).fit(X, y)
-    with pytest.raises(ValueError, match="fits none"):
+    with pytest.raises(ValueError, match="fits none") as error:
         HoldoutCorrelationFilter(correlation="time", random_state=0).fit(X, y)
+    line = re.search(r"correlation=(MarkovChain\.from_scores\(.*\.T\))", str(error.value)).group(1)
+    known = {"MarkovChain": MarkovChain, "zscore": zscore, "X_train": X[:2500], "y_train": y[:2500]}
+    screened = HoldoutCorrelationFilter(correlation=eval(line, known), random_state=0).fit(X, y)
+    assert screened.holdout_.model.describe().startswith("assumed chain")
     with pytest.warns(ModelMisfitWarning, match="groups= was given"):
         HoldoutCorrelationFilter(random_state=0).fit(X, y, groups=np.arange(len(y)) // 5)
+
+
+class NeverFitted(LogisticRegression):
+    """Fails as soon as anything is fitted."""
+
+    def fit(self, X, y, sample_weight=None):
+        raise RuntimeError("fitted")
+
+
+def few(n_groups, **settings):
+    """Return the warning about few groups, given before any fit; None where there is none."""
+    X, y = independent(4 * n_groups)
+    search = ReusableHoldoutSearchCV(
+        NeverFitted(), {"C": [1.0]}, correlation="groups", random_state=0, **settings
+    )
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        with pytest.raises((RuntimeError, ValueError), match=r"fitted|fits failed"):
+            search.fit(X, y, groups=np.arange(4 * n_groups) // 4)
+    told = [str(w.message) for w in caught if w.category is VacuousGuaranteeWarning]
+    return next((text for text in told if "groups (patients" in text), None)
+
+
+def test_few_groups_are_told_before_any_fit_in_numbers_and_units():
+    told = few(240)
+    assert "60 groups (patients, users, sites …), worth 60" in told
+    assert "accuracy near 0.8" in told
+    fixed, best, nested = (float(x) for x in re.findall(r"±([\d.]+)", told))
+    # Clopper-Pearson of 48 in 60 reaches .13 below; 240 patients by the normal distribution.
+    assert 0.11 <= fixed <= 0.17 <= best <= 0.3
+    assert nested == pytest.approx(1.96 * np.sqrt(0.16 / 240), abs=0.005)
+    assert "nested cross-validation over all groups" in told
+    assert few(600) is None
+    assert few(600, holdout=0.1) is not None
+
+
+def test_few_groups_are_told_in_the_units_of_the_metric():
+    told = few(240, scoring="neg_brier_score")
+    assert "neg_brier_score near -0.2" in told
 
 
 @pytest.mark.parametrize("name", ["karate", "les miserables", "blocks"])

@@ -1,0 +1,50 @@
+"""What holds, and at which price, when dependence is declared, read off scores, or ignored.
+
+    python -m benchmarks.dependence --size small
+    python -m benchmarks.dependence --size full --seed 1
+    python -m benchmarks.dependence --csv series.csv --target target
+
+Scores (theory G11): a thresholded autoregression and hidden regimes, autocorrelation times 2 to
+50; the strength is read off the first part, the interval is that of the last quarter, the truth is
+known. Warnings: the check under ``correlation=None`` on three quarters of the rows, as a shuffled
+holdout leaves them, inside five contiguous folds, as an inner cross-validation leaves them. Searches: two adaptive rounds of ``ReusableHoldoutSearchCV`` under every
+declaration, a miss is *any* of the answered intervals missing its truth. Networks (theory G13): a
+stochastic block model split by nodes, coverage on fresh draws of the holdout's labels given the
+training labels (small Ising networks are enumerated in ``tests/correlation/test_given_rest.py``).
+With ``--csv``: rolling windows of a real series (records in time, a column of classes), three
+adaptive rounds of search; the truth is the score on the records that follow the holdout.
+"""
+
+import argparse
+
+import numpy as np
+
+from benchmarks.dependence.networks import show_network
+from benchmarks.dependence.searches import show_searches
+from benchmarks.dependence.series import show_series
+from benchmarks.dependence.strength import show_time
+
+SIZES = {"small": (20, 8000), "full": (200, 8000)}
+
+
+def main():
+    """Run what the arguments ask for."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--size", choices=SIZES, default="small")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--csv", help="a series: header, numbers, one column of classes")
+    parser.add_argument("--target", default="target", help="name of the column of classes")
+    parser.add_argument("--windows", type=int, default=7)
+    arguments = parser.parse_args()
+    if arguments.csv:
+        show_series(arguments.csv, arguments.target, windows=arguments.windows)
+        return
+    replications, n = SIZES[arguments.size]
+    rng = np.random.default_rng(arguments.seed)
+    show_network(replications, rng)
+    show_searches(replications, n, rng)
+    show_time(replications, n, rng)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,209 @@
+"""Searches end to end under every declaration: is any answered interval wrong?"""
+
+import math
+import warnings
+
+import numpy as np
+from scipy import sparse
+from sklearn.base import BaseEstimator, ClassifierMixin
+
+from benchmarks.dependence.processes import BETA, TIMES, autoregression, regimes
+from sklearn_bdp import ReusableHoldoutSearchCV
+from sklearn_bdp.correlation import MarkovChain, MarkovNetwork
+from sklearn_bdp.exceptions import ModelMisfitWarning
+
+ANGLES = (0.0, 0.2, 0.6, 1.2)
+CHAIN = np.array([[0.99, 0.01], [0.02, 0.98]])
+
+
+class Direction(ClassifierMixin, BaseEstimator):
+    """Say 1 on one side of a line through the origin; nothing is learned, so fits are free."""
+
+    def __init__(self, angle=0.0):
+        self.angle = angle
+
+    def fit(self, X, y):
+        """Return itself."""
+        self.classes_, self.n_features_in_ = np.array([0, 1]), X.shape[1]
+        return self
+
+    def predict(self, X):
+        """Return the side of each record."""
+        return (np.cos(self.angle) * X[:, 0] + np.sin(self.angle) * X[:, 1] > 0).astype(int)
+
+
+def agreement(angle):
+    """Return how often two directions of isotropic features agree."""
+    return 1.0 - abs(angle) / math.pi
+
+
+def labelled(hits, rng):
+    """Return features, and labels that the direction 0 gets right where ``hits`` is 1."""
+    X = rng.normal(size=(len(hits), 2))
+    return X, np.where(hits > 0, X[:, 0] > 0, X[:, 0] <= 0).astype(int)
+
+
+def accuracy(mean):
+    """Return the true accuracy of a direction, where direction 0 has this one."""
+    return lambda angle: agreement(angle) * mean + (1.0 - agreement(angle)) * (1.0 - mean)
+
+
+def play(X, y, correlation, truth, *, groups=None):
+    """Search twice on one holdout, the second time around the best; return what came out.
+
+    Returns whether any interval missed its truth, the half-width of the one selected last, and
+    whether a warning spoke against the declaration.
+    """
+    options = {"cv": 3, "random_state": 0}
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        first = ReusableHoldoutSearchCV(
+            Direction(), {"angle": list(ANGLES)}, correlation=correlation, **options
+        ).fit(X, y, groups=groups)
+        train = first.train_indices_
+        around = [abs(first.best_params_["angle"] + step) for step in (-0.1, 0.05, 0.1)]
+        second = ReusableHoldoutSearchCV(
+            Direction(), {"angle": around}, holdout=first.holdout_, **options
+        ).fit(X[train], y[train], groups=None if groups is None else groups[train])
+    missed = False
+    for search in (first, second):
+        results = search.cv_results_
+        expected = np.array([truth(first, params["angle"]) for params in results["params"]])
+        low, high = results["holdout_lower"], results["holdout_upper"]
+        missed |= bool(np.any((low > expected) | (high < expected)))
+    warned = any(issubclass(w.category, ModelMisfitWarning) for w in caught)
+    low, high = second.best_interval_
+    return missed, (high - low) / 2.0, warned
+
+
+# -- what is simulated: X, y, correlation, truth(search, angle), groups --------------------------
+
+
+def independent(n, rng, time):
+    """Return independent records, declared so."""
+    X, y = labelled((rng.random(n) < 0.7).astype(float), rng)
+    return X, y, None, lambda _, angle: accuracy(0.7)(angle), None
+
+
+def in_time(maker, declared):
+    """Return a maker of series that are declared as ``None``, ``"time"`` or by the true chain."""
+
+    def make(n, rng, time):
+        sample, mean, chain = maker(time)
+        X, y = labelled(sample(n, rng), rng)
+        correlation = chain if declared == "chain" else declared
+        return X, y, correlation, lambda _, angle: accuracy(mean)(angle), None
+
+    return make
+
+
+def seen(n, rng, time):
+    """Return regimes that are public (theory G11′)."""
+    states, leave = [], np.array([0.01, 0.02])
+    state = int(rng.random() < 1 / 3)
+    while sum(map(len, states)) < n:
+        states.append(np.full(int(rng.geometric(leave[state])), state))
+        state = 1 - state
+    states = np.concatenate(states)[:n]
+    means = np.array([0.95, 0.5])
+    X, y = labelled((rng.random(n) < means[states]).astype(float), rng)
+    mean = float(np.array([2 / 3, 1 / 3]) @ means)
+    correlation = MarkovChain(CHAIN, states=states)
+    return X, y, correlation, lambda _, angle: accuracy(mean)(angle), None
+
+
+def patients(n, rng, time):
+    """Return patients of one to nine rows who are easy or hard as a whole."""
+    groups = np.repeat(np.arange(n), rng.integers(1, 10, n))[:n]
+    hard = rng.random(n) < 0.4
+    X, y = labelled((rng.random(n) < np.where(hard[groups], 0.3, 0.95)).astype(float), rng)
+    mean = 0.6 * 0.95 + 0.4 * 0.3
+    return X, y, "groups", lambda _, angle: accuracy(mean)(angle), groups
+
+
+def nodes(n, rng, time, *, influence=0.4):
+    """Return the nodes of a path of spins; the truth is exact given the training labels."""
+    n = n // 8
+    X, coupling = rng.normal(size=(n, 2)), influence / 4.0
+    fields = 0.8 * X[:, 0]
+    spins = np.empty(n)
+    for i, chance in enumerate(_forward(fields, coupling)):  # backward sampling, read forward
+        odds = chance if i == 0 else chance + 2.0 * coupling * spins[i - 1]
+        spins[i] = 1.0 if rng.random() < 1.0 / (1.0 + math.exp(-odds)) else -1.0
+    y = (spins > 0).astype(int)
+    edges = np.arange(n - 1)
+    half = sparse.coo_array((np.full(n - 1, influence), (edges, edges + 1)), shape=(n, n))
+    network = MarkovNetwork(sparse.csr_array(half + half.T))
+
+    def truth(search, angle):
+        held = search.holdout_indices_
+        clamped = np.full(n, np.nan)
+        clamped[search.train_indices_] = spins[search.train_indices_]
+        positive = 1.0 / (1.0 + np.exp(-_marginals(fields, coupling, clamped)))
+        right = Direction(angle).predict(X[held]) == 1
+        return float(np.where(right, positive[held], 1.0 - positive[held]).mean())
+
+    return X, y, network, truth, None
+
+
+def _message(odds, coupling):
+    """Return the log odds that a neighbour of these log odds sends over an edge."""
+    return 2.0 * math.atanh(math.tanh(coupling) * math.tanh(odds / 2.0))
+
+
+def _forward(fields, coupling):
+    """Return log odds of each spin given the one before, less that one's direct effect."""
+    result, message = np.empty(len(fields)), 0.0
+    for i in range(len(fields) - 1, -1, -1):
+        result[i] = 2.0 * fields[i] + message
+        message = _message(result[i], coupling)
+    return result
+
+
+def _marginals(fields, coupling, clamped):
+    """Return log odds of every spin given the clamped ones: belief propagation on a path."""
+
+    def sweep(order):
+        incoming, message = np.zeros(len(fields)), 0.0
+        for i in order:
+            incoming[i] = message
+            odds = 2.0 * fields[i] + message
+            message = _message(odds, coupling)
+            if not math.isnan(clamped[i]):
+                message = 2.0 * coupling * clamped[i]
+        return incoming
+
+    n = len(fields)
+    return 2.0 * fields + sweep(range(n)) + sweep(range(n - 1, -1, -1))
+
+
+def easy(time):
+    """Return an autoregression whose scores are 1 four times in five."""
+    return autoregression(time, 0.8)
+
+
+MODES = {
+    "independent, None": independent,
+    "regimes, None": in_time(regimes, None),
+    "regimes, 'time'": in_time(regimes, "time"),
+    "regimes, true chain": in_time(regimes, "chain"),
+    "autoregression, None": in_time(easy, None),
+    "autoregression, 'time'": in_time(easy, "time"),
+    "autoregression, chain": in_time(easy, "chain"),
+    "states seen": seen,
+    "groups": patients,
+    "graph": nodes,
+}
+
+
+def show_searches(replications, n, rng):
+    """Print misses, widths and warnings of searches under every declaration."""
+    print(f"searches: {replications} replications, two rounds of 4 and 3 candidates, beta {BETA}")
+    print(f"{'data, declared':24} {'miss':>6} {'half-width':>11} {'warns':>6}   (IACT 2 to 50)")
+    for name, make in MODES.items():
+        found = []
+        for replication in range(replications):
+            X, y, correlation, truth, groups = make(n, rng, TIMES[replication % len(TIMES)])
+            found.append(play(X, y, correlation, truth, groups=groups))
+        miss, width, warned = np.mean(found, axis=0)
+        print(f"{name:24} {miss:6.3f} {width:11.3f} {warned:6.2f}", flush=True)
