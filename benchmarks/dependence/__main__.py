@@ -5,14 +5,15 @@
     python -m benchmarks.dependence --csv series.csv --target target
 
 Scores (theory G11): a thresholded autoregression and hidden regimes, autocorrelation times 2 to
-50; the strength is read off the first part, the interval is that of the last quarter, the truth is
-known. Warnings: the check under ``correlation=None`` on three quarters of the rows, as a shuffled
-holdout leaves them, inside five contiguous folds, as an inner cross-validation leaves them. Searches: two adaptive rounds of ``ReusableHoldoutSearchCV`` under every
-declaration, a miss is *any* of the answered intervals missing its truth. Networks (theory G13): a
-stochastic block model split by nodes, coverage on fresh draws of the holdout's labels given the
-training labels (small Ising networks are enumerated in ``tests/correlation/test_given_rest.py``).
-With ``--csv``: rolling windows of a real series (records in time, a column of classes), three
-adaptive rounds of search; the truth is the score on the records that follow the holdout.
+50; the strength is read off the first part, the interval is that of the last quarter, the truth
+is known. Warnings: the check under ``correlation=None`` on three quarters of the rows, as a
+shuffled holdout leaves them, inside five contiguous folds, as an inner cross-validation leaves
+them. Searches: two adaptive rounds of ``ReusableHoldoutSearchCV`` under every declaration, a miss
+is *any* of the answered intervals missing its truth. Networks (theory G13): a stochastic block
+model split by nodes, coverage on fresh draws of the holdout's labels given the training labels
+(small Ising networks are enumerated in ``tests/correlation/test_given_rest.py``). With ``--csv``:
+rolling windows of a real series (records in time, a column of classes), three adaptive rounds of
+search; the truth is the score on the records that follow the holdout.
 """
 
 import argparse
