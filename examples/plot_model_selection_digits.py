@@ -92,7 +92,7 @@ for ax, fitted, name in zip(
     fresh = fresh_accuracies(fitted)
     lower, upper = fitted.cv_results_["holdout_lower"], fitted.cv_results_["holdout_upper"]
     inside = int(((lower <= fresh) & (fresh <= upper)).sum())
-    display = HoldoutSearchDisplay.from_search(fitted, score_name="accuracy").plot(ax=ax)
+    display = HoldoutSearchDisplay.from_search(fitted, score_name="accuracy", ax=ax)
     rows = np.lexsort((-fitted.cv_results_["training_score"], -fitted.cv_results_["holdout_score"]))
     ax.plot(display.position, fresh[rows], "_", color="black", ms=8, mew=1.5, label="fresh digits")
     ax.set(title=f"{name}: {inside} of {len(fresh)} intervals hold", ylim=(0, 1.03))

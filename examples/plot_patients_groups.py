@@ -80,8 +80,9 @@ for name, search in searches.items():
 
 figure, axes = plt.subplots(1, 2, figsize=(11, 4.6), sharey=True, layout="constrained")
 for ax, (name, search) in zip(axes, searches.items(), strict=True):
-    display = HoldoutSearchDisplay.from_search(search, param="n_neighbors", score_name="accuracy")
-    display.plot(ax=ax)
+    display = HoldoutSearchDisplay.from_search(
+        search, param="n_neighbors", score_name="accuracy", ax=ax
+    )
     ax.plot(display.position, truth[name], "k--", lw=1.5, label="new patients (truth)")
     lower, upper = search.cv_results_["holdout_lower"], search.cv_results_["holdout_upper"]
     held = int(((lower <= truth[name]) & (truth[name] <= upper)).sum())

@@ -113,8 +113,8 @@ left.set_xlim(-7.5, 15.5)
 left.axis("off")
 
 LeakageDisplay.from_correlation(
-    {"who is related": related, "pedigree with tables": pedigree}, max_distance=4
-).plot(ax=middle)
+    {"who is related": related, "pedigree with tables": pedigree}, max_distance=4, ax=middle
+)
 middle.legend(frameon=False, fontsize="small", loc="lower left")
 middle.set(title="What relatives give away", xlabel="births between them")
 

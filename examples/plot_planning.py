@@ -89,7 +89,9 @@ PlanDisplay.from_estimates(
     n_queries=500,
     budget=3,
     route="transcript",
-).plot(ax=left, n_available=100_000)
+    n_available=100_000,
+    ax=left,
+)
 
 chained = [
     certify(

@@ -97,7 +97,7 @@ print(f"{'truth':22} {truth:.3f}")
 estimated = declared["estimated"]
 predicted = cross_val_predict(LogisticRegression(), X_past, y_past, cv=estimated.folds(past, 5))
 figure, (left, right) = plt.subplots(1, 2, figsize=(12, 4.8), layout="constrained")
-MisfitDisplay.from_scores(declared["a guess"], predicted != y_past, max_lag=200).plot(ax=left)
+MisfitDisplay.from_scores(declared["a guess"], predicted != y_past, max_lag=200, ax=left)
 promised = past / estimated.effective_n(past)
 left.axhline(
     promised,

@@ -131,7 +131,7 @@ with tempfile.TemporaryDirectory() as archive:
     one_month(ledger, ideas["trees again"], won)
     holdout = ReusableHoldout(X_hold, y_hold, ledger=ledger)
     assert holdout.information_spent == spent
-    display = BudgetDisplay.from_holdout(holdout)
+    released = search.without_holdout().holdout_  # all that was said, without the records
     print(f"\n{holdout}")
 
 # %%
@@ -165,7 +165,7 @@ left.set(ylabel="accuracy", title=f"Ten searches: {kept} of 10 intervals hold")
 left.grid(axis="y", alpha=0.3)
 left.set_ylim(bottom=0.68)
 left.legend(frameon=False, fontsize="small", loc="lower left")
-display.plot(ax=right)
+BudgetDisplay.from_holdout(released, ax=right)
 right.set_xlabel("month")
 right.legend(frameon=False, fontsize="small", loc="lower right")
 

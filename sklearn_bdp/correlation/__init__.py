@@ -16,6 +16,7 @@ from sklearn_bdp.correlation._evidence._misfit import (
     MisfitReport,
     check_misfit,
     integrated_autocorrelation,
+    running_autocorrelation_time,
 )
 from sklearn_bdp.correlation._evidence._row_order import IndependenceReport, check_independence
 from sklearn_bdp.correlation._evidence._strength import (
@@ -57,6 +58,7 @@ __all__ = [
     "MisfitReport",
     "check_misfit",
     "integrated_autocorrelation",
+    "running_autocorrelation_time",
     "slow_autocorrelation_time",
     "Strength",
     "score_strength",

@@ -72,18 +72,24 @@ class BudgetDisplay:
         self.remaining = remaining
 
     @classmethod
-    def from_holdout(cls, holdout: ReusableHoldout) -> BudgetDisplay:
-        """Read the history of a holdout; nothing is asked and nothing spent.
+    def from_holdout(
+        cls, holdout: ReusableHoldout, *, ax: Any = None, **kwargs: Any
+    ) -> BudgetDisplay:
+        """Draw the history of a holdout; nothing is asked and nothing spent.
 
         Parameters
         ----------
         holdout : ReusableHoldout
             With at least one answer.
+        ax : matplotlib Axes, default=None
+            Where to draw; new axes by default.
+        **kwargs : dict
+            Passed to :meth:`plot`.
 
         Returns
         -------
         BudgetDisplay
-            Ready to be plotted.
+            Drawn; ``ax_`` and ``figure_`` say where.
 
         Raises
         ------
@@ -107,7 +113,7 @@ class BudgetDisplay:
             n_above=np.bincount(number, weights=[bool(r.above) for r in history]).astype(int),
             next_nats=getattr(holdout, "information_spent", None),
             remaining=getattr(holdout, "remaining_budget", None),
-        )
+        ).plot(ax=ax, **kwargs)
 
     def plot(self, ax: Any = None, **kwargs: Any) -> Self:
         """Draw the information spent; numbers say how many answers came from the holdout.

@@ -56,9 +56,14 @@ class LeakageDisplay:
 
     @classmethod
     def from_correlation(
-        cls, correlation: Any, *, groups: ArrayLike | None = None, max_distance: int = 20
+        cls,
+        correlation: Any,
+        *,
+        groups: ArrayLike | None = None,
+        max_distance: int = 20,
+        ax: Any = None,
     ) -> LeakageDisplay:
-        """Compute influence over distance for one or several correlations.
+        """Draw influence over distance for one or several correlations.
 
         Parameters
         ----------
@@ -68,11 +73,13 @@ class LeakageDisplay:
             Needed for ``"groups"``.
         max_distance : int, default=20
             Largest distance.
+        ax : matplotlib Axes, default=None
+            Where to draw; new axes by default.
 
         Returns
         -------
         LeakageDisplay
-            Ready to be plotted.
+            Drawn; ``ax_`` and ``figure_`` say where.
 
         Raises
         ------
@@ -86,7 +93,7 @@ class LeakageDisplay:
             model = check_correlation(value, groups=groups)
             for label, part in _parts(name, model):
                 influence[label] = part.influence_over_distance(max_distance)
-        return cls(distance=np.arange(1, max_distance + 1), influence=influence)
+        return cls(distance=np.arange(1, max_distance + 1), influence=influence).plot(ax=ax)
 
     def plot(self, ax: Any = None) -> Self:
         """Draw one line for each model.

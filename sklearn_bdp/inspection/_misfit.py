@@ -10,7 +10,11 @@ from numpy.typing import ArrayLike
 
 from sklearn_bdp._checks import check_array, check_integer
 from sklearn_bdp._typing import Array, Correlation
-from sklearn_bdp.correlation import check_correlation, check_misfit
+from sklearn_bdp.correlation import (
+    check_correlation,
+    check_misfit,
+    running_autocorrelation_time,
+)
 from sklearn_bdp.inspection._style import BLUE, RED, finish, new_axes, whole_numbers
 
 if TYPE_CHECKING:
@@ -75,8 +79,10 @@ class MisfitDisplay:
         self.running = running
 
     @classmethod
-    def from_report(cls, report: Any, *, running: Array | None = None) -> MisfitDisplay:
-        """Read the report of a check.
+    def from_report(
+        cls, report: Any, *, running: Array | None = None, ax: Any = None
+    ) -> MisfitDisplay:
+        """Draw the report of a check.
 
         Parameters
         ----------
@@ -84,11 +90,13 @@ class MisfitDisplay:
             Of a check that was given scores.
         running : ndarray of shape (n_lags,), default=None
             The curve, if known.
+        ax : matplotlib Axes, default=None
+            Where to draw; new axes by default.
 
         Returns
         -------
         MisfitDisplay
-            Ready to be plotted.
+            Drawn; ``ax_`` and ``figure_`` say where.
 
         Raises
         ------
@@ -106,11 +114,16 @@ class MisfitDisplay:
             error=float(report.autocorrelation_error),
             message=report.message,
             running=running,
-        )
+        ).plot(ax=ax)
 
     @classmethod
     def from_scores(
-        cls, correlation: Correlation, scores: ArrayLike, *, max_lag: int | None = None
+        cls,
+        correlation: Correlation,
+        scores: ArrayLike,
+        *,
+        max_lag: int | None = None,
+        ax: Any = None,
     ) -> MisfitDisplay:
         """Check per-record training-side scores against a correlation.
 
@@ -122,29 +135,33 @@ class MisfitDisplay:
             Per-record scores in time, for example cross-validation errors.
         max_lag : int, default=None
             Largest lag of the curve; by default four times as many as count as one, at least 20.
+        ax : matplotlib Axes, default=None
+            Where to draw; new axes by default.
 
         Returns
         -------
         MisfitDisplay
-            Ready to be plotted.
+            Drawn; ``ax_`` and ``figure_`` say where.
         """
         scores = check_array("scores", scores, ndim=1)
         report = check_misfit(check_correlation(correlation), scores=scores)
-        return cls.from_report(report, running=_curve(report, scores, max_lag))
+        return cls.from_report(report, running=_curve(report, scores, max_lag), ax=ax)
 
     @classmethod
-    def from_search(cls, search: ReusableHoldoutSearchCV) -> MisfitDisplay:
-        """Read the check that a search made.
+    def from_search(cls, search: ReusableHoldoutSearchCV, *, ax: Any = None) -> MisfitDisplay:
+        """Draw the check that a search made.
 
         Parameters
         ----------
         search : ReusableHoldoutSearchCV
             Fitted, with a chain as correlation.
+        ax : matplotlib Axes, default=None
+            Where to draw; new axes by default.
 
         Returns
         -------
         MisfitDisplay
-            Ready to be plotted.
+            Drawn; ``ax_`` and ``figure_`` say where.
 
         Raises
         ------
@@ -157,7 +174,7 @@ class MisfitDisplay:
                 "search must be fitted with a chain as correlation, got no misfit_report_."
             )
         scores = getattr(search, "misfit_scores_", None)
-        return cls.from_report(report, running=_curve(report, scores))
+        return cls.from_report(report, running=_curve(report, scores), ax=ax)
 
     def plot(self, ax: Any = None) -> Self:
         """Draw the promise, the estimate with three standard errors, and the curve.
@@ -207,21 +224,12 @@ class MisfitDisplay:
         return self
 
 
-def running_time(scores, max_lag):
-    """Return ``1 + 2 * (sum of autocorrelations up to lag K)`` for ``K = 0 ... max_lag``."""
-    centred = scores - scores.mean()
-    power = centred @ centred
-    if not power > 0:
-        return np.ones(max_lag + 1)
-    n = len(scores)
-    lagged = [centred[: n - k] @ centred[k:] / power for k in range(1, max_lag + 1)]
-    return np.concatenate([[1.0], 1.0 + 2.0 * np.cumsum(lagged)])
-
-
 def _curve(report, scores, max_lag=None):
     """Return the running time up to a lag that shows whether it levels off, or None."""
     if scores is None:
         return None
     if max_lag is None:
         max_lag = max(20, int(4 * max(report.promised_time, report.autocorrelation_time)))
-    return running_time(scores, min(check_integer("max_lag", max_lag, low=1), len(scores) - 1))
+    return running_autocorrelation_time(
+        scores, min(check_integer("max_lag", max_lag, low=1), len(scores) - 1)
+    )

@@ -74,6 +74,8 @@ class PlanDisplay:
         beta: float = 0.05,
         c: float = 0.5,
         route: str = "best",
+        n_available: int | None = None,
+        ax: Any = None,
     ) -> PlanDisplay:
         """Plan a holdout for each error and each correlation.
 
@@ -91,11 +93,15 @@ class PlanDisplay:
             Training values that overfit by less than ``c * tau`` do not spend budget.
         route : str, default="best"
             Theorem to use, as for :func:`~sklearn_bdp.plan_holdout`.
+        n_available : int, default=None
+            Draw a line at so many records: what you have.
+        ax : matplotlib Axes, default=None
+            Where to draw; new axes by default.
 
         Returns
         -------
         PlanDisplay
-            Ready to be plotted.
+            Drawn; ``ax_`` and ``figure_`` say where.
 
         Raises
         ------
@@ -123,7 +129,8 @@ class PlanDisplay:
             )
             for name, model in correlations.items()
         }
-        return cls(tau=tau, n_records=needed, n_queries=n_queries, budget=budget, beta=beta)
+        display = cls(tau=tau, n_records=needed, n_queries=n_queries, budget=budget, beta=beta)
+        return display.plot(ax=ax, n_available=n_available)
 
     def plot(self, ax: Any = None, *, n_available: int | None = None) -> Self:
         """Draw records over error, both on logarithmic scales.

@@ -103,8 +103,10 @@ class HoldoutSearchDisplay:
         param: str | None = None,
         order: Literal["verified", "training", "grid"] = "verified",
         score_name: str | None = None,
+        ax: Any = None,
+        **kwargs: Any,
     ) -> HoldoutSearchDisplay:
-        """Read a fitted search; only released numbers are used.
+        """Draw a fitted search; only released numbers are used.
 
         Parameters
         ----------
@@ -118,11 +120,15 @@ class HoldoutSearchDisplay:
             training-side score first, or as in ``cv_results_``.
         score_name : str, default=None
             Name of the score; by default what the search's ``scoring`` says.
+        ax : matplotlib Axes, default=None
+            Where to draw; new axes by default.
+        **kwargs : dict
+            Passed to :meth:`plot`.
 
         Returns
         -------
         HoldoutSearchDisplay
-            Ready to be plotted.
+            Drawn; ``ax_`` and ``figure_`` say where.
 
         Raises
         ------
@@ -155,7 +161,7 @@ class HoldoutSearchDisplay:
             score_name = scoring.replace("_", " ") if isinstance(scoring, str) else "score"
         ranked = {"verified": "verified score", "training": "training-side score"}.get(order)
         by_rank = f"candidate, by {ranked}" if ranked else "candidate"
-        return cls(
+        display = cls(
             **{name: values[shown] for name, values in series.items()},
             position=position,
             best=int(best[0]) if best.size else None,
@@ -163,6 +169,7 @@ class HoldoutSearchDisplay:
             x_label=by_rank if param is None else param,
             score_name=score_name,
         )
+        return display.plot(ax=ax, **kwargs)
 
     def plot(
         self,

@@ -67,38 +67,44 @@ def search():
 
 
 DISPLAYS = {
-    "search": lambda: HoldoutSearchDisplay.from_search(stand_in()),
-    "parameter": lambda: HoldoutSearchDisplay.from_search(stand_in(), param="C"),
-    "words": lambda: HoldoutSearchDisplay.from_search(stand_in(), param="kernel"),
-    "dense": lambda: HoldoutSearchDisplay.from_search(stand_in(200, range(50, 60))),
-    "plan": lambda: PlanDisplay.from_estimates(
+    "search": lambda **kw: HoldoutSearchDisplay.from_search(stand_in(), **kw),
+    "parameter": lambda **kw: HoldoutSearchDisplay.from_search(stand_in(), param="C", **kw),
+    "words": lambda **kw: HoldoutSearchDisplay.from_search(stand_in(), param="kernel", **kw),
+    "dense": lambda **kw: HoldoutSearchDisplay.from_search(stand_in(200, range(50, 60)), **kw),
+    "plan": lambda **kw: PlanDisplay.from_estimates(
         [0.1, 0.2],
         {"independent": None, "chain": CHAIN},
         n_queries=10,
         budget=2,
         route="transcript",
+        **kw,
     ),
-    "leakage": lambda: LeakageDisplay.from_correlation({"chain": CHAIN, "independent": None}),
-    "misfit": lambda: MisfitDisplay.from_scores(CHAIN, np.sin(np.arange(200.0))),
-    "report": lambda: MisfitDisplay.from_report(REPORT),
-    "groups": lambda: LeakageDisplay.from_correlation("groups", groups=[0, 0, 1]),
+    "leakage": lambda **kw: LeakageDisplay.from_correlation(
+        {"chain": CHAIN, "independent": None}, **kw
+    ),
+    "misfit": lambda **kw: MisfitDisplay.from_scores(CHAIN, np.sin(np.arange(200.0)), **kw),
+    "report": lambda **kw: MisfitDisplay.from_report(REPORT, **kw),
+    "groups": lambda **kw: LeakageDisplay.from_correlation("groups", groups=[0, 0, 1], **kw),
 }
 
 
 @pytest.mark.parametrize("make", DISPLAYS.values(), ids=DISPLAYS)
 def test_display_follows_the_conventions(make):
+    """As in scikit-learn: ``from_*`` draws, ``plot`` draws again, ``ax=`` says where."""
     display = make()
-    assert not hasattr(display, "ax_")
-    assert display.plot() is display
     assert display.figure_ is display.ax_.figure
+    first = display.ax_
+    assert display.plot() is display
+    assert display.ax_ is not first
     assert display.ax_.get_xlabel()
     assert display.ax_.get_ylabel()
     display.figure_.canvas.draw()
 
     figure, ax = plt.subplots()
-    again = make().plot(ax=ax)
+    again = make(ax=ax)
     assert again.ax_ is ax
     assert again.figure_ is figure
+    assert len(plt.get_fignums()) == 3
 
 
 def test_best_comes_first_and_unanswered_last():
@@ -120,7 +126,7 @@ def test_parameter_shows_the_best_candidate_of_each_value():
 
 
 def test_intervals_are_drawn_where_they_are():
-    display = HoldoutSearchDisplay.from_search(stand_in(4, [1]), order="grid").plot()
+    display = HoldoutSearchDisplay.from_search(stand_in(4, [1]), order="grid")
     (bars,) = [c for c in display.ax_.collections if len(c.get_segments()) == 3]
     ends = np.array([segment[:, 1] for segment in bars.get_segments()])
     answered = ~np.isnan(display.holdout_score)
@@ -156,17 +162,16 @@ def test_plan_wants_named_correlations():
 
 
 def test_real_search_and_its_holdout(search):
-    display = HoldoutSearchDisplay.from_search(search, score_name="accuracy").plot()
+    display = HoldoutSearchDisplay.from_search(search, score_name="accuracy")
     assert display.best == 0
     table = search.cv_results_
     assert display.holdout_score[0] == table["holdout_score"][search.best_index_]
     assert display.ax_.get_ylabel() == "accuracy"
-    HoldoutSearchDisplay.from_search(search, param="C").plot()
+    HoldoutSearchDisplay.from_search(search, param="C")
     gauge = BudgetDisplay.from_holdout(search.holdout_)
     assert gauge.n_answers.sum() == len(search.holdout_.history())
     assert gauge.n_above.sum() == (table["answered_from"] == "holdout").sum()
     assert gauge.next_nats == search.holdout_.information_spent
-    gauge.plot()
 
 
 def test_search_without_holdout_has_nothing_to_show():
@@ -182,7 +187,7 @@ def test_gauge_of_many_batches():
     for _ in range(45):
         scores = (rng.random((2, 500)) < 0.7).astype(float)
         holdout.answer(np.array([0.7, 0.5]), scores)
-    display = BudgetDisplay.from_holdout(holdout).plot()
+    display = BudgetDisplay.from_holdout(holdout)
     assert len(display.nats) == 45
     assert (display.n_answers == 2).all()
     display.figure_.canvas.draw()
@@ -245,9 +250,8 @@ def test_import_does_not_need_matplotlib_and_plot_names_the_extra():
 import sys
 sys.modules["matplotlib"] = sys.modules["matplotlib.pyplot"] = None
 from sklearn_bdp.inspection import LeakageDisplay
-display = LeakageDisplay.from_correlation(None)
 try:
-    display.plot()
+    LeakageDisplay.from_correlation(None)
 except ImportError as error:
     print(error)
 """
@@ -264,7 +268,7 @@ def test_running_time_of_a_chain_climbs_to_its_integrated_autocorrelation():
     assert display.running[0] == 1.0
     assert display.running[30] == pytest.approx(9.0, rel=0.1)  # (1 + 0.8) / (1 - 0.8)
     assert display.promised == pytest.approx(9.0, rel=0.01)
-    too_little = MisfitDisplay.from_scores(None, chain.states.astype(float)).plot()
+    too_little = MisfitDisplay.from_scores(None, chain.states.astype(float))
     assert "1 in 8." in too_little.message or "1 in 9." in too_little.message
     flat = MisfitDisplay.from_scores(None, np.ones(50))
     assert (flat.running == 1.0).all()
@@ -275,6 +279,6 @@ def test_search_over_a_chain_shows_its_check():
     search = ReusableHoldoutSearchCV(
         LogisticRegression(), {"C": [0.1, 1.0]}, correlation=data.correlation, random_state=0
     ).fit(data.X, data.y)
-    display = MisfitDisplay.from_search(search).plot()
+    display = MisfitDisplay.from_search(search)
     assert display.promised > 5
     assert display.running[0] == 1.0

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 from scipy.stats import chi2
 
 from sklearn_bdp._checks import check_array, check_probability
+from sklearn_bdp._typing import Array
 from sklearn_bdp.correlation._chains._counts import transition_counts
 from sklearn_bdp.correlation._evidence._strength import (
     SAFETY,
@@ -112,6 +113,24 @@ def integrated_autocorrelation(scores: ArrayLike) -> float:
     True
     """
     return _integrated(scores)[0]
+
+
+def running_autocorrelation_time(scores: ArrayLike, max_lag: int) -> Array:
+    """Return the autocorrelation time summed up to each lag: where it levels off, memory ends.
+
+    Parameters
+    ----------
+    scores : array-like of shape (n,)
+        Per-record scores in time.
+    max_lag : int
+        Largest lag, in records.
+
+    Returns
+    -------
+    ndarray of shape (max_lag + 1,)
+        ``1 + 2 * (sum of autocorrelations up to lag K)`` for ``K = 0 ... max_lag``.
+    """
+    return 2.0 * np.cumsum(autocorrelation(scores)[: max_lag + 1]) - 1.0
 
 
 def _integrated(scores):
