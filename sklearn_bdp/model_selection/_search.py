@@ -2,49 +2,28 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 import numbers
 import time
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
-import sklearn
 from numpy.typing import ArrayLike
-from sklearn.base import clone, is_classifier
 from sklearn.model_selection import GridSearchCV, ParameterGrid, ParameterSampler
-from sklearn.utils import Bunch, indexable
-from sklearn.utils.metadata_routing import process_routing
+from sklearn.utils import indexable
 from sklearn.utils.validation import check_is_fitted
 
-from sklearn_bdp._checks import caller_level, check_integer, check_real
-from sklearn_bdp._digests import object_digest, training_digest
+from sklearn_bdp._checks import check_integer, check_real
 from sklearn_bdp._evaluation import (
     RULES,
-    MetricScorer,
-    Pilot,
-    Progress,
-    Rounds,
     Savable,
-    Setting,
-    Verifier,
     assumed,
-    check_agreement,
-    check_owner,
     check_records,
-    divide_for,
-    further_metrics,
-    inner_folds,
-    open_holdout,
     public_scorer,
-    recorded_seed,
     training_side,
-    verified_metric,
-    warn_few_groups,
 )
 from sklearn_bdp._sklearn_compat import (
     Interval,
@@ -52,12 +31,10 @@ from sklearn_bdp._sklearn_compat import (
     check_method_params,
     fit_context,
     num_samples,
-    root_context,
 )
 from sklearn_bdp._typing import Correlation, RandomState
-from sklearn_bdp.exceptions import UnboundedMetricError
-from sklearn_bdp.holdout import ReusableHoldout
 from sklearn_bdp.metrics import BoundedMetric, PerRecordScore, available_metrics
+from sklearn_bdp.model_selection._preparation import Preparation
 from sklearn_bdp.model_selection._results import chosen_row, search_results
 from sklearn_bdp.model_selection._space import sampling_space
 
@@ -70,7 +47,7 @@ __all__ = ["ReusableHoldoutSearchCV"]
 _STILL_POSSIBLE = 3.0
 
 
-class ReusableHoldoutSearchCV(Savable, GridSearchCV):
+class ReusableHoldoutSearchCV(Preparation, Savable, GridSearchCV):
     r"""Search hyper-parameters by cross-validation, verified on a reusable holdout.
 
     Works like :class:`~sklearn.model_selection.GridSearchCV` (or, with ``n_iter``, like
@@ -271,20 +248,12 @@ class ReusableHoldoutSearchCV(Savable, GridSearchCV):
             verbose=verbose, pre_dispatch=pre_dispatch, error_score=error_score,
             return_train_score=return_train_score,
         )  # fmt: skip
-        self.n_iter = n_iter
-        self.random_state = random_state
-        self.holdout = holdout
-        self.correlation = correlation
-        self.training_score = training_score
-        self.beta = beta
-        self.epsilon = epsilon
-        self.calibration = calibration
-        self.threshold = threshold
-        self.budget = budget
-        self.n_queries = n_queries
-        self.verify = verify
-        self.on_exhausted = on_exhausted
-        self.ledger = ledger
+        self.n_iter, self.random_state = n_iter, random_state
+        self.holdout, self.correlation = holdout, correlation
+        self.training_score, self.verify = training_score, verify
+        self.beta, self.epsilon, self.calibration = beta, epsilon, calibration
+        self.threshold, self.budget, self.n_queries = threshold, budget, n_queries
+        self.on_exhausted, self.ledger = on_exhausted, ledger
 
     def _run_search(self, evaluate_candidates, *, callback_ctx=None):
         """Evaluate the grid, or the sampled candidates."""
@@ -382,153 +351,6 @@ class ReusableHoldoutSearchCV(Savable, GridSearchCV):
             del self._sampling_seed
         self._keep(rounds, side, found)
         return self
-
-    def _check_options(self, X_val):
-        """Check what can be checked before any work."""
-        if self.training_score == "resubstitution":
-            for name, value in (("verify", self.verify), ("refit", self.refit)):
-                if isinstance(value, str | int) and value in ("auto", "one_se"):
-                    raise ValueError(
-                        f"{name}={value!r} needs the standard errors of training_score='cv', got "
-                        "training_score='resubstitution'."
-                    )
-            if self.verify != "all":
-                raise ValueError(
-                    "verify must be 'all' with training_score='resubstitution', where the "
-                    f"training-side score comes with the fit, got verify={self.verify!r}."
-                )
-        if self.n_iter is None:
-            for candidate in filter(None, itertools.islice(ParameterGrid(self.param_grid), 1)):
-                clone(self.estimator).set_params(**clone(candidate, safe=False))
-        check_owner(self, X_val)
-
-    def _signature(self, data):
-        """Return a digest of parameters and data, or None."""
-        params = self.get_params(deep=False)
-        for name in ("n_jobs", "pre_dispatch", "verbose", "ledger"):
-            params.pop(name, None)
-        return object_digest((params, training_digest(*data)))
-
-    def _resumed(self, data):
-        """Return what an interrupted run of the same search left behind, or a new start."""
-        before = self.__dict__.pop("_unfinished", None)
-        known = None if before is None else before.signature
-        if known is not None and known == self._signature(data):
-            return before
-        seed, name = recorded_seed(self, data)
-        keep = self.ledger is not None and not isinstance(self.holdout, ReusableHoldout)
-        progress = Progress(seed=seed, signature=self._signature(data) if keep else None)
-        progress.split = None if name is None else {"data": name, "seed": seed}
-        return progress
-
-    def _prepare(self, progress, X, y, X_val, y_val, groups, params):
-        """Divide the data and open the holdout, when nothing that can be checked is wrong."""
-        division = progress.division
-        if division is None:
-            division = divide_for(
-                self, self.estimator, X, y, X_val=X_val, y_val=y_val, groups=groups,
-                random_state=None if progress.split is None else progress.seed,
-                pilot=self._pilot(params, groups),
-            )  # fmt: skip
-        if division.train is not None:
-            params = check_method_params(X, params, indices=division.train)
-            groups = None if groups is None else np.asarray(groups)[division.train]
-        name, metric = verified_metric(self, division.y)
-        if not metric.is_mean and not division.model.is_componentwise:
-            raise UnboundedMetricError(
-                f"scoring={metric.name!r} is no mean over records, and its sensitivity is proved "
-                f"for independent records and groups only, got {division.model.describe()}. Use "
-                "'accuracy' or another mean over records."
-            )
-        check_agreement(self.estimator, division)
-        routed = self._routed(params, groups)
-        whole = self.training_score == "resubstitution"
-        if not whole:
-            classifier = is_classifier(self.estimator)
-            self._checked_cv_orig = inner_folds(self.cv, division, classifier=classifier)
-            self.n_splits_ = self._checked_cv_orig.get_n_splits(
-                division.X, division.y, **routed.splitter.split
-            )
-        else:
-            self.n_splits_ = 1
-        progress.division = division
-        if progress.holdout is None:
-            progress.holdout = open_holdout(self, division, split=progress.split)
-            if not isinstance(self.holdout, ReusableHoldout):
-                warn_few_groups(progress.holdout, division, metric)
-            progress.read()
-        setting = Setting(
-            estimator=clone(self.estimator), X=division.X, y=division.y,
-            X_holdout=division.X_holdout, y_holdout=division.y_holdout, metric=metric,
-            fit_params=routed.estimator.fit, error_score=self.error_score,
-            training="resubstitution" if whole else None,
-            beside=further_metrics(self, name, division),
-        )  # fmt: skip
-        verifier = Verifier(
-            setting, progress.holdout, n_jobs=self.n_jobs, pre_dispatch=self.pre_dispatch
-        )
-        context = self._root_context(division, params.get("sample_weight"))
-        return Rounds(
-            self, name, routed=routed, verifier=verifier, progress=progress, context=context
-        )
-
-    def _root_context(self, division, weight):
-        """Return the context of scikit-learn's callbacks, if there are any."""
-        if not getattr(self, "_skl_callbacks", None):
-            return None
-        metadata = None if weight is None else {"sample_weight": weight}
-        return root_context(self, division.X, division.y, metadata, max_subtasks=2)
-
-    def _pilot(self, params, groups):
-        """Return what reads the strength of dependence off the training side, for "time"."""
-        if not (isinstance(self.correlation, str) and self.correlation == "time"):
-            return None
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # told when the training part is prepared
-            routed = self._routed(params, groups)
-        return Pilot(
-            estimator=self.estimator,
-            metric=self._quiet_metric,
-            candidates=list(self._candidates()),
-            fit_params=routed.estimator.fit,
-            n_jobs=self.n_jobs,
-        )
-
-    def _quiet_metric(self, y):
-        """Return the verified metric; what there is to note on it is noted later."""
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            return verified_metric(self, y)[1]
-
-    def _routed(self, params, groups):
-        """Return what goes to the estimator's ``fit`` and to the splitter."""
-        if sklearn.get_config()["enable_metadata_routing"]:
-            if groups is not None and self.get_metadata_routing().consumes("fit", ["groups"]):
-                params = {**params, "groups": groups}
-            routed = process_routing(self, "fit", **params)
-            if routed.scorer.score:
-                raise UnboundedMetricError(
-                    f"scoring asks for {sorted(routed.scorer.score)}: a weighted score has no "
-                    "proved sensitivity. Let only fit request them."
-                )
-            return routed
-        if params.get("sample_weight") is not None:
-            warnings.warn(
-                "sample_weight goes to fit; in scores, on the training side and on the holdout, "
-                "each record counts once.",
-                UserWarning,
-                stacklevel=caller_level(),
-            )
-        return Bunch(estimator=Bunch(fit=params), splitter=Bunch(split={"groups": groups}))
-
-    def _get_scorers(self):
-        """Return scikit-learn's scorers; bounded metrics that it does not know need no routing."""
-        try:
-            return super()._get_scorers()
-        except (TypeError, ValueError):
-            if self.holdout is None:
-                raise
-            return MetricScorer(None), "score"
 
     def _evaluate(self, rounds):
         """Return the training side, and the assessments of the verified candidates by row."""
@@ -640,11 +462,12 @@ class ReusableHoldoutSearchCV(Savable, GridSearchCV):
         """
         check_is_fitted(self, ("holdout_", "best_estimator_"))
         known = float(self.cv_results_["training_score"][self.best_index_])
+        params = ", ".join(f"{name}={value!r:.40}" for name, value in self.best_params_.items())
         return self.holdout_.final_report(
             self.best_estimator_,
             known if math.isfinite(known) else None,
             scoring=self._metric,
-            name=f"{type(self.best_estimator_).__name__}({_text(self.best_params_)})",
+            name=f"{type(self.best_estimator_).__name__}({params})",
         )
 
     def _choose(self, rounds, side):
@@ -673,8 +496,3 @@ class ReusableHoldoutSearchCV(Savable, GridSearchCV):
             chosen=(told, self.best_score_, *self.best_interval_),
             assumptions=(*certificate.assumptions, *assumed(self.holdout_, division)),
         )
-
-
-def _text(params):
-    """Return parameters as they are written in a call."""
-    return ", ".join(f"{name}={value!r:.40}" for name, value in params.items())

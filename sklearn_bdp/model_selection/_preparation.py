@@ -1,0 +1,193 @@
+"""What a search does before the holdout is asked: check, divide, open, set up the evaluation."""
+
+from __future__ import annotations
+
+import itertools
+import warnings
+
+import numpy as np
+import sklearn
+from sklearn.base import clone, is_classifier
+from sklearn.model_selection import ParameterGrid
+from sklearn.utils import Bunch
+from sklearn.utils.metadata_routing import process_routing
+
+from sklearn_bdp._checks import caller_level
+from sklearn_bdp._digests import object_digest, training_digest
+from sklearn_bdp._evaluation import (
+    MetricScorer,
+    Pilot,
+    Progress,
+    Rounds,
+    Setting,
+    Verifier,
+    check_agreement,
+    check_owner,
+    divide_for,
+    further_metrics,
+    inner_folds,
+    open_holdout,
+    recorded_seed,
+    verified_metric,
+    warn_few_groups,
+)
+from sklearn_bdp._sklearn_compat import (
+    check_method_params,
+    root_context,
+)
+from sklearn_bdp.exceptions import UnboundedMetricError
+from sklearn_bdp.holdout import ReusableHoldout
+
+
+class Preparation:
+    """The part of a search that comes before its first query.
+
+    Nothing here sees a holdout score: what can go wrong goes wrong while nothing is spent.
+    """
+
+    def _check_options(self, X_val):
+        """Check what can be checked before any work."""
+        if self.training_score == "resubstitution":
+            for name, value in (("verify", self.verify), ("refit", self.refit)):
+                if isinstance(value, str | int) and value in ("auto", "one_se"):
+                    raise ValueError(
+                        f"{name}={value!r} needs the standard errors of training_score='cv', got "
+                        "training_score='resubstitution'."
+                    )
+            if self.verify != "all":
+                raise ValueError(
+                    "verify must be 'all' with training_score='resubstitution', where the "
+                    f"training-side score comes with the fit, got verify={self.verify!r}."
+                )
+        if self.n_iter is None:
+            for candidate in filter(None, itertools.islice(ParameterGrid(self.param_grid), 1)):
+                clone(self.estimator).set_params(**clone(candidate, safe=False))
+        check_owner(self, X_val)
+
+    def _signature(self, data):
+        """Return a digest of parameters and data, or None."""
+        params = self.get_params(deep=False)
+        for name in ("n_jobs", "pre_dispatch", "verbose", "ledger"):
+            params.pop(name, None)
+        return object_digest((params, training_digest(*data)))
+
+    def _resumed(self, data):
+        """Return what an interrupted run of the same search left behind, or a new start."""
+        before = self.__dict__.pop("_unfinished", None)
+        known = None if before is None else before.signature
+        if known is not None and known == self._signature(data):
+            return before
+        seed, name = recorded_seed(self, data)
+        keep = self.ledger is not None and not isinstance(self.holdout, ReusableHoldout)
+        progress = Progress(seed=seed, signature=self._signature(data) if keep else None)
+        progress.split = None if name is None else {"data": name, "seed": seed}
+        return progress
+
+    def _prepare(self, progress, X, y, X_val, y_val, groups, params):
+        """Divide the data and open the holdout, when nothing that can be checked is wrong."""
+        division = progress.division
+        if division is None:
+            division = divide_for(
+                self, self.estimator, X, y, X_val=X_val, y_val=y_val, groups=groups,
+                random_state=None if progress.split is None else progress.seed,
+                pilot=self._pilot(params, groups),
+            )  # fmt: skip
+        if division.train is not None:
+            params = check_method_params(X, params, indices=division.train)
+            groups = None if groups is None else np.asarray(groups)[division.train]
+        name, metric = verified_metric(self, division.y)
+        if not metric.is_mean and not division.model.is_componentwise:
+            raise UnboundedMetricError(
+                f"scoring={metric.name!r} is no mean over records, and its sensitivity is proved "
+                f"for independent records and groups only, got {division.model.describe()}. Use "
+                "'accuracy' or another mean over records."
+            )
+        check_agreement(self.estimator, division)
+        routed = self._routed(params, groups)
+        whole = self.training_score == "resubstitution"
+        if not whole:
+            classifier = is_classifier(self.estimator)
+            self._checked_cv_orig = inner_folds(self.cv, division, classifier=classifier)
+            self.n_splits_ = self._checked_cv_orig.get_n_splits(
+                division.X, division.y, **routed.splitter.split
+            )
+        else:
+            self.n_splits_ = 1
+        progress.division = division
+        if progress.holdout is None:
+            progress.holdout = open_holdout(self, division, split=progress.split)
+            if not isinstance(self.holdout, ReusableHoldout):
+                warn_few_groups(progress.holdout, division, metric)
+            progress.read()
+        setting = Setting(
+            estimator=clone(self.estimator), X=division.X, y=division.y,
+            X_holdout=division.X_holdout, y_holdout=division.y_holdout, metric=metric,
+            fit_params=routed.estimator.fit, error_score=self.error_score,
+            training="resubstitution" if whole else None,
+            beside=further_metrics(self, name, division),
+        )  # fmt: skip
+        verifier = Verifier(
+            setting, progress.holdout, n_jobs=self.n_jobs, pre_dispatch=self.pre_dispatch
+        )
+        context = self._root_context(division, params.get("sample_weight"))
+        return Rounds(
+            self, name, routed=routed, verifier=verifier, progress=progress, context=context
+        )
+
+    def _root_context(self, division, weight):
+        """Return the context of scikit-learn's callbacks, if there are any."""
+        if not getattr(self, "_skl_callbacks", None):
+            return None
+        metadata = None if weight is None else {"sample_weight": weight}
+        return root_context(self, division.X, division.y, metadata, max_subtasks=2)
+
+    def _pilot(self, params, groups):
+        """Return what reads the strength of dependence off the training side, for "time"."""
+        if not (isinstance(self.correlation, str) and self.correlation == "time"):
+            return None
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # told when the training part is prepared
+            routed = self._routed(params, groups)
+        return Pilot(
+            estimator=self.estimator,
+            metric=self._quiet_metric,
+            candidates=list(self._candidates()),
+            fit_params=routed.estimator.fit,
+            n_jobs=self.n_jobs,
+        )
+
+    def _quiet_metric(self, y):
+        """Return the verified metric; what there is to note on it is noted later."""
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return verified_metric(self, y)[1]
+
+    def _routed(self, params, groups):
+        """Return what goes to the estimator's ``fit`` and to the splitter."""
+        if sklearn.get_config()["enable_metadata_routing"]:
+            if groups is not None and self.get_metadata_routing().consumes("fit", ["groups"]):
+                params = {**params, "groups": groups}
+            routed = process_routing(self, "fit", **params)
+            if routed.scorer.score:
+                raise UnboundedMetricError(
+                    f"scoring asks for {sorted(routed.scorer.score)}: a weighted score has no "
+                    "proved sensitivity. Let only fit request them."
+                )
+            return routed
+        if params.get("sample_weight") is not None:
+            warnings.warn(
+                "sample_weight goes to fit; in scores, on the training side and on the holdout, "
+                "each record counts once.",
+                UserWarning,
+                stacklevel=caller_level(),
+            )
+        return Bunch(estimator=Bunch(fit=params), splitter=Bunch(split={"groups": groups}))
+
+    def _get_scorers(self):
+        """Return scikit-learn's scorers; bounded metrics that it does not know need no routing."""
+        try:
+            return super()._get_scorers()
+        except (TypeError, ValueError):
+            if self.holdout is None:
+                raise
+            return MetricScorer(None), "score"
