@@ -47,7 +47,7 @@ def test_the_first_three_lines_of_a_search_are_plain():
     assert told[1] <= low <= high <= told[2]
     assert "95 %" in surely
     assert "75 independent groups" in surely
-    assert "more records" in coming
+    assert "more groups" in coming
     assert not re.search(r"epsilon|leak|nats|BDP|G\d|quer", known + surely + coming)
     html = search.certificate_._repr_html_()
     assert html.index("<svg") < html.index("<details")

@@ -125,6 +125,23 @@ class CorrelationModel(Divisible, FrozenValue):
         self.check_n(n)
         return self._record_weights
 
+    def units(self, n: int) -> tuple[int, str]:
+        """Return how many things were drawn independently, and what to call them.
+
+        Parameters
+        ----------
+        n : int
+            Number of records.
+
+        Returns
+        -------
+        count : int
+            Of what more has to be brought where intervals are too wide.
+        name : str
+            ``"records"``, or ``"groups"`` where several records belong to one.
+        """
+        return self.check_n(n), "records"
+
     # -- which records may depend on each other ---------------------------------------------
 
     def components(self, n: int) -> Array:

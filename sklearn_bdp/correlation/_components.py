@@ -257,6 +257,12 @@ class Groups(ComponentModel):
         result[:1] = 0.0 if self.is_independent else np.inf
         return result
 
+    def units(self, n: int) -> tuple[int, str]:
+        if self.is_independent:
+            return super().units(n)
+        self.check_n(n)
+        return len(self.sizes_), "groups"
+
     def describe(self) -> str:
         return (
             f"{len(self.codes_)} records in {len(self.sizes_)} independent groups, the largest "

@@ -71,7 +71,7 @@ def holdout_certificate(last, *, settings, model, ledger, seeded, shared=0):
         correlation=model.describe(),
         n_relaxed=last.n_relaxed,
         # A threshold that was given does not shrink with more records.
-        advice=_advice(widest, settings.n) if settings.threshold is None else (),
+        advice=_advice(widest, model.units(settings.n)) if settings.threshold is None else (),
         notes=_notes(last, settings=settings, model=model),
         n_answers=last.n_answered,
         next_error=None if last.closed else min(1.0, widest),
@@ -88,16 +88,17 @@ def _threshold(last, settings):
     return float(auto_threshold(0.5, settings.n_effective, settings.n))
 
 
-def _advice(width, n):
-    """Return how many more records would make the next answer clearly sharper.
+def _advice(width, units):
+    """Return how many more records, or groups, would make the next answer clearly sharper.
 
     Threshold, sampling error, grid and automatic noise all shrink like ``1 / sqrt(n)``.
     """
     goals = [goal for goal in _GOALS if goal <= 0.8 * width]
     if not goals or not math.isfinite(width):  # so few records bound nothing at all
         return ()
-    more = math.ceil(n * (width / goals[0]) ** 2) - n
-    return (f"about {more:,} more records give ± {goals[0]:g}",)
+    count, name = units
+    more = math.ceil(count * (width / goals[0]) ** 2) - count
+    return (f"about {more:,} more {name} give ± {goals[0]:g}",)
 
 
 def _levels(last, *, settings, model):

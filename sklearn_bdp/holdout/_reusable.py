@@ -637,11 +637,11 @@ class ReusableHoldout(LedgerHandle):
         width = first_width(self._settings, self.model)
         if width < 0.5:
             return
-        enough = ""
+        enough, (count, name) = "", self.model.units(self.n)
         if math.isfinite(width):  # intervals shrink with the root of n
-            enough = f"About {math.ceil(self.n * (2 * width) ** 2):,} records would do. "
+            enough = f"About {math.ceil(count * (2 * width) ** 2):,} {name} would do. "
         warnings.warn(
-            f"the holdout of {self.n} records is too small for what is asked of it: a first answer "
+            f"the holdout of {count} {name} is too small for what is asked of it: a first answer "
             f"near 1/2 is only known to ±{min(width, 1.0):.2g}. {enough}plan_holdout tells how "
             "many a goal needs.",
             VacuousGuaranteeWarning,

@@ -137,3 +137,9 @@ def test_subset_of_a_graph_keeps_dependence_through_dropped_records():
             model.subset(bad)
     mask = np.array([True, False, True, False, False])
     assert model.subset(mask) == Groups([0, 0])
+
+
+def test_what_has_to_be_brought_is_counted_in_groups():
+    assert Groups(["ann", "ann", "bob"]).units(3) == (2, "groups")
+    assert Groups([0, 1, 2]).units(3) == (3, "records")
+    assert Independent().units(3) == (3, "records")
