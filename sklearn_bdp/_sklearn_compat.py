@@ -31,6 +31,7 @@ __all__ = [
     "fit_and_score",
     "fit_context",
     "insert_error_scores",
+    "is_frame",
     "num_samples",
     "report_failures",
     "root_context",
@@ -42,6 +43,11 @@ __all__ = [
 _KNOWN = frozenset(inspect.signature(_fit_and_score).parameters)
 _VALIDATION, _SCORERS = "sklearn.model_selection._validation", "sklearn.metrics._scorer"
 _ELIMINATION = "sklearn.feature_selection._rfe"
+
+
+def is_frame(X):
+    """Return whether ``X`` is a pandas or polars frame: columns with names, taken by name."""
+    return hasattr(X, "columns") and (hasattr(X, "iloc") or hasattr(X, "get_columns"))
 
 
 def called_by_validation(depth=1):

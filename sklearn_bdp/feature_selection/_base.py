@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import dataclasses
 import numbers
 import warnings
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -31,9 +31,10 @@ from sklearn_bdp._evaluation import (
     check_dependence,
     check_owner,
     divide_for,
+    recorded_seed,
     warn_of,
 )
-from sklearn_bdp._sklearn_compat import num_samples
+from sklearn_bdp._sklearn_compat import is_frame, num_samples
 from sklearn_bdp.exceptions import (
     NothingSelectedError,
     UnboundedMetricError,
@@ -101,7 +102,7 @@ class HoldoutSelectorBase(Savable, SelectorMixin, BaseEstimator):
             raise ValueError(
                 f"{type(self).__name__} requires y to be passed, but the target y is None."
             )
-        if not hasattr(X, "iloc"):
+        if not is_frame(X):
             tags = self.__sklearn_tags__().input_tags
             return validate_data(
                 self,
@@ -118,12 +119,25 @@ class HoldoutSelectorBase(Savable, SelectorMixin, BaseEstimator):
         return X, y
 
     def _divide(self, estimator, X, y, *, X_val, y_val, groups, pilot=None):
-        """Return the :class:`Division` of checked data, its holdout columns in the same order."""
+        """Return the :class:`Division` of checked data, and what a ledger records of the split.
+
+        The columns of the holdout get the order of those of ``X``.
+        """
         check_owner(self, X_val)
+        seed, name = recorded_seed(self, (X, y, X_val, y_val, groups))
+        split = None if name is None else {"data": name, "seed": seed}
         division = divide_for(
-            self, estimator, X, y, X_val=X_val, y_val=y_val, groups=groups, pilot=pilot
+            self,
+            estimator,
+            X,
+            y,
+            X_val=X_val,
+            y_val=y_val,
+            groups=groups,
+            random_state=None if split is None else seed,
+            pilot=pilot,
         )
-        return dataclasses.replace(division, X_holdout=_aligned(X, division.X_holdout))
+        return replace(division, X_holdout=_aligned(X, division.X_holdout)), split
 
     @staticmethod
     def _training_n_effective(division):
@@ -138,7 +152,7 @@ class HoldoutSelectorBase(Savable, SelectorMixin, BaseEstimator):
         """Set the fitted attributes that speak of the holdout, in units (name, lower, upper)."""
         self.holdout_ = holdout
         certificate = holdout.certificate().in_units(*units)
-        self.certificate_ = dataclasses.replace(
+        self.certificate_ = replace(
             certificate, assumptions=(*certificate.assumptions, *assumed(holdout, division))
         )
         self.train_indices_, self.holdout_indices_ = division.train, division.holdout

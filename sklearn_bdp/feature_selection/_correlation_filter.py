@@ -204,7 +204,7 @@ class HoldoutCorrelationFilter(HoldoutSelectorBase):
         X, y = self._check_data(X, y)
         classification = _is_classification(y)
         stand_in = DummyClassifier() if classification else DummyRegressor()
-        division = self._divide(stand_in, X, y, X_val=X_val, y_val=y_val, groups=groups)
+        division, split = self._divide(stand_in, X, y, X_val=X_val, y_val=y_val, groups=groups)
         warn_of(division)
         clip = self.clip if self.query == "correlation" else None
         scores = target_scores(np.asarray(division.y), classification=classification, clip=clip)
@@ -216,7 +216,7 @@ class HoldoutCorrelationFilter(HoldoutSelectorBase):
             tell=self._progress(),
         )
         queries = HoldoutQueries(by_columns(division.X_holdout), scores(division.y_holdout), found)
-        holdout = open_holdout(self, division)
+        holdout = open_holdout(self, division, split=split)
         self.pvalues_ = found.p_values()
         level = critical_level(self.pvalues_, self.alpha)
         candidates = self.pvalues_ <= level

@@ -22,7 +22,7 @@ from sklearn.linear_model import Ridge, lasso_path
 from sklearn.pipeline import Pipeline
 
 from sklearn_bdp._checks import check_option
-from sklearn_bdp._sklearn_compat import safe_indexing
+from sklearn_bdp._sklearn_compat import is_frame, safe_indexing
 from sklearn_bdp._typing import Array
 from sklearn_bdp.feature_selection._units import make_units
 
@@ -403,13 +403,13 @@ def _numbers(X):
     """Return columns as numbers around their middle; it uses no targets."""
     if scipy.sparse.issparse(X):
         return X.tocsc()
-    if hasattr(X, "iloc"):
-        kinds = [dtype.kind if hasattr(dtype, "kind") else "O" for dtype in X.dtypes]
+    if is_frame(X):
+        kinds = [getattr(dtype, "kind", "O") for dtype in X.dtypes]
         if all(kind in "biuf" for kind in kinds):
             values = np.asarray(X, dtype=float)
         else:
-            parts = zip(range(X.shape[1]), kinds, strict=True)
-            values = np.column_stack([_codes(X.iloc[:, j], kind) for j, kind in parts])
+            columns = [safe_indexing(X, place, axis=1) for place in range(X.shape[1])]
+            values = np.column_stack(list(map(_codes, columns, kinds)))
     else:
         values = np.asarray(X)
         if values.dtype.kind not in "biuf":

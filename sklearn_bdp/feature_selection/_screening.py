@@ -8,7 +8,7 @@ import numpy as np
 import scipy.sparse
 from scipy.special import ndtr, ndtri
 
-from sklearn_bdp._sklearn_compat import safe_indexing
+from sklearn_bdp._sklearn_compat import is_frame, safe_indexing
 from sklearn_bdp.metrics import Evaluation
 
 __all__ = [
@@ -248,7 +248,7 @@ def by_columns(X):
     """
     if scipy.sparse.issparse(X):
         return X.tocsc()
-    return np.asarray(X, dtype=float) if hasattr(X, "iloc") else X
+    return np.asarray(X, dtype=float) if is_frame(X) else X
 
 
 def dense_columns(X, columns):

@@ -326,7 +326,7 @@ class HoldoutFeatureSelector(SubsetSelectorBase):
             fit_params=fit_params,
             n_jobs=self.n_jobs,
         )
-        division = self._divide(
+        division, split = self._divide(
             self.estimator, X, y, X_val=X_val, y_val=y_val, groups=groups, pilot=pilot
         )
         metric = self._metric(division)
@@ -337,10 +337,10 @@ class HoldoutFeatureSelector(SubsetSelectorBase):
         self._check_dependence(setting, division, groups)
         if self.direction == "path":
             proposals = self._proposals(setting, units, target)
-            verifier = self._verifier(setting, open_holdout(self, division))
+            verifier = self._verifier(setting, open_holdout(self, division, split=split))
             self._keep_path(verify_path(verifier, proposals), verifier, units, target)
         else:
-            verifier = self._verifier(setting, open_holdout(self, division))
+            verifier = self._verifier(setting, open_holdout(self, division, split=split))
             self._keep_steps(self._run(verifier, units, target), verifier, units)
         scale = (metric.name, metric.lower, metric.upper)
         self._keep_holdout(verifier.holdout, division, scale)

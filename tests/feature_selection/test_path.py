@@ -1,6 +1,7 @@
 """The path: subsets from the training side, their accuracy from the holdout, in one batch."""
 
 import pickle
+import tracemalloc
 import warnings
 
 import numpy as np
@@ -17,8 +18,13 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 
 from sklearn_bdp import ReusableHoldout, ReusableHoldoutSearchCV
+from sklearn_bdp.correlation import MarkovChain, MarkovNetwork
 from sklearn_bdp.exceptions import NothingSelectedError
-from sklearn_bdp.feature_selection import HoldoutFeatureSelector, rank_features
+from sklearn_bdp.feature_selection import (
+    HoldoutCorrelationFilter,
+    HoldoutFeatureSelector,
+    rank_features,
+)
 from sklearn_bdp.feature_selection._rankings import RANKINGS, Records, univariate_scores
 
 
@@ -209,6 +215,39 @@ def test_asking_again_is_free_and_resumes_through_the_ledger(data, tmp_path):
         np.testing.assert_array_equal(column, again.accuracy_path_[name])
 
 
+@pytest.mark.parametrize("screen", [False, True])
+def test_the_same_script_resumes_without_a_seed(data, screen, tmp_path):
+    """The ledger remembers how the data were divided, as it does for a search."""
+    ledger = tmp_path / "ledger.sqlite"
+
+    def fit():
+        if screen:
+            return HoldoutCorrelationFilter(ledger=ledger).fit(*data)
+        return selector(ledger=ledger, random_state=None).fit(*data)
+
+    first, again = fit(), fit()
+    np.testing.assert_array_equal(first.holdout_indices_, again.holdout_indices_)
+    np.testing.assert_array_equal(first.support_, again.support_)
+    assert len(again.holdout_.history()) == len(first.holdout_.history())
+
+
+def test_an_interrupted_path_goes_on(data, tmp_path):
+    class Fragile(GaussianNB):
+        left = 70
+
+        def fit(self, X, y):
+            Fragile.left -= 1
+            if Fragile.left < 0:
+                raise KeyboardInterrupt
+            return super().fit(X, y)
+
+    path = {"cv": 3, "ledger": tmp_path / "ledger.sqlite"}
+    with pytest.raises(KeyboardInterrupt):
+        HoldoutFeatureSelector(Fragile(), **path).fit(*data)
+    Fragile.left = 10**6
+    assert few_useless(HoldoutFeatureSelector(Fragile(), **path).fit(*data))
+
+
 def test_answers_do_not_depend_on_n_jobs(data):
     X, y = data
     one, two = (selector(n_jobs=n).fit(X[:, :40], y) for n in (1, 2))
@@ -245,6 +284,56 @@ def test_sparse_frames_and_arrays_agree(data):
         for kind in (np.asarray, scipy.sparse.csr_matrix)
     ]
     np.testing.assert_array_equal(*sparse)
+
+
+def test_polars_columns_are_matched_by_name(data):
+    polars = pytest.importorskip("polars")
+    X, y = data[0][:, :40], data[1]
+    frame = polars.DataFrame(X, schema=[f"f{column}" for column in range(40)])
+    params = {"ranking": "univariate", "fixed_features": ["f9"], "feature_groups": [["f0", "f1"]]}
+    train, held = frame[:600], frame[600:].select(reversed(frame.columns))
+    fitted = selector(**params).fit(train, y[:600], X_val=held, y_val=y[600:])
+    table = pd.DataFrame(X).add_prefix("f")
+    same = selector(**params).fit(table[:600], y[:600], X_val=table[600:], y_val=y[600:])
+    assert list(fitted.get_feature_names_out()) == list(same.get_feature_names_out())
+    assert fitted.score_ == same.score_
+    names = fitted.set_output(transform="polars").transform(frame).columns
+    assert {"f0", "f1", "f9"} <= set(names)
+
+
+def test_sparse_records_are_never_made_dense():
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 2, 1000)
+    X = scipy.sparse.random(1000, 20_000, density=0.02, random_state=0, format="csr")
+    told = scipy.sparse.csr_matrix((rng.random((1000, 3)) < 0.1 + 0.4 * y[:, None]).astype(float))
+    X = scipy.sparse.hstack([told, X], format="csr")
+    tracemalloc.start()
+    fitted = HoldoutFeatureSelector(LogisticRegression(), cv=3, random_state=0).fit(X, y)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert {0, 1, 2} <= set(fitted.get_support(indices=True))
+    assert peak < 0.4 * 8 * X.shape[0] * X.shape[1]
+
+
+@pytest.mark.parametrize("kind", ["chain", "time", "network", "graph"])
+def test_correlated_records_are_divided_by_their_model(data, kind):
+    X, y = data
+    network = scipy.sparse.diags_array([np.full(799, 0.05)] * 2, offsets=[-1, 1])
+    clusters = scipy.sparse.block_diag([np.ones((4, 4)) - np.eye(4)] * 200)
+    correlation = {
+        "chain": MarkovChain([[0.6, 0.4], [0.4, 0.6]]),
+        "time": "time",
+        "network": MarkovNetwork(network.tocsr()),
+        "graph": clusters.tocsr(),
+    }[kind]
+    fitted = selector(correlation=correlation, ranking="univariate").fit(X, y)
+    assert {0, 1, 2, 3} <= set(fitted.get_support(indices=True))
+    assert fitted.interval_[0] < fitted.score_ < fitted.interval_[1]
+    train, held = fitted.train_indices_, fitted.holdout_indices_
+    if kind in ("chain", "time"):
+        assert train.max() < held.min()
+    if kind == "graph":
+        assert not set(train // 4) & set(held // 4)
 
 
 def test_categories_and_missing_values_are_ranked():
