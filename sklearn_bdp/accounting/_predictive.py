@@ -7,13 +7,14 @@ that may be released. All of it is a function of training-side values and of rel
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special import logsumexp, ndtr
+from scipy.special import ndtr
 
 from sklearn_bdp._checks import check_array
 from sklearn_bdp._typing import Array, FloatOrArray
@@ -38,6 +39,7 @@ RIM, CROSSING = 0.04, 1e-4
 OUTSIDE = 1e-3
 
 _GRID = np.linspace(0.0, 1.0, 129)
+_FEW = 16  # values for which curves are worked out at their own grid points only
 _FREEDOM = 4.0  # of Student's distribution that weighs released pairs against each other
 _WEIGHINGS = 4
 _BEYOND = 1.5  # bandwidths from which on nothing is taught
@@ -165,6 +167,7 @@ class PredictiveCode:
         self.pairs = [tuple(map(float, pair)) for pair in pairs]
         self.ceiling, self.n_fine = float(ceiling), int(n_fine)
         self._curves: Any = None
+        self._around: Any = None  # the same for the few values that were asked for last
 
     def state(self, *, after: int = 0) -> dict[str, Any]:
         """Return the arguments that rebuild this code.
@@ -194,10 +197,11 @@ class PredictiveCode:
         state : dict
             From ``state(after=...)``.
         """
-        pairs = [*self.pairs, *state["pairs"]][-REMEMBERED:]
-        PredictiveCode.__init__(
-            self, state["log_weights"], pairs, state["ceiling"], state["n_fine"]
+        later = PredictiveCode(
+            state["log_weights"], state["pairs"], state["ceiling"], state["n_fine"]
         )
+        later.pairs = [*self.pairs, *later.pairs][-REMEMBERED:]
+        vars(self).update(vars(later))
 
     def copy(self) -> PredictiveCode:
         """Return an independent copy.
@@ -207,7 +211,9 @@ class PredictiveCode:
         PredictiveCode
             The copy.
         """
-        return PredictiveCode(self.log_weights.copy(), self.pairs, self.ceiling, self.n_fine)
+        twin = copy.copy(self)
+        twin.log_weights, twin.pairs = self.log_weights.copy(), list(self.pairs)
+        return twin
 
     # -- Predictions ------------------------------------------------------------------------------
 
@@ -247,7 +253,7 @@ class PredictiveCode:
         """
         pair = (float(training_value), float(released_value - training_value), float(variance))
         self.ceiling = max(self.ceiling, float(released_value))
-        self._curves = None
+        self._curves = self._around = None
         if instead is not None:
             self.pairs[instead] = pair
             return instead
@@ -270,14 +276,26 @@ class PredictiveCode:
         values = np.asarray(training_values, dtype=float)
         if not self.pairs:
             return np.minimum(values, self.ceiling), np.full(values.shape, OFFSET)
-        if self._curves is None:
-            self._curves = _offset_curves(np.array(self.pairs[-REMEMBERED:]))
-        offset = np.interp(values, _GRID, self._curves[0])
+        grid, offsets, deviations = self._curves_around(values)
+        offset = np.interp(values, grid, offsets)
         # Theory G14: no prediction beyond what training-side or released values support.
-        return (
-            np.clip(values + offset, 0.0, self.ceiling),
-            np.interp(values, _GRID, self._curves[1]),
-        )
+        return np.clip(values + offset, 0.0, self.ceiling), np.interp(values, grid, deviations)
+
+    def _curves_around(self, values: Array) -> tuple[Array, Array, Array]:
+        """Return grid points next to the values, offsets and their deviations there."""
+        if self._curves is not None:
+            return self._curves
+        asked = values.tobytes()
+        if self._around is not None and self._around[0] == asked:
+            return self._around[1]
+        pairs = np.array(self.pairs[-REMEMBERED:])
+        if values.size > _FEW:
+            self._curves = (_GRID, *_offset_curves(pairs, _GRID))
+            return self._curves
+        left = np.clip((values * (_GRID.size - 1)).astype(int), 0, _GRID.size - 2)
+        grid = _GRID[sorted({*left.flat, *(left + 1).flat})]
+        self._around = asked, (grid, *_offset_curves(pairs, grid))
+        return self._around[1]
 
     @property
     def scale(self) -> float:
@@ -374,25 +392,25 @@ class PredictiveCode:
             Nats.
         """
         joint = self.log_weights + log_masses.sum(axis=1)
-        total = float(logsumexp(joint))
+        total = float(np.logaddexp.reduce(joint))
         self.log_weights = joint - total
         return max(0.0, -total)
 
 
-def _offset_curves(pairs):
+def _offset_curves(pairs, grid):
     """Return offset and its deviation on a grid of training-side values.
 
     A local mean of released differences: near training-side values count, and differences that
     the others contradict count little (Student's weights, theory G14).
     """
     values, differences, variances = pairs.T
-    distance = np.abs(_GRID[:, None] - values) / BANDWIDTH
+    distance = np.abs(grid[:, None] - values) / BANDWIDTH
     farness = np.exp(np.minimum(distance, _BEYOND) ** 8)
     # However precise, a difference says little about the offset of a far training-side value.
     variances = farness * (variances + OFFSET**2) - OFFSET**2
     weights = np.ones_like(farness)
     # The prior is one more difference, of 0, and as ready to be outvoted.
-    prior = np.full(_GRID.size, 0.01)
+    prior = np.full(grid.size, 0.01)
     for _ in range(_WEIGHINGS):
         precision = np.where(distance > _BEYOND, 0.0, weights / variances)
         total = precision.sum(axis=1) + prior / OFFSET**2

@@ -303,7 +303,7 @@ class _Game:
         yield from self._pass(self.order[:leader], pace, fine=True)
         yield from self._pass(self.order[leader:], pace, fine=False)
         refined = {int(self.order[0])}
-        while leader and not self.outcome.exhausted:
+        while leader and len(self.order) > 1 and not self.outcome.exhausted:
             best = int(np.argmax(np.where(self.beside, -np.inf, self._current())))
             if best in refined:
                 return

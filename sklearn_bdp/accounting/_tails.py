@@ -66,6 +66,25 @@ class Tail(abc.ABC):
         # One minus the score is a score of the same kind.
         return 1.0 - self.lower_limit(1.0 - values, log_failure)
 
+    def limits(self, least: Array, most: Array, log_failure: Array) -> tuple[Array, Array]:
+        """Return lower and upper limits in one go.
+
+        Parameters
+        ----------
+        least, most : ndarray of shape (m,)
+            Ends of what the queries' holdout values may be, in [0, 1].
+        log_failure : ndarray of shape (m,)
+            Log of the one-sided failure probability, at most 0.
+
+        Returns
+        -------
+        lower, upper : ndarray of shape (m,)
+            Limits in [0, 1].
+        """
+        count = len(least)
+        both = self.lower_limit(np.concatenate([least, 1.0 - most]), np.tile(log_failure, 2))
+        return both[:count], 1.0 - both[count:]
+
     @abc.abstractmethod
     def standard_deviation(self, prediction: FloatOrArray) -> Array:
         """Return the predictive scale of the holdout value.

@@ -407,11 +407,19 @@ class CorrelationModel(Divisible, FrozenValue):
         n = self.check_n(n)
         mean = check_array("mean", mean, low=0.0, high=1.0)
         value = check_array("value", value, low=0.0, high=1.0)
-        mean, value = np.broadcast_arrays(mean, value)
-        result = np.minimum(hoeffding_above(mean, value, self.effective_n(n)), 0.0)
-        result = np.minimum(result, self._sharper_above(mean, value, n))
-        result = np.where(value > mean, result, 0.0)
+        result = self._tail_above(n)(*np.broadcast_arrays(mean, value))
         return float(result) if result.ndim == 0 else result
+
+    def _tail_above(self, n):
+        """Return the upper tail as a function of arrays that are checked."""
+        effective = self.effective_n(n)
+
+        def tail(mean, value):
+            result = np.minimum(hoeffding_above(mean, value, effective), 0.0)
+            result = np.minimum(result, self._sharper_above(mean, value, n))
+            return np.where(value > mean, result, 0.0)
+
+        return tail
 
     def _sharper_above(self, mean, value, n):
         """Return a further valid bound, or zeros."""
@@ -453,7 +461,10 @@ class CorrelationModel(Divisible, FrozenValue):
 
     def _lower_limit(self, values, levels, n, binary):
         """Return the limits by the model's sharpest tail; by default its ``log_tail_above``."""
-        return tail_lower_limit(lambda m, v: self.log_tail_above(m, v, n), values, levels)
+        tail = self._tail_above(n)
+        if type(self).log_tail_above is not CorrelationModel.log_tail_above:
+            tail = lambda mean, value: self.log_tail_above(mean, value, n)  # noqa: E731
+        return tail_lower_limit(tail, values, levels)
 
     @property
     def misspecification(self) -> float:

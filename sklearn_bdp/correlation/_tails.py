@@ -181,7 +181,10 @@ def chernoff_lower_limit(values: Array, rates: Array) -> Array:
             # Newton from the left on a convex falling function stays on the left.
             excess = _times_log(value, mean) + _times_log(rest, 1.0 - mean) - rate
             step = excess * mean * (1.0 - mean) / (value - mean)
-            mean = np.where((step > 0.0) & (value > mean), np.minimum(mean + step, value), mean)
+            moves = (step > 0.0) & (value > mean)
+            mean = np.where(moves, np.minimum(mean + step, value), mean)
+            if not np.any(moves & (step > 1e-15 * mean)):
+                break
     return np.where(np.isfinite(rate), mean * (1.0 - _SAFE), 0.0)
 
 

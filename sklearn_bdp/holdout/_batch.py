@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import itertools
 import math
 from typing import TYPE_CHECKING
 
@@ -27,7 +28,7 @@ from sklearn_bdp.accounting import (
     play_batch,
 )
 from sklearn_bdp.exceptions import BudgetExhaustedError
-from sklearn_bdp.ledger import AnswerRecord, BatchRecord
+from sklearn_bdp.ledger import BatchRecord, answer_records
 
 if TYPE_CHECKING:
     from sklearn_bdp.holdout._settings import Settings
@@ -111,9 +112,9 @@ class Queries:
         side = log_failure - math.log(2.0)
         lower, upper = np.empty((2, len(self)))
         for index, chosen in self._by_tail(np.arange(len(self))):
-            tail = self.tails[index]
-            lower[chosen] = tail.lower_limit(least[chosen], side[chosen])
-            upper[chosen] = tail.upper_limit(most[chosen], side[chosen])
+            lower[chosen], upper[chosen] = self.tails[index].limits(
+                least[chosen], most[chosen], side[chosen]
+            )
         return lower, upper
 
     def _by_tail(self, positions):
@@ -209,11 +210,13 @@ def fixed_cells(queries, settings, model):
     )
 
 
-def decide(queries, *, last, code, mechanism, settings, model, time, seeded, pace=None):
+def decide(
+    queries, *, last, code, mechanism, settings, model, time, seeded, metric=None, pace=None
+):
     """Answer a batch of new queries after the account ``last``; advance ``code`` and ``mechanism``.
 
     Returns the account after the batch (``None`` if the budget was used up before it) and the
-    :class:`AnswerRecord` of each answered query, a prefix of the batch.
+    :class:`AnswerRecord` of each answered query, a prefix of the batch; ``metric`` is for them.
     """
     known = len(code.pairs)
     ratio = _privacy_ratio(last, mechanism, settings)
@@ -238,10 +241,21 @@ def decide(queries, *, last, code, mechanism, settings, model, time, seeded, pac
     lengths = length + outcome.places
     least, most = np.nan_to_num(outcome.least), np.nan_to_num(outcome.most, nan=1.0)
     lower, upper = queries.limits(least, most, math.log(settings.sampling_failure) - lengths)
-    answers = [
-        _recorded(queries, outcome, position, last.number + 1, time, lengths, lower, upper)
-        for position in range(done)
-    ]
+    answers = answer_records(
+        done,
+        batch=itertools.repeat(last.number + 1),
+        position=range(done),
+        key=queries.keys,
+        time=itertools.repeat(time),
+        code_length=lengths.tolist(),
+        # -0.0 has no text of its own in SQLite
+        training_value=(queries.training_values + 0.0).tolist(),
+        value=(outcome.values + 0.0).tolist(),
+        lower=(lower + 0.0).tolist(),
+        upper=(upper + 0.0).tolist(),
+        above=outcome.above.tolist(),
+        metric=itertools.repeat(metric),
+    )
     told = ~outcome.relaxed[:done]
     values = outcome.values[:done]
     ends = np.maximum(values - lower[:done], upper[:done] - values)
@@ -262,22 +276,6 @@ def decide(queries, *, last, code, mechanism, settings, model, time, seeded, pac
         seeded=bool(seeded or last.seeded),
     )
     return record, answers
-
-
-def _recorded(queries, outcome, position, batch, time, lengths, lower, upper):
-    """Return the record of one answer; -0.0 has no text of its own in SQLite."""
-    return AnswerRecord(
-        batch=batch,
-        position=position,
-        key=queries.keys[position],
-        time=time,
-        code_length=float(lengths[position]),
-        training_value=float(queries.training_values[position]) + 0.0,
-        value=float(outcome.values[position]) + 0.0,
-        lower=float(lower[position]) + 0.0,
-        upper=float(upper[position]) + 0.0,
-        above=bool(outcome.above[position]),
-    )
 
 
 def _scaled_to_spread(queries, settings, model):

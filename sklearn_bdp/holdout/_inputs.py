@@ -64,7 +64,8 @@ def check_per_record_scores(scores, n, model):
 
     Records have equal weights unless the model says otherwise (theory G11′).
     """
-    array = real_numbers("per_record_scores", scores)
+    plain = type(scores) is np.ndarray and scores.dtype.kind in "biuf"
+    array = scores if plain else real_numbers("per_record_scores", scores)
     if array.ndim == 1 and array.size == n:
         array = array[np.newaxis]
     if array.ndim != 2 or array.shape[1] != n:
@@ -72,14 +73,16 @@ def check_per_record_scores(scores, n, model):
             f"per_record_scores must have shape (m, {n}), one score for each holdout record, "
             f"got shape {array.shape}."
         )
-    wrong = int(np.count_nonzero(~((array >= 0.0) & (array <= 1.0))))
-    if wrong:
+    if array.size and not (array.min() >= 0.0 and array.max() <= 1.0):
+        wrong = int(np.count_nonzero(~((array >= 0.0) & (array <= 1.0))))
         raise ValueError(
             f"per_record_scores must be finite and in [0, 1], {wrong} of {array.size} are not. "
             "Rescale bounded scores; a record on which a model fails gets the worst score, 0."
         )
     weights = model.record_weights(n)
-    return array.mean(axis=1) if weights is None else np.clip(array @ weights, 0.0, 1.0)
+    return (
+        array.mean(axis=1, dtype=float) if weights is None else np.clip(array @ weights, 0.0, 1.0)
+    )
 
 
 def check_evaluations(evaluations, n, model):

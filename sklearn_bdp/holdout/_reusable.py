@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import datetime
 import math
 import secrets
@@ -585,8 +584,8 @@ class ReusableHoldout(LedgerHandle):
             model=self.model,
             time=datetime.datetime.now(datetime.UTC).isoformat(timespec="microseconds"),
             seeded=self._seed is not None,
+            metric=metric,
         )
-        answers = [dataclasses.replace(answer, metric=metric) for answer in answers]
         if record is not None:
             # The salt keeps the commitment to the noise from being searched.
             sealed = {"mechanism": mechanism.state(), "salt": secrets.token_hex(16)}
@@ -602,8 +601,11 @@ class ReusableHoldout(LedgerHandle):
         if self._seed is not None:
             # Seed and batch number: the same in every process, never the same twice.
             noise = np.random.default_rng(np.random.SeedSequence([self._seed, number]))
-        mechanism = self._settings.mechanism(random_state=noise)
-        if sealed is not None:
+        if sealed is None:
+            mechanism = self._settings.mechanism(random_state=noise)
+        else:
+            if noise is not None:
+                noise.integers(0, 2**32, size=8)  # a seed gives the noise that it always gave
             mechanism = restored_mechanism(sealed, self._settings, random_state=noise)
         if fine:
             state = mechanism.state() | {"resolution": 0.0}
@@ -626,11 +628,11 @@ class ReusableHoldout(LedgerHandle):
         lower = np.full(count, 0.0 if training else math.nan)
         upper = np.full(count, 1.0 if training else math.nan)
         above, answered = np.zeros((2, count), dtype=bool)
-        for position, answer in enumerate(answers):
-            if answer is not None:
-                values[position], above[position] = answer.value, answer.above
-                lower[position], upper[position] = answer.lower, answer.upper
-                answered[position] = True
+        answered[:] = [answer is not None for answer in answers]
+        given = [answer for answer in answers if answer is not None]
+        if given:
+            released = np.array([(one.value, one.lower, one.upper, one.above) for one in given])
+            values[answered], lower[answered], upper[answered], above[answered] = released.T
         return HoldoutAnswers(values, lower, upper, above, answered)
 
     def _warn_if_vacuous(self):

@@ -7,6 +7,7 @@ from sklearn_bdp.ledger._records import (
     History,
     HoldoutAnswers,
     HoldoutScore,
+    answer_records,
     canonical,
 )
 
@@ -17,6 +18,7 @@ __all__ = [
     "HoldoutAnswers",
     "HoldoutScore",
     "Ledger",
+    "answer_records",
     "canonical",
     "read_notes",
 ]

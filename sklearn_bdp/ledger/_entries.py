@@ -1,10 +1,13 @@
 """Entries of the log: parsed, checked, and kept in memory by the process that verified them."""
 
 import dataclasses
+import itertools
 import json
 import math
 
-from sklearn_bdp.ledger._records import AnswerRecord, BatchRecord
+import numpy as np
+
+from sklearn_bdp.ledger._records import AnswerRecord, BatchRecord, answer_records
 
 __all__ = ["Book", "Entry", "parse_entry", "parse_json"]
 
@@ -143,12 +146,14 @@ def parse_json(text):
     raise ValueError("nested too deep")
 
 
-def parse_entry(number, kind, content, answers, commitment, digest, *, last):
+def parse_entry(number, kind, content, answers, commitment, digest, *, last, given=None):
     """Return the :class:`Entry` that a row says; ``ValueError`` if it cannot be one.
 
-    ``last`` is the account before it, whose counts go on.
+    ``last`` is the account before it, whose counts go on; ``given`` are the answers that were just
+    written as this row.
     """
-    said, rows = parse_json(content), parse_json(answers)
+    said = parse_json(content)
+    rows = parse_json(answers) if given is None else [answer.row() for answer in given]
     if kind == "note":
         if not (isinstance(said, dict) and set(said) == {"name", "content"} and rows == []):
             raise ValueError("no note")
@@ -159,7 +164,8 @@ def parse_entry(number, kind, content, answers, commitment, digest, *, last):
         record = BatchRecord.from_content(said)
         if not isinstance(rows, list) or not rows:
             raise ValueError("no answers")
-        given = tuple(_answer(record, position, row) for position, row in enumerate(rows))
+        columns = _columns(rows)
+        given = _answers(record, columns) if given is None else tuple(given)
         _check_counts(record, given, last)
         note = None
     else:
@@ -186,31 +192,49 @@ def _check_counts(record, answers, last):
         raise ValueError("the counts do not add up")
 
 
-def _answer(record, place, row):
-    """Return the answer that a row of a batch says; ``ValueError`` if it is none."""
-    if not (isinstance(row, list) and len(row) == len(AnswerRecord.ROW)):
-        raise ValueError("no answer")
-    position, key, metric, length, *values, above = row
-    numbers = isinstance(length, float | int) and 0 <= length < math.inf
-    numbers = numbers and all(
-        isinstance(v, float | int) and math.isfinite(v) and 0 <= v <= 1 for v in values
-    )
-    texts = all(text is None or isinstance(text, str) for text in (key, metric))
-    if not (numbers and texts and position == place and above in (0, 1)):
-        raise ValueError("no answer")
-    training_value, value, lower, upper = map(float, values)
-    if not lower <= upper:
+def _columns(rows):
+    """Return the columns of answers as the ledger stores them; ``ValueError`` if they are none."""
+    if not all(isinstance(row, list | tuple) and len(row) == len(AnswerRecord.ROW) for row in rows):
+        raise ValueError("no answers")
+    position, key, metric, *numbers, above = zip(*rows, strict=True)
+    texts = set(map(type, key)) | set(map(type, metric))
+    kinds = set().union(*(map(type, column) for column in numbers))
+    if not (
+        position == tuple(range(len(rows)))
+        and texts <= {str, type(None)}
+        and kinds <= {float, int}
+        and set(above) <= {0, 1}
+    ):
+        raise ValueError("no answers")
+    length, *shares = np.array(numbers, dtype=float)
+    if not (np.all((length >= 0.0) & (length < math.inf)) and np.all(_is_share(np.array(shares)))):
+        raise ValueError("no answers")
+    _, _, lower, upper = shares
+    if not np.all(lower <= upper):
         raise ValueError("no interval")
-    return AnswerRecord(
-        batch=record.number,
-        position=place,
-        key=key,
-        metric=metric,
-        time=record.time,
-        code_length=float(length),
-        training_value=training_value,
-        value=value,
-        lower=lower,
-        upper=upper,
-        above=bool(above),
+    return key, metric, length, *shares, above
+
+
+def _is_share(values):
+    return (values >= 0.0) & (values <= 1.0)
+
+
+def _answers(record, columns):
+    """Return the answers of a batch from what its rows say."""
+    key, metric, length, training_value, value, lower, upper, above = columns
+    return tuple(
+        answer_records(
+            len(key),
+            batch=itertools.repeat(record.number),
+            position=range(len(key)),
+            key=key,
+            metric=metric,
+            time=itertools.repeat(record.time),
+            code_length=length.tolist(),
+            training_value=training_value.tolist(),
+            value=value.tolist(),
+            lower=lower.tolist(),
+            upper=upper.tolist(),
+            above=map(bool, above),
+        )
     )

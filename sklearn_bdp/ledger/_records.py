@@ -4,6 +4,7 @@ Everything here is public. The one secret of a holdout, the noise of the current
 as a sealed string that only the ledger and the mechanism handle.
 """
 
+import collections
 import dataclasses
 import hashlib
 import json
@@ -18,6 +19,7 @@ __all__ = [
     "History",
     "HoldoutAnswers",
     "HoldoutScore",
+    "answer_records",
     "canonical",
     "digest",
 ]
@@ -125,7 +127,7 @@ class BatchRecord:
         str
             JSON, the same for equal records.
         """
-        return canonical(dataclasses.asdict(self))
+        return canonical({name: getattr(self, name) for name in self.__slots__})
 
     @classmethod
     def from_json(cls, text: str) -> Self:
@@ -249,6 +251,28 @@ class AnswerRecord:
             self.upper,
             int(self.above),
         )
+
+
+def answer_records(count, **columns):
+    """Return records made of columns; one by one the frozen class takes three times as long.
+
+    Parameters
+    ----------
+    count : int
+        How many.
+    **columns : iterable
+        The values of each field of :class:`AnswerRecord`, at least ``count``.
+
+    Returns
+    -------
+    list of AnswerRecord
+        The records.
+    """
+    made = [object.__new__(AnswerRecord) for _ in range(count)]
+    for field in dataclasses.fields(AnswerRecord):
+        enter = getattr(AnswerRecord, field.name).__set__
+        collections.deque(map(enter, made, columns[field.name]), maxlen=0)
+    return made
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)

@@ -122,7 +122,7 @@ class Transaction:
     def append(self, record, *, sealed, answers):
         """Write one batch; it is durable once the transaction has committed."""
         rows = canonical([answer.row() for answer in answers])
-        self._add("batch", record.to_json(), rows, sealed)
+        self._add("batch", record.to_json(), rows, sealed, given=answers)
 
     def note(self, name, content):
         """Write a note; it is durable once the transaction has committed.
@@ -146,13 +146,15 @@ class Transaction:
             self._book.add(entry)
         self._added = []
 
-    def _add(self, kind, content, answers, sealed):
+    def _add(self, kind, content, answers, sealed, *, given=None):
         """Write one entry and the head that it makes."""
         number, previous = self.head
         commitment = digest(sealed)
         link = self._chain.link(previous, kind, content, answers, commitment)
         # What could not be read back is never written.
-        entry = parse_entry(number + 1, kind, content, answers, commitment, link, last=self.last)
+        entry = parse_entry(
+            number + 1, kind, content, answers, commitment, link, last=self.last, given=given
+        )
         self._connection.execute(
             "INSERT INTO log VALUES (?, ?, ?, ?, ?, ?, ?)",
             (number + 1, kind, content, answers, sealed, commitment, link),
