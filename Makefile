@@ -21,7 +21,7 @@ help:
 	@echo "make test-oldest  the tests with the oldest versions that are supported"
 	@echo "make lint      ruff, layers, types, docstrings, spelling"
 	@echo "make docs      the documentation, in doc/_build/html"
-	@echo "make bench     speed, as ratios against named peers in one run"
+	@echo "make bench     all benchmarks, into doc/benchmarks.md (hours); SIZE=small: minutes, into output/"
 
 $(VENV)/.made:
 	@test -n "$(PYTHON)" || { echo "Python >= 3.11 is needed and was not found"; exit 1; }
@@ -74,8 +74,10 @@ test-oldest:
 		--constraint $(VENV)-oldest/constraints.txt
 	$(VENV)-oldest/bin/python -m pytest -n $(WORKERS) -m "not slow"
 
+# A quick look: make bench SIZE=small
+SIZE ?= full
 bench: $(VENV)/.test
-	$(PY) -m benchmarks
+	$(PY) -m benchmarks --size $(SIZE)
 
 $(VENV)/.docs: $(VENV)/.test
 	$(PY) -m pip install --quiet --editable ".[docs]"
@@ -84,6 +86,7 @@ $(VENV)/.docs: $(VENV)/.test
 # Warnings are errors; the examples run and their pictures become the gallery.
 docs: $(VENV)/.docs
 	$(PY) -m sphinx -W --keep-going -b html doc doc/_build/html
+	$(PY) .ci/check_site.py doc/_build/html
 	@echo "open doc/_build/html/index.html"
 
 clean:

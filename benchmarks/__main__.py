@@ -1,15 +1,148 @@
-"""Run every benchmark: ``python -m benchmarks``."""
+"""Run the benchmarks and write their page: ``python -m benchmarks [NAME ...] [--size small|full]``.
 
+``--size full`` writes ``doc/benchmarks.md``, one section for each benchmark with its command, the
+time, the versions and what it printed; sections of benchmarks that did not run stay as they are.
+``--size small`` is a quick look: it runs minutes, not hours, and writes ``output/benchmarks.md``.
+"""
+
+import argparse
+import datetime
+import importlib.metadata
+import os
+import platform
+import re
 import subprocess
 import sys
+import time
 from pathlib import Path
 
+ROOT = Path(__file__).resolve().parents[1]
+PAGES = {"full": ROOT / "doc" / "benchmarks.md", "small": ROOT / "output" / "benchmarks.md"}
+PACKAGES = ("sklearn_bdp", "scikit-learn", "numpy", "scipy")
 
-def main():
-    """Run each ``bench_*.py`` in a process of its own."""
-    for script in sorted(Path(__file__).parent.glob("bench_*.py")):
-        print(f"\n== {script.name}", flush=True)
-        subprocess.run([sys.executable, str(script)], check=True)
+#: What a benchmark shows, and its arguments at either size.
+BENCHMARKS = {
+    "compare_practice": (
+        "What people use today, on the same data with known truth",
+        {"small": "--replications 4 --sizes 400", "full": "--replications 20"},
+    ),
+    "compare_guarantees": (
+        "Records that guarantees need, and widths they certify",
+        {"small": "--quick --output output", "full": "--output output"},
+    ),
+    "simulate_year": (
+        "A year of adaptive searches on one holdout",
+        {"small": "--years 5 --sizes 1000", "full": ""},
+    ),
+    "dependence": (
+        "From data to the dependence that is declared",
+        {"small": "--size small", "full": "--size full"},
+    ),
+    "feature_selection": (
+        "Feature selection beside its peers",
+        {
+            "small": "--size small --seeds 2 --again --output output/feature_selection_small.csv",
+            "full": "--size full",
+        },
+    ),
+    "related_systems": ("Other ways to reuse a holdout", {"small": "", "full": ""}),
+    "papers": ("The table of the papers", {"small": "", "full": ""}),
+    "bench_search": (
+        "A verified search against GridSearchCV",
+        {"small": "cheap --runs 1", "full": ""},
+    ),
+    "bench_ledger": (
+        "Throughput of a ledger",
+        {"small": "--processes 2 --batches 20", "full": ""},
+    ),
+    "bench_correlation": (
+        "Speed and scale of correlation models",
+        {"small": "--small", "full": ""},
+    ),
+    "bench_mechanisms": (
+        "Answers of Thresholdout per second",
+        {"small": "--queries 100000 --repeats 1", "full": ""},
+    ),
+}
+
+HEAD = """# Benchmarks
+
+Written by `make bench` (`python -m benchmarks`): for each benchmark what ran, when, with which
+versions, and what it printed, unedited. `python -m benchmarks NAME` takes one section anew;
+`make bench SIZE=small` is a quick look. Simulations have fixed seeds; noise comes from the
+operating system, so that last digits differ from run to run. Speed is a ratio within one run.
+"""
+
+
+def known():
+    """Return the benchmarks: those of the table, and every other ``bench_*.py``."""
+    others = sorted(path.stem for path in Path(__file__).parent.glob("bench_*.py"))
+    plain = {name: (name, {"small": "", "full": ""}) for name in others}
+    return BENCHMARKS | {name: plain[name] for name in plain if name not in BENCHMARKS}
+
+
+def section(name, size):
+    """Run a benchmark in a process of its own and return its section of the page."""
+    title, arguments = known()[name]
+    command = ["-m", f"benchmarks.{name}", *arguments[size].split()]
+    start = time.perf_counter()
+    printed = subprocess.run(
+        [sys.executable, "-W", "ignore", *command],
+        check=True,
+        cwd=ROOT,
+        text=True,
+        stdout=subprocess.PIPE,
+    ).stdout
+    took = time.perf_counter() - start
+    versions = ", ".join(f"{each} {_version(each)}" for each in PACKAGES)
+    taken = datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d")
+    return (
+        f"## {title}\n\n<!-- {name} -->\n`python {' '.join(command)}`, {taken}, {took:.0f} s on "
+        f"{os.cpu_count()} core(s); Python {platform.python_version()}, {versions}.\n\n"
+        f"```text\n{printed.strip()}\n```\n"
+    )
+
+
+def _version(package):
+    if package == "sklearn_bdp":
+        import sklearn_bdp
+
+        return sklearn_bdp.__version__
+    return importlib.metadata.version(package)
+
+
+def sections(text):
+    """Return ``{name: section}`` of a page."""
+    parts = re.split(r"^(?=## )", text, flags=re.M)[1:]
+    named = ((re.search(r"^<!-- (\w+) -->$", part, re.M), part) for part in parts)
+    return {name[1]: part.strip() + "\n" for name, part in named if name}
+
+
+def write(page, found):
+    """Write the page: sections in the order of the table."""
+    order = [name for name in known() if name in found]
+    page.parent.mkdir(parents=True, exist_ok=True)
+    page.write_text("\n".join([HEAD, *(found[name] for name in order)]), encoding="utf-8")
+
+
+def main(arguments=None):
+    """Run benchmarks; each finished section is written at once."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description="All benchmarks.")
+    parser.add_argument("names", nargs="*", help="by default all: " + ", ".join(known()))
+    parser.add_argument("--size", choices=PAGES, default="full")
+    options = parser.parse_args(arguments)
+    unknown = [name for name in options.names if name not in known()]
+    if unknown:
+        parser.error(f"names must be among {', '.join(known())}, got {', '.join(unknown)}")
+    page = PAGES[options.size]
+    (ROOT / "output").mkdir(exist_ok=True)
+    for name in options.names or known():
+        print(f"== {name}", flush=True)
+        new = section(name, options.size)
+        print(new, flush=True)
+        found = sections(page.read_text("utf-8")) if page.exists() else {}
+        write(page, found | {name: new})
+    print(f"written: {page.relative_to(ROOT)}")
 
 
 if __name__ == "__main__":

@@ -79,7 +79,9 @@ PACKAGES = (
     "sklearn_bdp",
     "sklearn_bdp.model_selection",
     "sklearn_bdp.feature_selection",
+    "sklearn_bdp.integrations.optuna",
     "sklearn_bdp.holdout",
+    "sklearn_bdp.ledger",
     "sklearn_bdp.correlation",
     "sklearn_bdp.metrics",
     "sklearn_bdp.inspection",
@@ -94,7 +96,7 @@ PACKAGES = (
 def write_api_page():
     """Write the page that lists everything public, so that none can be forgotten."""
     lines = ["API reference", "=============", ""]
-    seen = set()
+    seen, listed = set(), set()
     for package in PACKAGES:
         module = importlib.import_module(package)
         public = [name for name in module.__all__ if callable(getattr(module, name))]
@@ -110,7 +112,11 @@ def write_api_page():
             "",
         ]
         lines += [f"   {name}" for name in names] + [""]
+        listed.update(f"{package}.{name}.rst" for name in names)
     Path(__file__).with_name("api.rst").write_text("\n".join(lines), encoding="utf-8")
+    for page in Path(__file__).with_name("generated").glob("*.rst"):
+        if page.name not in listed:  # of a name that is public no longer
+            page.unlink()
 
 
 # Here, not in an event: Sphinx looks for pages before its first event.

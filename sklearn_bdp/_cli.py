@@ -68,7 +68,7 @@ def _show(transaction, options, out):
         source = "holdout" if answer.above else "training"
         print(
             f"{answer.batch:>6} {answer.value:>8.4f} {answer.lower:>8.4f} {answer.upper:>8.4f}  "
-            f"{source:<9} {_clean(answer.key or '-')}",
+            f"{source:<9} {_clean(answer.key or '-'):.24}",
             file=out,
         )
 
@@ -78,27 +78,30 @@ def _facts(transaction):
     header, last = transaction.header, transaction.last
     settings, parameters = header["settings"], header["parameters"]
     above, level = last.n_above, last.dp_epsilon
+    lead = f"{settings['n']} records "
     facts = [
-        ("ledger of", f"{settings['n']:,} records, {header['described']}"),
-        ("data", header["data"]),
-        ("made by", header["made_by"]),
-        ("beta", f"{parameters['beta']:g}"),
-        ("epsilon", parameters["epsilon"]),
-        ("calibration", parameters["calibration"]),
-        ("answers", f"{last.n_answered:,} in {last.number:,} batch(es)"),
-        ("from the holdout", f"{above:,}"),
+        ("ledger of", f"{settings['n']:,} records, {header['described'].removeprefix(lead)}"),
+        ("all right with", f"probability {100 * (1 - parameters['beta']):g} %"),
+        (
+            "answers",
+            f"{last.n_answered:,} in {last.number:,} batch(es), {above:,} of them corrected by the "
+            "holdout",
+        ),
     ]
     if settings["budget"] is not None:
         facts.append(("budget left", f"{settings['budget'] - above:,} of {settings['budget']:,}"))
     facts.append(
         ("information spent", f"{next_code_length(last, Settings.recorded(header)):.4g} nats")
     )
-    facts.append(("DP level spent", "no finite level" if level is None else f"{level:.4g}"))
     if last.number:
         facts.append(("widest interval", f"± {last.widest:.4g}"))
         facts.append(("last answer", last.time))
         if last.seeded:
             facts.append(("WARNING", "noise from a fixed random_state: for tests only"))
+    facts.append(("DP level spent", "no finite level" if level is None else f"{level:.4g}"))
+    facts.append(("settings", f"epsilon {parameters['epsilon']}, {parameters['calibration']}"))
+    facts.append(("made by", header["made_by"]))
+    facts.append(("data", header["data"]))
     facts.append(("chain", f"intact, ends in {transaction.head[1]}"))
     return facts
 

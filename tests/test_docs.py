@@ -1,12 +1,17 @@
 """Every Python block of the README and the documentation runs, page by page, in an empty folder."""
 
+import ast
 import contextlib
 import io
+import pkgutil
 import re
 import warnings
 from pathlib import Path
 
 import pytest
+
+import sklearn_bdp
+from benchmarks.__main__ import sections, write
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = [
@@ -54,6 +59,29 @@ def test_links_between_pages_lead_somewhere():
             if not (page.parent / target).exists():
                 broken.append(f"{page.relative_to(ROOT)} -> {target}")
     assert not broken
+
+
+def test_every_public_package_is_in_the_reference():
+    """``doc/conf.py`` lists the names of these packages; none may be forgotten."""
+    text = (ROOT / "doc" / "conf.py").read_text("utf-8")
+    listed = ast.literal_eval(re.search(r"^PACKAGES = (\(.*?^\))", text, re.M | re.S)[1])
+    found = {"sklearn_bdp", "sklearn_bdp.integrations.optuna"}
+    found |= {f"sklearn_bdp.{m.name}" for m in pkgutil.iter_modules(sklearn_bdp.__path__)}
+    public = {name for name in found if "._" not in name} - {"sklearn_bdp.integrations"}
+    assert set(listed) == {name for name in public if name != "sklearn_bdp.__main__"}
+
+
+def test_sections_are_read_as_they_were_written(tmp_path):
+    page = tmp_path / "page.md"
+    found = {
+        name: f"## {name}, in words\n\n<!-- {name} -->\n`python`\n\n```text\n1\n```\n"
+        for name in ("bench_ledger", "compare_practice")
+    }
+    write(page, found)
+    assert sections(page.read_text("utf-8")) == found
+    assert page.read_text("utf-8").index("compare_practice") < page.read_text("utf-8").index(
+        "ledger"
+    )
 
 
 def test_the_readme_says_what_the_command_printed():
