@@ -162,23 +162,19 @@ def _order_message(series, p, states):
 
 def _permutation_p(series, statistic, strata=None):
     rng = np.random.default_rng(20170303)
-    if strata is None:
-        others = [rng.permutation(series) for _ in range(PERMUTATIONS)]
-    else:
-        others = [_permuted_within(series, strata, rng) for _ in range(PERMUTATIONS)]
-    rows = np.stack([series, *others])
+    rows = np.tile(series, (PERMUTATIONS + 1, 1))
+    parts = [slice(None)] if strata is None else _places(strata)
+    for places in parts:
+        rows[1:, places] = rng.permuted(rows[1:, places], axis=1)
     values = np.concatenate([statistic(part) for part in np.array_split(rows, 20)])
     # Ties count against the alternative, so the test is exact.
     return float((values >= values[0] - 1e-12 * abs(values[0])).mean())
 
 
-def _permuted_within(series, strata, rng):
-    """Return the series with its values permuted inside each stratum."""
-    places = np.argsort(strata, kind="stable")
-    drawn = np.lexsort((rng.random(len(series)), strata))
-    result = np.empty_like(series)
-    result[places] = series[drawn]
-    return result
+def _places(strata):
+    """Return the positions of each stratum."""
+    order = np.argsort(strata, kind="stable")
+    return np.split(order, np.cumsum(np.bincount(strata))[:-1])
 
 
 def _order_statistic(rows):
