@@ -7,7 +7,7 @@ import dataclasses
 import warnings
 from collections.abc import Callable
 
-from sklearn.metrics import check_scoring
+from sklearn.metrics import check_scoring, get_scorer_names
 
 from sklearn_bdp._checks import caller_level
 from sklearn_bdp._evaluation._division import targets
@@ -201,19 +201,23 @@ def training_scorers(search, name, metric, further):
     return probe._get_scorers()[0]
 
 
-def public_scorer(search, name, metric):
+def public_scorer(search, name, metric, further):
     """Return ``scorer_``: what :meth:`score` means, as documented by scikit-learn."""
 
-    def plain(scoring):
+    def plain(scoring, metric):
+        ours = isinstance(scoring, str) and scoring not in get_scorer_names()
         known = scoring is None or isinstance(scoring, str) or hasattr(scoring, "_score_func")
-        return check_scoring(search.estimator, scoring) if known else MetricScorer(metric)
+        return check_scoring(search.estimator, scoring) if known and not ours else metric
 
     if isinstance(search.scoring, list | tuple | set | dict):
+        own = {name: metric, **further}
         return {
-            key: plain(scoring) if key == name or isinstance(scoring, str) else scoring
+            key: plain(scoring, MetricScorer(own.get(key, metric)))
+            if key in own or isinstance(scoring, str)
+            else scoring
             for key, scoring in _as_dict(search.scoring).items()
         }
-    return search.scoring if name != "score" else plain(search.scoring)
+    return search.scoring if name != "score" else plain(search.scoring, MetricScorer(metric))
 
 
 def _as_dict(scoring):

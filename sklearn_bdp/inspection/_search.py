@@ -102,6 +102,7 @@ class HoldoutSearchDisplay:
         *,
         param: str | None = None,
         order: Literal["verified", "training", "grid"] = "verified",
+        metric: str | None = None,
         score_name: str | None = None,
         ax: Any = None,
         **kwargs: Any,
@@ -118,6 +119,8 @@ class HoldoutSearchDisplay:
         order : {"verified", "training", "grid"}, default="verified"
             Order of the candidates when no parameter is given: best verified score first, best
             training-side score first, or as in ``cv_results_``.
+        metric : str, default=None
+            Which of several verified metrics; by default the one that ranks.
         score_name : str, default=None
             Name of the score; by default what the search's ``scoring`` says.
         ax : matplotlib Axes, default=None
@@ -142,14 +145,7 @@ class HoldoutSearchDisplay:
                 "search must be fitted and have verified scores (cv_results_['holdout_score']); "
                 "with holdout=None there are none."
             )
-        training = results.get("training_score", results.get("mean_test_score"))
-        series = {
-            "training_score": np.asarray(training, dtype=float),
-            "holdout_score": np.asarray(results["holdout_score"], dtype=float),
-            "holdout_lower": np.asarray(results["holdout_lower"], dtype=float),
-            "holdout_upper": np.asarray(results["holdout_upper"], dtype=float),
-            "answered_from": np.asarray(results["answered_from"], dtype=str),
-        }
+        series = _released(results, metric)
         verified = np.where(np.isnan(series["holdout_score"]), -np.inf, series["holdout_score"])
         if param is None:
             shown, position, labels = _by_rank(order, verified, series["training_score"])
@@ -157,8 +153,10 @@ class HoldoutSearchDisplay:
             shown, position, labels = _by_parameter(results, param, verified)
         best = np.flatnonzero(shown == getattr(search, "best_index_", -1))
         if score_name is None:
-            scoring = getattr(search, "scoring", None)
-            score_name = scoring.replace("_", " ") if isinstance(scoring, str) else "score"
+            refit = getattr(search, "refit", None)
+            ranks = refit if f"holdout_score_{refit}" in results else None
+            names = (metric, getattr(search, "scoring", None), ranks)
+            score_name = next((n for n in names if isinstance(n, str)), "score").replace("_", " ")
         ranked = {"verified": "verified score", "training": "training-side score"}.get(order)
         by_rank = f"candidate, by {ranked}" if ranked else "candidate"
         display = cls(
@@ -273,6 +271,23 @@ class HoldoutSearchDisplay:
             whole_numbers(ax.xaxis)
         elif len(x) > 2 and x.min() > 0 and x.max() / x.min() >= 100:
             ax.set_xscale("log")
+
+
+def _released(results, metric):
+    """Return the series of the metric that ranks, or of another one that was verified."""
+    end = "" if metric is None else f"_{metric}"
+    if f"holdout_score{end}" not in results:
+        start = "holdout_score_"
+        verified = [name.removeprefix(start) for name in results if name.startswith(start)]
+        raise ValueError(f"metric must be one that was verified, {verified}, got {metric!r}.")
+    known = results.get("training_score", results.get("mean_test_score"))
+    if metric is not None:
+        known = results.get(f"mean_test_{metric}", np.full(len(known), np.nan))
+    series = {"training_score": np.asarray(known, dtype=float)}
+    for name in ("holdout_score", "holdout_lower", "holdout_upper"):
+        series[name] = np.asarray(results[f"{name}{end}"], dtype=float)
+    series["answered_from"] = np.asarray(results[f"answered_from{end}"], dtype=str)
+    return series
 
 
 def _by_rank(order, verified, training):

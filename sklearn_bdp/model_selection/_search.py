@@ -406,7 +406,7 @@ class ReusableHoldoutSearchCV(Preparation, Savable, GridSearchCV):
         self.misfit_report_ = side.report if in_time else None
         self.independence_report_ = None if in_time else side.report
         self.drift_report_, self.misfit_scores_ = side.drift, side.per_record
-        self.scorer_ = public_scorer(self, rounds.name, rounds.metric)
+        self.scorer_ = public_scorer(self, rounds.name, rounds.metric, rounds.further)
         self.multimetric_ = side.multimetric
         self.cv_results_ = search_results(self, side, found, rounds)
         self.holdout_, self._metric = verifier.holdout, rounds.metric

@@ -174,6 +174,25 @@ def test_real_search_and_its_holdout(search):
     assert gauge.next_nats == search.holdout_.information_spent
 
 
+def test_each_verified_metric_can_be_drawn():
+    table = results()
+    for name in ("holdout_score", "holdout_lower", "holdout_upper"):
+        table[f"{name}_roc_auc"] = table[name] + 0.01
+    table["answered_from_roc_auc"] = table["answered_from"]
+    table["mean_test_roc_auc"] = table["mean_test_score"] + 0.02
+    table["holdout_score_accuracy"] = table["holdout_score"]
+    search = SimpleNamespace(
+        cv_results_=table, best_index_=0, refit="accuracy", scoring=["accuracy"]
+    )
+    ranked = HoldoutSearchDisplay.from_search(search, order="grid")
+    other = HoldoutSearchDisplay.from_search(search, order="grid", metric="roc_auc")
+    assert (ranked.score_name, other.score_name) == ("accuracy", "roc auc")
+    np.testing.assert_allclose(other.holdout_score, ranked.holdout_score + 0.01)
+    np.testing.assert_allclose(other.training_score, ranked.training_score + 0.02)
+    with pytest.raises(ValueError, match=r"'roc_auc', 'accuracy'\], got 'f1'"):
+        HoldoutSearchDisplay.from_search(search, metric="f1")
+
+
 def test_search_without_holdout_has_nothing_to_show():
     X, y = make_classification(60, random_state=0)
     plain = ReusableHoldoutSearchCV(LogisticRegression(), {"C": [1.0]}, holdout=None).fit(X, y)
