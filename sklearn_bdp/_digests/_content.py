@@ -26,17 +26,8 @@ _CONTENT = "content:"
 def data_digest(X, y):
     """Return the SHA-256 of the content of the holdout.
 
-    Parameters
-    ----------
-    X : array, sparse matrix, DataFrame or list
-        Features.
-    y : array, Series or list
-        Targets.
-
-    Returns
-    -------
-    str
-        Hexadecimal digest of shapes, types, names, categories in their order, and values.
+    ``X``: features; ``y``: targets. Returns: hexadecimal digest of shapes, types, names, categories
+    in their order, and values.
     """
     state = hashlib.sha256()
     feed(state, X, other=_cell)
@@ -50,15 +41,7 @@ def training_digest(*data):
     The layout in memory, the index and the width of floating-point numbers do not count: an
     estimator learns from equal values the same.
 
-    Parameters
-    ----------
-    *data : array, sparse matrix, DataFrame, Series or list
-        Features, targets.
-
-    Returns
-    -------
-    str
-        Hexadecimal digest.
+    ``*data``: features, targets. Returns: hexadecimal digest.
     """
     state = hashlib.sha256()
     for each in data:
@@ -102,15 +85,7 @@ def query_key(*parts: Any) -> str:
 def content_key(*parts):
     """Return the key of a query that is known by its content: the same key is the same model.
 
-    Parameters
-    ----------
-    *parts : object
-        As for :func:`query_key`.
-
-    Returns
-    -------
-    str
-        A key that :func:`is_content_key` recognises.
+    ``*parts``: as for :func:`query_key`. Returns: a key that :func:`is_content_key` recognises.
     """
     return _CONTENT + query_key(*parts)
 
@@ -153,14 +128,8 @@ def freeze_data(X):
 def feed(state, value, *, other=None):
     """Add one value: its kind, its size, its content; every length precedes what it measures.
 
-    Parameters
-    ----------
-    state : hashlib object
-        What it is added to.
-    value : object
-        Plain data.
-    other : callable or None
-        Gives the digest of an object that is no plain data; ``None``: such objects raise TypeError.
+    ``state``: what it is added to; ``value``: plain data; ``other``: gives the digest of an object
+    that is no plain data; ``None``: such objects raise TypeError.
     """
     if sp.issparse(value):
         rows = value.tocsr().copy()

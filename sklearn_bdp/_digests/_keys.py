@@ -26,15 +26,7 @@ def is_reproducible(estimator):
     It is for code that is installed under a version, where every ``random_state``, of estimators
     as of splitters and functions inside them, is an integer.
 
-    Parameters
-    ----------
-    estimator : estimator
-        Fitted or not.
-
-    Returns
-    -------
-    bool
-        Whether a recipe says all about the fitted model.
+    ``estimator``: fitted or not. Returns: whether a recipe says all about the fitted model.
     """
     return _recipe(estimator) is not None
 
@@ -42,23 +34,10 @@ def is_reproducible(estimator):
 def recipe_key(estimator, metric, *, training, fit_params, columns):
     """Return the key of a model before it is fitted, or None where fitting may vary.
 
-    Parameters
-    ----------
-    estimator : estimator
-        With its parameters set.
-    metric : BoundedMetric
-        What it will be asked for.
-    training : str
-        Digest of the training data (`training_digest`).
-    fit_params : dict
-        What goes to ``fit``.
-    columns : tuple of int or None
-        The columns it will be fitted on, ``None`` for all.
-
-    Returns
-    -------
-    str or None
-        ``None`` where the model has to be fitted first; see :func:`model_key`.
+    ``estimator``: with its parameters set; ``metric``: what it will be asked for; ``training``:
+    digest of the training data (`training_digest`); ``fit_params``: what goes to ``fit``;
+    ``columns``: the columns it will be fitted on, ``None`` for all. Returns: ``None`` where the
+    model has to be fitted first; see :func:`model_key`.
     """
     recipe = _recipe(estimator)
     if recipe is None:
@@ -73,23 +52,11 @@ def recipe_key(estimator, metric, *, training, fit_params, columns):
 def model_key(estimator, metric, X, *, columns):
     """Return the key of a fitted model: what it has learned, how it behaves, what it is asked.
 
-    Parameters
-    ----------
-    estimator : fitted estimator
-        The model.
-    metric : BoundedMetric
-        What it is asked for.
-    X : array-like
-        Records of the training side, never of the holdout. Models with code of the user are
-        asked to predict them.
-    columns : tuple of int or None
-        The columns of the data that the model was fitted on, ``None`` for all: two models that
-        are equal on different columns are two models.
-
-    Returns
-    -------
-    str or None
-        ``None`` (never recognised again) where something in the model cannot be read.
+    ``estimator``: the model; ``metric``: what it is asked for; ``X``: records of the training side,
+    never of the holdout. Models with code of the user are asked to predict them; ``columns``: the
+    columns of the data that the model was fitted on, ``None`` for all: two models that are equal on
+    different columns are two models. Returns: ``None`` (never recognised again) where something in
+    the model cannot be read.
     """
     try:
         walk = Walk(fitted=True)

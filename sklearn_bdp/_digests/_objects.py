@@ -88,10 +88,7 @@ class Walk:
     def digest(self, value):
         """Return the digest of one value.
 
-        Raises
-        ------
-        Opaque
-            If something in it has no content that can be read.
+        Raises Opaque if something in it has no content that can be read.
         """
         kind = type(value)
         if kind in _SCALARS:
@@ -463,15 +460,8 @@ _METHODS = (
 def object_digest(value):
     """Return a digest of objects that survives copies and processes, or None.
 
-    Parameters
-    ----------
-    value : object
-        Data, estimators, functions, containers of them.
-
-    Returns
-    -------
-    str or None
-        Hexadecimal digest; ``None`` where something in it has no content that can be read.
+    ``value``: data, estimators, functions, containers of them. Returns: hexadecimal digest;
+    ``None`` where something in it has no content that can be read.
     """
     try:
         return Walk().digest(value)

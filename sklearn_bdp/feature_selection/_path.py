@@ -12,19 +12,8 @@ __all__ = ["accuracy_path", "describe_step"]
 def accuracy_path(steps, units, metric):
     """Return ``accuracy_path_``: one entry per step in each array.
 
-    Parameters
-    ----------
-    steps : list of Step
-        The steps taken.
-    units : Units
-        What was added and removed.
-    metric : BoundedMetric
-        Gives score units.
-
-    Returns
-    -------
-    dict of ndarray
-        Columns of a table.
+    ``steps``: the steps taken; ``units``: what was added and removed; ``metric``: gives score
+    units. Returns: columns of a table.
     """
     rows = [_row(step, units, metric) for step in steps]
     path = {}

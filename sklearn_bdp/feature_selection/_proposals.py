@@ -71,18 +71,9 @@ def path_sizes(n_units, n_records, *, target=None):
 def propose(setting, units, rankings, *, target, n_jobs, pre_dispatch):
     """Return the :class:`Proposal` list of a path; the first is the constant, if there is one.
 
-    Parameters
-    ----------
-    setting : Setting
-        Data, metric, folds.
-    units : Units
-        What can be chosen.
-    rankings : tuple of str or callable
-        Who proposes.
-    target : int or None
-        Number of units wanted.
-    n_jobs, pre_dispatch : object
-        For joblib: one task per fold.
+    ``setting``: data, metric, folds; ``units``: what can be chosen; ``rankings``: who proposes;
+    ``target``: number of units wanted; ``n_jobs`` and ``pre_dispatch``: for joblib: one task per
+    fold.
     """
     records = Records.of(setting.X, setting.y, setting.estimator)
     n = num_samples(setting.X)

@@ -76,23 +76,10 @@ class Step:
 def select(verifier, units, *, direction, target, rule):
     """Yield the steps of a stepwise selection.
 
-    Parameters
-    ----------
-    verifier : Verifier
-        ``assess(subsets)``, ``paired(first, second)``, ``gain(first, second, paired)``.
-    units : Units
-        What can be added and removed.
-    direction : {"forward", "backward", "floating"}
-        Way to go.
-    target : int or None
-        Number of units to end with; ``None`` stops when no verified gain remains.
-    rule : Rule
-        When a gain counts.
-
-    Yields
-    ------
-    Step
-        The first one is the start.
+    ``verifier``: ``assess(subsets)``, ``paired(first, second)``, ``gain(first, second, paired)``;
+    ``units``: what can be added and removed; ``direction``: way to go; ``target``: number of units
+    to end with; ``None`` stops when no verified gain remains; ``rule``: when a gain counts. Yields:
+    the first one is the start.
     """
     walk = _Walk(verifier, units, target=target, rule=rule)
     if direction == "backward":

@@ -47,16 +47,9 @@ class Units:
     def target(self, n_features_to_select):
         """Return how many units to choose; None for "auto".
 
-        Parameters
-        ----------
-        n_features_to_select : int, float or "auto"
-            A number of features (groups count as one each), or a fraction of all of them; fixed
-            features count as selected.
-
-        Returns
-        -------
-        int or None
-            Number of units besides the fixed features.
+        ``n_features_to_select``: a number of features (groups count as one each), or a fraction of
+        all of them; fixed features count as selected. Returns: number of units besides the fixed
+        features.
         """
         value, fixed = n_features_to_select, len(self.fixed)
         total = len(self) + fixed
@@ -78,26 +71,10 @@ class Units:
 def make_units(n_features, names, *, fixed_features, feature_groups):
     """Return the :class:`Units` of the columns.
 
-    Parameters
-    ----------
-    n_features : int
-        Number of columns.
-    names : ndarray of str or None
-        Their names.
-    fixed_features : list of (int or str) or None
-        Columns that are always selected; a group that holds one of them is fixed as a whole.
-    feature_groups : list of list of (int or str), or None
-        Columns that enter and leave together; columns in no group are on their own.
-
-    Returns
-    -------
-    Units
-        The units.
-
-    Raises
-    ------
-    ValueError, TypeError
-        For unknown columns, and for columns in two groups.
+    ``n_features``: number of columns; ``names``: their names; ``fixed_features``: columns that are
+    always selected; a group that holds one of them is fixed as a whole; ``feature_groups``: columns
+    that enter and leave together; columns in no group are on their own. Raises ValueError
+    or TypeError for unknown columns, and for columns in two groups.
     """
     fixed = set(_columns("fixed_features", fixed_features, n_features, names))
     groups = [
@@ -122,26 +99,9 @@ def make_units(n_features, names, *, fixed_features, feature_groups):
 def subsets_of_units(units, subsets, n_features, names):
     """Return the units of each subset that the user lists; fixed columns may be left out.
 
-    Parameters
-    ----------
-    units : Units
-        What can be chosen.
-    subsets : list of list of (int or str)
-        Columns.
-    n_features : int
-        Number of columns.
-    names : ndarray of str or None
-        Their names.
-
-    Returns
-    -------
-    list of tuple of int
-        Units; each set of units once.
-
-    Raises
-    ------
-    ValueError, TypeError
-        For unknown columns, and for parts of a group.
+    ``units``: what can be chosen; ``subsets``: columns; ``n_features``: number of columns;
+    ``names``: their names. Each set of units is returned once. Raises ValueError or TypeError for
+    unknown columns, and for parts of a group.
     """
     found = {}
     for subset in subsets:

@@ -138,19 +138,10 @@ def sharpen(verifier, entries, place):
 def choose(entries, *, tol, is_mean, n_effective, target=None):
     """Return the :class:`Verdict` before the holdout has confirmed it (:func:`confirm`).
 
-    Parameters
-    ----------
-    entries : list of Entry
-        The path.
-    tol : "auto", "certified" or float
-        A number is the tolerance, in units of [0, 1]; the others take the best subset by scores
-        that are smoothed along the path.
-    is_mean : bool
-        Whether scores are scores of records.
-    n_effective : float
-        Effective number of training records.
-    target : int or None
-        Number of units that was asked for: then the best of that size is taken.
+    ``entries``: the path; ``tol``: a number is the tolerance, in units of [0, 1]; the others take
+    the best subset by scores that are smoothed along the path; ``is_mean``: whether scores are
+    scores of records; ``n_effective``: effective number of training records; ``target``: number of
+    units that was asked for: then the best of that size is taken.
     """
     levels = _smoothed(entries) if isinstance(tol, str) else [entry.rank for entry in entries]
     places = [place for place, level in enumerate(levels) if math.isfinite(level)]

@@ -154,14 +154,9 @@ class BudgetDisplay:
             )
         if self.next_nats is not None:
             ax.plot(
-                [len(batch) + 1],
-                [self.next_nats],
-                ls="none",
-                marker="D",
-                mfc="white",
-                mec=RED,
+                [len(batch) + 1], [self.next_nats], ls="none", marker="D", mfc="white", mec=RED,
                 label="next query",
-            )
+            )  # fmt: skip
         if few:
             for place in np.flatnonzero(looked):
                 ax.annotate(

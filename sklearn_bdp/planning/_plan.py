@@ -112,15 +112,7 @@ def plan_budget(
         Holdout records.
     n_queries : int
         Queries.
-    beta : float, default=0.05
-        Failure probability over all answers together.
-    c : float or None, default=0.5
-        Budget honesty, as in :func:`certify`.
-    correlation : None, array, sparse matrix, graph, CorrelationModel or list
-        How the records are correlated.
-    epsilon : float or None
-        Bayesian DP level that the whole interaction must meet.
-    route : str, default="best"
+    beta, c, correlation, epsilon, route : object
         As in :func:`certify`.
 
     Returns
@@ -171,15 +163,7 @@ def plan_queries(
         Holdout records.
     budget : int
         Answers from the holdout.
-    beta : float, default=0.05
-        Failure probability over all answers together.
-    c : float or None, default=0.5
-        Budget honesty, as in :func:`certify`.
-    correlation : None, array, sparse matrix, graph, CorrelationModel or list
-        How the records are correlated.
-    epsilon : float or None
-        Bayesian DP level that the whole interaction must meet.
-    route : str, default="best"
+    beta, c, correlation, epsilon, route : object
         As in :func:`certify`.
 
     Returns
@@ -226,12 +210,8 @@ def plan_batches(
         Queries in each batch, fixed before any of its answers is seen.
     budget : int
         Answers from the holdout over all batches.
-    beta : float, default=0.05
-        Failure probability over all answers together.
-    c : float or None, default=0.5
-        Budget honesty, as in :func:`certify`.
-    correlation : None, array, sparse matrix, graph, CorrelationModel or list
-        How the records are correlated.
+    beta, c, correlation : object
+        As in :func:`certify`.
     n_values : int, default=100
         Cells of the grid of released answers.
 
