@@ -119,6 +119,10 @@ class Certificate:
     next_error: float | None = None
     chosen: tuple | None = None
 
+    def _content_for_keys(self):
+        """Return what a key holds of a certificate inside a model: it changes no prediction."""
+        return type(self).__name__
+
     def in_units(self, name: str, lower: float, upper: float) -> Certificate:
         """Return the certificate for scores that do not lie in [0, 1].
 

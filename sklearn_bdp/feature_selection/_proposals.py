@@ -240,7 +240,8 @@ def _collect(setting, units, rankings, plans, bare, done):
                 scores[:] = math.nan
                 break
             scores[setting.folds[fold][1] if setting.metric.is_mean else fold] = found[place]
-        frequency = _frequency(chosen, [picked[place - bare] for _, picked in done], ranking)
+        by_folds = [] if ranking in ("constant", "given") else [p[place - bare] for _, p in done]
+        frequency = _frequency(chosen, by_folds)
         proposals.append(Proposal(ranking, chosen, units.columns(chosen), scores, frequency))
     _warn(errors, len(proposals))
     return proposals
@@ -251,11 +252,11 @@ def _blank(setting):
     return np.full(num_samples(setting.X) if mean else len(setting.folds), math.nan)
 
 
-def _frequency(chosen, picked, ranking):
-    """Return for each unit the share of folds that chose it among as many."""
-    if ranking in ("constant", "given") or not picked:
+def _frequency(chosen, by_folds):
+    """Return for each unit the share of folds that chose it among as many; None without folds."""
+    if not by_folds:
         return None
-    sets = [set(units) for units in picked]
+    sets = [set(units) for units in by_folds]
     return np.array([np.mean([unit in units for units in sets]) for unit in chosen])
 
 

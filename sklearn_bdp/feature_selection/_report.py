@@ -147,14 +147,14 @@ def path_report(selector, entries, place, verdict, units, metric):
             "holdout"
         )
         if constant is not None:
-            summary += f", a constant prediction {scored(entries[constant].assessment)}"
+            summary += f", {_least(units)} {scored(entries[constant].assessment)}"
         summary += "."
-    if place is None or place == constant:
+    if place is None or (place == constant and not selector.confirmed_):
         lines.append(f"Nothing helps. {summary}")
-    else:
+    if place is not None and units.columns(entries[place].proposal.chosen):
         chosen = entries[place]
         rows = _members(chosen.proposal, units)
-        lines += _verified_lines(selector, chosen, entries, verdict, scored)
+        lines += _verified_lines(selector, chosen, entries, verdict, scored, _least(units))
         lines.append(
             "Not verified: that any single one of them is needed, or that one left out is useless. "
             "No false discovery rate is proved."
@@ -167,17 +167,20 @@ def path_report(selector, entries, place, verdict, units, metric):
     return Told(summary, SelectionReport(title, tuple(lines), rows), progress)
 
 
-def _verified_lines(selector, chosen, entries, verdict, scored):
+def _verified_lines(selector, chosen, entries, verdict, scored, least):
     """Return what was verified of a selected subset, and how it was chosen."""
     together = scored(chosen.assessment)
     lines = []
-    if not selector.confirmed_:
+    fixed = chosen.proposal.ranking == "constant"
+    if not selector.confirmed_ and not fixed:
         lines.append("Kept as a stopgap (on_empty='keep_best'): nothing helps.")
     lines.append(f"Verified: together they score {together} ({scored.metric.name}).")
+    if fixed:
+        return lines
     if verdict.constant is not None:
         proved = "shown to be better" if verdict.certified else "not separated by the intervals"
         constant = scored(entries[verdict.constant].assessment)
-        lines.append(f"Verified: a constant prediction scores {constant}; {proved}.")
+        lines.append(f"Verified: {least} {constant}; {proved}.")
     how = f"Chosen on the training side: ranking {chosen.proposal.ranking!r}"
     if verdict.best is not None and entries[verdict.best] is not chosen:
         best = entries[verdict.best]
@@ -186,6 +189,11 @@ def _verified_lines(selector, chosen, entries, verdict, scored):
             f"({_count(best)}, {scored(best.assessment)})"
         )
     return [*lines, f"{how}."]
+
+
+def _least(units):
+    """Return what every subset is compared with."""
+    return "the fixed features alone" if units.fixed else "a constant prediction"
 
 
 def _members(proposal, units):

@@ -318,7 +318,7 @@ class HoldoutFeatureSelector(SubsetSelectorBase):
             fixed_features=self.fixed_features,
             feature_groups=self.feature_groups,
         )
-        target = units.target(self.n_features_to_select)
+        target = units.target(self.n_features_to_select) if len(units) else 0
         fit_params = self._fit_params(params)
         pilot = Pilot(
             estimator=self.estimator,
@@ -460,8 +460,10 @@ class HoldoutFeatureSelector(SubsetSelectorBase):
 
     def _what_was_found(self):
         """Return one sentence about a selection in which nothing helps."""
+        kept = bool(self.fixed_features)
         return (
-            "No feature was selected: none has a verified gain over a constant prediction. "
+            f"No feature was {'added' if kept else 'selected'}: none has a verified gain over "
+            f"{'the fixed features alone' if kept else 'a constant prediction'}. "
             f"{self._verdict.summary} Bring more records, set tol, or say with "
             "n_features_to_select how many to take."
         )

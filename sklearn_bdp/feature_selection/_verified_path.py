@@ -148,7 +148,7 @@ def choose(entries, *, tol, is_mean, n_effective, target=None):
     constant = next((p for p in places if entries[p].proposal.ranking == "constant"), None)
     others = [place for place in places if place != constant]
     if not others:
-        return Verdict(constant, None, constant, 0.0, False if target is None else None, False)
+        return Verdict(constant, None, constant, 0.0, None if target == 0 else False, False)
 
     def paired(first, second):
         pair = (entries[first].proposal.scores, entries[second].proposal.scores)

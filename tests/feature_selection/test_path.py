@@ -199,6 +199,7 @@ def test_a_search_around_a_selector_shares_one_account(data):
     assert few_useless(chosen)
     before = len(holdout.history())
     clone(pipeline).fit(X[:600], y[:600])  # the same questions again
+    clone(search).fit(X[:600], y[:600])
     assert len(holdout.history()) == before
     fresh, labels = planted(4000, seed=9)
     truth = search.best_estimator_.score(fresh, labels)
@@ -356,6 +357,28 @@ def test_groups_of_features_stay_whole_along_the_path(data):
         assert 9 in columns
         for group in groups:
             assert len(set(group) & set(columns)) in (0, len(group))
+
+
+@pytest.mark.parametrize(("n_columns", "wanted"), [(3, "auto"), (6, 3)])
+def test_fixed_features_alone_are_verified(data, n_columns, wanted):
+    X, y = data
+    fitted = selector(fixed_features=[0, 1, 2], n_features_to_select=wanted)
+    fitted.fit(X[:, :n_columns], y)
+    assert fitted.get_support(indices=True).tolist() == [0, 1, 2]
+    assert fitted.confirmed_
+    low, high = fitted.interval_
+    assert f"together they score {fitted.score_:.3g} [{low:.3g}, {high:.3g}]" in str(
+        fitted.report()
+    )
+
+
+def test_when_nothing_is_better_than_the_fixed_features_they_stay(data):
+    X, y = data
+    chooser = selector(fixed_features=[0, 1, 2, 3])
+    with pytest.warns(UserWarning, match=r"No feature was added.*the fixed features alone"):
+        assert chooser.fit_transform(X[:, :30], y).shape == (len(y), 4)
+    assert "Nothing helps" in str(chooser.report())
+    assert not chooser.confirmed_
 
 
 def test_records_in_groups_are_held_out_whole(data):
