@@ -42,6 +42,12 @@ from sklearn_bdp.accounting._race import (
     fine_half_width,
     play_batch,
 )
+from sklearn_bdp.accounting._squares import (
+    SquaresPlan,
+    drawn_variances,
+    plan_squares,
+    squares_lower_limit,
+)
 from sklearn_bdp.accounting._tails import (
     ModelTail,
     SensitivityTail,
@@ -82,6 +88,7 @@ __all__ = [
     "NOISE_PART",
     "PairsTail",
     "SensitivityTail",
+    "SquaresPlan",
     "Tail",
     "WeightedTail",
     "adaptive_log_failure",
@@ -90,6 +97,7 @@ __all__ = [
     "auto_scales",
     "auto_threshold",
     "code_length",
+    "drawn_variances",
     "epsilon_scales",
     "fine_half_width",
     "half_width",
@@ -101,9 +109,11 @@ __all__ = [
     "log_transcripts_batched",
     "noise_margin",
     "noise_share",
+    "plan_squares",
     "posterior_excess",
     "sampling_half_width",
     "score_tail",
+    "squares_lower_limit",
     "zhao_accuracy",
     "zhao_premise",
     "zhao_required_n",

@@ -110,6 +110,8 @@ class BatchQueries:
     beside : ndarray of bool, shape (m,), optional
         Queries that decide nothing, as other metrics of the same candidates: they come after the
         others, coarsely, and are never refined. By default none.
+    sharpness : ndarray of shape (m,), optional
+        By how much intervals of leaders are narrower than these deviations say (theory G15).
     """
 
     training_values: np.ndarray
@@ -118,6 +120,7 @@ class BatchQueries:
     training_factors: np.ndarray
     deviation: typing.Callable
     beside: Array | None = None
+    sharpness: Array | None = None
 
     def __len__(self) -> int:
         return self.training_values.size
@@ -317,7 +320,7 @@ class _Game:
             centers, drifts, deviations = self._predictions(positions)
             typical = deviations * np.sqrt(self.queries.training_factors[positions])
             # Whoever surprises is released finely: the holdout has been looked at anyway.
-            halves = self._fine(pace, positions, deviations, drifts)
+            halves = self._fine(pace, positions, deviations, drifts, leads=fine)
             least = halves if fine else np.maximum(halves, pace.coarse * typical)
             thresholds = np.maximum(least, self.queries.slacks[positions])
             asked = Asked(positions, centers, thresholds, halves)
@@ -331,9 +334,12 @@ class _Game:
                 self.outcome.exhausted = True
                 return
 
-    def _fine(self, pace, positions, deviations, drifts):
-        factors = self.queries.training_factors[positions]
-        return fine_half_width(pace, self.code, deviation=deviations, factor=factors, drift=drifts)
+    def _fine(self, pace, positions, deviations, drifts, *, leads):
+        factors, sharpness = self.queries.training_factors[positions], self.queries.sharpness
+        sharp = 1.0 if sharpness is None or not leads else sharpness[positions]
+        return fine_half_width(
+            pace, self.code, deviation=deviations, factor=factors, drift=drifts, sharpness=sharp
+        )
 
     def _refine(self, best, pace):
         """Ask the leader again with a fine cell, given its coarse one."""
@@ -341,7 +347,7 @@ class _Game:
         centers, drifts, deviations = self._predictions(positions)
         typical = deviations * np.sqrt(self.queries.training_factors[positions])
         halves = np.maximum(
-            self._fine(pace, positions, deviations, drifts), self.queries.slacks[best]
+            self._fine(pace, positions, deviations, drifts, leads=True), self.queries.slacks[best]
         )
         if not halves[0] < 0.6 * self.half[best]:
             return
@@ -509,6 +515,7 @@ def fine_half_width(
     deviation: FloatOrArray,
     factor: FloatOrArray,
     drift: FloatOrArray,
+    sharpness: FloatOrArray = 1.0,
 ) -> Any:
     """Return half-widths of fine cells: as fine as the prediction is good.
 
@@ -520,6 +527,8 @@ def fine_half_width(
         It knows how good predictions have been, and how many fine cells there were.
     deviation, factor, drift : float or array
         Deviation of the score, ``1 + n / training size``, deviation of the common offset.
+    sharpness : float or array, default=1.0
+        Deviation that intervals go by, in deviations of the score.
 
     Returns
     -------
@@ -527,4 +536,4 @@ def fine_half_width(
         Half-widths, in score units.
     """
     known = np.sqrt((code.scale * deviation) ** 2 * factor + np.square(drift))
-    return pace.fine(known / deviation, code.n_fine) * deviation
+    return pace.fine(known / deviation, code.n_fine) * deviation * sharpness

@@ -7,7 +7,6 @@ raw holdout values come in, go to the mechanism, and are not in anything that go
 from __future__ import annotations
 
 import dataclasses
-import functools
 import itertools
 import math
 from typing import TYPE_CHECKING
@@ -19,15 +18,15 @@ from sklearn_bdp.accounting import (
     FixedCells,
     ModelTail,
     Reply,
-    answer_margin,
     auto_threshold,
     code_length,
+    drawn_variances,
     leakage_code_length,
-    noise_margin,
-    noise_share,
     play_batch,
 )
 from sklearn_bdp.exceptions import BudgetExhaustedError
+from sklearn_bdp.holdout._settings import margins
+from sklearn_bdp.holdout._squares import ask_squares, asked_finely, planned
 from sklearn_bdp.ledger import BatchRecord, answer_records
 
 if TYPE_CHECKING:
@@ -37,7 +36,6 @@ __all__ = [
     "Queries",
     "decide",
     "exhausted_error",
-    "margins",
     "next_code_length",
     "public_queries",
     "route",
@@ -70,6 +68,10 @@ class Queries:
         Which queries decide nothing.
     keys : list of str or None
         The keys, ``None`` for queries that cannot be asked again for free.
+    variances : ndarray of shape (m,)
+        Variance of a record's score on the training side; NaN where it is unknown or of no use.
+    squares : ndarray of shape (m,)
+        Means of squared scores on the holdout: for the mechanism only.
     """
 
     training_values: np.ndarray
@@ -82,6 +84,8 @@ class Queries:
     slacks: np.ndarray
     beside: np.ndarray
     keys: list
+    variances: np.ndarray
+    squares: np.ndarray = dataclasses.field(repr=False)
 
     def __len__(self):
         return len(self.keys)
@@ -98,6 +102,8 @@ class Queries:
             slacks=self.slacks[positions],
             beside=self.beside[positions],
             keys=[self.keys[position] for position in positions],
+            variances=self.variances[positions],
+            squares=self.squares[positions],
         )
 
     def deviations(self, positions, predictions):
@@ -105,6 +111,15 @@ class Queries:
         result = np.empty(len(positions))
         for index, chosen in self._by_tail(positions):
             result[chosen] = self.tails[index].standard_deviation(predictions[chosen])
+        return result
+
+    def sharpness(self, n):
+        """Return how much less than in the worst case scores are known to vary, as a ratio."""
+        known, result = np.isfinite(self.variances), np.ones(len(self))
+        if known.any():  # records are independent then
+            worst = n * self.deviations(np.arange(len(self)), self.training_values) ** 2
+            drawn = drawn_variances(self.variances, worst, self.training_sizes)
+            result[known] = np.minimum(np.sqrt(drawn / worst), 1.0)[known]
         return result
 
     def limits(self, least, most, log_failure):
@@ -122,6 +137,10 @@ class Queries:
             return [(0, slice(None))]
         tail_of = self.tail_of[positions]
         return [(index, tail_of == index) for index in np.unique(tail_of)]
+
+
+#: About the code length of the place of a leader: rates of limits by squares are chosen for it.
+LEADING = math.log(8.0)
 
 
 def next_code_length(last: BatchRecord, settings: Settings) -> float:
@@ -161,21 +180,6 @@ def route(last, settings):
     return best + math.log(2.0), name
 
 
-@functools.lru_cache(maxsize=4096)
-def margins(settings, n_above):
-    """Return the noise margins of "below" and "above" answers after ``n_above`` rounds.
-
-    Half of the round's share of failure goes to its threshold, half to its answer.
-    """
-    share = noise_share(settings.noise_failure, n_above) / 2.0
-    below = noise_margin(
-        failure=share,
-        threshold_scale=settings.threshold_scale,
-        query_scale=settings.query_scale,
-    )
-    return below, answer_margin(failure=share, answer_scale=settings.answer_scale)
-
-
 def public_queries(queries, n):
     """Return what is public of a batch, for the code and the race."""
     return BatchQueries(
@@ -185,6 +189,7 @@ def public_queries(queries, n):
         training_factors=1.0 + n / queries.training_sizes,
         deviation=queries.deviations,
         beside=queries.beside,
+        sharpness=queries.sharpness(n),
     )
 
 
@@ -223,13 +228,15 @@ def decide(
     if settings.budget is None:
         queries, largest = _scaled_to_spread(queries, settings, model)
         ratio = max(ratio, largest)
+    length, by = route(last, settings)
+    failure = math.log(settings.sampling_failure)
+    plan = planned(queries, code, settings, failure - length - LEADING)
     outcome = _play(
         queries, code, last=last, mechanism=mechanism, settings=settings, model=model, pace=pace
     )
     done = int(np.count_nonzero(outcome.answered))
     if done == 0:
         return None, []
-    length, by = route(last, settings)
     # Theory G10: class sizes taken from the holdout's labels are one more release, before all else.
     price = sum(tail.price for tail in queries.tails)
     if price and (settings.information is not None or settings.tau is not None):
@@ -240,7 +247,15 @@ def decide(
     length += price
     lengths = length + outcome.places
     least, most = np.nan_to_num(outcome.least), np.nan_to_num(outcome.most, nan=1.0)
-    lower, upper = queries.limits(least, most, math.log(settings.sampling_failure) - lengths)
+    squares = ask_squares(
+        plan,
+        queries,
+        asked_finely(plan, queries, outcome),
+        mechanism,
+        settings,
+        last.n_rounds + outcome.n_above,
+    )
+    lower, upper = squares.limits(queries, least, most, failure - lengths)
     answers = answer_records(
         done,
         batch=itertools.repeat(last.number + 1),
@@ -266,10 +281,10 @@ def decide(
         code_length=length,
         n_answered=last.n_answered + done,
         n_above=last.n_above + int(outcome.above.sum()),
-        n_rounds=last.n_rounds + outcome.n_above,
-        released=last.released + outcome.released + price,
+        n_rounds=last.n_rounds + outcome.n_above + squares.n_above,
+        released=last.released + outcome.released + price + squares.released,
         code=code.state(after=known),
-        cells=_cells(queries, outcome, by=by, settings=settings),
+        cells=_cells(queries, outcome, squares, by=by),
         widest=max(last.widest, float(np.max(ends[told], initial=0.0))),
         n_relaxed=last.n_relaxed + done - int(told.sum()),
         dp_epsilon=_finite(ratio * mechanism.dp_epsilon_used(1.0 / settings.n)),
@@ -335,9 +350,13 @@ def _reply(asked, queries, mechanism, settings):
     return Reply(count, cells.place(min(1.0, float(run.values[at] * units[at]))))
 
 
-def _cells(queries, outcome, *, by, settings):
+def _cells(queries, outcome, squares, *, by):
     """Return what was released, cell by cell, and the public inputs: enough to recompute all."""
-    return {
+    extra = {}
+    if squares.plan is not None:
+        listed = [None if math.isnan(value) else value for value in queries.variances.tolist()]
+        extra = {"squares": squares.cells, "variances": listed}
+    return extra | {
         "route": by,
         "first": outcome.first,
         "fine": outcome.fine,

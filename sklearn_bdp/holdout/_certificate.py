@@ -5,7 +5,8 @@ import math
 import numpy as np
 
 from sklearn_bdp.accounting import Certificate, Pace, auto_threshold, half_width, zhao_required_n
-from sklearn_bdp.holdout._batch import margins, route
+from sklearn_bdp.holdout._batch import route
+from sklearn_bdp.holdout._settings import margins
 from sklearn_bdp.ledger import BatchRecord
 
 _GOALS = (0.4, 0.3, 0.2, 0.1, 0.05, 0.02, 0.01)

@@ -35,6 +35,7 @@ class Scored(typing.NamedTuple):
     shapes: tuple  # arguments of score_tail, each kind once
     shape_of: np.ndarray
     sensitivities: np.ndarray
+    squares: np.ndarray  # means of squared scores; of no use where a score is no mean
 
     def __repr__(self):
         return f"<{self.values.size} raw scores>"  # a traceback that shows locals shows no score
@@ -42,15 +43,17 @@ class Scored(typing.NamedTuple):
 
 def scored_means(scores, n, model):
     """Return :class:`Scored` for an ``(m, n)`` array of scores in [0, 1]."""
-    values = check_per_record_scores(scores, n, model)
+    values, squares = check_per_record_scores(scores, n, model)
     # The type of an array is no measurement: integers in [0, 1] can be nothing but bits.
-    return _means(values, n, model, binary=np.asarray(scores).dtype.kind in {"b", "u", "i"})
+    return _means(
+        values, squares, n, model, binary=np.asarray(scores).dtype.kind in {"b", "u", "i"}
+    )
 
 
-def _means(values, n, model, *, binary=False):
+def _means(values, squares, n, model, *, binary=False):
     shapes = ({"kind": "mean", "binary": binary},)
     largest = np.full(values.size, _mean_sensitivity(n, model))
-    return Scored(values, shapes, np.zeros(values.size, dtype=int), largest)
+    return Scored(values, shapes, np.zeros(values.size, dtype=int), largest, squares)
 
 
 def _mean_sensitivity(n, model):
@@ -60,7 +63,7 @@ def _mean_sensitivity(n, model):
 
 
 def check_per_record_scores(scores, n, model):
-    """Return the means of the rows of an ``(m, n)`` array of scores in [0, 1].
+    """Return means and mean squares of the rows of an ``(m, n)`` array of scores in [0, 1].
 
     Records have equal weights unless the model says otherwise (theory G11′).
     """
@@ -80,9 +83,13 @@ def check_per_record_scores(scores, n, model):
             "Rescale bounded scores; a record on which a model fails gets the worst score, 0."
         )
     weights = model.record_weights(n)
-    return (
-        array.mean(axis=1, dtype=float) if weights is None else np.clip(array @ weights, 0.0, 1.0)
-    )
+    if weights is None:
+        means = array.mean(axis=1, dtype=float)
+    else:
+        means = np.clip(array @ weights, 0.0, 1.0)
+    if array.dtype.kind in "biu":
+        return means, means
+    return means, np.einsum("ij,ij->i", array, array, dtype=float) / n
 
 
 def check_evaluations(evaluations, n, model):
@@ -92,9 +99,9 @@ def check_evaluations(evaluations, n, model):
     shape (some, n): a hundred thousand queries are too many to hold, or to look at one by one.
     """
     if hasattr(evaluations, "blocks"):
-        blocks = [check_per_record_scores(block, n, model) for block in evaluations.blocks()]
-        return _means(np.concatenate(blocks), n, model)
-    values, shapes, shape_of, largest = [], {}, [], []
+        parts = [check_per_record_scores(block, n, model) for block in evaluations.blocks()]
+        return _means(*(np.concatenate(each) for each in zip(*parts, strict=True)), n, model)
+    values, shapes, shape_of, largest, squares = [], {}, [], [], []
     if not hasattr(evaluations, "__iter__") and not hasattr(evaluations, "__getitem__"):
         raise TypeError(f"evaluations must be a list, got {type(evaluations).__name__}.")
     for evaluation in evaluations:
@@ -104,7 +111,9 @@ def check_evaluations(evaluations, n, model):
                 f"{type(evaluation).__name__}."
             )
         if evaluation.per_record is not None:
-            values.append(check_per_record_scores(evaluation.per_record, n, model)[0])
+            (value,), (square,) = check_per_record_scores(evaluation.per_record, n, model)
+            values.append(value)
+            squares.append(square)
             shape = dataclasses.asdict(evaluation.shape)
             largest.append(_mean_sensitivity(n, model))
             shape_of.append(shapes.setdefault(_frozen(shape), len(shapes)))
@@ -119,6 +128,7 @@ def check_evaluations(evaluations, n, model):
         if not (0.0 <= value <= 1.0 and 0.0 < sensitivity <= 1.0):
             raise ValueError("an evaluation must have a value and a sensitivity in [0, 1].")
         values.append(value)
+        squares.append(value)
         largest.append(max(1.0, sensitivity * n))
         shape = _shape(evaluation, sensitivity, model=model, n=n)
         shape_of.append(shapes.setdefault(_frozen(shape), len(shapes)))
@@ -127,6 +137,7 @@ def check_evaluations(evaluations, n, model):
         tuple(map(dict, shapes)),
         np.array(shape_of, dtype=int),
         np.array(largest),
+        np.array(squares),
     )
 
 
@@ -148,7 +159,16 @@ def _frozen(shape):
 
 
 def check_queries(
-    training_values, scored, *, model, n, training_size, keys, slack=None, beside=None
+    training_values,
+    scored,
+    *,
+    model,
+    n,
+    training_size,
+    keys,
+    slack=None,
+    beside=None,
+    variances=None,
 ):
     """Return the checked :class:`Queries` of one batch."""
     count = scored.values.size
@@ -180,6 +200,8 @@ def check_queries(
         slacks=np.broadcast_to(slacks, (count,)),
         beside=_check_beside(beside, count),
         keys=check_keys(keys, count),
+        variances=_useful_variances(variances, scored, model=model, count=count),
+        squares=scored.squares,
     )
 
 
@@ -191,6 +213,27 @@ def _check_beside(beside, count):
             f"beside must be a bool or {count} of them, one for each query, got {beside!r:.60}."
         )
     return np.broadcast_to(result, (count,))
+
+
+def _useful_variances(given, scored, *, model, count):
+    """Return training-side variances; NaN where limits cannot use them (theory G15)."""
+    if given is None:
+        return np.full(count, np.nan)
+    values = np.asarray(given, dtype=float)
+    if values.shape not in {(), (count,)}:
+        raise ValueError(
+            f"training_variance must be a number or have shape ({count},), got shape "
+            f"{values.shape}."
+        )
+    known = values[~np.isnan(values)]
+    if not np.all((known >= 0.0) & (known <= 0.25)):
+        raise ValueError(
+            "training_variance must be in [0, 0.25], as of scores in [0, 1], or NaN, got "
+            f"{float(known[~((known >= 0.0) & (known <= 0.25))][0])!r}."
+        )
+    useful = np.array([shape["kind"] == "mean" and not shape["binary"] for shape in scored.shapes])
+    useful = useful[scored.shape_of] & model.is_independent
+    return np.where(useful, np.broadcast_to(values, (count,)), np.nan)
 
 
 def check_training_value(metric, value):

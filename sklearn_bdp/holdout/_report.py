@@ -10,8 +10,10 @@ import numpy as np
 from sklearn_bdp._card import card, expected, interval_picture
 from sklearn_bdp.accounting import ModelTail, Pace, fine_half_width, place_lengths
 from sklearn_bdp.exceptions import HoldoutClosedError
-from sklearn_bdp.holdout._batch import margins, route
+from sklearn_bdp.holdout._batch import route
 from sklearn_bdp.holdout._certificate import fixed_reach
+from sklearn_bdp.holdout._settings import margins
+from sklearn_bdp.holdout._squares import ask_squares, planned
 from sklearn_bdp.ledger import AnswerRecord, BatchRecord
 
 __all__ = ["FinalReport", "Preview", "check_open", "close", "preview_batch"]
@@ -136,6 +138,9 @@ def close(queries, *, last, code, mechanism, settings, time, seeded):
     Theory G7, a last word: nothing is asked afterwards, so the release enters no later query;
     its pre-sampling half-width is the noise margin alone.
     """
+    length, by = route(last, settings)
+    failure = math.log(settings.sampling_failure) - length
+    plan = planned(queries, code, settings, failure)
     unit = float(queries.sensitivities[0])
     prediction = float(queries.training_values[0])
     run = mechanism.answer(
@@ -145,11 +150,10 @@ def close(queries, *, last, code, mechanism, settings, time, seeded):
     looked = bool(run.above[0])
     value = min(1.0, max(0.0, float(run.values[0]) * unit)) if looked else prediction
     reach = (above if looked else below) * unit
-    length, by = route(last, settings)
-    level = np.array([math.log(settings.sampling_failure) - length])
-    lower, upper = queries.limits(
-        np.array([max(0.0, value - reach)]), np.array([min(1.0, value + reach)]), level
-    )
+    least, most = np.array([max(0.0, value - reach)]), np.array([min(1.0, value + reach)])
+    chosen = [] if plan is None else [0]
+    squares = ask_squares(plan, queries, chosen, mechanism, settings, last.n_rounds + looked)
+    lower, upper = squares.limits(queries, least, most, np.array([failure]))
     answer = AnswerRecord(
         batch=last.number + 1,
         position=0,
@@ -170,10 +174,10 @@ def close(queries, *, last, code, mechanism, settings, time, seeded):
         code_length=length,
         n_answered=last.n_answered + 1,
         n_above=last.n_above + looked,
-        n_rounds=last.n_rounds + looked,
+        n_rounds=last.n_rounds + looked + squares.n_above,
         released=last.released,
         code=code.state(after=len(code.pairs)),
-        cells={"route": by, "last_word": True},
+        cells={"route": by, "last_word": True, "squares": squares.cells},
         widest=max(last.widest, value - answer.lower, answer.upper - value),
         n_relaxed=last.n_relaxed,
         dp_epsilon=float(epsilon) if math.isfinite(epsilon) else None,

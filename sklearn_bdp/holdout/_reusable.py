@@ -248,6 +248,7 @@ class ReusableHoldout(LedgerHandle):
         training_size: ArrayLike | None = None,
         keys: list[str | None] | None = None,
         slack: ArrayLike | None = None,
+        training_variance: ArrayLike | None = None,
     ) -> HoldoutAnswers:
         """Answer one batch of queries that were fixed before any of its answers is seen.
 
@@ -267,6 +268,11 @@ class ReusableHoldout(LedgerHandle):
             Least threshold of each query where ``threshold="auto"``. A candidate that is far
             behind needs no answer more precise than about half its distance from the leader, and
             leaving it alone saves budget. Public, like everything that sets a threshold.
+        training_variance : float or array-like of shape (m,), default=None
+            Variance of a record's score on the training side, in squared units of [0, 1], at most
+            1/4; NaN: unknown. Scores other than 0 and 1 often vary far less than the worst case
+            (errors of a regression); where records are independent, the holdout is then asked how
+            much the leader's scores vary, and its interval is that much narrower (theory G15).
 
         Returns
         -------
@@ -285,7 +291,9 @@ class ReusableHoldout(LedgerHandle):
             One of its subclasses, if the ledger cannot be used; nothing is released.
         """
         scored = scored_means(per_record_scores, self.n, self.model)
-        return self._ask(training_values, scored, training_size, keys, slack)
+        return self._ask(
+            training_values, scored, training_size, keys, slack, variances=training_variance
+        )
 
     @sealed_errors
     def answer_evaluations(
@@ -297,6 +305,7 @@ class ReusableHoldout(LedgerHandle):
         keys: Any = None,
         slack: Any = None,
         beside: ArrayLike | None = None,
+        training_variance: Any = None,
     ) -> HoldoutAnswers:
         """Answer one batch of queries given as evaluations by a bounded metric.
 
@@ -307,7 +316,7 @@ class ReusableHoldout(LedgerHandle):
         evaluations : sequence of Evaluation
             From ``BoundedMetric.evaluate`` on this holdout. Metrics that are no mean over records
             are admitted for independent records or groups.
-        training_size, keys, slack : object
+        training_size, keys, slack, training_variance : object
             As for :meth:`answer`.
         beside : array-like of bool, shape (m,), default=None
             Queries that decide nothing, as further metrics of the same models: they come after
@@ -319,7 +328,15 @@ class ReusableHoldout(LedgerHandle):
             As for :meth:`answer`.
         """
         scored = check_evaluations(evaluations, self.n, self.model)
-        return self._ask(training_values, scored, training_size, keys, slack, beside=beside)
+        return self._ask(
+            training_values,
+            scored,
+            training_size,
+            keys,
+            slack,
+            beside=beside,
+            variances=training_variance,
+        )
 
     @sealed_errors
     def score(
@@ -520,7 +537,16 @@ class ReusableHoldout(LedgerHandle):
             return metric.evaluate(estimator, self.X, self.y)
 
     def _ask(
-        self, training_values, scored, training_size, keys, slack, *, metric=None, beside=None
+        self,
+        training_values,
+        scored,
+        training_size,
+        keys,
+        slack,
+        *,
+        metric=None,
+        beside=None,
+        variances=None,
     ):
         """Check, look up, decide, record; then release."""
         self._require_home()
@@ -533,6 +559,7 @@ class ReusableHoldout(LedgerHandle):
             keys=keys,
             slack=slack,
             beside=beside,
+            variances=variances,
         )
         # A caller's key is known together with what it was asked with: under another training-side
         # value or metric it is another query, and must not get the old number.

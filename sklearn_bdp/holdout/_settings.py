@@ -7,6 +7,7 @@ of an open round must not change its scale under a newer version of the package.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import json
 import math
 import numbers
@@ -16,9 +17,11 @@ from sklearn_bdp._checks import check_integer, check_option, check_probability, 
 from sklearn_bdp._typing import Seed
 from sklearn_bdp.accounting import (
     NOISE_PART,
+    answer_margin,
     auto_resolution,
     auto_scales,
     epsilon_scales,
+    noise_margin,
     noise_share,
     zhao_scales,
 )
@@ -28,7 +31,7 @@ from sklearn_bdp.mechanisms import Thresholdout
 if TYPE_CHECKING:
     from sklearn_bdp.correlation import CorrelationModel
 
-__all__ = ["ON_EXHAUSTED", "Settings", "check_parameters", "restored_mechanism"]
+__all__ = ["ON_EXHAUSTED", "Settings", "check_parameters", "margins", "restored_mechanism"]
 
 ON_EXHAUSTED = ("raise", "nan", "training")
 DEFAULT_BUDGET = 10
@@ -328,3 +331,18 @@ def restored_mechanism(sealed, settings, *, random_state=None):
         "the ledger's mechanism was written by another version of this package, which is needed "
         "to go on with it; nothing was answered."
     )
+
+
+@functools.lru_cache(maxsize=4096)
+def margins(settings, n_above):
+    """Return the noise margins of "below" and "above" answers after ``n_above`` rounds.
+
+    Half of the round's share of failure goes to its threshold, half to its answer.
+    """
+    share = noise_share(settings.noise_failure, n_above) / 2.0
+    below = noise_margin(
+        failure=share,
+        threshold_scale=settings.threshold_scale,
+        query_scale=settings.query_scale,
+    )
+    return below, answer_margin(failure=share, answer_scale=settings.answer_scale)

@@ -17,8 +17,8 @@ from sklearn_bdp.accounting import (
 )
 from sklearn_bdp.correlation import Independent
 from sklearn_bdp.holdout import BatchRecord
-from sklearn_bdp.holdout._batch import Queries, decide, margins, next_code_length, route
-from sklearn_bdp.holdout._settings import Settings, check_parameters
+from sklearn_bdp.holdout._batch import Queries, decide, next_code_length, route
+from sklearn_bdp.holdout._settings import Settings, check_parameters, margins
 
 N = 500
 MODEL = Independent()
@@ -44,6 +44,8 @@ def queries(training, values, scale=1.0, slack=0.0):
         slacks=np.full(count, slack),
         beside=np.zeros(count, dtype=bool),
         keys=[None] * count,
+        variances=np.full(count, np.nan),
+        squares=np.full(count, np.nan),
     )
 
 

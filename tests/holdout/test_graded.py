@@ -19,7 +19,7 @@ from sklearn_bdp.accounting import (
     score_tail,
 )
 from sklearn_bdp.correlation import Independent, MarkovChain
-from sklearn_bdp.holdout._batch import margins
+from sklearn_bdp.holdout._settings import margins
 
 # -- Everything is recomputed from the ledger alone ------------------------------------------------
 

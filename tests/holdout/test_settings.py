@@ -11,8 +11,7 @@ from sklearn_bdp.accounting import (
 )
 from sklearn_bdp.correlation import Groups, Independent, MarkovChain
 from sklearn_bdp.holdout import ReusableHoldout
-from sklearn_bdp.holdout._batch import margins
-from sklearn_bdp.holdout._settings import Settings, check_parameters
+from sklearn_bdp.holdout._settings import Settings, check_parameters, margins
 from sklearn_bdp.mechanisms import Thresholdout
 
 N = 1000

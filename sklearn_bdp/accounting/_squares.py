@@ -1,0 +1,232 @@
+r"""Limits that know how little a score varies: squared deviations, released by one more question.
+
+For scores that are not 0 or 1 (regression errors, losses) the worst-case variance :math:`p(1-p)`
+is far too large. The mean of :math:`(\varphi_i - c)^2` on the holdout is one more mean over
+records; a coarse upper limit for it is asked of the mechanism and coded. Theory G15.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from sklearn_bdp._checks import check_array, check_real
+from sklearn_bdp._typing import Array
+
+__all__ = ["SquaresPlan", "plan_squares", "squares_lower_limit"]
+
+#: Part of a limit's failure probability for limits by squares; the rest is for plain ones.
+SHARE = 0.8
+#: Upper limits that are tried one after the other, in units of the first.
+LEVELS = (1.0, 2.0, 4.0)
+#: Probability that a limit which is tried does not hold.
+SURPRISE = 0.1
+
+_RATES = np.r_[np.geomspace(1e-3, 0.5, 48, endpoint=False), 1.0 - np.geomspace(0.5, 1e-3, 48)]
+
+
+def _penalty(rate):
+    return -np.log1p(-rate) - rate
+
+
+def squares_lower_limit(
+    values: ArrayLike,
+    log_failure: ArrayLike,
+    n: int,
+    *,
+    center: ArrayLike,
+    squares: ArrayLike,
+    rate: ArrayLike,
+) -> Array:
+    r"""Return lower limits for the expectation of a mean of independent scores in [0, 1].
+
+    Parameters
+    ----------
+    values : array-like
+        Lower ends of what the mean may be.
+    log_failure : array-like
+        Log of the one-sided failure probability.
+    n : int
+        Number of records.
+    center : array-like
+        The number :math:`c` in (0, 1), fixed in advance.
+    squares : array-like
+        Upper ends of what the mean of :math:`(\varphi_i - c)^2` may be.
+    rate : array-like
+        :math:`\lambda` in (0, 1), fixed in advance.
+
+    Returns
+    -------
+    ndarray
+        Limits in [0, 1], at most ``values``.
+
+    References
+    ----------
+    Theory G15, after Fan, Grama and Liu 2015 and Howard et al. 2021.
+    """
+    values = check_array("values", values, low=0.0, high=1.0)
+    level = check_array("log_failure", log_failure, high=0.0)
+    center = np.asarray(center, float)
+    # G15: exp(r x - psi(r) x^2) <= 1 + r x for x >= -1, here x = (score - c) / c.
+    spent = (_penalty(rate) * np.asarray(squares) / center**2) - level / n
+    limit = center + center * np.expm1(rate * (values - center) / center - spent) / rate
+    return np.clip(limit, 0.0, values)
+
+
+def _best_rate(center, squares, level, n):
+    """Return the rate that makes the limit largest where everything is as predicted."""
+    limits = squares_lower_limit(
+        np.full(_RATES.shape, center), level, n, center=center, squares=squares, rate=_RATES
+    )
+    return float(_RATES[np.argmax(limits)])
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class SquaresPlan:
+    """What is fixed about squares before a batch is asked, from public numbers.
+
+    Attributes
+    ----------
+    centers : ndarray of shape (m,)
+        What deviations are taken from.
+    levels : ndarray of shape (m, len(LEVELS))
+        Upper limits of mean squared deviations that are tried.
+    eligible : ndarray of bool, shape (m,)
+        Queries whose scores are known to vary little.
+    log_failure : float
+        What rates are chosen for.
+    n : int
+        Number of records.
+    """
+
+    centers: Array
+    levels: Array
+    eligible: Array
+    log_failure: float
+    n: int
+
+    @property
+    def shares(self) -> tuple[Array, Array]:
+        """Logs of the parts of a failure probability: for plain limits, for limits by squares."""
+        plain = np.where(self.eligible, math.log1p(-SHARE), 0.0)
+        return plain, np.where(self.eligible, math.log(SHARE), -math.inf)
+
+    def deviations(self, means: Array, squares: Array) -> Array:
+        """Return mean squared deviations from the centers, from raw means and raw mean squares.
+
+        Parameters
+        ----------
+        means, squares : ndarray of shape (m,)
+            Means of scores and of their squares.
+
+        Returns
+        -------
+        ndarray
+            Mean squared deviations.
+        """
+        return np.clip(squares - 2.0 * self.centers * means + self.centers**2, 0.0, 1.0)
+
+    def price(self, level: int | None) -> float:
+        """Return the nats of one release: the first level that held, or ``None``.
+
+        Parameters
+        ----------
+        level : int or None
+            Position among the levels.
+
+        Returns
+        -------
+        float
+            Code length.
+        """
+        if level is None:
+            return -len(LEVELS) * math.log(SURPRISE)
+        return -level * math.log(SURPRISE) - math.log1p(-SURPRISE)
+
+    def limits(
+        self, least: Array, most: Array, side: Array, known: dict[int, float]
+    ) -> tuple[Array, Array]:
+        """Return limits by squares for the eligible queries; 0 and 1 for the others.
+
+        Parameters
+        ----------
+        least, most : ndarray of shape (m,)
+            Ends of what the means may be.
+        side : ndarray of shape (m,)
+            Log of the one-sided failure probabilities.
+        known : dict
+            Upper limits of mean squared deviations that the mechanism confirmed, by position.
+
+        Returns
+        -------
+        lower, upper : ndarray of shape (m,)
+            Limits.
+        """
+        lower, upper = np.zeros(len(self.centers)), np.ones(len(self.centers))
+        for place, squares in known.items():
+            lower[place] = self._limit(place, least[place], side[place], squares)
+            # One minus the score deviates as much.
+            turned = self._limit(place, 1.0 - most[place], side[place], squares, turned=True)
+            upper[place] = 1.0 - turned
+        return lower, upper
+
+    def _limit(self, place, value, side, squares, *, turned=False):
+        center = 1.0 - self.centers[place] if turned else self.centers[place]
+        rate = _best_rate(center, self.levels[place, 0], self.log_failure, self.n)
+        side = side + math.log(SHARE)
+        return squares_lower_limit(value, side, self.n, center=center, squares=squares, rate=rate)
+
+
+def plan_squares(
+    predictions: Array, variances: Array, *, training_sizes: Array, n: int, log_failure: float
+) -> SquaresPlan:
+    """Fix centers, levels and rates from public numbers.
+
+    Parameters
+    ----------
+    predictions : ndarray of shape (m,)
+        Public predictions of the means.
+    variances : ndarray of shape (m,)
+        Variance of a record's score on the training side; NaN: unknown.
+    training_sizes : ndarray of shape (m,)
+        Records behind each variance.
+    n : int
+        Number of holdout records.
+    log_failure : float
+        About the log of the one-sided failure probability that limits will have; any number is
+        valid, the right one gives the sharpest limits.
+
+    Returns
+    -------
+    SquaresPlan
+        Its eligible queries are those whose variance is known and clearly below ``p (1 - p)``.
+    """
+    log_failure = check_real("log_failure", log_failure, high=0.0)
+    centers = np.clip(predictions, 1e-3, 1.0 - 1e-3)
+    worst = centers * (1.0 - centers)
+    expected = drawn_variances(variances, worst, training_sizes)
+    eligible = np.isfinite(expected) & (expected < 0.7 * worst)
+    expected = np.where(eligible, expected, worst)
+    # Squares of scores have a kurtosis of their own; four is generous for losses.
+    spread = 4.0 * np.sqrt(1.0 / n + 1.0 / training_sizes)
+    levels = expected[:, None] * (1.0 + spread[:, None]) * np.array(LEVELS)
+    return SquaresPlan(centers, np.minimum(levels, 1.0), eligible, log_failure, n)
+
+
+def drawn_variances(variances: Array, worst: Array, training_sizes: Array) -> Array:
+    """Return training-side variances, drawn towards the worst case by two records.
+
+    Parameters
+    ----------
+    variances, worst, training_sizes : ndarray of shape (m,)
+        Variances (NaN: unknown), the largest they can be, numbers of records.
+
+    Returns
+    -------
+    ndarray
+        Variances, positive where ``worst`` is.
+    """
+    return (variances * training_sizes + 2.0 * worst) / (training_sizes + 2.0)

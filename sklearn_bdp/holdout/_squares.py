@@ -1,0 +1,119 @@
+"""One more question about whoever leads: how much its scores vary on the holdout (theory G15)."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+
+import numpy as np
+
+from sklearn_bdp.accounting import plan_squares
+from sklearn_bdp.holdout._settings import margins
+
+__all__ = ["Squares", "ask_squares", "asked_finely", "planned"]
+
+MOST = 16  # queries of a batch whose squares are asked
+
+
+@dataclasses.dataclass(frozen=True)
+class Squares:
+    """What a batch released about squared deviations.
+
+    Attributes
+    ----------
+    plan : SquaresPlan or None
+        What was fixed before the batch; None: nothing is known to vary little.
+    cells : list of [int, int or None]
+        Position in the batch and the first level that held.
+    known : dict
+        Upper limits of mean squared deviations, noise margins included, by position.
+    released : float
+        Nats.
+    n_above : int
+        Levels that did not hold.
+    """
+
+    plan: object
+    cells: list
+    known: dict
+    released: float
+    n_above: int
+
+    def limits(self, queries, least, most, log_failure):
+        """Return the better of plain limits and of limits by squares; each has its share."""
+        if self.plan is None:
+            return queries.limits(least, most, log_failure)
+        plain, _ = self.plan.shares
+        lower, upper = queries.limits(least, most, log_failure + plain)
+        side = log_failure - math.log(2.0)
+        sharper, below = self.plan.limits(least, most, side, self.known)
+        return np.maximum(lower, sharper), np.minimum(upper, below)
+
+
+def planned(queries, code, settings, log_failure):
+    """Return the plan of a batch, or None where no variance is of use; nothing was asked yet."""
+    if not settings.races or not np.isfinite(queries.variances).any():
+        return None
+    code.expect(queries.training_values)  # as the race will, which changes nothing twice
+    centers, _ = code.predict(queries.training_values)
+    plan = plan_squares(
+        centers,
+        queries.variances,
+        training_sizes=queries.training_sizes,
+        n=settings.n,
+        log_failure=log_failure,
+    )
+    return plan if plan.eligible.any() else None
+
+
+def asked_finely(plan, queries, outcome):
+    """Return the positions of a race whose squares are worth a question, the leader first."""
+    if plan is None:
+        return []
+    leads = outcome.answered & ~queries.beside
+    first = int(np.argmax(np.where(leads, outcome.values, -np.inf)))
+    fine = [first, *(place for place, _ in reversed(outcome.fine + outcome.first))]
+    return [p for p in dict.fromkeys(fine) if plan.eligible[p] and outcome.answered[p]][:MOST]
+
+
+def ask_squares(plan, queries, positions, mechanism, settings, n_rounds):
+    """Ask the mechanism how much the scores of some queries vary.
+
+    Parameters
+    ----------
+    plan : SquaresPlan or None
+        Fixed before the batch.
+    queries : Queries
+        The batch.
+    positions : list of int
+        Which of them.
+    mechanism : Thresholdout
+        It is advanced.
+    settings : Settings
+        What the holdout was made with.
+    n_rounds : int
+        Rounds before this question.
+
+    Returns
+    -------
+    Squares
+        What was released, and what it is good for.
+    """
+    deviations = None if plan is None else plan.deviations(queries.values, queries.squares)
+    cells, known, released, n_above = [], {}, 0.0, 0
+    for place in positions:
+        found = None
+        for level, limit in enumerate(plan.levels[place]):
+            run = mechanism.answer_run(
+                np.zeros(1), deviations[place : place + 1], thresholds=np.array([limit])
+            )
+            if not run.answered[0]:
+                return Squares(plan, cells, known, released, n_above)
+            if not run.above[0]:
+                found = level
+                known[place] = min(1.0, float(limit) + margins(settings, n_rounds + n_above)[0])
+                break
+            n_above += 1
+        cells.append([place, found])
+        released += plan.price(found)
+    return Squares(plan, cells, known, released, n_above)

@@ -1,0 +1,100 @@
+"""Answers that know how little scores vary (theory G15), through a holdout."""
+
+import math
+
+import numpy as np
+import pytest
+from scipy.stats import binom
+
+from sklearn_bdp import ReusableHoldout
+from sklearn_bdp.correlation import MarkovChain
+
+
+def holdout_of(n, **options):
+    return ReusableHoldout(np.zeros((n, 1)), np.zeros(n), **{"random_state": 0} | options)
+
+
+def scores_of(rng, means, n, deviation=0.1):
+    return np.clip(rng.normal(np.asarray(means)[:, None], deviation, (len(means), n)), 0.0, 1.0)
+
+
+def width(answers):
+    best = int(np.argmax(answers.values))
+    return float(answers.upper[best] - answers.lower[best])
+
+
+@pytest.mark.parametrize(("n", "ratio"), [(150, 0.7), (1000, 0.55)])
+def test_a_known_small_variance_halves_the_interval(n, ratio):
+    """G15: one query; the same scores with and without the training side's variance."""
+    scores = scores_of(np.random.default_rng(1), [0.8], n)
+    plain = holdout_of(n).answer([0.8], scores)
+    told = holdout_of(n).answer([0.8], scores, training_variance=0.01)
+    assert width(told) < ratio * width(plain)
+
+
+def test_what_is_released_of_squares_is_recorded_and_paid():
+    """G15: levels, rounds and nats follow from the ledger alone."""
+    n, rng = 400, np.random.default_rng(0)
+    holdout = holdout_of(n)
+    for scale in (0.01, 0.0001):  # the second is far too small: levels do not hold
+        means = rng.uniform(0.7, 0.8, 8)
+        holdout.answer(means, scores_of(rng, means, n), training_variance=scale)
+    with holdout._reading() as transaction:
+        accounts = list(transaction.accounts())
+    first, second = (account.cells for account in accounts)
+    assert first["variances"] == [0.01] * 8
+    assert {level for _, level in first["squares"]} == {0}
+    assert all(level is None or level > 0 for _, level in second["squares"])
+    looked = sum(
+        len(cells["first"])
+        + sum(cell is not None for _, cell in cells["fine"])
+        + sum(3 if level is None else level for _, level in cells["squares"])
+        for cells in (first, second)
+    )
+    assert accounts[-1].n_rounds == looked
+
+
+@pytest.mark.parametrize("variance", [0.01, 0.0, 0.25, "poisoned"])
+def test_intervals_hold_whatever_variance_is_claimed(variance):
+    """G15 under attack: claims too small, too large, or chosen after earlier answers."""
+    rng, n, missed, runs = np.random.default_rng(2), 60, 0, 150
+    for seed in range(runs):
+        holdout = holdout_of(n, beta=0.3, random_state=seed)
+        wrong = False
+        for _ in range(3):
+            means = rng.uniform(0.3, 0.9, 6)
+            # Rare, large errors: what a variance of the training side hides best.
+            scores = np.where(rng.random((6, n)) < 0.03, 0.0, means[:, None] / 0.97)
+            scores = np.clip(scores, 0.0, 1.0)
+            truth = 0.97 * np.clip(means / 0.97, 0.0, 1.0)
+            claim = rng.choice([1e-6, 0.003, 0.02], 6) if variance == "poisoned" else variance
+            # The training side lies in the direction of luck.
+            answers = holdout.answer(scores.mean(axis=1), scores, training_variance=claim)
+            wrong |= bool(np.any((answers.lower > truth) | (answers.upper < truth)))
+        missed += wrong
+    assert binom.sf(missed - 1, runs, 0.3) > 1e-3
+
+
+def test_dependent_records_and_bits_make_no_use_of_a_variance():
+    scores = scores_of(np.random.default_rng(0), [0.8], 300)
+    chain = MarkovChain([[0.9, 0.1], [0.2, 0.8]])
+    for options, given in (({"correlation": chain}, scores), ({}, (scores > 0.8).astype(int))):
+        plain = holdout_of(300, **options).answer([0.8], given)
+        told = holdout_of(300, **options).answer([0.8], given, training_variance=0.01)
+        assert width(told) == width(plain)
+
+
+@pytest.mark.parametrize("claim", [-0.1, 0.3, math.inf, [0.1, 0.1], [[0.1]]])
+def test_a_variance_that_no_score_can_have_is_refused(claim):
+    holdout = holdout_of(100)
+    with pytest.raises(ValueError, match="training_variance must"):
+        holdout.answer([0.8], np.full((1, 100), 0.8), training_variance=claim)
+    assert holdout.history() is not None
+    assert len(holdout.history()) == 0
+
+
+def test_an_unknown_variance_is_none_at_all():
+    scores = scores_of(np.random.default_rng(0), [0.8, 0.7], 300)
+    plain = holdout_of(300).answer([0.8, 0.7], scores)
+    told = holdout_of(300).answer([0.8, 0.7], scores, training_variance=math.nan)
+    assert told.lower.tolist() == plain.lower.tolist()
