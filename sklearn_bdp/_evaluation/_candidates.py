@@ -108,6 +108,8 @@ class Outcome:
         What is wrong with a model that raises on every holdout record, else empty.
     beside : dict of str to Outcome
         The same of the further metrics that the model could be asked about.
+    variance : float
+        Of a record's cross-validated score, where ``scores`` are not kept; else NaN.
     """
 
     training: float = math.nan
@@ -120,6 +122,7 @@ class Outcome:
     error: str = ""
     misfit: str = ""
     beside: dict = field(default_factory=dict, repr=False)
+    variance: float = math.nan
 
 
 def evaluate(setting, candidate, *, training, holdout, keyed, keep=True, memory=None):

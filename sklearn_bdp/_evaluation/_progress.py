@@ -4,6 +4,7 @@ import pickle
 import tempfile
 import time
 import weakref
+from collections import defaultdict
 from dataclasses import dataclass
 
 import joblib
@@ -45,6 +46,7 @@ class Progress:
         self.split = None
         self.folds, self._params = {}, {}
         self._scores, self._left = {}, ROOM
+        self._sums = defaultdict(dict)  # of per-record scores and their squares, fold by fold
         self._unwritten, self._written = [], time.monotonic()
 
     def result(self, row, name, params):
@@ -54,9 +56,12 @@ class Progress:
             return None
         return dict(result)
 
-    def add(self, row, name, params, result):
+    def add(self, row, name, params, result, scores=None):
         """Keep a finished fit; with a ledger, now and then in its file."""
         self.folds[row, name] = dict(result)
+        if scores is not None:
+            values = _unpacked(scores).astype(float)
+            self._sums[row][name] = [len(values), float(values.sum()), float(values @ values)]
         self._params.setdefault(row, params)
         self._unwritten.append((row, name))
         if time.monotonic() - self._written > EVERY:
@@ -75,6 +80,14 @@ class Progress:
     def _typical(self, row):
         values = [value for _, value in self._scores[row].values()]
         return float(np.mean(values)) if np.isfinite(values).all() else -np.inf
+
+    def variance(self, row):
+        """Return the variance of a record's score in the folds of a row; NaN if it is not known."""
+        sums = self._sums.get(row)
+        if not sums:
+            return np.nan
+        count, total, squares = np.sum(list(sums.values()), axis=0)
+        return float(np.clip(squares / count - (total / count) ** 2, 0.0, 0.25))
 
     def scores(self, row, tests, n):
         """Return the per-record scores of a row and the fold of each record, or None.
@@ -108,7 +121,7 @@ class Progress:
         if self.signature is None or self.holdout is None or self.holdout.ledger is None:
             return
         done = [
-            [row, list(name), self._digest(row), _plain(self.folds[row, name])]
+            [row, list(name), self._digest(row), self._entry(row, name)]
             for row, name in self._unwritten
             if not self.folds[row, name]["fit_error"]
         ]
@@ -122,8 +135,16 @@ class Progress:
             return
         for done in self.holdout.notes(f"fits {self.signature}"):
             for row, name, params, result in done:
+                if "sums" in result:
+                    self._sums[row][tuple(name)] = result.pop("sums")
                 self.folds[row, tuple(name)] = {**result, "fit_error": None}
                 self._params[row] = _Digest(params)
+
+    def _entry(self, row, name):
+        """Return what a file keeps of a fit."""
+        entry = _plain(self.folds[row, name])
+        sums = self._sums.get(row, {}).get(name)
+        return entry if sums is None else {**entry, "sums": sums}
 
     def _digest(self, row):
         """Return the digest of a row's parameters."""

@@ -195,7 +195,7 @@ class Rounds:
                 result, scores = result
                 found[task.row, job.part] = result
                 self.progress.keep(task.row, job.part, scores, self._value(result))
-                self.progress.add(task.row, names[job.part], task.candidate.params, result)
+                self.progress.add(task.row, names[job.part], task.candidate.params, result, scores)
 
         dispatch = {"n_jobs": self.search.n_jobs, "pre_dispatch": self.search.pre_dispatch}
         try:

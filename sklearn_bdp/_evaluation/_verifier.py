@@ -203,11 +203,11 @@ class Verifier:
     # -- queries ------------------------------------------------------------------------------
 
     @sealed_errors  # the frames hold raw scores
-    def assess(self, candidates, training=None, *, rows=None, beside=None):
+    def assess(self, candidates, training=None, *, rows=None, beside=None, variances=None):
         """Return an :class:`Assessment` of each candidate, from one batch of queries.
 
         ``beside`` holds training-side scores by the further metrics that are asked about, by name
-        (``None`` where they come with the fit).
+        (``None`` where they come with the fit), ``variances`` those of records' training scores.
         """
         candidates = [c if isinstance(c, Candidate) else Candidate(columns=c) for c in candidates]
         keys = [self.key(candidate) for candidate in candidates]
@@ -215,7 +215,7 @@ class Verifier:
         known = [key in recorded for key in keys]
         self.n_recorded = sum(known)
         if rows is not None:
-            outcomes = self._taken(rows, training)
+            outcomes = self._taken(rows, training, variances)
         elif training is not None:
             outcomes = self._given(candidates, training, known)
         else:
@@ -288,15 +288,22 @@ class Verifier:
             outcomes[place] = _with_holdout(outcomes[place], other)
         return outcomes
 
-    def _taken(self, rows, training):
+    def _taken(self, rows, training, variances):
         """Return the finished fits of a search, with their training side."""
         outcomes = [self._ready.pop(row, Outcome()) for row in rows]
         if training is None:
             return outcomes
+        variances = [math.nan] * len(rows) if variances is None else variances
         return [
-            replace(outcome, training=math.nan if outcome.error else float(value))
-            for outcome, value in zip(outcomes, training, strict=True)
+            replace(outcome, training=math.nan if outcome.error else float(value), variance=known)
+            for outcome, value, known in zip(outcomes, training, variances, strict=True)
         ]
+
+    def _variance(self, outcome):
+        """Return the variance of a record's training score, as far as it is known."""
+        if outcome.scores is None or not self.setting.metric.is_mean:
+            return outcome.variance
+        return min(float(np.nanvar(outcome.scores.astype(float))), 0.25)
 
     def _outcomes(self, candidates, known):
         """Return the training side of all candidates, with the holdout side of those to ask."""
@@ -351,6 +358,7 @@ class Verifier:
             keys=[key for _, key in queries],
             slack=np.where(beside, 0.0, CONTEST * (leader - values)),
             beside=beside,
+            training_variance=[self._variance(outcome) for outcome, _ in queries],
         )
         columns = (found.values, found.lower, found.upper, found.above, found.answered)
         return list(zip(*(column.tolist() for column in columns), strict=True))

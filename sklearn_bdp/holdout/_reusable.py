@@ -346,6 +346,7 @@ class ReusableHoldout(LedgerHandle):
         *,
         scoring: str | BoundedMetric | None = None,
         training_size: float | None = None,
+        training_variance: float | None = None,
         key: str | None = None,
     ) -> HoldoutScore:
         """Answer how well a fitted estimator does on the holdout.
@@ -362,6 +363,9 @@ class ReusableHoldout(LedgerHandle):
             from the holdout's own targets they would give them away.
         training_size : float, default=None
             Records behind ``training_value``; by default as many as the holdout has.
+        training_variance : float, default=None
+            Variance of a record's training-side score, in squared units of [0, 1]; see
+            :meth:`answer`.
         key : str or None, default=None
             What the query is known by.
 
@@ -385,7 +389,15 @@ class ReusableHoldout(LedgerHandle):
         value = check_training_value(metric, training_value)
         scored = check_evaluations([self._evaluate(metric, estimator)], self.n, self.model)
         asked = f"{metric.name} {query_key(repr(metric))[:16]}"
-        answers = self._ask([value], scored, training_size, [key], None, metric=asked)
+        answers = self._ask(
+            [value],
+            scored,
+            training_size,
+            [key],
+            None,
+            metric=asked,
+            variances=training_variance,
+        )
         worst = bool(answers.above[0] and answers.lower[0] == 0.0)
         # What is said follows from the release and from blank records: it gives nothing away.
         if worst and metric.fails_on_blanks(estimator, self.X, self.y):
@@ -447,6 +459,7 @@ class ReusableHoldout(LedgerHandle):
         training_value: float | None = None,
         *,
         scoring: str | BoundedMetric | None = None,
+        training_variance: float | None = None,
         name: str | None = None,
     ) -> FinalReport:
         """Speak the last word: the verified score of one model, finely, and close the holdout.
@@ -463,6 +476,9 @@ class ReusableHoldout(LedgerHandle):
             Its training-side score, for the record; by default the middle of the range.
         scoring : str, BoundedMetric or None, default=None
             A bounded metric; ``None``: the usual one for the estimator.
+        training_variance : float, default=None
+            Variance of a record's training-side score, in squared units of [0, 1]; see
+            :meth:`answer`.
         name : str, default=None
             What the report calls the model; by default its class.
 
@@ -490,7 +506,13 @@ class ReusableHoldout(LedgerHandle):
             check_open(transaction.last)
         scored = check_evaluations([self._evaluate(metric, estimator)], self.n, self.model)
         queries = check_queries(
-            [expected], scored, model=self.model, n=self.n, training_size=None, keys=None
+            [expected],
+            scored,
+            model=self.model,
+            n=self.n,
+            training_size=None,
+            keys=None,
+            variances=training_variance,
         )
         before, answer = self._close(queries)
         certificate = self.certificate()

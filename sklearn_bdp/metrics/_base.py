@@ -154,6 +154,11 @@ class BoundedMetric(abc.ABC):
     _binary: ClassVar[bool] = False
     _multioutput: ClassVar[bool] = False
 
+    @property
+    def is_binary(self) -> bool:
+        """Whether every per-record score is 0 or 1."""
+        return self._binary
+
     def informed(self, y: ArrayLike | None) -> BoundedMetric:
         """Return the metric with what it may learn from training targets.
 

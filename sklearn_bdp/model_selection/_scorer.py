@@ -233,15 +233,17 @@ class HoldoutScorer:
         records = _take(self.holdout.X, columns)
         if alteration:
             records, key = altered_records(records, X, alteration), alteration.key(key)
-        return self._ask(model, metric, records, value, key, num_samples(X))
+        variance = _variance(metric, estimator, X, y)
+        return self._ask(model, metric, records, value, key, num_samples(X), variance)
 
     @sealed_errors  # the evaluation below is raw
-    def _ask(self, model, metric, records, value, key, size):
+    def _ask(self, model, metric, records, value, key, size, variance):
         """Put one query to the holdout, remember the answer and return the score."""
         answers = self.holdout.answer_evaluations(
             np.array([value]),
             [metric.evaluate(model, records, self.holdout.y)],
             training_size=size,
+            training_variance=variance,
             keys=[key],
         )
         value, lower, upper = (
@@ -411,6 +413,13 @@ def _take(X, columns):
     if isinstance(columns[0], str) and hasattr(X, "columns"):
         return X[list(columns)]
     return X.iloc[:, columns] if hasattr(X, "iloc") else X[:, columns]
+
+
+def _variance(metric, estimator, X, y):
+    """Return the variance of a record's training-side score, where it is of use."""
+    if not metric.is_mean or metric.is_binary:
+        return None
+    return min(float(np.var(metric.evaluate(estimator, X, y).per_record)), 0.25)
 
 
 def _named(names, have):

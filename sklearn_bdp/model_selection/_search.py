@@ -369,7 +369,10 @@ class ReusableHoldoutSearchCV(Preparation, Savable, GridSearchCV):
                 else other.to_unit(side.results[f"mean_test_{name}"][rows])
                 for name, other in rounds.further.items()
             }
-            found = verifier.assess(candidates, training, rows=rows, beside=beside)
+            variances = [rounds.progress.variance(row) for row in rows]
+            found = verifier.assess(
+                candidates, training, rows=rows, beside=beside, variances=variances
+            )
             rounds.close()
         finally:
             verifier.forget()
@@ -463,12 +466,16 @@ class ReusableHoldoutSearchCV(Preparation, Savable, GridSearchCV):
         check_is_fitted(self, ("holdout_", "best_estimator_"))
         known = float(self.cv_results_["training_score"][self.best_index_])
         params = ", ".join(f"{name}={value!r:.40}" for name, value in self.best_params_.items())
-        return self.holdout_.final_report(
+        report = self.holdout_.final_report(
             self.best_estimator_,
             known if math.isfinite(known) else None,
             scoring=self._metric,
+            training_variance=self._variance,
             name=f"{type(self.best_estimator_).__name__}({params})",
         )
+        # All intervals hold at once, so what was known of this very model before still holds.
+        lower, upper = self.best_interval_
+        return replace(report, lower=max(report.lower, lower), upper=min(report.upper, upper))
 
     def _choose(self, rounds, side):
         """Set ``best_index_`` and what follows from it."""
@@ -480,6 +487,7 @@ class ReusableHoldoutSearchCV(Preparation, Savable, GridSearchCV):
             error = self._standard_error(side, rounds.name) if rule == "one_se" else None
             self.best_index_ = chosen_row(rule, results, error)
         best = self.best_index_
+        self._variance = rounds.progress.variance(best)
         self.best_params_ = results["params"][best]
         self.best_score_ = float(results["holdout_score"][best])
         self.best_interval_ = (

@@ -3,7 +3,13 @@
 import gc
 import warnings
 
+import pytest
+from sklearn.datasets import make_friedman1
+from sklearn.linear_model import Ridge
+
+from sklearn_bdp import ReusableHoldoutSearchCV
 from sklearn_bdp._evaluation._progress import ModelStore
+from sklearn_bdp._evaluation._verifier import Verifier
 
 
 def test_a_store_gives_every_model_back_and_closes_its_file():
@@ -17,3 +23,34 @@ def test_a_store_gives_every_model_back_and_closes_its_file():
         del store
         gc.collect()
         assert file.closed
+
+
+def test_the_variance_of_scores_outlives_an_interruption(tmp_path):
+    """G15: fits that a ledger kept come with the sums of their scores."""
+    data = make_friedman1(600, random_state=0)
+    made = {"holdout": 0.25, "random_state": 0}
+    first = ReusableHoldoutSearchCV(Ridge(), {"alpha": [0.1, 1.0]}, **made).fit(*data)
+    path = tmp_path / "ledger.db"
+    interrupted = ReusableHoldoutSearchCV(Ridge(), {"alpha": [0.1, 1.0]}, ledger=path, **made)
+    verify = Verifier.assess
+    try:
+        Verifier.assess = stop
+        with pytest.raises(KeyboardInterrupt):
+            interrupted.fit(*data)
+    finally:
+        Verifier.assess = verify
+    interrupted.fit(*data)
+    assert interrupted.best_interval_ == pytest.approx(first.best_interval_)
+
+
+def stop(*args, **options):
+    raise KeyboardInterrupt
+
+
+def test_a_last_word_forgets_nothing_that_was_known():
+    """All intervals hold at once: the report is never wider than the search's own."""
+    search = ReusableHoldoutSearchCV(Ridge(), {"alpha": [0.1, 1.0]}, random_state=0)
+    search.fit(*make_friedman1(600, random_state=0))
+    report = search.final_report()
+    assert report.lower >= search.best_interval_[0]
+    assert report.upper <= search.best_interval_[1]
