@@ -8,6 +8,7 @@ import warnings
 from collections.abc import Callable
 
 from sklearn.metrics import check_scoring, get_scorer_names
+from sklearn.model_selection import GridSearchCV
 
 from sklearn_bdp._checks import caller_level
 from sklearn_bdp._evaluation._division import targets
@@ -198,7 +199,7 @@ def training_scorers(search, name, metric, further):
     probe = copy.copy(search)
     computed = {other: MetricScorer(metric) for other, metric in further.items()}
     probe.scoring, probe.refit = {**_as_dict(search.scoring), name: verified, **computed}, False
-    return probe._get_scorers()[0]
+    return GridSearchCV._get_scorers(probe)[0]  # raises on names that nobody knows
 
 
 def public_scorer(search, name, metric, further):

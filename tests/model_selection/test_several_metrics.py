@@ -125,6 +125,16 @@ def test_what_cannot_be_verified_is_marked(data):
     assert np.isfinite(results["holdout_score_roc_auc"]).all()
 
 
+@pytest.mark.parametrize("scoring", [["accuracy", "typo"], {"accuracy": "accuracy", "b": 3}])
+def test_a_metric_that_nobody_knows_is_refused_before_any_fit(data, scoring):
+    class NeverFits(DecisionTreeClassifier):
+        def fit(self, X, y=None, **params):
+            raise AssertionError("a fit was started")
+
+    with pytest.raises((ValueError, TypeError), match=r"typo|3"):
+        search(scoring, estimator=NeverFits(), grid={"max_depth": [1]}).fit(*data)
+
+
 def test_under_a_chain_only_means_are_verified(data):
     chain = MarkovChain([[0.7, 0.3], [0.4, 0.6]])
     fitted = search(correlation=chain).fit(*data)
