@@ -113,8 +113,7 @@ class SeenStates(CorrelationModel):
         unseen = f", {self.unseen_:.2g} of the time in states never seen" if self.unseen_ else ""
         return (
             f"{n} records independent given their public states ({len(self.stationary)} of a "
-            f"stationary chain), scores post-stratified: worth {self.effective_n(n):.0f} "
-            f"records{unseen}"
+            f"stationary chain), scores weighted by state{unseen}"
         )
 
     @property
