@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -16,7 +16,8 @@ from sklearn_bdp.correlation._shared._frozen import FrozenValue
 from sklearn_bdp.correlation._shared._inverse import safe_inverse
 from sklearn_bdp.correlation._tails import hoeffding_above, tail_lower_limit
 
-METHODS = ("tight", "quilt", "blanket", "spectral")
+Bound: TypeAlias = Literal["tight", "quilt", "blanket", "spectral"]
+METHODS = get_args(Bound)
 
 
 class CorrelationModel(Divisible, FrozenValue):
@@ -207,13 +208,7 @@ class CorrelationModel(Divisible, FrozenValue):
     def _leakage(self, dp_epsilon, n, method):
         """Return the BDP level that follows from a positive DP level."""
 
-    def bdp_epsilon(
-        self,
-        dp_epsilon: float,
-        n: int,
-        *,
-        method: Literal["tight", "quilt", "blanket", "spectral"] = "tight",
-    ) -> float:
+    def bdp_epsilon(self, dp_epsilon: float, n: int, *, method: Bound = "tight") -> float:
         """Return the Bayesian DP level that a DP level implies under this model.
 
         Parameters
@@ -244,13 +239,7 @@ class CorrelationModel(Divisible, FrozenValue):
         key = ("bdp", dp_epsilon, n, method)
         return self._remember(key, lambda: float(self._leakage(dp_epsilon, n, method)))
 
-    def dp_epsilon(
-        self,
-        bdp_epsilon: float,
-        n: int,
-        *,
-        method: Literal["tight", "quilt", "blanket", "spectral"] = "tight",
-    ) -> float:
+    def dp_epsilon(self, bdp_epsilon: float, n: int, *, method: Bound = "tight") -> float:
         """Return a DP level that suffices for a Bayesian DP level: the inverse, safe side.
 
         Parameters
@@ -473,8 +462,6 @@ class CorrelationModel(Divisible, FrozenValue):
         Positive for a class of models estimated at some confidence, else 0.
         """
         return 0.0
-
-    # -- parts ------------------------------------------------------------------------------
 
     def given_rest(self, indices: ArrayLike) -> CorrelationModel:
         """Return the model of a holdout whose other records are training records.

@@ -242,32 +242,17 @@ class HoldoutFeatureSelector(SubsetSelectorBase):
         on_exhausted: Any = "raise",
         ledger: Any = None,
     ) -> None:
-        self.estimator = estimator
+        self.estimator, self.scoring = estimator, scoring
         self.n_features_to_select = n_features_to_select
-        self.direction = direction
-        self.ranking = ranking
-        self.tol = tol
-        self.on_empty = on_empty
-        self.scoring = scoring
-        self.fixed_features = fixed_features
-        self.feature_groups = feature_groups
-        self.cv = cv
-        self.n_jobs = n_jobs
-        self.pre_dispatch = pre_dispatch
-        self.verbose = verbose
-        self.random_state = random_state
-        self.error_score = error_score
-        self.holdout = holdout
-        self.correlation = correlation
-        self.verify = verify
-        self.beta = beta
-        self.epsilon = epsilon
-        self.calibration = calibration
-        self.threshold = threshold
-        self.budget = budget
-        self.n_queries = n_queries
-        self.on_exhausted = on_exhausted
-        self.ledger = ledger
+        self.direction, self.ranking = direction, ranking
+        self.tol, self.on_empty = tol, on_empty
+        self.fixed_features, self.feature_groups = fixed_features, feature_groups
+        self.cv, self.n_jobs, self.pre_dispatch, self.verbose = cv, n_jobs, pre_dispatch, verbose
+        self.random_state, self.error_score = random_state, error_score
+        self.holdout, self.correlation, self.verify = holdout, correlation, verify
+        self.beta, self.epsilon, self.calibration = beta, epsilon, calibration
+        self.threshold, self.budget, self.n_queries = threshold, budget, n_queries
+        self.on_exhausted, self.ledger = on_exhausted, ledger
 
     def fit(
         self,
