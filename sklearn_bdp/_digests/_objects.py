@@ -65,6 +65,8 @@ class Walk:
     ----------
     fitted : bool, default=False
         Whether it is a fitted model: what its class does when fitting shows in what it learned.
+    installed_only : bool, default=False
+        Whether code of the user makes it :class:`Opaque`, and the rest need not be looked at.
 
     Attributes
     ----------
@@ -75,8 +77,9 @@ class Walk:
         at the time of fitting only: a recipe does not say which model comes out.
     """
 
-    def __init__(self, *, fitted=False):
+    def __init__(self, *, fitted=False, installed_only=False):
         self.fitted = fitted
+        self.installed_only = installed_only
         self.own_code = False
         self.varies = False
         self._known = {}  # id: (object, digest); the object is kept, so that its id is not reused
@@ -110,6 +113,11 @@ class Walk:
             del self._active[id(value)]
         self._known[id(value)] = (value, found)
         return found
+
+    def _meet_own_code(self):
+        self.own_code = True
+        if self.installed_only:
+            raise Opaque("code of the user")
 
     # -- kinds of values --------------------------------------------------------------------------
 
@@ -220,7 +228,7 @@ class Walk:
             line = str(value.__code__.co_firstlineno)  # one lambda from another
             parts = (version, value.__module__, value.__qualname__, line)
             return self._join("installed", *parts, *map(self.digest, cells))
-        self.own_code = True
+        self._meet_own_code()
         space = value.__globals__
         file = space.get("__file__") or value.__code__.co_filename
         self._folders.append(os.path.dirname(file))
@@ -263,7 +271,7 @@ class Walk:
         version = installed_version(value.__name__)
         if version is not None:
             return self._join("module", value.__name__, version)
-        self.own_code = True
+        self._meet_own_code()
         file = getattr(value, "__file__", None)
         self._folders.append(os.path.dirname(file or ""))
         try:
@@ -281,7 +289,7 @@ class Walk:
             # What a session put into an installed class is code of the user.
             foreign = [part for kind in value.__mro__ for part in self._foreign(kind)]
             return self._join("class", version, value.__module__, name, *foreign)
-        self.own_code = True
+        self._meet_own_code()
         parts = [self.digest(type(value))]
         skipped = fit_only(value)
         for kind in value.__mro__:
@@ -367,7 +375,7 @@ class Walk:
             params = {n: canonical(kind, n, v) for n, v in params.items() if n not in _MANNERS}
             self._note_tags(value)
         else:
-            self.own_code = True
+            self._meet_own_code()
         if "random_state" in params and not is_seed(params["random_state"]):
             self.varies = True
         learned = {

@@ -8,6 +8,7 @@ interruption loses only what was not finished.
 import contextlib
 import math
 import traceback
+from concurrent.futures import BrokenExecutor
 from dataclasses import dataclass, field
 
 from joblib import effective_n_jobs
@@ -20,8 +21,10 @@ from sklearn_bdp._evaluation._progress import packed
 from sklearn_bdp._evaluation._scoring import kept_scores
 from sklearn_bdp._sklearn_compat import fit_and_score
 
-__all__ = ["FoldJob", "Task", "WholeJob", "run_jobs"]
+__all__ = ["INTERRUPTIONS", "FoldJob", "Task", "WholeJob", "run_jobs"]
 
+#: What ends a search from outside: the user, or the death of a worker. What is finished is kept.
+INTERRUPTIONS = (KeyboardInterrupt, BrokenExecutor)
 #: Calls per worker, so that none waits long for another at the end.
 _CALLS = 16
 

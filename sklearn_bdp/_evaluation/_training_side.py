@@ -9,7 +9,7 @@ from sklearn.model_selection import PredefinedSplit, check_cv
 
 from sklearn_bdp._evaluation._candidates import Candidate
 from sklearn_bdp._evaluation._dependence import check_dependence, warn_of
-from sklearn_bdp._evaluation._fits import FoldJob, Task, WholeJob, run_jobs
+from sklearn_bdp._evaluation._fits import INTERRUPTIONS, FoldJob, Task, WholeJob, run_jobs
 from sklearn_bdp._evaluation._progress import Progress
 from sklearn_bdp._evaluation._scoring import training_scorers
 from sklearn_bdp._sealed import sealed_errors
@@ -200,7 +200,7 @@ class Rounds:
         dispatch = {"n_jobs": self.search.n_jobs, "pre_dispatch": self.search.pre_dispatch}
         try:
             run_jobs(jobs, take, **dispatch)
-        except KeyboardInterrupt:
+        except INTERRUPTIONS:
             self.progress.write()
             self._ask_finished(tasks, found, len(splits))
             raise

@@ -17,7 +17,7 @@ from sklearn.utils.parallel import Parallel, delayed
 from sklearn_bdp._checks import caller_level
 from sklearn_bdp._digests import content_key, recipe_key, training_digest
 from sklearn_bdp._evaluation._candidates import Candidate, Outcome, evaluate, fit_candidate
-from sklearn_bdp._evaluation._fits import Task, WholeJob, run_jobs
+from sklearn_bdp._evaluation._fits import INTERRUPTIONS, Task, WholeJob, run_jobs
 from sklearn_bdp._evaluation._gains import Gain, paired_gain
 from sklearn_bdp._evaluation._opening import CONTEST
 from sklearn_bdp._evaluation._progress import ModelStore
@@ -175,7 +175,7 @@ class Verifier:
 
         try:
             run_jobs([(job, todo)], take, **self._dispatch)
-        except KeyboardInterrupt:
+        except INTERRUPTIONS:
             values = {row: outcome.training for row, outcome in self._ready.items()}
             if training is not None:
                 values = dict(zip(rows, training, strict=True))
