@@ -1,7 +1,10 @@
 """Sphinx configuration: ``make docs`` builds the site, warnings are errors."""
 
+import contextlib
 import importlib
+import io
 import os
+import re
 import warnings
 from pathlib import Path
 
@@ -65,7 +68,7 @@ html_js_files = ["wear.js"]
 html_theme_options = {
     "navigation_with_keys": False,
     "show_toc_level": 2,
-    "header_links_before_dropdown": 7,
+    "header_links_before_dropdown": 5,
     "secondary_sidebar_items": ["page-toc"],
     "footer_start": ["copyright"],
     "footer_end": [],
@@ -119,5 +122,18 @@ def write_api_page():
             page.unlink()
 
 
+def write_card():
+    """Write the card of the search on the page that explains it."""
+    page = Path(__file__).with_name("start") / "card.md"
+    names = {}
+    block = re.search(r"^```python\n(.*?)^```", page.read_text("utf-8"), re.M | re.S)[1]
+    with contextlib.redirect_stdout(io.StringIO()):
+        exec(compile(block, str(page), "exec"), names)
+    folder = Path(__file__).with_name("generated")
+    folder.mkdir(exist_ok=True)
+    (folder / "card.html").write_text(names["search"].certificate_._repr_html_(), "utf-8")
+
+
 # Here, not in an event: Sphinx looks for pages before its first event.
 write_api_page()
+write_card()

@@ -186,8 +186,8 @@ class Certificate:
         chance, others = self._chance(), (self.n_answers or 0) - 1
         if self.chosen is not None and others > 0:
             held = (
-                f"With probability {chance} this interval and the {others:,} other(s) this holdout "
-                "has given are right, all at once, whichever you choose"
+                f"With probability {chance} this and the {others:,} other interval(s) so far are "
+                "all right, whichever you choose"
             )
         elif self.chosen is not None or self.n_queries == 1:
             held = f"With probability {chance} this is right"

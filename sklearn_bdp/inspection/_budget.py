@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from sklearn_bdp._typing import Array
-from sklearn_bdp.inspection._style import BLACK, BLUE, RED, finish, new_axes, whole_numbers
+from sklearn_bdp.inspection._style import BLUE, RED, finish, ink, new_axes, whole_numbers
 
 if TYPE_CHECKING:
     from sklearn_bdp.holdout import ReusableHoldout
@@ -137,9 +137,10 @@ class BudgetDisplay:
         """
         self.figure_, self.ax_ = new_axes(ax, type(self).__name__)
         ax = self.ax_
+        dark, paper = ink(ax)
         batch = np.arange(1, len(self.nats) + 1)
         few = len(batch) <= 40
-        style = {"color": BLUE, "lw": 1.5, "marker": "o", "mfc": "white", "ms": 5 if few else 2}
+        style = {"color": BLUE, "lw": 1.5, "marker": "o", "mfc": paper, "ms": 5 if few else 2}
         (self.line_,) = ax.plot(batch, self.nats, label="batch", **{**style, **kwargs})
         looked = self.n_above > 0
         if looked.any():
@@ -149,12 +150,12 @@ class BudgetDisplay:
                 ls="none",
                 marker="s",
                 ms=7 if few else 3,
-                color=BLACK,
+                color=dark,
                 label="batch with answers from the holdout" + (" (how many)" if few else ""),
             )
         if self.next_nats is not None:
             ax.plot(
-                [len(batch) + 1], [self.next_nats], ls="none", marker="D", mfc="white", mec=RED,
+                [len(batch) + 1], [self.next_nats], ls="none", marker="D", mfc=paper, mec=RED,
                 label="next query",
             )  # fmt: skip
         if few:

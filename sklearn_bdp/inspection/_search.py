@@ -8,7 +8,15 @@ import numpy as np
 
 from sklearn_bdp._checks import check_option
 from sklearn_bdp._typing import Array
-from sklearn_bdp.inspection._style import BLACK, BLUE, GREY, RED, finish, new_axes, whole_numbers
+from sklearn_bdp.inspection._style import (
+    BLUE,
+    GREY,
+    RED,
+    finish,
+    ink,
+    new_axes,
+    whole_numbers,
+)
 
 if TYPE_CHECKING:
     from sklearn_bdp.model_selection import ReusableHoldoutSearchCV
@@ -221,7 +229,7 @@ class HoldoutSearchDisplay:
                 ls="none",
                 marker="x",
                 ms=9,
-                color=BLACK,
+                color=ink(ax)[0],
                 label="answered from the holdout",
             )
         if not asked.all():
@@ -231,7 +239,7 @@ class HoldoutSearchDisplay:
         if self.best is not None and asked[self.best]:
             self._mark_best(ax, x[self.best])
         self._scale(ax, x)
-        finish(ax, xlabel=self.x_label, ylabel=self.score_name)
+        finish(ax, above=True, xlabel=self.x_label, ylabel=self.score_name)
         return self
 
     def _draw_intervals(self, ax, x, asked, dense):
@@ -254,8 +262,8 @@ class HoldoutSearchDisplay:
             ls="none",
             marker="*",
             ms=15,
-            mfc="white",
-            mec=BLACK,
+            mfc=ink(ax)[1],
+            mec=ink(ax)[0],
             zorder=5,
             label=f"chosen: {score:.3f} in [{self.holdout_lower[self.best]:.3f}, "
             f"{self.holdout_upper[self.best]:.3f}]",

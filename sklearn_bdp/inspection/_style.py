@@ -9,7 +9,7 @@ LINES = (
     {"color": "#CC79A7", "marker": "v", "linestyle": (0, (5, 1, 1, 1, 1, 1))},
     {"color": "#E69F00", "marker": "P", "linestyle": (0, (8, 2))},
 )
-BLUE, RED, BLACK = (line["color"] for line in LINES[:3])
+BLUE, RED = (line["color"] for line in LINES[:2])
 GREY = "#767676"
 
 
@@ -27,13 +27,21 @@ def new_axes(ax, name):
     return ax.figure, ax
 
 
-def finish(ax, *, legend=True, **labels):
-    """Set labels, a faint grid and a frameless legend."""
+def ink(ax):
+    """Return ``(ink, paper)``: the colours of text and background, on light and dark pages."""
+    from matplotlib import rcParams
+
+    return rcParams["text.color"], ax.get_facecolor()
+
+
+def finish(ax, *, legend=True, above=False, **labels):
+    """Set labels, a faint grid and a frameless legend, ``above`` the axes where it would cover."""
     ax.set(**labels)
     ax.grid(alpha=0.3, linewidth=0.5)
     ax.set_axisbelow(True)
     if legend:
-        ax.legend(frameon=False, fontsize="small")
+        place = {"loc": "lower center", "bbox_to_anchor": (0.5, 1.0), "ncols": 2} if above else {}
+        ax.legend(frameon=False, fontsize="small", **place)
 
 
 def whole_numbers(axis):

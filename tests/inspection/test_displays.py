@@ -301,3 +301,30 @@ def test_search_over_a_chain_shows_its_check():
     display = MisfitDisplay.from_search(search)
     assert display.promised > 5
     assert display.running[0] == 1.0
+
+
+def test_nothing_disappears_on_a_dark_page():
+    history = [
+        SimpleNamespace(batch=batch, code_length=float(batch), above=batch == 1)
+        for batch in (1, 1, 2)
+    ]
+    holdout = SimpleNamespace(history=lambda: history, remaining_budget=None, information_spent=2.0)
+    results = {
+        "params": [{"C": 0.1}, {"C": 1.0}],
+        "mean_test_score": np.array([0.7, 0.8]),
+        "holdout_score": np.array([0.7, 0.78]),
+        "holdout_lower": np.array([0.65, 0.74]),
+        "holdout_upper": np.array([0.75, 0.82]),
+        "answered_from": np.array(["training", "holdout"]),
+    }
+    search = SimpleNamespace(cv_results_=results, best_index_=1)
+    with plt.style.context("dark_background"):
+        for display in (
+            BudgetDisplay.from_holdout(holdout),
+            HoldoutSearchDisplay.from_search(search),
+        ):
+            axes = display.plot().ax_
+            paper = matplotlib.colors.to_rgb(axes.get_facecolor())
+            for line in axes.lines:
+                assert matplotlib.colors.to_rgb(line.get_markeredgecolor()) != paper
+            plt.close(display.figure_)
