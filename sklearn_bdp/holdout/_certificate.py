@@ -1,17 +1,20 @@
 """The guarantee of a holdout as it stands, from public numbers only."""
 
 import math
+import warnings
 
 import numpy as np
 
+from sklearn_bdp._checks import caller_level
 from sklearn_bdp.accounting import Certificate, Pace, auto_threshold, half_width, zhao_required_n
+from sklearn_bdp.exceptions import VacuousGuaranteeWarning
 from sklearn_bdp.holdout._batch import route
 from sklearn_bdp.holdout._settings import margins
 from sklearn_bdp.ledger import BatchRecord
 
 _GOALS = (0.4, 0.3, 0.2, 0.1, 0.05, 0.02, 0.01)
 
-__all__ = ["first_width", "fixed_reach", "holdout_certificate"]
+__all__ = ["first_width", "fixed_reach", "holdout_certificate", "warn_if_vacuous"]
 
 
 def first_width(settings, model):
@@ -26,6 +29,23 @@ def _reach(last, settings):
     threshold = _threshold(last, settings)
     cell = threshold if settings.races else settings.resolution / 2.0
     return max(threshold + z_below, cell + z_above)
+
+
+def warn_if_vacuous(settings, model):
+    """Warn where even a first answer near 1/2 would say nothing."""
+    width = first_width(settings, model)
+    if width < 0.5:
+        return
+    enough, (count, name) = "", model.units(settings.n)
+    if math.isfinite(width):  # intervals shrink with the root of n
+        enough = f"About {math.ceil(count * (2 * width) ** 2):,} {name} would do. "
+    warnings.warn(
+        f"the holdout of {count} {name} is too small for what is asked of it: a first answer "
+        f"near 1/2 is only known to ±{min(width, 1.0):.2g}. {enough}plan_holdout tells how "
+        "many a goal needs.",
+        VacuousGuaranteeWarning,
+        stacklevel=caller_level(),
+    )
 
 
 def fixed_reach(last, settings, part):

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
-import math
-import secrets
-import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -15,38 +11,30 @@ from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from sklearn_bdp._checks import caller_level, check_integer, check_option, check_real
-from sklearn_bdp._digests import data_digest, freeze_data, is_content_key, query_key
+from sklearn_bdp._checks import check_integer, check_option, check_real
+from sklearn_bdp._digests import data_digest, freeze_data, query_key
 from sklearn_bdp._sealed import sealed_errors
 from sklearn_bdp._version import __version__
-from sklearn_bdp.accounting import PredictiveCode
 from sklearn_bdp.correlation import check_correlation
-from sklearn_bdp.exceptions import VacuousGuaranteeWarning
-from sklearn_bdp.holdout._batch import decide, exhausted_error
-from sklearn_bdp.holdout._certificate import first_width
-from sklearn_bdp.holdout._identity import LedgerHandle
+from sklearn_bdp.holdout._asking import Asking
+from sklearn_bdp.holdout._certificate import warn_if_vacuous
 from sklearn_bdp.holdout._inputs import (
     check_data,
     check_evaluations,
     check_path,
-    check_queries,
     check_training_value,
-    first_askings,
     scored_means,
 )
 from sklearn_bdp.holdout._report import (
-    FinalReport,
     check_open,
-    close,
     preview_batch,
 )
 from sklearn_bdp.holdout._settings import (
     ON_EXHAUSTED,
     Settings,
     check_parameters,
-    restored_mechanism,
 )
-from sklearn_bdp.ledger import HoldoutAnswers, HoldoutScore, canonical
+from sklearn_bdp.ledger import HoldoutAnswers, HoldoutScore
 from sklearn_bdp.metrics import get_metric
 
 if TYPE_CHECKING:
@@ -56,7 +44,7 @@ if TYPE_CHECKING:
 __all__ = ["ReusableHoldout"]
 
 
-class ReusableHoldout(LedgerHandle):
+class ReusableHoldout(Asking):
     r"""A holdout set that answers adaptively chosen queries and stays a holdout.
 
     Every query compares a training-side value with the mean of per-record scores on the
@@ -235,7 +223,7 @@ class ReusableHoldout(LedgerHandle):
             **settings.header(),
         }
         self._attach(header, seed=seed, timeout=timeout, notes=notes)
-        self._warn_if_vacuous()
+        warn_if_vacuous(self._settings, self.model)
 
     # -- queries ------------------------------------------------------------------------------
 
@@ -450,251 +438,4 @@ class ReusableHoldout(LedgerHandle):
             training_size=size,
             settings=self._settings,
             model=self.model,
-        )
-
-    @sealed_errors
-    def final_report(
-        self,
-        estimator: Any,
-        training_value: float | None = None,
-        *,
-        scoring: str | BoundedMetric | None = None,
-        training_variance: float | None = None,
-        name: str | None = None,
-    ) -> FinalReport:
-        """Speak the last word: the verified score of one model, finely, and close the holdout.
-
-        Nothing is asked after it, so the release costs later answers nothing and may be as fine
-        as noise allows. The ledger records that the holdout is closed; every new query is refused
-        from then on. Recorded answers stay free.
-
-        Parameters
-        ----------
-        estimator : estimator
-            Fitted without the holdout.
-        training_value : float, default=None
-            Its training-side score, for the record; by default the middle of the range.
-        scoring : str, BoundedMetric or None, default=None
-            A bounded metric; ``None``: the usual one for the estimator.
-        training_variance : float, default=None
-            Variance of a record's training-side score, in squared units of [0, 1]; see
-            :meth:`answer`.
-        name : str, default=None
-            What the report calls the model; by default its class.
-
-        Returns
-        -------
-        FinalReport
-            A card with the score, its interval, what was asked before and what has to be true;
-            ``str`` and HTML.
-
-        Raises
-        ------
-        HoldoutClosedError
-            If there was a final report before.
-        BudgetExhaustedError
-            If a budget was declared and is used up: the last word looks at the holdout, too.
-        """
-        self._require_home()
-        if isinstance(estimator, BaseEstimator):
-            check_is_fitted(estimator)
-        metric = get_metric(scoring, estimator=estimator)
-        expected = 0.5
-        if training_value is not None:
-            expected = check_training_value(metric, training_value)
-        with self._reading() as transaction:
-            check_open(transaction.last)
-        scored = check_evaluations([self._evaluate(metric, estimator)], self.n, self.model)
-        queries = check_queries(
-            [expected],
-            scored,
-            model=self.model,
-            n=self.n,
-            training_size=None,
-            keys=None,
-            variances=training_variance,
-        )
-        before, answer = self._close(queries)
-        certificate = self.certificate()
-        return FinalReport(
-            name=type(estimator).__name__ if name is None else str(name),
-            scoring=metric.name,
-            value=float(metric.from_unit(answer.value)),
-            lower=float(metric.from_unit(answer.lower)),
-            upper=float(metric.from_unit(answer.upper)),
-            beta=self.beta,
-            n=self.n,
-            n_answered=before.n_answered,
-            n_above=before.n_above,
-            information_spent=answer.code_length,
-            assumptions=certificate.assumptions,
-            time=answer.time,
-        )
-
-    def _close(self, queries):
-        """Record the last word; return the account before it and the answer."""
-        with self._writing() as transaction:
-            last = transaction.last
-            check_open(last)
-            budget = self._settings.budget
-            if budget is not None and last.n_above >= budget:
-                raise exhausted_error(self._settings, last, unanswered=1)
-            mechanism = self._mechanism(transaction.sealed(), last.number + 1, fine=True)
-            record, answer = close(
-                queries,
-                last=last,
-                code=self._code(transaction),
-                mechanism=mechanism,
-                settings=self._settings,
-                time=datetime.datetime.now(datetime.UTC).isoformat(timespec="microseconds"),
-                seeded=self._seed is not None,
-            )
-            sealed = {"mechanism": mechanism.state(), "salt": secrets.token_hex(16)}
-            transaction.append(record, sealed=canonical(sealed), answers=[answer])
-        return last, answer
-
-    def _evaluate(self, metric, estimator):
-        with warnings.catch_warnings():  # what a metric warns about may tell of the holdout
-            warnings.simplefilter("ignore")
-            return metric.evaluate(estimator, self.X, self.y)
-
-    def _ask(
-        self,
-        training_values,
-        scored,
-        training_size,
-        keys,
-        slack,
-        *,
-        metric=None,
-        beside=None,
-        variances=None,
-    ):
-        """Check, look up, decide, record; then release."""
-        self._require_home()
-        queries = check_queries(
-            training_values,
-            scored,
-            model=self.model,
-            n=self.n,
-            training_size=training_size,
-            keys=keys,
-            slack=slack,
-            beside=beside,
-            variances=variances,
-        )
-        # A caller's key is known together with what it was asked with: under another training-side
-        # value or metric it is another query, and must not get the old number.
-        names = [
-            None if key is None else (key, None if is_content_key(key) else float(value), metric)
-            for key, value in zip(queries.keys, queries.training_values, strict=True)
-        ]
-        wanted = [name for name in names if name is not None]
-        if len(wanted) == len(queries):
-            with self._reading() as transaction:
-                known = transaction.match(wanted)
-            if all(name in known for name in wanted):
-                return self._release(queries, [known[name] for name in names])
-        with self._writing() as transaction:
-            known = transaction.match(wanted)
-            new = first_askings(names, known)
-            answers, exhausted = [], False
-            if new:
-                answers, exhausted = self._decide(queries.take(new), transaction, metric)
-            if exhausted and not answers and self.on_exhausted == "raise":
-                raise exhausted_error(self._settings, transaction.last, unanswered=len(new))
-            last = transaction.last
-        if exhausted and self.on_exhausted == "raise":
-            raise exhausted_error(
-                self._settings, last, answered=len(answers), unanswered=len(new) - len(answers)
-            )
-        fresh = dict(zip(new, answers, strict=False))
-        known.update((names[position], answer) for position, answer in fresh.items())
-        return self._release(
-            queries,
-            [
-                fresh.get(position) if name is None else known.get(name)
-                for position, name in enumerate(names)
-            ],
-        )
-
-    def _decide(self, queries, transaction, metric):
-        """Run the mechanism on new queries and write the batch; not durable yet."""
-        last = transaction.last
-        check_open(last)
-        number = last.number + 1
-        mechanism = self._mechanism(transaction.sealed(), number)
-        record, answers = decide(
-            queries,
-            last=last,
-            code=self._code(transaction),
-            mechanism=mechanism,
-            settings=self._settings,
-            model=self.model,
-            time=datetime.datetime.now(datetime.UTC).isoformat(timespec="microseconds"),
-            seeded=self._seed is not None,
-            metric=metric,
-        )
-        if record is not None:
-            # The salt keeps the commitment to the noise from being searched.
-            sealed = {"mechanism": mechanism.state(), "salt": secrets.token_hex(16)}
-            transaction.append(record, sealed=canonical(sealed), answers=answers)
-        return answers, len(answers) < len(queries)
-
-    def _mechanism(self, sealed, number, *, fine=False):
-        """Return Thresholdout after the last batch, with noise of its own for this one.
-
-        ``fine``: without the grid of released answers, for the last word.
-        """
-        noise = None
-        if self._seed is not None:
-            # Seed and batch number: the same in every process, never the same twice.
-            noise = np.random.default_rng(np.random.SeedSequence([self._seed, number]))
-        if sealed is None:
-            mechanism = self._settings.mechanism(random_state=noise)
-        else:
-            if noise is not None:
-                noise.integers(0, 2**32, size=8)  # a seed gives the noise that it always gave
-            mechanism = restored_mechanism(sealed, self._settings, random_state=noise)
-        if fine:
-            state = mechanism.state() | {"resolution": 0.0}
-            mechanism = type(mechanism).from_state(state, random_state=noise)
-        return mechanism
-
-    def _code(self, transaction):
-        """Return the predictive code after every recorded batch."""
-        number, known = self._learned or (0, PredictiveCode())
-        for account in transaction.accounts(after=number):
-            known.follow(account.code)
-        self._learned = (transaction.head[0], known)
-        return known.copy()
-
-    def _release(self, queries, answers):
-        """Return the arrays of a batch from its recorded answers, ``None`` for those not given."""
-        count = len(queries)
-        training = self.on_exhausted == "training"
-        values = queries.training_values.copy() if training else np.full(count, math.nan)
-        lower = np.full(count, 0.0 if training else math.nan)
-        upper = np.full(count, 1.0 if training else math.nan)
-        above, answered = np.zeros((2, count), dtype=bool)
-        answered[:] = [answer is not None for answer in answers]
-        given = [answer for answer in answers if answer is not None]
-        if given:
-            released = np.array([(one.value, one.lower, one.upper, one.above) for one in given])
-            values[answered], lower[answered], upper[answered], above[answered] = released.T
-        return HoldoutAnswers(values, lower, upper, above, answered)
-
-    def _warn_if_vacuous(self):
-        width = first_width(self._settings, self.model)
-        if width < 0.5:
-            return
-        enough, (count, name) = "", self.model.units(self.n)
-        if math.isfinite(width):  # intervals shrink with the root of n
-            enough = f"About {math.ceil(count * (2 * width) ** 2):,} {name} would do. "
-        warnings.warn(
-            f"the holdout of {count} {name} is too small for what is asked of it: a first answer "
-            f"near 1/2 is only known to ±{min(width, 1.0):.2g}. {enough}plan_holdout tells how "
-            "many a goal needs.",
-            VacuousGuaranteeWarning,
-            stacklevel=caller_level(),
         )

@@ -88,7 +88,7 @@ def test_an_interrupt_inside_carries_no_frames(holdout, audit, monkeypatch):
     def interrupted(*args, **kwargs):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("sklearn_bdp.holdout._reusable.decide", interrupted)
+    monkeypatch.setattr("sklearn_bdp.holdout._asking.decide", interrupted)
     with pytest.raises(KeyboardInterrupt) as caught:
         by_scores(holdout, 0.2)
     audit.check_error(caught.value, callers=[__file__])

@@ -326,8 +326,8 @@ def test_a_search_stopped_at_the_worst_moment_resumes_for_free(path, monkeypatch
     def stop(*args, **kwargs):
         raise KeyboardInterrupt
 
-    target = "decide" if moment == "decide" else "ReusableHoldout._release"
-    monkeypatch.setattr(f"sklearn_bdp.holdout._reusable.{target}", stop)
+    target = "decide" if moment == "decide" else "Asking._release"
+    monkeypatch.setattr(f"sklearn_bdp.holdout._asking.{target}", stop)
     with pytest.raises(KeyboardInterrupt):
         search().fit(X_all[~division], y_all[~division])
     monkeypatch.undo()
