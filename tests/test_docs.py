@@ -61,6 +61,12 @@ def test_links_between_pages_lead_somewhere():
     assert not broken
 
 
+def test_no_page_has_the_name_of_one_that_sphinx_writes():
+    """``doc/search.md`` would be overwritten by the page of the search box."""
+    names = {page.stem for page in (ROOT / "doc").glob("*.md")}
+    assert not names & {"search", "genindex", "py-modindex"}
+
+
 def test_every_public_package_is_in_the_reference():
     """``doc/conf.py`` lists the names of these packages; none may be forgotten."""
     text = (ROOT / "doc" / "conf.py").read_text("utf-8")
