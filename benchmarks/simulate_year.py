@@ -5,7 +5,8 @@ Ten searches of a hundred candidates each; accuracies .85-.95, errors of the can
 best verified candidate so far. Printed per holdout: the half-width of the selected candidate after
 the first and the tenth search, in units of the deviation ``sqrt(p(1-p)/n)`` (chains: of their own
 ``n``), looks at the holdout, information spent, and years with an interval that missed the truth.
-The constants of the predictive code and of the race were chosen here:
+The constants of the code and of the race were chosen here, on these years and on three real
+searches (``real_searches.py``):
 
     python benchmarks/simulate_year.py                    # the library's choice
     python benchmarks/simulate_year.py --sweep            # other values of every constant
@@ -17,6 +18,7 @@ import dataclasses
 import math
 
 import numpy as np
+import real_searches
 from scipy.special import ndtr, ndtri
 
 from sklearn_bdp.accounting import (
@@ -25,8 +27,12 @@ from sklearn_bdp.accounting import (
     Pace,
     PredictiveCode,
     Reply,
+    _codes,
+    _predictive,
+    _race,
     answer_margin,
     auto_scales,
+    code_length,
     noise_margin,
     noise_share,
     play_batch,
@@ -59,9 +65,9 @@ class Forgetful(PredictiveCode):
 class Account:
     """The as-used account over Thresholdout, the way a reusable holdout keeps it."""
 
-    def __init__(self, n, choice, rng, *, beta=0.05, training_size=None, model=None):
+    def __init__(self, n, choice, rng, *, beta=0.05, training_size=None, model=None, binary=True):
         self.n, self.choice, self.model = n, choice, model or Independent()
-        self.tail = ModelTail(self.model, n, binary=True)
+        self.tail = ModelTail(self.model, n, binary=binary)
         self.training_size = training_size or 3 * n
         self.sampling, self.noise_failure = (1 - NOISE_PART) * beta, NOISE_PART * beta
         share = noise_share(self.noise_failure, 0) / 2
@@ -93,7 +99,7 @@ class Account:
             deviation=lambda positions, predictions: self.tail.standard_deviation(predictions),
         )
         outcome = self._play(public, holdout)
-        spent = self.released + math.log(self.batch * (self.batch + 1))
+        spent = code_length(released=self.released, batch_index=self.batch)
         side = math.log(self.sampling / 2) - spent - outcome.places
         lower = self.tail.lower_limit(outcome.least, side)
         upper = self.tail.upper_limit(outcome.most, side)
@@ -182,25 +188,79 @@ def summarise(n, choice, years, *, seed=0, **options):
     }
 
 
-SWEEP = {
-    "coarse": (4.5, 5.5, 7.0),
-    "price": (0.7, 1.0, 1.5, 2.0, 2.5),
-    "patience": (10.0, 30.0, 100.0),
-}
-NOISE = (0.01, 0.025, 0.04)
+SWEEP = (  # where a constant lives, its name, other values
+    (Pace, "coarse", (4.5, 7.0)),
+    (Pace, "price", (1.5, 2.5)),
+    (Pace, "patience", (14.0, 24.0, 60.0)),
+    (_codes, "_LEVEL", (1.0, 6.0)),
+    (_predictive, "_EVEN", (0.05, 0.5)),
+    (_predictive, "OFFSET", (0.02, 0.06)),
+    (_predictive, "_FADING", (0.0, 0.3)),
+    (_predictive, "TAILS_PRIOR", (np.array([0.5, 0.5]), np.array([0.97, 0.03]))),
+    (_race, "_LONE", (1.0,)),
+    (None, "noise", (0.01, 0.03)),
+)
 
 
-def choices(sweep):
-    """Yield labels and constants."""
+@contextlib.contextmanager
+def changed(module, name, value):
+    """Use another value of a constant for a while."""
+    before = getattr(module, name)
+    setattr(module, name, value)
+    try:
+        yield Choice()
+    finally:
+        setattr(module, name, before)
+
+
+def choices():
+    """Yield labels and constants: the library's, then every alternative."""
     yield "library", Choice()
-    if not sweep:
-        return
-    for name, values in SWEEP.items():
+    for home, name, values in SWEEP:
         for value in values:
-            yield f"{name}={value}", Choice(pace=dataclasses.replace(Pace(), **{name: value}))
-    for value in NOISE:
-        yield f"noise={value}", Choice(noise=value)
-    yield "predictor=none", Choice(predictor="none")
+            label = f"{name.strip('_').lower()}={np.ravel(value)[0]:g}"
+            if home is Pace:
+                yield label, Choice(pace=dataclasses.replace(Pace(), **{name: value}))
+            elif home is None:
+                yield label, Choice(noise=value)
+            else:
+                with changed(home, name, value) as choice:
+                    yield label, choice
+
+
+def real_half_widths(pool, choice, seed):
+    """Half-widths of the selected candidate after the first and the last of four real searches."""
+    account = Account(
+        pool.scores.shape[1], choice, np.random.default_rng(seed),
+        training_size=pool.training_size, binary=pool.binary,
+    )  # fmt: skip
+    means = pool.scores.mean(axis=1)
+    seen = real_searches.play(
+        pool, lambda chosen: account.answer(pool.training_values[chosen], means[chosen])
+    )
+    return 0.5 * (seen[[0, -1], 2] - seen[[0, -1], 1])
+
+
+def sweep(args):
+    """Print first and last width of every alternative: deviations, and score units on real data."""
+    pools = {
+        name: [real_searches.make_pool(name, seed) for seed in range(2)]
+        for name in real_searches.DATA
+    }
+    plays = [(n, False) for n in args.sizes] + [(max(args.sizes), True)]
+    heads = [f"{n}{' chain' if lazy else ''}" for n, lazy in plays]
+    print(f"{'choice':<18}" + "".join(f"{head:>15}" for head in [*heads, *pools]))
+    for label, choice in choices():
+        cells = []
+        for n, lazy in plays:
+            row = summarise(n, choice, args.years, lazy=lazy)
+            cells.append(f"{row['first in sd']:.2f} / {row['tenth in sd']:.2f}")
+        for given in pools.values():
+            first, last = np.mean(
+                [real_half_widths(pool, choice, seed) for seed, pool in enumerate(given)], axis=0
+            )
+            cells.append(f"{first:.3f} / {last:.3f}")
+        print(f"{label:<18}" + "".join(f"{cell:>15}" for cell in cells), flush=True)
 
 
 def main():
@@ -210,17 +270,19 @@ def main():
     parser.add_argument("--sweep", action="store_true")
     parser.add_argument("--sizes", type=int, nargs="+", default=[200, 1000, 10_000])
     args = parser.parse_args()
+    if args.sweep:
+        sweep(args)
+        return
     print(f"{'choice':<18}{'n':>13}{'first':>8}{'tenth':>8}{'(sd)':>6}{'tenth':>9}{'looks':>7}"
           f"{'nats':>7}{'wrong':>12}")  # fmt: skip
-    for label, choice in choices(args.sweep):
-        for n, lazy in [(n, False) for n in args.sizes] + [(max(args.sizes), True)]:
-            row = summarise(n, choice, args.years, lazy=lazy)
-            print(
-                f"{label:<18}{n:>7}{' chain' if lazy else '':>6}{row['first in sd']:>8.2f}"
-                f"{row['tenth in sd']:>8.2f}{'':>6}{row['half-width']:>9.4f}{row['above']:>7.1f}"
-                f"{row['nats']:>7.1f}{row['wrong']:>5} of {row['years']:>4}",
-                flush=True,
-            )
+    for n, lazy in [(n, False) for n in args.sizes] + [(max(args.sizes), True)]:
+        row = summarise(n, Choice(), args.years, lazy=lazy)
+        print(
+            f"{'library':<18}{n:>7}{' chain' if lazy else '':>6}{row['first in sd']:>8.2f}"
+            f"{row['tenth in sd']:>8.2f}{'':>6}{row['half-width']:>9.4f}{row['above']:>7.1f}"
+            f"{row['nats']:>7.1f}{row['wrong']:>5} of {row['years']:>4}",
+            flush=True,
+        )
 
 
 if __name__ == "__main__":

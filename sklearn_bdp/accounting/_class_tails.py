@@ -313,6 +313,8 @@ class KnownSizesTail(Tail):
         Lower bounds of the classes' counts, 0 for classes that may be missing.
     price : float
         Nats that the bounds give away: whatever is released from now on pays them.
+    classes : tuple of str, default=()
+        The classes that were counted, if they were named: their sizes are paid for once.
 
     References
     ----------
@@ -324,6 +326,7 @@ class KnownSizesTail(Tail):
     kind: str
     class_sizes: tuple
     price: float = 0.0
+    classes: tuple = ()
 
     def lower_limit(self, values: FloatOrArray, log_failure: FloatOrArray) -> Array:
         values = check_array("values", values, low=0.0, high=1.0)
@@ -362,6 +365,7 @@ def score_tail(
     class_floors: tuple[int, ...] | None = None,
     class_sizes: tuple[int, ...] | None = None,
     price: float = 0.0,
+    classes: Sequence[str] = (),
     weights: Sequence[tuple[float, int]] | None = None,
     sensitivity: float | None = None,
 ) -> Tail:
@@ -387,6 +391,8 @@ def score_tail(
         Without ``class_counts``: lower bounds of the holdout's own counts.
     price : float, default=0.0
         Nats that they give away.
+    classes : sequence of str, default=()
+        The classes they were counted for, if they were named.
     weights : tuple of (float, int), optional
         Distinct weights, which sum to 1 over the records, and how many records have each.
     sensitivity : float, optional
@@ -425,7 +431,7 @@ def score_tail(
         return WeightedTail(model, n, tuple(weights))
     if class_counts is None and class_sizes is not None:
         price = check_real("price", price, low=0.0)
-        return KnownSizesTail(model, n, kind, tuple(class_sizes), price)
+        return KnownSizesTail(model, n, kind, tuple(class_sizes), price, tuple(classes))
     if class_counts is None or len(class_counts) < 2 or min(class_counts) < 1:
         raise ValueError(
             "class_counts must hold the records of each class in the training data (at least two "

@@ -32,6 +32,7 @@ __all__ = [
     "play_batch",
 ]
 
+_LONE = 4.0  # lone queries until they are priced like the leader of a search
 _AHEAD = 8192  # queries compared in one go: an "above" moves the predictions of the rest
 
 
@@ -46,15 +47,16 @@ class Pace:
     price : float
         Deviations of the score that a first nat is worth: it widens every later interval.
     patience : float
-        Fine cells after which a nat is worth twice as much: a stream of lone queries is asked ever
-        more coarsely, so that its cost grows like the logarithm of its length.
+        Fine cells of an ordinary life. Towards their end fewer intervals are to come and a nat is
+        worth less; beyond, a stream of queries is asked ever more coarsely, so that its cost grows
+        like the logarithm of its length.
     """
 
     coarse: float = 5.5
-    price: float = 1.5
-    patience: float = 30.0
+    price: float = 2.0
+    patience: float = 18.0
 
-    def fine(self, known: FloatOrArray, n_fine: int) -> Any:
+    def fine(self, known: FloatOrArray, n_fine: int, *, alone: bool = False) -> Any:
         """Return half-widths of the next fine cells, in deviations of the score.
 
         The sum of half-width and price of the expected code length is least (normal predictions).
@@ -65,13 +67,19 @@ class Pace:
             Deviations of the predictions, in deviations of the score.
         n_fine : int
             Fine cells so far.
+        alone : bool, default=False
+            Whether the batch is one query. The first lone queries are asked more finely: one may
+            well be all that is ever asked.
 
         Returns
         -------
         float or ndarray
             Half-widths.
         """
-        worth = self.price * (1.0 + (n_fine / self.patience) ** 2)
+        age = n_fine / self.patience
+        worth = self.price * (1.0 - 1.5 * age + age**2)
+        if alone:
+            worth *= min(1.0, (1.0 + n_fine) / _LONE)
         return known * np.interp(np.log(known / worth), _STEEPNESS, _BEST)
 
 
@@ -338,7 +346,13 @@ class _Game:
         factors, sharpness = self.queries.training_factors[positions], self.queries.sharpness
         sharp = 1.0 if sharpness is None or not leads else sharpness[positions]
         return fine_half_width(
-            pace, self.code, deviation=deviations, factor=factors, drift=drifts, sharpness=sharp
+            pace,
+            self.code,
+            deviation=deviations,
+            factor=factors,
+            drift=drifts,
+            sharpness=sharp,
+            alone=len(self.queries) == 1,
         )
 
     def _refine(self, best, pace):
@@ -516,6 +530,7 @@ def fine_half_width(
     factor: FloatOrArray,
     drift: FloatOrArray,
     sharpness: FloatOrArray = 1.0,
+    alone: bool = False,
 ) -> Any:
     """Return half-widths of fine cells: as fine as the prediction is good.
 
@@ -529,6 +544,8 @@ def fine_half_width(
         Deviation of the score, ``1 + n / training size``, deviation of the common offset.
     sharpness : float or array, default=1.0
         Deviation that intervals go by, in deviations of the score.
+    alone : bool, default=False
+        Whether the batch is one query.
 
     Returns
     -------
@@ -536,4 +553,5 @@ def fine_half_width(
         Half-widths, in score units.
     """
     known = np.sqrt((code.scale * deviation) ** 2 * factor + np.square(drift))
-    return pace.fine(known / deviation, code.n_fine) * deviation * sharpness
+    half = pace.fine(known / deviation, code.n_fine, alone=alone)
+    return half * deviation * sharpness

@@ -238,7 +238,7 @@ def decide(
     if done == 0:
         return None, []
     # Theory G10: class sizes taken from the holdout's labels are one more release, before all else.
-    price = sum(tail.price for tail in queries.tails)
+    price, sizes_of = _class_sizes(queries, last)
     if price and (settings.information is not None or settings.tau is not None):
         raise ValueError(
             "a level of privacy for life does not cover class sizes of the holdout: make the "
@@ -284,13 +284,31 @@ def decide(
         n_rounds=last.n_rounds + outcome.n_above + squares.n_above,
         released=last.released + outcome.released + price + squares.released,
         code=code.state(after=known),
-        cells=_cells(queries, outcome, squares, by=by),
+        cells=_cells(queries, outcome, squares, by=by)
+        | {"sizes_of": sizes_of, "pairs": _pairs(queries, last)},
         widest=max(last.widest, float(np.max(ends[told], initial=0.0))),
         n_relaxed=last.n_relaxed + done - int(told.sum()),
         dp_epsilon=_finite(ratio * mechanism.dp_epsilon_used(1.0 / settings.n)),
         seeded=bool(seeded or last.seeded),
     )
     return record, answers
+
+
+def _pairs(queries, last):
+    """Return whether a score over pairs was ever asked for: the certificate says so."""
+    return bool(last.cells.get("pairs")) or any(s["kind"] == "pairs" for s in queries.shapes)
+
+
+def _class_sizes(queries, last):
+    """Return the nats of class sizes used for the first time, and whose sizes are known by now.
+
+    Sizes are functions of the holdout's labels and of the classes they are counted for: a later
+    batch that uses the same ones learns nothing new.
+    """
+    known = last.cells.get("sizes_of", [])
+    used = {tail.classes: tail.price for tail in queries.tails if tail.price}
+    new = {classes: price for classes, price in used.items() if list(classes) not in known}
+    return sum(new.values()), known + [list(classes) for classes in new]
 
 
 def _scaled_to_spread(queries, settings, model):

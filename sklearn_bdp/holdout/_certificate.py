@@ -6,7 +6,14 @@ import warnings
 import numpy as np
 
 from sklearn_bdp._checks import caller_level
-from sklearn_bdp.accounting import Certificate, Pace, auto_threshold, half_width, zhao_required_n
+from sklearn_bdp.accounting import (
+    Certificate,
+    Pace,
+    auto_threshold,
+    code_length,
+    half_width,
+    zhao_required_n,
+)
 from sklearn_bdp.exceptions import VacuousGuaranteeWarning
 from sklearn_bdp.holdout._batch import route
 from sklearn_bdp.holdout._settings import margins
@@ -105,7 +112,7 @@ def _threshold(last, settings):
         return settings.threshold
     if settings.races:
         deviation = math.sqrt(0.25 / settings.n_effective)
-        return float(Pace().fine(1.5, last.code.get("n_fine", 0))) * deviation
+        return float(Pace().fine(1.5, last.code.get("n_fine", 0), alone=True)) * deviation
     return float(auto_threshold(0.5, settings.n_effective, settings.n))
 
 
@@ -148,6 +155,8 @@ def _assumptions(last, *, model, settings, ledger, seeded, shared):
             f"the {shared:,} training record(s) that equal holdout records are other records that "
             "look the same (allowed by allow_shared_rows)"
         )
+    if last.cells.get("pairs"):
+        lines.append("records of one class are identically distributed (for ROC AUC)")
     if settings.cut_failure > 0:
         lines.append(
             "the holdout was cut from the sequence of the training data with the declared gap "
@@ -178,9 +187,12 @@ def _notes(last, *, settings, model):
             "code": "the code of what was released (G7)",
             "leakage": "leakage, that is Bayesian differential privacy (G1)",
         }[route(last, settings)[1]]
+        nats, by = route(last, settings)
+        coded = code_length(released=last.released, batch_index=last.number + 1) + math.log(2.0)
+        instead = "" if by == "code" else f" instead of {coded:.3g} by the code"
         notes.append(
-            f"the next answer rests on {carried}; both hold at half the failure probability each, "
-            "and every answer uses the one that makes it sharper (G9)"
+            f"the next answer rests on {carried}, {nats:.3g} nats{instead}; both hold at half the "
+            "failure probability each, and every answer uses the one that makes it sharper (G9)"
         )
     if settings.budget is None and settings.tau is None:
         notes.append("privacy levels are those spent so far; without a budget they go on growing")

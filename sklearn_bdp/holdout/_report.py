@@ -88,8 +88,9 @@ def preview_batch(last, code, *, n_queries, score, training_size, settings, mode
     if settings.races:
         drift = float(code.predict([score])[1][0])
         fine = fine_half_width(
-            Pace(), code, deviation=deviation, factor=(typical / deviation) ** 2, drift=drift
-        )
+            Pace(), code, deviation=deviation, factor=(typical / deviation) ** 2, drift=drift,
+            alone=n_queries == 1,
+        )  # fmt: skip
         coarse = max(fine, Pace().coarse * typical)
         reaches = (fine + max(below, above), coarse + below)
         spending = _expected(code, score, typical, drift, fine, coarse, n_queries)

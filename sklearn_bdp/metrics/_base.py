@@ -45,7 +45,10 @@ class ScoreShape:
     class_sizes : tuple of int, optional
         Where the training data's counts are unknown: lower bounds of the holdout's own.
     price : float, default=0.0
-        Nats that ``class_sizes`` give away; whoever releases anything made of them pays.
+        Nats that ``class_sizes`` give away, paid once by a holdout before it releases anything
+        made of them.
+    classes : tuple of str, default=()
+        The classes that ``class_sizes`` were counted for, if they were named.
     weights : tuple of (float, int), optional
         Distinct weights, which sum to 1 over the records, and how many records have each.
     sensitivity : float, optional
@@ -58,6 +61,7 @@ class ScoreShape:
     class_floors: tuple | None = None
     class_sizes: tuple | None = None
     price: float = 0.0
+    classes: tuple = ()
     weights: tuple | None = None
     sensitivity: float | None = None
 

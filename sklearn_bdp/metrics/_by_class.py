@@ -8,6 +8,7 @@ and their counts in the training data.
 
 import dataclasses
 import functools
+import itertools
 import math
 from typing import ClassVar
 
@@ -45,17 +46,22 @@ def class_floors(counts, n):
 def coarse_sizes(counts, n):
     """Return lower bounds of class counts on a coarse grid, and the nats that they give away.
 
-    A class may be ``1.15**-(j+1)`` of an equal share of the records, ``j = 0, 1, ...``; step ``j``
-    has the prior probability ``1 / ((j+1)(j+2))``, so that equal classes cost ``ln 2`` each.
+    A class may be ``1.15**-(j+1)`` of an equal share of the records, ``j = 0, 1, ...``. Sizes are
+    given in rising order, not class by class: the smallest has the prior ``1 / ((j+1)(j+2))``, each
+    larger one is at step 0 or anywhere up to the step before it, half and half. Equal classes
+    cost ``ln 2`` in all.
     """
-    equal, sizes, price = n / len(counts), [], 0.0
+    equal, steps = n / len(counts), []
     for count in counts:
         step = 0
         while math.floor(equal / 1.15 ** (step + 1)) > count:
             step += 1
-        sizes.append(math.floor(equal / 1.15 ** (step + 1)))
-        price += math.log((step + 1) * (step + 2))
-    return tuple(sizes), price
+        steps.append(step)
+    steps.sort(reverse=True)
+    price = math.log((steps[0] + 1) * (steps[0] + 2))
+    for before, step in itertools.pairwise(steps):
+        price -= math.log(0.5 * (step == 0) + 0.5 / (before + 1))
+    return tuple(math.floor(equal / 1.15 ** (step + 1)) for step in steps), price
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -91,7 +97,8 @@ class ClassMetric(BoundedMetric):
             floors = class_floors(counts, len(y))
             return ScoreShape(self._kind, class_counts=counts, class_floors=floors)
         sizes, price = coarse_sizes(self._counts(y), len(y))
-        return ScoreShape(self._kind, class_sizes=sizes, price=price)
+        names = () if self.classes is None else tuple(map(str, self.classes))
+        return ScoreShape(self._kind, class_sizes=sizes, price=price, classes=names)
 
     def _counts(self, y):
         """Return how many of the records each class has."""

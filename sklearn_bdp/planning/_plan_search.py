@@ -18,6 +18,7 @@ from sklearn_bdp.accounting import (
     Reply,
     answer_margin,
     auto_scales,
+    code_length,
     noise_margin,
     noise_share,
     play_batch,
@@ -148,7 +149,7 @@ def expected_half_width(
         rounds += outcome.n_above
     # Later searches go on as the last one that was played.
     earlier += (searches - played) * outcome.released
-    length = earlier + math.log(searches * (searches + 1))
+    length = code_length(released=earlier, batch_index=searches)
     side = math.log((1.0 - NOISE_PART) * left / 2.0) - length - outcome.places
     lower = tail.lower_limit(outcome.least, side)
     upper = tail.upper_limit(outcome.most, side)

@@ -7,13 +7,13 @@ from sklearn_bdp.accounting import adaptive_log_failure, code_length, leakage_co
 
 
 def test_the_first_batch_pays_for_its_order_only_and_releases_are_added():
-    assert code_length(released=0.0, batch_index=1) == pytest.approx(math.log(2))
-    assert code_length(released=3.5, batch_index=4) == pytest.approx(3.5 + math.log(20))
+    assert code_length(released=0.0, batch_index=1) == pytest.approx(math.log(4))
+    assert code_length(released=3.5, batch_index=4) == pytest.approx(3.5 + math.log(14))
 
 
 def test_weights_of_all_batches_sum_to_one():
     weights = [math.exp(-code_length(released=0.0, batch_index=t)) for t in range(1, 5000)]
-    assert sum(weights) == pytest.approx(1.0 - 1 / 5000)
+    assert sum(weights) == pytest.approx(1.0 - 3 / 5002)
 
 
 def test_leakage_code_spends_exactly_the_failure_probability():

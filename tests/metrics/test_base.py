@@ -354,16 +354,29 @@ def test_evaluations_carry_both_sensitivities():
     assert metric.sensitivity(y) == 1 / 3
     assert evaluation.sensitivity == pytest.approx(1 / 3)
     assert evaluation.shape.class_sizes == (3, 4)
-    assert evaluation.shape.price == pytest.approx(math.log(6) + math.log(2))
+    assert evaluation.shape.price == pytest.approx(math.log(6) + math.log(4 / 3))
     assert metric.rms_sensitivity(y) < evaluation.rms_sensitivity < 1 / 3
+
+
+@pytest.mark.parametrize(("n", "k"), [(30, 2), (14, 3), (12, 4)])
+def test_prices_of_coarse_class_sizes_obey_kraft(n, k):
+    """G10: by enumeration of all class counts of ``n`` records."""
+    prices = dict(
+        coarse_sizes(counts, n)
+        for counts in itertools.product(range(n + 1), repeat=k)
+        if sum(counts) == n
+    )
+    assert len(prices) > 4
+    assert sum(math.exp(-price) for price in prices.values()) <= 1.0
 
 
 @given(st.lists(st.integers(0, 500), min_size=2, max_size=5))
 def test_coarse_class_sizes_are_never_above_the_counts(counts):
     """G10: sizes are lower bounds, and their prices are those of a probability."""
     sizes, price = coarse_sizes(counts, max(1, sum(counts)))
+    counts = sorted(counts)  # which class has which size is not said
     assert all(size <= count for size, count in zip(sizes, counts, strict=True))
-    assert price >= len(counts) * math.log(2) - 1e-12
+    assert price >= math.log(2) - 1e-12
     assert all(
         size >= count / 1.4 - 2
         for size, count in zip(sizes, counts, strict=True)
