@@ -45,8 +45,10 @@ def installed_version(name):
     """Return what names the version of a module's code, or ``None`` for code of the user.
 
     A distribution in a folder of packages has a version that says what its code is. An editable
-    installation, a notebook, a script or a module next to it has none.
+    installation, a notebook, a script or a module next to it has none. Compiled classes may leave
+    the package out of their module's name (scikit-learn 1.6 does); the module itself knows it.
     """
+    name = getattr(sys.modules.get(name), "__name__", name)
     top = name.partition(".")[0] if isinstance(name, str) else ""
     if not top or top in ("__main__", "__mp_main__"):
         return None
