@@ -51,6 +51,10 @@ BENCHMARKS = {
         "A verified search against GridSearchCV",
         {"small": "cheap --runs 1", "full": ""},
     ),
+    "bench_answers": (
+        "What answers cost",
+        {"small": "--runs 1 --batch 5000", "full": ""},
+    ),
     "bench_ledger": (
         "Throughput of a ledger",
         {"small": "--processes 2 --batches 20", "full": ""},
@@ -98,9 +102,19 @@ def section(name, size):
     taken = datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d")
     return (
         f"## {title}\n\n<!-- {name} -->\n`python {' '.join(command)}`, {taken}, {took:.0f} s on "
-        f"{os.cpu_count()} core(s); Python {platform.python_version()}, {versions}.\n\n"
+        f"{os.cpu_count()} core(s); Python {platform.python_version()}, {versions}{_commit()}.\n\n"
         f"```text\n{printed.strip()}\n```\n"
     )
+
+
+def _commit():
+    """Return the commit that is measured, where there is one."""
+    asked = ["git", "-C", str(ROOT), "rev-parse", "--short", "HEAD"]
+    try:
+        told = subprocess.run(asked, capture_output=True, text=True, check=False).stdout.strip()
+    except OSError:
+        return ""
+    return f", commit {told}" if told else ""
 
 
 def _version(package):
