@@ -150,30 +150,15 @@ class Asking(LedgerHandle):
             return metric.evaluate(estimator, self.X, self.y)
 
     def _ask(
-        self,
-        training_values,
-        scored,
-        training_size,
-        keys,
-        slack,
-        *,
-        metric=None,
-        beside=None,
+        self, training_values, scored, training_size, keys, slack, *, metric=None, beside=None,
         variances=None,
-    ):
+    ):  # fmt: skip
         """Check, look up, decide, record; then release."""
         self._require_home()
         queries = check_queries(
-            training_values,
-            scored,
-            model=self.model,
-            n=self.n,
-            training_size=training_size,
-            keys=keys,
-            slack=slack,
-            beside=beside,
-            variances=variances,
-        )
+            training_values, scored, model=self.model, n=self.n, training_size=training_size,
+            keys=keys, slack=slack, beside=beside, variances=variances,
+        )  # fmt: skip
         # A caller's key is known together with what it was asked with: under another training-side
         # value or metric it is another query, and must not get the old number.
         names = [

@@ -237,40 +237,18 @@ def decide(
     done = int(np.count_nonzero(outcome.answered))
     if done == 0:
         return None, []
-    # Theory G10: class sizes taken from the holdout's labels are one more release, before all else.
-    price, sizes_of = _class_sizes(queries, last)
-    if price and (settings.information is not None or settings.tau is not None):
-        raise ValueError(
-            "a level of privacy for life does not cover class sizes of the holdout: make the "
-            "metric with those of the training data, as in get_metric('roc_auc', y=y_train)."
-        )
+    price, sizes_of = _class_sizes(queries, last, settings)
     length += price
     lengths = length + outcome.places
     least, most = np.nan_to_num(outcome.least), np.nan_to_num(outcome.most, nan=1.0)
-    squares = ask_squares(
-        plan,
-        queries,
-        asked_finely(plan, queries, outcome),
-        mechanism,
-        settings,
-        last.n_rounds + outcome.n_above,
-    )
+    fine, rounds = asked_finely(plan, queries, outcome), last.n_rounds + outcome.n_above
+    squares = ask_squares(plan, queries, fine, mechanism, settings, rounds)
     lower, upper = squares.limits(queries, least, most, failure - lengths)
     answers = answer_records(
-        done,
-        batch=itertools.repeat(last.number + 1),
-        position=range(done),
-        key=queries.keys,
-        time=itertools.repeat(time),
-        code_length=lengths.tolist(),
-        # -0.0 has no text of its own in SQLite
-        training_value=(queries.training_values + 0.0).tolist(),
-        value=(outcome.values + 0.0).tolist(),
-        lower=(lower + 0.0).tolist(),
-        upper=(upper + 0.0).tolist(),
-        above=outcome.above.tolist(),
-        metric=itertools.repeat(metric),
-    )
+        done, batch=itertools.repeat(last.number + 1), position=range(done), key=queries.keys,
+        time=itertools.repeat(time), metric=itertools.repeat(metric),
+        **_columns(queries, outcome, lengths, lower, upper),
+    )  # fmt: skip
     told = ~outcome.relaxed[:done]
     values = outcome.values[:done]
     ends = np.maximum(values - lower[:done], upper[:done] - values)
@@ -281,7 +259,7 @@ def decide(
         code_length=length,
         n_answered=last.n_answered + done,
         n_above=last.n_above + int(outcome.above.sum()),
-        n_rounds=last.n_rounds + outcome.n_above + squares.n_above,
+        n_rounds=rounds + squares.n_above,
         released=last.released + outcome.released + price + squares.released,
         code=code.state(after=known),
         cells=_cells(queries, outcome, squares, by=by)
@@ -299,16 +277,35 @@ def _pairs(queries, last):
     return bool(last.cells.get("pairs")) or any(s["kind"] == "pairs" for s in queries.shapes)
 
 
-def _class_sizes(queries, last):
+def _class_sizes(queries, last, settings):
     """Return the nats of class sizes used for the first time, and whose sizes are known by now.
 
     Sizes are functions of the holdout's labels and of the classes they are counted for: a later
-    batch that uses the same ones learns nothing new.
+    batch that uses the same ones learns nothing new. Theory G10: sizes taken from the labels are
+    one more release, before all else.
     """
     known = last.cells.get("sizes_of", [])
     used = {tail.classes: tail.price for tail in queries.tails if tail.price}
     new = {classes: price for classes, price in used.items() if list(classes) not in known}
-    return sum(new.values()), known + [list(classes) for classes in new]
+    price = sum(new.values())
+    if price and (settings.information is not None or settings.tau is not None):
+        raise ValueError(
+            "a level of privacy for life does not cover class sizes of the holdout: make the "
+            "metric with those of the training data, as in get_metric('roc_auc', y=y_train)."
+        )
+    return price, known + [list(classes) for classes in new]
+
+
+def _columns(queries, outcome, lengths, lower, upper):
+    """Return the numbers of the answers' records; -0.0 has no text of its own in SQLite."""
+    return {
+        "code_length": lengths.tolist(),
+        "training_value": (queries.training_values + 0.0).tolist(),
+        "value": (outcome.values + 0.0).tolist(),
+        "lower": (lower + 0.0).tolist(),
+        "upper": (upper + 0.0).tolist(),
+        "above": outcome.above.tolist(),
+    }
 
 
 def _scaled_to_spread(queries, settings, model):

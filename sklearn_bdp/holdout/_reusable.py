@@ -304,11 +304,13 @@ class ReusableHoldout(Asking):
         evaluations : sequence of Evaluation
             From ``BoundedMetric.evaluate`` on this holdout. Metrics that are no mean over records
             are admitted for independent records or groups.
-        training_size, keys, slack, training_variance : object
+        training_size, keys, slack : object
             As for :meth:`answer`.
         beside : array-like of bool, shape (m,), default=None
             Queries that decide nothing, as further metrics of the same models: they come after
             the others and are asked coarsely, so that those keep their narrow intervals.
+        training_variance : object
+            As for :meth:`answer`.
 
         Returns
         -------

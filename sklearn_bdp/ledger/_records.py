@@ -253,7 +253,7 @@ class AnswerRecord:
         )
 
 
-def answer_records(count, **columns):
+def answer_records(count: int, **columns: Iterable[Any]) -> list[AnswerRecord]:
     """Return records made of columns; one by one the frozen class takes three times as long.
 
     Parameters
