@@ -34,6 +34,10 @@ BENCHMARKS = {
         "A year of adaptive searches on one holdout",
         {"small": "--years 5 --sizes 1000", "full": ""},
     ),
+    "real_searches": (
+        "Four adaptive searches of support vector machines on a small holdout, beside Bonferroni",
+        {"small": "--seeds 1", "full": "--data all"},
+    ),
     "dependence": (
         "From data to the dependence that is declared",
         {"small": "--size small", "full": "--size full"},
