@@ -1,5 +1,13 @@
 """What runs: codes, intervals, noise margins, predictors; nothing about data or files."""
 
+from sklearn_bdp.accounting._asked import (
+    Asked,
+    BatchQueries,
+    Outcome,
+    Pace,
+    Reply,
+    fine_half_width,
+)
 from sklearn_bdp.accounting._certificate import (
     Certificate,
 )
@@ -33,13 +41,7 @@ from sklearn_bdp.accounting._predictive import (
     place_lengths,
 )
 from sklearn_bdp.accounting._race import (
-    Asked,
-    BatchQueries,
     FixedCells,
-    Outcome,
-    Pace,
-    Reply,
-    fine_half_width,
     play_batch,
 )
 from sklearn_bdp.accounting._squares import (

@@ -1,0 +1,243 @@
+"""What a batch asks and is told, and how finely (theory G7): values, no game yet."""
+
+from __future__ import annotations
+
+import dataclasses
+import typing
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from scipy.special import ndtr
+
+from sklearn_bdp._typing import Array, FloatOrArray
+from sklearn_bdp.accounting._predictive import Cells
+
+if TYPE_CHECKING:
+    from sklearn_bdp.accounting._predictive import PredictiveCode
+
+__all__ = ["Asked", "BatchQueries", "Outcome", "Pace", "Reply", "fine_half_width"]
+
+_LONE = 4.0  # lone queries until they are priced like the leader of a search
+
+
+@dataclasses.dataclass(frozen=True)
+class Pace:
+    """How finely queries are asked; chosen by ``benchmarks/simulate_year.py --sweep``.
+
+    Parameters
+    ----------
+    coarse : float
+        Half-width of a coarse cell in deviations of prediction and score.
+    price : float
+        Deviations of the score that a first nat is worth: it widens every later interval.
+    patience : float
+        Fine cells of an ordinary life. Towards their end fewer intervals are to come and a nat is
+        worth less; beyond, a stream of queries is asked ever more coarsely, so that its cost grows
+        like the logarithm of its length.
+    """
+
+    coarse: float = 5.5
+    price: float = 2.0
+    patience: float = 18.0
+
+    def fine(self, known: FloatOrArray, n_fine: int, *, alone: bool = False) -> Any:
+        """Return half-widths of the next fine cells, in deviations of the score.
+
+        The sum of half-width and price of the expected code length is least (normal predictions).
+
+        Parameters
+        ----------
+        known : float or array
+            Deviations of the predictions, in deviations of the score.
+        n_fine : int
+            Fine cells so far.
+        alone : bool, default=False
+            Whether the batch is one query. The first lone queries are asked more finely: one may
+            well be all that is ever asked.
+
+        Returns
+        -------
+        float or ndarray
+            Half-widths.
+        """
+        age = n_fine / self.patience
+        worth = self.price * (1.0 - 1.5 * age + age**2)
+        if alone:
+            worth *= min(1.0, (1.0 + n_fine) / _LONE)
+        return known * np.interp(np.log(known / worth), _STEEPNESS, _BEST)
+
+
+def _best_halves():
+    """Return ln(slope) and the half-width x that minimises slope * x + entropy(x)."""
+    halves = np.geomspace(0.02, 6.0, 400)
+    cells = np.arange(-350.0, 351.0)
+    entropy = np.empty(halves.size)
+    for place, half in enumerate(halves):
+        mass = np.diff(ndtr((2.0 * np.append(cells, 351.0) - 1.0) * half))
+        entropy[place] = -(mass * np.log(np.maximum(mass, 1e-300))).sum()
+    slopes = np.geomspace(1e-5, 50.0, 300)
+    best = halves[np.argmin(slopes[:, None] * halves + entropy, axis=1)]
+    return np.log(slopes), best
+
+
+_STEEPNESS, _BEST = _best_halves()
+
+
+@dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
+class BatchQueries:
+    """What is public of a batch of ``m`` queries.
+
+    Parameters
+    ----------
+    training_values : ndarray of shape (m,)
+        Training-side values in [0, 1].
+    slacks : ndarray of shape (m,)
+        Least thresholds.
+    sensitivities : ndarray of shape (m,)
+        In units of ``1/n``: what noise margins are multiplied by.
+    training_factors : ndarray of shape (m,)
+        ``1 + n / training size``: how much the training side adds to the score's variance.
+    deviation : callable
+        ``deviation(positions, predictions)``: standard deviations of the scores.
+    beside : ndarray of bool, shape (m,), optional
+        Queries that decide nothing, as other metrics of the same candidates: they come after the
+        others, coarsely, and are never refined. By default none.
+    sharpness : ndarray of shape (m,), optional
+        By how much intervals of leaders are narrower than these deviations say (theory G15).
+    """
+
+    training_values: np.ndarray
+    slacks: np.ndarray
+    sensitivities: np.ndarray
+    training_factors: np.ndarray
+    deviation: typing.Callable
+    beside: Array | None = None
+    sharpness: Array | None = None
+
+    def __len__(self) -> int:
+        return self.training_values.size
+
+
+class Asked(typing.NamedTuple):
+    """Queries to compare in this order, up to the first "above", released in a cell ``halves``.
+
+    Parameters
+    ----------
+    positions : ndarray of int, shape (k,)
+        Places in the batch.
+    predictions, thresholds : ndarray of shape (k,)
+        What values are compared with, and from which distance they are "above".
+    halves : ndarray of shape (k,)
+        Half-widths of the cells that surprises are released in.
+    """
+
+    positions: np.ndarray
+    predictions: np.ndarray
+    thresholds: np.ndarray
+    halves: np.ndarray
+
+    def cells(self, place: int, step: float = 0.0) -> Cells:
+        """Return the cells of one of these queries.
+
+        Parameters
+        ----------
+        place : int
+            Which of the queries.
+        step : float, default=0.0
+            Width of fixed cells; 0: cells around the prediction.
+
+        Returns
+        -------
+        Cells
+            Its cells.
+        """
+        center, threshold, half = (float(part[place]) for part in self[1:])
+        return Cells(center, threshold, half, step)
+
+
+class Reply(typing.NamedTuple):
+    """How many were answered, and the cell of the last if it was "above" (else ``None``).
+
+    Parameters
+    ----------
+    count : int
+        Queries answered.
+    cell : int or None
+        Cell of the last one if it was "above".
+    """
+
+    count: int  # type: ignore[assignment]  # shadows tuple.count, which nothing calls
+    cell: int | None
+
+
+class Outcome:
+    """What a batch released and what follows from it; grows while it is played.
+
+    Parameters
+    ----------
+    size : int
+        Queries in the batch.
+
+    Attributes
+    ----------
+    values : ndarray of shape (m,)
+        Released values; NaN where not answered.
+    least, most : ndarray of shape (m,)
+        Ends of the values' cells, noise margins included.
+    above, answered, relaxed : ndarray of bool, shape (m,)
+        Whether the holdout was looked at, answered at all, left wide on purpose.
+    places : ndarray of shape (m,)
+        Code lengths of the places, fixed before the first answer.
+    released : float
+        Code length of what the batch released.
+    n_above : int
+        "Above" answers, those of refinements included.
+    first, fine : list of [int, int or None]
+        Position and cell of the "above" answers of the first pass, and of every refinement.
+    exhausted : bool
+        Whether the budget ended before the batch.
+    """
+
+    def __init__(self, size: int) -> None:
+        self.values, self.least, self.most = np.full((3, size), np.nan)
+        self.above, self.answered, self.relaxed = np.zeros((3, size), dtype=bool)
+        self.places = np.zeros(size)
+        self.released, self.n_above = 0.0, 0
+        self.first: list[Any] = []
+        self.fine: list[Any] = []
+        self.exhausted = False
+
+
+def fine_half_width(
+    pace: Pace,
+    code: PredictiveCode,
+    *,
+    deviation: FloatOrArray,
+    factor: FloatOrArray,
+    drift: FloatOrArray,
+    sharpness: FloatOrArray = 1.0,
+    alone: bool = False,
+) -> Any:
+    """Return half-widths of fine cells: as fine as the prediction is good.
+
+    Parameters
+    ----------
+    pace : Pace
+        How finely to ask.
+    code : PredictiveCode
+        It knows how good predictions have been, and how many fine cells there were.
+    deviation, factor, drift : float or array
+        Deviation of the score, ``1 + n / training size``, deviation of the common offset.
+    sharpness : float or array, default=1.0
+        Deviation that intervals go by, in deviations of the score.
+    alone : bool, default=False
+        Whether the batch is one query.
+
+    Returns
+    -------
+    float or ndarray
+        Half-widths, in score units.
+    """
+    known = np.sqrt((code.scale * deviation) ** 2 * factor + np.square(drift))
+    half = pace.fine(known / deviation, code.n_fine, alone=alone)
+    return half * deviation * sharpness
