@@ -171,6 +171,8 @@ class Walk:
         return self._found[place]
 
     def _array(self, value):
+        if value is np.ma.masked:  # it cannot be filled
+            return self._join("masked constant")
         if value.dtype.names:  # padding between fields holds whatever was in memory
             fields = [self._array(np.ascontiguousarray(value[n])) for n in value.dtype.names]
             return self._join("fields", str(value.dtype.names), *fields)

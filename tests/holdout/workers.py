@@ -28,7 +28,7 @@ def ask_many(path, worker, batches, size, shared):
     """Ask batches of a ledger; return (queries of its own, seconds)."""
     from sklearn_bdp.holdout import ReusableHoldout
 
-    holdout = ReusableHoldout(X, Y, ledger=path, ledger_timeout=120.0)
+    holdout = ReusableHoldout(X, Y, ledger=path, ledger_timeout=1200.0)
     start = time.perf_counter()
     for number in range(batches):
         keys = [f"{worker}/{number}/{position}" for position in range(size)]
