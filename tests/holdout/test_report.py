@@ -25,10 +25,11 @@ def holdout(path):
 
 def test_the_last_word_is_finer_than_any_other_answer(holdout):
     asked = holdout.answer([0.7], hits(0.7))
+    otherwise = holdout.preview(score=0.7)  # another ordinary answer instead
     report = holdout.final_report(ONES, 0.7)
     assert abs(report.value - 0.7) < 0.01
     assert report.lower < 0.7 < report.upper
-    assert report.upper - report.lower < asked.upper[0] - asked.lower[0]
+    assert report.upper - report.lower < 2 * otherwise.half_width
     assert (report.n_answered, report.n_above, report.n) == (1, int(asked.above[0]), N)
 
 
