@@ -29,6 +29,7 @@ from sklearn_bdp.exceptions import (
     UnboundedMetricError,
     VacuousGuaranteeWarning,
 )
+from sklearn_bdp.metrics import get_metric
 
 __all__ = [
     "Pilot",
@@ -277,8 +278,10 @@ def check_dependence(
     """
     model = division.train_model
     declared = division.model if model is None else model
-    if not metric.is_mean or get_tags(estimator).input_tags.pairwise:
+    if get_tags(estimator).input_tags.pairwise:
         return None, None, None
+    if not metric.is_mean:
+        metric, known = _stand_in(estimator, division.y), None
     setting = Setting(
         estimator=estimator,
         X=division.X,
@@ -311,6 +314,12 @@ def check_dependence(
     if groups is not None and len(scores) == num_samples(division.X):
         labels = np.asarray(groups) if order is None else np.asarray(groups)[order]
     return check_independence(scores, groups=labels), None, scores
+
+
+def _stand_in(estimator, y):
+    """Return the mean over records that shows dependence where the metric is none (ROC AUC)."""
+    name = "neg_brier_score" if hasattr(estimator, "predict_proba") else "accuracy"
+    return get_metric(name, estimator=estimator, y=y)
 
 
 def _within_states(setting, params, states):

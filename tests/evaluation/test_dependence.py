@@ -315,3 +315,22 @@ def test_connected_graphs_give_answers(name):
     assert len(search.holdout_indices_) == np.ceil(n / 2)
     assert "given the training nodes" in str(search.certificate_)
     assert name != "blocks" or high - low < 0.5
+
+
+@pytest.mark.parametrize("scoring", ["roc_auc", "balanced_accuracy"])
+def test_dependence_is_noticed_under_metrics_that_are_no_means(scoring):
+    """A table sorted by patient, asked for its AUC under correlation=None."""
+    rng = np.random.default_rng(0)
+    patient = np.repeat(np.arange(150), 6)
+    X = rng.normal(size=(900, 3)) + rng.normal(size=(150, 3))[patient]
+    effect = rng.normal(size=150)[patient]
+    y = (X[:, 0] + effect > 0).astype(int)
+    search = ReusableHoldoutSearchCV(
+        LogisticRegression(), {"C": [0.1, 1.0]}, scoring=scoring, random_state=0
+    )
+    with pytest.warns(ModelMisfitWarning, match="neighbouring rows agree"):
+        search.fit(X, y)
+    shuffled = rng.permutation(900)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", ModelMisfitWarning)
+        search.fit(X[shuffled], y[shuffled])
