@@ -249,7 +249,7 @@ def boruta(data, seed):
     from boruta import BorutaPy  # optional peer
 
     trees = RandomForestClassifier(n_jobs=1, max_depth=5, random_state=seed)
-    found = BorutaPy(trees, n_estimators=50, max_iter=20, random_state=seed)
+    found = BorutaPy(trees, n_estimators=100, max_iter=20, random_state=seed)
     found.fit(data.X, data.y)
     columns = np.flatnonzero(found.support_)
     return Found(columns, _refit(data, columns), np.nan)
