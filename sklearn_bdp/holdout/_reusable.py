@@ -292,8 +292,8 @@ class ReusableHoldout(Asking):
         training_size: Any = None,
         keys: Any = None,
         slack: Any = None,
-        training_variance: Any = None,
         beside: ArrayLike | None = None,
+        training_variance: Any = None,
     ) -> HoldoutAnswers:
         """Answer one batch of queries given as evaluations by a bounded metric.
 
