@@ -1,9 +1,9 @@
-r"""
+"""
 ==================================================
 A level of privacy for the whole life of a holdout
 ==================================================
 
-Where a holdout must stay Bayesian differentially private at a level :math:`\varepsilon` for as
+Where a holdout must stay Bayesian differentially private at a level epsilon for as
 long as it lives, noise answers for the level, and leakage bounds what the analyst can have learned
 (G1). The code of what was released (G7) bounds the same. Both hold side by side, and every answer
 uses the shorter one (G9): with few corrections the code, with many the leakage.

@@ -25,7 +25,8 @@ def test_a_killed_worker_costs_neither_budget_nor_finished_folds(tmp_path, n_rec
     def made(name, deadly):
         # As bytes: a string that names a file stands for what the file says, and logs grow.
         log, flag = (os.fsencode(tmp_path / file) for file in (name, "died"))
-        model = Dying(log, deadly=deadly, flag=flag)
+        # Slow enough that joblib hands fits out one by one: a batch that dies is lost whole.
+        model = Dying(log, seconds=0.25, deadly=deadly, flag=flag)
         grid = {"column": list(range(N_CANDIDATES))}
         return ReusableHoldoutSearchCV(model, grid, cv=2, random_state=0, n_jobs=2)
 

@@ -121,7 +121,10 @@ class Account:
             sensitivities=np.ones(count),
             training_sizes=np.full(count, 3.0 * self.n),
             slacks=np.zeros(count),
+            beside=np.zeros(count, dtype=bool),
             keys=[None] * count,
+            variances=np.full(count, np.nan),
+            squares=np.full(count, np.nan),
         )
         self.last, answers = decide(
             queries, last=self.last, code=self.code, mechanism=self.mechanism,
