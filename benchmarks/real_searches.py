@@ -24,6 +24,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC, SVR
 
 from sklearn_bdp import ReusableHoldout
+from sklearn_bdp._evaluation import CONTEST
 from sklearn_bdp.accounting import ModelTail
 from sklearn_bdp.correlation import Independent
 
@@ -103,7 +104,7 @@ def through_the_holdout(pool, seed):
             training,
             pool.scores[positions],
             training_size=pool.training_size,
-            slack=0.5 * (training.max() - training),  # as searches do
+            slack=CONTEST * (training.max() - training),  # as searches do
         )
         return result.values, result.lower, result.upper
 

@@ -18,9 +18,9 @@ import dataclasses
 import math
 
 import numpy as np
-import real_searches
 from scipy.special import ndtr, ndtri
 
+from sklearn_bdp._evaluation import CONTEST
 from sklearn_bdp.accounting import (
     NOISE_PART,
     ModelTail,
@@ -40,6 +40,11 @@ from sklearn_bdp.accounting import (
 from sklearn_bdp.accounting import BatchQueries as Public
 from sklearn_bdp.correlation import Independent, MarkovChain
 from sklearn_bdp.mechanisms import Thresholdout
+
+try:
+    from benchmarks import real_searches
+except ImportError:  # run as a script
+    import real_searches
 
 LEVELS = ndtri((np.arange(20) + 0.5) / 20)  # difficulty of records: twenty equally likely levels
 LAZY = [[0.9, 0.1], [0.1, 0.9]]
@@ -93,7 +98,7 @@ class Account:
         self.batch += 1
         public = Public(
             training_values=training,
-            slacks=0.5 * (training.max() - training),
+            slacks=CONTEST * (training.max() - training),
             sensitivities=np.ones(training.size),
             training_factors=np.full(training.size, 1 + self.n / self.training_size),
             deviation=lambda positions, predictions: self.tail.standard_deviation(predictions),
