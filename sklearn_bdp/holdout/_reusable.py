@@ -255,7 +255,7 @@ class ReusableHoldout(Asking):
         slack : float or array-like of shape (m,), default=None
             Least threshold of each query where ``threshold="auto"``. A candidate that is far
             behind needs no answer more precise than about two thirds of its distance from the
-            leader, and leaving it alone saves budget. Public, like everything that sets a threshold.
+            leader, and leaving it alone saves budget. Public, like all that sets a threshold.
         training_variance : float or array-like of shape (m,), default=None
             Variance of a record's score on the training side, in squared units of [0, 1], at most
             1/4; NaN: unknown. Scores other than 0 and 1 often vary far less than the worst case
