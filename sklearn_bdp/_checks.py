@@ -60,7 +60,7 @@ def check_real(name, value, *, low=-math.inf, high=math.inf, closed="both"):
 
 def check_integer(name, value, *, low=None, high=None):
     """Return ``value`` as an int, at least ``low`` and at most ``high``."""
-    if _is_no_number(value) or not isinstance(value, numbers.Integral):
+    if type(value) is not int and (_is_no_number(value) or not isinstance(value, numbers.Integral)):
         raise TypeError(f"{name} must be an integer, got {name}={value!r}.")
     result = int(value)
     if not abs(result) <= _LARGEST:
@@ -114,11 +114,17 @@ def real_numbers(name, value):
     raise TypeError(f"{name} must be an array of numbers (real ones), got {kind}.")
 
 
+#: Types that need no second look: nearly all there is.
+_NUMBERS = frozenset({int, float, np.float64, np.int64})
+#: numpy counts durations among the integers.
+_NO_NUMBERS = (bool, np.bool_, np.timedelta64)
+
+
 def _is_no_number(value):
-    """Return whether a value is no real number (numpy counts durations among the integers)."""
-    return isinstance(value, bool | np.bool_ | np.timedelta64) or not isinstance(
-        value, numbers.Real
-    )
+    """Return whether a value is no real number."""
+    if type(value) in _NUMBERS:
+        return False
+    return isinstance(value, _NO_NUMBERS) or not isinstance(value, numbers.Real)
 
 
 def check_kind(name, data):
