@@ -16,6 +16,7 @@ from sklearn.utils import get_tags
 from sklearn_bdp._checks import caller_level
 from sklearn_bdp._evaluation._candidates import Candidate, Setting, evaluate
 from sklearn_bdp._sklearn_compat import check_method_params, num_samples, safe_indexing
+from sklearn_bdp.accounting import score_tail
 from sklearn_bdp.correlation import (
     Groups,
     MarkovChain,
@@ -49,6 +50,9 @@ FEW_GROUPS = 100
 
 #: About which score, and how many candidates, such a forecast speaks of.
 USUAL_SCORE, USUAL_CANDIDATES = 0.8, 20
+
+#: Half-width from which on a forecast of a metric by class is worth a warning.
+WIDE = 0.2
 
 #: Share of the history next to the holdout that is left out of it: the gap is not yet known.
 ROOM = 0.1
@@ -378,7 +382,10 @@ def warn_few_groups(holdout, division, metric):
         What is verified.
     """
     model, train = division.model, division.train_model
-    if not isinstance(model, Groups) or model.is_independent or not metric.is_mean:
+    if not isinstance(model, Groups) or model.is_independent:
+        return
+    if not metric.is_mean:
+        _warn_wide_by_class(holdout, model, metric)
         return
     worth = model.effective_n(holdout.n)
     if worth >= FEW_GROUPS:
@@ -398,6 +405,30 @@ def warn_few_groups(holdout, division, metric):
         f"over all groups gives it to about ±{scale * nested:.2g}, without a promise about a "
         "second look. Otherwise bring more groups, or hold out more of them (holdout=0.5); more "
         "rows of the same groups do not help.",
+        VacuousGuaranteeWarning,
+        stacklevel=caller_level(),
+    )
+
+
+def _warn_wide_by_class(holdout, model, metric):
+    """The same for ROC AUC and balanced accuracy, which few groups tell hardly anything about."""
+    counts = getattr(metric, "class_counts", None)
+    if counts is None:
+        return
+    level = math.log(holdout.beta / 2.0)
+    kind = "pairs" if metric.name == "roc_auc" else "class_means"
+    tail = score_tail(model, holdout.n, kind=kind, class_counts=counts)
+    width = USUAL_SCORE - float(tail.lower_limit(USUAL_SCORE, level))
+    mean = USUAL_SCORE - float(model.mean_lower_limit(USUAL_SCORE, level, holdout.n))
+    if width < WIDE:
+        return
+    known = f"to about ±{width:.2g} at best" if width < 0.5 else "hardly at all"
+    warnings.warn(
+        f"the holdout has {len(model.sizes_)} groups (patients, users, sites …): of one model fixed "
+        f"in advance {metric.name} near {USUAL_SCORE} will be known {known}, a mean over records "
+        "(scoring='accuracy' or 'neg_brier_score') to about "
+        f"±{mean:.2g}. Bring more groups, hold out more of them (holdout=0.5), or take nested "
+        "cross-validation over all groups if one look is all you want.",
         VacuousGuaranteeWarning,
         stacklevel=caller_level(),
     )

@@ -334,3 +334,20 @@ def test_dependence_is_noticed_under_metrics_that_are_no_means(scoring):
     with warnings.catch_warnings():
         warnings.simplefilter("error", ModelMisfitWarning)
         search.fit(X[shuffled], y[shuffled])
+
+
+def test_few_groups_say_before_any_fit_what_they_know_of_an_auc():
+    """Seventy patients: the interval would be the whole range, and that is said first."""
+    rng = np.random.default_rng(0)
+    patient = np.repeat(np.arange(70), 5)
+    X = rng.normal(size=(350, 3))
+    y = (X[:, 0] + rng.normal(size=350) > 0).astype(int)
+    search = ReusableHoldoutSearchCV(
+        LogisticRegression(),
+        {"C": [0.1, 1.0]},
+        scoring="roc_auc",
+        correlation="groups",
+        random_state=0,
+    )
+    with pytest.warns(VacuousGuaranteeWarning, match=r"roc_auc near 0.8 .* nested"):
+        search.fit(X, y, groups=patient)
