@@ -424,8 +424,8 @@ def _warn_wide_by_class(holdout, model, metric):
         return
     known = f"to about ±{width:.2g} at best" if width < 0.5 else "hardly at all"
     warnings.warn(
-        f"the holdout has {len(model.sizes_)} groups (patients, users, sites …): of one model fixed "
-        f"in advance {metric.name} near {USUAL_SCORE} will be known {known}, a mean over records "
+        f"the holdout has {len(model.sizes_)} groups (patients, users, sites …): of one model "
+        f"{metric.name} near {USUAL_SCORE} will be known {known}, a mean over records "
         "(scoring='accuracy' or 'neg_brier_score') to about "
         f"±{mean:.2g}. Bring more groups, hold out more of them (holdout=0.5), or take nested "
         "cross-validation over all groups if one look is all you want.",
