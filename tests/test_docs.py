@@ -101,3 +101,11 @@ def test_the_readme_says_what_the_command_printed():
     for row, (_, _, high, width, inside) in zip(told, printed, strict=True):
         numbers = [float(re.findall(r"[\d.]+", cell)[0]) for cell in row]
         assert numbers == [float(high), float(width), float(inside)]
+
+
+def test_pages_show_what_the_benchmarks_page_shows():
+    """A table that another page repeats is the one that ``python -m benchmarks`` wrote."""
+    taken = sections((ROOT / "doc" / "benchmarks.md").read_text("utf-8"))
+    printed = taken["compare_practice"].split("```")[1].removeprefix("text").strip()
+    page = (ROOT / "doc" / "start" / "for_me.md").read_text("utf-8")
+    assert printed in page
