@@ -132,6 +132,9 @@ class Independent(ComponentModel):
 
     is_independent = True
 
+    def _spread(self, n, statistical):
+        return float(n)
+
     def _sizes(self, n):
         return np.array([1]), np.array([n])
 
