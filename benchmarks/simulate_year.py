@@ -27,9 +27,9 @@ from sklearn_bdp.accounting import (
     Pace,
     PredictiveCode,
     Reply,
+    _asked,
     _codes,
     _predictive,
-    _race,
     answer_margin,
     auto_scales,
     code_length,
@@ -202,7 +202,7 @@ SWEEP = (  # where a constant lives, its name, other values
     (_predictive, "OFFSET", (0.02, 0.06)),
     (_predictive, "_FADING", (0.0, 0.3)),
     (_predictive, "TAILS_PRIOR", (np.array([0.5, 0.5]), np.array([0.97, 0.03]))),
-    (_race, "_LONE", (1.0,)),
+    (_asked, "_LONE", (1.0,)),
     (None, "noise", (0.01, 0.03)),
 )
 
