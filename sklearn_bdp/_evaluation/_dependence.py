@@ -285,6 +285,8 @@ def check_dependence(
     if get_tags(estimator).input_tags.pairwise:
         return None, None, None
     if not metric.is_mean:
+        if not is_classifier(estimator):
+            return None, None, None
         metric, known = _stand_in(estimator, division.y), None
     setting = Setting(
         estimator=estimator,

@@ -55,7 +55,7 @@ def n_cells(resolution: float) -> int:
     Returns
     -------
     int
-        Theory G2's :math:`V`.
+        The :math:`V` of theory G2.
 
     Raises
     ------
