@@ -22,23 +22,10 @@ def last_accepted(
 ) -> Any:
     """Return points at or next to the last accepted ones on the way from ``safe`` to ``other``.
 
-    Parameters
-    ----------
-    accepted : callable
-        Takes points of the shape of ``safe`` and says for each whether it is accepted. Monotone:
-        what is nearer to ``safe`` than an accepted point would be accepted, too.
-    safe, other : float or array
-        Ends of the search; ``safe`` is taken for granted.
-    steps : int
-        Halvings of the distance, at most.
-    within : float
-        Distance from which on nothing is halved any more.
-
-    Returns
-    -------
-    float or ndarray
-        Points that are ``safe`` themselves or were accepted when tried. That is the proof of
-        safety: whatever rounding does to ``accepted``, no point is returned that it refused.
+    ``accepted`` says for each of many points whether it is accepted, and is monotone: what is
+    nearer to ``safe`` is, too. At most ``steps`` halvings, none below the distance ``within``.
+    Every point returned is ``safe`` itself or was accepted when tried. That is the proof of safety:
+    whatever rounding does to ``accepted``, no point is returned that it refused.
     """
     good, bad = np.asarray(safe, dtype=float), np.asarray(other, dtype=float)
     for _ in range(steps):

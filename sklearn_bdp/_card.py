@@ -12,35 +12,14 @@ _WIDTH, _MARGIN = 460, 14
 def digits(score, rounded=round):
     """Return a score as text: three decimals, or four digits where it is large.
 
-    Parameters
-    ----------
-    score : float
-        In score units.
-    rounded : callable, default=round
-        ``math.floor`` or ``math.ceil`` for the ends of an interval, which round outward.
-
-    Returns
-    -------
-    str
-        The text.
+    ``rounded``: ``math.floor`` or ``math.ceil`` for the ends of an interval, which round outward.
     """
     places = 3 if abs(score) <= 1.0 else max(0, 3 - math.floor(math.log10(abs(score))))
     return f"{rounded(score * 10.0**places) / 10.0**places:.{places}f}"
 
 
 def expected(lower, upper):
-    """Return an interval as a sentence.
-
-    Parameters
-    ----------
-    lower, upper : float
-        Its ends, in score units.
-
-    Returns
-    -------
-    str
-        The sentence.
-    """
+    """Return an interval as a sentence."""
     ends = f"{digits(lower, math.floor)} and {digits(upper, math.ceil)}"
     return f"Expect between {ends} on new records like these."
 
@@ -48,23 +27,8 @@ def expected(lower, upper):
 def card(title, lines, *, picture="", folded=(), good=True):
     """Return a card: one line in bold, a picture, sentences, and what is folded away.
 
-    Parameters
-    ----------
-    title : str
-        The line in bold.
-    lines : sequence of str
-        Sentences below.
-    picture : str, default=""
-        HTML between them, as :func:`interval_picture` returns it.
-    folded : sequence of (str, sequence of str or str)
-        Headings and what opens below them: sentences, or HTML such as :func:`table`.
-    good : bool, default=True
-        Colour of the edge.
-
-    Returns
-    -------
-    str
-        HTML; titles and sentences are escaped.
+    ``folded`` holds headings and what opens below them: sentences, or HTML such as :func:`table`;
+    ``good`` colours the edge. Titles and sentences are escaped, HTML is not.
     """
     said = "".join(
         f"<p style='margin:.35em 0;line-height:1.45'>{_escaped(line)}</p>" for line in lines
@@ -97,18 +61,7 @@ def _content(content):
 
 
 def table(rows):
-    """Return ``(label, text)`` pairs as a table without stripes.
-
-    Parameters
-    ----------
-    rows : iterable of (str, str)
-        Label and text.
-
-    Returns
-    -------
-    str
-        HTML.
-    """
+    """Return ``(label, text)`` pairs as a table without stripes."""
     cell = "style='text-align:left;vertical-align:top;padding:.15em .9em .15em 0"
     return (
         "<table>"
@@ -122,19 +75,9 @@ def table(rows):
 
 
 def interval_picture(value, lower, upper, *, bounds=None):
-    """Return a drawing of a score and its interval on an axis.
+    """Return an SVG of a score and its interval on an axis; empty where a number is missing.
 
-    Parameters
-    ----------
-    value, lower, upper : float
-        Score and ends of its interval.
-    bounds : tuple of (float, float), default=None
-        Ends of the axis: the range of the score. By default three intervals wide.
-
-    Returns
-    -------
-    str
-        SVG; empty where a number is missing.
+    ``bounds``: the range of the score; by default the axis is three intervals wide.
     """
     width = upper - lower
     if not (math.isfinite(value) and math.isfinite(width) and width > 0):

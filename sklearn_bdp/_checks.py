@@ -15,31 +15,7 @@ _LARGEST = 10**300  # the largest integers that formulas take are doubles
 
 
 def check_real(name, value, *, low=-math.inf, high=math.inf, closed="both"):
-    """Return ``value`` as a float inside an interval.
-
-    Parameters
-    ----------
-    name : str
-        Name of the parameter, for the error.
-    value : object
-        What the caller passed.
-    low, high : float
-        Ends of the interval.
-    closed : {"both", "left", "right", "neither"}
-        Which ends belong to the interval. Infinity is never accepted as a value.
-
-    Returns
-    -------
-    float
-        The checked value.
-
-    Raises
-    ------
-    TypeError
-        If ``value`` is not a real number.
-    ValueError
-        If it is outside the interval, infinite or NaN.
-    """
+    """Return ``value`` as a finite float in an interval; ``closed``: which ends belong to it."""
     if _is_no_number(value):
         raise TypeError(f"{name} must be a real number, got {name}={value!r}.")
     try:
@@ -173,13 +149,7 @@ def check_array(name, value, *, ndim=None, shape=None, low=-math.inf, high=math.
 
 
 def caller_level():
-    """Return the ``stacklevel`` at which a warning points at the code that called this package.
-
-    Returns
-    -------
-    int
-        For a :func:`warnings.warn` in the function that calls this one.
-    """
+    """Return the ``stacklevel`` at which a warning of the caller points at the code of the user."""
     level, found, frame = 1, 1, sys._getframe(1)
     while frame is not None:
         room = f"{frame.f_globals.get('__name__')}".split(".")[0]

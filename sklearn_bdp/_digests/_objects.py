@@ -61,20 +61,11 @@ class Opaque(Exception):
 class Walk:
     """One walk through an object.
 
-    Parameters
-    ----------
-    fitted : bool, default=False
-        Whether it is a fitted model: what its class does when fitting shows in what it learned.
-    installed_only : bool, default=False
-        Whether code of the user makes it :class:`Opaque`, and the rest need not be looked at.
-
-    Attributes
-    ----------
-    own_code : bool
-        Whether code of the user was met.
-    varies : bool
-        Whether randomness without an integer seed was met, or something that fixes what it does
-        at the time of fitting only: a recipe does not say which model comes out.
+    ``fitted``: what the class of a fitted model does when fitting shows in what it learned.
+    ``installed_only``: code of the user makes it :class:`Opaque`, and the rest need not be looked
+    at. Afterwards ``own_code`` says whether code of the user was met, and ``varies`` whether
+    randomness without an integer seed was, or something that fixes what it does at the time of
+    fitting only: a recipe does not say which model comes out.
     """
 
     def __init__(self, *, fitted=False, installed_only=False):

@@ -24,41 +24,21 @@ __all__ = ["Candidate", "Outcome", "Setting", "evaluate", "fit_candidate"]
 
 @dataclass(frozen=True)
 class Setting:
-    """Everything that stays the same from candidate to candidate.
+    """Everything that stays the same from candidate to candidate."""
 
-    Attributes
-    ----------
-    estimator : estimator
-        Cloned for each fit.
-    X, y, X_holdout, y_holdout : array-like
-        Training part and holdout.
-    metric : BoundedMetric
-        The score.
-    fit_params : dict
-        What goes to ``fit``, for all training records.
-    error_score : "raise" or float
-        What to do when a fit fails.
-    training : {"cv", "resubstitution", None}
-        Which training-side score comes with a candidate; ``None``: it is known already.
-    folds : list of (ndarray, ndarray)
-        Inner cross-validation, for ``"cv"``.
-    n_effective : float
-        Effective number of training records.
-    beside : dict of str to BoundedMetric
-        Further metrics that each candidate is asked about; they decide nothing.
-    """
-
-    estimator: object
-    X: object = field(repr=False)
+    estimator: object  # cloned for each fit
+    X: object = field(repr=False)  # training part
     y: object = field(repr=False)
     X_holdout: object = field(repr=False)
     y_holdout: object = field(repr=False)
     metric: object
-    fit_params: dict = field(repr=False)
-    error_score: object = math.nan
+    fit_params: dict = field(repr=False)  # what goes to ``fit``, for all training records
+    error_score: object = math.nan  # "raise", or a number for a failed fit
+    #: Score that comes with a candidate: "cv", "resubstitution"; None: it is known already.
     training: str | None = None
-    folds: Any = field(default=(), repr=False)
-    n_effective: float = math.nan
+    folds: Any = field(default=(), repr=False)  # inner cross-validation, for ``"cv"``
+    n_effective: float = math.nan  # effective number of training records
+    #: Further metrics that each candidate is asked about; they decide nothing.
     beside: dict = field(default_factory=dict)
 
     @property
@@ -69,59 +49,32 @@ class Setting:
 
 @dataclass(frozen=True, eq=False)
 class Candidate:
-    """What a query is about: parameters of the estimator, and the columns it sees.
+    """What a query is about: parameters of the estimator, and the columns it sees."""
 
-    Attributes
-    ----------
-    params : dict
-        Set on a clone of the estimator.
-    columns : tuple of int or None
-        ``None``: all. An empty tuple stands for a constant prediction.
-    """
-
-    params: dict = field(default_factory=dict)
-    columns: tuple | None = None
+    params: dict = field(default_factory=dict)  # set on a clone of the estimator
+    columns: tuple | None = None  # ``None``: all. An empty tuple stands for a constant prediction
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a worker found out about a candidate.
+    """What a worker found out about a candidate."""
 
-    Attributes
-    ----------
-    training : float
-        Training-side score in [0, 1]; NaN where a fit failed or none was asked for.
-    scores : ndarray or None
-        Cross-validated score of each training record (NaN where it was in no test fold), for
-        metrics that are no mean over records that of each fold.
-    evaluation : Evaluation or None
-        Scores on the holdout: for the mechanism only.
-    key : str or None
-        Digest of the fitted model, where it was asked for.
-    model : estimator or None
-        Fitted on the training part.
-    fit_time, score_time : float
-        Seconds.
-    error : str
-        Traceback of a failed fit, else empty.
-    misfit : str
-        What is wrong with a model that raises on every holdout record, else empty.
-    beside : dict of str to Outcome
-        The same of the further metrics that the model could be asked about.
-    variance : float
-        Of a record's cross-validated score, where ``scores`` are not kept; else NaN.
-    """
-
+    #: Training-side score in [0, 1]; NaN where a fit failed or none was asked for.
     training: float = math.nan
+    #: Cross-validated score of each training record (NaN where it was in no test fold), for metrics
+    #: that are no mean over records that of each fold.
     scores: np.ndarray | None = field(default=None, repr=False)
+    #: Scores on the holdout: for the mechanism only.
     evaluation: object = field(default=None, repr=False)
-    key: str | None = None
-    model: object = field(default=None, repr=False)
-    fit_time: float = math.nan
+    key: str | None = None  # digest of the fitted model, where it was asked for
+    model: object = field(default=None, repr=False)  # fitted on the training part
+    fit_time: float = math.nan  # seconds, as the next one
     score_time: float = math.nan
-    error: str = ""
-    misfit: str = ""
+    error: str = ""  # traceback of a failed fit, else empty
+    misfit: str = ""  # what is wrong with a model that raises on every holdout record, else empty
+    #: The same of the further metrics that the model could be asked about.
     beside: dict = field(default_factory=dict, repr=False)
+    #: Of a record's cross-validated score, where ``scores`` are not kept; else NaN.
     variance: float = math.nan
 
 

@@ -63,43 +63,21 @@ SMALLEST_FOLD = 40
 
 @dataclass(frozen=True)
 class Pilot:
-    """What reads the strength of dependence off the training side (theory G11).
+    """What reads the strength of dependence off the training side (theory G11)."""
 
-    Attributes
-    ----------
-    estimator : estimator
-        Cloned for each fit.
-    metric : callable
-        From training targets to the bounded metric.
-    candidates : list of dict
-        Parameters of the candidates of the first search.
-    fit_params : dict
-        What goes to ``fit``, for all records.
-    n_jobs : int or None
-        Workers.
-    """
-
-    estimator: object
-    metric: object
+    estimator: object  # cloned for each fit
+    metric: object  # from training targets to the bounded metric
+    #: Parameters of the candidates of the first search.
     candidates: list = field(default_factory=lambda: [{}])
+    #: What goes to ``fit``, for all records.
     fit_params: dict = field(default_factory=dict, repr=False)
-    n_jobs: int | None = None
+    n_jobs: int | None = None  # workers
 
 
 def history_of(X, holdout_size):
-    """Return the records the strength is read off: those before holdout and gap.
+    """Return the places of the records the strength is read off: those before holdout and gap.
 
-    Parameters
-    ----------
-    X : array-like
-        All records, in time.
-    holdout_size : int
-        Records at the end that become the holdout; 0 if the holdout is given apart.
-
-    Returns
-    -------
-    ndarray of int
-        Positions.
+    ``holdout_size``: records at the end that become the holdout; 0 if it is given apart.
     """
     index = getattr(X, "index", None)
     if _is_dates(index) and not index.is_monotonic_increasing:
@@ -112,31 +90,7 @@ def history_of(X, holdout_size):
 
 
 def learned_chain(pilot, X, y, history, *, horizon):
-    """Return the chain whose strength the scores of the candidates show (theory G11).
-
-    Parameters
-    ----------
-    pilot : Pilot
-        Estimator, metric, candidates.
-    X, y : array-like
-        All records, in time.
-    history : ndarray of int
-        Positions of the records to look at.
-    horizon : int
-        Records of the holdout.
-
-    Returns
-    -------
-    MarkovChain
-        An assumption, and described as one.
-
-    Raises
-    ------
-    UnboundedMetricError
-        If the metric is no mean over records.
-    ValueError
-        If no candidate could be scored, or there are too few records.
-    """
+    """Return the chain whose strength the candidates' scores show: an assumption (theory G11)."""
     part, targets = safe_indexing(X, history), safe_indexing(y, history)
     metric = pilot.metric(targets)
     if not metric.is_mean:
@@ -182,24 +136,7 @@ def _blocks(n, n_splits=5):
 
 
 def declaration_hints(X, *, correlation, groups, splitters):
-    """Return what the arguments say about dependence and the declared correlation does not.
-
-    Parameters
-    ----------
-    X : array-like
-        Records; only the index of a frame is read.
-    correlation : object
-        As declared.
-    groups : array-like or None
-        As given to ``fit``.
-    splitters : list
-        ``cv`` and ``holdout`` as given; what is no splitter is passed over.
-
-    Returns
-    -------
-    tuple of str
-        One sentence per contradiction, with what to declare.
-    """
+    """Return what the arguments say about dependence and the declared correlation does not."""
     names = [type(s).__name__ for s in splitters if hasattr(s, "split")]
     by_group = [name for name in names if "Group" in name]
     in_time = [name for name in names if name == "TimeSeriesSplit"]
@@ -251,34 +188,10 @@ def check_dependence(
 ):
     """Compare training-side scores of one candidate with the declared correlation.
 
-    Parameters
-    ----------
-    division : Division
-        Training part and its correlation.
-    metric : BoundedMetric
-        What is verified.
-    estimator : estimator
-        Of the search.
-    params : dict
-        Parameters of the candidate.
-    fit_params : dict
-        What goes to ``fit``, for the training records.
-    groups : array-like, optional
-        Groups of the training records.
-    folds : list of (ndarray, ndarray), optional
-        Inner cross-validation of records in time.
-    known : (ndarray, ndarray), optional
-        Scores of the candidate from the inner cross-validation, and the fold of each record. By
-        default, and where they do not suit the check, the candidate is fitted again.
-
-    Returns
-    -------
-    report : MisfitReport, IndependenceReport or None
-        Of the check that suits the correlation; None where there is none.
-    drift : DriftReport or None
-        For records in time.
-    scores : ndarray or None
-        Per-record training-side scores, in time (or row) order.
+    ``known`` are its scores from the inner cross-validation and the fold of each record; where they
+    do not suit the check, the candidate is fitted again. Returns the report of the check that suits
+    the correlation, the :class:`DriftReport` of records in time, and the per-record scores behind
+    both, in time (or row) order; None where there is none.
     """
     model = division.train_model
     declared = division.model if model is None else model
@@ -372,17 +285,7 @@ def _sorted_by_label(estimator, y):
 
 
 def warn_few_groups(holdout, division, metric):
-    """Say before anything is fitted what few groups can tell, and what does better.
-
-    Parameters
-    ----------
-    holdout : ReusableHoldout
-        New: nothing was asked.
-    division : Division
-        Which groups are where.
-    metric : BoundedMetric
-        What is verified.
-    """
+    """Say before anything is fitted what few groups can tell, and what does better."""
     model, train = division.model, division.train_model
     if not isinstance(model, Groups) or model.is_independent:
         return

@@ -27,39 +27,23 @@ APART = "no record of the validation set is, or depends on, a training record"
 
 @dataclass(frozen=True)
 class Division:
-    """What the search trains on, and what becomes the holdout.
+    """What the search trains on, and what becomes the holdout."""
 
-    Attributes
-    ----------
-    X, y : array-like
-        The training part.
-    X_holdout, y_holdout : array-like
-        The records that only the mechanism sees.
-    train, holdout : ndarray of int or None
-        Positions in the data given to ``fit``; ``None`` for an explicit validation set.
-    model : CorrelationModel
-        The correlation of the holdout records.
-    train_model : CorrelationModel or None
-        The correlation of the training records, for the inner folds.
-    gap : tuple of (int, int) or None
-        Records dropped before and after the holdout where it was cut from one sequence with
-        the training part (``None`` on a side without training records).
-    assumption : str
-        What has to be true besides, for the certificate; empty if nothing has.
-    hints : tuple of str
-        What the arguments say about dependence and the declared correlation does not.
-    """
-
-    X: object = field(repr=False)
+    X: object = field(repr=False)  # the training part
     y: object = field(repr=False)
-    X_holdout: object = field(repr=False)
+    X_holdout: object = field(repr=False)  # the records that only the mechanism sees
     y_holdout: object = field(repr=False)
+    #: Positions in the data given to ``fit``; ``None`` for an explicit validation set.
     train: np.ndarray | None = field(repr=False)
     holdout: np.ndarray | None = field(repr=False)
-    model: CorrelationModel
+    model: CorrelationModel  # the correlation of the holdout records
+    #: The correlation of the training records, for the inner folds.
     train_model: CorrelationModel | None
+    #: Records dropped before and after the holdout where it was cut from one sequence with the
+    #: training part (``None`` on a side without training records).
     gap: object = None
-    assumption: str = ""
+    assumption: str = ""  # what has to be true besides, for the certificate; empty if nothing has
+    #: What the arguments say about dependence and the declared correlation does not.
     hints: tuple = ()
 
 

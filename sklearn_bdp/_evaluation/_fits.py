@@ -31,50 +31,26 @@ _CALLS = 16
 
 @dataclass(frozen=True, eq=False)
 class Task:
-    """One fit.
+    """One fit."""
 
-    Attributes
-    ----------
-    row : int
-        Row of the candidate in ``cv_results_``.
-    candidate : Candidate
-        What is fitted.
-    keyed : bool
-        Whether the key comes from the fitted model.
-    progress : tuple of (int, int)
-        Row among the candidates of this round, for messages.
-    context : CallbackContext or None
-        Of scikit-learn's callbacks.
-    """
-
-    row: int
+    row: int  # row of the candidate in ``cv_results_``
     candidate: object = field(repr=False)
-    keyed: bool = False
-    progress: tuple = (0, 0)
-    context: object = field(default=None, repr=False)
+    keyed: bool = False  # whether the key comes from the fitted model
+    progress: tuple = (0, 0)  # row among the candidates of this round, for messages
+    context: object = field(default=None, repr=False)  # of scikit-learn's callbacks
 
 
 @dataclass(frozen=True, eq=False)
 class FoldJob:
-    """Fit on all but one fold of the training part and score, as scikit-learn does.
+    """Fit on all but one fold of the training part and score, as scikit-learn does."""
 
-    Attributes
-    ----------
-    part : int
-        Number of the fold.
-    estimator, X, y, train, test : object
-        Base estimator, training part, and positions in it.
-    options : dict
-        For scikit-learn's ``_fit_and_score``.
-    """
-
-    part: int
+    part: int  # number of the fold
     estimator: object
     X: object = field(repr=False)
     y: object = field(repr=False)
     train: object = field(repr=False)
     test: object = field(repr=False)
-    options: dict = field(repr=False)
+    options: dict = field(repr=False)  # for scikit-learn's ``_fit_and_score``
 
     def run(self, task, memory):
         """Return what scikit-learn reports about one fit, and the scores of the tested records."""
@@ -97,18 +73,10 @@ class FoldJob:
 
 @dataclass(frozen=True, eq=False)
 class WholeJob:
-    """Fit on the whole training part and score each holdout record.
-
-    Attributes
-    ----------
-    setting : Setting
-        Data and metric.
-    caller : estimator or None
-        For callbacks.
-    """
+    """Fit on the whole training part and score each holdout record."""
 
     setting: object = field(repr=False)
-    caller: object = field(default=None, repr=False)
+    caller: object = field(default=None, repr=False)  # the search, for callbacks
     part: str = "whole"
 
     def run(self, task, memory):

@@ -11,44 +11,25 @@ __all__ = ["Gain", "PairedGain", "paired_gain"]
 
 @dataclass(frozen=True)
 class Gain:
-    """A released gain of one subset over another, in units of [0, 1].
+    """A released gain of one subset over another, in units of [0, 1]."""
 
-    Attributes
-    ----------
-    released, lower, upper : float
-        The holdout's answer and an interval that holds with all others.
-    floor : float
-        What noise and grid can explain.
-    """
-
-    released: float
+    released: float  # by the holdout; its interval holds with all others
     lower: float
     upper: float
-    floor: float
+    floor: float  # what noise and grid can explain
 
 
 @dataclass(frozen=True)
 class PairedGain:
-    """How much better one subset is than another on the training side, in units of [0, 1].
+    """How much better one subset is than another on the training side, in units of [0, 1]."""
 
-    Attributes
-    ----------
-    wins, losses : float
-        Mean over records of what the first gains, and of what it loses; NaN for metrics that are
-        no mean over records.
-    gain : float
-        Difference of the two scores.
-    error : float
-        Its standard error.
-    folds : int or None
-        Folds behind the standard error where records cannot be paired.
-    """
-
+    #: Mean over records of what the first gains, and of what it loses; NaN for metrics that are no
+    #: mean over records.
     wins: float
     losses: float
-    gain: float
-    error: float
-    folds: int | None = None
+    gain: float  # difference of the two scores
+    error: float  # its standard error
+    folds: int | None = None  # folds behind the standard error where records cannot be paired
 
     def chance(self, n_candidates, level):
         r"""Return the gain that the best of ``n_candidates`` useless ones exceeds by chance.

@@ -70,21 +70,8 @@ def recorded_seed(owner, data):
     """Return the seed under which a ledger's split was drawn, and the name of the data.
 
     With a ledger and ``random_state=None`` the same script divides the same data in the same way,
-    so that it goes on where it stopped. A new ledger gets a new seed.
-
-    Parameters
-    ----------
-    owner : estimator
-        Search or selector.
-    data : tuple
-        All that was given to ``fit``.
-
-    Returns
-    -------
-    seed : int
-        For a random split.
-    name : str or None
-        ``None`` where nothing has to be recorded.
+    so that it goes on where it stopped. A new ledger gets a new seed. The name is None where
+    nothing has to be recorded.
     """
     fresh = secrets.randbits(31)
     plain = owner.ledger is None or owner.random_state is not None
@@ -169,22 +156,7 @@ def _in_time(owner, X, y, *, X_val, pilot):
 
 
 def open_holdout(owner, division, *, split=None):
-    """Return the holdout that was passed in, or a new one of the held out records.
-
-    Parameters
-    ----------
-    owner : estimator
-        Search or selector.
-    division : Division
-        The held out records.
-    split : dict or None
-        Recorded with a new holdout: how the data were divided.
-
-    Returns
-    -------
-    ReusableHoldout
-        With the division's assumption among its notes.
-    """
+    """Return the holdout that was passed in, or a new one of the held out records."""
     if isinstance(owner.holdout, ReusableHoldout):
         return owner.holdout
     notes = {"split": split, "assumption": division.assumption}

@@ -20,11 +20,6 @@ class PrefixMemory:
     A step is recognised by its parameters and by those of the steps before it; a copy of what it
     gave is handed out, so that later steps may work in place. Steps that draw random numbers
     without a seed, and steps that cannot be digested, are fitted anew for each candidate.
-
-    Parameters
-    ----------
-    bound : int
-        Bytes of transformed records to keep; the oldest go first.
     """
 
     location = "memory"  # pipelines clone their transformers before they ask a memory

@@ -24,21 +24,6 @@ class Progress:
     """Finished fits of one search on one division of the data.
 
     Scores of folds are training-side numbers; what the holdout answered is in its own records.
-
-    Attributes
-    ----------
-    signature : str or None
-        Digest of data and parameters; ``None`` where it is not known (yet).
-    division : Division or None
-        How the data were divided.
-    holdout : ReusableHoldout or None
-        The holdout made of it.
-    seed : int or None
-        Of the split and the sampled candidates, where none was given.
-    split : dict or None
-        What a ledger records of the split.
-    folds : dict
-        Results of fits by row, fold and digest of its positions.
     """
 
     def __init__(self, *, seed, signature=None):
@@ -90,23 +75,9 @@ class Progress:
         return float(np.clip(squares / count - (total / count) ** 2, 0.0, 0.25))
 
     def scores(self, row, tests, n):
-        """Return the per-record scores of a row and the fold of each record, or None.
+        """Return the per-record scores of a row and the last fold that tested each record, or None.
 
-        Parameters
-        ----------
-        row : int
-            The candidate.
-        tests : list of ndarray of int
-            Records tested in each fold.
-        n : int
-            Number of training records.
-
-        Returns
-        -------
-        scores : ndarray of shape (n,)
-            In [0, 1]; NaN for records in no test fold.
-        fold : ndarray of int, shape (n,)
-            The last fold that tested a record; -1 for none.
+        NaN and -1 for records in no test fold.
         """
         kept = self._scores.get(row, {})
         if len(kept) < len(tests):

@@ -42,13 +42,7 @@ def kept_scores():
 
 
 class MetricScorer:
-    """A scikit-learn scorer of a bounded metric, in score units.
-
-    Parameters
-    ----------
-    metric : BoundedMetric
-        The metric that is verified on the holdout.
-    """
+    """A scikit-learn scorer of a bounded metric, in score units."""
 
     def __init__(self, metric):
         self.metric = metric
@@ -67,13 +61,7 @@ class MetricScorer:
 
 @dataclasses.dataclass(frozen=True)
 class WithoutTargets:
-    """A caller's score per record where there are no targets: it is given ``None``.
-
-    Parameters
-    ----------
-    function : callable
-        ``function(estimator, X, y)``.
-    """
+    """A caller's score per record where there are no targets: it is given ``None``."""
 
     function: Callable
 
@@ -83,17 +71,7 @@ class WithoutTargets:
 
 
 class DictScorer:
-    """A caller's scorer of several metrics, with the verified one computed as on the holdout.
-
-    Parameters
-    ----------
-    scorer : callable
-        Returns a dict of scores.
-    name : str
-        The verified one.
-    verified : MetricScorer
-        Computes it.
-    """
+    """A caller's scorer of several metrics, with the verified one computed as on the holdout."""
 
     def __init__(self, scorer, name, verified):
         self.scorer, self.name, self.verified = scorer, name, verified
@@ -160,20 +138,7 @@ def _metric(search, scoring, y):
 def further_metrics(search, name, division):
     """Return the metrics that are verified beside the one that ranks, by name.
 
-    Parameters
-    ----------
-    search : ReusableHoldoutSearchCV
-        Gives ``scoring`` and the estimator.
-    name : str
-        Of the metric that ranks.
-    division : Division
-        Training targets, and how the records are correlated.
-
-    Returns
-    -------
-    dict of str to BoundedMetric
-        Without those that the holdout cannot be asked about. What a callable returns besides is
-        known only once it was called, and is not verified.
+    What a callable returns besides is known only once it was called, and is not verified.
     """
     result = {}
     if not isinstance(search.scoring, list | tuple | set | dict):

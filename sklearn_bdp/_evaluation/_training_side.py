@@ -24,33 +24,18 @@ __all__ = ["Rounds", "TrainingSide", "inner_folds", "training_side"]
 
 @dataclass(frozen=True)
 class TrainingSide:
-    """What the training part alone says about the candidates.
+    """What the training part alone says about the candidates."""
 
-    Attributes
-    ----------
-    candidates : list of Candidate
-        By row.
-    results : dict or None
-        ``cv_results_`` of the inner search; ``None`` under ``"resubstitution"``, where the score
-        on the training part comes with the fit for verification.
-    scores : ndarray of shape (n_candidates,) or None
-        Training-side score of each candidate, in score units.
-    multimetric : bool
-        Whether several metrics were computed.
-    report : MisfitReport, IndependenceReport or None
-        What the training-side scores say about the declared correlation.
-    drift : DriftReport or None
-        For records in time: how the last part differs from the first.
-    per_record : ndarray or None
-        The per-record training-side scores both were computed from, in time or row order.
-    """
-
-    candidates: list
+    candidates: list  # by row
+    #: ``cv_results_`` of the inner search; ``None`` under ``"resubstitution"``, where the score on
+    #: the training part comes with the fit for verification.
     results: dict | None = field(repr=False)
+    #: (n_candidates,): training-side score of each candidate, in score units.
     scores: np.ndarray | None
-    multimetric: bool
-    report: object = None
-    drift: object = None
+    multimetric: bool  # whether several metrics were computed
+    report: object = None  # what the training-side scores say about the declared correlation
+    drift: object = None  # for records in time: how the last part differs from the first
+    #: The per-record training-side scores both were computed from, in time or row order.
     per_record: np.ndarray | None = field(default=None, repr=False)
 
 
@@ -93,23 +78,7 @@ def _within(part, division):
 
 
 class Rounds:
-    """What a search calls to evaluate candidates: folds and whole fits in one parallel call.
-
-    Parameters
-    ----------
-    search : ReusableHoldoutSearchCV
-        The search to work for.
-    name : str
-        Of the verified metric.
-    routed : Bunch
-        Parameters of estimator and splitter.
-    verifier : Verifier
-        Knows which candidates need a fit on the whole training part, and takes it.
-    progress : Progress
-        Finished fits of a run that was interrupted.
-    context : CallbackContext or None
-        Root of what callbacks are told.
-    """
+    """What a search calls to evaluate candidates: folds and whole fits in one parallel call."""
 
     def __init__(self, search, name, *, routed, verifier, progress, context):
         self.search, self.name, self.division = search, name, progress.division

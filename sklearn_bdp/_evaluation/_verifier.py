@@ -31,34 +31,19 @@ __all__ = ["Assessment", "Verifier"]
 
 @dataclass(frozen=True)
 class Assessment:
-    """A candidate and what is known of it in public, in units of [0, 1].
+    """A candidate and what is known of it in public, in units of [0, 1]."""
 
-    Attributes
-    ----------
-    columns : tuple of int or None
-        The subset of columns; ``None``: all.
-    training : float
-        Training-side score.
-    released, lower, upper : float
-        The holdout's answer and its interval; NaN where it was not asked or gave none.
-    source : {"training", "holdout", "unanswered"}
-        Where the answer came from.
-    key : str or None
-        What the query is known by.
-    outcome : Outcome or None
-        What the workers returned. It holds raw scores: never kept beyond ``fit``.
-    beside : dict of str to Assessment
-        The same by further metrics that the search was asked for.
-    """
-
-    columns: tuple | None
-    training: float
+    columns: tuple | None  # the subset of columns; ``None``: all
+    training: float  # training-side score
+    #: The holdout's answer and its interval; NaN where it was not asked or gave none.
     released: float = math.nan
     lower: float = math.nan
     upper: float = math.nan
-    source: str = "unanswered"
-    key: str | None = None
+    source: str = "unanswered"  # where the answer came from
+    key: str | None = None  # what the query is known by
+    #: What the workers returned. It holds raw scores: never kept beyond ``fit``.
     outcome: object = field(default=None, repr=False)
+    #: The same by further metrics that the search was asked for.
     beside: dict = field(default_factory=dict)
 
     @property
@@ -74,18 +59,7 @@ class Assessment:
 class Verifier:
     """Ask the holdout about candidates.
 
-    Parameters
-    ----------
-    setting : Setting
-        Data, metric, folds.
-    holdout : ReusableHoldout
-        Answers.
-    verify : "all" or int
-        How many of the candidates of a batch the holdout sees, by their training-side score.
-    n_jobs, pre_dispatch : object
-        For joblib.
-    verbose : int
-        Messages of joblib, from 2 on.
+    ``verify``: "all", or how many of a batch it sees, by their training-side score.
     """
 
     def __init__(self, setting, holdout, *, verify="all", n_jobs=None, pre_dispatch, verbose=0):
@@ -103,13 +77,8 @@ class Verifier:
     def key(self, candidate, name=None):
         """Return the key of a candidate before it is fitted, or None where fitting may vary.
 
-        Parameters
-        ----------
-        candidate : Candidate
-            What is asked about.
-        name : str or None, default=None
-            A further metric. What is asked beside has a key of its own: its answer is coarse, and
-            a search that ranks by that metric asks for a finer one.
+        What is asked beside, by the further metric ``name``, has a key of its own: its answer is
+        coarse, and a search that ranks by that metric asks for a finer one.
         """
         place = None if not candidate.params else id(candidate), name
         if place not in self._recipes:

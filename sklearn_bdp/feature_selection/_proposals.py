@@ -24,28 +24,17 @@ __all__ = ["Proposal", "path_sizes", "propose", "propose_given"]
 
 @dataclass(frozen=True)
 class Proposal:
-    """A subset, who proposed it, and what the training side says of it.
+    """A subset, who proposed it, and what the training side says of it."""
 
-    Attributes
-    ----------
-    ranking : str
-        Name of the ranking, ``"given"`` for a subset of the user, ``"constant"`` for the subset
-        that everything is compared with.
-    chosen : tuple of int
-        Units, best first.
-    columns : tuple of int
-        Their columns with the fixed ones, sorted.
-    scores : ndarray
-        Cross-validated score of each training record, in [0, 1] (NaN where it was in no test
-        fold), or of each fold where the metric is no mean over records.
-    frequency : ndarray or None
-        For each unit, the share of the folds in which it was chosen, too.
-    """
-
+    #: Name of the ranking, ``"given"`` for a subset of the user, ``"constant"`` for the subset that
+    #: everything is compared with.
     ranking: str
-    chosen: tuple
-    columns: tuple
+    chosen: tuple  # units, best first
+    columns: tuple  # their columns with the fixed ones, sorted
+    #: Cross-validated score of each training record, in [0, 1] (NaN where it was in no test fold),
+    #: or of each fold where the metric is no mean over records.
     scores: np.ndarray = field(repr=False)
+    #: For each unit, the share of the folds in which it was chosen, too.
     frequency: np.ndarray | None = field(default=None, repr=False)
 
     @property

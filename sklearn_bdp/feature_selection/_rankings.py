@@ -52,30 +52,17 @@ _BLOCK = 2**20
 
 @dataclass(frozen=True)
 class Records:
-    """Training records as numbers: what rankings look at.
+    """Training records as numbers: what rankings look at."""
 
-    Attributes
-    ----------
-    X : ndarray or sparse matrix of shape (n, n_features)
-        Sparse ones by columns. Categories are codes, missing values the mean of their column.
-    targets : ndarray of shape (n, n_targets)
-        Numbers, or an indicator column for each class.
-    classification : bool
-        Whether targets are classes.
-    original : object
-        The records as the estimator takes them.
-    y : array-like
-        The targets as the estimator takes them.
-    estimator : estimator
-        For rankings by its own coefficients or importances.
-    """
-
+    #: (n, n_features): sparse ones by columns. Categories are codes, missing values the mean of
+    #: their column.
     X: object = field(repr=False)
+    #: (n, n_targets): numbers, or an indicator column for each class.
     targets: np.ndarray = field(repr=False)
-    classification: bool
-    original: object = field(repr=False)
-    y: object = field(repr=False)
-    estimator: object = None
+    classification: bool  # whether targets are classes
+    original: object = field(repr=False)  # the records as the estimator takes them
+    y: object = field(repr=False)  # the targets as the estimator takes them
+    estimator: object = None  # for rankings by its own coefficients or importances
 
     @classmethod
     def of(cls, X, y, estimator):
@@ -177,27 +164,10 @@ def rankings_for(ranking, estimator):
 
 
 def order_units(ranking, records, rows, units, univariate, *, most):
-    """Return units in the order of a ranking, best first.
+    """Return at most ``most`` units in the order of a ranking, best first.
 
-    Parameters
-    ----------
-    ranking : str or callable
-        One of ``RANKINGS``, or a score function ``(X, y) -> scores`` as for ``SelectKBest``.
-    records : Records
-        The training part.
-    rows : ndarray of int
-        Its records that may be looked at.
-    units : Units
-        What can be chosen; a unit counts as its best column.
-    univariate : ndarray of shape (n_features,)
-        Univariate scores of these records.
-    most : int
-        Longest order that is needed.
-
-    Returns
-    -------
-    ndarray of int
-        At most ``most`` units; units without any score are left out.
+    ``univariate`` are the scores of the ``rows``. A unit counts as its best column; those without
+    any score are left out.
     """
     scores = _scores(ranking, records, rows, univariate)
     by_unit = _by_unit(scores, units)
@@ -235,19 +205,8 @@ def univariate_scores(records, masks):
     """Return the share of variance that each column explains of the targets, for several masks.
 
     The correlation ratio of the analysis of variance for classes, the squared correlation for
-    numbers; both order columns as the F statistic does. All masks cost one pass over the data.
-
-    Parameters
-    ----------
-    records : Records
-        ``n`` training records.
-    masks : ndarray of bool, shape (n_masks, n)
-        Which records count.
-
-    Returns
-    -------
-    ndarray of shape (n_masks, n_features)
-        Scores in [0, 1]; ``-inf`` for constant columns.
+    numbers; both order columns as the F statistic does; -inf for constant columns. ``masks`` of
+    shape (n_masks, n) say which records count; all of them cost one pass over the data.
     """
     n_masks, n = masks.shape
     weights = masks[:, :, None] * records.targets  # (mask, record, target)

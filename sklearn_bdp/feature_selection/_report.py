@@ -116,21 +116,11 @@ def screening_report(screen):
 
 @dataclass(frozen=True)
 class Told:
-    """What a selection tells: a summary, a report, lines of progress.
+    """What a selection tells: a summary, a report, lines of progress."""
 
-    Attributes
-    ----------
-    summary : str
-        One or two sentences with released values.
-    report : SelectionReport
-        The report.
-    progress : tuple of str
-        One line per subset.
-    """
-
-    summary: str
+    summary: str  # one or two sentences with released values
     report: SelectionReport
-    progress: tuple = ()
+    progress: tuple = ()  # one line per subset
 
 
 def path_report(selector, entries, place, verdict, units, metric):

@@ -31,21 +31,14 @@ class TargetScores:
 
     Centring makes a query answer 1/2 for an attribute that is independent of the target, however
     unbalanced the classes are.
-
-    Attributes
-    ----------
-    classes : ndarray or None
-        Classes with a column each; one column for two classes. ``None``: numbers.
-    center, scale : float
-        For numbers: what is subtracted, and the unit.
-    means : ndarray of shape (n_columns,)
-        Means of the raw scores on the training part.
     """
 
+    #: Classes with a column each; one column for two classes. ``None``: numbers.
     classes: np.ndarray | None
-    center: float
+    center: float  # what is subtracted from numbers; ``scale`` is their unit
     scale: float
     clip: float | None
+    #: (n_columns,): means of the raw scores on the training part.
     means: np.ndarray = field(repr=False)
 
     def raw(self, y):
@@ -63,14 +56,7 @@ class TargetScores:
 def target_scores(y, *, classification, clip):
     """Return the :class:`TargetScores` learned from training targets.
 
-    Parameters
-    ----------
-    y : ndarray of shape (n,)
-        Training targets.
-    classification : bool
-        Whether they are classes.
-    clip : float or None
-        Standard deviations at which numbers are clipped; ``None``: only signs count.
+    ``clip``: standard deviations at which numbers are clipped; ``None``: only signs count.
     """
     if classification:
         classes = np.unique(y)
@@ -85,32 +71,18 @@ def target_scores(y, *, classification, clip):
 
 @dataclass(frozen=True)
 class Association:
-    """What the training part says about each attribute.
+    """What the training part says about each attribute."""
 
-    Attributes
-    ----------
-    effect : ndarray of shape (n_features,)
-        Mean of the product of the scores of attribute and target, in [-1, 1].
-    error : ndarray of shape (n_features,)
-        Its standard error.
-    column : ndarray of int, shape (n_features,)
-        Which column of the target's scores it speaks of (for more than two classes the one with
-        the clearest association).
-    center, scale : ndarray of shape (n_features,)
-        What is subtracted from an attribute, and its unit.
-    clip : float or None
-        As in :func:`target_scores`.
-    n_columns : int
-        Columns that were compared.
-    """
-
+    #: (n_features,): mean of the product of the scores of attribute and target, in [-1, 1].
     effect: np.ndarray
-    error: np.ndarray
+    error: np.ndarray  # (n_features,): its standard error
+    #: (n_features,): which column of the target's scores it speaks of (for more than two classes
+    #: the one with the clearest association).
     column: np.ndarray
-    center: np.ndarray
-    scale: np.ndarray
-    clip: float | None
-    n_columns: int
+    center: np.ndarray  # (n_features,): what is subtracted from an attribute
+    scale: np.ndarray  # (n_features,): its unit
+    clip: float | None  # as in :func:`target_scores`
+    n_columns: int  # columns that were compared
 
     def p_values(self):
         """Return two-sided p-values, corrected for the choice of a class."""
@@ -141,20 +113,9 @@ class Association:
 
 
 def associate(X, scores, *, clip, n_effective, tell=None):
-    """Return the :class:`Association` of each column of ``X`` with the target.
+    """Return the :class:`Association` of each column of ``X`` with the target's ``scores``.
 
-    Parameters
-    ----------
-    X : array or sparse matrix of shape (n, n_features)
-        Training part; sparse ones by columns.
-    scores : ndarray of shape (n, n_columns)
-        Target scores.
-    clip : float or None
-        Standard deviations at which attributes are clipped; ``None``: only signs count.
-    n_effective : float
-        Effective number of training records.
-    tell : callable or None
-        Called with the number of attributes that are done.
+    ``tell`` is called with the number of attributes that are done.
     """
     n, width = scores.shape
     parts = []
@@ -177,19 +138,9 @@ def associate(X, scores, *, clip, n_effective, tell=None):
 
 
 def critical_level(p_values, alpha):
-    """Return the largest p-value that passes at a false discovery rate of ``alpha``.
+    """Return the largest p-value that passes at a false discovery rate of ``alpha``, or 0.
 
-    Parameters
-    ----------
-    p_values : ndarray of shape (n_features,)
-        P-values of the training part.
-    alpha : float
-        Rate.
-
-    Returns
-    -------
-    float
-        The level of Benjamini and Hochberg 1995, the step-up procedure; 0 where nothing passes.
+    The step-up procedure of Benjamini and Hochberg 1995.
     """
     ordered = np.sort(p_values)
     levels = alpha * np.arange(1, ordered.size + 1) / ordered.size
@@ -201,15 +152,6 @@ class HoldoutQueries(Sequence):
     """One bounded query per attribute, computed a block at a time.
 
     Ten thousands of attributes times thousands of records would not fit into memory at once.
-
-    Parameters
-    ----------
-    X : array or sparse matrix of shape (n, n_features)
-        Holdout records; sparse ones by columns.
-    scores : ndarray of shape (n, n_columns)
-        Their target scores.
-    association : Association
-        Gives centre, unit and direction of each attribute.
     """
 
     def __init__(self, X, scores, association):

@@ -15,15 +15,9 @@ LEVEL = 0.2
 
 @dataclass(frozen=True)
 class Rule:
-    """When a gain counts.
+    """When a gain counts."""
 
-    Attributes
-    ----------
-    tol : "auto", "certified" or float
-        As in the selector, a number in units of [0, 1].
-    """
-
-    tol: object = "auto"
+    tol: object = "auto"  # as in the selector, a number in units of [0, 1]
 
     def promising(self, paired, n_candidates):
         """Return whether the training side alone speaks for a gain."""
@@ -44,33 +38,15 @@ class Rule:
 
 @dataclass(frozen=True)
 class Step:
-    """One step of a selection.
+    """One step of a selection."""
 
-    Attributes
-    ----------
-    action : {"start", "add", "remove"}
-        What was done.
-    unit : int or None
-        The unit that came or went.
-    chosen : frozenset of int
-        Units chosen after the step.
-    assessment : Assessment or None
-        Of the subset after the step.
-    n_candidates : int
-        Subsets that were compared.
-    paired : PairedGain or None
-        Training-side gain of an addition over what was there before.
-    gain : Gain or None
-        The verified one, where it was asked.
-    """
-
-    action: str
-    unit: int | None
-    chosen: frozenset
-    assessment: object = field(repr=False)
-    n_candidates: int = 1
-    paired: object = None
-    gain: object = None
+    action: str  # what was done
+    unit: int | None  # the unit that came or went
+    chosen: frozenset  # units chosen after the step
+    assessment: object = field(repr=False)  # of the subset after the step
+    n_candidates: int = 1  # subsets that were compared
+    paired: object = None  # training-side gain of an addition over what was there before
+    gain: object = None  # the verified one, where it was asked
 
 
 def select(verifier, units, *, direction, target, rule):

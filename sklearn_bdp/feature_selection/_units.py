@@ -12,21 +12,11 @@ __all__ = ["Units", "make_units", "subsets_of_units"]
 
 @dataclass(frozen=True)
 class Units:
-    """Columns in the units in which they are added and removed.
+    """Columns in the units in which they are added and removed."""
 
-    Attributes
-    ----------
-    members : tuple of tuple of int
-        Columns of each unit.
-    fixed : tuple of int
-        Columns that are in every subset.
-    names : ndarray of str or None
-        Names of all columns.
-    """
-
-    members: tuple
-    fixed: tuple
-    names: np.ndarray | None
+    members: tuple  # columns of each unit
+    fixed: tuple  # columns that are in every subset
+    names: np.ndarray | None  # names of all columns
 
     def __len__(self):
         return len(self.members)

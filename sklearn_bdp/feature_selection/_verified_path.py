@@ -31,18 +31,10 @@ ONE_PART = 0.5
 
 @dataclass(frozen=True)
 class Entry:
-    """A proposal with the holdout's answer.
+    """A proposal with the holdout's answer."""
 
-    Attributes
-    ----------
-    proposal : Proposal
-        The subset and its training side.
-    assessment : Assessment
-        What was released about it, in units of [0, 1].
-    """
-
-    proposal: object
-    assessment: object = field(repr=False)
+    proposal: object  # the subset and its training side
+    assessment: object = field(repr=False)  # what was released about it, in units of [0, 1]
 
     @property
     def size(self):
@@ -57,27 +49,17 @@ class Entry:
 
 @dataclass(frozen=True)
 class Verdict:
-    """Which entry is selected.
+    """Which entry is selected."""
 
-    Attributes
-    ----------
-    selected, best, constant : int or None
-        Places in the path. ``selected`` is ``None`` where nothing could be answered.
-    tolerance : float
-        How far behind the best the selected subset may be, in units of [0, 1].
-    helps : bool or None
-        Whether both sides say that the best beats the constant; ``None`` where nothing is
-        known to compare with, or a number of features was asked for.
-    certified : bool
-        Whether the interval of the selected subset lies above that of the constant.
-    """
-
+    #: Places in the path. ``selected`` is ``None`` where nothing could be answered.
     selected: int | None
     best: int | None
     constant: int | None
-    tolerance: float
+    tolerance: float  # how far behind the best the selected subset may be, in units of [0, 1]
+    #: Whether both sides say that the best beats the constant; ``None`` where nothing is known to
+    #: compare with, or a number of features was asked for.
     helps: bool | None
-    certified: bool
+    certified: bool  # whether the interval of the selected subset lies above that of the constant
 
 
 def verify_path(verifier, proposals):

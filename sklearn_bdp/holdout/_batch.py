@@ -44,47 +44,24 @@ __all__ = [
 
 @dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
 class Queries:
-    """A batch of ``m`` queries, checked.
+    """A batch of ``m`` queries, checked."""
 
-    Attributes
-    ----------
-    training_values : ndarray of shape (m,)
-        Training-side values, in [0, 1].
-    values : ndarray of shape (m,)
-        Values on the holdout, in [0, 1]: for the mechanism only.
-    shapes : tuple of dict
-        What is public of how scores vary: arguments of ``score_tail``.
-    tails : tuple of Tail
-        The tail of each shape: what limits expectations.
-    tail_of : ndarray of int, shape (m,)
-        Which of the tails is whose.
-    sensitivities : ndarray of shape (m,)
-        Sensitivity in units of ``1/n``, at least 1: what noise is scaled by.
-    training_sizes : ndarray of shape (m,)
-        Records behind each training-side value.
-    slacks : ndarray of shape (m,)
-        Least threshold of each query where thresholds are chosen automatically.
-    beside : ndarray of bool, shape (m,)
-        Which queries decide nothing.
-    keys : list of str or None
-        The keys, ``None`` for queries that cannot be asked again for free.
-    variances : ndarray of shape (m,)
-        Variance of a record's score on the training side; NaN where it is unknown or of no use.
-    squares : ndarray of shape (m,)
-        Means of squared scores on the holdout: for the mechanism only.
-    """
-
-    training_values: np.ndarray
+    training_values: np.ndarray  # (m,): training-side values, in [0, 1]
+    #: (m,): values on the holdout, in [0, 1]: for the mechanism only.
     values: np.ndarray = dataclasses.field(repr=False)
-    shapes: tuple
-    tails: tuple
-    tail_of: np.ndarray
+    shapes: tuple  # what is public of how scores vary: arguments of ``score_tail``
+    tails: tuple  # the tail of each shape: what limits expectations
+    tail_of: np.ndarray  # (m,): which of the tails is whose
+    #: (m,): sensitivity in units of ``1/n``, at least 1: what noise is scaled by.
     sensitivities: np.ndarray
-    training_sizes: np.ndarray
+    training_sizes: np.ndarray  # (m,): records behind each training-side value
+    #: (m,): least threshold of each query where thresholds are chosen automatically.
     slacks: np.ndarray
-    beside: np.ndarray
-    keys: list
+    beside: np.ndarray  # (m,): which queries decide nothing
+    keys: list  # the keys, ``None`` for queries that cannot be asked again for free
+    #: (m,): variance of a record's score on the training side; NaN: unknown or of no use.
     variances: np.ndarray
+    #: (m,): means of squared scores on the holdout: for the mechanism only.
     squares: np.ndarray = dataclasses.field(repr=False)
 
     def __len__(self):
@@ -395,22 +372,7 @@ def _finite(epsilon):
 
 
 def exhausted_error(settings, last, *, answered=0, unanswered):
-    """Return the error that says what was spent and what can still be done.
-
-    Parameters
-    ----------
-    settings : Settings
-        They hold the budget.
-    last : BatchRecord
-        The account.
-    answered, unanswered : int
-        New queries of this batch before and after the budget ran out.
-
-    Returns
-    -------
-    BudgetExhaustedError
-        To be raised.
-    """
+    """Return the error that says what was spent and what can still be done."""
     n_above, n_answered = last.n_above, last.n_answered
     done = "Nothing was recorded for this batch. "
     if answered:

@@ -134,8 +134,6 @@ def _expected(code, score, typical, drift, fine, coarse, n_queries):
 def close(queries, *, last, code, mechanism, settings, time, seeded):
     """Decide the last word: one query at threshold 0, whose value need not be coded.
 
-    References
-    ----------
     Theory G7, a last word: nothing is asked afterwards, so the release enters no later query;
     its pre-sampling half-width is the noise margin alone.
     """

@@ -17,27 +17,13 @@ MOST = 16  # queries of a batch whose squares are asked
 
 @dataclasses.dataclass(frozen=True)
 class Squares:
-    """What a batch released about squared deviations.
+    """What a batch released about squared deviations."""
 
-    Attributes
-    ----------
-    plan : SquaresPlan or None
-        What was fixed before the batch; None: nothing is known to vary little.
-    cells : list of [int, int or None]
-        Position in the batch and the first level that held.
-    known : dict
-        Upper limits of mean squared deviations, noise margins included, by position.
-    released : float
-        Nats.
-    n_above : int
-        Levels that did not hold.
-    """
-
-    plan: object
-    cells: list
-    known: dict
-    released: float
-    n_above: int
+    plan: object  # fixed before the batch; None: nothing is known to vary little
+    cells: list  # position in the batch and the first level that held
+    known: dict  # upper limits of mean squared deviations, noise margins included, by position
+    released: float  # nats
+    n_above: int  # levels that did not hold
 
     def limits(self, queries, least, most, log_failure):
         """Return the better of plain limits and of limits by squares; each has its share."""
@@ -77,28 +63,7 @@ def asked_finely(plan, queries, outcome):
 
 
 def ask_squares(plan, queries, positions, mechanism, settings, n_rounds):
-    """Ask the mechanism how much the scores of some queries vary.
-
-    Parameters
-    ----------
-    plan : SquaresPlan or None
-        Fixed before the batch.
-    queries : Queries
-        The batch.
-    positions : list of int
-        Which of them.
-    mechanism : Thresholdout
-        It is advanced.
-    settings : Settings
-        What the holdout was made with.
-    n_rounds : int
-        Rounds before this question.
-
-    Returns
-    -------
-    Squares
-        What was released, and what it is good for.
-    """
+    """Ask the mechanism how much the scores of some queries vary."""
     deviations = None if plan is None else plan.deviations(queries.values, queries.squares)
     cells, known, released, n_above = [], {}, 0.0, 0
     for place in positions:

@@ -18,11 +18,6 @@ class Chain:
 
     Without a key anybody can compute them, so an edited file whose links were computed anew
     verifies; with one (HMAC-SHA256) only its owner can.
-
-    Parameters
-    ----------
-    key : bytes or None
-        The secret.
     """
 
     def __init__(self, key=None):

@@ -17,28 +17,14 @@ SAME_VALUE = 1e-6
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """One verified entry of the log.
+    """One verified entry of the log."""
 
-    Attributes
-    ----------
-    number : int
-        1, 2, ...
-    digest, commitment : str
-        Its link and the digest of what it seals.
-    record : BatchRecord or None
-        The account, for a batch.
-    answers : tuple of AnswerRecord
-        What the batch released.
-    note : tuple of (str, object) or None
-        Name and content, for a note.
-    """
-
-    number: int
-    digest: str
-    commitment: str
-    record: BatchRecord | None
-    answers: tuple
-    note: tuple | None
+    number: int  # 1, 2, ...
+    digest: str  # its link
+    commitment: str  # digest of what it seals
+    record: BatchRecord | None  # the account, for a batch
+    answers: tuple  # what the batch released
+    note: tuple | None  # name and content, for a note
 
 
 class Book:
@@ -46,13 +32,6 @@ class Book:
 
     Looked-up answers come from here: a damaged page or index of the file cannot put another
     answer in their place.
-
-    Parameters
-    ----------
-    header : dict
-        Fingerprints and parameters.
-    start : str
-        First digest of the chain.
     """
 
     def __init__(self, header, start):

@@ -8,19 +8,7 @@ __all__ = ["Transaction"]
 
 
 class Transaction:
-    """A ledger, verified up to this moment; a writing one may add entries.
-
-    Parameters
-    ----------
-    connection : sqlite3.Connection
-        In a transaction.
-    path : Path or None
-        For error messages.
-    book : Book
-        What this process has verified earlier; :meth:`catch_up` adds what came since.
-    chain : Chain
-        The digests.
-    """
+    """A ledger, verified up to this moment; a writing one may add entries."""
 
     def __init__(self, connection, path, *, book, chain):
         self._connection = connection
@@ -130,13 +118,6 @@ class Transaction:
         Notes are facts about a holdout that must survive with its answers and in their order: how
         the data were split, that it was closed, which fits are done. Nothing computed from
         holdout scores may be among them, except released values.
-
-        Parameters
-        ----------
-        name : str
-            What :meth:`notes` finds it by.
-        content : object
-            Anything that JSON can say.
         """
         self._add("note", canonical({"name": name, "content": content}), "[]", "")
 

@@ -19,18 +19,10 @@ _MIX = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xBF58476D1CE4E5B9), np.uint64(0
 
 @dataclass(frozen=True)
 class Alteration:
-    """Columns whose values were shuffled among rows, or set to one value.
+    """Columns whose values were shuffled among rows, or set to one value."""
 
-    Attributes
-    ----------
-    shuffled : tuple of (int, int)
-        Place of a column, digest of its values in their order.
-    constant : tuple of (int, int)
-        Place of a column, code of its only value.
-    """
-
-    shuffled: tuple = ()
-    constant: tuple = ()
+    shuffled: tuple = ()  # place of a column, digest of its values in their order
+    constant: tuple = ()  # place of a column, code of its only value
 
     def __bool__(self):
         return bool(self.shuffled or self.constant)
