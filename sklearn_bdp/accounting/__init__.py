@@ -1,4 +1,7 @@
-"""What runs: codes, intervals, noise margins, predictors; nothing about data or files."""
+"""What runs: codes, intervals, noise margins, predictors; nothing about data or files.
+
+In ``__all__`` stands what users may compute with; the other names serve the packages above.
+"""
 
 from sklearn_bdp.accounting._asked import (
     Asked,
@@ -8,19 +11,14 @@ from sklearn_bdp.accounting._asked import (
     Reply,
     fine_half_width,
 )
-from sklearn_bdp.accounting._certificate import (
-    Certificate,
-)
+from sklearn_bdp.accounting._certificate import Certificate
 from sklearn_bdp.accounting._class_tails import (
     ClassMeansTail,
     KnownSizesTail,
     PairsTail,
     score_tail,
 )
-from sklearn_bdp.accounting._codes import (
-    code_length,
-    leakage_code_length,
-)
+from sklearn_bdp.accounting._codes import code_length, leakage_code_length
 from sklearn_bdp.accounting._noise_calibration import (
     NOISE_PART,
     auto_resolution,
@@ -35,15 +33,8 @@ from sklearn_bdp.accounting._noise_margins import (
     noise_margin,
     noise_share,
 )
-from sklearn_bdp.accounting._predictive import (
-    Cells,
-    PredictiveCode,
-    place_lengths,
-)
-from sklearn_bdp.accounting._race import (
-    FixedCells,
-    play_batch,
-)
+from sklearn_bdp.accounting._predictive import Cells, PredictiveCode, place_lengths
+from sklearn_bdp.accounting._race import FixedCells, play_batch
 from sklearn_bdp.accounting._squares import (
     SquaresPlan,
     drawn_variances,
@@ -73,51 +64,24 @@ from sklearn_bdp.accounting._zhao import (
 )
 
 __all__ = [
-    "Asked",
-    "BatchQueries",
-    "Cells",
-    "FixedCells",
-    "Outcome",
-    "Pace",
-    "PredictiveCode",
-    "Reply",
-    "place_lengths",
-    "play_batch",
     "Certificate",
-    "ClassMeansTail",
-    "KnownSizesTail",
-    "ModelTail",
-    "NOISE_PART",
-    "PairsTail",
-    "SensitivityTail",
-    "SquaresPlan",
     "Tail",
-    "WeightedTail",
-    "adaptive_log_failure",
-    "answer_margin",
-    "auto_resolution",
-    "auto_scales",
-    "auto_threshold",
-    "code_length",
-    "drawn_variances",
-    "epsilon_scales",
-    "fine_half_width",
+    "score_tail",
     "half_width",
+    "squares_lower_limit",
+    "code_length",
     "leakage_code_length",
-    "least_accuracy",
-    "log_binomials",
-    "log_noise_tail",
+    "place_lengths",
+    "adaptive_log_failure",
+    "sampling_half_width",
     "log_transcripts",
     "log_transcripts_batched",
-    "noise_margin",
-    "noise_share",
-    "plan_squares",
     "posterior_excess",
-    "sampling_half_width",
-    "score_tail",
-    "squares_lower_limit",
+    "log_noise_tail",
+    "noise_margin",
+    "answer_margin",
+    "noise_share",
     "zhao_accuracy",
     "zhao_premise",
     "zhao_required_n",
-    "zhao_scales",
 ]

@@ -44,21 +44,9 @@ class Pace:
         """Return half-widths of the next fine cells, in deviations of the score.
 
         The sum of half-width and price of the expected code length is least (normal predictions).
-
-        Parameters
-        ----------
-        known : float or array
-            Deviations of the predictions, in deviations of the score.
-        n_fine : int
-            Fine cells so far.
-        alone : bool, default=False
-            Whether the batch is one query. The first lone queries are asked more finely: one may
-            well be all that is ever asked.
-
-        Returns
-        -------
-        float or ndarray
-            Half-widths.
+        ``known`` are deviations of the predictions, in deviations of the score. The first lone
+        queries (``alone``: a batch of one) are asked more finely: one may well be all that is ever
+        asked.
         """
         age = n_fine / self.patience
         worth = self.price * (1.0 - 1.5 * age + age**2)
@@ -121,14 +109,8 @@ class BatchQueries:
 class Asked(typing.NamedTuple):
     """Queries to compare in this order, up to the first "above", released in a cell ``halves``.
 
-    Parameters
-    ----------
-    positions : ndarray of int, shape (k,)
-        Places in the batch.
-    predictions, thresholds : ndarray of shape (k,)
-        What values are compared with, and from which distance they are "above".
-    halves : ndarray of shape (k,)
-        Half-widths of the cells that surprises are released in.
+    Of each its place in the batch, what values are compared with and from which distance they are
+    "above", and the half-width of the cells that surprises are released in.
     """
 
     positions: np.ndarray
@@ -137,34 +119,13 @@ class Asked(typing.NamedTuple):
     halves: np.ndarray
 
     def cells(self, place: int, step: float = 0.0) -> Cells:
-        """Return the cells of one of these queries.
-
-        Parameters
-        ----------
-        place : int
-            Which of the queries.
-        step : float, default=0.0
-            Width of fixed cells; 0: cells around the prediction.
-
-        Returns
-        -------
-        Cells
-            Its cells.
-        """
+        """Return the cells of the query at ``place``: fixed ones of width ``step``, or its own."""
         center, threshold, half = (float(part[place]) for part in self[1:])
         return Cells(center, threshold, half, step)
 
 
 class Reply(typing.NamedTuple):
-    """How many were answered, and the cell of the last if it was "above" (else ``None``).
-
-    Parameters
-    ----------
-    count : int
-        Queries answered.
-    cell : int or None
-        Cell of the last one if it was "above".
-    """
+    """How many were answered, and the cell of the last if it was "above" (else ``None``)."""
 
     count: int  # type: ignore[assignment]  # shadows tuple.count, which nothing calls
     cell: int | None
@@ -218,25 +179,11 @@ def fine_half_width(
     sharpness: FloatOrArray = 1.0,
     alone: bool = False,
 ) -> Any:
-    """Return half-widths of fine cells: as fine as the prediction is good.
+    """Return half-widths of fine cells, in score units: as fine as the prediction is good.
 
-    Parameters
-    ----------
-    pace : Pace
-        How finely to ask.
-    code : PredictiveCode
-        It knows how good predictions have been, and how many fine cells there were.
-    deviation, factor, drift : float or array
-        Deviation of the score, ``1 + n / training size``, deviation of the common offset.
-    sharpness : float or array, default=1.0
-        Deviation that intervals go by, in deviations of the score.
-    alone : bool, default=False
-        Whether the batch is one query.
-
-    Returns
-    -------
-    float or ndarray
-        Half-widths, in score units.
+    The code knows how good predictions have been, and how many fine cells there were. ``deviation``
+    is that of the score, ``factor`` is ``1 + n / training size``, ``drift`` the deviation of the
+    common offset; ``sharpness`` is the deviation that intervals go by, in deviations of the score.
     """
     known = np.sqrt((code.scale * deviation) ** 2 * factor + np.square(drift))
     half = pace.fine(known / deviation, code.n_fine, alone=alone)

@@ -124,7 +124,7 @@ class Certificate:
         return type(self).__name__
 
     def in_units(self, name: str, lower: float, upper: float) -> Certificate:
-        """Return the certificate for scores that do not lie in [0, 1].
+        """Return the certificate for scores between ``lower`` and ``upper``, in their units.
 
         Parameters
         ----------

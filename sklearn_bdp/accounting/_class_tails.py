@@ -115,31 +115,17 @@ def _smaller_class(share, n, level, floor, step):
 
 @dataclasses.dataclass(frozen=True)
 class PairsTail(Tail):
-    r"""The tail of ROC AUC: a mean over pairs of a positive and a negative record.
+    """The tail of ROC AUC: a mean over pairs of a positive and a negative record (theory G12).
 
-    Parameters
-    ----------
-    model : CorrelationModel
-        How the records are correlated.
-    n : int
-        Number of holdout records.
-    class_counts : tuple of int, length 2
-        Records of each class in the training data, which were drawn like the holdout.
-    class_floors : tuple of int, length 2
-        Counts of the holdout below which the score is a constant.
+    ``class_counts`` are those of the training data, which were drawn like the holdout; below
+    ``class_floors`` in the holdout the score is a constant.
 
-    Notes
-    -----
     Given the labels, the score is an average over pairings of means of :math:`m` independent
     pairs, ``m`` the size of the smaller class (Hoeffding 1963, section 5), so it is dominated in
     convex order by :math:`Bin(m, AUC)/m`: the bound by hinges (G8) holds with ``m`` for ``n``. It
     is averaged over the distribution of ``m`` at the lowest class share that the training data
     allow. Records that depend on each other inside groups: McDiarmid's inequality, a group moving
     the score by the sum of its shares of both classes.
-
-    References
-    ----------
-    Theory G12.
     """
 
     model: CorrelationModel
@@ -235,28 +221,12 @@ def _averaged_rate(sizes, masses, levels):
 
 @dataclasses.dataclass(frozen=True)
 class ClassMeansTail(Tail):
-    r"""The tail of balanced accuracy: a mean over the classes of means over their records.
+    """The tail of balanced accuracy: a mean over the classes of means over their records (G12).
 
-    Parameters
-    ----------
-    model : CorrelationModel
-        How the records are correlated.
-    n : int
-        Number of holdout records.
-    class_counts : tuple of int
-        Records of each class in the training data, which were drawn like the holdout.
-    class_floors : tuple of int
-        Counts of the holdout below which the mean of a class is a constant.
-
-    Notes
-    -----
-    Weighted Chernoff with :math:`w_i = 1/(K n_{c(i)})` at lower limits of the counts; a class that
-    may be missing contributes anything between 0 and 1. Records that depend on each other inside
-    groups: McDiarmid's inequality, a group moving the score by its mean share of the classes.
-
-    References
-    ----------
-    Theory G12.
+    Counts and floors as for `PairsTail`. Weighted Chernoff with :math:`w_i = 1/(K n_{c(i)})` at
+    lower limits of the counts; a class that may be missing contributes anything between 0 and 1.
+    Records that depend on each other inside groups: McDiarmid's inequality, a group moving the
+    score by its mean share of the classes.
     """
 
     model: CorrelationModel
@@ -299,26 +269,12 @@ class ClassMeansTail(Tail):
 
 @dataclasses.dataclass(frozen=True)
 class KnownSizesTail(Tail):
-    r"""The tail of a score by class where lower bounds of the holdout's own counts are paid for.
+    """The tail of a score by class where lower bounds of the holdout's own counts are paid for.
 
-    Parameters
-    ----------
-    model : CorrelationModel
-        How the records are correlated; unless they are independent, McDiarmid's inequality.
-    n : int
-        Number of holdout records.
-    kind : {"pairs", "class_means"}
-        ROC AUC or a mean over the classes.
-    class_sizes : tuple of int
-        Lower bounds of the classes' counts, 0 for classes that may be missing.
-    price : float
-        Nats that the bounds give away: whatever is released from now on pays them.
-    classes : tuple of str, default=()
-        The classes that were counted, if they were named: their sizes are paid for once.
-
-    References
-    ----------
-    Theory G10 (what is computed from holdout labels is released) and G12.
+    ``class_sizes`` are the bounds, 0 for classes that may be missing, and ``price`` the nats that
+    they give away: whatever is released from now on pays them, once for the named ``classes``.
+    Kinds are ``"pairs"`` and ``"class_means"``; McDiarmid's inequality unless records are
+    independent. Theory G10 (what is computed from holdout labels is released) and G12.
     """
 
     model: CorrelationModel

@@ -62,27 +62,9 @@ def auto_threshold(
     a part of them goes to the leading predictions, which thereby get the narrowest intervals:
     those are the candidates somebody may select. Only public quantities enter.
 
-    Parameters
-    ----------
-    prediction : array of shape (m,) or float
-        Training-side predictions of the scores (greater is better); clipped to [0, 1].
-    n_effective : float
-        Effective number of holdout records.
-    training_size : float or array of shape (m,)
-        Records behind each prediction.
-    chance : float
-        Rate per query, in (0, 1); the default is the choice of the simulation.
-    lead : float
-        Part that goes to the leading predictions, in [0, 1].
-
-    Returns
-    -------
-    ndarray
-        Thresholds, the shape of ``prediction``.
-
-    References
-    ----------
-    Theory G4 and G5 (a threshold may depend on public quantities).
+    Theory G4 and G5: a threshold may depend on public quantities. ``n_effective`` is that of the
+    holdout, ``training_size`` the records behind each prediction; the defaults of ``chance`` (a
+    rate per query) and ``lead`` (the part for the leaders) are the choice of the simulation.
     """
     v = np.clip(check_array("prediction", prediction), 0.0, 1.0)
     size = check_real("n_effective", n_effective, low=0.0, closed="neither")
@@ -102,25 +84,10 @@ def auto_threshold(
 def auto_resolution(
     n_effective: float, *, beta: float = 0.05, fraction: float = RESOLUTION_FRACTION
 ) -> float:
-    r"""Grid step of released answers: half of the half-width of one fixed query.
+    """Grid step of released answers: half of the half-width of one fixed query.
 
-    Parameters
-    ----------
-    n_effective : float
-        Effective number of holdout records.
-    beta : float
-        Failure probability of the holdout.
-    fraction : float
-        Of the half-width of one fixed query; the default is the choice of the simulation.
-
-    Returns
-    -------
-    float
-        Step in (0, 1].
-
-    References
-    ----------
-    Theory G2 (a rounding error of η/2 against ``ln(1/η)`` nats per released value).
+    Theory G2: a rounding error of η/2 against ``ln(1/η)`` nats per released value. ``fraction`` is
+    the choice of the simulation.
     """
     return min(1.0, fraction * _reference_half_width(n_effective, beta))
 
@@ -133,29 +100,11 @@ def auto_scales(
     noise: Literal["laplace", "gaussian"] = "laplace",
     fraction: float = NOISE_FRACTION,
 ) -> tuple[float, float, float]:
-    r"""Noise scales that widen intervals by at most a tenth.
+    """Noise scales of threshold, query and answer that widen intervals by at most a tenth.
 
-    Parameters
-    ----------
-    n_effective : float
-        Effective number of holdout records.
-    failure : float
-        Failure probability left for one half (threshold or answer) of the first round.
-    beta : float
-        Failure probability of the holdout.
-    noise : {"laplace", "gaussian"}
-        Distribution of the noise.
-    fraction : float
-        Noise margin over the half-width of one fixed query.
-
-    Returns
-    -------
-    threshold_scale, query_scale, answer_scale : float
-        Scales in score units.
-
-    References
-    ----------
-    Theory N1; Lyu, Su and Li 2017 (query noise twice the threshold noise).
+    ``failure`` is what is left for one half (threshold or answer) of the first round; ``fraction``
+    is the noise margin over the half-width of one fixed query. Theory N1; Lyu, Su and Li 2017
+    (query noise twice the threshold noise).
     """
     check_option("noise", noise, ("laplace", "gaussian"))
     room = fraction * _reference_half_width(n_effective, beta)
@@ -175,30 +124,10 @@ def _reference_half_width(n_effective, beta):
 def epsilon_scales(
     epsilon: float, *, budget: int, model: CorrelationModel, n: int, failure: float
 ) -> tuple[float, float, float]:
-    r"""Return scales that meet a BDP level over the whole life of the holdout.
+    """Return Laplace scales that meet a BDP level over the whole life of the holdout.
 
-    Parameters
-    ----------
-    epsilon : float
-        BDP level.
-    budget : int
-        "Above" answers in the whole life.
-    model : CorrelationModel
-        How the records are correlated.
-    n : int
-        Number of records.
-    failure : float
-        Failure probability of one margin.
-
-    Returns
-    -------
-    threshold_scale, query_scale, answer_scale : float
-        Laplace scales; the threshold noise is kept for life.
-
-    Raises
-    ------
-    ValueError
-        If no positive DP level suffices.
+    The threshold noise is kept for life; ``failure`` is that of one margin. ``ValueError`` if no
+    positive DP level suffices.
     """
     level = float(model.dp_epsilon(epsilon, n))
     if not level > 0:
@@ -241,32 +170,12 @@ def zhao_scales(
     beta: float,
     threshold: float | None = None,
 ) -> tuple[tuple[float, float, float], float, float]:
-    r"""Return scales, threshold and :math:`\tau` of Zhao 2017, Theorem 2, to the letter.
+    r"""Return three scales, threshold and :math:`\tau` of Zhao 2017, Theorem 2, to the letter.
 
     Theorem 2 holds for any c in (0, 1). A given threshold :math:`T = (1+c)\tau/2` leaves c free:
     the largest one whose :math:`n_\#` is at most ``n`` gives the smallest :math:`\tau`; with
-    ``None`` c is 1/2 and :math:`\tau` the smallest one. Where there are too few records for any,
-    c is 1/2 and :math:`\tau = 2T/(1+c)`, or 1.
-
-    Parameters
-    ----------
-    n : int
-        Number of records.
-    model : CorrelationModel
-        How the records are correlated.
-    n_queries, budget : int
-        m and B.
-    beta : float
-        Failure probability.
-    threshold : float or None
-        T.
-
-    Returns
-    -------
-    scales : tuple of float
-        σ, 2σ and 4σ of threshold, query and answer.
-    threshold, tau : float
-        T and τ.
+    ``None`` c is 1/2 and :math:`\tau` the smallest one. Where there are too few records for any, c
+    is 1/2 and :math:`\tau = 2T/(1+c)`, or 1.
     """
     tau, c = zhao_accuracy(
         n, n_queries=n_queries, budget=budget, beta=beta, model=model, c=ZHAO_C,

@@ -34,32 +34,11 @@ def play_batch(
     pace: Pace | None = None,
     fixed: FixedCells | None = None,
 ) -> Generator[Asked, Reply, Outcome]:
-    """Yield :class:`Asked` and take :class:`Reply` until the batch is answered.
+    """Yield :class:`Asked` and take :class:`Reply` until the batch is answered; return `Outcome`.
 
-    Parameters
-    ----------
-    queries : BatchQueries
-        What is public of the batch.
-    code : PredictiveCode
-        After the batches before; it is advanced.
-    margins : callable
-        ``margins(n_above)``: noise margins of "below" and "above" in that round.
-    n_above : int, default=0
-        Rounds of earlier batches.
-    pace : Pace, optional
-        How finely to ask in a race.
-    fixed : FixedCells, optional
-        Thresholds and grid of a holdout that does not race: every query is asked once, in order.
-
-    Returns
-    -------
-    Outcome
-        By ``StopIteration.value``.
-
-    Yields
-    ------
-    Asked
-        What to compare next; the reply is sent back.
+    ``code`` comes from the batches before and is advanced; ``margins(n_above)`` are the noise
+    margins of "below" and "above" in that round. With ``fixed`` thresholds and grid there is no
+    race: every query is asked once, in order; otherwise ``pace`` says how finely.
     """
     game = _Game(queries, code, margins=margins, n_above=n_above)
     if fixed is None:
@@ -74,14 +53,9 @@ def play_batch(
 class FixedCells:
     """How a holdout asks that does not race.
 
-    Parameters
-    ----------
-    thresholds : callable
-        ``thresholds(positions, predictions)``: thresholds, and whether slack set them.
-    resolution : float
-        Grid step of released answers, in units in which every query has sensitivity ``1/n``.
-    learned : bool
-        Whether predictions learn; else the training-side value is compared as it is.
+    ``thresholds(positions, predictions)`` returns thresholds, and whether slack set them;
+    ``resolution`` is the grid step of released answers, in units in which every query has
+    sensitivity ``1/n``; unless ``learned``, the training-side value is compared as it is.
     """
 
     thresholds: typing.Callable

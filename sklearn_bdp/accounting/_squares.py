@@ -115,33 +115,11 @@ class SquaresPlan:
         return plain, np.where(self.eligible, math.log(SHARE), -math.inf)
 
     def deviations(self, means: Array, squares: Array) -> Array:
-        """Return mean squared deviations from the centers, from raw means and raw mean squares.
-
-        Parameters
-        ----------
-        means, squares : ndarray of shape (m,)
-            Means of scores and of their squares.
-
-        Returns
-        -------
-        ndarray
-            Mean squared deviations.
-        """
+        """Return mean squared deviations from the centers, from raw means and raw mean squares."""
         return np.clip(squares - 2.0 * self.centers * means + self.centers**2, 0.0, 1.0)
 
     def price(self, level: int | None) -> float:
-        """Return the nats of one release: the first level that held, or ``None``.
-
-        Parameters
-        ----------
-        level : int or None
-            Position among the levels.
-
-        Returns
-        -------
-        float
-            Code length.
-        """
+        """Return the nats of one release: the first level that held (its position), or ``None``."""
         if level is None:
             return -len(LEVELS) * math.log(SURPRISE)
         return -level * math.log(SURPRISE) - math.log1p(-SURPRISE)
@@ -149,21 +127,11 @@ class SquaresPlan:
     def limits(
         self, least: Array, most: Array, side: Array, known: dict[int, float]
     ) -> tuple[Array, Array]:
-        """Return limits by squares for the eligible queries; 0 and 1 for the others.
+        """Return lower and upper limits for the eligible queries; 0 and 1 for the others.
 
-        Parameters
-        ----------
-        least, most : ndarray of shape (m,)
-            Ends of what the means may be.
-        side : ndarray of shape (m,)
-            Log of the one-sided failure probabilities.
-        known : dict
-            Upper limits of mean squared deviations that the mechanism confirmed, by position.
-
-        Returns
-        -------
-        lower, upper : ndarray of shape (m,)
-            Limits.
+        ``least`` and ``most`` are the ends of what the means may be, ``side`` the logs of the
+        one-sided failure probabilities, ``known`` the upper limits of mean squared deviations that
+        the mechanism confirmed, by position.
         """
         lower, upper = np.zeros(len(self.centers)), np.ones(len(self.centers))
         for place, squares in known.items():
@@ -185,24 +153,10 @@ def plan_squares(
 ) -> SquaresPlan:
     """Fix centers, levels and rates from public numbers.
 
-    Parameters
-    ----------
-    predictions : ndarray of shape (m,)
-        Public predictions of the means.
-    variances : ndarray of shape (m,)
-        Variance of a record's score on the training side; NaN: unknown.
-    training_sizes : ndarray of shape (m,)
-        Records behind each variance.
-    n : int
-        Number of holdout records.
-    log_failure : float
-        About the log of the one-sided failure probability that limits will have; any number is
-        valid, the right one gives the sharpest limits.
-
-    Returns
-    -------
-    SquaresPlan
-        Its eligible queries are those whose variance is known and clearly below ``p (1 - p)``.
+    ``variances`` are those of a record's score on the training side, NaN where unknown. Eligible
+    are queries whose variance is known and clearly below ``p (1 - p)``. ``log_failure`` is about
+    the log of the one-sided failure probability that limits will have; any number is valid, the
+    right one gives the sharpest limits.
     """
     log_failure = check_real("log_failure", log_failure, high=0.0)
     centers = np.clip(predictions, 1e-3, 1.0 - 1e-3)
@@ -219,14 +173,6 @@ def plan_squares(
 def drawn_variances(variances: Array, worst: Array, training_sizes: Array) -> Array:
     """Return training-side variances, drawn towards the worst case by two records.
 
-    Parameters
-    ----------
-    variances, worst, training_sizes : ndarray of shape (m,)
-        Variances (NaN: unknown), the largest they can be, numbers of records.
-
-    Returns
-    -------
-    ndarray
-        Variances, positive where ``worst`` is.
+    Positive where ``worst``, the largest they can be, is; NaN stands for unknown ones.
     """
     return (variances * training_sizes + 2.0 * worst) / (training_sizes + 2.0)

@@ -111,20 +111,9 @@ def _spread(prediction, effective_n):
 
 @dataclasses.dataclass(frozen=True)
 class ModelTail(Tail):
-    """The tail of a mean of per-record scores under a correlation model.
+    """The tail of a mean of per-record scores under a correlation model (theory G5, G8, G12).
 
-    Parameters
-    ----------
-    model : CorrelationModel
-        How the records are correlated.
-    n : int
-        Number of holdout records.
-    binary : bool, default=False
-        Whether every per-record score is 0 or 1; a public fact about the metric.
-
-    References
-    ----------
-    Theory G5, G8 and G12.
+    ``binary``: every per-record score is 0 or 1, a public fact about the metric.
     """
 
     model: CorrelationModel
@@ -140,20 +129,10 @@ class ModelTail(Tail):
 
 @dataclasses.dataclass(frozen=True)
 class WeightedTail(Tail):
-    """The tail of a mean with public weights.
+    """The tail of a mean with public weights (theory G12).
 
-    Parameters
-    ----------
-    model : CorrelationModel
-        How the records are correlated; unless they are independent, McDiarmid's inequality.
-    n : int
-        Number of holdout records.
-    weights : tuple of (float, int)
-        Distinct weights, which sum to 1 over the records, and how many records have each.
-
-    References
-    ----------
-    Theory G12.
+    ``weights`` are pairs of a distinct weight and how many records have it; weights sum to 1 over
+    the records. McDiarmid's inequality unless records are independent.
     """
 
     model: CorrelationModel
@@ -190,21 +169,7 @@ def merged_weights(weights, counts, *, ratio=1.02):
 
 @dataclasses.dataclass(frozen=True)
 class SensitivityTail(Tail):
-    """The tail of any query of known sensitivity (McDiarmid's inequality and its kin).
-
-    Parameters
-    ----------
-    model : CorrelationModel
-        How the records are correlated.
-    n : int
-        Number of holdout records.
-    sensitivity : float
-        How far one record can move the query.
-
-    References
-    ----------
-    Theory H1-H5.
-    """
+    """The tail of any query of known sensitivity: McDiarmid's inequality and its kin (H1-H5)."""
 
     model: CorrelationModel
     n: int

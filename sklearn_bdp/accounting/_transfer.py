@@ -185,20 +185,10 @@ def posterior_excess(z: float, threshold_scale: float, query_scale: float) -> fl
 
 
 def log_binomials(m: int, count: int) -> Array:
-    """Return ``ln C(m, b)`` for ``b = 0 … count - 1``.
+    """Return ``ln C(m, b)`` for ``b = 0 … count - 1``, minus infinity where ``b > m``.
 
     By summation: gamma functions of a large ``m`` would cancel, and too small a count would be
     unsafe.
-
-    Parameters
-    ----------
-    m, count : int
-        Size of the set, and how many coefficients.
-
-    Returns
-    -------
-    ndarray of shape (count,)
-        Minus infinity where ``b > m``.
     """
     i = np.arange(max(count - 1, 0), dtype=float)
     with np.errstate(divide="ignore"):

@@ -231,19 +231,9 @@ def zhao_accuracy(
 
 
 def least_accuracy(required: Callable[..., Any], n: int) -> float:
-    r"""Smallest τ for which a theorem asks for at most ``n`` records.
+    r"""Smallest τ for which a theorem asks for at most ``n`` records; ``inf`` if none up to 1.
 
-    Parameters
-    ----------
-    required : callable
-        Records for an accuracy; falls at least like :math:`\tau^{-2}`.
-    n : int
-        Records there are.
-
-    Returns
-    -------
-    float
-        An accuracy at which the premise holds, ``inf`` if there is none up to 1.
+    ``required(tau)`` falls at least like :math:`\tau^{-2}`. The premise holds at the result.
     """
     largest = required(1.0)
     if not largest <= n:

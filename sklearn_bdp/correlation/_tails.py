@@ -38,20 +38,7 @@ _QUARTER = math.log(0.25)
 
 
 def hoeffding_above(mean, value, effective_n):
-    """Return ``-2 n_eff (value - mean)^2``, the one-sided Hoeffding exponent.
-
-    Parameters
-    ----------
-    mean, value : ndarray
-        Expected and reached mean score, in ``[0, 1]``.
-    effective_n : float
-        Equivalent number of independent records.
-
-    Returns
-    -------
-    ndarray
-        Log-probabilities (0 where ``value <= mean``).
-    """
+    """Return ``-2 n_eff (value - mean)^2``, one-sided: Hoeffding's exponent."""
     # Hoeffding 1963, Theorem 2; with martingale differences: Azuma 1967, McDiarmid 1989.
     return -2.0 * effective_n * np.maximum(value - mean, 0.0) ** 2
 
@@ -65,15 +52,7 @@ def _times_log(x, y):
 def bernoulli_rate(value, mean):
     """Return ``kl(value || mean)`` in nats, elementwise, 0 where ``value <= mean``.
 
-    Parameters
-    ----------
-    value, mean : ndarray
-        Numbers in ``[0, 1]``.
-
-    Returns
-    -------
-    ndarray
-        ``value ln(value/mean) + (1-value) ln((1-value)/(1-mean))``.
+    ``value ln(value/mean) + (1-value) ln((1-value)/(1-mean))``.
     """
     # Chernoff 1952; Hoeffding 1963, Theorem 1 (2.1). Theory G5.
     rate = _times_log(value, mean) + _times_log(1.0 - value, 1.0 - mean)
@@ -86,20 +65,9 @@ def chain_rate(value, mean, contraction):
     For a stationary chain whose operator on mean-zero functions has norm ``contraction``,
     ``P[q(X) >= value] <= exp(-n * chain_rate(value, mean, contraction))``.
 
-    Parameters
-    ----------
-    value, mean : ndarray
-        Reached and expected mean score, in ``[0, 1]``.
-    contraction : float
-        Second singular value of :math:`D_\pi^{1/2} P D_\pi^{-1/2}`, in ``[0, 1)``.
+    It is 0 where ``value <= mean``, and `bernoulli_rate` for ``contraction = 0``; ``contraction``
+    is the second singular value of :math:`D_\pi^{1/2} P D_\pi^{-1/2}`.
 
-    Returns
-    -------
-    ndarray
-        The rate, 0 where ``value <= mean``; ``bernoulli_rate`` for ``contraction = 0``.
-
-    Notes
-    -----
     The moment generating function is at most ``prod_i nu(t, mean_i)``, where ``nu`` is the
     largest eigenvalue of ``diag(1, e^t)`` times the two-state kernel
     ``contraction * I + (1 - contraction) * 1 (1-mean, mean)``: reversible chains and one
@@ -133,22 +101,7 @@ def chain_rate(value, mean, contraction):
 
 
 def tail_lower_limit(log_tail, values, levels):
-    """Return lower confidence limits by bisection of any upper tail.
-
-    Parameters
-    ----------
-    log_tail : callable
-        ``log_tail(mean, value)``, arrays to arrays.
-    values : ndarray
-        Values that the score has reached, in ``[0, 1]``.
-    levels : ndarray
-        Log failure probabilities of the limits, of the same shape.
-
-    Returns
-    -------
-    ndarray
-        Means rejected at the level (or 0).
-    """
+    """Return means that an upper tail ``log_tail(mean, value)`` rejects at the levels (or 0)."""
     # 0 is always safe; a mean below a rejected one is rejected with it (theory G5).
     return last_accepted(
         lambda means: log_tail(means, values) <= levels, np.zeros_like(values), values
@@ -423,17 +376,7 @@ def weighted_lower_limit(values: Array, levels: Array, weights: Array, counts: A
 def weighted_log_tail(mean, value, weights, counts):
     """Return ``ln`` of a bound on the upper tail of a weighted mean of independent scores.
 
-    Parameters
-    ----------
-    mean, value : ndarray
-        Expected and reached weighted mean, in ``[0, 1]``.
-    weights, counts : ndarray of shape (d,)
-        As for `weighted_lower_limit`.
-
-    Returns
-    -------
-    ndarray
-        Log-probabilities, 0 where ``value <= mean``.
+    Weights and counts as for `weighted_lower_limit`; 0 where ``value <= mean``.
     """
     mean, value = np.broadcast_arrays(np.asarray(mean, float), np.asarray(value, float))
     weights, counts = np.asarray(weights, float), np.asarray(counts, float)
@@ -448,17 +391,8 @@ def weighted_log_tail(mean, value, weights, counts):
 def component_log_tail(mean, value, sizes, counts):
     """Return ``ln`` of a bound on the upper tail of a mean over independent components.
 
-    Parameters
-    ----------
-    mean, value : ndarray
-        Expected and reached mean score, in ``[0, 1]``.
-    sizes, counts : ndarray of int, shape (d,)
-        Distinct numbers of records in a component, and how many components have each.
-
-    Returns
-    -------
-    ndarray
-        Log-probabilities: a component's mean is one score, of weight ``size / n`` (theory G12).
+    A component's mean is one score, of weight ``size / n`` (theory G12); ``counts`` components have
+    each of the distinct ``sizes``.
     """
     if len(sizes) == 1:
         return bounded_log_tail(mean, value, int(counts[0]))
@@ -467,20 +401,7 @@ def component_log_tail(mean, value, sizes, counts):
 
 
 def component_lower_limit(values, levels, sizes, counts):
-    """Return limits for a mean over independent components; see `component_log_tail`.
-
-    Parameters
-    ----------
-    values, levels : ndarray
-        Values reached or exceeded, in ``[0, 1]``, and log failure probabilities, at most 0.
-    sizes, counts : ndarray of int, shape (d,)
-        Distinct numbers of records in a component, and how many components have each.
-
-    Returns
-    -------
-    ndarray
-        Limits for the expectation.
-    """
+    """Return limits for a mean over independent components; see `component_log_tail`."""
     if len(sizes) == 1:
         return bounded_lower_limit(values, levels, int(counts[0]))
     weights = sizes / float(np.sum(sizes * counts))

@@ -19,20 +19,8 @@ class NoisyThreshold:
     that the outcome does not depend on how queries are batched. Laplace noise is an exact real
     number: what doubles cannot decide is decided with more random bits.
 
-    Parameters
-    ----------
-    bits : object with ``words(size)``
-        Source of random bits for query noise.
-    draw_level : callable
-        Returns fresh threshold noise, a float on the grid.
-    scale : float
-        Scale of the query noise.
-    noise : {"laplace", "gaussian"}
-        Its distribution.
-    step : float
-        Step of the grid that margins and levels live on.
-    refresh : bool
-        Draw the level anew after every hit.
+    ``bits`` is the source of query noise of that scale, ``draw_level`` returns fresh threshold
+    noise, anew after every hit with ``refresh``. Margins and levels are multiples of ``step``.
     """
 
     def __init__(self, bits, draw_level, *, scale, noise, step, refresh):
@@ -71,21 +59,10 @@ class NoisyThreshold:
         return _BLOCK - self._used
 
     def scan(self, margins, *, most=None):
-        """Compare margins with the level, in order.
+        """Compare margins with the level, in order; stop after ``most`` hits.
 
-        Parameters
-        ----------
-        margins : ndarray of shape (k,)
-            Multiples of the grid's step; at most `room` of them.
-        most : int, optional
-            Stop after this many hits.
-
-        Returns
-        -------
-        hits : list of int
-            Indices of margins found above.
-        consumed : int
-            How many margins were compared: up to and including the last allowed hit, or all.
+        Margins are multiples of the grid's step, at most `room` of them. Returned are the indices
+        found above, and how many were compared: up to and including the last allowed hit, or all.
         """
         noisy = margins + self._noise[self._used : self._used + margins.size]
         hits, position = [], 0

@@ -148,16 +148,6 @@ def fine_step(*magnitudes):
 
     A power of two, so that multiples up to 2**52 steps are exact doubles. 2**-44 unless scales
     beyond 4 ask for more room: noise of 64 scales (probability below 1e-27) must stay exact.
-
-    Parameters
-    ----------
-    *magnitudes : float
-        Scales and thresholds that will live on the grid.
-
-    Returns
-    -------
-    float
-        The step.
     """
     largest = max(4.0, *magnitudes)
     return _FINEST * 2.0 ** math.ceil(math.log2(largest / 4.0))

@@ -52,28 +52,11 @@ class SeededBits:
 
 
 def bit_sources(random_state, count, *, key=()):
-    """Return independent sources of random bits.
+    """Return ``count`` independent sources of random bits, objects with ``words(size)``.
 
-    Parameters
-    ----------
-    random_state : None, int or numpy.random.Generator
-        None: the operating system's cryptographic generator. An int or a Generator makes the
-        noise reproducible and void as a protection.
-    count : int
-        How many sources.
-    key : tuple of int
-        Position in the life of the mechanism; keeps one resumed from its state with the same seed
-        from replaying noise.
-
-    Returns
-    -------
-    list
-        ``count`` objects with a method ``words(size)``.
-
-    Raises
-    ------
-    TypeError
-        If ``random_state`` is none of these.
+    ``None`` stands for the operating system's cryptographic generator; an int or a Generator makes
+    the noise reproducible and void as a protection. ``key`` is the position in the life of the
+    mechanism: it keeps one resumed from its state with the same seed from replaying noise.
     """
     if random_state is None:
         return [SystemBits() for _ in range(count)]
@@ -99,19 +82,8 @@ def bit_sources(random_state, count, *, key=()):
 class Exponentials:
     """A block of signed exponential variates, exact under comparison.
 
-    Parameters
-    ----------
-    bits : object with ``words(size)``
-        Source of random bits; kept for comparisons that need more of them.
-    size : int
-        Number of variates.
-
-    Attributes
-    ----------
-    values : ndarray of shape (size,)
-        Doubles within ``2**-50 * (1 + E)`` of the variates ``E``.
-    signs : ndarray of shape (size,)
-        Independent fair signs, 1.0 or -1.0.
+    ``values`` are doubles within ``2**-50 * (1 + E)`` of the variates ``E``, ``signs`` independent
+    and fair. The source of bits is kept for comparisons that need more of them.
     """
 
     def __init__(self, bits, size):
@@ -137,19 +109,9 @@ class Exponentials:
         return self._extended[index]
 
     def exceeds(self, index, bound):
-        """Return whether the variate is larger than a rational number, exactly.
+        """Return whether a variate is larger than a Fraction, exactly.
 
-        Parameters
-        ----------
-        index : int
-            Which variate.
-        bound : Fraction
-            The number to compare with.
-
-        Returns
-        -------
-        bool
-            The outcome; it has probability ``exp(-bound)`` to the last bit.
+        That has probability ``exp(-bound)`` to the last bit.
         """
         if bound <= 0:
             return True
@@ -164,17 +126,9 @@ class Exponentials:
             prefix, length = self._more(index)
 
     def floor(self, factor):
-        """Return the integer parts of ``factor * E``, exactly.
+        """Return the integer parts of ``factor * E`` for a positive integer, exactly.
 
-        Parameters
-        ----------
-        factor : int
-            A positive integer.
-
-        Returns
-        -------
-        ndarray of int64
-            Geometric variates: the value is at least ``k`` with probability ``exp(-k/factor)``.
+        Geometric variates: the value is at least ``k`` with probability ``exp(-k/factor)``.
         """
         scaled = factor * self.values
         parts = np.floor(scaled).astype(np.int64)
@@ -207,19 +161,7 @@ def grid_laplace(bits, size, *, scale, step):
     ``P[k * step]`` is proportional to ``exp(-|k| / t)`` with ``t = ceil(scale / step)``: never less
     noise than asked for.
 
-    Parameters
-    ----------
-    bits : object with ``words(size)``
-        Source of random bits.
-    size : int
-        How many signed geometric proposals; a negative zero is a rejected proposal.
-    scale, step : float
-        Scale of the noise and step of the grid, both positive.
-
-    Returns
-    -------
-    ndarray of shape (at most size,)
-        Exact multiples of ``step``.
+    ``size`` is the number of signed geometric proposals; a negative zero is a rejected one.
     """
     # Canonne, Kamath, Steinke 2020, Alg. 2: a signed geometric, rejecting one of the two zeros.
     # A mirror image of the distribution at 0 would otherwise count twice.
@@ -233,25 +175,11 @@ def grid_laplace(bits, size, *, scale, step):
 
 
 def grid_gaussian(bits, size, *, scale, step):
-    """Return Gaussian variates rounded to a grid.
+    """Return Gaussian variates of standard deviation ``scale``, rounded to a grid.
 
     Box-Muller in doubles. No pure DP level exists for Gaussian noise, so nothing here claims
-    exactness; release on cells (``resolution > 0``), which are coarser than the rounding of
-    doubles by many orders of magnitude.
-
-    Parameters
-    ----------
-    bits : object with ``words(size)``
-        Source of random bits.
-    size : int
-        How many variates.
-    scale, step : float
-        Standard deviation of the noise and step of the grid.
-
-    Returns
-    -------
-    ndarray of shape (size,)
-        Multiples of ``step``.
+    exactness; release on cells (``resolution > 0``), which are coarser than the rounding of doubles
+    by many orders of magnitude.
     """
     radius = np.sqrt(2.0 * Exponentials(bits, size).values)
     angle = (2.0 * np.pi * 2.0**-64) * bits.words(size)
@@ -263,11 +191,6 @@ class Pool:
 
     Blocks of a fixed size make what a stream yields independent of how the queries were
     batched. A forked child starts a new block: parent and child must not share noise.
-
-    Parameters
-    ----------
-    draw : callable
-        Takes no argument; returns a non-empty array of independent variates.
     """
 
     def __init__(self, draw):

@@ -145,18 +145,7 @@ class Presets:
 
 
 def zhao2017_parameters(tau, beta, n_queries, c):
-    r"""Return threshold and scales of Zhao 2017, Theorem 2.
-
-    Parameters
-    ----------
-    tau, beta, n_queries, c : float, float, int, float
-        Accuracy, failure probability, number of queries, share of ``tau`` that is free.
-
-    Returns
-    -------
-    dict
-        Arguments of `Thresholdout`.
-    """
+    """Return the arguments of `Thresholdout` for Zhao 2017, Theorem 2."""
     c = check_probability("c", c)
     tau, log_term = _accuracy_arguments(tau, beta, n_queries)
     sigma = (1.0 - c) * tau / (12.0 * log_term)
@@ -169,18 +158,7 @@ def zhao2017_parameters(tau, beta, n_queries, c):
 
 
 def dwork2017_parameters(tau, beta, n_queries):
-    r"""Return threshold and scales of Dwork et al. 2017, Theorem 9 and Fig. 1.
-
-    Parameters
-    ----------
-    tau, beta, n_queries : float, float, int
-        Accuracy, failure probability, number of queries.
-
-    Returns
-    -------
-    dict
-        Arguments of `Thresholdout`.
-    """
+    """Return the arguments of `Thresholdout` for Dwork et al. 2017, Theorem 9 and Fig. 1."""
     tau, log_term = _accuracy_arguments(tau, beta, n_queries)
     sigma = tau / (96.0 * log_term)
     return {

@@ -441,16 +441,5 @@ class MeanMetric(BoundedMetric):
         return per_record, float(per_record.mean())
 
     def sensitivity(self, y):
-        """Return 1/n: replacing one record moves one term of the mean by at most 1.
-
-        Parameters
-        ----------
-        y : array-like of shape (n,)
-            Targets of the records.
-
-        Returns
-        -------
-        float
-            ``1 / n``.
-        """
+        """Return 1/n: replacing one record moves one term of the mean by at most 1."""
         return 1.0 / len(y)

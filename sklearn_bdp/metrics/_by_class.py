@@ -66,15 +66,10 @@ def coarse_sizes(counts, n):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ClassMetric(BoundedMetric):
-    """What both share: classes and their public counts.
+    """What both share: classes, by default those of the model or of the records, and their counts.
 
-    Parameters
-    ----------
-    classes : tuple, optional
-        The classes, sorted; by default those of the model or of the records.
-    class_counts : tuple of int, optional
-        How many records each class has in the training data. Without them the holdout's own
-        counts are used, coarsely, and paid for.
+    Public counts are those of the training data. Without them the holdout's own counts are used,
+    coarsely, and paid for.
     """
 
     classes: tuple | None = None

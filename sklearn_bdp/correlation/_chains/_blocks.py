@@ -19,21 +19,9 @@ def both_sides(left, right, n):
 
 
 def block_information(dp_epsilon, extra, n):
-    """Return the least sum of squared block leakages / 8 on a chain (theory G1, B7).
+    """Return the least sum of squared block leakages / 8 on a chain, in nats (theory G1, B7).
 
-    Parameters
-    ----------
-    dp_epsilon : float
-        Leakage of one record alone.
-    extra : float
-        What the records after a block add to it.
-    n : int
-        Number of records.
-
-    Returns
-    -------
-    float
-        Information in nats.
+    ``extra`` is what the records after a block add to the leakage of its own.
     """
     best = extra / dp_epsilon
     sizes = np.unique(np.clip(np.ceil(best * np.linspace(0.25, 4.0, 200)), 1, n))
@@ -47,18 +35,9 @@ def block_information(dp_epsilon, extra, n):
 def block_spread(reach, n):
     """Return the least sum of squared martingale ranges over block lengths (theory H4).
 
-    Parameters
-    ----------
-    reach : float
-        Sum of the Dobrushin coefficients of the powers: expected records that still differ
-        after two chains were started apart and coupled maximally (Griffeath 1975).
-    n : int
-        Number of records.
-
-    Returns
-    -------
-    float
-        In units of the squared sensitivity.
+    ``reach`` is the sum of the Dobrushin coefficients of the powers: expected records that still
+    differ after two chains were started apart and coupled maximally (Griffeath 1975). The result is
+    in units of the squared sensitivity.
     """
     sizes = np.unique(np.clip(np.ceil(reach * np.linspace(0.25, 4.0, 200)), 1, n))
     sizes = np.union1d(sizes, [1.0, float(n)])

@@ -10,30 +10,17 @@ NOISE = 1e-14  # rounding errors of powers never fall below this
 
 
 def bridge_sides(matrix, dp_epsilon, steps, *, far, cap=4000):
-    r"""Return what a side of ``m`` records can add when one of them is known.
+    r"""Return what a side of ``m`` records can add when one of them is known, ``m <= steps``.
 
-    Parameters
-    ----------
-    matrix : ndarray of shape (k, k)
-        Nonnegative; the transition matrix for the side of the future, its transpose for the
-        side of the past. The bridge to value ``s``, ``j`` steps away, moves by
-        :math:`H(u,y) \propto M(u,y)\, M^{j-1}(y,s)`, whatever the distribution of the first state.
-    dp_epsilon : float
-        Leakage of one record.
-    steps : int
-        Most records on the side.
-    far : ndarray of shape (k,)
-        What the columns of the powers become in the limit: ones towards the future, the
-        stationary distribution towards the past.
-    cap : int
-        Most steps to take before closing with a bound.
+    ``matrix`` is the transition matrix for the side of the future, its transpose for the side of
+    the past. The bridge to value ``s``, ``j`` steps away, moves by
+    :math:`H(u,y) \propto M(u,y)\, M^{j-1}(y,s)`, whatever the distribution of the first state.
+    ``far`` is what the columns of the powers become in the limit: ones towards the future, the
+    stationary distribution towards the past.
 
-    Returns
-    -------
-    ndarray of shape (m, width) or None
-        Entry ``m`` is the largest leakage over known records at most ``m`` steps away; when
-        shorter than ``steps + 1``, the last row bounds all later ones. None when the chain does
-        not settle within the work limit.
+    Row ``m`` of the result is the largest leakage over known records at most ``m`` steps away;
+    where fewer than ``steps + 1`` rows are returned, the last bounds all later ones. None when the
+    chain does not settle within the work limit.
     """
     k = len(matrix)
     width = 2 if k == 2 else 1
@@ -93,25 +80,7 @@ def _oscillation(power):
 def started_side(matrix, start, dp_epsilon, steps, *, stationary, cap=4000):
     """Return what the past adds when none of it is known and the first distribution is given.
 
-    Parameters
-    ----------
-    matrix : ndarray of shape (k, k)
-        Transition matrix.
-    start : ndarray of shape (k,)
-        Distribution of the first record.
-    dp_epsilon : float
-        Leakage of one record.
-    steps : int
-        Most records on the side.
-    stationary : ndarray of shape (k,)
-        Stationary distribution.
-    cap : int
-        Most steps to take before closing with a bound.
-
-    Returns
-    -------
-    ndarray of shape (m, width) or None
-        Entry ``m`` is the running maximum for records with at most ``m`` predecessors.
+    Row ``m`` of the result is the running maximum for records with at most ``m`` predecessors.
     """
     width = 2 if len(matrix) == 2 else 1
     distribution, leakage = start, np.zeros(width)

@@ -41,26 +41,13 @@ def transition_counts(states, *, n_states=None):
 
 
 def confidence_intervals(counts, failure):
-    """Return entrywise intervals that hold the true transition matrix.
+    """Return ``lower, upper``, entrywise intervals that hold the true transition matrix.
 
-    Parameters
-    ----------
-    counts : ndarray of shape (k, k)
-        Transition counts.
-    failure : float
-        Probability that some entry lies outside, at most.
-
-    Returns
-    -------
-    lower, upper : ndarray of shape (k, k)
-        Ends of the intervals, rounded outwards.
-
-    Notes
-    -----
-    The transitions out of a state are independent draws in the order of its visits, but the
-    number of visits is random; so the intervals invert the Krichevsky-Trofimov mixture
-    martingale, which holds at all times at once (Robbins 1970; Ville 1939), and not a binomial
-    test. Entries are united by Bonferroni; rows of two states need one interval each.
+    Some entry lies outside with probability at most ``failure``. The transitions out of a state are
+    independent draws in the order of its visits, but the number of visits is random; so the
+    intervals invert the Krichevsky-Trofimov mixture martingale, which holds at all times at once
+    (Robbins 1970; Ville 1939), and not a binomial test. Entries are united by Bonferroni; rows of
+    two states need one interval each.
     """
     k = len(counts)
     share = failure / (k if k == 2 else k * k)

@@ -23,23 +23,12 @@ def log_ratios(rows):
 
 
 def chain_influences(kernel, longest, enough):
-    """Return distances and the influence of a record on the one at each distance.
+    """Return distances, and the influence of a record on the one at each distance.
 
-    Parameters
-    ----------
-    kernel : ndarray of shape (k, k)
-        One step towards the quilt.
-    longest : int
-        Most distant record there is.
-    enough : float
-        Stop where the influence falls to this: one record more cannot be worth it.
-
-    Returns
-    -------
-    distances : ndarray of int
-        All up to 256, then growing by 2 % (any family of quilts is valid).
-    influences : ndarray of shape (m, k, k)
-        ``max_s ln P[s | u] / P[s | v]`` for each distance, in nats.
+    ``kernel`` makes one step towards the quilt. Distances are all up to 256, then grow by 2 % (any
+    family of quilts is valid), and end at ``longest`` or where the influence falls to ``enough``:
+    one record more cannot be worth it. Influences are ``max_s ln P[s | u] / P[s | v]`` in nats, of
+    shape (m, k, k).
     """
     distances, influences, power, distance = [], [], np.eye(len(kernel)), 0
     while distance < longest:
@@ -75,22 +64,9 @@ def two_sided_influences(left, right):
 def quilt_leakage(past, future, dp_epsilon, n, *, factor=4.0):
     """Return the BDP level of a chain by its best quilts, ends included.
 
-    Parameters
-    ----------
-    past, future : tuple of ndarray
-        Distances and influences on either side, from :func:`chain_influences`.
-    dp_epsilon : float
-        DP level.
-    n : int
-        Number of records.
-    factor : {4.0, 2.0}
-        4 as printed by Zhao (2017); 2 suffices (theory B2).
-
-    Returns
-    -------
-    float
-        ``max_i min_Q [(|N| + 1) dp_epsilon + factor * b]`` over the two-sided, one-sided and
-        empty quilts of every record.
+    ``max_i min_Q [(|N| + 1) dp_epsilon + factor * b]`` over the two-sided, one-sided and empty
+    quilts of every record; ``past`` and ``future`` come from :func:`chain_influences`. The factor
+    is 4 as printed by Zhao (2017); 2 suffices (theory B2).
     """
     if n == 1:
         return dp_epsilon

@@ -14,33 +14,16 @@ def spectral_smallest_n(gap, smallest):
 
 
 def spectral_dp_epsilon(bdp_epsilon, gap, smallest, n):
-    r"""Return the DP level ``h`` that Lemma 4 of Zhao (2017) proves sufficient.
+    """Return the DP level ``h`` that Lemma 4 of Zhao (2017) proves sufficient for a BDP level.
 
-    Parameters
-    ----------
-    bdp_epsilon : float
-        Wanted level of Bayesian differential privacy, positive, in nats.
-    gap : float
-        Spectral gap ``1 - max_{j>=2} |lambda_j|``, in (0, 1].
-    smallest : float
-        Smallest stationary probability.
-    n : int
-        Number of records.
+    ``max_c min{(1-6c) e / (2d-1), (1/3-2c) e / (d+s)}`` over ``0 < c < 1/6`` with ``n >= 2d``; 0
+    when no ``c`` qualifies. ``gap`` is ``1 - max_{j>=2} |lambda_j|``, ``smallest`` the smallest
+    stationary probability ``rho``.
 
-    Returns
-    -------
-    float
-        ``max_c min{(1-6c) e / (2d-1), (1/3-2c) e / (d+s)}`` over ``0 < c < 1/6`` with
-        ``n >= 2d``; 0 when no ``c`` qualifies.
-
-    Notes
-    -----
     ``d`` falls in steps as ``c`` grows while both terms fall in ``c``; so the best ``c`` for
     each integer ``d`` is the smallest that reaches it,
     ``c = (2/e) artanh(exp(-g d) / rho)``, and one pass over ``d`` finds the maximum exactly.
 
-    References
-    ----------
     Zhao 2017, Adaptive Statistical Learning with Bayesian Differential Privacy, WPES'17,
     Lemma 4; ``s`` is defined in Section 5.3.
     """

@@ -61,17 +61,9 @@ class MisfitReport:
 
 
 def autocorrelation(scores):
-    """Return the autocorrelation of a series at lags ``0, 1, …, n - 1``.
+    """Return the autocorrelation of scores in time at lags ``0, 1, …, n - 1``.
 
-    Parameters
-    ----------
-    scores : array-like of shape (n,)
-        Per-record scores in time.
-
-    Returns
-    -------
-    ndarray of shape (n,)
-        1 at lag 0; zeros beyond when the series is constant.
+    1 at lag 0; zeros beyond when the series is constant.
     """
     series = check_array("scores", scores, ndim=1)
     n = len(series)

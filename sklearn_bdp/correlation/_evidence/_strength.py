@@ -126,18 +126,8 @@ def least_autocorrelation_time(series, level: float) -> float:
 def slow_swings(series, *, horizon: int | None = None) -> np.ndarray:
     """Return squared cosine coefficients of the slowest swings, in units of the variance.
 
-    Parameters
-    ----------
-    series : ndarray of shape (n,)
-        Scores in time.
-    horizon : int, optional
-        Swings with periods below half of it are left aside.
-
-    Returns
-    -------
-    ndarray
-        About independent, with the autocorrelation time as their mean; zeros for a constant
-        series.
+    About independent, with the autocorrelation time as their mean; zeros for a constant series.
+    Swings with periods below half of ``horizon`` records are left out.
     """
     n = len(series)
     count = SWINGS

@@ -10,24 +10,11 @@ def dobrushin_reach(matrix, components):
     ``C_ij = tanh(diameter_ij / 4)`` bounds how far record ``j`` moves the distribution of ``i``
     given all others. Where the series diverges in a component the entries are infinite.
 
-    Parameters
-    ----------
-    matrix : scipy.sparse.csr_array of shape (n, n)
-        Symmetric edge diameters in nats.
-    components : ndarray of int, shape (n,)
-        Component of each record.
+    They are the martingale differences of any query, in units of its sensitivity. ``matrix`` holds
+    symmetric edge diameters in nats. The same numbers bound the leakage: :func:`reach_factor`.
 
-    Returns
-    -------
-    ndarray of shape (n,)
-        Martingale differences of any query, in units of its sensitivity.
-
-    Notes
-    -----
     The same numbers bound the leakage: :func:`reach_factor`.
 
-    References
-    ----------
     Dobrushin 1970; Kuelske 2003, Concentration inequalities for functions of Gibbs fields,
     Theorem 1 (the past of an order only fixes records, which removes rows of ``C``).
     """
@@ -50,22 +37,10 @@ def dobrushin_reach(matrix, components):
 
 
 def reach_factor(matrix, reach):
-    r"""Return a factor ``f_i`` with BDP level at most ``f_i * dp_epsilon`` for record ``i``.
+    """Return factors ``f_i >= 1`` with BDP level at most ``f_i * dp_epsilon`` for record ``i``.
 
-    Parameters
-    ----------
-    matrix : scipy.sparse.csr_array of shape (n, n)
-        Symmetric edge diameters in nats.
-    reach : ndarray of shape (n,)
-        From :func:`dobrushin_reach`.
+    Infinite where the route does not apply; ``reach`` comes from :func:`dobrushin_reach`.
 
-    Returns
-    -------
-    ndarray of shape (n,)
-        At least 1; infinite where the route does not apply.
-
-    Notes
-    -----
     Let ``delta_k`` be the largest log-ratio of the mechanism's density when record ``k`` alone
     changes: ``dp_epsilon`` for every record. Replacing the density by its average over a fresh
     draw of record ``j`` given all others keeps its conditional expectation given the records an

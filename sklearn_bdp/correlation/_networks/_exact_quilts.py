@@ -10,21 +10,10 @@ WORK_LIMIT = 2**20  # values times conditioning sets per quilt
 
 
 def eliminate(factors, keep, n_values):
-    """Return the product of factors summed over all other variables.
+    """Return the product of factors over ``keep``, summed over all others and scaled to sum to one.
 
-    Parameters
-    ----------
-    factors : list of (tuple of int, ndarray)
-        Scopes and nonnegative tables, one axis per variable of the scope.
-    keep : sequence of int
-        Variables to keep, in the order of the result's axes.
-    n_values : mapping of int to int
-        Number of values of each variable.
-
-    Returns
-    -------
-    ndarray
-        Table over ``keep``, scaled to sum to one.
+    Factors are pairs of a scope (tuple of variables) and a nonnegative table with one axis for
+    each.
     """
     factors = list(factors)
     gone = {v for scope, _ in factors for v in scope} - set(keep)
@@ -57,18 +46,9 @@ def _product(factors, scope, n_values):
 def max_influence(table, n_inside):
     """Return the largest influence of the first axis on the last ones, by number conditioned.
 
-    Parameters
-    ----------
-    table : ndarray
-        Joint distribution of the record, then ``n_inside`` records inside the quilt, then the
-        quilt.
-    n_inside : int
-        ``|N|``.
-
-    Returns
-    -------
-    ndarray of shape (n_inside + 1,)
-        Entry ``l``: ``max over |L| = l of ln max P[x_Q | x_i, x_L] / P[x_Q | x_i', x_L]``.
+    ``table`` is the joint distribution of the record, then ``n_inside = |N|`` records inside the
+    quilt, then the quilt. Entry ``l`` is
+    ``max over |L| = l of ln max P[x_Q | x_i, x_L] / P[x_Q | x_i', x_L]``.
     """
     result = np.zeros(n_inside + 1)
     inside = range(1, 1 + n_inside)
@@ -87,19 +67,9 @@ def max_influence(table, n_inside):
 
 
 def quilt_sets(neighbours, node):
-    """Return the quilts of a node worth trying: spheres and minimal separators.
+    """Return the quilts ``(N, Q)`` of a node worth trying: spheres and minimal separators.
 
-    Parameters
-    ----------
-    neighbours : mapping of int to set of int
-        The component as an adjacency list.
-    node : int
-        The record ``i``.
-
-    Returns
-    -------
-    list of (list of int, list of int)
-        Pairs ``(N, Q)``; parts cut off from ``i`` by ``Q`` are in neither.
+    ``neighbours`` maps each record of the component to a set. What ``Q`` cuts off is in neither.
     """
     ball, sphere, quilts = {node}, set(neighbours[node]), {}
     while sphere:
@@ -132,21 +102,9 @@ def _parts(neighbours, nodes):
 
 
 def component_quilts(neighbours, factors, n_values):
-    """Return all quilts of all records of a small component with their exact influences.
+    """Return for each record of a small component the exact influences of all its quilts.
 
-    Parameters
-    ----------
-    neighbours : mapping of int to set of int
-        The component.
-    factors : list of (tuple of int, ndarray)
-        Its factors.
-    n_values : mapping of int to int
-        Values of each record.
-
-    Returns
-    -------
-    dict of int to list of ndarray
-        Per record, one array of influences by ``|L|`` (length ``|N| + 1``) for each quilt.
+    One array for each quilt: influences by ``|L|``, of length ``|N| + 1``.
     """
     result = {}
     for node in neighbours:
@@ -161,23 +119,10 @@ def component_quilts(neighbours, factors, n_values):
 
 
 def quilt_level(quilts, size, dp_epsilon, *, printed):
-    """Return the BDP level of one record from its quilts.
+    """Return the BDP level of one record from the influences by ``|L|`` of its quilts.
 
-    Parameters
-    ----------
-    quilts : list of ndarray
-        Influences by ``|L|`` of each quilt.
-    size : int
-        Size of the component (the empty quilt).
-    dp_epsilon : float
-        DP level.
-    printed : bool
-        True: Lemma 2 of Zhao (2017), factor 4. False: the sharper form of theory B2.
-
-    Returns
-    -------
-    float
-        The level.
+    ``size`` is that of the component (the empty quilt). ``printed``: Lemma 2 of Zhao (2017) with
+    factor 4, otherwise the sharper form of theory B2.
     """
     level = size * dp_epsilon
     for influences in quilts:

@@ -61,19 +61,10 @@ def diameter_graph(factors, n):
 
 
 def rooted_kernels(factors, order, parent):
-    """Return the kernel of each record given its parent in a forest of pairwise factors.
+    """Return the kernel of each record given its parent, by position in ``order``; None for roots.
 
-    Parameters
-    ----------
-    factors : list of (tuple of int, ndarray)
-        Factors over one record or a parent and its child.
-    order, parent : ndarray of int
-        Rooted forest, from :func:`rooted`.
-
-    Returns
-    -------
-    list of ndarray or None
-        By position in ``order``; rows are parent values that can occur; None for roots.
+    ``order`` and ``parent`` come from :func:`rooted`; factors are over one record or a parent and
+    its child. Rows of a kernel are the parent's values that can occur.
     """
     position = np.full(int(order.max()) + 1, -1)
     position[order] = np.arange(len(order))

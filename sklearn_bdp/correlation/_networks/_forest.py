@@ -8,26 +8,10 @@ from scipy.sparse.csgraph import breadth_first_order
 
 
 def rooted(matrix, components, wanted):
-    """Return a breadth-first order of records and the position of each one's parent in it.
+    """Return a breadth-first order of the wanted records, and the position of each one's parent.
 
-    The sweeps below work on positions in this order, so that memory is read in sequence and
-    ``parent[k] < k`` always; ``-1`` stands for roots.
-
-    Parameters
-    ----------
-    matrix : scipy.sparse.csr_array of shape (n, n)
-        Symmetric graph.
-    components : ndarray of int, shape (n,)
-        Component of each record; the first record of each is its root.
-    wanted : ndarray of bool, shape (n,)
-        Records to keep (whole components).
-
-    Returns
-    -------
-    order : ndarray of int, shape (m,)
-        Records; parents come before their children.
-    parent : ndarray of int, shape (m,)
-        Positions in ``order``.
+    The first record of each component is its root. The sweeps below work on positions in this
+    order, so that memory is read in sequence and ``parent[k] < k`` always; ``-1`` stands for roots.
     """
     n = matrix.shape[0]
     roots = np.unique(components, return_index=True)[1]
@@ -44,23 +28,10 @@ def rooted(matrix, components, wanted):
 
 
 def birkhoff_messages(parent, diameters, dp_epsilon):
-    """Return, per node, the messages from its children and from all its neighbours (theory B6).
+    """Return messages ``(upward, below, total)`` on a rooted forest (theory B6).
 
-    Parameters
-    ----------
-    parent : list of int
-        From :func:`rooted`.
-    diameters : ndarray of shape (n,)
-        Projective diameter of the edge to the parent (unused for roots).
-    dp_epsilon : float
-        Leakage of one record.
-
-    Returns
-    -------
-    upward : list of float
-        ``a`` from each node to its parent.
-    below, total : ndarray of shape (n,)
-        Sum of the messages from the children, and from all neighbours.
+    ``upward`` goes from each node to its parent, ``below`` sums what comes from the children,
+    ``total`` from all neighbours. ``diameters`` are those of the edges to the parents.
     """
     n = len(parent)
     gain, small = (-np.expm1(-diameters / 2)).tolist(), np.exp(-diameters / 2).tolist()
@@ -90,19 +61,10 @@ def birkhoff_messages(parent, diameters, dp_epsilon):
 
 
 def couplings(parent, contractions):
-    """Return ``R_v = 1 + sum_children theta_c R_c``, expected records that feel a change at v.
+    """Return ``theta_v R_v`` of each node: what its parent's change costs below.
 
-    Parameters
-    ----------
-    parent : list of int
-        From :func:`rooted`.
-    contractions : list of float
-        Dobrushin coefficient of each node's kernel given its parent.
-
-    Returns
-    -------
-    list of float
-        ``theta_v R_v`` for each node: what its parent's change costs below.
+    ``R_v = 1 + sum_children theta_c R_c`` are the expected records that feel a change at ``v``;
+    ``contractions`` are the Dobrushin coefficients of the kernels given the parents.
     """
     reach, passed = [1.0] * len(parent), [0.0] * len(parent)
     for v in range(len(parent) - 1, -1, -1):
@@ -117,22 +79,8 @@ def block_costs(parent, components, unit, passed, target):
 
     Blocks are connected, at most ``target`` nodes each, grown from the leaves; they are revealed
     roots first, so only the subtrees below a block feel it. Any partition gives a valid bound.
-
-    Parameters
-    ----------
-    parent, components : list of int
-        Rooted forest; component of each position.
-    unit : float
-        What one record of the block costs by itself.
-    passed : list of float
-        What a node's subtree adds to the block of its parent.
-    target : int
-        Largest block.
-
-    Returns
-    -------
-    ndarray
-        One sum per component.
+    ``unit`` is what one record of a block costs by itself, ``passed`` what a node's subtree adds to
+    the block of its parent.
     """
     cost = [0.0] * (max(components) + 1)
     size, outside = [1] * len(parent), [0.0] * len(parent)

@@ -43,19 +43,9 @@ def node_order(graph):
 def adjacency(graph, *, weight=None, name="graph"):
     """Return a symmetric CSR matrix without diagonal from any container of a graph.
 
-    Parameters
-    ----------
-    graph : scipy.sparse matrix or array, networkx graph, or dense array of shape (n, n)
-        Nonzero entries are edges; a directed graph counts in either direction.
-    weight : str, optional
-        Edge attribute of a networkx graph to read; by default every edge weighs 1.
-    name : str
-        Name of the parameter, for errors.
-
-    Returns
-    -------
-    scipy.sparse.csr_array
-        Weights (the larger one where the two directions differ), no explicit zeros.
+    A scipy.sparse, networkx or dense graph; nonzero entries are edges. A directed graph counts in
+    either direction, with the larger weight. ``weight`` names the edge attribute of a networkx
+    graph to read; by default every edge weighs 1.
     """
     if is_networkx(graph):
         matrix = _from_networkx(graph, weight, name)

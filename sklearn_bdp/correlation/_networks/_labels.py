@@ -53,23 +53,9 @@ def label_coupling(adjacency, codes, confidence: float) -> Coupling:
     r"""Return the coupling of a Potts model by pseudo-likelihood, and an upper limit.
 
     :math:`P[y_i = k \mid \text{rest}] \propto \exp(h_k + J m_{ik})` with :math:`m_{ik}` the
-    neighbours of class ``k`` among the labelled nodes (Besag 1975). The diameter of an edge is
-    :math:`2|J|`. The error is a sandwich with the cross terms of neighbours, and never below the
-    naive one.
-
-    Parameters
-    ----------
-    adjacency : scipy.sparse.csr_array of shape (n, n)
-        The graph.
-    codes : ndarray of int, shape (n,)
-        Classes; -1 where the label is not known.
-    confidence : float
-        Level of the upper limit.
-
-    Returns
-    -------
-    Coupling
-        Estimate and limit.
+    neighbours of class ``k`` among the labelled nodes (Besag 1975); -1 stands for unknown labels.
+    The diameter of an edge is :math:`2|J|`. The error is a sandwich with the cross terms of
+    neighbours, and never below the naive one.
     """
     confidence = check_probability("confidence", confidence)
     known = np.flatnonzero(codes >= 0)

@@ -49,21 +49,9 @@ class Layers:
 
 
 def search_layers(matrix, sources, component_sizes):
-    """Return the :class:`Layers` around ``sources`` in a graph of edge diameters.
+    """Return the :class:`Layers` around ``sources`` in a graph of edge diameters (nats, or inf).
 
-    Parameters
-    ----------
-    matrix : scipy.sparse.csr_array of shape (n, n)
-        Symmetric edge diameters in nats (infinite ones allowed).
-    sources : ndarray of int
-        Records to search from.
-    component_sizes : ndarray of int
-        Size of the component of each source.
-
-    Returns
-    -------
-    Layers
-        Aligned with ``sources``.
+    ``component_sizes`` are aligned with ``sources``, as the result is.
     """
     matrix = sparse.csr_array(
         (np.minimum(matrix.data, HUGE), matrix.indices, matrix.indptr), shape=matrix.shape

@@ -374,16 +374,6 @@ class NetworkModel(GraphModel):
         Its edges keep their diameters and only fields change, so every bound that is uniform in
         the fields holds: messages, layers and the heat bath, which use diameters alone. Tables
         are dropped, because stationary rows and exact quilts are not uniform.
-
-        Parameters
-        ----------
-        indices : array-like of int
-            The holdout.
-
-        Returns
-        -------
-        NetworkModel
-            Edge diameters among the holdout's records.
         """
         indices = check_indices(indices, self.n_records)
         if self._whole_components(indices) or not self.holds_given_rest:

@@ -26,13 +26,7 @@ class FrozenValue(ABC):
         """Return the canonical content: a tuple of strings, numbers and arrays."""
 
     def fingerprint(self) -> str:
-        """Return the SHA-256 of the canonical content.
-
-        Returns
-        -------
-        str
-            Hexadecimal digest; equal models have equal fingerprints.
-        """
+        """Return the SHA-256 of the canonical content, hexadecimal: equal for equal models."""
         digest = hashlib.sha256(type(self).__name__.encode())
         for part in self._content():
             if isinstance(part, np.ndarray):

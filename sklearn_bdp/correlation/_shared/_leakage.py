@@ -13,28 +13,15 @@ FIXED_POINT_TOLERANCE = 1e-13
 
 
 def kernel_leakage(kernel, weight):
-    r"""Return ``L_P(w)``: what a record tells about its neighbour's ``w``.
+    """Return ``L_P(w)``, in nats: what a record tells about its neighbour and all behind it.
 
-    Parameters
-    ----------
-    kernel : ndarray of shape (k, m)
-        Row ``u`` is the distribution of the neighbour given value ``u``; zeros are allowed.
-    weight : float
-        Leakage ``w`` of the neighbour (and all behind it), in nats.
+    ``max_{u,v,A} ln[(1 + P(u,A)(e^w - 1)) / (1 + P(v,A)(e^w - 1))]``, where row ``u`` of ``kernel``
+    is the distribution of the neighbour given value ``u``; zeros are allowed.
 
-    Returns
-    -------
-    float
-        ``max_{u,v,A} ln[(1 + P(u,A)(e^w - 1)) / (1 + P(v,A)(e^w - 1))]``.
-
-    Notes
-    -----
     For a ratio ``r`` the best set of a pair is ``{y : P(u,y) > r P(v,y)}`` and
     ``sum_y max(P(u,y) - r P(v,y), 0)`` is half of a city-block distance, so all pairs are tried
     at once; Dinkelbach's iteration then needs a handful of ratios.
 
-    References
-    ----------
     Cao, Yoshikawa, Xiao, Xiong 2017, Quantifying differential privacy under temporal
     correlations, Algorithm 1 (a linear-fractional programme per pair of rows).
     """
@@ -60,16 +47,8 @@ def kernel_leakage(kernel, weight):
 def contract(diameter, weight):
     """Return ``4 artanh(tanh(diameter/4) tanh(weight/4))`` elementwise (Birkhoff).
 
-    Parameters
-    ----------
-    diameter, weight : float or ndarray
-        Projective diameter of a kernel, and the range of a log-function on its targets, in nats;
-        either may be infinite.
-
-    Returns
-    -------
-    float or ndarray
-        Range of the log of the averaged function; at most either argument.
+    The range of the log of an averaged function, at most either argument: ``weight`` is the range
+    on the targets of a kernel of that projective diameter, in nats; either may be infinite.
     """
     # Birkhoff 1957: a positive kernel contracts Hilbert's metric by tanh(diameter / 4); the
     # product form is the sharp bound for a range `weight`. Theory B5, B6.
@@ -87,18 +66,9 @@ def contract(diameter, weight):
 def two_state_leakage(kernel, weights):
     """Return the leakage of a two-state kernel, each direction by itself.
 
-    Parameters
-    ----------
-    kernel : ndarray of shape (2, 2)
-        Rows sum to one.
-    weights : ndarray of shape (2,)
-        Largest ``ln g(0)/g(1)`` and largest ``ln g(1)/g(0)`` of a function of the neighbour.
-
-    Returns
-    -------
-    ndarray of shape (2,)
-        The same for ``u -> sum_y kernel[u, y] g(y)``. The ratio is monotone in ``g(0)/g(1)``,
-        so the two ends decide and the recursion is exact.
+    ``weights`` are the largest ``ln g(0)/g(1)`` and ``ln g(1)/g(0)`` of a function of the
+    neighbour; the result is the same for ``u -> sum_y kernel[u, y] g(y)``. The ratio is monotone in
+    ``g(0)/g(1)``, so the two ends decide and the recursion is exact.
     """
     (p, _), (q, r) = kernel.tolist()
     ends = []
@@ -124,24 +94,10 @@ def kernel_update(kernel):
 def iterate_leakage(update, dp_epsilon, steps, *, width=1, cap=None):
     """Return ``a_0 = 0, a_1 = update(dp_epsilon + a_0), …`` up to ``steps`` or convergence.
 
-    Parameters
-    ----------
-    update : callable
-        Maps leakages to leakages (arrays of one length), increasing, none above the largest
-        of its arguments.
-    dp_epsilon : float
-        Leakage of one record.
-    steps : int
-        Length of the recursion (records before or after the one looked at).
-    width : int
-        Directions kept apart: 2 for two-state kernels, else 1.
-    cap : int, optional
-        Most steps to take before closing with a bound; two-state updates are cheap and get more.
-
-    Returns
-    -------
-    ndarray of shape (m, width)
-        The sequence, ``m <= steps + 1``; when shorter, its last row bounds all later ones.
+    ``update`` maps arrays of leakages, increasing, none above the largest of its arguments.
+    ``width`` directions are kept apart: 2 for two-state kernels, else 1. After ``cap`` steps a
+    bound closes the sequence; two-state updates are cheap and get more of them. Where fewer than
+    ``steps + 1`` rows are returned, the last bounds all later ones.
     """
     cap = (200 if width == 1 else 20_000) if cap is None else cap
     sequence = [np.zeros(width)]
@@ -181,23 +137,10 @@ def close_above(update, dp_epsilon, reached, step, steps):
 
 
 def contracted_sides(diameter, dp_epsilon, steps, *, exact=256):
-    """Return what a side of ``m`` records adds for an adversary who knows any of it (B5).
+    """Return what a side of ``m`` records adds for an adversary who knows any of it (theory B5).
 
-    Parameters
-    ----------
-    diameter : float
-        Projective diameter of the kernel.
-    dp_epsilon : float
-        Leakage of one record.
-    steps : int
-        Most records on the side.
-    exact : int
-        Steps to follow one by one; the fixed point bounds the rest.
-
-    Returns
-    -------
-    ndarray of shape (m, 1)
-        Non-decreasing; when shorter than ``steps + 1``, the last row bounds all later ones.
+    Non-decreasing rows. The first ``exact`` steps are followed one by one, the fixed point bounds
+    the rest: where fewer than ``steps + 1`` rows are returned, the last bounds all later ones.
     """
     sides = [0.0]
     for _ in range(min(steps, exact)):

@@ -14,24 +14,9 @@ ROW_SUM_TOLERANCE = 1e-8
 
 
 def check_transition(transition, name="transition"):
-    """Return a transition matrix as a float array with rows that sum to one.
+    """Return a copy of a transition matrix after checking it, rows scaled to sum to one exactly.
 
-    Parameters
-    ----------
-    transition : array-like of shape (k, k)
-        Row ``u`` holds the distribution of the next state after state ``u``.
-    name : str
-        Name of the parameter, for errors.
-
-    Returns
-    -------
-    ndarray of shape (k, k)
-        A copy, rows rescaled to sum to one exactly.
-
-    Raises
-    ------
-    ValueError
-        If it is not square, not finite, negative somewhere, or rows do not sum to one.
+    Row ``u`` holds the distribution of the next state after state ``u``.
     """
     matrix = check_array(name, transition, low=0.0)
     if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or matrix.shape[0] < 1:
@@ -125,17 +110,10 @@ def dobrushin(matrix):
 
 
 def projective_diameter(matrix):
-    """Return the largest log cross-ratio of a nonnegative matrix (Birkhoff, Hilbert).
+    """Return the largest log cross-ratio of a nonnegative matrix, in nats (Birkhoff, Hilbert).
 
-    Parameters
-    ----------
-    matrix : ndarray of shape (k, m)
-        Nonnegative; columns of zeros (values that never occur) are ignored.
-
-    Returns
-    -------
-    float
-        ``max ln[P(u,y) P(v,z) / (P(u,z) P(v,y))]`` in nats; infinite if an entry is zero.
+    ``max ln[P(u,y) P(v,z) / (P(u,z) P(v,y))]``, infinite if an entry is zero; columns of zeros
+    (values that never occur) are ignored.
     """
     matrix = matrix[:, matrix.max(axis=0) > 0]
     matrix = matrix[matrix.max(axis=1) > 0]
@@ -157,22 +135,7 @@ def max_log_ratio(kernel):
 
 
 def mixing_profile(matrix, *, length=2000, tolerance=1e-16):
-    """Return ``theta(P^k)`` for ``k = 1, 2, …`` until it is negligible.
-
-    Parameters
-    ----------
-    matrix : ndarray of shape (k, k)
-        Transition matrix.
-    length : int
-        Most powers to take.
-    tolerance : float
-        Stop when the coefficient falls below this.
-
-    Returns
-    -------
-    ndarray
-        Non-increasing coefficients.
-    """
+    """Return ``theta(P^k)``, non-increasing, for ``k = 1, 2, …`` until it is negligible."""
     profile, power = [], np.eye(len(matrix))
     for _ in range(length):
         power = power @ matrix
