@@ -7,8 +7,6 @@ from typing import Any
 import numpy as np
 from scipy.optimize import brentq
 
-__all__ = ["crossing", "doubled", "last_accepted", "last_whole"]
-
 STEPS = 48  # 2⁻⁴⁸ of the bracket is far below any grid
 
 

@@ -3,8 +3,6 @@
 import html
 import math
 
-__all__ = ["card", "digits", "expected", "interval_picture", "table"]
-
 GOOD, BAD = "#2a9d74", "#d1495b"  # readable on white and on black
 _WIDTH, _MARGIN = 460, 14
 

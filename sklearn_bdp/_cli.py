@@ -14,8 +14,6 @@ from sklearn_bdp.exceptions import LedgerError
 from sklearn_bdp.holdout import Settings, next_code_length
 from sklearn_bdp.ledger import AnswerRecord, Ledger, canonical
 
-__all__ = ["main"]
-
 
 def main(arguments=None):
     """Run the command line."""

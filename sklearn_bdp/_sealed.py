@@ -5,8 +5,6 @@ from typing import cast
 
 from sklearn_bdp._typing import Method
 
-__all__ = ["sealed_errors"]
-
 
 def sealed_errors(method: Method) -> Method:
     """Let errors leave ``method`` without the frames and causes that could hold raw scores.

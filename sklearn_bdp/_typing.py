@@ -5,8 +5,6 @@ from typing import Any, TypeAlias, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Array", "Correlation", "FloatOrArray", "Method", "RandomState", "Seed"]
-
 Array: TypeAlias = NDArray[Any]
 FloatOrArray: TypeAlias = float | NDArray[Any]
 #: What ``check_correlation`` takes: None, arrays, sparse arrays, graphs, models, lists, words.

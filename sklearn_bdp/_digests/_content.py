@@ -10,16 +10,6 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-__all__ = [
-    "content_key",
-    "data_digest",
-    "feed",
-    "freeze_data",
-    "is_content_key",
-    "query_key",
-    "training_digest",
-]
-
 _CONTENT = "content:"
 
 

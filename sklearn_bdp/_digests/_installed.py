@@ -11,8 +11,6 @@ import sysconfig
 
 from sklearn_bdp._version import __version__
 
-__all__ = ["installed_version", "is_installed_code"]
-
 
 @functools.lru_cache(maxsize=1)
 def _folders():

@@ -17,8 +17,6 @@ from sklearn.base import clone
 from sklearn_bdp._digests._content import content_key, feed, query_key
 from sklearn_bdp._digests._objects import Opaque, Walk
 
-__all__ = ["is_reproducible", "model_key", "recipe_key"]
-
 
 def is_reproducible(estimator):
     """Return whether fitting is a function of data and parameters, as far as can be known.

@@ -15,25 +15,6 @@ import numpy as np
 
 from sklearn_bdp._digests._installed import installed_version, is_installed_code
 
-__all__ = [
-    "FITTING",
-    "WRAPPINGS",
-    "canonical",
-    "cell_content",
-    "file_digest",
-    "fit_only",
-    "foreigners",
-    "is_seed",
-    "is_time",
-    "joined",
-    "loaded_module",
-    "names_in",
-    "python_version",
-    "scalar_digest",
-    "text_digest",
-    "underlying",
-]
-
 FITTING = ("fit", "partial_fit", "fit_transform", "fit_predict")
 WRAPPINGS = (staticmethod, classmethod, functools.cached_property, functools._lru_cache_wrapper)
 _TIMES = ("fit_time", "score_time", "refit_time")

@@ -39,8 +39,6 @@ from sklearn_bdp._digests._members import (
     underlying,
 )
 
-__all__ = ["Walk", "object_digest"]
-
 #: Parameters of installed estimators that say how work is done, not what comes out.
 _MANNERS = {"n_jobs", "verbose", "memory", "pre_dispatch"}
 _CLASS_NOISE = {

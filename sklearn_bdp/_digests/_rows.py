@@ -13,8 +13,6 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.special import gammaln
 
-__all__ = ["count_shared_rows", "row_digests"]
-
 _MISSING = np.uint64(0x7FF8DEADBEEF0001)
 
 

@@ -9,8 +9,6 @@ from sklearn.utils import get_tags
 
 from sklearn_bdp._sklearn_compat import num_samples
 
-__all__ = ["check_agreement"]
-
 
 def check_agreement(estimator, division):
     """Raise where a model fitted on the training part cannot fit the holdout."""

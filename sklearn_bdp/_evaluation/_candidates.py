@@ -19,8 +19,6 @@ from sklearn_bdp._digests import model_key
 from sklearn_bdp._evaluation._division import targets
 from sklearn_bdp._sklearn_compat import check_method_params, num_samples, safe_indexing
 
-__all__ = ["Candidate", "Outcome", "Setting", "evaluate", "fit_candidate"]
-
 
 @dataclass(frozen=True)
 class Setting:

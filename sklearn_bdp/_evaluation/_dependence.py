@@ -32,16 +32,6 @@ from sklearn_bdp.exceptions import (
 )
 from sklearn_bdp.metrics import get_metric
 
-__all__ = [
-    "Pilot",
-    "check_dependence",
-    "declaration_hints",
-    "history_of",
-    "learned_chain",
-    "warn_few_groups",
-    "warn_of",
-]
-
 #: Candidates whose scores the strength is read off; more are thinned out evenly.
 MOST_CANDIDATES = 12
 

@@ -14,8 +14,6 @@ from sklearn_bdp._checks import caller_level, check_kind, check_real
 from sklearn_bdp._sklearn_compat import num_samples, safe_indexing, safe_split
 from sklearn_bdp.correlation import CorrelationModel, check_correlation
 
-__all__ = ["Division", "check_records", "divide", "reuse", "targets"]
-
 #: What a split that looks at the labels costs (theory G10).
 STRATIFIED = (
     "the holdout was drawn by {splitter}, which reads the labels: intervals speak of data with "

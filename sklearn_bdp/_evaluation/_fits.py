@@ -21,8 +21,6 @@ from sklearn_bdp._evaluation._progress import packed
 from sklearn_bdp._evaluation._scoring import kept_scores
 from sklearn_bdp._sklearn_compat import fit_and_score
 
-__all__ = ["INTERRUPTIONS", "FoldJob", "Task", "WholeJob", "run_jobs"]
-
 #: What ends a search from outside: the user, or the death of a worker. What is finished is kept.
 INTERRUPTIONS = (KeyboardInterrupt, BrokenExecutor)
 #: Calls per worker, so that none waits long for another at the end.

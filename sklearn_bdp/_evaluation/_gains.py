@@ -6,8 +6,6 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import ndtri, stdtrit
 
-__all__ = ["Gain", "PairedGain", "paired_gain"]
-
 
 @dataclass(frozen=True)
 class Gain:

@@ -21,16 +21,6 @@ from sklearn_bdp._sklearn_compat import num_samples
 from sklearn_bdp.holdout import ON_EXHAUSTED, ReusableHoldout, check_parameters, refuse_shared_rows
 from sklearn_bdp.ledger import read_notes
 
-__all__ = [
-    "CONTEST",
-    "HOLDOUT_PARAMETERS",
-    "check_owner",
-    "assumed",
-    "divide_for",
-    "open_holdout",
-    "recorded_seed",
-]
-
 #: Parameters of the holdout with their defaults; a holdout that is passed in brings its own.
 HOLDOUT_PARAMETERS = {
     "beta": 0.05,

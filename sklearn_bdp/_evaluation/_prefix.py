@@ -8,8 +8,6 @@ import numpy as np
 import scipy.sparse
 from sklearn.pipeline import Pipeline
 
-__all__ = ["PrefixMemory"]
-
 #: Bytes of transformed records that one worker keeps.
 BOUND = 2**28
 

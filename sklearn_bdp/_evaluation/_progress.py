@@ -10,8 +10,6 @@ from dataclasses import dataclass
 import joblib
 import numpy as np
 
-__all__ = ["ModelStore", "Progress", "packed"]
-
 #: Seconds between two writes of finished fits to a ledger.
 EVERY = 10.0
 #: Models held in memory while others may still turn out best: those ahead on the training side.

@@ -9,8 +9,6 @@ from typing import Any
 from sklearn_bdp.accounting import Certificate
 from sklearn_bdp.holdout import History, ReusableHoldout
 
-__all__ = ["DetachedHoldout", "Savable"]
-
 
 @dataclass(frozen=True)
 class DetachedHoldout:

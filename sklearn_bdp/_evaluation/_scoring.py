@@ -15,16 +15,6 @@ from sklearn_bdp._evaluation._division import targets
 from sklearn_bdp.exceptions import UnboundedMetricError
 from sklearn_bdp.metrics import PerRecordScore, get_metric
 
-__all__ = [
-    "RULES",
-    "MetricScorer",
-    "further_metrics",
-    "kept_scores",
-    "public_scorer",
-    "training_scorers",
-    "verified_metric",
-]
-
 #: Names that ``refit`` knows besides those of metrics.
 RULES = ("one_se", "best_lower")
 _KEPT = contextvars.ContextVar("per-record scores", default=None)

@@ -19,8 +19,6 @@ from sklearn_bdp._sklearn_compat import (
     report_failures,
 )
 
-__all__ = ["Rounds", "TrainingSide", "inner_folds", "training_side"]
-
 
 @dataclass(frozen=True)
 class TrainingSide:

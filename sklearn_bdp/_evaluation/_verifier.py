@@ -26,8 +26,6 @@ from sklearn_bdp._sklearn_compat import num_samples
 from sklearn_bdp.exceptions import BudgetExhaustedError
 from sklearn_bdp.holdout import query_key
 
-__all__ = ["Assessment", "Verifier"]
-
 
 @dataclass(frozen=True)
 class Assessment:

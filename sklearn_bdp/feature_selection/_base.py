@@ -42,8 +42,6 @@ from sklearn_bdp.exceptions import (
 )
 from sklearn_bdp.metrics import get_metric
 
-__all__ = ["ON_EMPTY", "HoldoutSelectorBase", "SubsetSelectorBase"]
-
 ON_EMPTY = ("raise", "keep_best")
 
 

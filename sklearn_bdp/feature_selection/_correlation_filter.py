@@ -31,8 +31,6 @@ from sklearn_bdp.feature_selection._screening import (
 )
 from sklearn_bdp.holdout import query_key
 
-__all__ = ["HoldoutCorrelationFilter"]
-
 
 class HoldoutCorrelationFilter(HoldoutSelectorBase):
     r"""Keep attributes whose association with the target is confirmed by the holdout.

@@ -6,8 +6,6 @@ import numpy as np
 
 from sklearn_bdp.feature_selection._stepwise import LEVEL
 
-__all__ = ["accuracy_path", "describe_step"]
-
 
 def accuracy_path(steps, units, metric):
     """Return ``accuracy_path_``: one entry per step in each array.

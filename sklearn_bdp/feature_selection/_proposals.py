@@ -19,8 +19,6 @@ from sklearn_bdp._evaluation import Candidate, fit_candidate
 from sklearn_bdp._sklearn_compat import check_method_params, num_samples, safe_indexing
 from sklearn_bdp.feature_selection._rankings import Records, order_units, univariate_scores
 
-__all__ = ["Proposal", "path_sizes", "propose", "propose_given"]
-
 
 @dataclass(frozen=True)
 class Proposal:

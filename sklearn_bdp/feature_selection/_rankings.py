@@ -26,16 +26,6 @@ from sklearn_bdp._sklearn_compat import is_frame, safe_indexing
 from sklearn_bdp._typing import Array
 from sklearn_bdp.feature_selection._units import make_units
 
-__all__ = [
-    "RANKINGS",
-    "Records",
-    "check_ranking",
-    "order_units",
-    "rank_features",
-    "rankings_for",
-    "univariate_scores",
-]
-
 RANKINGS = ("univariate", "l1", "importance", "elimination", "stability")
 
 #: Columns that a multivariate ranking looks at: so many per training record, the best univariate.

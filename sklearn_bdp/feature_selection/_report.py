@@ -9,8 +9,6 @@ import numpy as np
 
 from sklearn_bdp._card import card
 
-__all__ = ["SelectionReport", "Told", "path_report", "screening_report", "steps_report"]
-
 #: Rows of a table that are shown; ``rows`` holds all of them.
 SHOWN = 20
 

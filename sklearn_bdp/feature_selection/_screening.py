@@ -11,16 +11,6 @@ from scipy.special import ndtr, ndtri
 from sklearn_bdp._sklearn_compat import is_frame, safe_indexing
 from sklearn_bdp.metrics import Evaluation
 
-__all__ = [
-    "Association",
-    "HoldoutQueries",
-    "TargetScores",
-    "associate",
-    "by_columns",
-    "critical_level",
-    "target_scores",
-]
-
 #: Numbers held at a time while columns are looked at (8 MB): a block fits into the cache.
 _BLOCK = 2**20
 

@@ -30,8 +30,6 @@ from sklearn_bdp.feature_selection._verified_path import (
 )
 from sklearn_bdp.metrics import get_metric
 
-__all__ = ["HoldoutFeatureSelector"]
-
 
 class HoldoutFeatureSelector(SubsetSelectorBase):
     r"""Select features; the accuracy of every candidate subset is verified on a reusable holdout.

@@ -4,8 +4,6 @@ import itertools
 import math
 from dataclasses import dataclass, field
 
-__all__ = ["Rule", "Step", "select"]
-
 #: Candidates of a step whose gain is put to the holdout before the step is given up.
 TRIES = 10
 #: Bonferroni level of a step on the training side. A useless feature costs accuracy, so that one

@@ -7,8 +7,6 @@ import numpy as np
 
 from sklearn_bdp._checks import check_integer, check_real
 
-__all__ = ["Units", "make_units", "subsets_of_units"]
-
 
 @dataclass(frozen=True)
 class Units:

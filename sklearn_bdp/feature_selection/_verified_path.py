@@ -10,17 +10,6 @@ from sklearn_bdp._sealed import sealed_errors
 from sklearn_bdp._sklearn_compat import num_samples
 from sklearn_bdp.holdout import query_key
 
-__all__ = [
-    "LEVEL",
-    "Entry",
-    "Verdict",
-    "choose",
-    "confirm",
-    "path_table",
-    "sharpen",
-    "verify_path",
-]
-
 #: Level at which the training side must speak against the constant prediction.
 LEVEL = 0.05
 #: Draws behind its critical value.

@@ -37,8 +37,6 @@ from sklearn_bdp.metrics import get_metric
 if TYPE_CHECKING:
     from sklearn_bdp.metrics import BoundedMetric
 
-__all__ = ["Asking"]
-
 
 class Asking(LedgerHandle):
     """The part of :class:`ReusableHoldout` between a query and its answer."""

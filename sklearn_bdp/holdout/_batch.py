@@ -32,15 +32,6 @@ from sklearn_bdp.ledger import BatchRecord, answer_records
 if TYPE_CHECKING:
     from sklearn_bdp.holdout._settings import Settings
 
-__all__ = [
-    "Queries",
-    "decide",
-    "exhausted_error",
-    "next_code_length",
-    "public_queries",
-    "route",
-]
-
 
 @dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
 class Queries:

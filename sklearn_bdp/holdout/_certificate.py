@@ -21,8 +21,6 @@ from sklearn_bdp.ledger import BatchRecord
 
 _GOALS = (0.4, 0.3, 0.2, 0.1, 0.05, 0.02, 0.01)
 
-__all__ = ["first_width", "fixed_reach", "holdout_certificate", "warn_if_vacuous"]
-
 
 def first_width(settings, model):
     """Return the half-width of the first answer, if it is near 1/2 and asked alone."""

@@ -3,8 +3,6 @@
 from sklearn_bdp._card import card, table
 from sklearn_bdp.exceptions import LedgerError, ProcessBoundaryError
 
-__all__ = ["gauge", "gauge_html", "gauge_text"]
-
 
 def gauge(holdout):
     """Return ``{label: text}`` of public facts about a holdout."""

@@ -32,8 +32,6 @@ from sklearn_bdp.ledger import History, Ledger
 if TYPE_CHECKING:
     from sklearn_bdp.accounting import Certificate
 
-__all__ = ["LedgerHandle", "refuse_shared_rows"]
-
 _TRAVELS = (
     "X", "y", "n", "model", "beta", "ledger", "on_exhausted",
     "_token", "_seed", "_timeout", "_identity", "_allow_shared",

@@ -13,18 +13,6 @@ from sklearn_bdp.accounting import score_tail
 from sklearn_bdp.holdout._batch import Queries
 from sklearn_bdp.metrics import Evaluation
 
-__all__ = [
-    "check_data",
-    "check_evaluations",
-    "check_keys",
-    "check_path",
-    "check_per_record_scores",
-    "check_queries",
-    "check_training_value",
-    "first_askings",
-    "scored_means",
-]
-
 _LONGEST_KEY = 1000
 
 

@@ -16,8 +16,6 @@ from sklearn_bdp.holdout._settings import margins
 from sklearn_bdp.holdout._squares import ask_squares, planned
 from sklearn_bdp.ledger import AnswerRecord, BatchRecord
 
-__all__ = ["FinalReport", "Preview", "check_open", "close", "preview_batch"]
-
 FINEST = 1e-6  # thresholds are positive; half of this is far below any noise
 
 

@@ -41,8 +41,6 @@ if TYPE_CHECKING:
     from sklearn_bdp.holdout._report import Preview
     from sklearn_bdp.metrics import BoundedMetric, Evaluation
 
-__all__ = ["ReusableHoldout"]
-
 
 class ReusableHoldout(Asking):
     r"""A holdout set that answers adaptively chosen queries and stays a holdout.

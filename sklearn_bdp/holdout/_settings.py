@@ -31,8 +31,6 @@ from sklearn_bdp.mechanisms import Thresholdout
 if TYPE_CHECKING:
     from sklearn_bdp.correlation import CorrelationModel
 
-__all__ = ["ON_EXHAUSTED", "Settings", "check_parameters", "margins", "restored_mechanism"]
-
 ON_EXHAUSTED = ("raise", "nan", "training")
 DEFAULT_BUDGET = 10
 FINEST_RESOLUTION = 1e-6  # released values are counted (theory G2): a million is plenty

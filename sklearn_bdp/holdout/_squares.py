@@ -10,8 +10,6 @@ import numpy as np
 from sklearn_bdp.accounting import plan_squares
 from sklearn_bdp.holdout._settings import margins
 
-__all__ = ["Squares", "ask_squares", "asked_finely", "planned"]
-
 MOST = 16  # queries of a batch whose squares are asked
 
 

@@ -7,8 +7,6 @@ import os
 from sklearn_bdp.exceptions import LedgerError
 from sklearn_bdp.ledger._records import digest
 
-__all__ = ["KEY_VARIABLE", "Chain", "chain_from_environment"]
-
 KEY_VARIABLE = "SKLEARN_BDP_LEDGER_KEY"
 _SHORTEST_KEY = 16
 

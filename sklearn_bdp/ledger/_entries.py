@@ -9,8 +9,6 @@ import numpy as np
 
 from sklearn_bdp.ledger._records import AnswerRecord, BatchRecord, answer_records
 
-__all__ = ["Book", "Entry", "parse_entry", "parse_json"]
-
 #: Two training-side values closer than this are one: they differ by rounding.
 SAME_VALUE = 1e-6
 

@@ -10,8 +10,6 @@ from sklearn_bdp.exceptions import (
     LedgerUnavailableError,
 )
 
-__all__ = ["translate", "translated"]
-
 # Primary result codes, https://www.sqlite.org/rescode.html
 _BUSY = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}
 _DENIED = {

@@ -11,8 +11,6 @@ from pathlib import Path
 from sklearn_bdp.exceptions import LedgerUnavailableError
 from sklearn_bdp.ledger._schema import create_schema
 
-__all__ = ["create_file", "identity", "open_file"]
-
 
 def create_file(path, header, chain):
     """Create the file whole or not at all, unless it exists.

@@ -39,8 +39,6 @@ from sklearn_bdp.ledger._file import create_file, identity, open_file
 from sklearn_bdp.ledger._schema import check_schema, create_schema
 from sklearn_bdp.ledger._transaction import Transaction
 
-__all__ = ["Ledger", "read_notes"]
-
 _LIVE: weakref.WeakSet[Any] = weakref.WeakSet()
 # Connections inherited over a fork. SQLite forbids to use or close them in the child
 # (https://www.sqlite.org/howtocorrupt.html, section 2.6), so they are kept out of reach.

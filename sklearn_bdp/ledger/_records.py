@@ -13,17 +13,6 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-__all__ = [
-    "AnswerRecord",
-    "BatchRecord",
-    "History",
-    "HoldoutAnswers",
-    "HoldoutScore",
-    "answer_records",
-    "canonical",
-    "digest",
-]
-
 
 def canonical(content: Any) -> str:
     """Return the one JSON text of ``content``: sorted, compact, floats to the last bit.

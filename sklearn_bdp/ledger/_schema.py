@@ -11,8 +11,6 @@ import sqlite3
 from sklearn_bdp.exceptions import LedgerCorruptedError, LedgerVersionError
 from sklearn_bdp.ledger._records import canonical
 
-__all__ = ["APPLICATION_ID", "SCHEMA_VERSION", "check_schema", "create_schema"]
-
 APPLICATION_ID = 0x42445031  # "BDP1", kept in the header of the file
 SCHEMA_VERSION = 3
 

@@ -4,8 +4,6 @@ from sklearn_bdp.exceptions import LedgerCorruptedError
 from sklearn_bdp.ledger._entries import parse_entry
 from sklearn_bdp.ledger._records import canonical, digest
 
-__all__ = ["Transaction"]
-
 
 class Transaction:
     """A ledger, verified up to this moment; a writing one may add entries."""

@@ -12,8 +12,6 @@ import numpy as np
 from sklearn_bdp._sklearn_compat import num_samples
 from sklearn_bdp.holdout import query_key
 
-__all__ = ["Alteration", "altered_records", "column_codes", "find_columns", "recognise"]
-
 _MIX = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xBF58476D1CE4E5B9), np.uint64(0xD6E8FEB86659FD93)
 
 

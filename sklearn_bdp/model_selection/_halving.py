@@ -16,8 +16,6 @@ from sklearn_bdp._checks import check_integer, check_option, check_real
 from sklearn_bdp._sklearn_compat import num_samples
 from sklearn_bdp.model_selection._search import ReusableHoldoutSearchCV
 
-__all__ = ["HalvingReusableHoldoutSearchCV"]
-
 
 class HalvingReusableHoldoutSearchCV(ReusableHoldoutSearchCV):
     r"""Search by successive halving; only what survives it is verified on a reusable holdout.

@@ -6,8 +6,6 @@ import warnings
 import numpy as np
 from scipy.stats import rankdata
 
-__all__ = ["chosen_row", "search_results"]
-
 
 def search_results(search, side, assessments, rounds):
     """Return ``cv_results_`` with the released values, in score units."""

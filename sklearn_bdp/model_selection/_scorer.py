@@ -33,8 +33,6 @@ from sklearn_bdp.model_selection._alterations import (
     recognise,
 )
 
-__all__ = ["HoldoutScorer"]
-
 _MODELS, _FOLDS = 4, 64  # how much is remembered: data of models, digests of folds
 
 

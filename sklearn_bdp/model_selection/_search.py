@@ -41,8 +41,6 @@ from sklearn_bdp.model_selection._space import sampling_space
 if TYPE_CHECKING:
     from sklearn_bdp.holdout import FinalReport, Preview
 
-__all__ = ["ReusableHoldoutSearchCV"]
-
 #: Standard errors behind the leader at which a candidate is not verified with ``verify="auto"``.
 _STILL_POSSIBLE = 3.0
 

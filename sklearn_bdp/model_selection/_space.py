@@ -1,7 +1,5 @@
 """Parameter spaces as random search takes them, scikit-optimize's dimensions included."""
 
-__all__ = ["sampling_space"]
-
 _PRIORS = ("uniform", "log-uniform", "normal", "loguniform")
 
 
