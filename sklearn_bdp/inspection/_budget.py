@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
     from sklearn_bdp.holdout import ReusableHoldout
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class BudgetDisplay:
     """Information spent, batch by batch.
 
@@ -56,20 +58,11 @@ class BudgetDisplay:
     ([2, 1], [1, 0], [2.0, 7.5])
     """
 
-    def __init__(
-        self,
-        *,
-        nats: Array,
-        n_answers: Array,
-        n_above: Array,
-        next_nats: float | None = None,
-        remaining: int | None = None,
-    ) -> None:
-        self.nats = nats
-        self.n_answers = n_answers
-        self.n_above = n_above
-        self.next_nats = next_nats
-        self.remaining = remaining
+    nats: Array
+    n_answers: Array
+    n_above: Array
+    next_nats: float | None = None
+    remaining: int | None = None
 
     @classmethod
     def from_holdout(

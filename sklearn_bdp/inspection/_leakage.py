@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -10,10 +11,11 @@ from numpy.typing import ArrayLike
 from sklearn_bdp._checks import check_integer
 from sklearn_bdp._typing import Array
 from sklearn_bdp.correlation import check_correlation
-from sklearn_bdp.inspection._style import LINES, finish, new_axes, whole_numbers
+from sklearn_bdp.inspection._style import LINES, Display, finish, whole_numbers
 
 
-class LeakageDisplay:
+@dataclass(kw_only=True, eq=False, repr=False)
+class LeakageDisplay(Display):
     r"""Influence of a record on others, over their distance.
 
     Make it with :meth:`from_correlation`. The influence is the largest change of a log-probability
@@ -50,9 +52,8 @@ class LeakageDisplay:
     [2.079, 1.356, 0.942]
     """
 
-    def __init__(self, *, distance: Array, influence: dict[str, Array]) -> None:
-        self.distance = distance
-        self.influence = influence
+    distance: Array
+    influence: dict[str, Array]
 
     @classmethod
     def from_correlation(
@@ -95,26 +96,8 @@ class LeakageDisplay:
                 influence[label] = part.influence_over_distance(max_distance)
         return cls(distance=np.arange(1, max_distance + 1), influence=influence).plot(ax=ax)
 
-    def plot(self, ax: Any = None) -> Self:
-        """Draw one line for each model.
-
-        Parameters
-        ----------
-        ax : matplotlib Axes, default=None
-            Where to draw; new axes by default.
-
-        Returns
-        -------
-        LeakageDisplay
-            Itself.
-
-        Raises
-        ------
-        ImportError
-            If matplotlib is not installed.
-        """
-        self.figure_, self.ax_ = new_axes(ax, type(self).__name__)
-        ax = self.ax_
+    def _draw(self, ax):
+        """Draw one line for each model."""
         everything = np.concatenate(list(self.influence.values()))
         finite = everything[np.isfinite(everything)]
         largest = finite.max() if finite.size and finite.max() > 0 else 1.0
@@ -143,7 +126,6 @@ class LeakageDisplay:
             xlabel="distance (records in time, edges in a graph)",
             ylabel="influence on the other record (nats)",
         )
-        return self
 
 
 def _parts(name, model):

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import textwrap
-from typing import TYPE_CHECKING, Any, Self
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -15,13 +16,14 @@ from sklearn_bdp.correlation import (
     check_misfit,
     running_autocorrelation_time,
 )
-from sklearn_bdp.inspection._style import BLUE, RED, finish, new_axes, whole_numbers
+from sklearn_bdp.inspection._style import BLUE, RED, Display, finish, whole_numbers
 
 if TYPE_CHECKING:
     from sklearn_bdp.model_selection import ReusableHoldoutSearchCV
 
 
-class MisfitDisplay:
+@dataclass(kw_only=True, eq=False, repr=False)
+class MisfitDisplay(Display):
     r"""How many records count as one: what the model promises, what training-side scores show.
 
     Make it with :meth:`from_scores`, :meth:`from_search` or :meth:`from_report`. The curve is the
@@ -63,20 +65,11 @@ class MisfitDisplay:
     (1.5, True)
     """
 
-    def __init__(
-        self,
-        *,
-        promised: float,
-        observed: float,
-        error: float,
-        message: str,
-        running: Array | None = None,
-    ) -> None:
-        self.promised = promised
-        self.observed = observed
-        self.error = error
-        self.message = message
-        self.running = running
+    promised: float
+    observed: float
+    error: float
+    message: str
+    running: Array | None = None
 
     @classmethod
     def from_report(
@@ -176,26 +169,8 @@ class MisfitDisplay:
         scores = getattr(search, "misfit_scores_", None)
         return cls.from_report(report, running=_curve(report, scores), ax=ax)
 
-    def plot(self, ax: Any = None) -> Self:
-        """Draw the promise, the estimate with three standard errors, and the curve.
-
-        Parameters
-        ----------
-        ax : matplotlib Axes, default=None
-            Where to draw; new axes by default.
-
-        Returns
-        -------
-        MisfitDisplay
-            Itself.
-
-        Raises
-        ------
-        ImportError
-            If matplotlib is not installed.
-        """
-        self.figure_, self.ax_ = new_axes(ax, type(self).__name__)
-        ax = self.ax_
+    def _draw(self, ax):
+        """Draw the promise, the estimate with three standard errors, and the curve."""
         label = f"promised by the model: 1 record in {self.promised:.1f} counts"
         ax.axhline(self.promised, color="black", ls="--", lw=1.5, label=label)
         place, limits, name = 0.0, (-0.5, 0.5), ""
@@ -221,7 +196,6 @@ class MisfitDisplay:
         ax.set_ylim(bottom=0)
         verdict = self.message or "no misfit found"
         ax.set_title(textwrap.fill(verdict, 70), fontsize="medium")
-        return self
 
 
 def _curve(report, scores, max_lag=None):

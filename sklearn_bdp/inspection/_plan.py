@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -14,6 +15,7 @@ from sklearn_bdp.inspection._style import GREY, LINES, finish, new_axes
 from sklearn_bdp.planning import plan_holdout
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class PlanDisplay:
     """Records needed over the error wanted, for several correlations.
 
@@ -54,14 +56,11 @@ class PlanDisplay:
     True
     """
 
-    def __init__(
-        self, *, tau: Array, n_records: dict[str, Array], n_queries: int, budget: int, beta: float
-    ) -> None:
-        self.tau = tau
-        self.n_records = n_records
-        self.n_queries = n_queries
-        self.budget = budget
-        self.beta = beta
+    tau: Array
+    n_records: dict[str, Array]
+    n_queries: int
+    budget: int
+    beta: float
 
     @classmethod
     def from_estimates(
@@ -108,29 +107,24 @@ class PlanDisplay:
         TypeError, ValueError
             If ``correlations`` is not a non-empty dict, ``tau`` is empty, or the planner refuses.
         """
-        tau = np.unique(check_array("tau", tau, ndim=1))
-        if tau.size == 0:
+        errors = np.unique(check_array("tau", tau, ndim=1)).tolist()
+        if not errors:
             raise ValueError("tau must hold at least one error, got none.")
         if not isinstance(correlations, dict) or not correlations:
             raise TypeError(
                 "correlations must be a non-empty dict of names to correlations, "
                 f"got {type(correlations).__name__}."
             )
-        goal: dict[str, Any] = {
-            "n_queries": n_queries,
-            "budget": budget,
-            "beta": beta,
-            "c": c,
-            "route": route,
-        }
+        goal: dict[str, Any] = {"n_queries": n_queries, "budget": budget, "beta": beta}
         needed = {
             name: np.array(
-                [plan_holdout(tau=float(t), correlation=model, **goal) for t in tau], dtype=float
+                [plan_holdout(tau=t, correlation=model, c=c, route=route, **goal) for t in errors],
+                dtype=float,
             )
             for name, model in correlations.items()
         }
-        display = cls(tau=tau, n_records=needed, n_queries=n_queries, budget=budget, beta=beta)
-        return display.plot(ax=ax, n_available=n_available)
+        made = cls(tau=np.array(errors), n_records=needed, **goal)
+        return made.plot(ax=ax, n_available=n_available)
 
     def plot(self, ax: Any = None, *, n_available: int | None = None) -> Self:
         """Draw records over error, both on logarithmic scales.

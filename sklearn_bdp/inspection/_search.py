@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 _DENSE = 60  # from so many candidates on, intervals are drawn as a band
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class HoldoutSearchDisplay:
     """Training-side and verified scores of a search, over its candidates or a parameter.
 
@@ -78,30 +80,16 @@ class HoldoutSearchDisplay:
     ([0.1, 1.0], 1)
     """
 
-    def __init__(
-        self,
-        *,
-        position: Array,
-        training_score: Array,
-        holdout_score: Array,
-        holdout_lower: Array,
-        holdout_upper: Array,
-        answered_from: Array,
-        best: int | None,
-        tick_labels: list[str] | None = None,
-        x_label: str = "candidate",
-        score_name: str = "score",
-    ) -> None:
-        self.position = position
-        self.training_score = training_score
-        self.holdout_score = holdout_score
-        self.holdout_lower = holdout_lower
-        self.holdout_upper = holdout_upper
-        self.answered_from = answered_from
-        self.best = best
-        self.tick_labels = tick_labels
-        self.x_label = x_label
-        self.score_name = score_name
+    position: Array
+    training_score: Array
+    holdout_score: Array
+    holdout_lower: Array
+    holdout_upper: Array
+    answered_from: Array
+    best: int | None
+    tick_labels: list[str] | None = None
+    x_label: str = "candidate"
+    score_name: str = "score"
 
     @classmethod
     def from_search(
@@ -167,7 +155,7 @@ class HoldoutSearchDisplay:
             score_name = next((n for n in names if isinstance(n, str)), "score").replace("_", " ")
         ranked = {"verified": "verified score", "training": "training-side score"}.get(order)
         by_rank = f"candidate, by {ranked}" if ranked else "candidate"
-        display = cls(
+        made = cls(
             **{name: values[shown] for name, values in series.items()},
             position=position,
             best=int(best[0]) if best.size else None,
@@ -175,7 +163,7 @@ class HoldoutSearchDisplay:
             x_label=by_rank if param is None else param,
             score_name=score_name,
         )
-        return display.plot(ax=ax, **kwargs)
+        return made.plot(ax=ax, **kwargs)
 
     def plot(
         self,

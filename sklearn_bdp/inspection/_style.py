@@ -1,5 +1,9 @@
 """What the displays share: matplotlib when it is needed, and lines that survive grey print."""
 
+from __future__ import annotations
+
+from typing import Any, Self
+
 #: Okabe-Ito colours with a marker and a dash each: told apart without colour vision and in grey.
 LINES = (
     {"color": "#0072B2", "marker": "o", "linestyle": "-"},
@@ -11,6 +15,35 @@ LINES = (
 )
 BLUE, RED = (line["color"] for line in LINES[:2])
 GREY = "#767676"
+
+
+class Display:
+    """Base of the displays."""
+
+    def plot(self, ax: Any = None) -> Self:
+        """Draw what was computed.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, default=None
+            Where to draw; new axes by default.
+
+        Returns
+        -------
+        Display
+            Itself; ``ax_`` and ``figure_`` say where.
+
+        Raises
+        ------
+        ImportError
+            If matplotlib is not installed.
+        """
+        self.figure_, self.ax_ = new_axes(ax, type(self).__name__)
+        self._draw(self.ax_)
+        return self
+
+    def _draw(self, ax):
+        raise NotImplementedError
 
 
 def new_axes(ax, name):
