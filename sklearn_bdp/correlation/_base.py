@@ -9,7 +9,7 @@ from typing import Any, Literal, TypeAlias, get_args
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sklearn_bdp._checks import check_array, check_integer, check_option, check_real
+from sklearn_bdp._checks import check_array, check_option, check_real
 from sklearn_bdp._typing import Array
 from sklearn_bdp.correlation._cutting import Divisible
 from sklearn_bdp.correlation._shared._frozen import FrozenValue
@@ -78,37 +78,6 @@ class CorrelationModel(Divisible, FrozenValue):
         return f"{type(self).__name__}(<{self.describe()}>)"
 
     # -- size -------------------------------------------------------------------------------
-
-    @property
-    def n_records(self) -> int | None:
-        """Number of records the model is tied to, or None for any number."""
-        return None
-
-    def check_n(self, n: int) -> int:
-        """Return ``n`` as an int after checking that the model describes that many records.
-
-        Parameters
-        ----------
-        n : int
-            Number of records.
-
-        Returns
-        -------
-        int
-            The checked number.
-
-        Raises
-        ------
-        ValueError
-            If ``n`` is not positive or not the number of records the model is tied to.
-        """
-        n = check_integer("n", n, low=1)
-        if self.n_records is not None and n != self.n_records:
-            raise ValueError(
-                f"n must be {self.n_records}, the number of records {type(self).__name__} "
-                f"describes, got n={n}."
-            )
-        return n
 
     def record_weights(self, n: int) -> Array | None:
         """Return the weights of the records in the score that the model speaks of.
@@ -273,7 +242,6 @@ class CorrelationModel(Divisible, FrozenValue):
     def _inverse(self, bdp_epsilon, n, method):
         return safe_inverse(lambda x: self.bdp_epsilon(x, n, method=method), bdp_epsilon)
 
-    @abstractmethod
     def sequential_epsilon(self, dp_epsilon: float, n: int) -> float:
         """Return the worst sequential leakage of one record (theory B7).
 
@@ -289,8 +257,8 @@ class CorrelationModel(Divisible, FrozenValue):
         float
             Leakage in nats: the records are revealed in the order that suits the model best.
         """
+        return self._at_level(self._sequential_epsilon, dp_epsilon, n)
 
-    @abstractmethod
     def sequential_information(self, dp_epsilon: float, n: int) -> float:
         """Return ``K``, the least sum over blocks of squared leakage / 8 (theory G1).
 
@@ -306,8 +274,8 @@ class CorrelationModel(Divisible, FrozenValue):
         float
             Information in nats.
         """
+        return self._at_level(self._sequential_information, dp_epsilon, n)
 
-    @abstractmethod
     def posterior_bias(self, dp_epsilon: float, n: int) -> float:
         """Return ``r``, the mean over records of ``tanh(leakage / 4)`` (theory G6).
 
@@ -323,6 +291,24 @@ class CorrelationModel(Divisible, FrozenValue):
         float
             Largest distance between posterior mean and truth, in score units.
         """
+        return self._at_level(self._posterior_bias, dp_epsilon, n)
+
+    def _at_level(self, bound, dp_epsilon, n):
+        """Return a bound at a DP level: 0 where an answer ignores every record."""
+        dp_epsilon, n = check_real("dp_epsilon", dp_epsilon, low=0.0), self.check_n(n)
+        return float(bound(dp_epsilon, n)) if dp_epsilon > 0.0 else 0.0
+
+    @abstractmethod
+    def _sequential_epsilon(self, dp_epsilon, n):
+        """Return ``sequential_epsilon`` of a positive DP level."""
+
+    @abstractmethod
+    def _sequential_information(self, dp_epsilon, n):
+        """Return ``sequential_information`` of a positive DP level."""
+
+    @abstractmethod
+    def _posterior_bias(self, dp_epsilon, n):
+        """Return ``posterior_bias`` of a positive DP level."""
 
     # -- concentration ----------------------------------------------------------------------
 
@@ -449,11 +435,8 @@ class CorrelationModel(Divisible, FrozenValue):
         return np.minimum(limit.reshape(shape), value)
 
     def _lower_limit(self, values, levels, n, binary):
-        """Return the limits by the model's sharpest tail; by default its ``log_tail_above``."""
-        tail = self._tail_above(n)
-        if type(self).log_tail_above is not CorrelationModel.log_tail_above:
-            tail = lambda mean, value: self.log_tail_above(mean, value, n)  # noqa: E731
-        return tail_lower_limit(tail, values, levels)
+        """Return the limits by the model's sharpest tail."""
+        return tail_lower_limit(self._tail_above(n), values, levels)
 
     @property
     def misspecification(self) -> float:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sklearn_bdp._typing import Array, Seed
+from sklearn_bdp._typing import Array
 from sklearn_bdp.correlation._base import CorrelationModel
 from sklearn_bdp.correlation._shared._splitting import (
     check_indices,
@@ -21,9 +19,6 @@ from sklearn_bdp.correlation._tails import (
     component_log_tail,
     component_lower_limit,
 )
-
-if TYPE_CHECKING:
-    from sklearn_bdp.correlation._cutting import Split
 
 
 class ComponentwiseModel(CorrelationModel):
@@ -43,14 +38,10 @@ class ComponentwiseModel(CorrelationModel):
     def largest_component(self, n: int) -> int:
         return int(self._sizes(self.check_n(n))[0].max())
 
-    def split(
-        self, n: int, holdout: float, *, y: ArrayLike | None = None, random_state: Seed = None
-    ) -> Split:
+    def _split(self, n, holdout, y, random_state):
         return component_split(self.components(n), holdout, random_state=random_state)
 
-    def folds(
-        self, n: int, n_splits: int, *, y: ArrayLike | None = None, random_state: Seed = None
-    ) -> list[tuple[Array, Array]]:
+    def _folds(self, n, n_splits, y, random_state):
         return component_folds(self.components(n), n_splits, random_state=random_state)
 
 
@@ -75,16 +66,14 @@ class ComponentModel(ComponentwiseModel):
                 "the influence of a neighbour may be infinite. Use method='tight'."
             )
 
-    def sequential_epsilon(self, dp_epsilon: float, n: int) -> float:
+    def _sequential_epsilon(self, dp_epsilon, n):
         return self.bdp_epsilon(dp_epsilon, n)
 
-    def sequential_information(self, dp_epsilon: float, n: int) -> float:
-        self.bdp_epsilon(dp_epsilon, n)  # checks the arguments
+    def _sequential_information(self, dp_epsilon, n):
         # Theory G1: smaller blocks only add terms, since a part may still decide the rest.
         return self._spread(n, True) * dp_epsilon**2 / 8.0
 
-    def posterior_bias(self, dp_epsilon: float, n: int) -> float:
-        self.bdp_epsilon(dp_epsilon, n)
+    def _posterior_bias(self, dp_epsilon, n):
         sizes, counts = self._sizes(n)
         return float(np.sum(counts * sizes * np.tanh(sizes * dp_epsilon / 4.0)) / n)  # theory G6
 
@@ -147,20 +136,11 @@ class Independent(ComponentModel):
     def describe(self) -> str:
         return "independent records"
 
-    def split(
-        self,
-        n: int,
-        holdout: float,
-        *,
-        y: ArrayLike | None = None,
-        random_state: Seed = None,
-    ) -> Split:
-        return random_split(self.check_n(n), holdout, y=y, random_state=random_state)
+    def _split(self, n, holdout, y, random_state):
+        return random_split(n, holdout, y=y, random_state=random_state)
 
-    def folds(
-        self, n: int, n_splits: int, *, y: ArrayLike | None = None, random_state: Seed = None
-    ) -> list[tuple[Array, Array]]:
-        return random_folds(self.check_n(n), n_splits, y=y, random_state=random_state)
+    def _folds(self, n, n_splits, y, random_state):
+        return random_folds(n, n_splits, y=y, random_state=random_state)
 
     def subset(self, indices: ArrayLike) -> CorrelationModel:
         check_indices(indices, None)

@@ -34,6 +34,37 @@ class Split:
 class Divisible(ABC):
     """The part of a model that cuts records without cutting dependence."""
 
+    @property
+    def n_records(self) -> int | None:
+        """Number of records the model is tied to, or None for any number."""
+        return None
+
+    def check_n(self, n: int) -> int:
+        """Return ``n`` as an int after checking that the model describes that many records.
+
+        Parameters
+        ----------
+        n : int
+            Number of records.
+
+        Returns
+        -------
+        int
+            The checked number.
+
+        Raises
+        ------
+        ValueError
+            If ``n`` is not positive or not the number of records the model is tied to.
+        """
+        n = check_integer("n", n, low=1)
+        if self.n_records is not None and n != self.n_records:
+            raise ValueError(
+                f"n must be {self.n_records}, the number of records {type(self).__name__} "
+                f"describes, got n={n}."
+            )
+        return n
+
     def cut_failure(self, gap: int) -> float:
         """Return the failure probability that cutting next to training data costs.
 
@@ -66,7 +97,6 @@ class Divisible(ABC):
         check_real("failure", failure, low=0.0, high=1.0, closed="neither")
         return 0
 
-    @abstractmethod
     def split(
         self,
         n: int,
@@ -98,8 +128,12 @@ class Divisible(ABC):
         ValueError
             If a side would be empty.
         """
+        return self._split(self.check_n(n), holdout, y, random_state)
 
     @abstractmethod
+    def _split(self, n, holdout, y, random_state):
+        """Return the split of so many records, which are checked."""
+
     def folds(
         self, n: int, n_splits: int, *, y: ArrayLike | None = None, random_state: Seed = None
     ) -> list[tuple[Array, Array]]:
@@ -123,3 +157,8 @@ class Divisible(ABC):
             ``n_splits`` pairs ``(train, test)``; every record is in exactly one test set, except
             that the first block of forward-chaining folds is trained on only.
         """
+        return self._folds(self.check_n(n), n_splits, y, random_state)
+
+    @abstractmethod
+    def _folds(self, n, n_splits, y, random_state):
+        """Return the folds of so many records, which are checked."""

@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy import sparse
 from scipy.sparse.csgraph import connected_components
 
-from sklearn_bdp._typing import Array, Seed
+from sklearn_bdp._typing import Array
 from sklearn_bdp.correlation._base import CorrelationModel
 from sklearn_bdp.correlation._components import Groups
 from sklearn_bdp.correlation._shared._splitting import SPLIT_FAILURE
-
-if TYPE_CHECKING:
-    from sklearn_bdp.correlation._cutting import Split
 
 
 class WorstOf(CorrelationModel):
@@ -111,13 +107,13 @@ class WorstOf(CorrelationModel):
     def _inverse(self, bdp_epsilon, n, method):
         return min(m.dp_epsilon(bdp_epsilon, n, method=method) for m in self.models)
 
-    def sequential_epsilon(self, dp_epsilon: float, n: int) -> float:
+    def _sequential_epsilon(self, dp_epsilon, n):
         return max(m.sequential_epsilon(dp_epsilon, n) for m in self.models)
 
-    def sequential_information(self, dp_epsilon: float, n: int) -> float:
+    def _sequential_information(self, dp_epsilon, n):
         return max(m.sequential_information(dp_epsilon, n) for m in self.models)
 
-    def posterior_bias(self, dp_epsilon: float, n: int) -> float:
+    def _posterior_bias(self, dp_epsilon, n):
         return max(m.posterior_bias(dp_epsilon, n) for m in self.models)
 
     def _spread(self, n, statistical):
@@ -155,20 +151,11 @@ class WorstOf(CorrelationModel):
             "its own (X_val, y_val)."
         )
 
-    def split(
-        self,
-        n: int,
-        holdout: float,
-        *,
-        y: ArrayLike | None = None,
-        random_state: Seed = None,
-    ) -> Split:
-        return self._cutter().split(n, holdout, y=y, random_state=random_state)
+    def _split(self, n, holdout, y, random_state):
+        return self._cutter()._split(n, holdout, y, random_state)
 
-    def folds(
-        self, n: int, n_splits: int, *, y: ArrayLike | None = None, random_state: Seed = None
-    ) -> list[tuple[Array, Array]]:
-        return self._cutter().folds(n, n_splits, y=y, random_state=random_state)
+    def _folds(self, n, n_splits, y, random_state):
+        return self._cutter()._folds(n, n_splits, y, random_state)
 
     def subset(self, indices: ArrayLike) -> CorrelationModel:
         return WorstOf([m.subset(indices) for m in self.models])

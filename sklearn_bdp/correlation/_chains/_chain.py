@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from sklearn_bdp._checks import check_array, check_option, check_probability, check_real
-from sklearn_bdp._typing import Array, Seed
+from sklearn_bdp._typing import Array
 from sklearn_bdp.correlation._chains._blocks import (
     block_spread,
 )
@@ -343,13 +343,11 @@ class MarkovChain(ChainLeakage):
         model._freeze()
         return model
 
-    def folds(
-        self, n: int, n_splits: int, *, y: ArrayLike | None = None, random_state: Seed = None
-    ) -> list[tuple[Array, Array]]:
+    def _folds(self, n, n_splits, y, random_state):
         if not self._words:
-            return super().folds(n, n_splits)
+            return super()._folds(n, n_splits, y, random_state)
         # Declared by how slowly scores forget: records in time, so the past predicts the future.
-        return forward_folds(self.check_n(n), n_splits, self.gap_for(FOLD_FAILURE))
+        return forward_folds(n, n_splits, self.gap_for(FOLD_FAILURE))
 
     @property
     def caveats(self) -> tuple[str, ...]:

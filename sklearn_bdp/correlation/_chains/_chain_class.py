@@ -8,7 +8,7 @@ import math
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sklearn_bdp._checks import check_array, check_probability, check_real
+from sklearn_bdp._checks import check_array, check_probability
 from sklearn_bdp.correlation._chains._blocks import block_information, block_spread, both_sides
 from sklearn_bdp.correlation._chains._seen import SeenStates
 from sklearn_bdp.correlation._chains._time import TimeModel
@@ -235,24 +235,16 @@ class MarkovChainClass(TimeModel):
             ("forward", dp_epsilon, n), lambda: iterate_leakage(self._update, dp_epsilon, n - 1)
         )
 
-    def sequential_epsilon(self, dp_epsilon: float, n: int) -> float:
+    def _sequential_epsilon(self, dp_epsilon, n):
         level = self.bdp_epsilon(dp_epsilon, n)
-        if dp_epsilon == 0.0:
-            return 0.0
         return min(level, dp_epsilon + float(self._forward(dp_epsilon, n)[-1].max()))
 
-    def sequential_information(self, dp_epsilon: float, n: int) -> float:
-        self.bdp_epsilon(dp_epsilon, n)
-        if dp_epsilon == 0.0:
-            return 0.0
+    def _sequential_information(self, dp_epsilon, n):
         return block_information(dp_epsilon, float(self._forward(dp_epsilon, n)[-1].max()), n)
 
-    def posterior_bias(self, dp_epsilon: float, n: int) -> float:
+    def _posterior_bias(self, dp_epsilon, n):
         level = self.bdp_epsilon(dp_epsilon, n)
-        if dp_epsilon == 0.0:
-            return 0.0
         one = self._forward(dp_epsilon, n)[-1].max() + self._sides(dp_epsilon, n)[-1].max()
-        dp_epsilon = check_real("dp_epsilon", dp_epsilon, low=0.0)
         return math.tanh(min(level, dp_epsilon + float(one)) / 4.0)
 
     def _spread(self, n, statistical):

@@ -7,7 +7,6 @@ import math
 import numpy as np
 
 from sklearn_bdp._bisection import doubled, last_accepted
-from sklearn_bdp._checks import check_real
 from sklearn_bdp._typing import Array
 from sklearn_bdp.correlation._chains._blocks import block_information, both_sides, combine
 from sklearn_bdp.correlation._chains._bridges import MOST_STATES, bridge_sides, started_side
@@ -18,7 +17,6 @@ from sklearn_bdp.correlation._chains._quilts import (
 )
 from sklearn_bdp.correlation._chains._spectral import spectral_dp_epsilon, spectral_smallest_n
 from sklearn_bdp.correlation._chains._time import TimeModel
-from sklearn_bdp.correlation._shared._inverse import safe_inverse
 from sklearn_bdp.correlation._shared._leakage import (
     contracted_sides,
     iterate_leakage,
@@ -109,7 +107,7 @@ class ChainLeakage(TimeModel):
             if not self.observed:
                 level = min(level, self.dp_epsilon(bdp_epsilon, n))
             return level
-        return safe_inverse(lambda x: self.bdp_epsilon(x, n, method=method), bdp_epsilon)
+        return super()._inverse(bdp_epsilon, n, method)
 
     # -- the two sides of a record ----------------------------------------------------------
 
@@ -182,23 +180,14 @@ class ChainLeakage(TimeModel):
             orders.append(self._backward(dp_epsilon, n))
         return orders
 
-    def sequential_epsilon(self, dp_epsilon: float, n: int) -> float:
-        dp_epsilon, n = check_real("dp_epsilon", dp_epsilon, low=0.0), self.check_n(n)
-        if dp_epsilon == 0.0:
-            return 0.0
+    def _sequential_epsilon(self, dp_epsilon, n):
         return dp_epsilon + min(float(order[-1].max()) for order in self._orders(dp_epsilon, n))
 
-    def sequential_information(self, dp_epsilon: float, n: int) -> float:
-        dp_epsilon, n = check_real("dp_epsilon", dp_epsilon, low=0.0), self.check_n(n)
-        if dp_epsilon == 0.0:
-            return 0.0
+    def _sequential_information(self, dp_epsilon, n):
         extra = min(float(order[-1].max()) for order in self._orders(dp_epsilon, n))
         return block_information(dp_epsilon, extra, n)
 
-    def posterior_bias(self, dp_epsilon: float, n: int) -> float:
-        dp_epsilon, n = check_real("dp_epsilon", dp_epsilon, low=0.0), self.check_n(n)
-        if dp_epsilon == 0.0:
-            return 0.0
+    def _posterior_bias(self, dp_epsilon, n):
         after, before = self._forward(dp_epsilon, n), self._backward(dp_epsilon, n)
         length = max(len(after), len(before))
         if n <= 4 * length:

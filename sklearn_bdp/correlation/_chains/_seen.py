@@ -9,9 +9,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from sklearn_bdp._checks import check_array, check_probability, check_real
-from sklearn_bdp._typing import Array, Seed
+from sklearn_bdp._typing import Array
 from sklearn_bdp.correlation._base import CorrelationModel
-from sklearn_bdp.correlation._cutting import Split
 from sklearn_bdp.correlation._shared._splitting import block_folds, check_indices, tail_split
 from sklearn_bdp.correlation._tails import (
     binomial_lower_limit,
@@ -154,13 +153,13 @@ class SeenStates(CorrelationModel):
     def _leakage(self, dp_epsilon, n, method):
         return dp_epsilon
 
-    def sequential_epsilon(self, dp_epsilon: float, n: int) -> float:
+    def _sequential_epsilon(self, dp_epsilon, n):
         return self.bdp_epsilon(dp_epsilon, n)
 
-    def sequential_information(self, dp_epsilon: float, n: int) -> float:
+    def _sequential_information(self, dp_epsilon, n):
         return n * self.bdp_epsilon(dp_epsilon, n) ** 2 / 8.0
 
-    def posterior_bias(self, dp_epsilon: float, n: int) -> float:
+    def _posterior_bias(self, dp_epsilon, n):
         return math.tanh(self.bdp_epsilon(dp_epsilon, n) / 4.0)
 
     # -- concentration of the weighted mean (theory G12) ----------------------------------------
@@ -178,19 +177,18 @@ class SeenStates(CorrelationModel):
             return float(result) if result.ndim == 0 else result
         return super().log_tail(np.maximum(alpha - self.bias_, 0.0), n)
 
-    def log_tail_above(self, mean: ArrayLike, value: ArrayLike, n: int) -> Any:
-        n = self.check_n(n)
-        mean = check_array("mean", mean, low=0.0, high=1.0)
-        value = check_array("value", value, low=0.0, high=1.0)
-        mean, value = np.broadcast_arrays(mean, value)
-        # The largest expectation of the records seen, given that of a stationary one.
-        seen = np.minimum((mean + self.error) / (1.0 - self.unseen_), 1.0)
-        result = np.minimum(
-            hoeffding_above(seen, value, self.effective_n(n)),
-            weighted_log_tail(seen, value, *self._distinct()),
-        )
-        result = np.where(value > seen, np.minimum(result, 0.0), 0.0)
-        return float(result) if result.ndim == 0 else result
+    def _tail_above(self, n):
+        effective, distinct = self.effective_n(n), self._distinct()
+
+        def tail(mean, value):
+            # The largest expectation of the records seen, given that of a stationary one.
+            seen = np.minimum((mean + self.error) / (1.0 - self.unseen_), 1.0)
+            result = np.minimum(
+                hoeffding_above(seen, value, effective), weighted_log_tail(seen, value, *distinct)
+            )
+            return np.where(value > seen, np.minimum(result, 0.0), 0.0)
+
+        return tail
 
     def _lower_limit(self, values, levels, n, binary):
         weights, counts = self._distinct()
@@ -204,20 +202,11 @@ class SeenStates(CorrelationModel):
 
     # -- cutting --------------------------------------------------------------------------------
 
-    def split(
-        self,
-        n: int,
-        holdout: float,
-        *,
-        y: ArrayLike | None = None,
-        random_state: Seed = None,
-    ) -> Split:
-        return tail_split(self.check_n(n), holdout, 0)
+    def _split(self, n, holdout, y, random_state):
+        return tail_split(n, holdout, 0)
 
-    def folds(
-        self, n: int, n_splits: int, *, y: ArrayLike | None = None, random_state: Seed = None
-    ) -> list[tuple[Array, Array]]:
-        return block_folds(self.check_n(n), n_splits, 0)
+    def _folds(self, n, n_splits, y, random_state):
+        return block_folds(n, n_splits, 0)
 
     def subset(self, indices: ArrayLike) -> SeenStates:
         indices = check_indices(indices, len(self.states))

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from numpy.typing import ArrayLike
 
 from sklearn_bdp._bisection import doubled, last_whole
 from sklearn_bdp._checks import check_integer, check_real
-from sklearn_bdp._typing import Array, Seed
+from sklearn_bdp._typing import Array
 from sklearn_bdp.correlation._base import CorrelationModel
 from sklearn_bdp.correlation._shared._splitting import (
     FOLD_FAILURE,
@@ -18,9 +16,6 @@ from sklearn_bdp.correlation._shared._splitting import (
     tail_split,
 )
 from sklearn_bdp.correlation._shared._transition import mixing_after
-
-if TYPE_CHECKING:
-    from sklearn_bdp.correlation._cutting import Split
 
 
 class TimeModel(CorrelationModel):
@@ -59,20 +54,11 @@ class TimeModel(CorrelationModel):
         enough = lambda gap: self.cut_failure(gap) <= failure  # noqa: E731
         return last_whole(enough, *doubled(enough, 1))
 
-    def split(
-        self,
-        n: int,
-        holdout: float,
-        *,
-        y: ArrayLike | None = None,
-        random_state: Seed = None,
-    ) -> Split:
-        return tail_split(self.check_n(n), holdout, self.gap_for(SPLIT_FAILURE))
+    def _split(self, n, holdout, y, random_state):
+        return tail_split(n, holdout, self.gap_for(SPLIT_FAILURE))
 
-    def folds(
-        self, n: int, n_splits: int, *, y: ArrayLike | None = None, random_state: Seed = None
-    ) -> list[tuple[Array, Array]]:
-        return block_folds(self.check_n(n), n_splits, self.gap_for(FOLD_FAILURE))
+    def _folds(self, n, n_splits, y, random_state):
+        return block_folds(n, n_splits, self.gap_for(FOLD_FAILURE))
 
     def subset(self, indices: ArrayLike) -> CorrelationModel:
         places = check_indices(indices, None)

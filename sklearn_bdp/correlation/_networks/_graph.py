@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy import sparse
 from scipy.sparse.csgraph import connected_components
 
-from sklearn_bdp._typing import Array, Seed
+from sklearn_bdp._typing import Array
 from sklearn_bdp.correlation._base import CorrelationModel
 from sklearn_bdp.correlation._components import ComponentModel, ComponentwiseModel, Groups
 from sklearn_bdp.correlation._networks._influence import longest_path
 from sklearn_bdp.correlation._shared._splitting import (
     check_indices,
 )
-
-if TYPE_CHECKING:
-    from sklearn_bdp.correlation._cutting import Split
 
 
 def is_networkx(graph):
@@ -191,22 +188,13 @@ class DependencyGraph(GraphModel, ComponentModel):
             f"components, the largest of {self._sizes(self.n_records)[0].max()}"
         )
 
-    def split(
-        self,
-        n: int,
-        holdout: float,
-        *,
-        y: ArrayLike | None = None,
-        random_state: Seed = None,
-    ) -> Split:
+    def _split(self, n, holdout, y, random_state):
         self._check_parts(n)
-        return super().split(n, holdout, y=y, random_state=random_state)
+        return super()._split(n, holdout, y, random_state)
 
-    def folds(
-        self, n: int, n_splits: int, *, y: ArrayLike | None = None, random_state: Seed = None
-    ) -> list[tuple[Array, Array]]:
+    def _folds(self, n, n_splits, y, random_state):
         self._check_parts(n)
-        return super().folds(n, n_splits, y=y, random_state=random_state)
+        return super()._folds(n, n_splits, y, random_state)
 
     def _check_parts(self, n):
         """Raise what to do instead where structure alone leaves nothing to cut."""

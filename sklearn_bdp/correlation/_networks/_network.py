@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import sparse
 
-from sklearn_bdp._typing import Array, Seed
+from sklearn_bdp._typing import Array
 from sklearn_bdp.correlation._components import Groups
 from sklearn_bdp.correlation._networks._dobrushin import dobrushin_reach, reach_factor
 from sklearn_bdp.correlation._networks._exact_quilts import (
@@ -42,7 +42,6 @@ from sklearn_bdp.correlation._tails import bernoulli_rate, component_lower_limit
 
 if TYPE_CHECKING:
     from sklearn_bdp.correlation._base import CorrelationModel
-    from sklearn_bdp.correlation._cutting import Split
 
 
 class NetworkModel(GraphModel):
@@ -255,19 +254,14 @@ class NetworkModel(GraphModel):
 
         return self._remember(("upward", dp_epsilon), compute)
 
-    def sequential_epsilon(self, dp_epsilon: float, n: int) -> float:
-        level = self.bdp_epsilon(dp_epsilon, n)  # checks the arguments
-        if dp_epsilon == 0.0:
-            return 0.0
+    def _sequential_epsilon(self, dp_epsilon, n):
+        level = self.bdp_epsilon(dp_epsilon, n)
         levels = self._record_levels(dp_epsilon).copy()
         levels[self._rooted()[0]] = dp_epsilon + self._upward(dp_epsilon)[1]
         sizes = self._component_sizes[self.components_]
         return min(level, float(np.minimum(levels, sizes * dp_epsilon).max()))
 
-    def sequential_information(self, dp_epsilon: float, n: int) -> float:
-        self.bdp_epsilon(dp_epsilon, n)
-        if dp_epsilon == 0.0:
-            return 0.0
+    def _sequential_information(self, dp_epsilon, n):
         levels = self._record_levels(dp_epsilon)
         cost = np.bincount(self.components_, weights=levels**2)
         cost = np.minimum(cost, (self._component_sizes * dp_epsilon) ** 2)
@@ -275,10 +269,7 @@ class NetworkModel(GraphModel):
             cost = np.minimum(cost, self._blocks(dp_epsilon, self._upward(dp_epsilon)[0]))
         return float(cost.sum() / 8.0)  # theory G1
 
-    def posterior_bias(self, dp_epsilon: float, n: int) -> float:
-        self.bdp_epsilon(dp_epsilon, n)
-        if dp_epsilon == 0.0:
-            return 0.0
+    def _posterior_bias(self, dp_epsilon, n):
         return float(np.tanh(self._record_levels(dp_epsilon) / 4.0).mean())  # theory G6
 
     # -- concentration ----------------------------------------------------------------------
@@ -349,24 +340,15 @@ class NetworkModel(GraphModel):
         large = self._component_sizes.max() > self.n_records / 2
         return bool(large and np.isfinite(self._data).all())
 
-    def split(
-        self,
-        n: int,
-        holdout: float,
-        *,
-        y: ArrayLike | None = None,
-        random_state: Seed = None,
-    ) -> Split:
+    def _split(self, n, holdout, y, random_state):
         if self.holds_given_rest:
-            return random_split(self.check_n(n), holdout, random_state=random_state)
-        return super().split(n, holdout, y=y, random_state=random_state)
+            return random_split(n, holdout, random_state=random_state)
+        return super()._split(n, holdout, y, random_state)
 
-    def folds(
-        self, n: int, n_splits: int, *, y: ArrayLike | None = None, random_state: Seed = None
-    ) -> list[tuple[Array, Array]]:
+    def _folds(self, n, n_splits, y, random_state):
         if self.holds_given_rest:
-            return random_folds(self.check_n(n), n_splits, random_state=random_state)
-        return super().folds(n, n_splits, y=y, random_state=random_state)
+            return random_folds(n, n_splits, random_state=random_state)
+        return super()._folds(n, n_splits, y, random_state)
 
     def given_rest(self, indices: ArrayLike) -> CorrelationModel:
         """Return the network of a holdout given all other records (theory G13).
