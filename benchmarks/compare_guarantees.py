@@ -1,8 +1,8 @@
 """Compare guarantees: records needed, and certified width over records. Writes a table and a plot.
 
-    python benchmarks/compare_guarantees.py                 # table, and compare_guarantees.png
-    python benchmarks/compare_guarantees.py --quick         # fewer rows
-    python benchmarks/compare_guarantees.py --output DIR
+    python -m benchmarks.compare_guarantees                 # table, and compare_guarantees.png
+    python -m benchmarks.compare_guarantees --quick         # fewer rows
+    python -m benchmarks.compare_guarantees --output DIR
 
 Rows: independent records, groups of four, three Markov chains; several errors, queries and budgets.
 Columns: theorems as printed (Zhao 2017, Theorem 2; Dwork et al. 2017, Theorem 9), leakage (G1),
@@ -19,6 +19,11 @@ from pathlib import Path
 
 import numpy as np
 
+from benchmarks.mechanisms import (
+    jung_half_width,
+    rogers_half_width,
+    rogers_thresholdout_half_width,
+)
 from sklearn_bdp import ReusableHoldout
 from sklearn_bdp.accounting import (
     BatchQueries,
@@ -36,10 +41,7 @@ from sklearn_bdp.correlation import Groups, Independent, MarkovChain
 from sklearn_bdp.planning import (
     certify,
     floor_required_n,
-    jung_half_width,
     plan_holdout,
-    rogers_half_width,
-    rogers_thresholdout_half_width,
 )
 
 MODELS = {

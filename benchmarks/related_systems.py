@@ -20,14 +20,14 @@ from benchmarks.mechanisms import (
     ParameterFreeLadder,
     SparseValidate,
     certify_mechanism,
+    jung_half_width,
+    rogers_half_width,
+    rogers_thresholdout_half_width,
 )
 from sklearn_bdp.exceptions import VacuousGuaranteeWarning
 from sklearn_bdp.planning import (
     certify,
     expected_half_width,
-    jung_half_width,
-    rogers_half_width,
-    rogers_thresholdout_half_width,
 )
 
 N, M, B = 10_000, 1000, 10

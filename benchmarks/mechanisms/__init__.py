@@ -12,6 +12,11 @@ from benchmarks.mechanisms._certificates import (
 from benchmarks.mechanisms._ladder import Ladder, ParameterFreeLadder
 from benchmarks.mechanisms._multiplicative_weights import MultiplicativeWeights
 from benchmarks.mechanisms._noise_addition import DataSplitting, NoiseAddition
+from benchmarks.mechanisms._published import (
+    jung_half_width,
+    rogers_half_width,
+    rogers_thresholdout_half_width,
+)
 from benchmarks.mechanisms._sparse_validate import SparseValidate
 
 __all__ = [
@@ -22,6 +27,9 @@ __all__ = [
     "ParameterFreeLadder",
     "SparseValidate",
     "certify_mechanism",
+    "jung_half_width",
     "ladder_log_transcripts",
+    "rogers_half_width",
+    "rogers_thresholdout_half_width",
     "sparse_validate_log_transcripts",
 ]

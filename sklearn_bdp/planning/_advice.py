@@ -1,11 +1,11 @@
 """What would make a certificate better, in plain language."""
 
 import math
+from dataclasses import replace
 
+from sklearn_bdp.planning._designs import floor_half_width, splitting_half_width
 from sklearn_bdp.planning._replicated import sized
-from sklearn_bdp.planning._smallest import smallest_n
-from sklearn_bdp.planning._splitting import floor_half_width, splitting_half_width
-from sklearn_bdp.planning._task import Task
+from sklearn_bdp.planning._solve import smallest_n
 
 __all__ = ["advice_for"]
 
@@ -35,14 +35,10 @@ def _needed(certificate, task, target, epsilon, raw_tau, purpose):
     route = certificate.route
     if route not in ("bdp", "transcript", "posterior", "splitting", "zhao2017", "dwork2017"):
         return []
-    model = sized(task.model)
-    base = Task(
-        n=1, model=model, n_queries=task.n_queries, budget=task.budget, beta=task.beta, c=task.c
-    )
     if route in ("bdp", "posterior"):
         return _estimated(certificate, target, raw_tau, purpose, fixed_level=epsilon is not None)
     try:
-        n = smallest_n(base, target, route, epsilon=epsilon)
+        n = smallest_n(replace(task, n=1, model=sized(task.model)), target, route, epsilon=epsilon)
     except ValueError:
         return [f"No number of records would be enough {purpose}."]
     if n <= certificate.n:

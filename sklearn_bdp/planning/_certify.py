@@ -13,7 +13,7 @@ from sklearn_bdp.accounting import Certificate
 from sklearn_bdp.exceptions import VacuousGuaranteeWarning
 from sklearn_bdp.planning._advice import advice_for
 from sklearn_bdp.planning._solve import ROUTES, solve
-from sklearn_bdp.planning._task import checked_task
+from sklearn_bdp.planning._task import checked_task, plain_model
 
 if TYPE_CHECKING:
     from sklearn_bdp.mechanisms import Thresholdout
@@ -97,9 +97,8 @@ def certify(
     >>> round(certificate.tau, 3)
     0.232
     """
-    task = checked_task(
-        n, correlation=correlation, n_queries=n_queries, budget=budget, beta=beta, c=c
-    )
+    model = plain_model(correlation)
+    task = checked_task(n, model, n_queries=n_queries, budget=budget, beta=beta, c=c)
     check_option("route", route, ROUTES)
     if mechanism is not None and epsilon is not None:
         raise ValueError(

@@ -9,11 +9,16 @@ from dataclasses import replace
 import numpy as np
 from scipy.optimize import minimize, minimize_scalar
 
-from sklearn_bdp.accounting import log_transcripts, posterior_excess
-from sklearn_bdp.planning._splitting import floor_half_width, splitting_half_width
+from sklearn_bdp.accounting import log_transcripts, posterior_excess, sampling_half_width
 from sklearn_bdp.planning._task import Design
 
-__all__ = ["best_design", "margin_units", "shares"]
+__all__ = [
+    "best_design",
+    "floor_half_width",
+    "margin_units",
+    "shares",
+    "splitting_half_width",
+]
 
 
 def best_design(task, route, cap, *, rough=False):
@@ -24,11 +29,8 @@ def best_design(task, route, cap, *, rough=False):
         return posterior_design(task, cap=cap, rough=rough)
     if route == "transcript":
         return transcript_design(task, cap=cap)
-    if route == "floor":
-        alpha = floor_half_width(task)
-        return Design(tau=alpha, sampling=alpha, threshold=math.nan)
-    if route == "splitting":
-        alpha = splitting_half_width(task)
+    if route in ("floor", "splitting"):
+        alpha = (floor_half_width if route == "floor" else splitting_half_width)(task)
         return Design(tau=alpha, sampling=alpha, threshold=math.nan)
     raise ValueError(f"no design for route={route!r}.")
 
@@ -173,13 +175,10 @@ def _adaptive_width(task, dp_epsilon):
 
 
 def bdp_design(task, *, cap=math.inf, rough=False):
-    r"""Smallest error certified by leakage (G1), over all noise scales of level at most ``cap``.
+    """Smallest error certified by leakage, over all noise scales of level at most ``cap``.
 
-    ``rough`` stops the search early; the design is still valid.
-
-    References
-    ----------
-    Theory G1, T1 (threshold kept) and section 6, C1 and C4.
+    Theory G1, T1 (threshold kept), C1 and C4. ``rough`` stops the search early; the design is still
+    valid.
     """
 
     def solve(level, start, rough):
@@ -189,14 +188,10 @@ def bdp_design(task, *, cap=math.inf, rough=False):
 
 
 def posterior_design(task, *, cap=math.inf, rough=False):
-    r"""Smallest error certified by the posterior argument (G6).
+    """Smallest error certified by the posterior argument (theory G6, after Jung et al. 2020).
 
     The accuracy of answers needs leakage only. Budget honesty does not follow from a posterior
     mean (an "above" may come from either side), so its term uses G1.
-
-    References
-    ----------
-    Theory G6, after Jung et al. 2020.
     """
 
     def solve(level, start, rough):
@@ -214,15 +209,10 @@ def posterior_design(task, *, cap=math.inf, rough=False):
 
 
 def transcript_design(task, *, cap=math.inf):
-    r"""Smallest error certified by counting transcripts (G2).
+    """Smallest error certified by counting transcripts (theory G2).
 
     Without a cap no noise is needed: the grid is the only parameter.
-
-    References
-    ----------
-    Theory G2 and section 6.
     """
-
     size, state = task.n_effective, {"start": _START}
 
     def solve(cells, rough=True):
@@ -270,3 +260,42 @@ def _best_grid(error):
         if high - low <= max(2, high // 50) and len(known) > 20:
             break  # within two percent of the best grid: the error is flat there
     return min((cells for cells in known if low <= cells <= high), key=tau)
+
+
+def floor_half_width(task):
+    """Return Hoeffding's half-width of queries fixed in advance, no mechanism."""
+    return sampling_half_width(task.n_effective, failure=task.beta, n_queries=task.n_queries)
+
+
+def splitting_half_width(task):
+    """Half-width when each of m queries gets ``n // m`` fresh records (theory G3).
+
+    Parts of a chain are separated by a gap whose failure probability is a tenth of ``beta``
+    (theory H6); parts of grouped records are made of whole components. Infinite when nothing is
+    left.
+    """
+    model, m = task.model, task.n_queries
+    beta = task.beta
+    part = task.n // m
+    if m > 1:
+        gap_failure = 0.1 * beta / (m - 1)
+        gap = int(model.gap_for(gap_failure))
+        if gap > 0:
+            part, beta = part - gap, 0.9 * beta
+    if part < 1:
+        return math.inf
+    if model.is_componentwise and m > 1:
+        # A part of whole components may miss its size by one component, and its components are at
+        # most the largest: Σ k_c² ≤ k_max · size.
+        largest = model.largest_component(task.n)
+        size = part - (largest - 1)
+        n_effective = size / largest
+    elif model.n_records is not None and m > 1:
+        return math.inf  # connected records: no independent fresh part
+    elif m > 1:
+        n_effective = model.effective_n(part)
+    else:
+        n_effective = model.effective_n(task.n)
+    if not n_effective > 0:
+        return math.inf
+    return sampling_half_width(n_effective, failure=beta, n_queries=m)

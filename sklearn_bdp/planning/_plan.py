@@ -10,9 +10,8 @@ from sklearn_bdp._checks import check_integer, check_option, check_real
 from sklearn_bdp._typing import Correlation
 from sklearn_bdp.accounting import log_transcripts_batched
 from sklearn_bdp.planning._replicated import continued
-from sklearn_bdp.planning._smallest import smallest_n
-from sklearn_bdp.planning._solve import ROUTES, solve
-from sklearn_bdp.planning._task import Task, checked_task, remaining_failure
+from sklearn_bdp.planning._solve import ROUTES, smallest_n, solve
+from sklearn_bdp.planning._task import checked_task, plain_model
 
 __all__ = ["plan_batches", "plan_budget", "plan_holdout", "plan_queries"]
 
@@ -74,17 +73,7 @@ def plan_holdout(
     >>> plan_holdout(tau=0.1, n_queries=100, budget=1)
     6636
     """
-    check_real("tau", tau, low=0.0, high=0.5, closed="neither")
-    model = continued(correlation)
-    task = Task(
-        n=1,
-        model=model,
-        n_queries=check_integer("n_queries", n_queries, low=1),
-        budget=check_integer("budget", budget, low=1),
-        beta=remaining_failure(beta, model),
-        c=None if c is None else check_real("c", c, low=0.0, high=1.0, closed="left"),
-    )
-    check_option("route", route, ROUTES)
+    task = _checked(tau, 1, continued(correlation), n_queries, budget, beta, c, route)
     return smallest_n(task, tau, route)
 
 
@@ -130,13 +119,8 @@ def plan_budget(
     >>> plan_budget(tau=0.1, n=100_000, n_queries=1000)
     18
     """
-    task = _checked(tau, n, correlation, n_queries, 1, beta, c, route)
-
-    def enough(budget):
-        candidate = replace(task, budget=budget)
-        return solve(candidate, route=route, epsilon=epsilon).design.tau <= tau
-
-    return _largest(enough, task.n_queries)
+    task = _checked(tau, n, plain_model(correlation), n_queries, 1, beta, c, route)
+    return _most(task, tau, "budget", task.n_queries, route=route, epsilon=epsilon)
 
 
 def plan_queries(
@@ -175,13 +159,8 @@ def plan_queries(
     ----------
     Theory C2.
     """
-    task = _checked(tau, n, correlation, 1, budget, beta, c, route)
-
-    def enough(count):
-        candidate = replace(task, n_queries=count)
-        return solve(candidate, route=route, epsilon=epsilon).design.tau <= tau
-
-    return _largest(enough, 10**12)
+    task = _checked(tau, n, plain_model(correlation), 1, budget, beta, c, route)
+    return _most(task, tau, "n_queries", 10**12, route=route, epsilon=epsilon)
 
 
 def plan_batches(
@@ -230,7 +209,7 @@ def plan_batches(
     >>> plan_batches(tau=0.1, n=10_000, batch_size=100, budget=1)
     67
     """
-    task = _checked(tau, n, correlation, 1, budget, beta, c, "transcript")
+    task = _checked(tau, n, plain_model(correlation), 1, budget, beta, c, "transcript")
     size = check_integer("batch_size", batch_size, low=1)
     cells = check_integer("n_values", n_values, low=1)
     n_effective = task.n_effective
@@ -244,11 +223,16 @@ def plan_batches(
     return _largest(enough, 100_000)
 
 
-def _checked(tau, n, correlation, n_queries, budget, beta, c, route):
+def _checked(tau, n, model, n_queries, budget, beta, c, route):
     check_real("tau", tau, low=0.0, high=0.5, closed="neither")
     check_option("route", route, ROUTES)
-    return checked_task(
-        n, correlation=correlation, n_queries=n_queries, budget=budget, beta=beta, c=c
+    return checked_task(n, model, n_queries=n_queries, budget=budget, beta=beta, c=c)
+
+
+def _most(task, tau, field, cap, **how):
+    """Largest value of one field of a task that still certifies ``tau``."""
+    return _largest(
+        lambda count: solve(replace(task, **{field: count}), **how).design.tau <= tau, cap
     )
 
 

@@ -27,6 +27,9 @@ class _Replicated:
     def is_independent(self):
         return self.model.is_independent
 
+    def check_n(self, n):
+        return n  # of any size
+
     def largest_component(self, n):
         return self.model.largest_component(self.size)
 

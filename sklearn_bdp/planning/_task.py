@@ -11,28 +11,14 @@ __all__ = ["Design", "Task", "checked_task", "plain_model", "remaining_failure"]
 
 @dataclass(frozen=True)
 class Task:
-    """What is to be certified: records, model and promise.
-
-    Attributes
-    ----------
-    n : int
-        Number of records.
-    model : CorrelationModel
-        How they are correlated.
-    n_queries, budget : int
-        m and B.
-    beta : float
-        Failure probability.
-    c : float or None
-        Budget honesty; ``None``: not promised.
-    """
+    """What is to be certified: records, model and promise."""
 
     n: int
     model: object
     n_queries: int
     budget: int
     beta: float
-    c: float | None
+    c: float | None  # budget honesty; None: not promised
 
     def check_independent(self, who):
         """Raise ValueError unless the records are independent, as ``who`` needs."""
@@ -91,13 +77,10 @@ def plain_model(correlation):
     return model
 
 
-def checked_task(n, *, correlation, n_queries, budget, beta, c):
+def checked_task(n, model, *, n_queries, budget, beta, c):
     """Check the arguments that every planner shares and return a `Task`."""
-    size = check_integer("n", n, low=1)
-    model = plain_model(correlation)
-    model.check_n(size)
     return Task(
-        n=size,
+        n=model.check_n(n),
         model=model,
         n_queries=check_integer("n_queries", n_queries, low=1),
         budget=check_integer("budget", budget, low=1),

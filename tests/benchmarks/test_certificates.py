@@ -12,12 +12,13 @@ from benchmarks.mechanisms import (
     ParameterFreeLadder,
     SparseValidate,
     certify_mechanism,
+    jung_half_width,
     ladder_log_transcripts,
     sparse_validate_log_transcripts,
 )
 from sklearn_bdp.correlation import MarkovChain
 from sklearn_bdp.mechanisms import Thresholdout
-from sklearn_bdp.planning import certify, jung_half_width
+from sklearn_bdp.planning import certify
 
 
 @pytest.mark.parametrize(("m", "values"), [(1, 3), (4, 2), (5, 4)])

@@ -420,17 +420,12 @@ def planning_entries():
         {},
         {**aliases, "n_corrections": ("n_searches", "n_candidates")},
     )
-    for name in ("dwork_required_n", "floor_required_n", "splitting_required_n"):
+    for name in ("dwork_required_n", "floor_required_n"):
         kinds = {"tau": real(0, 1, open_low=True), "n_queries": COUNT, "beta": PROBABILITY}
         valid = {"tau": 0.1, "n_queries": 20}
         if name == "dwork_required_n":
             kinds["budget"], valid["budget"] = COUNT, 2
         yield Entry(name, getattr(planning, name), valid, kinds, {}, aliases)
-    for name in ("jung_half_width", "rogers_half_width"):
-        kinds = {"n": COUNT, "n_queries": COUNT, "beta": PROBABILITY}
-        yield Entry(
-            name, getattr(planning, name), {"n": 3_000, "n_queries": 20}, kinds, {}, aliases
-        )
 
 
 def mechanism_entries():

@@ -9,11 +9,7 @@ from sklearn_bdp.planning import (
     certify,
     dwork_required_n,
     floor_required_n,
-    jung_half_width,
     plan_holdout,
-    rogers_half_width,
-    rogers_thresholdout_half_width,
-    splitting_required_n,
 )
 
 
@@ -152,10 +148,11 @@ def test_zhao_theorem_1_is_false_for_two_blocks_of_identical_bits():
 
 
 def test_floor_and_splitting_by_hand():
-    assert floor_required_n(tau=0.1, n_queries=100) == pytest.approx(math.log(4000) / 0.02)
-    assert splitting_required_n(tau=0.1, n_queries=100) == pytest.approx(
-        100 * math.log(4000) / 0.02
-    )
+    floor = math.log(4000) / 0.02
+    assert floor_required_n(tau=0.1, n_queries=100) == pytest.approx(floor)
+    common = {"tau": 0.1, "n_queries": 100, "budget": 1}
+    assert plan_holdout(**common, route="floor") == math.ceil(floor)
+    assert plan_holdout(**common, route="splitting") == 100 * math.ceil(floor)
 
 
 def test_dwork_constants_follow_from_theorem_4():
@@ -192,27 +189,3 @@ def test_dwork_minimum_of_b_and_root_b():
     assert large < dwork_required_n(budget=40_000, branch="pure", **common)
     assert dwork_required_n(budget=160_000, **common) == pytest.approx(2 * large, rel=1e-2)
     assert dwork_required_n(budget=1, tau=0.05, n_queries=10**5) == pytest.approx(4 * small)
-
-
-def test_published_noise_addition_needs_more_than_transcripts():
-    # 400 queries, all answered from the holdout, n = 100,000.
-    ours = certify(100_000, n_queries=400, budget=400, c=None).tau
-    assert ours < rogers_half_width(100_000, n_queries=400)
-    assert ours < jung_half_width(100_000, n_queries=400)
-
-
-def test_published_thresholdout_is_far_from_the_as_used_width():
-    published = rogers_thresholdout_half_width(10_000, n_queries=1000, budget=10)
-    assert published > 0.3
-    assert certify(10_000, n_queries=1000, budget=10, c=None).tau < 0.1 < published
-
-
-def test_widths_shrink_with_records_and_grow_with_queries():
-    for width in (rogers_half_width, jung_half_width):
-        assert width(10_000, n_queries=100) > width(100_000, n_queries=100)
-        assert width(100_000, n_queries=400) > width(100_000, n_queries=100)
-
-
-def test_unknown_noise_raises():
-    with pytest.raises(ValueError, match="noise"):
-        jung_half_width(100, n_queries=1, noise="cauchy")
