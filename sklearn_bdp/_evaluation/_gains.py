@@ -4,7 +4,7 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import ndtri, stdtrit
+from scipy.special import ndtr, ndtri, stdtr, stdtrit
 
 
 @dataclass(frozen=True)
@@ -38,6 +38,14 @@ class PairedGain:
         tail = level / n_candidates
         quantile = -ndtri(tail) if self.folds is None else -stdtrit(self.folds - 1, tail)
         return float(quantile * self.error)
+
+    def luck(self, n_candidates):
+        """Return how often the best of ``n_candidates`` useless ones gets as far, by Bonferroni."""
+        if not self.gain > 0.0:
+            return 1.0
+        ahead = self.gain / self.error if self.error > 0.0 else math.inf
+        tail = ndtr(-ahead) if self.folds is None else stdtr(self.folds - 1, -ahead)
+        return float(min(1.0, n_candidates * tail))
 
 
 def paired_gain(first, second, *, is_mean, n_effective):

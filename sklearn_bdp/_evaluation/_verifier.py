@@ -393,7 +393,7 @@ class Verifier:
             above = int(won.above) + int(lost.above)
             value = won.value - lost.value
             return Gain(value, won.lower - lost.upper, won.upper - lost.lower, self._grid(above))
-        difference = self._per_record(first) - self._per_record(second)
+        difference = self.evaluation(first).per_record - self.evaluation(second).per_record
         answers = self.holdout.answer(
             [paired.wins, paired.losses],
             np.stack([np.maximum(difference, 0.0), np.maximum(-difference, 0.0)]),
@@ -417,13 +417,13 @@ class Verifier:
         candidate = Candidate(columns=assessment.columns) if candidate is None else candidate
         return fit_candidate(self.setting, candidate)
 
-    def _per_record(self, assessment):
-        """Return holdout scores of a subset; of one answered before they are computed now."""
-        evaluation = assessment.outcome.evaluation
-        if evaluation is None:
+    def evaluation(self, assessment):
+        """Return the raw evaluation of a subset; of one answered before it is computed now."""
+        known = assessment.outcome.evaluation
+        if known is None:
             (outcome,) = self._work([(Candidate(columns=assessment.columns), False, True)])
-            evaluation = outcome.evaluation
-        return evaluation.per_record
+            known = outcome.evaluation
+        return known
 
     def _grid(self, n_above):
         """Return what rounding and noise can explain: about half a cell each per answer."""

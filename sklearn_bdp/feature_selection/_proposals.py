@@ -11,6 +11,7 @@ import warnings
 from dataclasses import dataclass, field, replace
 
 import numpy as np
+from sklearn.base import is_classifier
 from sklearn.exceptions import FitFailedWarning
 from sklearn.utils.parallel import Parallel, delayed
 
@@ -18,6 +19,9 @@ from sklearn_bdp._checks import caller_level
 from sklearn_bdp._evaluation import Candidate, fit_candidate
 from sklearn_bdp._sklearn_compat import check_method_params, num_samples, safe_indexing
 from sklearn_bdp.feature_selection._rankings import Records, order_units, univariate_scores
+
+#: Classes up to which scores are looked at with every label.
+_MANY_CLASSES = 10
 
 
 @dataclass(frozen=True)
@@ -34,11 +38,20 @@ class Proposal:
     scores: np.ndarray = field(repr=False)
     #: For each unit, the share of the folds in which it was chosen, too.
     frequency: np.ndarray | None = field(default=None, repr=False)
+    #: Of each training record, how far its score is beyond what its prediction scores with the
+    #: label of any other record, and its label with any other prediction: the mean is 0 where
+    #: predictions know nothing of labels. ``None`` where that is not asked (:func:`_labels`).
+    beyond: np.ndarray | None = field(default=None, repr=False)
 
     @property
     def training(self):
         """Return the training-side score in [0, 1]; NaN where a fit failed."""
         return float(np.nanmean(self.scores)) if np.isfinite(self.scores).any() else math.nan
+
+    @property
+    def by_chance(self):
+        """Return what the predictions score with labels dealt out at random; None if unknown."""
+        return None if self.beyond is None else self.training - float(np.nanmean(self.beyond))
 
 
 def path_sizes(n_units, n_records, *, target=None):
@@ -78,7 +91,7 @@ def propose(setting, units, rankings, *, target, n_jobs, pre_dispatch):
     ]
     whole = orders[-1]()
     plans = _plans(whole, sizes)
-    bare = _has_constant(setting, units)
+    bare, labels = _has_constant(setting, units), _labels(setting, units)
     done = Parallel(n_jobs=n_jobs, pre_dispatch=pre_dispatch)(
         delayed(_one_fold)(
             _fold_setting(setting, train, test),
@@ -86,16 +99,17 @@ def propose(setting, units, rankings, *, target, n_jobs, pre_dispatch):
             [(which, size) for which, size, _ in plans],
             units,
             bare,
+            labels,
         )
         for place, (train, test) in enumerate(setting.folds)
     )
-    return _collect(setting, units, rankings, plans, bare, done)
+    return _collect(setting, units, rankings, plans, bare, labels, done)
 
 
 def propose_given(setting, units, subsets, *, n_jobs, pre_dispatch):
     """Return the proposals for subsets that the user lists, with plain cross-validation."""
     plans = [(place, None, tuple(chosen)) for place, chosen in enumerate(subsets)]
-    bare = _has_constant(setting, units)
+    bare, labels = _has_constant(setting, units), _labels(setting, units)
     given = _Given([np.asarray(chosen, dtype=int) for chosen in subsets])
     done = Parallel(n_jobs=n_jobs, pre_dispatch=pre_dispatch)(
         delayed(_one_fold)(
@@ -104,10 +118,11 @@ def propose_given(setting, units, subsets, *, n_jobs, pre_dispatch):
             [(which, len(chosen)) for which, _, chosen in plans],
             units,
             bare,
+            labels,
         )
         for train, test in setting.folds
     )
-    return _collect(setting, units, ("given",) * len(plans), plans, bare, done)
+    return _collect(setting, units, ("given",) * len(plans), plans, bare, labels, done)
 
 
 @dataclass(frozen=True)
@@ -143,6 +158,19 @@ class _Given:
 def _has_constant(setting, units):
     """Return whether there is a smallest model to compare with: fixed columns, or none."""
     return bool(units.fixed) or setting.has_baseline
+
+
+def _labels(setting, units):
+    """Return the classes, where it is asked whether predictions know anything of labels at all.
+
+    Not beside fixed features, which may know of them; not for numbers or for many classes, where
+    the constant prediction is no such rival.
+    """
+    if units.fixed or not setting.metric.is_mean or not is_classifier(setting.estimator):
+        return None
+    labels = np.asarray(setting.y)
+    found = np.unique(labels) if labels.ndim == 1 else ()
+    return found if 2 <= len(found) <= _MANY_CLASSES else None
 
 
 def _plans(orders, sizes):
@@ -181,8 +209,11 @@ class _Rows:
         return safe_indexing(safe_indexing(self.X, columns, axis=1), self.rows)
 
 
-def _one_fold(setting, orders, plans, units, bare):
-    """Return scores of the test fold and the chosen units, for the constant and each plan."""
+def _one_fold(setting, orders, plans, units, bare, labels):
+    """Return scores of the test fold and the chosen units, for the constant and each plan.
+
+    Scores with every one of ``labels``, if these are given, in columns.
+    """
     orders = orders()
     chosen = [tuple(orders[which][:size].tolist()) for which, size in plans]
     subsets = [units.columns(picked) for picked in chosen]
@@ -195,12 +226,12 @@ def _one_fold(setting, orders, plans, units, bare):
     known = {}
     for subset in subsets:
         if subset not in known:
-            known[subset] = _score(part, tuple(np.searchsorted(needed, subset).tolist()))
+            known[subset] = _score(part, tuple(np.searchsorted(needed, subset).tolist()), labels)
     return [known[subset] for subset in subsets], chosen
 
 
-def _score(setting, columns):
-    """Return scores of the test fold, or the traceback of a failed fit."""
+def _score(setting, columns, labels):
+    """Return scores of the test fold (with every label), or the traceback of a failed fit."""
     metric = setting.metric
     try:
         model = fit_candidate(setting, Candidate(columns=columns))
@@ -210,17 +241,21 @@ def _score(setting, columns):
         return traceback.format_exc()
     X = setting.X_holdout
     X = safe_indexing(X, np.asarray(columns), axis=1) if columns else np.zeros((num_samples(X), 1))
-    found = metric.evaluate(model, X, setting.y_holdout)
-    return found.per_record if metric.is_mean else found.value
+    if labels is None:
+        found = metric.evaluate(model, X, setting.y_holdout)
+        return found.per_record if metric.is_mean else found.value
+    every = [np.full(num_samples(X), label) for label in labels]
+    return np.column_stack([metric.evaluate(model, X, label).per_record for label in every])
 
 
-def _collect(setting, units, rankings, plans, bare, done):
+def _collect(setting, units, rankings, plans, bare, labels, done):
     """Return proposals from what the folds found."""
+    places = None if labels is None else np.searchsorted(labels, np.asarray(setting.y))
     listed = [("constant", ())] if bare else []
     listed += [(_name(rankings[which]), chosen) for which, _, chosen in plans]
     proposals, errors = [], []
     for place, (ranking, chosen) in enumerate(listed):
-        scores = _blank(setting)
+        scores = _blank(setting, labels)
         for fold, (found, _) in enumerate(done):
             if isinstance(found[place], str):
                 errors.append(found[place])
@@ -228,15 +263,32 @@ def _collect(setting, units, rankings, plans, bare, done):
                 break
             scores[setting.folds[fold][1] if setting.metric.is_mean else fold] = found[place]
         by_folds = [] if ranking in ("constant", "given") else [p[place - bare] for _, p in done]
-        frequency = _frequency(chosen, by_folds)
-        proposals.append(Proposal(ranking, chosen, units.columns(chosen), scores, frequency))
+        frequency, beyond = _frequency(chosen, by_folds), None
+        if places is not None:
+            scores, beyond = scores[np.arange(places.size), places], _beyond(scores, places)
+        columns = units.columns(chosen)
+        proposals.append(Proposal(ranking, chosen, columns, scores, frequency, beyond))
     _warn(errors, len(proposals))
     return proposals
 
 
-def _blank(setting):
-    mean = setting.metric.is_mean
-    return np.full(num_samples(setting.X) if mean else len(setting.folds), math.nan)
+def _blank(setting, labels):
+    count = num_samples(setting.X) if setting.metric.is_mean else len(setting.folds)
+    return np.full(count if labels is None else (count, len(labels)), math.nan)
+
+
+def _beyond(table, places):
+    """Return scores less what predictions and labels explain on their own.
+
+    ``table``: the score of each record with each label; ``places``: which label it has. Without
+    interaction, as in an analysis of variance: over all ways to deal the labels out to the
+    records, the sum of what is returned is 0 on average.
+    """
+    inside = np.isfinite(table).all(axis=1)
+    share = np.bincount(places[inside], minlength=table.shape[1]) / max(1, inside.sum())
+    of_label = table[inside].mean(axis=0) if inside.any() else np.zeros(table.shape[1])
+    with_others = table @ share
+    return table[np.arange(places.size), places] - with_others - of_label[places] + of_label @ share
 
 
 def _frequency(chosen, by_folds):

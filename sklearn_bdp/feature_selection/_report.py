@@ -139,6 +139,10 @@ def path_report(selector, entries, place, verdict, units, metric):
         summary += "."
     if place is None or (place == constant and not selector.confirmed_):
         lines.append(f"Nothing helps. {summary}")
+        lines.append(
+            "That is no proof: what might help was not told from chance"
+            + (", by neither side." if verdict.doubtful else " on the training side.")
+        )
     if place is not None and units.columns(entries[place].proposal.chosen):
         chosen = entries[place]
         rows = _members(chosen.proposal, units)
@@ -169,6 +173,11 @@ def _verified_lines(selector, chosen, entries, verdict, scored, least):
         proved = "shown to be better" if verdict.certified else "not separated by the intervals"
         constant = scored(entries[verdict.constant].assessment)
         lines.append(f"Verified: {least} {constant}; {proved}.")
+    if verdict.doubtful and verdict.helps:
+        lines.append(
+            "That they help is not sure on the training side alone. Asked about the best subset as "
+            "if it were worth nothing, the holdout gave a better answer: evidence, no proof."
+        )
     how = f"Chosen on the training side: ranking {chosen.proposal.ranking!r}"
     if verdict.best is not None and entries[verdict.best] is not chosen:
         best = entries[verdict.best]

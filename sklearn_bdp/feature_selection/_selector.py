@@ -22,8 +22,10 @@ from sklearn_bdp.feature_selection._report import path_report, steps_report
 from sklearn_bdp.feature_selection._stepwise import Rule, select
 from sklearn_bdp.feature_selection._units import make_units, subsets_of_units
 from sklearn_bdp.feature_selection._verified_path import (
+    challenge,
     choose,
     confirm,
+    overlap,
     path_table,
     sharpen,
     verify_path,
@@ -176,6 +178,19 @@ class HoldoutFeatureSelector(SubsetSelectorBase):
 
     Notes
     -----
+    That the selected features help (``confirmed_``) is a judgement, and so is that nothing helps;
+    neither is part of the certificate. Along a path features help if the cross-validated
+    predictions of the best subset agree with the labels more than those of the luckiest of so many
+    useless subsets would (at level .01, by a normal approximation with the correction of [3]_ for
+    folds that share records), or, where that leaves a doubt (up to level .2), if the holdout is
+    asked for the score of that subset once more, predicted as worth nothing, and answers with a
+    better one; and if both sides score it above the constant prediction. For numbers, more than
+    ten classes, fixed features and scores that are no mean over records the question on the
+    training side is how far the best subset is ahead of the constant. What is proved are the
+    intervals alone: features help for certain (with probability ``1 - beta``) if their interval
+    lies above that of the constant prediction, which ``tol="certified"`` demands. That nothing
+    helps is never proved.
+
     In a pipeline with other steps that learn from a holdout (a filter before, a search after),
     make one :class:`~sklearn_bdp.ReusableHoldout`, pass it to all of them as ``holdout``, and fit
     the pipeline on training data only: two holdouts made from the same records know nothing of
@@ -190,6 +205,8 @@ class HoldoutFeatureSelector(SubsetSelectorBase):
     .. [1] C. Dwork et al., "Guilt-free data reuse", Communications of the ACM 60, 2017.
     .. [2] P. Pudil, J. Novovičová, J. Kittler, "Floating search methods in feature selection",
        Pattern Recognition Letters 15, 1994.
+    .. [3] C. Nadeau, Y. Bengio, "Inference for the generalization error", Machine Learning 52,
+       2003.
 
     Examples
     --------
@@ -392,8 +409,11 @@ class HoldoutFeatureSelector(SubsetSelectorBase):
             is_mean=metric.is_mean,
             n_effective=verifier.setting.n_effective,
             target=target,
+            overlap=overlap(verifier.setting.folds),
         )
         place = verdict.selected
+        if verdict.doubtful:
+            entries[verdict.best], verdict = challenge(verifier, entries, verdict)
         if place is not None and verdict.helps is not False:
             entries[place] = sharpen(verifier, entries, place)
         verdict = confirm(verdict, entries, tol=self.tol)

@@ -10,8 +10,9 @@ from sklearn_bdp._sealed import sealed_errors
 from sklearn_bdp._sklearn_compat import num_samples
 from sklearn_bdp.holdout import query_key
 
-#: Level at which the training side must speak against the constant prediction.
-LEVEL = 0.05
+#: Levels of the training side: at which it speaks against the constant prediction alone, and at
+#: which the holdout is asked, too (:func:`challenge`).
+SURE, DOUBT = 0.01, 0.2
 #: Draws behind its critical value.
 _DRAWS = 4_000
 #: How far a ranking must be ahead of those before it, in standard errors of the difference.
@@ -49,6 +50,7 @@ class Verdict:
     #: compare with, or a number of features was asked for.
     helps: bool | None
     certified: bool  # whether the interval of the selected subset lies above that of the constant
+    doubtful: bool = False  # whether the training side leaves doubts, so that the holdout decides
 
 
 def verify_path(verifier, proposals):
@@ -64,7 +66,6 @@ def verify_path(verifier, proposals):
     return [Entry(proposal, by_place[place]) for place, proposal in enumerate(proposals)]
 
 
-@sealed_errors  # the evaluation below is raw
 def sharpen(verifier, entries, place):
     """Return the entry of a place with a finer answer if it was coarse: it is asked again, alone.
 
@@ -76,43 +77,71 @@ def sharpen(verifier, entries, place):
     values = [other.assessment.released for other in entries]
     if found.source != "training" or found.released == np.nanmax(values):
         return entry
-    if found.key is None or found.outcome is None:
+    answer = _asked_again(verifier, entry, "selected", entry.proposal.training)
+    if answer is None or answer.upper - answer.lower >= found.upper - found.lower:
         return entry
-    key = query_key("selected", found.key)
+    return replace(entry, assessment=answer)
+
+
+def challenge(verifier, entries, verdict):
+    """Return the best entry and the verdict after the holdout was asked whether it helps.
+
+    The question is the score of the best subset once more, alone, predicted by what a subset
+    scores that is worth nothing. It helps if the holdout finds this wrong and its answer is
+    better: one useless subset in five gets so far, because the cell around the prediction
+    reaches at least .8 standard deviations of the score to either side.
+    """
+    best = entries[verdict.best]
+    worthless = best.proposal.by_chance
+    if worthless is None:
+        worthless = entries[verdict.constant].proposal.training
+    answer = _asked_again(verifier, best, "challenge", worthless)
+    if answer is None or answer.source != "holdout" or not answer.released > worthless:
+        return best, replace(verdict, helps=False)
+    # Both intervals hold; the better prediction gave the better guess between their ends.
+    found = best.assessment
+    lower, upper = max(found.lower, answer.lower), min(found.upper, answer.upper)
+    released = min(max(found.released, lower), upper)
+    found = replace(found, released=released, lower=lower, upper=upper, source="holdout")
+    return replace(best, assessment=found), replace(verdict, helps=True)
+
+
+@sealed_errors  # the evaluation below is raw
+def _asked_again(verifier, entry, name, training):
+    """Return an assessment by a query of its own, predicted by ``training``; None without one."""
+    found = entry.assessment
+    if found.key is None or found.outcome is None:
+        return None
+    key = query_key(name, found.key)
     known = verifier.holdout.recorded([key])
-    evaluation = found.outcome.evaluation
     if key in known:
         record = known[key]
         value, lower, upper, above = record.value, record.lower, record.upper, record.above
-    elif evaluation is None:
-        return entry
     else:
         answers = verifier.holdout.answer_evaluations(
-            [entry.proposal.training],
-            [evaluation],
+            [training],
+            [verifier.evaluation(found)],
             training_size=num_samples(verifier.setting.X),
             keys=[key],
         )
         if not answers.answered[0]:
-            return entry
+            return None
         value, lower, upper = (
             float(part[0]) for part in (answers.values, answers.lower, answers.upper)
         )
         above = bool(answers.above[0])
-    if upper - lower >= found.upper - found.lower:
-        return entry
     source = "holdout" if above else "training"
-    sharper = replace(found, released=value, lower=lower, upper=upper, source=source)
-    return replace(entry, assessment=sharper)
+    return replace(found, released=value, lower=lower, upper=upper, source=source)
 
 
-def choose(entries, *, tol, is_mean, n_effective, target=None):
+def choose(entries, *, tol, is_mean, n_effective, target=None, overlap=1.0):
     """Return the :class:`Verdict` before the holdout has confirmed it (:func:`confirm`).
 
     ``entries``: the path; ``tol``: a number is the tolerance, in units of [0, 1]; the others take
     the best subset by scores that are smoothed along the path; ``is_mean``: whether scores are
     scores of records; ``n_effective``: effective number of training records; ``target``: number of
-    units that was asked for: then the best of that size is taken.
+    units that was asked for: then the best of that size is taken; ``overlap``: by how much the
+    folds' common records widen the standard error of a cross-validated score.
     """
     levels = _smoothed(entries) if isinstance(tol, str) else [entry.rank for entry in entries]
     places = [place for place, level in enumerate(levels) if math.isfinite(level)]
@@ -134,14 +163,13 @@ def choose(entries, *, tol, is_mean, n_effective, target=None):
         # A difference of .05 is within a tolerance of .05 however it is rounded.
         near = [p for p in others if levels[best] - levels[p] <= tolerance + 1e-12]
         chosen = min(near, key=lambda place: (entries[place].size, -levels[place]))
-    helps = None
-    if constant is not None:
-        gain = paired(best, constant)
-        chance = gain.chance(len(others), LEVEL)
-        if is_mean:
-            chance = min(chance, gain.error * _largest_by_chance(entries, others, constant))
-        helps = gain.gain > chance
-    return Verdict(chosen, best, constant, tolerance, helps, False)
+    if constant is None:
+        return Verdict(chosen, best, constant, tolerance, None, False)
+    gain = paired(best, constant)
+    known = {"gain": gain, "is_mean": is_mean, "n_effective": n_effective, "overlap": overlap}
+    luck = _chance(entries, others, best, constant, **known)
+    helps = bool(gain.gain > 0.0 and luck <= DOUBT)
+    return Verdict(chosen, best, constant, tolerance, helps, False, helps and luck > SURE)
 
 
 def confirm(verdict, entries, *, tol):
@@ -180,23 +208,51 @@ def _best(entries, levels, places, paired):
     return best
 
 
-def _largest_by_chance(entries, places, constant):
-    """Return how many standard errors the luckiest of these subsets is ahead of the constant.
+def overlap(folds):
+    """Return how much wider a cross-validated score spreads than scores of as many fresh records.
 
-    Of subsets that are all worth nothing, at most a share of ``LEVEL`` gets so far. The gains are
-    treated as jointly normal with the covariance of their per-record scores (Chernozhukov,
-    Chetverikov and Kato 2013): subsets of one path share most of their records' fates, so that
-    Bonferroni's correction asks too much of a few hundred records.
+    The models of two folds were fitted on mostly the same records, and what was lucky there is
+    ranked first in both (Nadeau and Bengio 2003, equation 14): 1.5 for five folds.
     """
-    scores = np.array([entries[place].proposal.scores for place in places], dtype=float)
-    gains = scores - entries[constant].proposal.scores
+    tested = np.unique(np.concatenate([test for _, test in folds])).size
+    trained = sum(len(train) for train, _ in folds) / len(folds)
+    return math.sqrt(1.0 + tested / trained)
+
+
+def _chance(entries, places, best, constant, *, gain, is_mean, n_effective, overlap):
+    """Return how often the luckiest of these subsets gets as far if all of them are worth nothing.
+
+    The question is whether the best subset's predictions know anything of the labels, where that
+    is known (``Proposal.beyond``), else whether they score better than the constant: a poor
+    yardstick, because it hits more or less of a few hundred labels by luck of its own.
+    """
+    if not is_mean:
+        return gain.luck(len(places))
+    found = [entries[place].proposal.beyond for place in places]
+    if any(scores is None for scores in found):
+        least = entries[constant].proposal.scores
+        gains = np.array([entries[place].proposal.scores - least for place in places], dtype=float)
+        return min(gain.luck(len(places)), _luckiest(gains, gain.gain / gain.error))
+    own = entries[best].proposal.beyond
+    own = own[np.isfinite(own)]
+    error = overlap * math.sqrt(np.mean(own**2) / min(own.size, n_effective))
+    return _luckiest(np.array(found), own.mean() / max(error, 1e-12))
+
+
+def _luckiest(gains, ahead):
+    """Return how often the luckiest of subsets that are worth nothing is so many errors ahead.
+
+    The gains are treated as jointly normal with the covariance of their per-record scores
+    (Chernozhukov, Chetverikov and Kato 2013): subsets of one path share most of their records'
+    fates, so that Bonferroni's correction asks too much of a few hundred records.
+    """
     gains = gains[:, np.isfinite(gains).all(axis=0)]
-    gains -= gains.mean(axis=1, keepdims=True)
+    gains = gains - gains.mean(axis=1, keepdims=True)
     gains /= np.maximum(np.sqrt((gains**2).sum(axis=1, keepdims=True)), 1e-12)
     values, vectors = np.linalg.eigh(gains @ gains.T)
-    draws = np.random.default_rng(0).standard_normal((_DRAWS, len(places)))
+    draws = np.random.default_rng(0).standard_normal((_DRAWS, len(gains)))
     draws = (draws * np.sqrt(np.maximum(values, 0.0))) @ vectors.T
-    return float(np.quantile(draws.max(axis=1), 1.0 - LEVEL))
+    return float(np.mean(draws.max(axis=1) >= ahead))
 
 
 def _smoothed(entries):

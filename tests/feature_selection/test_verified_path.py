@@ -1,13 +1,25 @@
 """Which subset of a verified path is selected, by hand-made paths."""
 
+import itertools
+from dataclasses import dataclass
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from scipy.special import ndtri
+from sklearn.metrics import cohen_kappa_score
 
-from sklearn_bdp.feature_selection._proposals import Proposal
-from sklearn_bdp.feature_selection._verified_path import LEVEL, Entry, choose, confirm
+from sklearn_bdp.feature_selection._proposals import Proposal, _beyond
+from sklearn_bdp.feature_selection._verified_path import (
+    DOUBT,
+    SURE,
+    Entry,
+    Verdict,
+    challenge,
+    choose,
+    confirm,
+    overlap,
+)
 
 N = 400
 
@@ -81,8 +93,9 @@ def bar(hits, constant):
         others = [row - (row - constant).mean() for row in hits[1:]]
         entries = [entry("constant", 0, 0, hits=constant)]
         entries += [entry("given", 1, 0, hits=row, released=1.0) for row in (moved, *others)]
-        helps = chosen(entries).helps
-        low, high = (low, middle) if helps else (middle, high)
+        verdict = chosen(entries)
+        sure = verdict.helps and not verdict.doubtful
+        low, high = (low, middle) if sure else (middle, high)
     return high
 
 
@@ -92,9 +105,9 @@ def test_what_chance_explains_counts_alike_subsets_once():
     constant = np.zeros(N)
     one = rng.standard_normal(N)
     alike = [one.copy() for _ in range(20)]
-    assert bar(alike, constant) == pytest.approx(-ndtri(LEVEL), abs=0.1)
+    assert bar(alike, constant) == pytest.approx(-ndtri(SURE), abs=0.1)
     apart = list(rng.standard_normal((20, N)))
-    sidak = -ndtri(1.0 - (1.0 - LEVEL) ** (1 / 20))
+    sidak = -ndtri(1.0 - (1.0 - SURE) ** (1 / 20))
     assert bar(apart, constant) == pytest.approx(sidak, abs=0.1)
 
 
@@ -107,3 +120,109 @@ def test_the_holdout_has_to_agree_that_the_selected_subset_helps():
     wide = [CONSTANT, entry("univariate", 4, 0.75, released=0.6)]
     assert chosen(wide).helps
     assert not chosen(wide, tol="certified").helps
+
+
+def test_labels_dealt_out_at_random_explain_what_is_taken_away():
+    """Over all 720 deals the mean of what is beyond chance is 0, whatever was predicted."""
+    rng = np.random.default_rng(0)
+    table, places = rng.random((6, 3)), np.array([0, 0, 0, 1, 1, 2])
+    deals = [np.array(deal) for deal in itertools.permutations(places)]
+    assert np.mean([_beyond(table, deal).sum() for deal in deals]) == pytest.approx(0.0, abs=1e-12)
+    scores = table[np.arange(6), places].mean()
+    chance = np.mean([table[np.arange(6), deal].mean() for deal in deals])
+    assert scores - _beyond(table, places).mean() == pytest.approx(chance)
+
+
+def test_of_hits_it_is_cohens_kappa():
+    rng = np.random.default_rng(0)
+    labels, predicted = rng.integers(0, 3, (2, 50))
+    hits = (predicted[:, None] == np.arange(3)).astype(float)
+    by_chance = (predicted == labels).mean() - _beyond(hits, labels).mean()
+    kappa = ((predicted == labels).mean() - by_chance) / (1.0 - by_chance)
+    assert kappa == pytest.approx(cohen_kappa_score(labels, predicted))
+
+
+def told(share, *, lead, seed=0):
+    """Return a constant that hits ``share`` of the labels, and a subset with some ``lead``."""
+    rng = np.random.default_rng(seed)
+    labels = (np.arange(N) < round(share * N)).astype(int)
+    predicted = rng.integers(0, 2, N)
+    taken = rng.random(N) < lead
+    predicted[taken] = labels[taken]
+    entries = []
+    for name, guess in (("constant", np.ones(N, dtype=int)), ("univariate", predicted)):
+        hits = np.column_stack([guess == 0, guess == 1]).astype(float)
+        found = entry(name, int(name != "constant"), 0, hits=hits[np.arange(N), labels])
+        proposal = found.proposal
+        proposal = Proposal(
+            name, proposal.chosen, (), proposal.scores, beyond=_beyond(hits, labels)
+        )
+        entries.append(Entry(proposal, found.assessment))
+    return entries
+
+
+def test_a_lucky_constant_is_no_yardstick_for_what_predictions_know():
+    """With 58 % of one class by luck, a score of .64 leaves little to be sure of beside the constant."""
+    entries = told(0.58, lead=0.25, seed=5)
+    verdict = chosen(entries)
+    assert verdict.helps
+    assert not verdict.doubtful
+    bare = [Entry(Proposal(e.proposal.ranking, e.proposal.chosen, (), e.proposal.scores),
+                  e.assessment) for e in entries]  # fmt: skip
+    assert chosen(bare).doubtful
+
+
+def test_what_predictions_know_must_make_them_better_than_the_constant():
+    verdict = chosen(told(0.9, lead=0.4))
+    assert verdict.helps is False
+
+
+def test_overlapping_folds_ask_for_more():
+    folds = [(np.setdiff1d(np.arange(100), part), part) for part in np.split(np.arange(100), 5)]
+    assert overlap(folds) == pytest.approx(1.5)
+    assert overlap(folds * 10) == pytest.approx(1.5)
+    entries = told(0.5, lead=0.15, seed=1)
+    assert not chosen(entries).doubtful
+    assert chosen(entries, overlap=overlap(folds)).doubtful
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What the holdout said, as an ``Assessment`` does."""
+
+    training: float
+    released: float
+    lower: float
+    upper: float
+    source: str = "training"
+    key: str | None = "known"
+    outcome: object = "evaluated"
+
+
+def asked(released, source="holdout"):
+    """Return the verdict and the interval after the holdout said so to the lone question."""
+    constant, best = (
+        Entry(told(0.5, lead=0.2)[place].proposal, Answer(0.6, 0.6, 0.3, 0.9)) for place in (0, 1)
+    )
+    record = SimpleNamespace(
+        value=released, lower=released - 0.1, upper=released + 0.1, above=source == "holdout"
+    )
+    holdout = SimpleNamespace(recorded=lambda keys: dict.fromkeys(keys, record))
+    verdict = Verdict(1, 1, 0, 0.0, True, False, True)
+    best, verdict = challenge(SimpleNamespace(holdout=holdout), [constant, best], verdict)
+    return verdict, best.assessment
+
+
+def test_the_holdout_decides_where_the_training_side_is_in_doubt():
+    verdict, found = asked(0.65)
+    assert verdict.helps
+    assert (found.released, found.lower, found.upper) == pytest.approx((0.6, 0.55, 0.75))
+    assert not asked(0.35)[0].helps
+    assert not asked(0.5, "training")[0].helps
+
+
+def test_a_subset_far_from_sure_is_not_asked_about():
+    verdict = chosen(told(0.5, lead=0.02))
+    assert verdict.helps is False
+    assert not verdict.doubtful
+    assert 0 < SURE < DOUBT < 0.5
