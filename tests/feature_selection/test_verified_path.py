@@ -162,7 +162,7 @@ def told(share, *, lead, seed=0):
 
 
 def test_a_lucky_constant_is_no_yardstick_for_what_predictions_know():
-    """With 58 % of one class by luck, a score of .64 leaves little to be sure of beside the constant."""
+    """With 58 % of one class by luck, little can be sure beside the constant: not .64."""
     entries = told(0.58, lead=0.25, seed=5)
     verdict = chosen(entries)
     assert verdict.helps
