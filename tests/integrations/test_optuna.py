@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
-from sklearn.datasets import load_breast_cancer
-from sklearn.linear_model import LogisticRegression
-from sklearn.model_selection import cross_val_score, train_test_split
+from sklearn.datasets import load_breast_cancer, load_diabetes
+from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.model_selection import cross_val_predict, cross_val_score, train_test_split
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeClassifier
@@ -12,6 +12,7 @@ from sklearn.tree import DecisionTreeClassifier
 from sklearn_bdp import ReusableHoldout
 from sklearn_bdp.correlation import Groups
 from sklearn_bdp.exceptions import SharedRecordsError
+from sklearn_bdp.metrics import get_metric
 
 optuna = pytest.importorskip("optuna")
 from sklearn_bdp.integrations.optuna import HoldoutObjective  # noqa: E402 (after the check)
@@ -42,6 +43,10 @@ def linear(trial):
 
 def tree(trial):
     return DecisionTreeClassifier(max_depth=trial.suggest_int("max_depth", 1, 8), random_state=0)
+
+
+def ridge(trial):
+    return Ridge(alpha=trial.suggest_float("alpha", 1e-3, 10.0, log=True))
 
 
 def make(data, build=linear, holdout=None, **options):
@@ -90,6 +95,33 @@ def test_training_values_are_cross_validated_scores(data):
         model = tree(optuna.trial.FixedTrial(trial.params))
         expected = cross_val_score(model, data[0], data[2], cv=3).mean()
         assert trial.user_attrs["training_score"] == pytest.approx(expected)
+
+
+def test_how_little_errors_vary_is_told_and_narrows_the_interval():
+    """G15: the variance of a record's error in the folds reaches the holdout."""
+    data = train_test_split(*load_diabetes(return_X_y=True), test_size=0.4, random_state=0)
+    X, X_holdout, y, y_holdout = data
+    objective = make(data, ridge, ReusableHoldout(X_holdout, y_holdout, random_state=0),
+                     scoring="neg_mean_absolute_error")  # fmt: skip
+    study = new_study()
+    objective.run_batch(study, 3)
+    with objective.holdout._reading() as transaction:
+        told = transaction.last.cells["variances"]
+    span, widths = np.ptp(y), []
+    for trial, variance in zip(study.trials, told, strict=True):
+        model = ridge(optuna.trial.FixedTrial(trial.params))
+        errors = np.abs(y - cross_val_predict(model, X, y, cv=3))
+        assert variance == pytest.approx(np.var(np.minimum(errors / span, 1.0)))
+        widths.append(trial.user_attrs["holdout_upper"] - trial.user_attrs["holdout_lower"])
+    best = min(widths)
+    untold = ReusableHoldout(X_holdout, y_holdout, random_state=0).answer_evaluations(
+        [record.training_value for record in objective.holdout.history()],
+        [get_metric("neg_mean_absolute_error", y=y).evaluate(
+            ridge(optuna.trial.FixedTrial(trial.params)).fit(X, y), X_holdout, y_holdout
+        ) for trial in study.trials],
+        training_size=len(y),
+    )  # fmt: skip
+    assert best < 0.6 * span * (untold.upper - untold.lower).min()
 
 
 class _PruneWeak(optuna.pruners.BasePruner):
