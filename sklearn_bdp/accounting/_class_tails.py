@@ -16,6 +16,7 @@ from typing import Literal
 import numpy as np
 from scipy.special import bdtr, betaincc
 
+from sklearn_bdp._bisection import last_accepted, last_whole
 from sklearn_bdp._checks import check_array, check_integer, check_option, check_real
 from sklearn_bdp._typing import Array, FloatOrArray
 from sklearn_bdp.accounting._tails import ModelTail, SensitivityTail, Tail, WeightedTail
@@ -50,26 +51,19 @@ def _shares(class_counts, level, largest=1):
 
 def _count_limit(share, n, level):
     """Return the largest count that ``n`` independent records miss with probability e^level."""
-    low, high = 0, n
-    while low < high:
-        middle = (low + high + 1) // 2
-        # P[Bin(n, share) < middle]
-        if betaincc(middle, n - middle + 1, share) <= math.exp(level):
-            low = middle
-        else:
-            high = middle - 1
-    return low
+    # P[Bin(n, share) < count]
+    missed = lambda count: betaincc(count, n - count + 1, share) <= math.exp(level)  # noqa: E731
+    return last_whole(missed, 0, n + 1)
 
 
 def _model_count_limit(share, model, n, level):
     """Return a count that the records of any model miss with probability e^level at most."""
-    low, high = 0.0, 1.0
-    for _ in range(30):
-        middle = 0.5 * (low + high)
+
+    def missed(part):
         # 1 - the share of a class is a mean of 0/1 scores, whatever the correlation.
-        missed = middle < share and model.log_tail_above(1.0 - share, 1.0 - middle, n) <= level
-        low, high = (middle, high) if missed else (low, middle)
-    return math.floor(n * low)
+        return part < share and model.log_tail_above(1.0 - share, 1.0 - part, n) <= level
+
+    return math.floor(n * last_accepted(missed, 0.0, 1.0, steps=30))
 
 
 def _log_sum(logs):
@@ -144,14 +138,14 @@ class PairsTail(Tail):
         low = chernoff_lower_limit(values, _averaged_rate(sizes, masses, rest))
         sizes, masses = _smaller_class(share, self.n, lowest, floor, 0.6)
         high = bounded_lower_limit(values, rest, float(sizes[-1]))
-        low, high = np.minimum(low, high), np.where(masses[0] < rest, high, low)
-        for _ in range(9):
-            middle = 0.5 * (low + high)
-            tails = bounded_log_tail(middle[:, None], values[:, None], sizes[1:])
-            tails = np.column_stack([np.zeros(len(values)), tails])
-            rejected = _log_sum(masses + tails) <= rest
-            low, high = np.where(rejected, middle, low), np.where(rejected, high, middle)
-        return low
+
+        def rejected(means):
+            tails = bounded_log_tail(means[:, None], values[:, None], sizes[1:])
+            return _log_sum(masses + np.column_stack([np.zeros(len(values)), tails])) <= rest
+
+        return last_accepted(
+            rejected, np.minimum(low, high), np.where(masses[0] < rest, high, low), steps=9
+        )
 
     def _grouped_limit(self, values, levels, lowest):
         counts = _count_limits(self.model, self.n, self.class_counts, lowest)
@@ -210,13 +204,9 @@ def _shared_limit(values, levels, model, n, counts, part=1.0):
 
 def _averaged_rate(sizes, masses, levels):
     """Return the rates ``r`` with ``ln E exp(-m r) <= level``, ``inf`` where there is none."""
-    low, high = np.zeros(levels.shape), -2.0 * levels / max(1.0, sizes[1])
-    for _ in range(50):
-        middle = 0.5 * (low + high)
-        enough = _log_sum(masses - sizes * middle[:, None]) <= levels
-        low, high = np.where(enough, low, middle), np.where(enough, middle, high)
-    reached = _log_sum(masses - sizes * high[:, None]) <= levels
-    return np.where(reached, high, np.inf)
+    enough = lambda rates: _log_sum(masses - sizes * rates[:, None]) <= levels  # noqa: E731
+    rates = last_accepted(enough, -2.0 * levels / max(1.0, sizes[1]), np.zeros(levels.shape))
+    return np.where(enough(rates), rates, np.inf)
 
 
 @dataclasses.dataclass(frozen=True)

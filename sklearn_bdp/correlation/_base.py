@@ -238,6 +238,11 @@ class CorrelationModel(Divisible, FrozenValue):
 
     def _check_method(self, n, method):
         """Raise ValueError when ``method`` does not apply."""
+        if method == "spectral":
+            raise ValueError(
+                "method='spectral' needs a transition matrix (MarkovChain); "
+                f"{type(self).__name__} has none. Use method='tight'."
+            )
 
     def _inverse(self, bdp_epsilon, n, method):
         return safe_inverse(lambda x: self.bdp_epsilon(x, n, method=method), bdp_epsilon)

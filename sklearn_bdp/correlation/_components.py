@@ -53,17 +53,13 @@ class ComponentModel(ComponentwiseModel):
         return float(self._sizes(n)[0].max()) * dp_epsilon
 
     def _check_method(self, n, method):
-        name = type(self).__name__
-        if method == "spectral":
-            raise ValueError(
-                f"method='spectral' needs a transition matrix (MarkovChain); {name} has none. "
-                "Use method='tight'."
-            )
+        super()._check_method(n, method)
         if method == "blanket" and self._sizes(n)[0].max() > 1:
             raise ValueError(
                 "method='blanket' needs the strength of the dependence (MarkovNetwork or "
-                f"BayesianNetwork with influences or tables); {name} knows structure only, so "
-                "the influence of a neighbour may be infinite. Use method='tight'."
+                "BayesianNetwork with influences or tables); "
+                f"{type(self).__name__} knows structure only, so the influence of a neighbour may "
+                "be infinite. Use method='tight'."
             )
 
     def _sequential_epsilon(self, dp_epsilon, n):

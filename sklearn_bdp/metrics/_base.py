@@ -155,6 +155,8 @@ class BoundedMetric(abc.ABC):
     note: str = dataclasses.field(default="", compare=False)
 
     is_mean: ClassVar[bool]
+    #: Methods of a model whose response is scored, the preferred one first.
+    _methods: ClassVar[tuple[str, ...]] = ("predict",)
     _binary: ClassVar[bool] = False
     _multioutput: ClassVar[bool] = False
 
@@ -425,9 +427,16 @@ class BoundedMetric(abc.ABC):
         """Raise ValueError if columns or label types are not those of the model."""
         check_schema(estimator, X, y)
 
-    @abc.abstractmethod
     def _check_estimator(self, estimator):
         """Raise TypeError if the estimator lacks the method the metric needs."""
+        if any(hasattr(estimator, method) for method in self._methods[:-1]):
+            return
+        last = self._methods[-1]
+        for needed in (last, "classes_") if last == "predict_proba" else (last,):
+            if not hasattr(estimator, needed):
+                raise TypeError(
+                    f"{self.name} needs an estimator with {needed}, got {type(estimator).__name__}."
+                )
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

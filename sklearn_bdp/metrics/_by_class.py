@@ -18,7 +18,7 @@ from scipy.stats import rankdata
 
 from sklearn_bdp._bisection import last_whole
 from sklearn_bdp.metrics._base import BoundedMetric, ScoreShape
-from sklearn_bdp.metrics._classification import _require_probabilities, class_index
+from sklearn_bdp.metrics._classification import class_index
 from sklearn_bdp.metrics._rows import as_labels, equal, respond
 
 __all__ = ["BalancedAccuracy", "RocAuc"]
@@ -107,14 +107,23 @@ class ClassMetric(BoundedMetric):
             return np.array(class_floors(self.class_counts, len(y)), float)
         return np.maximum(self._counts(as_labels(y)), 1).astype(float)
 
+    def sensitivity(self, y):
+        return self._moved(self._sizes(y), len(y))[0]
+
+    def rms_sensitivity(self, y):
+        return self._moved(self._sizes(y), len(y))[1]
+
+    def _moved(self, sizes, n):
+        """Return how far one record moves the score at most, and in root mean square."""
+        part = 1.0 if self._kind == "pairs" else 1.0 / len(sizes)
+        largest = part / float(sizes.min())
+        return largest, min(largest, part * float(np.sqrt((1.0 / sizes).sum() / n)))
+
     def _public_sensitivities(self, y):
         shape = self._shape(y)
         if shape.class_sizes is None:
             return super()._public_sensitivities(y)
-        part = 1.0 if self._kind == "pairs" else 1.0 / len(shape.class_sizes)
-        sizes = np.maximum(np.array(shape.class_sizes, float), 1.0)
-        largest = part / float(sizes.min())
-        return largest, min(largest, part * float(np.sqrt((1.0 / sizes).sum() / len(y))))
+        return self._moved(np.maximum(np.array(shape.class_sizes, float), 1.0), len(y))
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -134,7 +143,7 @@ class BalancedAccuracy(ClassMetric):
     _kind: ClassVar[str] = "class_means"
 
     def _rows(self, estimator, X, y):
-        return equal(respond(estimator, X, ("predict",)), y).astype(float)
+        return equal(respond(estimator, X, self._methods), y).astype(float)
 
     def _combine(self, rows, y):
         classes = np.unique(y) if self.classes is None else np.array(self.classes, dtype=object)
@@ -145,20 +154,6 @@ class BalancedAccuracy(ClassMetric):
         floors = 1 if self.class_counts is None else class_floors(self.class_counts, len(y))
         recalls = np.where(counts >= floors, hits / np.maximum(counts, 1), 0.5)
         return None, float(recalls.mean())
-
-    def sensitivity(self, y):
-        """Return ``1 / (K * min_k n_k)``, with the floors of the counts where they are public."""
-        sizes = self._sizes(y)
-        return 1.0 / (len(sizes) * float(sizes.min()))
-
-    def rms_sensitivity(self, y):
-        """Return the root mean square over the records of ``1 / (K n_k)``, or its bound."""
-        sizes = self._sizes(y)
-        return min(float(np.sqrt((1.0 / sizes).sum() / len(y)) / len(sizes)), self.sensitivity(y))
-
-    def _check_estimator(self, estimator):
-        if not hasattr(estimator, "predict"):
-            raise TypeError(f"{self.name} needs an estimator with predict.")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -178,9 +173,10 @@ class RocAuc(ClassMetric):
     """
 
     _kind: ClassVar[str] = "pairs"
+    _methods: ClassVar[tuple[str, ...]] = ("decision_function", "predict_proba")
 
     def _rows(self, estimator, X, y):
-        scores = respond(estimator, X, ("decision_function", "predict_proba")).astype(float)
+        scores = respond(estimator, X, self._methods).astype(float)
         if scores.ndim == 2 and scores.shape[1] == 2:
             scores = scores[:, 1]
         return scores
@@ -202,15 +198,6 @@ class RocAuc(ClassMetric):
         counts = np.unique(y, return_counts=True)[1]
         return np.r_[counts, 0] if len(counts) == 1 else counts
 
-    def sensitivity(self, y):
-        """Return ``1 / min(n_1, n_0)``, with the floors of the counts where they are public."""
-        return 1.0 / float(self._sizes(y).min())
-
-    def rms_sensitivity(self, y):
-        """Return the root mean square over the records of ``1/n_1`` and ``1/n_0``, or its bound."""
-        sizes = self._sizes(y)
-        return min(float(np.sqrt((1.0 / sizes).sum() / len(y))), self.sensitivity(y))
-
     def _check(self, estimator, X, y):
         """Return 1 for the positive class and 0 for the other one."""
         y = super()._check(estimator, X, y)
@@ -226,7 +213,3 @@ class RocAuc(ClassMetric):
         if len(known) > 2:
             raise ValueError(f"roc_auc needs two classes, got {len(known)}.")
         return index
-
-    def _check_estimator(self, estimator):
-        if not hasattr(estimator, "decision_function"):
-            _require_probabilities(self.name, estimator)

@@ -18,14 +18,6 @@ def class_index(y, classes):
     return np.array([position.get(label, -1) for label in y.tolist()], dtype=np.intp)
 
 
-def _require_probabilities(metric, estimator):
-    for attribute in ("predict_proba", "classes_"):
-        if not hasattr(estimator, attribute):
-            raise TypeError(
-                f"{metric} needs an estimator with {attribute}, got {type(estimator).__name__}."
-            )
-
-
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Accuracy(MeanMetric):
     """One where the prediction equals the target (in all outputs), zero elsewhere."""
@@ -34,12 +26,8 @@ class Accuracy(MeanMetric):
     _multioutput: ClassVar[bool] = True
 
     def _rows(self, estimator, X, y):
-        same = equal(respond(estimator, X, ("predict",)), y)
+        same = equal(respond(estimator, X, self._methods), y)
         return same.reshape(len(y), -1).all(axis=1).astype(float)
-
-    def _check_estimator(self, estimator):
-        if not hasattr(estimator, "predict"):
-            raise TypeError(f"{self.name} needs an estimator with predict.")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -49,7 +37,7 @@ class HammingScore(Accuracy):
     _binary: ClassVar[bool] = False
 
     def _rows(self, estimator, X, y):
-        same = equal(respond(estimator, X, ("predict",)), y)
+        same = equal(respond(estimator, X, self._methods), y)
         return same.reshape(len(y), -1).mean(axis=1)
 
 
@@ -60,13 +48,13 @@ class TopKAccuracy(MeanMetric):
     Ties go to the class that comes later, as in scikit-learn.
     """
 
+    _methods: ClassVar[tuple[str, ...]] = ("decision_function", "predict_proba")
     _binary: ClassVar[bool] = True
 
     k: int = 2
 
     def _rows(self, estimator, X, y):
-        methods = ("decision_function", "predict_proba")
-        scores = respond(estimator, X, methods).astype(float)
+        scores = respond(estimator, X, self._methods).astype(float)
         target = class_index(y, np.asarray(estimator.classes_))
         cut = 0.0 if hasattr(estimator, "decision_function") else 0.5
         if scores.ndim == 2 and scores.shape[1] == 2:
@@ -81,10 +69,6 @@ class TopKAccuracy(MeanMetric):
         hits = (best == target[:, None]).any(axis=1).astype(float)
         return np.where(np.isnan(scores).any(axis=1), np.nan, hits)
 
-    def _check_estimator(self, estimator):
-        if not hasattr(estimator, "decision_function"):
-            _require_probabilities(self.name, estimator)
-
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class BrierScore(MeanMetric):
@@ -94,6 +78,8 @@ class BrierScore(MeanMetric):
     as a class with probability zero.
     """
 
+    _methods: ClassVar[tuple[str, ...]] = ("predict_proba",)
+
     def _rows(self, estimator, X, y):
         classes, probabilities = class_probabilities(estimator, X)
         target = class_index(y, classes)
@@ -101,9 +87,6 @@ class BrierScore(MeanMetric):
         of_target = np.where(known, probabilities[np.arange(len(y)), target], 0.0)
         distance = (probabilities**2).sum(axis=1) - 2.0 * of_target + 1.0
         return 1.0 - 0.5 * distance
-
-    def _check_estimator(self, estimator):
-        _require_probabilities(self.name, estimator)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -113,6 +96,8 @@ class LogLoss(MeanMetric):
     Score :math:`\ln \max(p_y, clip) \in [\ln clip, 0]`; a label the model does not know has
     probability zero and gets the worst score.
     """
+
+    _methods: ClassVar[tuple[str, ...]] = ("predict_proba",)
 
     clip: float = 0.01
     labels: tuple | None = None
@@ -124,7 +109,7 @@ class LogLoss(MeanMetric):
         return 1.0 - np.log(np.maximum(of_target, self.clip)) / math.log(self.clip)
 
     def _check_estimator(self, estimator):
-        _require_probabilities(self.name, estimator)
+        super()._check_estimator(estimator)
         classes = np.asarray(estimator.classes_).tolist()
         if self.labels is not None and sorted(classes) != list(self.labels):
             raise ValueError(

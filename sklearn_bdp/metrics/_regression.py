@@ -33,7 +33,7 @@ class ClippedError(MeanMetric):
 
     def _residuals(self, estimator, X, y, n_outputs):
         """Return ``y - prediction``, one column for each output."""
-        prediction = respond(estimator, X, ("predict",)).astype(float)
+        prediction = respond(estimator, X, self._methods).astype(float)
         prediction = prediction.reshape(len(prediction), -1)
         target = y.astype(float).reshape(len(y), -1)
         if prediction.shape != target.shape or n_outputs not in (1, target.shape[1]):
@@ -48,10 +48,6 @@ class ClippedError(MeanMetric):
                 f"{self.name} has bounds for {n_outputs} output(s), got targets of {given}."
             )
         return y
-
-    def _check_estimator(self, estimator):
-        if not hasattr(estimator, "predict"):
-            raise TypeError(f"{self.name} needs an estimator with predict.")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

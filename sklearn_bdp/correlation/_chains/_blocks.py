@@ -23,24 +23,18 @@ def block_information(dp_epsilon, extra, n):
 
     ``extra`` is what the records after a block add to the leakage of its own.
     """
-    best = extra / dp_epsilon
-    sizes = np.unique(np.clip(np.ceil(best * np.linspace(0.25, 4.0, 200)), 1, n))
-    sizes = np.union1d(sizes, [1.0, float(n)])
-    blocks = np.ceil(n / sizes)
-    last = n - (blocks - 1) * sizes  # nothing follows the last block
-    total = (blocks - 1) * (sizes * dp_epsilon + extra) ** 2 + (last * dp_epsilon) ** 2
-    return float(total.min() / 8.0)
+    return dp_epsilon**2 * block_spread(extra / dp_epsilon, n) / 8.0
 
 
 def block_spread(reach, n):
     """Return the least sum of squared martingale ranges over block lengths (theory H4).
 
-    ``reach`` is the sum of the Dobrushin coefficients of the powers: expected records that still
-    differ after two chains were started apart and coupled maximally (Griffeath 1975). The result is
-    in units of the squared sensitivity.
+    ``reach`` is what follows a block, in units of one record: the sum of the Dobrushin coefficients
+    of the powers, that is expected records that still differ after two chains were started apart
+    and coupled maximally (Griffeath 1975). The result is in units of the squared sensitivity.
     """
     sizes = np.unique(np.clip(np.ceil(reach * np.linspace(0.25, 4.0, 200)), 1, n))
     sizes = np.union1d(sizes, [1.0, float(n)])
     blocks = np.ceil(n / sizes)
-    last = n - (blocks - 1) * sizes
+    last = n - (blocks - 1) * sizes  # nothing follows the last block
     return float(((blocks - 1) * (sizes + reach) ** 2 + last**2).min())

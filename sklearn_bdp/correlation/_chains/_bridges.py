@@ -24,30 +24,41 @@ def bridge_sides(matrix, dp_epsilon, steps, *, far, cap=4000):
     """
     k = len(matrix)
     width = 2 if k == 2 else 1
-    leakage = np.zeros((k, width))  # A(j, s) for the known value s
+    limit = kernel_update(_normalised(matrix * far[None, :]))
+
+    def reached():
+        leakage, power = np.zeros((k, width)), np.eye(k)  # A(j, s) for the known value s
+        while True:
+            power = power @ matrix
+            power /= power.max()  # scale is irrelevant, underflow is not
+            leakage = np.array(
+                [_bridge_update(matrix, power[:, s], dp_epsilon + leakage[s]) for s in range(k)]
+            )
+            yield leakage.max(axis=0), _oscillation(power / far[:, None])
+
     worst = [np.zeros(width), np.zeros(width)]  # nothing there; the next record is known
-    limit, power = kernel_update(_normalised(matrix * far[None, :])), np.eye(k)
     cap = cap if k == 2 else min(cap, 5000 // k)  # about half a second
-    for _ in range(2, steps + 1):
-        power = power @ matrix
-        power /= power.max()  # scale is irrelevant, underflow is not
-        leakage = np.array(
-            [_bridge_update(matrix, power[:, s], dp_epsilon + leakage[s]) for s in range(k)]
-        )
-        worst.append(np.maximum(worst[-1], leakage.max(axis=0)))
-        drift = _oscillation(power / far[:, None])
+    return _followed(reached(), worst, limit, dp_epsilon, steps, cap)
+
+
+def _followed(reached, worst, limit, dp_epsilon, steps, cap):
+    """Return running maxima along a side, closed by a bound on all that is further away.
+
+    ``reached`` yields for one record after the other its leakage, and the range in nats in which
+    its kernel still differs from the one that ``limit`` updates by. None when that range does not
+    settle within the work limit.
+    """
+    while len(worst) <= steps:
+        leakage, drift = next(reached)
+        worst.append(np.maximum(worst[-1], leakage))
         if drift <= max(1e-8 * dp_epsilon, NOISE) or (len(worst) > cap and np.isfinite(drift)):
 
             def beyond(weights, drift=drift):
                 # E_u[qg]/E_v[qg] * E_v[q]/E_u[q] with ln q of range `drift` at most
-                return limit(weights + drift) + limit(np.full(width, drift))
+                return limit(weights + drift) + limit(np.full(len(weights), drift))
 
-            worst.append(
-                np.maximum(
-                    worst[-1],
-                    close_above(beyond, dp_epsilon, leakage.max(axis=0), drift, steps),
-                )
-            )
+            rest = close_above(beyond, dp_epsilon, leakage, drift, steps)
+            worst.append(np.maximum(worst[-1], rest))
             break
         if len(worst) > cap:
             return None
@@ -83,25 +94,15 @@ def started_side(matrix, start, dp_epsilon, steps, *, stationary, cap=4000):
     Row ``m`` of the result is the running maximum for records with at most ``m`` predecessors.
     """
     width = 2 if len(matrix) == 2 else 1
-    distribution, leakage = start, np.zeros(width)
-    worst = [np.zeros(width)]
     limit = kernel_update(_normalised(matrix.T * stationary[None, :]))
-    for _ in range(steps):
-        leakage = _bridge_update(matrix.T, distribution, dp_epsilon + leakage)
-        worst.append(np.maximum(worst[-1], leakage))
-        distribution = distribution @ matrix
-        with np.errstate(divide="ignore"):
-            shift = np.log(distribution) - np.log(stationary)
-        drift = float(shift.max() - shift.min())
-        if drift <= max(1e-8 * dp_epsilon, NOISE) or (len(worst) > cap and np.isfinite(drift)):
 
-            def beyond(weights, drift=drift):
-                return limit(weights + drift) + limit(np.full(width, drift))
+    def reached():
+        distribution, leakage = start, np.zeros(width)
+        while True:
+            leakage = _bridge_update(matrix.T, distribution, dp_epsilon + leakage)
+            distribution = distribution @ matrix
+            with np.errstate(divide="ignore"):
+                shift = np.log(distribution) - np.log(stationary)
+            yield leakage, float(shift.max() - shift.min())
 
-            worst.append(
-                np.maximum(worst[-1], close_above(beyond, dp_epsilon, leakage, drift, steps))
-            )
-            break
-        if len(worst) > cap:
-            return None
-    return np.array(worst[: steps + 1])
+    return _followed(reached(), [np.zeros(width)], limit, dp_epsilon, steps, cap)

@@ -9,13 +9,9 @@ from numpy.typing import ArrayLike
 
 from sklearn_bdp._checks import check_array, check_option, check_probability, check_real
 from sklearn_bdp._typing import Array
-from sklearn_bdp.correlation._chains._blocks import (
-    block_spread,
-)
 from sklearn_bdp.correlation._chains._chain_class import MarkovChainClass
 from sklearn_bdp.correlation._chains._chain_leakage import ChainLeakage
 from sklearn_bdp.correlation._chains._counts import confidence_intervals, transition_counts
-from sklearn_bdp.correlation._chains._seen import SeenStates
 from sklearn_bdp.correlation._evidence._strength import (
     ENOUGH,
     SAFETY,
@@ -30,7 +26,6 @@ from sklearn_bdp.correlation._shared._transition import (
     is_irreducible,
     max_log_ratio,
     mixing_profile,
-    mixing_sum,
     operator_norm,
     projective_diameter,
     spectral_gap,
@@ -133,31 +128,6 @@ class MarkovChain(ChainLeakage):
             self.spectral_gap_ = spectral_gap(self.transition, self.stationary_)
             self.contraction_ = operator_norm(self.transition, self.stationary_)
         self._freeze()
-
-    def given_states(self, states: ArrayLike) -> SeenStates:
-        """Return the model of records whose states are public (theory G11′).
-
-        Parameters
-        ----------
-        states : array-like of int, shape (n,)
-            State of every record, ``0 … k-1``, known without looking at the records.
-
-        Returns
-        -------
-        SeenStates
-            Scores are post-stratified by state; dependence costs nothing.
-
-        Raises
-        ------
-        ValueError
-            If the chain has no stationary distribution, or a state is none of its own.
-        """
-        if self.stationary_ is None:
-            raise ValueError(
-                "states need an irreducible transition matrix: scores weigh states by the "
-                "stationary distribution, and here it is not unique."
-            )
-        return SeenStates(states, self.stationary_)
 
     def _check_start(self, start, irreducible):
         if isinstance(start, str):
@@ -401,9 +371,7 @@ class MarkovChain(ChainLeakage):
         return self._remember("profile", lambda: mixing_profile(self.transition))
 
     def _spread(self, n, statistical):
-        spread = self._remember(
-            ("spread", n), lambda: block_spread(mixing_sum(self._profile(), n - 1), n)
-        )
+        spread = super()._spread(n, statistical)
         if statistical and self._stationary and self.contraction_ < 1.0:
             # Fan, Jiang, Sun 2021, Theorem 1 (absolute spectral gap; functions may differ).
             contraction = self.contraction_

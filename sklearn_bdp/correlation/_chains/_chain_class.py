@@ -9,16 +9,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from sklearn_bdp._checks import check_array, check_probability
-from sklearn_bdp.correlation._chains._blocks import block_information, block_spread, both_sides
-from sklearn_bdp.correlation._chains._seen import SeenStates
+from sklearn_bdp.correlation._chains._blocks import block_information, both_sides
 from sklearn_bdp.correlation._chains._time import TimeModel
 from sklearn_bdp.correlation._shared._leakage import contract, contracted_sides, iterate_leakage
 from sklearn_bdp.correlation._shared._transition import (
     check_transition,
-    is_irreducible,
     mixing_profile,
     mixing_sum,
-    stationary_distribution,
 )
 
 ENUMERATED_STATES = 6  # sets of next states are enumerated up to here
@@ -84,45 +81,11 @@ class MarkovChainClass(TimeModel):
         self.dobrushin_ = self._worst_dobrushin()
         self._freeze()
 
-    def given_states(self, states: ArrayLike) -> SeenStates:
-        r"""Return the model of records whose states are public (theory G11′).
-
-        Parameters
-        ----------
-        states : array-like of int, shape (n,)
-            State of every record, known without looking at the records.
-
-        Returns
-        -------
-        SeenStates
-            Limits pay the error of the estimated stationary distribution, at most
-            :math:`r \sum_{k\ge0} \theta(\hat P^k)` in total variation with ``r`` the largest
-            distance between a row of the class and of the estimate.
-
-        Raises
-        ------
-        ValueError
-            If the estimate is not irreducible, or a state is none of its own.
-        """
-        if not is_irreducible(self.transition):
-            raise ValueError(
-                "states need an irreducible transition matrix: scores weigh states by the "
-                "stationary distribution, and here it is not unique."
-            )
-        # pi - pi^ = pi (P - P^) sum_k P^k, and rows of mass zero shrink by theta(P^k).
+    def _stationary_error(self):
+        # pi - pi^ = pi (P - P^) sum_k P^k, and rows of mass zero shrink by theta(P^k): at most
+        # r sum_k theta(P^k), r the largest distance between a row of the class and the estimate.
         profile = mixing_profile(self.transition, length=PROFILE_LENGTH)
-        error = self._radius() * (1.0 + mixing_sum(profile, 2**40))
-        return SeenStates(
-            states,
-            stationary_distribution(self.transition),
-            error=min(1.0, error),
-            confidence=self.confidence,
-        )
-
-    @property
-    def misspecification(self) -> float:
-        """Probability that the estimated class misses the true chain."""
-        return 1.0 - self.confidence
+        return min(1.0, self._radius() * (1.0 + mixing_sum(profile, 2**40)))
 
     def __repr__(self) -> str:
         return (
@@ -246,8 +209,3 @@ class MarkovChainClass(TimeModel):
         level = self.bdp_epsilon(dp_epsilon, n)
         one = self._forward(dp_epsilon, n)[-1].max() + self._sides(dp_epsilon, n)[-1].max()
         return math.tanh(min(level, dp_epsilon + float(one)) / 4.0)
-
-    def _spread(self, n, statistical):
-        return self._remember(
-            ("spread", n), lambda: block_spread(mixing_sum(self._profile(), n - 1), n)
-        )

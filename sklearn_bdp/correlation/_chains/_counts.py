@@ -3,9 +3,9 @@
 import math
 
 import numpy as np
-from scipy.optimize import brentq
 from scipy.special import betaln
 
+from sklearn_bdp._bisection import last_accepted
 from sklearn_bdp._checks import check_integer
 
 
@@ -67,16 +67,15 @@ def _interval(hits, visits, failure):
     misses = visits - hits
     level = betaln(hits + 0.5, misses + 0.5) - betaln(0.5, 0.5) + math.log(failure)
 
-    def surplus(p):
-        return hits * math.log(p) + misses * math.log1p(-p) - level
+    def refused(p):
+        return hits * math.log(p) + misses * math.log1p(-p) <= level
 
-    mode, tiny = (hits + 1e-12) / (visits + 2e-12), 1e-300
+    # The likelihood rises up to the share of hits and falls from there. Both ends are searched
+    # from a point that is refused, so none is returned that is not.
+    mode, tiny, near = (hits + 1e-12) / (visits + 2e-12), 1e-300, 1.0 - 1e-16
     low, high = 0.0, 1.0
-    if hits > 0 and surplus(tiny) < 0:
-        inner = mode if mode < 1 else 1.0 - 1e-16
-        low = brentq(surplus, tiny, inner, xtol=1e-15) * (1 - 1e-9) if surplus(inner) > 0 else 0.0
-    if misses > 0 and surplus(1.0 - 1e-16) < 0:
-        inner = max(mode, tiny)
-        high = brentq(surplus, inner, 1.0 - 1e-16, xtol=1e-15) if surplus(inner) > 0 else 1.0
-        high = min(1.0, high * (1 + 1e-9) + 1e-15)
+    if hits > 0 and refused(tiny):
+        low = last_accepted(refused, tiny, min(mode, near), steps=80)
+    if misses > 0 and refused(near):
+        high = last_accepted(refused, near, max(mode, tiny), steps=80)
     return low, high

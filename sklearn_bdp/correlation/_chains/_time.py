@@ -8,6 +8,8 @@ from sklearn_bdp._bisection import doubled, last_whole
 from sklearn_bdp._checks import check_integer, check_real
 from sklearn_bdp._typing import Array
 from sklearn_bdp.correlation._base import CorrelationModel
+from sklearn_bdp.correlation._chains._blocks import block_spread
+from sklearn_bdp.correlation._chains._seen import SeenStates
 from sklearn_bdp.correlation._shared._splitting import (
     FOLD_FAILURE,
     SPLIT_FAILURE,
@@ -15,7 +17,12 @@ from sklearn_bdp.correlation._shared._splitting import (
     check_indices,
     tail_split,
 )
-from sklearn_bdp.correlation._shared._transition import mixing_after
+from sklearn_bdp.correlation._shared._transition import (
+    is_irreducible,
+    mixing_after,
+    mixing_sum,
+    stationary_distribution,
+)
 
 
 class TimeModel(CorrelationModel):
@@ -26,10 +33,15 @@ class TimeModel(CorrelationModel):
 
     is_sequential = True
     transition: Array  # of each subclass
+    confidence = 1.0  # level at which the model holds the truth
 
     @property
     def caveats(self) -> tuple[str, ...]:
         return ("A future unlike the past (drift) is not covered.",)
+
+    @property
+    def misspecification(self) -> float:
+        return 1.0 - self.confidence
 
     @property
     def n_states(self) -> int | None:
@@ -37,6 +49,46 @@ class TimeModel(CorrelationModel):
 
     def _profile(self):
         raise NotImplementedError
+
+    def _spread(self, n, statistical):
+        return self._remember(
+            ("spread", n), lambda: block_spread(mixing_sum(self._profile(), n - 1), n)
+        )
+
+    def given_states(self, states: ArrayLike) -> SeenStates:
+        """Return the model of records whose states are public (theory G11′).
+
+        Parameters
+        ----------
+        states : array-like of int, shape (n,)
+            State of every record, ``0 … k-1``, known without looking at the records.
+
+        Returns
+        -------
+        SeenStates
+            Scores are post-stratified by state; dependence costs nothing. Limits pay the error of
+            an estimated stationary distribution.
+
+        Raises
+        ------
+        ValueError
+            If the chain has no stationary distribution, or a state is none of its own.
+        """
+        if not is_irreducible(self.transition):
+            raise ValueError(
+                "states need an irreducible transition matrix: scores weigh states by the "
+                "stationary distribution, and here it is not unique."
+            )
+        return SeenStates(
+            states,
+            stationary_distribution(self.transition),
+            error=self._stationary_error(),
+            confidence=self.confidence,
+        )
+
+    def _stationary_error(self):
+        """Return how far, in total variation, the true stationary distribution may be."""
+        return 0.0
 
     def cut_failure(self, gap: int) -> float:
         # Theory H6: total variation between cut and uncut distribution of the first holdout state.

@@ -98,6 +98,12 @@ class GraphModel(ComponentwiseModel):
         self.n_components_, self.components_ = connected_components(matrix, directed=False)
         self.components_ = self.components_.astype(np.int64)
 
+    def __repr__(self) -> str:
+        return (
+            f"{type(self).__name__}(<{self.n_records} records, {len(self._data) // 2} edges, "
+            f"{self.n_components_} components>)"
+        )
+
     @property
     def adjacency_(self) -> Any:
         """Symmetric sparse matrix of the graph."""
@@ -175,12 +181,6 @@ class DependencyGraph(GraphModel, ComponentModel):
         matrix.data = np.ones_like(matrix.data)
         self._set_graph(matrix)
         self._freeze()
-
-    def __repr__(self) -> str:
-        return (
-            f"DependencyGraph(<{self.n_records} records, {len(self._data) // 2} edges, "
-            f"{self.n_components_} components>)"
-        )
 
     def describe(self) -> str:
         return (

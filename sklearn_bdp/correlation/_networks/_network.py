@@ -203,12 +203,7 @@ class NetworkModel(GraphModel):
         return level
 
     def _check_method(self, n, method):
-        name = type(self).__name__
-        if method == "spectral":
-            raise ValueError(
-                f"method='spectral' needs a transition matrix (MarkovChain); {name} has none. "
-                "Use method='tight'."
-            )
+        super()._check_method(n, method)
         if method == "tight" or not self._factors:
             return
         logs = np.bincount(self.components_, weights=np.log(self._n_values))
@@ -320,12 +315,6 @@ class NetworkModel(GraphModel):
             f"{self._kind} of {self.n_records} records in {self.n_components_} independent "
             f"components, 1 record in {self.n_records / self.effective_n(self.n_records):.1f} "
             "counts" + (", given all other records" if self._given_rest else "")
-        )
-
-    def __repr__(self) -> str:
-        return (
-            f"{type(self).__name__}(<{self.n_records} records, {len(self._data) // 2} edges, "
-            f"{self.n_components_} components>)"
         )
 
     def _content(self):
