@@ -24,6 +24,8 @@ from sklearn_bdp._evaluation._saving import DetachedHoldout, Savable
 from sklearn_bdp._evaluation._scoring import (
     RULES,
     MetricScorer,
+    bounded_metric,
+    check_proved,
     further_metrics,
     public_scorer,
     verified_metric,
@@ -60,7 +62,9 @@ __all__ = [
     "Verifier",
     "assumed",
     "check_agreement",
+    "bounded_metric",
     "check_owner",
+    "check_proved",
     "check_records",
     "divide",
     "divide_for",

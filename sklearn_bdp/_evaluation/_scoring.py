@@ -91,16 +91,16 @@ def verified_metric(search, y):
             )
         name = refit if named else names[0]
         chosen = scoring[name] if isinstance(scoring, dict) else name
-        return name, _metric(search, chosen, y)
+        return name, bounded_metric(search, chosen, y)
     if not named or (isinstance(scoring, str) and refit == scoring):
-        return "score", _metric(search, scoring, y)
+        return "score", bounded_metric(search, scoring, y)
     if not callable(scoring):
         raise ValueError(
             f"refit must be a bool, a callable or one of {list(RULES)} with a single metric, got "
             f"refit={refit!r}."
         )
     try:
-        return refit, _metric(search, refit, y)  # a callable that returns a dict
+        return refit, bounded_metric(search, refit, y)  # a callable that returns a dict
     except (TypeError, ValueError) as error:
         raise UnboundedMetricError(
             f"scoring is a callable, and refit={refit!r} does not name a bounded metric that "
@@ -108,7 +108,17 @@ def verified_metric(search, y):
         ) from None
 
 
-def _metric(search, scoring, y):
+def check_proved(metric, model):
+    """Raise where the sensitivity of a metric is not proved under a correlation."""
+    if not metric.is_mean and not model.is_componentwise:
+        raise UnboundedMetricError(
+            f"scoring={metric.name!r} is no mean over records, and its sensitivity is proved "
+            f"for independent records and groups only, got {model.describe()}. Use 'accuracy' or "
+            "another mean over records."
+        )
+
+
+def bounded_metric(search, scoring, y):
     """Return the bounded metric, telling what was chosen on the caller's behalf."""
     if y is None:
         if not isinstance(scoring, PerRecordScore):
@@ -138,7 +148,7 @@ def further_metrics(search, name, division):
             continue
         with warnings.catch_warnings(), contextlib.suppress(TypeError, ValueError):
             warnings.simplefilter("ignore")
-            metric = _metric(search, scoring, division.y)
+            metric = bounded_metric(search, scoring, division.y)
             if metric.is_mean or division.model.is_componentwise:
                 result[other] = metric
     return result

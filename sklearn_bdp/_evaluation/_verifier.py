@@ -183,10 +183,8 @@ class Verifier:
         self.n_recorded = sum(known)
         if rows is not None:
             outcomes = self._taken(rows, training, variances)
-        elif training is not None:
-            outcomes = self._given(candidates, training, known)
         else:
-            outcomes = self._outcomes(candidates, known)
+            outcomes = self._outcomes(candidates, training, known)
         _report_failures(outcomes, n_recorded=self.n_recorded)
         keys = [key or outcome.key for key, outcome in zip(keys, outcomes, strict=True)]
         asked = [
@@ -240,21 +238,6 @@ class Verifier:
                 record = recorded.get(key)
                 found[place].beside[name] = self._recorded(candidates[place], known, record)
 
-    def _given(self, candidates, training, known):
-        """Return candidates with their known training side; those that are new meet the holdout."""
-        new = [
-            place
-            for place, value in enumerate(training)
-            if math.isfinite(value) and not known[place]
-        ]
-        if self.verify != "all":
-            new = sorted(sorted(new, key=lambda place: -training[place])[: self.verify])
-        seen = self._work((candidates[place], False, True) for place in new)
-        outcomes = [Outcome(training=float(value)) for value in training]
-        for place, other in zip(new, seen, strict=True):
-            outcomes[place] = _with_holdout(outcomes[place], other)
-        return outcomes
-
     def _taken(self, rows, training, variances):
         """Return the finished fits of a search, with their training side."""
         outcomes = [self._ready.pop(row, Outcome()) for row in rows]
@@ -272,13 +255,16 @@ class Verifier:
             return outcome.variance
         return min(float(np.nanvar(outcome.scores.astype(float))), 0.25)
 
-    def _outcomes(self, candidates, known):
+    def _outcomes(self, candidates, training, known):
         """Return the training side of all candidates, with the holdout side of those to ask."""
         everything = self.verify == "all"
-        outcomes = self._work(
-            (candidate, True, everything and not before)
-            for candidate, before in zip(candidates, known, strict=True)
-        )
+        if training is None:
+            outcomes = self._work(
+                (candidate, True, everything and not before)
+                for candidate, before in zip(candidates, known, strict=True)
+            )
+        else:
+            outcomes = [Outcome(training=float(value)) for value in training]
         chosen = [
             place
             for place in self._leaders(outcomes)
@@ -290,7 +276,7 @@ class Verifier:
         return outcomes
 
     def _leaders(self, outcomes):
-        """Return the places of the candidates that the holdout sees, in order."""
+        """Return the places of the candidates that the holdout sees, in their order."""
         finite = [place for place, o in enumerate(outcomes) if math.isfinite(o.training)]
         if self.verify == "all":
             return finite

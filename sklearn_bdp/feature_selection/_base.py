@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numbers
-import warnings
 from dataclasses import replace
 from typing import Any
 
@@ -22,7 +21,7 @@ from sklearn.utils.validation import (
     validate_data,
 )
 
-from sklearn_bdp._checks import caller_level
+from sklearn_bdp._checks import check_integer, check_option
 from sklearn_bdp._evaluation import (
     Savable,
     Setting,
@@ -35,12 +34,7 @@ from sklearn_bdp._evaluation import (
     warn_of,
 )
 from sklearn_bdp._sklearn_compat import is_frame, num_samples
-from sklearn_bdp.exceptions import (
-    NothingSelectedError,
-    UnboundedMetricError,
-    UnknownFeaturesError,
-)
-from sklearn_bdp.metrics import get_metric
+from sklearn_bdp.exceptions import NothingSelectedError, UnknownFeaturesError
 
 ON_EMPTY = ("raise", "keep_best")
 
@@ -93,6 +87,21 @@ class HoldoutSelectorBase(Savable, SelectorMixin, BaseEstimator):
         tags = super().__sklearn_tags__()
         tags.target_tags.required = True
         return tags
+
+    def _check_common_options(self):
+        """Check the parameters that all selectors have."""
+        check_option("on_empty", self.on_empty, ON_EMPTY)
+        check_integer("verbose", int(self.verbose), low=0)
+        if self.holdout is None:
+            raise ValueError(
+                "holdout must be a fraction, a splitter or a ReusableHoldout, got holdout=None; "
+                "for selection without a holdout use scikit-learn's selectors."
+            )
+
+    def _tell(self, message):
+        """Print one line of progress when asked to; it holds released values only."""
+        if self.verbose > 0:
+            print(f"[{type(self).__name__}] {message}", flush=True)
 
     def _check_data(self, X, y):
         """Return checked data; frames stay frames, because names tell columns apart."""
@@ -158,19 +167,6 @@ class HoldoutSelectorBase(Savable, SelectorMixin, BaseEstimator):
 
 class SubsetSelectorBase(MetaEstimatorMixin, HoldoutSelectorBase):
     """Base of selectors that fit an estimator on subsets: metric, folds, who asks the holdout."""
-
-    def _metric(self, division):
-        """Return the bounded metric to verify."""
-        metric = get_metric(self.scoring, estimator=self.estimator, y=division.y)
-        if self.scoring is None and metric.note:
-            warnings.warn(metric.note, UserWarning, stacklevel=caller_level())
-        if not metric.is_mean and not division.model.is_componentwise:
-            raise UnboundedMetricError(
-                f"scoring={metric.name!r} is no mean over records, and its sensitivity is proved "
-                f"for independent records and groups only, got {division.model.describe()}. Use "
-                "'accuracy' or another mean over records."
-            )
-        return metric
 
     def _check_dependence(self, setting, division, groups):
         """Warn once where scores with all features speak against the declared correlation."""

@@ -10,17 +10,12 @@ from numpy.typing import ArrayLike
 from sklearn.dummy import DummyClassifier, DummyRegressor
 from sklearn.utils.multiclass import type_of_target
 
-from sklearn_bdp._checks import (
-    caller_level,
-    check_integer,
-    check_option,
-    check_probability,
-    check_real,
-)
+from sklearn_bdp._checks import caller_level, check_option, check_probability, check_real
+from sklearn_bdp._docs import described_by
 from sklearn_bdp._evaluation import open_holdout, warn_of
 from sklearn_bdp._sklearn_compat import num_samples
 from sklearn_bdp._typing import Correlation, RandomState
-from sklearn_bdp.feature_selection._base import ON_EMPTY, HoldoutSelectorBase
+from sklearn_bdp.feature_selection._base import HoldoutSelectorBase
 from sklearn_bdp.feature_selection._report import screening_report
 from sklearn_bdp.feature_selection._screening import (
     HoldoutQueries,
@@ -29,9 +24,10 @@ from sklearn_bdp.feature_selection._screening import (
     critical_level,
     target_scores,
 )
-from sklearn_bdp.holdout import query_key
+from sklearn_bdp.holdout import ReusableHoldout, query_key
 
 
+@described_by(ReusableHoldout)
 class HoldoutCorrelationFilter(HoldoutSelectorBase):
     r"""Keep attributes whose association with the target is confirmed by the holdout.
 
@@ -71,7 +67,7 @@ class HoldoutCorrelationFilter(HoldoutSelectorBase):
         How *records* depend on one another; see
         :func:`~sklearn_bdp.correlation.check_correlation`.
     beta, epsilon, calibration, threshold, budget, n_queries, on_exhausted, ledger : object
-        Passed to :class:`~sklearn_bdp.ReusableHoldout`.
+        As for :class:`~sklearn_bdp.ReusableHoldout`.
 
     Attributes
     ----------
@@ -176,15 +172,8 @@ class HoldoutCorrelationFilter(HoldoutSelectorBase):
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features)
-            Data; divided unless ``holdout`` is a :class:`~sklearn_bdp.ReusableHoldout` or
-            ``X_val`` is given.
-        y : array-like of shape (n_samples,)
-            Classes or numbers.
-        X_val, y_val : array-like, default=None
-            An explicit validation set, which becomes the holdout.
-        groups : array-like of shape (n_samples,), default=None
-            Group labels of the records, for ``correlation="groups"``.
+        X, y, X_val, y_val, groups : array-like
+            As for :meth:`HoldoutFeatureSelector.fit`; targets are classes or numbers.
 
         Returns
         -------
@@ -235,17 +224,7 @@ class HoldoutCorrelationFilter(HoldoutSelectorBase):
         check_option("query", self.query, ("sign", "correlation"))
         check_probability("alpha", self.alpha)
         check_real("clip", self.clip, low=0.0, closed="neither")
-        check_option("on_empty", self.on_empty, ON_EMPTY)
-        check_integer("verbose", int(self.verbose), low=0)
-        if self.holdout is None:
-            raise ValueError(
-                "holdout must be a fraction, a splitter or a ReusableHoldout, got holdout=None."
-            )
-
-    def _tell(self, message):
-        """Print one line of progress when asked to."""
-        if self.verbose > 0:
-            print(f"[HoldoutCorrelationFilter] {message}", flush=True)
+        self._check_common_options()
 
     def _progress(self):
         """Return what prints about ten lines on the way through the training part, or None."""

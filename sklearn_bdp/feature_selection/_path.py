@@ -8,19 +8,14 @@ from sklearn_bdp.feature_selection._stepwise import LEVEL
 
 
 def accuracy_path(steps, units, metric):
-    """Return ``accuracy_path_``: one entry per step in each array.
-
-    ``steps``: the steps taken; ``units``: what was added and removed; ``metric``: gives score
-    units. Returns: columns of a table.
-    """
+    """Return ``accuracy_path_``: one entry per step in each array, in score units."""
     rows = [_row(step, units, metric) for step in steps]
     path = {}
     for name in rows[0]:
         values = [row[name] for row in rows]
-        if name in ("features", "feature"):
-            column = np.empty(len(values), dtype=object)
-            column[:] = values
-            path[name] = column
+        if name in ("features", "feature"):  # tuples of one length are no matrix
+            path[name] = np.empty(len(values), dtype=object)
+            path[name][:] = values
         else:
             path[name] = np.array(values)
     return path

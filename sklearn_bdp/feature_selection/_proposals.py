@@ -69,12 +69,7 @@ def path_sizes(n_units, n_records, *, target=None):
 
 
 def propose(setting, units, rankings, *, target, n_jobs, pre_dispatch):
-    """Return the :class:`Proposal` list of a path; the first is the constant, if there is one.
-
-    ``setting``: data, metric, folds; ``units``: what can be chosen; ``rankings``: who proposes;
-    ``target``: number of units wanted; ``n_jobs`` and ``pre_dispatch``: for joblib: one task per
-    fold.
-    """
+    """Return the :class:`Proposal` list of a path; the first is the constant, if there is one."""
     records = Records.of(setting.X, setting.y, setting.estimator)
     n = num_samples(setting.X)
     sizes = path_sizes(len(units), n, target=target)
@@ -89,40 +84,29 @@ def propose(setting, units, rankings, *, target, n_jobs, pre_dispatch):
         _Orders(rankings, records, chosen, units, scores, most)
         for chosen, scores in zip(rows, univariate, strict=True)
     ]
-    whole = orders[-1]()
-    plans = _plans(whole, sizes)
-    bare, labels = _has_constant(setting, units), _labels(setting, units)
-    done = Parallel(n_jobs=n_jobs, pre_dispatch=pre_dispatch)(
-        delayed(_one_fold)(
-            _fold_setting(setting, train, test),
-            orders[place],
-            [(which, size) for which, size, _ in plans],
-            units,
-            bare,
-            labels,
-        )
-        for place, (train, test) in enumerate(setting.folds)
-    )
-    return _collect(setting, units, rankings, plans, bare, labels, done)
+    *by_fold, whole = orders
+    plans = _plans(whole(), sizes)
+    return _proposals(setting, units, rankings, plans, by_fold, n_jobs, pre_dispatch)
 
 
 def propose_given(setting, units, subsets, *, n_jobs, pre_dispatch):
     """Return the proposals for subsets that the user lists, with plain cross-validation."""
-    plans = [(place, None, tuple(chosen)) for place, chosen in enumerate(subsets)]
-    bare, labels = _has_constant(setting, units), _labels(setting, units)
-    given = _Given([np.asarray(chosen, dtype=int) for chosen in subsets])
+    plans = [(place, len(chosen), tuple(chosen)) for place, chosen in enumerate(subsets)]
+    by_fold = [_Given([np.asarray(chosen, dtype=int) for chosen in subsets])] * len(setting.folds)
+    rankings = ("given",) * len(plans)
+    return _proposals(setting, units, rankings, plans, by_fold, n_jobs, pre_dispatch)
+
+
+def _proposals(setting, units, rankings, plans, by_fold, n_jobs, pre_dispatch):
+    """Return the proposals that plans make, scored in the folds by the orders found in each."""
+    # The smallest model to compare with: fixed columns, or none.
+    bare, labels = bool(units.fixed) or setting.has_baseline, _labels(setting, units)
+    sizes = [(which, size) for which, size, _ in plans]
     done = Parallel(n_jobs=n_jobs, pre_dispatch=pre_dispatch)(
-        delayed(_one_fold)(
-            _fold_setting(setting, train, test),
-            given,
-            [(which, len(chosen)) for which, _, chosen in plans],
-            units,
-            bare,
-            labels,
-        )
-        for train, test in setting.folds
+        delayed(_one_fold)(_fold_setting(setting, train, test), orders, sizes, units, bare, labels)
+        for (train, test), orders in zip(setting.folds, by_fold, strict=True)
     )
-    return _collect(setting, units, ("given",) * len(plans), plans, bare, labels, done)
+    return _collect(setting, units, rankings, plans, bare, labels, done)
 
 
 @dataclass(frozen=True)
@@ -153,11 +137,6 @@ class _Given:
 
     def __call__(self):
         return self.orders
-
-
-def _has_constant(setting, units):
-    """Return whether there is a smallest model to compare with: fixed columns, or none."""
-    return bool(units.fixed) or setting.has_baseline
 
 
 def _labels(setting, units):

@@ -24,7 +24,7 @@ from sklearn.pipeline import Pipeline
 from sklearn_bdp._checks import check_option
 from sklearn_bdp._sklearn_compat import is_frame, safe_indexing
 from sklearn_bdp._typing import Array
-from sklearn_bdp.feature_selection._units import make_units
+from sklearn_bdp.feature_selection._units import column_blocks, make_units
 
 RANKINGS = ("univariate", "l1", "importance", "elimination", "stability")
 
@@ -36,8 +36,6 @@ _SUBSAMPLES = 50
 _ALPHAS, _REACH = 40, 0.05
 #: Share of the columns that go in one round of elimination.
 _ROUND = 0.25
-#: Numbers held at a time (8 MB).
-_BLOCK = 2**20
 
 
 @dataclass(frozen=True)
@@ -208,7 +206,8 @@ def univariate_scores(records, masks):
     spread = (weights**2).sum(axis=1)  # class sizes, or sums of squares of numbers
     inside = masks.T.astype(float)
     scores = np.empty((n_masks, records.X.shape[1]))
-    for columns in _blocks(records.X):
+    for block in column_blocks(records.X):
+        columns = slice(block.start, block.stop)
         X = records.X[:, columns]
         squares = (X.multiply(X) if scipy.sparse.issparse(X) else X * X).T @ inside
         sums = (X.T @ inside).T
@@ -339,13 +338,6 @@ def _by_unit(scores, units):
         return np.empty(0)
     flat = np.fromiter((c for unit in units.members for c in unit), dtype=int, count=starts[-1])
     return np.maximum.reduceat(scores[flat], starts[:-1])
-
-
-def _blocks(X):
-    """Yield slices of columns that are looked at together."""
-    step = max(1, _BLOCK // X.shape[0])
-    for start in range(0, X.shape[1], step):
-        yield slice(start, min(start + step, X.shape[1]))
 
 
 def _numbers(X):

@@ -9,10 +9,8 @@ import scipy.sparse
 from scipy.special import ndtr, ndtri
 
 from sklearn_bdp._sklearn_compat import is_frame, safe_indexing
+from sklearn_bdp.feature_selection._units import column_blocks
 from sklearn_bdp.metrics import Evaluation
-
-#: Numbers held at a time while columns are looked at (8 MB): a block fits into the cache.
-_BLOCK = 2**20
 
 
 @dataclass(frozen=True)
@@ -109,7 +107,7 @@ def associate(X, scores, *, clip, n_effective, tell=None):
     """
     n, width = scores.shape
     parts = []
-    for columns in _blocks(X):
+    for columns in column_blocks(X):
         values = dense_columns(X, columns)
         center, scale = _center_and_scale(values, clip)
         bounded = _bounded(values - center, scale, clip)
@@ -159,9 +157,8 @@ class HoldoutQueries(Sequence):
         return Evaluation(per_record=per_record, value=float(per_record.mean()), sensitivity=1 / n)
 
     def blocks(self):
-        """Yield per-record scores of all attributes in order, of shape (n_columns, n) each."""
-        for columns in _blocks(self._X):
-            yield self._per_record(columns)
+        """Return per-record scores of all attributes in order, of shape (n_columns, n) each."""
+        return map(self._per_record, column_blocks(self._X))
 
     def _per_record(self, columns):
         """Return scores of some attributes in [0, 1], of shape (n_columns, n)."""
@@ -190,13 +187,6 @@ def dense_columns(X, columns):
     if isinstance(X, np.ndarray):
         return np.asarray(X[:, columns.start : columns.stop], dtype=float)
     return np.asarray(safe_indexing(X, np.asarray(columns), axis=1), dtype=float)
-
-
-def _blocks(X):
-    """Yield ranges of columns that are looked at together."""
-    step = max(1, _BLOCK // X.shape[0])
-    for start in range(0, X.shape[1], step):
-        yield range(start, min(start + step, X.shape[1]))
 
 
 def _center_and_scale(values, clip):

@@ -11,10 +11,17 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from sklearn_bdp._checks import caller_level, check_integer, check_option, check_real
-from sklearn_bdp._evaluation import Pilot, check_records, open_holdout
+from sklearn_bdp._docs import described_by
+from sklearn_bdp._evaluation import (
+    Pilot,
+    bounded_metric,
+    check_proved,
+    check_records,
+    open_holdout,
+)
 from sklearn_bdp._sklearn_compat import check_method_params
 from sklearn_bdp._typing import Correlation, RandomState
-from sklearn_bdp.feature_selection._base import ON_EMPTY, SubsetSelectorBase
+from sklearn_bdp.feature_selection._base import SubsetSelectorBase
 from sklearn_bdp.feature_selection._path import accuracy_path, describe_step
 from sklearn_bdp.feature_selection._proposals import propose, propose_given
 from sklearn_bdp.feature_selection._rankings import check_ranking, rankings_for
@@ -30,9 +37,11 @@ from sklearn_bdp.feature_selection._verified_path import (
     sharpen,
     verify_path,
 )
+from sklearn_bdp.holdout import ReusableHoldout
 from sklearn_bdp.metrics import get_metric
 
 
+@described_by(ReusableHoldout)
 class HoldoutFeatureSelector(SubsetSelectorBase):
     r"""Select features; the accuracy of every candidate subset is verified on a reusable holdout.
 
@@ -132,7 +141,7 @@ class HoldoutFeatureSelector(SubsetSelectorBase):
     verify : "all" or int, default="all"
         Show the holdout all candidates of a step, or only so many with the best training side.
     beta, epsilon, calibration, threshold, budget, n_queries, on_exhausted, ledger : object
-        Passed to :class:`~sklearn_bdp.ReusableHoldout`.
+        As for :class:`~sklearn_bdp.ReusableHoldout`.
 
     Attributes
     ----------
@@ -329,7 +338,8 @@ class HoldoutFeatureSelector(SubsetSelectorBase):
         division, split = self._divide(
             self.estimator, X, y, X_val=X_val, y_val=y_val, groups=groups, pilot=pilot
         )
-        metric = self._metric(division)
+        metric = bounded_metric(self, self.scoring, division.y)
+        check_proved(metric, division.model)
         if division.train is not None:
             fit_params = check_method_params(X, fit_params, indices=division.train)
             groups = None if groups is None else np.asarray(groups)[division.train]
@@ -352,7 +362,6 @@ class HoldoutFeatureSelector(SubsetSelectorBase):
     def _check_options(self):
         """Check what can be checked before any work."""
         check_option("direction", self.direction, ("path", "forward", "backward", "floating"))
-        check_option("on_empty", self.on_empty, ON_EMPTY)
         if self.direction == "path":
             check_ranking(self.ranking)
         if isinstance(self.tol, str):
@@ -361,12 +370,7 @@ class HoldoutFeatureSelector(SubsetSelectorBase):
             check_real("tol", self.tol, low=0.0)
         if self.verify != "all":
             check_integer("verify", self.verify, low=1)
-        check_integer("verbose", int(self.verbose), low=0)
-        if self.holdout is None:
-            raise ValueError(
-                "holdout must be a fraction, a splitter or a ReusableHoldout, got holdout=None; "
-                "for selection without a holdout use sklearn's SequentialFeatureSelector."
-            )
+        self._check_common_options()
 
     def _unit_tol(self, metric):
         """Return a numeric ``tol`` in units of [0, 1]."""
@@ -394,11 +398,6 @@ class HoldoutFeatureSelector(SubsetSelectorBase):
             steps.append(step)
             self._tell(describe_step(step, units, verifier))
         return steps
-
-    def _tell(self, message):
-        """Print one line when asked to; it holds released values only."""
-        if self.verbose > 0:
-            print(f"[HoldoutFeatureSelector] {message}", flush=True)
 
     def _keep_path(self, entries, verifier, units, target):
         """Set the fitted attributes of a path; nothing raw is among them."""

@@ -48,12 +48,9 @@ class Step:
 
 
 def select(verifier, units, *, direction, target, rule):
-    """Yield the steps of a stepwise selection.
+    """Yield the steps of a stepwise selection, the first of which is the start.
 
-    ``verifier``: ``assess(subsets)``, ``paired(first, second)``, ``gain(first, second, paired)``;
-    ``units``: what can be added and removed; ``direction``: way to go; ``target``: number of units
-    to end with; ``None`` stops when no verified gain remains; ``rule``: when a gain counts. Yields:
-    the first one is the start.
+    ``target``: number of units to end with; ``None`` stops when no verified gain remains.
     """
     walk = _Walk(verifier, units, target=target, rule=rule)
     if direction == "backward":

@@ -1,4 +1,4 @@
-"""What a step can add or remove: single columns, or groups of columns that go together."""
+"""Columns: the units that a step can add or remove, and blocks that are looked at together."""
 
 import numbers
 from dataclasses import dataclass
@@ -6,6 +6,16 @@ from dataclasses import dataclass
 import numpy as np
 
 from sklearn_bdp._checks import check_integer, check_real
+
+#: Numbers held at a time while columns are looked at (8 MB): a block fits into the cache.
+_BLOCK = 2**20
+
+
+def column_blocks(X):
+    """Return ranges of columns that are looked at together."""
+    step = max(1, _BLOCK // X.shape[0])
+    starts = range(0, X.shape[1], step)
+    return [range(start, min(start + step, X.shape[1])) for start in starts]
 
 
 @dataclass(frozen=True)
@@ -33,11 +43,9 @@ class Units:
         return f"x{column}" if self.names is None else str(self.names[column])
 
     def target(self, n_features_to_select):
-        """Return how many units to choose; None for "auto".
+        """Return how many units to choose besides the fixed features; None for "auto".
 
-        ``n_features_to_select``: a number of features (groups count as one each), or a fraction of
-        all of them; fixed features count as selected. Returns: number of units besides the fixed
-        features.
+        A number of features (groups count as one each) or a fraction of them includes those.
         """
         value, fixed = n_features_to_select, len(self.fixed)
         total = len(self) + fixed
@@ -57,13 +65,7 @@ class Units:
 
 
 def make_units(n_features, names, *, fixed_features, feature_groups):
-    """Return the :class:`Units` of the columns.
-
-    ``n_features``: number of columns; ``names``: their names; ``fixed_features``: columns that are
-    always selected; a group that holds one of them is fixed as a whole; ``feature_groups``: columns
-    that enter and leave together; columns in no group are on their own. Raises ValueError
-    or TypeError for unknown columns, and for columns in two groups.
-    """
+    """Return the :class:`Units` of the columns; a group with a fixed column is fixed as a whole."""
     fixed = set(_columns("fixed_features", fixed_features, n_features, names))
     groups = [
         _columns("feature_groups", group, n_features, names) for group in feature_groups or ()
@@ -85,11 +87,9 @@ def make_units(n_features, names, *, fixed_features, feature_groups):
 
 
 def subsets_of_units(units, subsets, n_features, names):
-    """Return the units of each subset that the user lists; fixed columns may be left out.
+    """Return the units of each subset that the user lists, each set of units once.
 
-    ``units``: what can be chosen; ``subsets``: columns; ``n_features``: number of columns;
-    ``names``: their names. Each set of units is returned once. Raises ValueError or TypeError for
-    unknown columns, and for parts of a group.
+    Fixed columns may be left out.
     """
     found = {}
     for subset in subsets:

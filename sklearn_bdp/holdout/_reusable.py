@@ -65,7 +65,7 @@ class ReusableHoldout(Asking):
         A Bayesian differential privacy level (nats) for the whole life of the holdout, or as much
         noise as widens intervals by at most a tenth; the level reached is then reported.
     calibration : {"tight", "zhao2017"}, default="tight"
-        ``"zhao2017"``: Theorem 2 of [1]_ to the letter, with ``n_queries`` and ``budget``.
+        ``"zhao2017"``: Theorem 2 of Zhao 2017 to the letter, with ``n_queries`` and ``budget``.
     threshold : float or "auto", default="auto"
         Deviation from which a query is answered from the holdout. ``"auto"``: for each query, from
         public quantities only. A batch is then a race: whoever leads by prediction is compared
@@ -89,7 +89,8 @@ class ReusableHoldout(Asking):
         SQLite file that keeps the records and is shared by all processes; it is created if it
         does not exist. ``None`` keeps them in the memory of this process.
     on_exhausted : {"raise", "nan", "training"}, default="raise"
-        What happens to queries once the budget is used up; see Notes.
+        What happens to queries once the budget is used up: an error, NaN, or the training-side
+        value without a promise; see the notes of :class:`~sklearn_bdp.ReusableHoldout`.
     random_state : int or None, default=None
         ``None``: cryptographic randomness. A seed is for tests: whoever knows it can subtract the
         noise, and the certificate says so.

@@ -13,10 +13,12 @@ from sklearn.base import is_classifier
 from sklearn.utils import resample
 
 from sklearn_bdp._checks import check_integer, check_option, check_real
+from sklearn_bdp._docs import described_by
 from sklearn_bdp._sklearn_compat import num_samples
 from sklearn_bdp.model_selection._search import ReusableHoldoutSearchCV
 
 
+@described_by(ReusableHoldoutSearchCV)
 class HalvingReusableHoldoutSearchCV(ReusableHoldoutSearchCV):
     r"""Search by successive halving; only what survives it is verified on a reusable holdout.
 
@@ -28,10 +30,8 @@ class HalvingReusableHoldoutSearchCV(ReusableHoldoutSearchCV):
 
     Parameters
     ----------
-    estimator : estimator object
-        As in :class:`ReusableHoldoutSearchCV`.
-    param_grid : dict or list of dict
-        Candidates; distributions are allowed when ``n_iter`` is set.
+    estimator, param_grid : object
+        As for :class:`ReusableHoldoutSearchCV`.
     factor : float, default=3
         A rung keeps the best ``1 / factor`` and gives them ``factor`` times the resources.
     resource : str, default="n_samples"
@@ -43,9 +43,11 @@ class HalvingReusableHoldoutSearchCV(ReusableHoldoutSearchCV):
         fold, or 1 of a parameter; ``"exhaust"``: so many that the last rung gets as much as it can.
     aggressive_elimination : bool, default=False
         Repeat the first rung until the candidates that are left can have ``max_resources``.
-    scoring, n_iter, n_jobs, refit, cv, verbose, pre_dispatch, random_state : object
-        As for :class:`ReusableHoldoutSearchCV`; several metrics are ranked by the verified one.
-    error_score, return_train_score, holdout, correlation : object
+    scoring : object
+        As for :class:`ReusableHoldoutSearchCV`. The verified metric decides who survives, too.
+    n_iter, n_jobs, refit, cv, verbose, pre_dispatch, random_state, error_score : object
+        As for :class:`ReusableHoldoutSearchCV`.
+    return_train_score, holdout, correlation : object
         As for :class:`ReusableHoldoutSearchCV`.
     training_score : {"cv"}, default="cv"
         Halving compares cross-validated scores.

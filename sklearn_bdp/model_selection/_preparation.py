@@ -23,6 +23,7 @@ from sklearn_bdp._evaluation import (
     Verifier,
     check_agreement,
     check_owner,
+    check_proved,
     divide_for,
     further_metrics,
     inner_folds,
@@ -96,12 +97,7 @@ class Preparation:
             params = check_method_params(X, params, indices=division.train)
             groups = None if groups is None else np.asarray(groups)[division.train]
         name, metric = verified_metric(self, division.y)
-        if not metric.is_mean and not division.model.is_componentwise:
-            raise UnboundedMetricError(
-                f"scoring={metric.name!r} is no mean over records, and its sensitivity is proved "
-                f"for independent records and groups only, got {division.model.describe()}. Use "
-                "'accuracy' or another mean over records."
-            )
+        check_proved(metric, division.model)
         check_agreement(self.estimator, division)
         routed = self._routed(params, groups)
         whole = self.training_score == "resubstitution"

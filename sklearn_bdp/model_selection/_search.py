@@ -17,6 +17,7 @@ from sklearn.utils import indexable
 from sklearn.utils.validation import check_is_fitted
 
 from sklearn_bdp._checks import check_integer, check_real
+from sklearn_bdp._docs import described_by
 from sklearn_bdp._evaluation import (
     RULES,
     Savable,
@@ -33,6 +34,7 @@ from sklearn_bdp._sklearn_compat import (
     num_samples,
 )
 from sklearn_bdp._typing import Correlation, RandomState
+from sklearn_bdp.holdout import ReusableHoldout
 from sklearn_bdp.metrics import BoundedMetric, PerRecordScore, available_metrics
 from sklearn_bdp.model_selection._preparation import Preparation
 from sklearn_bdp.model_selection._results import chosen_row, search_results
@@ -45,6 +47,7 @@ if TYPE_CHECKING:
 _STILL_POSSIBLE = 3.0
 
 
+@described_by(ReusableHoldout)
 class ReusableHoldoutSearchCV(Preparation, Savable, GridSearchCV):
     r"""Search hyper-parameters by cross-validation, verified on a reusable holdout.
 
@@ -109,29 +112,15 @@ class ReusableHoldoutSearchCV(Preparation, Savable, GridSearchCV):
     training_score : {"cv", "resubstitution"}, default="cv"
         What is compared with the holdout: the cross-validated score, or the score on the
         training part itself (the papers' setting; it overfits and spends information).
-    beta : float, default=0.05
-        Probability that any interval of this holdout is wrong.
-    epsilon : float or "auto", default="auto"
-        A Bayesian differential privacy level (nats) for the whole life of the holdout, or as much
-        noise as widens intervals by at most a tenth.
-    calibration : {"tight", "zhao2017"}, default="tight"
-        ``"zhao2017"``: Theorem 2 of [1]_ to the letter.
-    threshold : float or "auto", default="auto"
-        Deviation from which a candidate's score comes from the holdout.
-    budget : int or None, default=None
-        Answers from the holdout that may be given; ``None``: no cap.
-    n_queries : int or None, default=None
-        Number of queries that Theorem 2 is calibrated to.
+    beta, epsilon, calibration, threshold, budget, n_queries : object
+        As for :class:`~sklearn_bdp.ReusableHoldout`.
     verify : "all", "auto" or int, default="all"
         Show the holdout all candidates, only so many with the best training-side score, or
         (``"auto"``) those whose training-side score is within three standard errors of the
         best. The others are not fitted on the whole training part.
-    on_exhausted : {"raise", "nan", "training"}, default="raise"
-        What happens once the budget is used up.
-    ledger : str, Path or None, default=None
-        SQLite file that keeps the account for all processes. These seven, like ``beta``, are
-        explained at :class:`~sklearn_bdp.ReusableHoldout` and belong to the holdout: leave the
-        defaults when an existing one is passed as ``holdout``.
+    on_exhausted, ledger : object
+        As for :class:`~sklearn_bdp.ReusableHoldout`. Like the six from ``beta`` on, they belong to
+        the holdout: leave the defaults when an existing one is passed as ``holdout``.
 
     Attributes
     ----------
