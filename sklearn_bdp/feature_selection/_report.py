@@ -121,8 +121,8 @@ class Told:
     progress: tuple = ()  # one line per subset
 
 
-def path_report(selector, entries, place, verdict, units, metric):
-    """Return what is :class:`Told` of a path."""
+def path_report(selector, entries, place, verdict, units, metric, anew=None):
+    """Return what is :class:`Told` of a path; ``anew``: what all records chose afterwards."""
     scored = _Scored(metric)
     lines, rows = [], {"feature": [], "chosen by": [], "chosen in folds": []}
     best, constant = verdict.best, verdict.constant
@@ -145,13 +145,20 @@ def path_report(selector, entries, place, verdict, units, metric):
         )
     if place is not None and units.columns(entries[place].proposal.chosen):
         chosen = entries[place]
-        rows = _members(chosen.proposal, units)
+        rows = _members(chosen.proposal if anew is None else anew, units)
         lines += _verified_lines(selector, chosen, entries, verdict, scored, _least(units))
         lines.append(
             "Not verified: that any single one of them is needed, or that one left out is useless. "
             "No false discovery rate is proved."
         )
-    title = _title(selector, 0 if place is None else len(entries[place].proposal.columns))
+    if anew is not None:
+        lines.insert(
+            -1,
+            "Then chosen anew, in the same way, on all records: the features below (ranking "
+            f"{anew.ranking!r}). What these score is not verified itself; the holdout is closed.",
+        )
+    handed = anew or (None if place is None else entries[place].proposal)
+    title = _title(selector, 0 if handed is None else len(handed.columns))
     progress = tuple(
         f"{entry.proposal.ranking}: {_count(entry)}, verified score {scored(entry.assessment)}"
         for entry in entries

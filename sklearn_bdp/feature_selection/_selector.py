@@ -21,6 +21,7 @@ from sklearn_bdp._evaluation import (
 )
 from sklearn_bdp._sklearn_compat import check_method_params
 from sklearn_bdp._typing import Correlation, RandomState
+from sklearn_bdp.feature_selection._anew import check_alone, choose_anew, joined, last_word
 from sklearn_bdp.feature_selection._base import SubsetSelectorBase
 from sklearn_bdp.feature_selection._path import accuracy_path, describe_step
 from sklearn_bdp.feature_selection._proposals import propose, propose_given
@@ -28,15 +29,7 @@ from sklearn_bdp.feature_selection._rankings import check_ranking, rankings_for
 from sklearn_bdp.feature_selection._report import path_report, steps_report
 from sklearn_bdp.feature_selection._stepwise import Rule, select
 from sklearn_bdp.feature_selection._units import make_units, subsets_of_units
-from sklearn_bdp.feature_selection._verified_path import (
-    challenge,
-    choose,
-    confirm,
-    overlap,
-    path_table,
-    sharpen,
-    verify_path,
-)
+from sklearn_bdp.feature_selection._verified_path import decide, path_table, verify_path
 from sklearn_bdp.holdout import ReusableHoldout
 from sklearn_bdp.metrics import get_metric
 
@@ -110,6 +103,15 @@ class HoldoutFeatureSelector(SubsetSelectorBase):
         What happens if nothing helps. ``"raise"``: ``fit`` warns, and ``transform`` raises an
         error that says what was found; ``"keep_best"``: the best subset there is is kept, and
         the report says that it is a stopgap.
+    choose_on : {"training", "all"}, default="training"
+        Which records choose the features that are handed on.
+
+        - ``"training"``: the training part; the holdout verifies them and stays open.
+        - ``"all"``: after the same, the holdout speaks its last word and is closed, and features
+          are chosen anew, in the same way, on all records: with a few hundred records they are
+          clearly better. The verified score speaks of ``estimator_``, fitted on the training
+          part; the features handed on are not verified themselves. For a path of independent
+          records or groups, with a holdout made here: a fraction or a splitter, no ledger.
     scoring : str, callable or None, default=None
         A bounded metric (see :mod:`sklearn_bdp.metrics`); ``None``: accuracy for classifiers, a
         clipped absolute error for regressors.
@@ -161,12 +163,14 @@ class HoldoutFeatureSelector(SubsetSelectorBase):
     confirmed_ : bool
         Whether both sides say that the selected features help; ``False`` if nothing was selected,
         or a stopgap under ``on_empty="keep_best"``.
+    verified_support_ : ndarray of bool, shape (n_features,)
+        Which features were verified together; with ``choose_on="all"`` others than ``support_``.
     score_ : float
-        Verified score of the selected subset.
+        Their verified score.
     interval_ : tuple of float
         Its interval.
     estimator_ : estimator
-        The model that the score speaks of, fitted on the selected columns of the training part.
+        The model that the score speaks of, fitted on the verified columns of the training part.
         Without a selected feature it predicts a constant.
     holdout_ : ReusableHoldout
         To be passed on, for instance to a search.
@@ -245,6 +249,7 @@ class HoldoutFeatureSelector(SubsetSelectorBase):
         ranking: Any = "auto",
         tol: float | Literal["auto", "certified"] = "auto",
         on_empty: Literal["raise", "keep_best"] = "raise",
+        choose_on: Literal["training", "all"] = "training",
         scoring: str | Callable[..., Any] | None = None,
         fixed_features: Sequence[int | str] | None = None,
         feature_groups: Sequence[Sequence[int | str]] | None = None,
@@ -269,7 +274,7 @@ class HoldoutFeatureSelector(SubsetSelectorBase):
         self.estimator, self.scoring = estimator, scoring
         self.n_features_to_select = n_features_to_select
         self.direction, self.ranking = direction, ranking
-        self.tol, self.on_empty = tol, on_empty
+        self.tol, self.on_empty, self.choose_on = tol, on_empty, choose_on
         self.fixed_features, self.feature_groups = fixed_features, feature_groups
         self.cv, self.n_jobs, self.pre_dispatch, self.verbose = cv, n_jobs, pre_dispatch, verbose
         self.random_state, self.error_score = random_state, error_score
@@ -318,7 +323,7 @@ class HoldoutFeatureSelector(SubsetSelectorBase):
         BudgetExhaustedError
             When the holdout has spent its budget and ``on_exhausted="raise"``.
         """
-        self._check_options()
+        self._check_options(X_val)
         X, y = self._check_data(X, y)
         check_records(self.estimator, X, y)
         units = make_units(
@@ -340,6 +345,10 @@ class HoldoutFeatureSelector(SubsetSelectorBase):
         )
         metric = bounded_metric(self, self.scoring, division.y)
         check_proved(metric, division.model)
+        everything = None
+        if self.choose_on == "all":
+            whole = joined(self, division, X, y, groups)
+            everything = self._setting(whole, metric, fit_params, groups)
         if division.train is not None:
             fit_params = check_method_params(X, fit_params, indices=division.train)
             groups = None if groups is None else np.asarray(groups)[division.train]
@@ -348,7 +357,8 @@ class HoldoutFeatureSelector(SubsetSelectorBase):
         if self.direction == "path":
             proposals = self._proposals(setting, units, target)
             verifier = self._verifier(setting, open_holdout(self, division, split=split))
-            self._keep_path(verify_path(verifier, proposals), verifier, units, target)
+            entries = verify_path(verifier, proposals)
+            self._keep_path(entries, verifier, units, target, everything)
         else:
             verifier = self._verifier(setting, open_holdout(self, division, split=split))
             self._keep_steps(self._run(verifier, units, target), verifier, units)
@@ -359,9 +369,12 @@ class HoldoutFeatureSelector(SubsetSelectorBase):
             warnings.warn(self._what_was_found(), UserWarning, stacklevel=caller_level())
         return self
 
-    def _check_options(self):
+    def _check_options(self, X_val):
         """Check what can be checked before any work."""
         check_option("direction", self.direction, ("path", "forward", "backward", "floating"))
+        check_option("choose_on", self.choose_on, ("training", "all"))
+        if self.choose_on == "all":
+            check_alone(self, X_val)
         if self.direction == "path":
             check_ranking(self.ranking)
         if isinstance(self.tol, str):
@@ -399,32 +412,28 @@ class HoldoutFeatureSelector(SubsetSelectorBase):
             self._tell(describe_step(step, units, verifier))
         return steps
 
-    def _keep_path(self, entries, verifier, units, target):
+    def _keep_path(self, entries, verifier, units, target, everything):
         """Set the fitted attributes of a path; nothing raw is among them."""
         metric = verifier.setting.metric
-        verdict = choose(
-            entries,
-            tol=self.tol if isinstance(self.tol, str) else self._unit_tol(metric),
-            is_mean=metric.is_mean,
-            n_effective=verifier.setting.n_effective,
-            target=target,
-            overlap=overlap(verifier.setting.folds),
-        )
+        verdict = decide(verifier, entries, tol=self.tol, target=target)
         place = verdict.selected
-        if verdict.doubtful:
-            entries[verdict.best], verdict = challenge(verifier, entries, verdict)
-        if place is not None and verdict.helps is not False:
-            entries[place] = sharpen(verifier, entries, place)
-        verdict = confirm(verdict, entries, tol=self.tol)
         self.confirmed_ = verdict.helps is not False
         if not self.confirmed_ and self.on_empty == "raise":
             place = verdict.constant
+        anew = None
+        if everything is not None and place not in (None, verdict.constant):
+            model = verifier.model(entries[place].assessment)
+            entries[place] = last_word(verifier.holdout, entries[place], model, metric)
+            proposals = self._proposals(everything, units, target)
+            anew = choose_anew(everything, proposals, tol=self.tol, target=target)
         self.accuracy_path_ = path_table(entries, place, metric)
-        self._verdict = path_report(self, entries, place, verdict, units, metric)
+        self._verdict = path_report(self, entries, place, verdict, units, metric, anew)
         for line in self._verdict.progress:
             self._tell(line)
         chosen = None if place is None else entries[place].assessment
         self._keep_subset(() if chosen is None else chosen.columns, chosen, verifier)
+        if anew is not None:
+            self._keep_columns(anew.columns)
 
     def _keep_steps(self, steps, verifier, units):
         """Set the fitted attributes of a stepwise selection; nothing raw is among them."""
@@ -439,19 +448,24 @@ class HoldoutFeatureSelector(SubsetSelectorBase):
     def _keep_subset(self, columns, found, verifier):
         """Set what is selected, its model and its score."""
         metric = verifier.setting.metric
-        self.support_ = np.zeros(self.n_features_in_, dtype=bool)
-        self.support_[list(columns)] = True
-        self.n_features_to_select_ = len(columns)
+        self._keep_columns(columns)
+        self.verified_support_ = self.support_.copy()
         self.estimator_ = None if found is None else verifier.model(found)
         values = [np.nan] * 3 if found is None else [found.released, found.lower, found.upper]
         score, lower, upper = (float(metric.from_unit(value)) for value in values)
         self.score_, self.interval_ = score, (lower, upper)
 
+    def _keep_columns(self, columns):
+        """Set what is selected."""
+        self.support_ = np.zeros(self.n_features_in_, dtype=bool)
+        self.support_[list(columns)] = True
+        self.n_features_to_select_ = len(columns)
+
     def _note_score(self, metric):
         """Let the certificate say what the selection scores."""
         low, high = self.interval_
         note = (
-            f"Selected {self.n_features_to_select_:,} of {self.n_features_in_:,} features; "
+            f"Selected {self.verified_support_.sum():,} of {self.n_features_in_:,} features; "
             f"verified {metric.name} {self.score_:.3g} [{low:.3g}, {high:.3g}]."
         )
         self.certificate_ = dataclasses.replace(

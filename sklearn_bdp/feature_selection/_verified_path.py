@@ -134,6 +134,29 @@ def _asked_again(verifier, entry, name, training):
     return replace(found, released=value, lower=lower, upper=upper, source=source)
 
 
+def decide(verifier, entries, *, tol, target):
+    """Return the :class:`Verdict`; selected entries get finer answers on the way."""
+    verdict = choose(entries, **rule(verifier.setting, tol, target))
+    place = verdict.selected
+    if verdict.doubtful:
+        entries[verdict.best], verdict = challenge(verifier, entries, verdict)
+    if place is not None and verdict.helps is not False:
+        entries[place] = sharpen(verifier, entries, place)
+    return confirm(verdict, entries, tol=tol)
+
+
+def rule(setting, tol, target):
+    """Return the arguments of :func:`choose`; ``tol`` in score units."""
+    metric = setting.metric
+    return {
+        "tol": tol if isinstance(tol, str) else float(tol) / (metric.upper - metric.lower),
+        "is_mean": metric.is_mean,
+        "n_effective": setting.n_effective,
+        "target": target,
+        "overlap": overlap(setting.folds),
+    }
+
+
 def choose(entries, *, tol, is_mean, n_effective, target=None, overlap=1.0):
     """Return the :class:`Verdict` before the holdout has confirmed it (:func:`confirm`).
 

@@ -1,0 +1,164 @@
+"""Features chosen anew on all records, after the last word of the holdout."""
+
+import pickle
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.linear_model import LogisticRegression
+from sklearn.naive_bayes import GaussianNB
+from sklearn.pipeline import make_pipeline
+
+from sklearn_bdp import ReusableHoldout
+from sklearn_bdp.correlation import MarkovChain
+from sklearn_bdp.exceptions import HoldoutClosedError, NothingSelectedError
+from sklearn_bdp.feature_selection import HoldoutFeatureSelector
+
+
+def planted(n=400, n_features=200, *, n_true=4, shift=0.9, seed=0):
+    """Return data in which the first columns know the label and the rest know nothing."""
+    rng = np.random.default_rng(seed)
+    y = rng.integers(0, 2, n)
+    X = rng.standard_normal((n, n_features))
+    X[:, :n_true] += shift * (y[:, None] - 0.5)
+    return X, y
+
+
+def selector(**params):
+    defaults = {"cv": 3, "random_state": 0, "choose_on": "all"}
+    return HoldoutFeatureSelector(GaussianNB(), **(defaults | params))
+
+
+def test_the_way_is_verified_on_a_part_and_gone_again_on_all_records():
+    X, y = planted()
+    fitted, before = selector().fit(X, y), selector(choose_on="training").fit(X, y)
+    np.testing.assert_array_equal(fitted.verified_support_, before.support_)
+    np.testing.assert_array_equal(before.verified_support_, before.support_)
+    assert {0, 1, 2, 3} <= set(fitted.get_support(indices=True))
+    assert fitted.estimator_.n_features_in_ == fitted.verified_support_.sum()
+    report = str(fitted.report())
+    assert "chosen anew, in the same way, on all records" in report
+    assert "not verified itself" in report
+    assert set(fitted.report().rows["feature"]) == {
+        f"x{j}" for j in np.flatnonzero(fitted.support_)
+    }
+
+
+def test_what_is_chosen_does_not_depend_on_what_was_held_out():
+    """All records choose; the split decides only what is verified."""
+    X, y = planted()
+    found = [selector(random_state=seed).fit(X, y) for seed in range(3)]
+    for other in found[1:]:
+        np.testing.assert_array_equal(found[0].support_, other.support_)
+        assert (found[0].verified_support_ != other.verified_support_).any() or (
+            found[0].train_indices_ != other.train_indices_
+        ).any()
+
+
+def test_the_holdout_is_closed_by_its_last_word_which_is_sharper():
+    X, y = planted()
+    fitted, before = selector().fit(X, y), selector(choose_on="training").fit(X, y)
+    low, high = fitted.interval_
+    assert low < fitted.score_ < high
+    assert high - low <= np.diff(before.interval_)[0]
+    with pytest.raises(HoldoutClosedError, match="closed by its final report"):
+        fitted.holdout_.answer([0.5], np.ones((1, 100)))
+
+
+def test_without_a_last_word_left_the_holdout_answers_nothing_either():
+    X, y = planted(seed=3)
+    fitted = selector(budget=1, on_exhausted="training").fit(X, y)
+    low, high = fitted.interval_
+    assert low <= fitted.score_ <= high
+
+
+def test_it_chooses_nothing_where_nothing_helps():
+    X, y = planted(n_true=0)
+    chooser = selector()
+    with (
+        pytest.warns(UserWarning, match="No feature was selected"),
+        pytest.raises(NothingSelectedError),
+    ):
+        make_pipeline(chooser, GaussianNB()).fit(X, y)
+    assert not chooser.support_.any()
+    assert chooser.holdout_.remaining_budget is None
+
+
+def test_a_pipeline_takes_frames_and_groups():
+    X, y = planted()
+    frame = pd.DataFrame(X).add_prefix("f")
+    groups = np.arange(400) // 2
+    chooser = selector(correlation="groups")
+    chooser.fit(frame, y, groups=groups)
+    names = chooser.get_feature_names_out()
+    assert {"f0", "f1", "f2", "f3"} <= set(names)
+    model = LogisticRegression().fit(chooser.transform(frame), y)
+    fresh, labels = planted(4000, seed=9)
+    new = pd.DataFrame(fresh).add_prefix("f")
+    assert model.score(chooser.transform(new), labels) > 0.75
+    verified = new.loc[:, chooser.verified_support_]
+    truth = chooser.estimator_.score(verified, labels)
+    assert chooser.interval_[0] <= truth <= chooser.interval_[1]
+
+
+@pytest.mark.parametrize("params", [{"n_features_to_select": 3}, {"tol": 0.05}])
+def test_the_same_rule_holds_on_all_records(params):
+    X, y = planted()
+    fitted = selector(**params).fit(X, y)
+    if "tol" in params:
+        assert fitted.n_features_to_select_ <= selector().fit(X, y).n_features_to_select_
+    else:
+        assert fitted.support_.sum() == fitted.verified_support_.sum() == 3
+
+
+@pytest.mark.parametrize(
+    ("params", "words"),
+    [
+        ({"direction": "forward"}, "direction='path'"),
+        ({"ledger": "somewhere.sqlite"}, "ledger="),
+        ({"holdout": True}, "holdout="),
+        ({"correlation": MarkovChain([[0.6, 0.4], [0.4, 0.6]])}, "choose_on='training'"),
+        ({"choose_on": "everything"}, "choose_on"),
+    ],
+    ids=str,
+)
+def test_what_cannot_be_closed_is_refused_before_anything_is_spent(params, words, tmp_path):
+    X, y = planted()
+    if params.get("holdout"):
+        params = {"holdout": ReusableHoldout(X[300:], y[300:])}
+    if "ledger" in params:
+        params = {"ledger": tmp_path / params["ledger"]}
+    with pytest.raises(ValueError, match=words):
+        selector(**params).fit(X[:300], y[:300])
+    if "ledger" in params:
+        assert not params["ledger"].exists()
+    if "holdout" in params:
+        assert not params["holdout"].history()
+
+
+def test_a_validation_set_is_not_ours_to_close():
+    X, y = planted()
+    with pytest.raises(ValueError, match="X_val="):
+        selector().fit(X[:300], y[:300], X_val=X[300:], y_val=y[300:])
+
+
+def test_nothing_raw_is_kept():
+    fitted = selector().fit(*planted())
+    state = {name: value for name, value in vars(fitted).items() if name != "holdout_"}
+    for hidden in (b"Outcome", b"Evaluation", b"Assessment", b"Entry"):
+        assert hidden not in pickle.dumps(state)
+
+
+@pytest.mark.slow
+def test_intervals_of_the_last_word_hold():
+    missed = 0
+    for seed in range(100):
+        X, y = planted(200, 50, seed=seed)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            fitted = selector(random_state=seed).fit(X, y)
+        fresh, labels = planted(4000, 50, seed=1000 + seed)
+        truth = fitted.estimator_.score(fresh[:, fitted.verified_support_], labels)
+        missed += not fitted.interval_[0] <= truth <= fitted.interval_[1]
+    assert missed <= 100 * 0.05 + 3 * np.sqrt(100 * 0.05 * 0.95)
