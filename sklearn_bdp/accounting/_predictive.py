@@ -410,19 +410,18 @@ def _offset_curves(pairs, grid):
     # What is asked later was chosen by what is known: the offset moves on, old pairs count less.
     variances = variances * (1.0 + _FADING * np.arange(len(values))[::-1])
     distance = np.abs(grid[:, None] - values) / BANDWIDTH
-    farness = np.exp(np.minimum(distance, _BEYOND) ** 8)
     # However precise, a difference says little about the offset of a far training-side value.
-    variances = farness * (variances + OFFSET**2) - OFFSET**2
-    weights = np.ones_like(farness)
+    farness = np.exp(np.minimum(distance, _BEYOND) ** 8)
+    wide = farness * (variances + OFFSET**2)
+    own = np.where(distance > _BEYOND, 0.0, 1.0 / (wide - OFFSET**2))
     # The prior is one more difference, of 0, and as ready to be outvoted.
-    prior = np.full(grid.size, 0.01)
-    for _ in range(_WEIGHINGS):
-        precision = np.where(distance > _BEYOND, 0.0, weights / variances)
-        total = precision.sum(axis=1) + prior / OFFSET**2
-        offset = (precision * differences).sum(axis=1) / total
-        square = (differences - offset[:, None]) ** 2 / (variances + OFFSET**2)
-        weights = _student(square, _FREEDOM)
+    precision, prior = own, 0.01
+    for _ in range(_WEIGHINGS - 1):
+        offset = (precision * differences).sum(axis=1) / (precision.sum(axis=1) + prior / OFFSET**2)
+        precision = own * _student((differences - offset[:, None]) ** 2 / wide, _FREEDOM)
         prior = _student((offset / OFFSET) ** 2, 1.0)
+    total = precision.sum(axis=1) + prior / OFFSET**2
+    offset = (precision * differences).sum(axis=1) / total
     return offset, np.minimum(1.0 / np.sqrt(total), np.maximum(OFFSET, np.abs(offset)))
 
 

@@ -441,7 +441,7 @@ class CorrelationModel(Divisible, FrozenValue):
 
     def _lower_limit(self, values, levels, n, binary):
         """Return the limits by the model's sharpest tail."""
-        return tail_lower_limit(self._tail_above(n), values, levels)
+        return tail_lower_limit(self._tail_above(n), values, levels, self.effective_n(n))
 
     @property
     def misspecification(self) -> float:

@@ -9,9 +9,9 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from scipy.special import betainc, betaincinv, betaln, xlog1py, xlogy
+from scipy.special import betainc, betaincinv, betaln, rel_entr, xlog1py, xlogy
 
-from sklearn_bdp._bisection import last_accepted
+from sklearn_bdp._bisection import last_below
 from sklearn_bdp._typing import Array
 
 __all__ = [
@@ -33,6 +33,7 @@ _SAFE = 1e-9  # relative error of the inverted beta function, with a hundredfold
 _LARGEST = 10_000_000  # records, up to which hinges are evaluated
 _SHIFTS = (0.0, 0.0, 0.0, -1.0, 0.0)  # hinges tried, the last one beside the best
 _ROUNDING = 1e-6  # nats: relative error of a hinge, with a margin
+_STRICT = 1e-14  # relative error of a root, with a margin
 _DEEPEST = -690.0  # below, e^level is no double
 _QUARTER = math.log(0.25)
 
@@ -43,19 +44,13 @@ def hoeffding_above(mean, value, effective_n):
     return -2.0 * effective_n * np.maximum(value - mean, 0.0) ** 2
 
 
-def _times_log(x, y):
-    """``x ln(x / y)`` with ``0 ln 0 = 0`` and ``inf`` where only ``y`` is zero."""
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return np.where(x > 0, x * (np.log(x) - np.log(y)), 0.0)
-
-
 def bernoulli_rate(value, mean):
     """Return ``kl(value || mean)`` in nats, elementwise, 0 where ``value <= mean``.
 
     ``value ln(value/mean) + (1-value) ln((1-value)/(1-mean))``.
     """
     # Chernoff 1952; Hoeffding 1963, Theorem 1 (2.1). Theory G5.
-    rate = _times_log(value, mean) + _times_log(1.0 - value, 1.0 - mean)
+    rate = rel_entr(value, mean) + rel_entr(1.0 - value, 1.0 - mean)
     return np.where(value > mean, np.maximum(rate, 0.0), 0.0)
 
 
@@ -85,27 +80,36 @@ def chain_rate(value, mean, contraction):
         return np.zeros(mean.shape)
     up, down = (1.0 - contraction) * mean, (1.0 - contraction) * (1.0 - mean)
     odds = up * down / ((1.0 - up) * (1.0 - down))  # < 1 when contraction > 0
-    product = value * (1.0 - value)
+    product = odds * value * (1.0 - value)
     # Root of (1 - odds) x^2 + odds x - odds * product, in the form without cancellation.
-    root = np.sqrt(odds * odds + 4.0 * (1.0 - odds) * odds * product)
+    root = np.sqrt(odds * odds + 4.0 * (1.0 - odds) * product)
     with np.errstate(divide="ignore", invalid="ignore"):
-        flux = np.where(product > 0, 2.0 * odds * product / (odds + root), 0.0)
+        flux = np.where(product > 0, 2.0 * product / (odds + root), 0.0)
     flux = np.minimum(flux, np.minimum(value, 1.0 - value))
     rate = (
-        _times_log(value - flux, value * (1.0 - down))
-        + _times_log(flux, value * down)
-        + _times_log(flux, (1.0 - value) * up)
-        + _times_log(1.0 - value - flux, (1.0 - value) * (1.0 - up))
+        rel_entr(value - flux, value * (1.0 - down))
+        + rel_entr(flux, value * down)
+        + rel_entr(flux, (1.0 - value) * up)
+        + rel_entr(1.0 - value - flux, (1.0 - value) * (1.0 - up))
     )
     return np.where(value > mean, np.maximum(rate, 0.0), 0.0)
 
 
-def tail_lower_limit(log_tail, values, levels):
-    """Return means that an upper tail ``log_tail(mean, value)`` rejects at the levels (or 0)."""
+def tail_lower_limit(log_tail, values, levels, effective_n):
+    """Return means that an upper tail ``log_tail(mean, value)`` rejects at the levels (or 0).
+
+    The search starts at Hoeffding's limit of that many independent records.
+    """
     # 0 is always safe; a mean below a rejected one is rejected with it (theory G5).
-    return last_accepted(
-        lambda means: log_tail(means, values) <= levels, np.zeros_like(values), values
-    )
+    deviations = np.sqrt(-levels)  # roots of tails are nearly straight
+
+    def excess(means):
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return (1.0 + _STRICT) * deviations - np.sqrt(-log_tail(means, values))
+
+    with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
+        start = values - deviations / math.sqrt(2.0 * effective_n)
+    return last_below(excess, np.zeros_like(values), values, start)
 
 
 def chernoff_lower_limit(values: Array, rates: Array) -> Array:
@@ -127,16 +131,15 @@ def chernoff_lower_limit(values: Array, rates: Array) -> Array:
     rest = 1.0 - value
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         # Both starts are rejected: kl >= 2 (v - mu)^2 (Pinsker), kl >= v ln(v/mu) + (1-v) ln(1-v).
-        entropy = np.where(rest > 0, rest * np.log(rest), 0.0)
-        mean = np.maximum(value - np.sqrt(rate / 2.0), value * np.exp((entropy - rate) / value))
-        mean = np.where(value > 0, np.maximum(mean, 0.0), 0.0)
+        far = value * np.exp((rel_entr(rest, 1.0) - rate) / value)
+        mean = np.fmax(np.fmax(value - np.sqrt(rate / 2.0), far), 0.0)
         for _ in range(12):
             # Newton from the left on a convex falling function stays on the left.
-            excess = _times_log(value, mean) + _times_log(rest, 1.0 - mean) - rate
+            excess = rel_entr(value, mean) + rel_entr(rest, 1.0 - mean) - rate
             step = excess * mean * (1.0 - mean) / (value - mean)
-            moves = (step > 0.0) & (value > mean)
-            mean = np.where(moves, np.minimum(mean + step, value), mean)
-            if not np.any(moves & (step > 1e-15 * mean)):
+            step = np.where((step > 0.0) & (value > mean), step, 0.0)
+            mean = np.minimum(mean + step, value)
+            if not np.any(step > 1e-15 * mean):
                 break
     return np.where(np.isfinite(rate), mean * (1.0 - _SAFE), 0.0)
 
@@ -187,27 +190,34 @@ def _hinge(mean, corner, n):
     :math:`E(B-t)_+ = n\mu P[B' \ge t] - tP[B > t]` with :math:`B' \sim Bin(n - 1, \mu)`, written
     with the probability of :math:`B' = t`: only a factor of about the squared deviation cancels.
     """
-    with np.errstate(divide="ignore", invalid="ignore"):
-        density = xlogy(corner, mean) + xlog1py(n - 1.0 - corner, -mean)
-        density = np.exp(density - betaln(corner + 1.0, n - corner)) / n  # of B' at t
-        above = betainc(corner + 1.0, n - corner, mean)
-        excess = n * mean * (1.0 - mean) * density + (n * mean - corner) * above
-        slope = n * (above + (1.0 - mean) * density)  # n P[B' >= t]
-        return np.log(np.maximum(excess, 0.0)), slope / excess, excess / above
+    density = xlogy(corner, mean) + xlog1py(n - 1.0 - corner, -mean)
+    density = np.exp(density - betaln(corner + 1.0, n - corner)) / n  # of B' at t
+    above = betainc(corner + 1.0, n - corner, mean)
+    excess = n * mean * (1.0 - mean) * density + (n * mean - corner) * above
+    slope = n * (above + (1.0 - mean) * density)  # n P[B' >= t]
+    return np.log(np.maximum(excess, 0.0)), slope / excess, excess / above
 
 
-def _whole(corner, successes):
-    """Return whole numbers below ``successes`` that are near; a hinge may stand at any of them."""
+def _hinges(move, mean, successes, n):
+    """Try hinges: ``move(mean, log_hinge, slope, corner)`` says at which mean to try the next.
+
+    The first is the best for a geometric tail; the best of all has ``k - t`` = mean excess.
+    """
     most = np.maximum(np.ceil(successes) - 1.0, 0.0)
-    return np.clip(np.ceil(np.where(np.isfinite(corner), corner, most)), 0.0, most)
 
+    def whole(corner):  # below ``successes``, and near; a hinge may stand at any of them
+        corner = np.where(np.isfinite(corner), corner, most)
+        return np.minimum(np.maximum(np.ceil(corner), 0.0), most)
 
-def _first_corner(mean, successes, n):
-    """Return where the hinge is best for a geometric tail; the best has k - t = mean excess."""
-    with np.errstate(divide="ignore", invalid="ignore"):
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         value = successes / n
         odds = np.log(value) - np.log(mean) + np.log1p(-mean) - np.log1p(-value)
-        return _whole(successes - 1.0 / odds, successes)
+        corner = whole(successes - 1.0 / odds)
+        for shift in _SHIFTS:
+            log_hinge, slope, overshoot = _hinge(mean, corner, n)
+            mean = move(mean, log_hinge, slope, successes - corner)
+            corner = whole(successes - overshoot + shift)
+    return mean
 
 
 def bounded_log_tail(mean: Array, value: Array, n: int) -> Array:
@@ -231,14 +241,15 @@ def bounded_log_tail(mean: Array, value: Array, n: int) -> Array:
     above Chernoff's bound nor Bentkus' interpolated one; any ``t`` is valid.
     """
     best = -n * bernoulli_rate(value, mean)  # Chernoff, where no hinge can be evaluated
-    successes = np.maximum(n * value - 1e-6, 0.0)  # rounding must not add a success
-    corner = _first_corner(mean, successes, n)
-    for shift in _SHIFTS:
-        with np.errstate(divide="ignore", invalid="ignore"):
-            log_hinge, _, overshoot = _hinge(mean, corner, n)
-            bound = log_hinge - np.log(successes - corner) + _ROUNDING
+
+    def keep(mean, log_hinge, _, distance):
+        nonlocal best
+        bound = log_hinge - np.log(distance) + _ROUNDING
         best = np.where((bound > _DEEPEST) & (n <= _LARGEST), np.fmin(best, bound), best)
-        corner = _whole(successes - overshoot + shift, successes)
+        return mean
+
+    # Rounding must not add a success.
+    _hinges(keep, mean, np.maximum(n * value - 1e-6, 0.0), n)
     return np.where(value > mean, np.minimum(best, 0.0), 0.0)
 
 
@@ -265,20 +276,18 @@ def bounded_lower_limit(values: Array, levels: Array, n: int) -> Array:
     usable = (level > _DEEPEST) & (level < 0.0) & (value > 0.0) & (n <= _LARGEST)
     if not usable.any():
         return limit
-    inner, successes = level[usable] - _ROUNDING, np.maximum(n * value[usable] - 1e-6, 0.0)
-    mean = np.minimum(limit[usable], (1.0 - _SAFE) * value[usable])
-    corner = _first_corner(mean, successes, n)
-    for shift in _SHIFTS:
+    level, value = level[usable] - _ROUNDING, value[usable]
+
+    def newton(mean, log_hinge, slope, distance):
         # E (B - t)_+ integrates a beta distribution function: its logarithm is concave in the
         # mean's logarithm, tangents lie above, and Newton's step ends on the rejected side.
-        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-            log_hinge, slope, overshoot = _hinge(mean, corner, n)
-            step = (inner + np.log(successes - corner) - log_hinge) / (slope * mean)
-            step = mean * np.exp(step)
-        mean = np.where((step > mean) & (step < value[usable]), step, mean)
-        corner = _whole(successes - overshoot + shift, successes)
-    limit = limit.copy()
-    limit[usable] = np.minimum(mean * (1.0 - _SAFE), value[usable])
+        step = mean * np.exp((level + np.log(distance) - log_hinge) / (slope * mean))
+        return np.where((step > mean) & (step < value), step, mean)
+
+    start = np.minimum(limit[usable], (1.0 - _SAFE) * value)
+    # Rounding must not add a success.
+    mean = _hinges(newton, start, np.maximum(n * value - 1e-6, 0.0), n)
+    limit[usable] = np.minimum(mean * (1.0 - _SAFE), value)
     return limit
 
 

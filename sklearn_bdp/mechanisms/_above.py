@@ -9,13 +9,15 @@ from sklearn_bdp.mechanisms._noise import Exponentials
 
 __all__ = ["NoisyThreshold"]
 
-_BLOCK = 4096  # query noise per draw: large enough to hide call overhead, small enough for cache
+# Query noise per draw: a first one for whoever asks little, later ones large enough to hide call
+# overhead and small enough for cache.
+_FIRST, _BLOCK = 64, 4096
 
 
 class NoisyThreshold:
     """Find the margins that, with fresh noise each, exceed one noisy level.
 
-    Query noise is drawn in blocks of a fixed size and used in order, one variate per query, so
+    Query noise is drawn in blocks of fixed sizes and used in order, one variate per query, so
     that the outcome does not depend on how queries are batched. Laplace noise is an exact real
     number: what doubles cannot decide is decided with more random bits.
 
@@ -34,7 +36,8 @@ class NoisyThreshold:
         # Whatever is closer to the level than that is decided exactly.
         self._slack = 16.0 * step if self._exact else 0.0
         self._refresh = refresh
-        self._used = _BLOCK
+        self._noise, self._used = np.empty(0), 0
+        self._size = _FIRST
         self._owner = os.getpid()
         self.level = None
         self.level_used = False
@@ -47,16 +50,16 @@ class NoisyThreshold:
     def room(self):
         """Return how many queries the current block has noise for; at least 1."""
         # A forked child draws a block of its own: parent and child must not share noise.
-        if self._used == _BLOCK or self._owner != os.getpid():
-            self._block = Exponentials(self._bits, _BLOCK)
+        if self._used == self._noise.size or self._owner != os.getpid():
+            self._block = Exponentials(self._bits, self._size)
             if self._gaussian:
-                angle = (2.0 * np.pi * 2.0**-64) * self._bits.words(_BLOCK)
+                angle = (2.0 * np.pi * 2.0**-64) * self._bits.words(self._size)
                 standard = np.sqrt(2.0 * self._block.values) * np.cos(angle)
             else:
                 standard = self._block.signs * self._block.values
             self._noise = self._scale * standard
-            self._used, self._owner = 0, os.getpid()
-        return _BLOCK - self._used
+            self._used, self._owner, self._size = 0, os.getpid(), _BLOCK
+        return self._noise.size - self._used
 
     def scan(self, margins, *, most=None):
         """Compare margins with the level, in order; stop after ``most`` hits.

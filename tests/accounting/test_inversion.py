@@ -41,7 +41,8 @@ def inverted(values, level, model, n):
     """Limits of a model's ``log_tail_above``."""
     values = np.asarray(values, dtype=float)
     levels = np.full(values.shape, level)
-    return tail_lower_limit(lambda m, v: model.log_tail_above(m, v, n), values, levels)
+    tail = lambda m, v: model.log_tail_above(m, v, n)  # noqa: E731
+    return tail_lower_limit(tail, values, levels, n)
 
 
 def test_limits_cover_by_exact_enumeration():

@@ -197,6 +197,7 @@ def test_bounded_limits_invert_their_tail(n):
             lambda m, v: Independent().log_tail_above(m, v, n),
             values,
             np.full(values.shape, level),
+            n,
         )
         assert (limits >= best - max(1e-4, 2 / n)).all()
 

@@ -172,6 +172,7 @@ def test_a_million_answers_are_one_call():
 
 
 def test_a_forked_or_short_block_has_room(monkeypatch):
+    monkeypatch.setattr(above_module, "_FIRST", 3)
     monkeypatch.setattr(above_module, "_BLOCK", 7)
     training, holdout = queries(100)
     answers = make().answer(training, holdout)
