@@ -8,7 +8,7 @@ from sklearn_bdp._digests._content import (
     query_key,
     training_digest,
 )
-from sklearn_bdp._digests._keys import is_reproducible, model_key, recipe_key
+from sklearn_bdp._digests._keys import model_key, recipe_key
 from sklearn_bdp._digests._objects import object_digest
 from sklearn_bdp._digests._rows import count_shared_rows, row_digests
 
@@ -18,7 +18,6 @@ __all__ = [
     "data_digest",
     "freeze_data",
     "is_content_key",
-    "is_reproducible",
     "model_key",
     "object_digest",
     "query_key",

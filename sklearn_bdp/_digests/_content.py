@@ -14,11 +14,7 @@ _CONTENT = "content:"
 
 
 def data_digest(X, y):
-    """Return the SHA-256 of the content of the holdout.
-
-    ``X``: features; ``y``: targets. Returns: hexadecimal digest of shapes, types, names, categories
-    in their order, and values.
-    """
+    """Return the SHA-256 of shapes, types, names, categories in their order, and values."""
     state = hashlib.sha256()
     feed(state, X, other=_cell)
     feed(state, y, other=_cell)
@@ -30,8 +26,6 @@ def training_digest(*data):
 
     The layout in memory, the index and the width of floating-point numbers do not count: an
     estimator learns from equal values the same.
-
-    ``*data``: features, targets. Returns: hexadecimal digest.
     """
     state = hashlib.sha256()
     for each in data:
@@ -73,10 +67,7 @@ def query_key(*parts: Any) -> str:
 
 
 def content_key(*parts):
-    """Return the key of a query that is known by its content: the same key is the same model.
-
-    ``*parts``: as for :func:`query_key`. Returns: a key that :func:`is_content_key` recognises.
-    """
+    """Return the key of a query that is known by its content: the same key is the same model."""
     return _CONTENT + query_key(*parts)
 
 
@@ -118,8 +109,7 @@ def freeze_data(X):
 def feed(state, value, *, other=None):
     """Add one value: its kind, its size, its content; every length precedes what it measures.
 
-    ``state``: what it is added to; ``value``: plain data; ``other``: gives the digest of an object
-    that is no plain data; ``None``: such objects raise TypeError.
+    ``other`` gives the digest of an object that is no plain data; without it such objects raise.
     """
     if sp.issparse(value):
         rows = value.tocsr().copy()

@@ -18,24 +18,10 @@ from sklearn_bdp._digests._content import content_key, feed, query_key
 from sklearn_bdp._digests._objects import Opaque, Walk
 
 
-def is_reproducible(estimator):
-    """Return whether fitting is a function of data and parameters, as far as can be known.
-
-    It is for code that is installed under a version, where every ``random_state``, of estimators
-    as of splitters and functions inside them, is an integer.
-
-    ``estimator``: fitted or not. Returns: whether a recipe says all about the fitted model.
-    """
-    return _recipe(estimator) is not None
-
-
 def recipe_key(estimator, metric, *, training, fit_params, columns):
     """Return the key of a model before it is fitted, or None where fitting may vary.
 
-    ``estimator``: with its parameters set; ``metric``: what it will be asked for; ``training``:
-    digest of the training data (`training_digest`); ``fit_params``: what goes to ``fit``;
-    ``columns``: the columns it will be fitted on, ``None`` for all. Returns: ``None`` where the
-    model has to be fitted first; see :func:`model_key`.
+    ``training``: digest of the training data (`training_digest`).
     """
     recipe = _recipe(estimator)
     if recipe is None:
@@ -50,11 +36,9 @@ def recipe_key(estimator, metric, *, training, fit_params, columns):
 def model_key(estimator, metric, X, *, columns):
     """Return the key of a fitted model: what it has learned, how it behaves, what it is asked.
 
-    ``estimator``: the model; ``metric``: what it is asked for; ``X``: records of the training side,
-    never of the holdout. Models with code of the user are asked to predict them; ``columns``: the
-    columns of the data that the model was fitted on, ``None`` for all: two models that are equal on
-    different columns are two models. Returns: ``None`` (never recognised again) where something in
-    the model cannot be read.
+    ``X``: records of the training side, never of the holdout; models with code of the user are
+    asked to predict them. Two models that are equal on different ``columns`` are two models. None
+    (never recognised again) where something in the model cannot be read.
     """
     try:
         walk = Walk(fitted=True)
@@ -68,7 +52,11 @@ def model_key(estimator, metric, X, *, columns):
 
 
 def _recipe(estimator):
-    """Return the digest of an unfitted estimator, or None where it does not say what comes out."""
+    """Return the digest of an unfitted estimator, or None where it does not say what comes out.
+
+    It does for code that is installed under a version, where every ``random_state``, of estimators
+    as of splitters and functions inside them, is an integer.
+    """
     try:
         walk = Walk(installed_only=True)
         found = walk.digest(clone(estimator))

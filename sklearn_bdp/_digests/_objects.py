@@ -78,10 +78,7 @@ class Walk:
         self._methods, self._parameters, self._foreigners, self._found = {}, {}, {}, {}
 
     def digest(self, value):
-        """Return the digest of one value.
-
-        Raises Opaque if something in it has no content that can be read.
-        """
+        """Return the digest of one value; raise Opaque where something in it cannot be read."""
         kind = type(value)
         if kind in _SCALARS:
             return scalar_digest(kind.__name__, repr(value))
@@ -457,11 +454,7 @@ _METHODS = (
 
 
 def object_digest(value):
-    """Return a digest of objects that survives copies and processes, or None.
-
-    ``value``: data, estimators, functions, containers of them. Returns: hexadecimal digest;
-    ``None`` where something in it has no content that can be read.
-    """
+    """Return a digest that survives copies and processes, None where something cannot be read."""
     try:
         return Walk().digest(value)
     except (Opaque, RecursionError):

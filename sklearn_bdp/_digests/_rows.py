@@ -19,13 +19,10 @@ _MISSING = np.uint64(0x7FF8DEADBEEF0001)
 def count_shared_rows(X, y, X_holdout, y_holdout):
     """Return how many training records are holdout records, and how many chance explains.
 
-    ``X`` and ``y``: training records and targets; ``y`` may be None, then records are compared
-    without targets; ``X_holdout`` and ``y_holdout``: holdout records and targets. Returns
-    ``shared``: training records that equal a holdout record. Returns ``chance``: so many may be
-    equal by chance: where a population holds equal records, training records equal one another as
-    well. ``chance`` is the number expected from those, four standard deviations and one more
-    record; it is 0 where the training records are, as a whole, the holdout or a part of it that
-    chance cannot have picked.
+    Where ``y`` is None, records are compared without targets. Where a population holds equal
+    records, training records equal one another as well: chance explains the number expected from
+    those, four standard deviations and one more record; nothing where the training records are, as
+    a whole, the holdout or a part of it that chance cannot have picked.
     """
     found = _both_digests(X, y, X_holdout, y_holdout)
     if found is None:
@@ -45,12 +42,10 @@ def count_shared_rows(X, y, X_holdout, y_holdout):
 
 
 def row_digests(X, y=None, *, names=None):
-    """Return a 64-bit digest of each record, by value.
+    """Return a 64-bit digest of each record: equal for equal records, whatever they are kept in.
 
-    ``X`` (shape (n, n_features)): records: array, frame, sparse matrix or list. Numbers count to
-    single precision; ``y`` (shape (n,)): targets; ``names``: columns of a frame to look at;
-    ``None``: all columns, known by their places. Returns (shape (n,)): equal for equal records,
-    whatever they are kept in.
+    Numbers count to single precision. ``names``: columns of a frame to look at; ``None``: all
+    columns, known by their places.
     """
     total = _sum_of_columns(X, names)
     if y is not None:

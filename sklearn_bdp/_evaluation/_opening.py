@@ -57,11 +57,10 @@ def check_owner(owner, X_val):
 
 
 def recorded_seed(owner, data):
-    """Return the seed under which a ledger's split was drawn, and the name of the data.
+    """Return a seed, and what a ledger records of the split drawn under it (None: nothing).
 
     With a ledger and ``random_state=None`` the same script divides the same data in the same way,
-    so that it goes on where it stopped. A new ledger gets a new seed. The name is None where
-    nothing has to be recorded.
+    so that it goes on where it stopped. A new ledger gets a new seed.
     """
     fresh = secrets.randbits(31)
     plain = owner.ledger is None or owner.random_state is not None
@@ -69,10 +68,11 @@ def recorded_seed(owner, data):
         return fresh, None
     name = joblib.hash((data, repr(owner.holdout)), hash_name="sha1")
     known = {note["data"]: note["seed"] for note in read_notes(owner.ledger, "split")}
-    return known.get(name, fresh), name
+    seed = known.get(name, fresh)
+    return seed, {"data": name, "seed": seed}
 
 
-def divide_for(owner, estimator, X, y, *, X_val, y_val, groups, random_state=None, pilot=None):
+def divide_for(owner, estimator, X, y, *, X_val, y_val, groups, split=None, pilot=None):
     """Return the :class:`Division` of the owner's data; ``pilot`` serves ``correlation="time"``."""
     declared = correlation = owner.correlation
     if isinstance(owner.holdout, ReusableHoldout) and declared is None:
@@ -111,7 +111,7 @@ def divide_for(owner, estimator, X, y, *, X_val, y_val, groups, random_state=Non
         groups=groups,
         X_val=X_val,
         y_val=y_val,
-        random_state=owner.random_state if random_state is None else random_state,
+        random_state=owner.random_state if split is None else split["seed"],
     )
     return replace(division, hints=hints)
 

@@ -24,7 +24,6 @@ class PrefixMemory:
 
     def __init__(self, bound=BOUND):
         self.bound = bound
-        self.hits = 0
         self._part, self._place = None, None
         self._kept, self._bytes = OrderedDict(), 0
 
@@ -54,7 +53,6 @@ class PrefixMemory:
                 return function(transformer, X, y, *args, **params)
             self._place = (*self._place, name)
             if self._place in self._kept:
-                self.hits += 1
                 self._kept.move_to_end(self._place)
                 transformed, fitted = self._kept[self._place]
                 return transformed.copy(), fitted

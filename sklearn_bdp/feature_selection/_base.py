@@ -131,8 +131,7 @@ class HoldoutSelectorBase(Savable, SelectorMixin, BaseEstimator):
         The columns of the holdout get the order of those of ``X``.
         """
         check_owner(self, X_val)
-        seed, name = recorded_seed(self, (X, y, X_val, y_val, groups))
-        split = None if name is None else {"data": name, "seed": seed}
+        _, split = recorded_seed(self, (X, y, X_val, y_val, groups))
         division = divide_for(
             self,
             estimator,
@@ -141,7 +140,7 @@ class HoldoutSelectorBase(Savable, SelectorMixin, BaseEstimator):
             X_val=X_val,
             y_val=y_val,
             groups=groups,
-            random_state=None if split is None else seed,
+            split=split,
             pilot=pilot,
         )
         return replace(division, X_holdout=_aligned(X, division.X_holdout)), split

@@ -16,8 +16,6 @@ from sklearn_bdp.holdout._settings import margins
 from sklearn_bdp.holdout._squares import ask_squares, planned
 from sklearn_bdp.ledger import AnswerRecord, BatchRecord
 
-FINEST = 1e-6  # thresholds are positive; half of this is far below any noise
-
 
 def check_open(last):
     """Raise HoldoutClosedError where the last word has been spoken."""

@@ -119,22 +119,6 @@ class BatchRecord:
         return canonical({name: getattr(self, name) for name in self.__slots__})
 
     @classmethod
-    def from_json(cls, text: str) -> Self:
-        """Rebuild a record from its text.
-
-        Parameters
-        ----------
-        text : str
-            From :meth:`to_json`.
-
-        Returns
-        -------
-        BatchRecord
-            An equal record.
-        """
-        return cls.from_content(json.loads(text))
-
-    @classmethod
     def from_content(cls, content: dict[str, Any]) -> Self:
         """Rebuild a record from parsed JSON.
 

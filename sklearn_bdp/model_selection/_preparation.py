@@ -78,10 +78,10 @@ class Preparation:
         known = None if before is None else before.signature
         if known is not None and known == self._signature(data):
             return before
-        seed, name = recorded_seed(self, data)
+        seed, split = recorded_seed(self, data)
         keep = self.ledger is not None and not isinstance(self.holdout, ReusableHoldout)
         progress = Progress(seed=seed, signature=self._signature(data) if keep else None)
-        progress.split = None if name is None else {"data": name, "seed": seed}
+        progress.split = split
         return progress
 
     def _prepare(self, progress, X, y, X_val, y_val, groups, params):
@@ -90,8 +90,7 @@ class Preparation:
         if division is None:
             division = divide_for(
                 self, self.estimator, X, y, X_val=X_val, y_val=y_val, groups=groups,
-                random_state=None if progress.split is None else progress.seed,
-                pilot=self._pilot(params, groups),
+                split=progress.split, pilot=self._pilot(params, groups),
             )  # fmt: skip
         if division.train is not None:
             params = check_method_params(X, params, indices=division.train)
