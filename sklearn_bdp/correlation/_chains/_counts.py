@@ -3,10 +3,12 @@
 import math
 
 import numpy as np
-from scipy.special import betaln
+from scipy.special import betaln, xlog1py, xlogy
 
 from sklearn_bdp._bisection import last_accepted
 from sklearn_bdp._checks import check_integer
+
+_TINY, _NEAR = 1e-300, 1.0 - 1e-16  # next to impossible, next to certain
 
 
 def transition_counts(states, *, n_states=None):
@@ -50,32 +52,23 @@ def confidence_intervals(counts, failure):
     two states need one interval each.
     """
     k = len(counts)
-    share = failure / (k if k == 2 else k * k)
-    lower, upper = np.zeros((k, k)), np.ones((k, k))
-    for u in range(k):
-        for v in range(k if k > 2 else 1):
-            lower[u, v], upper[u, v] = _interval(counts[u, v], counts[u].sum(), share)
+    misses = counts.sum(axis=1, keepdims=True) - counts
+    level = betaln(counts + 0.5, misses + 0.5) - betaln(0.5, 0.5)
+    level += math.log(failure / (k if k == 2 else k * k))
+
+    def refused(p):
+        # ln KT(hits, misses) - ln likelihood(p) >= ln(1 / failure)
+        return xlogy(counts, p) + xlog1py(misses, -p) <= level
+
+    # The likelihood rises up to the share of hits and falls from there. Both ends are searched
+    # from a point that is refused, so none is returned that is not.
+    mode = np.clip((counts + 1e-12) / (counts + misses + 2e-12), _TINY, _NEAR)
+    lower = last_accepted(refused, np.full((k, k), _TINY), mode, steps=60)
+    lower = np.where((counts > 0) & refused(lower), lower, 0.0)
+    upper = last_accepted(refused, np.full((k, k), _NEAR), mode, steps=60)
+    upper = np.where((misses > 0) & refused(upper), upper, 1.0)
     if k == 2:
         lower[:, 1], upper[:, 1] = 1.0 - upper[:, 0], 1.0 - lower[:, 0]
     if k == 1:
         lower[:] = 1.0
     return lower, upper
-
-
-def _interval(hits, visits, failure):
-    """Return all p with ``ln KT(hits, misses) - ln likelihood(p) <= ln(1 / failure)``."""
-    misses = visits - hits
-    level = betaln(hits + 0.5, misses + 0.5) - betaln(0.5, 0.5) + math.log(failure)
-
-    def refused(p):
-        return hits * math.log(p) + misses * math.log1p(-p) <= level
-
-    # The likelihood rises up to the share of hits and falls from there. Both ends are searched
-    # from a point that is refused, so none is returned that is not.
-    mode, tiny, near = (hits + 1e-12) / (visits + 2e-12), 1e-300, 1.0 - 1e-16
-    low, high = 0.0, 1.0
-    if hits > 0 and refused(tiny):
-        low = last_accepted(refused, tiny, min(mode, near), steps=80)
-    if misses > 0 and refused(near):
-        high = last_accepted(refused, near, max(mode, tiny), steps=80)
-    return low, high
