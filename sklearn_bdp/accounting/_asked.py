@@ -15,29 +15,19 @@ from sklearn_bdp.accounting._predictive import Cells
 if TYPE_CHECKING:
     from sklearn_bdp.accounting._predictive import PredictiveCode
 
-__all__ = ["Asked", "BatchQueries", "Outcome", "Pace", "Reply", "fine_half_width"]
-
 _LONE = 4.0  # lone queries until they are priced like the leader of a search
 
 
 @dataclasses.dataclass(frozen=True)
 class Pace:
-    """How finely queries are asked; chosen by ``benchmarks/simulate_year.py --sweep``.
+    """How finely queries are asked; chosen by ``benchmarks/simulate_year.py --sweep``."""
 
-    Parameters
-    ----------
-    coarse : float
-        Half-width of a coarse cell in deviations of prediction and score.
-    price : float
-        Deviations of the score that a first nat is worth: it widens every later interval.
-    patience : float
-        Fine cells of an ordinary life. Towards their end fewer intervals are to come and a nat is
-        worth less; beyond, a stream of queries is asked ever more coarsely, so that its cost grows
-        like the logarithm of its length.
-    """
-
-    coarse: float = 5.5
+    coarse: float = 5.5  # half-width of a coarse cell, in deviations of prediction and score
+    # Deviations of the score that a first nat is worth: it widens every later interval.
     price: float = 2.0
+    # Fine cells of an ordinary life. Towards their end fewer intervals are to come and a nat is
+    # worth less; beyond, a stream of queries is asked ever more coarsely, so that its cost grows
+    # like the logarithm of its length.
     patience: float = 18.0
 
     def fine(self, known: FloatOrArray, n_fine: int, *, alone: bool = False) -> Any:
@@ -73,33 +63,18 @@ _STEEPNESS, _BEST = _best_halves()
 
 @dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
 class BatchQueries:
-    """What is public of a batch of ``m`` queries.
+    """What is public of a batch of ``m`` queries; arrays are of shape (m,)."""
 
-    Parameters
-    ----------
-    training_values : ndarray of shape (m,)
-        Training-side values in [0, 1].
-    slacks : ndarray of shape (m,)
-        Least thresholds.
-    sensitivities : ndarray of shape (m,)
-        In units of ``1/n``: what noise margins are multiplied by.
-    training_factors : ndarray of shape (m,)
-        ``1 + n / training size``: how much the training side adds to the score's variance.
-    deviation : callable
-        ``deviation(positions, predictions)``: standard deviations of the scores.
-    beside : ndarray of bool, shape (m,), optional
-        Queries that decide nothing, as other metrics of the same candidates: they come after the
-        others, coarsely, and are never refined. By default none.
-    sharpness : ndarray of shape (m,), optional
-        By how much intervals of leaders are narrower than these deviations say (theory G15).
-    """
-
-    training_values: np.ndarray
-    slacks: np.ndarray
-    sensitivities: np.ndarray
+    training_values: np.ndarray  # in [0, 1]
+    slacks: np.ndarray  # least thresholds
+    sensitivities: np.ndarray  # in units of 1/n: what noise margins are multiplied by
+    # 1 + n / training size: how much the training side adds to the score's variance.
     training_factors: np.ndarray
-    deviation: typing.Callable
+    deviation: typing.Callable  # (positions, predictions) to standard deviations of the scores
+    # Queries that decide nothing, as other metrics of the same candidates: they come after the
+    # others, coarsely, and are never refined.
     beside: Array | None = None
+    # By how much intervals of leaders are narrower than these deviations say (theory G15).
     sharpness: Array | None = None
 
     def __len__(self) -> int:
@@ -107,16 +82,12 @@ class BatchQueries:
 
 
 class Asked(typing.NamedTuple):
-    """Queries to compare in this order, up to the first "above", released in a cell ``halves``.
+    """Queries to compare in this order, up to the first "above"; arrays of shape (k,)."""
 
-    Of each its place in the batch, what values are compared with and from which distance they are
-    "above", and the half-width of the cells that surprises are released in.
-    """
-
-    positions: np.ndarray
-    predictions: np.ndarray
-    thresholds: np.ndarray
-    halves: np.ndarray
+    positions: np.ndarray  # in the batch
+    predictions: np.ndarray  # what values are compared with
+    thresholds: np.ndarray  # from which distance they are "above"
+    halves: np.ndarray  # half-widths of the cells that surprises are released in
 
     def cells(self, place: int, step: float = 0.0) -> Cells:
         """Return the cells of the query at ``place``: fixed ones of width ``step``, or its own."""
@@ -132,41 +103,20 @@ class Reply(typing.NamedTuple):
 
 
 class Outcome:
-    """What a batch released and what follows from it; grows while it is played.
-
-    Parameters
-    ----------
-    size : int
-        Queries in the batch.
-
-    Attributes
-    ----------
-    values : ndarray of shape (m,)
-        Released values; NaN where not answered.
-    least, most : ndarray of shape (m,)
-        Ends of the values' cells, noise margins included.
-    above, answered, relaxed : ndarray of bool, shape (m,)
-        Whether the holdout was looked at, answered at all, left wide on purpose.
-    places : ndarray of shape (m,)
-        Code lengths of the places, fixed before the first answer.
-    released : float
-        Code length of what the batch released.
-    n_above : int
-        "Above" answers, those of refinements included.
-    first, fine : list of [int, int or None]
-        Position and cell of the "above" answers of the first pass, and of every refinement.
-    exhausted : bool
-        Whether the budget ended before the batch.
-    """
+    """What a batch released and what follows from it; grows while it is played."""
 
     def __init__(self, size: int) -> None:
+        # Released values, NaN where not answered; ends of their cells, noise margins included.
         self.values, self.least, self.most = np.full((3, size), np.nan)
+        # Whether the holdout was looked at, answered at all, left wide on purpose.
         self.above, self.answered, self.relaxed = np.zeros((3, size), dtype=bool)
-        self.places = np.zeros(size)
-        self.released, self.n_above = 0.0, 0
+        self.places = np.zeros(size)  # code lengths, fixed before the first answer
+        self.released = 0.0  # code length of what the batch released
+        self.n_above = 0  # "above" answers, those of refinements included
+        # Position and cell of the "above" answers of the first pass, and of every refinement.
         self.first: list[Any] = []
         self.fine: list[Any] = []
-        self.exhausted = False
+        self.exhausted = False  # whether the budget ended before the batch
 
 
 def fine_half_width(

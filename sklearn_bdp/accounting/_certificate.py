@@ -8,8 +8,6 @@ from typing import Any
 
 from sklearn_bdp._card import card, digits, expected, interval_picture, table
 
-__all__ = ["Certificate"]
-
 ROUTE_NAMES = {
     "bdp": "leakage (Bayesian differential privacy, G1)",
     "transcript": "counting of transcripts (G2)",

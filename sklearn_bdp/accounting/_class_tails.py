@@ -29,8 +29,6 @@ from sklearn_bdp.correlation import (
     weighted_lower_limit,
 )
 
-__all__ = ["ClassMeansTail", "KnownSizesTail", "PairsTail", "score_tail"]
-
 # Part of a limit's failure probability that pays for the class counts; the rest is left to the
 # scores. A smaller part makes the bound on the shares wider, a larger one the limit itself.
 _PART = 0.05

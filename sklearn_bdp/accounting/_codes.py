@@ -10,8 +10,6 @@ import math
 
 from sklearn_bdp._checks import check_integer, check_probability, check_real
 
-__all__ = ["code_length", "leakage_code_length"]
-
 # a of the weights of batches. A larger one takes from the first batch and gives to later ones:
 # with 3 the first pays ln 4 and the tenth ln 52, with 1 they would pay ln 2 and ln 110.
 _LEVEL = 3.0

@@ -20,14 +20,6 @@ from sklearn_bdp.accounting._zhao import zhao_accuracy
 if TYPE_CHECKING:
     from sklearn_bdp.correlation import CorrelationModel
 
-__all__ = [
-    "auto_resolution",
-    "auto_scales",
-    "auto_threshold",
-    "epsilon_scales",
-    "zhao_scales",
-]
-
 # Rate at which correct predictions may exceed their thresholds by chance, per query.
 CHANCE = 0.0006
 # Part of a batch's rate that goes to its leading predictions, halved from rank to rank.

@@ -13,13 +13,6 @@ from sklearn_bdp._bisection import doubled, last_accepted
 from sklearn_bdp._checks import check_option, check_real
 from sklearn_bdp._typing import FloatOrArray
 
-__all__ = [
-    "answer_margin",
-    "log_noise_tail",
-    "noise_margin",
-    "noise_share",
-]
-
 _NOISES = ("laplace", "gaussian")
 
 

@@ -20,8 +20,6 @@ from sklearn_bdp.accounting._predictive import OUTSIDE, RIM, place_lengths
 if TYPE_CHECKING:
     from sklearn_bdp.accounting._predictive import PredictiveCode
 
-__all__ = ["FixedCells", "play_batch"]
-
 _AHEAD = 8192  # queries compared in one go: an "above" moves the predictions of the rest
 
 
@@ -51,16 +49,11 @@ def play_batch(
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class FixedCells:
-    """How a holdout asks that does not race.
+    """How a holdout asks that does not race."""
 
-    ``thresholds(positions, predictions)`` returns thresholds, and whether slack set them;
-    ``resolution`` is the grid step of released answers, in units in which every query has
-    sensitivity ``1/n``; unless ``learned``, the training-side value is compared as it is.
-    """
-
-    thresholds: typing.Callable
-    resolution: float
-    learned: bool
+    thresholds: typing.Callable  # (positions, predictions) to thresholds, whether slack set them
+    resolution: float  # grid step of answers, where every query has sensitivity 1/n
+    learned: bool  # whether predictions learn; else training-side values are compared as they are
 
 
 class _Game:

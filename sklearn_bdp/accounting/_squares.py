@@ -16,8 +16,6 @@ from numpy.typing import ArrayLike
 from sklearn_bdp._checks import check_array, check_real
 from sklearn_bdp._typing import Array
 
-__all__ = ["SquaresPlan", "plan_squares", "squares_lower_limit"]
-
 #: Part of a limit's failure probability for limits by squares; the rest is for plain ones.
 SHARE = 0.8
 #: Upper limits that are tried one after the other, in units of the first.
@@ -86,27 +84,13 @@ def _best_rate(center, squares, level, n):
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class SquaresPlan:
-    """What is fixed about squares before a batch is asked, from public numbers.
+    """What is fixed about squares before a batch is asked, from public numbers."""
 
-    Attributes
-    ----------
-    centers : ndarray of shape (m,)
-        What deviations are taken from.
-    levels : ndarray of shape (m, len(LEVELS))
-        Upper limits of mean squared deviations that are tried.
-    eligible : ndarray of bool, shape (m,)
-        Queries whose scores are known to vary little.
-    log_failure : float
-        What rates are chosen for.
-    n : int
-        Number of records.
-    """
-
-    centers: Array
-    levels: Array
-    eligible: Array
-    log_failure: float
-    n: int
+    centers: Array  # what deviations are taken from
+    levels: Array  # upper limits of mean squared deviations that are tried, (m, len(LEVELS))
+    eligible: Array  # queries whose scores are known to vary little
+    log_failure: float  # what rates are chosen for
+    n: int  # records
 
     @property
     def shares(self) -> tuple[Array, Array]:

@@ -17,8 +17,6 @@ from sklearn_bdp._checks import check_array
 from sklearn_bdp._typing import Array, FloatOrArray
 from sklearn_bdp.correlation import CorrelationModel, weighted_lower_limit
 
-__all__ = ["ModelTail", "SensitivityTail", "Tail", "WeightedTail", "half_width"]
-
 
 class Tail(abc.ABC):
     """What limits a query's expectation, once its value on the holdout is known to a cell.

@@ -12,15 +12,6 @@ from scipy.special import gammaln, logsumexp
 from sklearn_bdp._checks import check_array, check_integer
 from sklearn_bdp._typing import Array, FloatOrArray
 
-__all__ = [
-    "adaptive_log_failure",
-    "log_binomials",
-    "log_transcripts",
-    "log_transcripts_batched",
-    "posterior_excess",
-    "sampling_half_width",
-]
-
 
 def adaptive_log_failure(log_p0: FloatOrArray, information: FloatOrArray) -> Any:
     r"""Log failure probability of an event chosen by looking at the answers.

@@ -12,8 +12,6 @@ from sklearn_bdp._checks import check_integer, check_option, check_probability, 
 if TYPE_CHECKING:
     from sklearn_bdp.correlation import CorrelationModel
 
-__all__ = ["least_accuracy", "zhao_accuracy", "zhao_premise", "zhao_required_n"]
-
 #: Lemma behind the calibration: 2 gives (8), 3 gives (7), 4 is the one for reversible chains.
 LEMMAS = {"quilt": 2, "blanket": 3, "spectral": 4}
 

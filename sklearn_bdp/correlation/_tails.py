@@ -14,21 +14,6 @@ from scipy.special import betainc, betaincinv, betaln, rel_entr, xlog1py, xlogy
 from sklearn_bdp._bisection import last_below
 from sklearn_bdp._typing import Array
 
-__all__ = [
-    "bernoulli_rate",
-    "binomial_lower_limit",
-    "bounded_log_tail",
-    "bounded_lower_limit",
-    "chain_rate",
-    "chernoff_lower_limit",
-    "component_log_tail",
-    "component_lower_limit",
-    "hoeffding_above",
-    "tail_lower_limit",
-    "weighted_log_tail",
-    "weighted_lower_limit",
-]
-
 _SAFE = 1e-9  # relative error of the inverted beta function, with a hundredfold margin
 _LARGEST = 10_000_000  # records, up to which hinges are evaluated
 _SHIFTS = (0.0, 0.0, 0.0, -1.0, 0.0)  # hinges tried, the last one beside the best

@@ -6,26 +6,12 @@ from sklearn_bdp.correlation import stationary_distribution
 
 
 def simulate_states(transition, n, rng):
-    """Draw ``n`` consecutive states of the stationary chain.
+    """Draw ``n`` consecutive states, numbers from 0, of a stationary irreducible chain.
 
     The path is cut into about ``sqrt(n)`` blocks. All blocks are walked at once, from every state
     they might start in, and then joined: the cost is ``n * n_states`` in about ``2 sqrt(n)``
     vectorised steps instead of ``n`` interpreted ones, and the distribution is exactly that of the
     chain.
-
-    Parameters
-    ----------
-    transition : ndarray of shape (n_states, n_states)
-        ``MarkovChain.transition``: irreducible, rows that sum to one.
-    n : int
-        Number of records.
-    rng : numpy.random.Generator
-        Source of randomness.
-
-    Returns
-    -------
-    ndarray of shape (n,), of integers
-        States from 0 to ``n_states - 1``.
     """
     n_states = len(transition)
     # The last column is left out: what no threshold exceeds is the last state, whatever rounding

@@ -7,8 +7,6 @@ import numpy as np
 
 from sklearn_bdp.mechanisms._noise import Exponentials
 
-__all__ = ["NoisyThreshold"]
-
 # Query noise per draw: a first one for whoever asks little, later ones large enough to hide call
 # overhead and small enough for cache.
 _FIRST, _BLOCK = 64, 4096

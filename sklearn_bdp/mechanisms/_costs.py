@@ -4,8 +4,6 @@ import math
 
 from sklearn_bdp._checks import check_boolean, check_integer, check_real
 
-__all__ = ["thresholdout_epsilon"]
-
 
 def thresholdout_epsilon(
     *,

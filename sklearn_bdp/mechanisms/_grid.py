@@ -16,16 +16,6 @@ from numpy.typing import ArrayLike
 from sklearn_bdp._checks import check_real
 from sklearn_bdp._typing import Array
 
-__all__ = [
-    "cell_midpoints",
-    "check_resolution",
-    "fine_step",
-    "n_cells",
-    "released_value",
-    "to_cell",
-    "to_grid",
-]
-
 _FINEST = 2.0**-44
 _LISTED = 2**24  # cells that are ever listed in one array
 

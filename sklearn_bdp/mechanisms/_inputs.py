@@ -4,8 +4,6 @@ import numpy as np
 
 from sklearn_bdp._checks import check_array
 
-__all__ = ["check_pair", "check_thresholds", "check_values"]
-
 _FAR = 100.0  # predictions and thresholds beyond this would leave the exact range of the grid
 
 

@@ -26,8 +26,6 @@ from fractions import Fraction
 
 import numpy as np
 
-__all__ = ["Exponentials", "Pool", "bit_sources", "grid_gaussian", "grid_laplace"]
-
 _LEADING = 63  # bits of U taken from the first word; its last bit is the sign
 _ENOUGH = 2**53  # a prefix of U this large pins E down to double precision
 

@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING, Any, Self
 from sklearn_bdp._checks import check_integer, check_probability, check_real
 from sklearn_bdp._typing import Seed
 
-__all__ = ["Presets", "dwork2017_parameters", "zhao2017_parameters"]
-
 
 class Presets:
     """Constructors of `Thresholdout` with published parameters."""

@@ -18,8 +18,6 @@ from sklearn_bdp.mechanisms._inputs import check_pair, check_thresholds
 from sklearn_bdp.mechanisms._noise import Pool, bit_sources, grid_gaussian, grid_laplace
 from sklearn_bdp.mechanisms._presets import Presets
 
-__all__ = ["Thresholdout"]
-
 _FEW = 256  # threshold and answer noise per draw
 _MOST = 2**53  # counts up to here are exact in every arithmetic they enter
 _STATE_VERSION = 1

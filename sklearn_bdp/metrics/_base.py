@@ -22,8 +22,6 @@ from sklearn_bdp.metrics._rows import (
 )
 from sklearn_bdp.metrics._silence import silenced
 
-__all__ = ["BoundedMetric", "Evaluation", "ScoreShape"]
-
 
 @dataclasses.dataclass(frozen=True)
 class ScoreShape:

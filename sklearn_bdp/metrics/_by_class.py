@@ -21,8 +21,6 @@ from sklearn_bdp.metrics._base import BoundedMetric, ScoreShape
 from sklearn_bdp.metrics._classification import class_index
 from sklearn_bdp.metrics._rows import as_labels, equal, respond
 
-__all__ = ["BalancedAccuracy", "RocAuc"]
-
 # Log probability that a class of the holdout is smaller than twice its floor: part of every limit
 # (accounting.PairsTail counts it), so rare that it costs nothing.
 _RARE = -40.0

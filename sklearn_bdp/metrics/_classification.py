@@ -9,8 +9,6 @@ import numpy as np
 from sklearn_bdp.metrics._base import MeanMetric
 from sklearn_bdp.metrics._rows import class_probabilities, equal, respond
 
-__all__ = ["Accuracy", "BrierScore", "HammingScore", "LogLoss", "TopKAccuracy"]
-
 
 def class_index(y, classes):
     """Return the position of each label among the classes, -1 for labels unknown to the model."""

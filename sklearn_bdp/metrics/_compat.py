@@ -4,8 +4,6 @@ import inspect
 
 from sklearn_bdp.exceptions import UnboundedMetricError
 
-__all__ = ["unwrap_scorer"]
-
 _WRAP_IT = (
     "Use a metric's name, or declare one bounded number per record with "
     "PerRecordScore(function, lower, upper)."

@@ -2,8 +2,6 @@
 
 from sklearn_bdp.exceptions import UnboundedMetricError
 
-__all__ = ["refuse"]
-
 _RATIO = (
     "it divides by a count of predictions or errors that one record can change from 0 to 1, so "
     "its sensitivity is not bounded by a multiple of 1/n"

@@ -30,9 +30,6 @@ from sklearn_bdp.metrics._regression import ClippedError, PinballLoss
 from sklearn_bdp.metrics._rows import as_labels
 from sklearn_bdp.metrics._wrapper import PerRecordScore
 
-__all__ = ["available_metrics", "default_metric", "get_metric"]
-
-
 _WIDEST = 1e100  # its square is a double
 
 

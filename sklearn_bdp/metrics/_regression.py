@@ -8,8 +8,6 @@ import numpy as np
 from sklearn_bdp.metrics._base import MeanMetric
 from sklearn_bdp.metrics._rows import respond
 
-__all__ = ["ClippedError", "PinballLoss"]
-
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ClippedError(MeanMetric):

@@ -8,17 +8,6 @@ import scipy.sparse
 
 from sklearn_bdp._typing import Array
 
-__all__ = [
-    "as_labels",
-    "check_schema",
-    "class_probabilities",
-    "equal",
-    "fails_on_blanks",
-    "n_rows",
-    "respond",
-    "score_rows",
-]
-
 
 def n_rows(X):
     """Return the number of records of an array, sparse matrix, data frame or list."""

@@ -4,8 +4,6 @@ import contextlib
 import threading
 import warnings
 
-__all__ = ["silenced"]
-
 _lock = threading.Lock()
 _depth = 0
 _saved = None

@@ -16,8 +16,6 @@ from sklearn_bdp.metrics._base import MeanMetric
 if TYPE_CHECKING:
     from sklearn_bdp.metrics._base import BoundedMetric
 
-__all__ = ["CustomScore", "PerRecordScore"]
-
 
 @dataclasses.dataclass(frozen=True)
 class PerRecordScore:

@@ -7,8 +7,6 @@ from sklearn_bdp.planning._designs import floor_half_width, splitting_half_width
 from sklearn_bdp.planning._replicated import sized
 from sklearn_bdp.planning._solve import smallest_n
 
-__all__ = ["advice_for"]
-
 _TARGETS = (0.2, 0.1, 0.05, 0.025, 0.01)
 
 

@@ -18,8 +18,6 @@ from sklearn_bdp.planning._task import checked_task, plain_model
 if TYPE_CHECKING:
     from sklearn_bdp.mechanisms import Thresholdout
 
-__all__ = ["certify"]
-
 
 def certify(
     n: int,

@@ -9,8 +9,6 @@ from sklearn_bdp.mechanisms import n_cells, thresholdout_epsilon
 from sklearn_bdp.planning._designs import margin_units, shares
 from sklearn_bdp.planning._task import Design
 
-__all__ = ["configured_design"]
-
 
 def configured_design(task, mechanism, route):
     """Smallest error certified for Thresholdout as it is configured (theory C3).

@@ -12,14 +12,6 @@ from scipy.optimize import minimize, minimize_scalar
 from sklearn_bdp.accounting import log_transcripts, posterior_excess, sampling_half_width
 from sklearn_bdp.planning._task import Design
 
-__all__ = [
-    "best_design",
-    "floor_half_width",
-    "margin_units",
-    "shares",
-    "splitting_half_width",
-]
-
 
 def best_design(task, route, cap, *, rough=False):
     """Best design of one of our routes at DP level at most ``cap``."""

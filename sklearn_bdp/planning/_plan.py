@@ -13,8 +13,6 @@ from sklearn_bdp.planning._replicated import continued
 from sklearn_bdp.planning._solve import ROUTES, smallest_n, solve
 from sklearn_bdp.planning._task import checked_task, plain_model
 
-__all__ = ["plan_batches", "plan_budget", "plan_holdout", "plan_queries"]
-
 
 def plan_holdout(
     *,

@@ -27,8 +27,6 @@ from sklearn_bdp.correlation import check_correlation
 from sklearn_bdp.planning._replicated import continued
 from sklearn_bdp.planning._task import remaining_failure
 
-__all__ = ["expected_half_width", "plan_search"]
-
 _PLAYED = 12  # searches played one by one; later ones are like the last of them
 
 

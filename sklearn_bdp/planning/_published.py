@@ -16,8 +16,6 @@ from sklearn_bdp.mechanisms import Thresholdout
 from sklearn_bdp.planning._configured import configured_design
 from sklearn_bdp.planning._task import Design
 
-__all__ = ["dwork_required_n", "floor_required_n", "printed_design", "printed_required_n"]
-
 
 def _check_promise(tau, n_queries, budget, beta):
     return (

@@ -4,8 +4,6 @@ import numpy as np
 
 from sklearn_bdp.planning._task import plain_model
 
-__all__ = ["continued", "sized"]
-
 
 class _Replicated:
     """``n`` records made of independent copies of a model of ``n0`` records.

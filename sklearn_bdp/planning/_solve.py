@@ -9,8 +9,6 @@ from sklearn_bdp.planning._configured import configured_design
 from sklearn_bdp.planning._designs import best_design
 from sklearn_bdp.planning._published import floor_required_n, printed_design, printed_required_n
 
-__all__ = ["OURS", "ROUTES", "Solution", "smallest_n", "solve"]
-
 ROUTES = (
     "best",
     "bdp",

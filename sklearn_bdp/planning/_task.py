@@ -6,8 +6,6 @@ from dataclasses import dataclass
 from sklearn_bdp._checks import check_integer, check_probability, check_real
 from sklearn_bdp.correlation import SeenStates, check_correlation
 
-__all__ = ["Design", "Task", "checked_task", "plain_model", "remaining_failure"]
-
 
 @dataclass(frozen=True)
 class Task:

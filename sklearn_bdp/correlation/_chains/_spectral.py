@@ -4,8 +4,6 @@ import math
 
 import numpy as np
 
-__all__ = ["spectral_dp_epsilon", "spectral_smallest_n"]
-
 
 def spectral_smallest_n(gap, smallest):
     """Return the least ``n`` for which some level satisfies ``n >= 2d``."""

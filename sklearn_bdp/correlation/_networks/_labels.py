@@ -14,24 +14,12 @@ LARGEST_COUPLING = 12.0  # beyond it neighbours determine each other
 
 @dataclass(frozen=True)
 class Coupling:
-    """What labels of neighbours say about each other.
+    """What labels of neighbours say about each other."""
 
-    Parameters
-    ----------
-    estimate : float
-        Log-odds that a neighbour's label adds to its own class.
-    error : float
-        Standard error, dependence between neighbours included.
-    influence : float
-        Upper limit of the edge diameter, in nats.
-    n_labels : int
-        Nodes with a label.
-    """
-
-    estimate: float
-    error: float
-    influence: float
-    n_labels: int
+    estimate: float  # log-odds that a neighbour's label adds to its own class
+    error: float  # standard error, dependence between neighbours included
+    influence: float  # upper limit of the edge diameter, in nats
+    n_labels: int  # nodes with a label
 
 
 def label_codes_or_missing(labels, n):
