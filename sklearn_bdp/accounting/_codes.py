@@ -16,29 +16,15 @@ _LEVEL = 3.0
 
 
 def code_length(*, released: float, batch_index: int) -> float:
-    r"""Code length of the queries of the next batch, in nats; their places come on top.
+    r"""Code length of the queries of the next batch, in nats; their places come on top (G2′, G7).
 
     .. math:: \ell = -\ln P(\text{everything released before}) + \ln\omega_t^{-1},
-       \quad \omega_t = \frac{a}{(t+a-1)(t+a)}, \quad a = 3.
+       \quad \omega_t = \frac{a}{(t+a-1)(t+a)}, \quad a = 3,
 
-    With the lengths of the places in the batch (:func:`place_lengths`), the weights
-    :math:`e^{-\ell}` of all queries that could ever be asked sum to at most 1.
-
-    Parameters
-    ----------
-    released : float
-        Code length of everything released by earlier batches (:class:`PredictiveCode`).
-    batch_index : int
-        1 for the first batch, 2 for the second, and so on.
-
-    Returns
-    -------
-    float
-        Nats.
-
-    References
-    ----------
-    Theory G2′, G7.
+    for batch :math:`t = 1, 2, \dots` With the lengths of the places in the batch
+    (:func:`place_lengths`), the weights :math:`e^{-\ell}` of all queries that could ever be asked
+    sum to at most 1. ``released`` is the code length of what earlier batches released
+    (:class:`PredictiveCode`).
     """
     spent = check_real("released", released, low=0.0)
     t = check_integer("batch_index", batch_index, low=1)
@@ -46,30 +32,16 @@ def code_length(*, released: float, batch_index: int) -> float:
 
 
 def leakage_code_length(*, information: float, failure: float, batch_index: int) -> float:
-    r"""Code length of the queries of a batch when a lifetime leakage is fixed, in nats.
+    r"""Code length of the queries of a batch when a lifetime leakage is fixed, in nats (G1, G9).
 
     For a holdout whose noise meets one DP level for its whole life the answers given so far need
     not be coded at all: the length depends on the batch only,
 
-    .. math:: \ell = (\sqrt K + \sqrt{\ln(1/\beta)})^2 - \ln(1/\beta) + \ln\omega_t^{-1}.
+    .. math:: \ell = (\sqrt K + \sqrt{\ln(1/\beta)})^2 - \ln(1/\beta) + \ln\omega_t^{-1},
 
-    Parameters
-    ----------
-    information : float
-        K in nats: ``model.sequential_information(dp_epsilon, n)`` at the lifetime level.
-    failure : float
-        Failure probability of sampling.
-    batch_index : int
-        1 for the first batch, 2 for the second, and so on.
-
-    Returns
-    -------
-    float
-        Nats; like :func:`code_length` without places.
-
-    References
-    ----------
-    Theory G1, union inside; G9.
+    with :math:`\beta` the failure probability of sampling and K, in nats,
+    ``model.sequential_information(dp_epsilon, n)`` at the lifetime level. Places come on top, as
+    for :func:`code_length`.
     """
     known = check_real("information", information, low=0.0)
     surprise = -math.log(check_probability("failure", failure))

@@ -23,25 +23,11 @@ def log_noise_tail(
     *,
     noise: Literal["laplace", "gaussian"] = "laplace",
 ) -> float:
-    r""":math:`\ln P[N_T + N_q > z]` for independent noises of the given scales.
+    r""":math:`\ln P[N_T + N_q > z]` for independent noises of the given scales (theory N1).
 
-    Parameters
-    ----------
-    z : float
-        Margin, at least 0.
-    threshold_scale, query_scale : float
-        Laplace scales, or standard deviations for Gaussian noise. 0 means none.
-    noise : {"laplace", "gaussian"}
-        Distribution of the noise.
-
-    Returns
-    -------
-    float
-        Log probability; ``-inf`` when there is no noise.
-
-    References
-    ----------
-    Theory N1 (convolution of two Laplace distributions).
+    The convolution of two Laplace distributions, or of two Gaussian ones, whose scales are standard
+    deviations; a scale of 0 means none, and without noise the result is ``-inf``. The margin ``z``
+    is at least 0.
     """
     check_option("noise", noise, _NOISES)
     z = check_real("z", z, low=0.0)

@@ -41,29 +41,10 @@ def squares_lower_limit(
 ) -> Array:
     r"""Return lower limits for the expectation of a mean of independent scores in [0, 1].
 
-    Parameters
-    ----------
-    values : array-like
-        Lower ends of what the mean may be.
-    log_failure : array-like
-        Log of the one-sided failure probability.
-    n : int
-        Number of records.
-    center : array-like
-        The number :math:`c` in (0, 1), fixed in advance.
-    squares : array-like
-        Upper ends of what the mean of :math:`(\varphi_i - c)^2` may be.
-    rate : array-like
-        :math:`\lambda` in (0, 1), fixed in advance.
-
-    Returns
-    -------
-    ndarray
-        Limits in [0, 1], at most ``values``.
-
-    References
-    ----------
-    Theory G15, after Fan, Grama and Liu 2015 and Howard et al. 2021.
+    Theory G15, after Fan, Grama and Liu 2015 and Howard et al. 2021. ``center`` :math:`c` and
+    ``rate`` :math:`\lambda`, both in (0, 1), are fixed in advance; ``squares`` are upper ends of
+    what the mean of :math:`(\varphi_i - c)^2` may be, ``values`` lower ends of what the mean may
+    be, and limits are at most these.
     """
     values = check_array("values", values, low=0.0, high=1.0)
     level = check_array("log_failure", log_failure, high=0.0)

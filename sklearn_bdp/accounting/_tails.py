@@ -189,27 +189,10 @@ class SensitivityTail(Tail):
 def half_width(
     log_failure: FloatOrArray, model: CorrelationModel, n: int, *, sensitivity: float | None = None
 ) -> Array:
-    """Smallest ``alpha`` with ``model.log_tail(alpha, n) <= log_failure``.
+    """Smallest ``alpha`` with ``model.log_tail(alpha, n) <= log_failure`` (theory H1-H5).
 
-    Parameters
-    ----------
-    log_failure : float or array
-        Log of the failure probability, at most 0.
-    model : CorrelationModel
-        How the records are correlated.
-    n : int
-        Number of holdout records.
-    sensitivity : float or None
-        Sensitivity of the query; ``None``: a mean of scores in [0, 1].
-
-    Returns
-    -------
-    ndarray
-        Half-widths, ``inf`` where even 1 is not enough.
-
-    References
-    ----------
-    Theory H1-H5.
+    In score units, ``inf`` where even 1 is not enough. ``sensitivity`` is that of the query;
+    ``None`` stands for a mean of scores in [0, 1].
     """
     level = np.atleast_1d(np.asarray(log_failure, dtype=float))
     most = np.ones_like(level)

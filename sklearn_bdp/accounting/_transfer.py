@@ -14,25 +14,12 @@ from sklearn_bdp._typing import Array, FloatOrArray
 
 
 def adaptive_log_failure(log_p0: FloatOrArray, information: FloatOrArray) -> Any:
-    r"""Log failure probability of an event chosen by looking at the answers.
+    r"""Log failure probability of an event chosen by looking at the answers (theory G1).
 
-    .. math:: P[X \in E_Y] \le \exp\left(-(\sqrt{L} - \sqrt{K})^2\right), \quad L = -\ln p_0 > K.
+    .. math:: P[X \in E_Y] \le \exp\left(-(\sqrt{L} - \sqrt{K})^2\right), \quad L = -\ln p_0 > K,
 
-    Parameters
-    ----------
-    log_p0 : float or array
-        Log probability of each fixed event (a union over queries belongs inside).
-    information : float or array
-        K, in nats: ``model.sequential_information(dp_epsilon, n)``.
-
-    Returns
-    -------
-    float or ndarray
-        Log of the bound; 0 where ``L <= K``.
-
-    References
-    ----------
-    Theory G1.
+    and 0 where :math:`L \le K`. ``log_p0`` is that of each fixed event (a union over queries
+    belongs inside), K in nats is ``model.sequential_information(dp_epsilon, n)``.
     """
     surprise = np.maximum(-np.asarray(log_p0, dtype=float), 0.0)
     known = check_array("information", information, low=0.0)
@@ -44,27 +31,10 @@ def adaptive_log_failure(log_p0: FloatOrArray, information: FloatOrArray) -> Any
 def sampling_half_width(
     n_effective: float, *, failure: float, n_queries: float, information: float = 0.0
 ) -> float:
-    r"""Half-width α at which one of ``n_queries`` adaptive queries fails with small probability.
+    """Half-width α at which one of ``n_queries`` adaptive queries fails with small probability.
 
-    Parameters
-    ----------
-    n_effective : float
-        Effective number of records: ``ln p_0(α) = ln 2 − 2 n_eff α²``.
-    failure : float
-        Failure probability, in (0, 1).
-    n_queries : float
-        Number of queries, inside the union.
-    information : float
-        K of G1, in nats; 0 for queries fixed in advance.
-
-    Returns
-    -------
-    float
-        α; may exceed 1.
-
-    References
-    ----------
-    Theory G1 with section 5.
+    ``ln p_0(α) = ln 2 − 2 n_eff α²`` for a fixed query, the union inside; ``information`` is K of
+    theory G1 in nats, 0 for queries fixed in advance. In score units, and may exceed 1.
     """
     # √L = √K + √ln(1/failure), then p_0(α) · n_queries = e^{−L}.
     level = math.sqrt(information) + math.sqrt(-math.log(failure))
@@ -72,27 +42,12 @@ def sampling_half_width(
 
 
 def log_transcripts(n_queries: int, budget: int, n_values: int) -> float:
-    r"""Log of the number of distinct queries an adaptive analyst can reach.
+    r"""Log of the number of distinct queries an adaptive analyst can reach (theory G2).
 
     .. math:: N = \sum_{b<B} V^b \binom{m}{b+1}
 
-    Parameters
-    ----------
-    n_queries : int
-        m.
-    budget : int
-        B, the number of "above" answers.
-    n_values : int
-        V, the number of values an "above" answer can take.
-
-    Returns
-    -------
-    float
-        :math:`\ln N`.
-
-    References
-    ----------
-    Theory G2; cf. the description-length argument of Dwork et al. 2015, Section 3.
+    for :math:`m` queries, a budget of :math:`B` "above" answers and :math:`V` values that one can
+    take. Cf. the description-length argument of Dwork et al. 2015, Section 3.
     """
     m = check_integer("n_queries", n_queries, low=1)
     rounds = min(check_integer("budget", budget, low=1), m)
@@ -110,25 +65,11 @@ def log_transcripts(n_queries: int, budget: int, n_values: int) -> float:
 
 
 def log_transcripts_batched(batch_sizes: Sequence[int], budget: int, n_values: int) -> float:
-    r"""Log of the number of reachable queries when the sizes of the batches are fixed.
+    r"""Log of the number of reachable queries when the sizes of the batches are fixed (theory G2).
 
     .. math:: N = \sum_k m_k \sum_{b<B} \binom{M_{k-1}}{b} V^b
 
-    Parameters
-    ----------
-    batch_sizes : sequence of int
-        Sizes :math:`m_k`; :math:`M_{k-1}` counts the queries of earlier batches.
-    budget, n_values : int
-        As in :func:`log_transcripts`.
-
-    Returns
-    -------
-    float
-        :math:`\ln N`.
-
-    References
-    ----------
-    Theory G2.
+    with sizes :math:`m_k`, where :math:`M_{k-1}` counts the queries of earlier batches.
     """
     sizes = [check_integer("batch_sizes", size, low=1) for size in batch_sizes]
     rounds = check_integer("budget", budget, low=1)
@@ -145,23 +86,9 @@ def log_transcripts_batched(batch_sizes: Sequence[int], budget: int, n_values: i
 
 
 def posterior_excess(z: float, threshold_scale: float, query_scale: float) -> float:
-    r""":math:`TL(z) = \int_z^\infty P[N_T + N_q > u]\,du` for Laplace noises.
+    r""":math:`TL(z) = \int_z^\infty P[N_T + N_q > u]\,du` for Laplace noises (theory G6).
 
-    Parameters
-    ----------
-    z : float
-        Margin, at least 0.
-    threshold_scale, query_scale : float
-        Laplace scales, not both 0.
-
-    Returns
-    -------
-    float
-        Expected excess over ``z``.
-
-    References
-    ----------
-    Theory G6.
+    The expected excess over a margin ``z`` of at least 0, in score units; one scale is positive.
     """
     big, small = max(threshold_scale, query_scale), min(threshold_scale, query_scale)
     if big == 0.0:

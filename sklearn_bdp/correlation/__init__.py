@@ -2,6 +2,7 @@
 
 Every model answers what leakage follows from a level of differential privacy (and the inverse),
 how fast a mean of scores concentrates, and how to split records without cutting dependence.
+In ``__all__`` stands what users call; the other names serve the packages above.
 """
 
 from sklearn_bdp.correlation._base import CorrelationModel
@@ -48,11 +49,6 @@ __all__ = [
     "MarkovNetwork",
     "BayesianNetwork",
     "WorstOf",
-    "binomial_lower_limit",
-    "bounded_log_tail",
-    "bounded_lower_limit",
-    "chernoff_lower_limit",
-    "weighted_lower_limit",
     "Split",
     "check_correlation",
     "MisfitReport",
@@ -66,5 +62,4 @@ __all__ = [
     "check_independence",
     "DriftReport",
     "check_drift",
-    "stationary_distribution",
 ]

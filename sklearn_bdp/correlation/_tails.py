@@ -98,19 +98,9 @@ def tail_lower_limit(log_tail, values, levels, effective_n):
 
 
 def chernoff_lower_limit(values: Array, rates: Array) -> Array:
-    """Return means ``mu`` with ``kl(value || mu)`` at least ``rate``.
+    """Return the largest means ``mu``, hardly less, with ``kl(value || mu)`` at least ``rate``.
 
-    Parameters
-    ----------
-    values : ndarray
-        Values that the score has reached, in ``[0, 1]``.
-    rates : ndarray
-        ``-level / n``, at least 0 (``inf``: nothing is rejected).
-
-    Returns
-    -------
-    ndarray
-        The largest such means, hardly less.
+    The rates are ``-level / n``, at least 0 (``inf``: nothing is rejected).
     """
     value, rate = np.broadcast_arrays(np.asarray(values, float), np.asarray(rates, float))
     rest = 1.0 - value
@@ -138,22 +128,10 @@ def _binomial_inverse(counts, n, levels):
 def binomial_lower_limit(values: Array, levels: Array, n: int) -> Array:
     r"""Return Clopper-Pearson limits for the mean of ``n`` independent 0/1 scores.
 
-    Parameters
-    ----------
-    values : ndarray
-        Values that the mean score has reached or exceeded, in ``[0, 1]``.
-    levels : ndarray
-        Log failure probabilities, at most 0.
-    n : int
-        Number of records; their bits may have different means.
+    The bits may have different means; the limits are for the average of these. Values are those
+    that the mean score has reached or exceeded, in ``[0, 1]``, levels the logs of failure
+    probabilities.
 
-    Returns
-    -------
-    ndarray
-        Limits for the average of the bits' means.
-
-    Notes
-    -----
     Theory G8. Hoeffding 1956, Theorem 4: among independent bits of average mean :math:`\mu`,
     :math:`P[S \ge k]` is largest for equal means when :math:`k \ge n\mu + 1`. The limit
     at level 1/4 or below has :math:`n\mu \le k - 1` for every :math:`k \ge 2`; at ``k = 1`` the
@@ -208,20 +186,6 @@ def _hinges(move, mean, successes, n):
 def bounded_log_tail(mean: Array, value: Array, n: int) -> Array:
     r"""Return ``ln`` of a bound on ``P[mean of n scores >= value]``: Hoeffding's hinges.
 
-    Parameters
-    ----------
-    mean, value : ndarray
-        Expected and reached mean score, in ``[0, 1]``.
-    n : int
-        Number of independent scores in ``[0, 1]``.
-
-    Returns
-    -------
-    ndarray
-        Log-probabilities, 0 where ``value <= mean``.
-
-    Notes
-    -----
     Theory G8: :math:`\min_t E(Bin(n, \mu) - t)_+/(k - t)` over whole ``t < k = n value``. Never
     above Chernoff's bound nor Bentkus' interpolated one; any ``t`` is valid.
     """
@@ -239,22 +203,10 @@ def bounded_log_tail(mean: Array, value: Array, n: int) -> Array:
 
 
 def bounded_lower_limit(values: Array, levels: Array, n: int) -> Array:
-    """Return limits for the mean of ``n`` independent scores in ``[0, 1]``.
+    """Return limits for the mean of ``n`` independent scores in ``[0, 1]`` of any distributions.
 
-    Parameters
-    ----------
-    values : ndarray
-        Values that the mean score has reached or exceeded, in ``[0, 1]``.
-    levels : ndarray
-        Log failure probabilities, at most 0.
-    n : int
-        Number of scores; they may have different distributions.
-
-    Returns
-    -------
-    ndarray
-        Means that `bounded_log_tail` rejects: each hinge rejects the true mean on a half-line of
-        values, so the largest of their limits rejects on the largest half-line only.
+    Means that `bounded_log_tail` rejects: each hinge rejects the true mean on a half-line of
+    values, so the largest of their limits rejects on the largest half-line only.
     """
     value, level = np.broadcast_arrays(np.asarray(values, float), np.asarray(levels, float))
     limit = chernoff_lower_limit(value, -level / n)
@@ -331,24 +283,10 @@ def _exponents(weights, counts, least):
 def weighted_lower_limit(values: Array, levels: Array, weights: Array, counts: Array) -> Array:
     r"""Return limits for the mean of independent scores of unequal weight.
 
-    Parameters
-    ----------
-    values : ndarray
-        Values that :math:`\sum_i w_i\varphi_i` has reached or exceeded, in ``[0, 1]``.
-    levels : ndarray
-        Log failure probabilities, at most 0.
-    weights : ndarray of shape (d,)
-        Distinct weights of the scores in ``[0, 1]``.
-    counts : ndarray of shape (d,)
-        How many scores have each weight; ``sum(weights * counts)`` is 1.
+    ``counts`` scores in ``[0, 1]`` have each of the distinct ``weights``, whose sum over the scores
+    is 1; the limits are for :math:`\sum_i w_i\mu_i`, after :math:`\sum_i w_i\varphi_i` has reached
+    or exceeded the values.
 
-    Returns
-    -------
-    ndarray
-        Limits for :math:`\sum_i w_i\mu_i`.
-
-    Notes
-    -----
     Theory G12. Each exponent ``t`` rejects the means for which
     :math:`-tv + \max_\mu \sum_i\ln(1 + \mu_i(e^{tw_i} - 1))` is at most the level; the bound rises
     with the mean, so the largest limit over a grid of exponents is taken.

@@ -39,18 +39,7 @@ def is_irreducible(matrix):
 
 
 def stationary_distribution(matrix: Array) -> Array:
-    """Return the stationary distribution of an irreducible chain.
-
-    Parameters
-    ----------
-    matrix : ndarray of shape (k, k)
-        Transition matrix.
-
-    Returns
-    -------
-    ndarray of shape (k,)
-        Positive, sums to one.
-    """
+    """Return the stationary distribution of an irreducible chain: positive, sums to one."""
     # Grassmann, Taksar and Heyman 1985: elimination without subtractions, so that every entry
     # is found to relative precision, however nearly the chain decomposes.
     work = matrix.copy()
