@@ -231,7 +231,7 @@ def _collect(setting, units, rankings, plans, bare, labels, done):
     """Return proposals from what the folds found."""
     places = None if labels is None else np.searchsorted(labels, np.asarray(setting.y))
     listed = [("constant", ())] if bare else []
-    listed += [(_name(rankings[which]), chosen) for which, _, chosen in plans]
+    listed += [(ranking_name(rankings[which]), chosen) for which, _, chosen in plans]
     proposals, errors = [], []
     for place, (ranking, chosen) in enumerate(listed):
         scores = _blank(setting, labels)
@@ -278,7 +278,8 @@ def _frequency(chosen, by_folds):
     return np.array([np.mean([unit in units for units in sets]) for unit in chosen])
 
 
-def _name(ranking):
+def ranking_name(ranking):
+    """Return what proposals call a ranking."""
     return ranking if isinstance(ranking, str) else getattr(ranking, "__name__", "score_func")
 
 
@@ -292,7 +293,9 @@ def _warn(errors, n_proposals):
     if errors:
         warnings.warn(
             f"{len(errors)} of {n_proposals} subsets could not be fitted on the training part; "
-            f"they were not shown to the holdout. The last one said:\n{errors[-1]}",
+            "they were not shown to the holdout. Where the estimator names columns or cannot do "
+            "without some, list these as fixed_features; missing values and text need an "
+            f"estimator that takes them. The last one said:\n{errors[-1]}",
             FitFailedWarning,
             stacklevel=caller_level(),
         )

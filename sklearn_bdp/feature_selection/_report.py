@@ -154,8 +154,8 @@ def path_report(selector, entries, place, verdict, units, metric, anew=None):
     if anew is not None:
         lines.insert(
             -1,
-            "Then chosen anew, in the same way, on all records: the features below (ranking "
-            f"{anew.ranking!r}). What these score is not verified itself; the holdout is closed.",
+            "Then chosen anew on all records, by the same ranking: the features below. What these "
+            "score is not verified itself; the holdout is closed.",
         )
     handed = anew or (None if place is None else entries[place].proposal)
     title = _title(selector, 0 if handed is None else len(handed.columns))

@@ -24,7 +24,7 @@ from sklearn_bdp._typing import Correlation, RandomState
 from sklearn_bdp.feature_selection._anew import check_alone, choose_anew, joined, last_word
 from sklearn_bdp.feature_selection._base import SubsetSelectorBase
 from sklearn_bdp.feature_selection._path import accuracy_path, describe_step
-from sklearn_bdp.feature_selection._proposals import propose, propose_given
+from sklearn_bdp.feature_selection._proposals import propose, propose_given, ranking_name
 from sklearn_bdp.feature_selection._rankings import check_ranking, rankings_for
 from sklearn_bdp.feature_selection._report import path_report, steps_report
 from sklearn_bdp.feature_selection._stepwise import Rule, select
@@ -108,8 +108,8 @@ class HoldoutFeatureSelector(SubsetSelectorBase):
 
         - ``"training"``: the training part; the holdout verifies them and stays open.
         - ``"all"``: after the same, the holdout speaks its last word and is closed, and features
-          are chosen anew, in the same way, on all records: with a few hundred records they are
-          clearly better. The verified score speaks of ``estimator_``, fitted on the training
+          are chosen anew on all records, by the ranking that was verified: with a few hundred
+          records they are clearly better. The verified score speaks of ``estimator_``, fitted on the training
           part; the features handed on are not verified themselves. For a path of independent
           records or groups, with a holdout made here: a fraction or a splitter, no ledger.
     scoring : str, callable or None, default=None
@@ -389,8 +389,8 @@ class HoldoutFeatureSelector(SubsetSelectorBase):
         """Return a numeric ``tol`` in units of [0, 1]."""
         return float(self.tol) / (metric.upper - metric.lower)
 
-    def _proposals(self, setting, units, target):
-        """Return the candidates of a path, from the training part alone."""
+    def _proposals(self, setting, units, target, only=None):
+        """Return the candidates of a path, by one ranking ``only`` or all, from training records."""
         work = {"n_jobs": self.n_jobs, "pre_dispatch": self.pre_dispatch}
         ranking = check_ranking(self.ranking)
         if ranking == "subsets":
@@ -400,6 +400,7 @@ class HoldoutFeatureSelector(SubsetSelectorBase):
                 subsets = [subset for subset in subsets if len(subset) == target]
             return propose_given(setting, units, subsets, **work)
         rankings = rankings_for(self.ranking, self.estimator)
+        rankings = [one for one in rankings if only in (None, ranking_name(one))]
         return propose(setting, units, rankings, target=target, **work)
 
     def _run(self, verifier, units, target):
@@ -424,7 +425,8 @@ class HoldoutFeatureSelector(SubsetSelectorBase):
         if everything is not None and place not in (None, verdict.constant):
             model = verifier.model(entries[place].assessment)
             entries[place] = last_word(verifier.holdout, entries[place], model, metric)
-            proposals = self._proposals(everything, units, target)
+            ranking = entries[place].proposal.ranking
+            proposals = self._proposals(everything, units, target, ranking)
             anew = choose_anew(everything, proposals, tol=self.tol, target=target)
         self.accuracy_path_ = path_table(entries, place, metric)
         self._verdict = path_report(self, entries, place, verdict, units, metric, anew)
@@ -478,11 +480,11 @@ class HoldoutFeatureSelector(SubsetSelectorBase):
         """Return one sentence about a selection in which nothing helps."""
         kept = bool(self.fixed_features)
         return (
-            f"No feature was {'added' if kept else 'selected'}: none has a verified gain over "
+            f"No feature was {'added' if kept else 'selected'}: nothing could be told from "
             f"{'the fixed features alone' if kept else 'a constant prediction'}. "
-            f"{self._verdict.summary} Bring more records, set tol, or say with "
-            "n_features_to_select how many to take."
-        )
+            f"{self._verdict.summary} Bring more records, or say with n_features_to_select how "
+            "many to take."
+        ).replace("  ", " ")
 
     def _report(self):
         return self._verdict.report

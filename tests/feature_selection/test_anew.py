@@ -38,7 +38,7 @@ def test_the_way_is_verified_on_a_part_and_gone_again_on_all_records():
     assert {0, 1, 2, 3} <= set(fitted.get_support(indices=True))
     assert fitted.estimator_.n_features_in_ == fitted.verified_support_.sum()
     report = str(fitted.report())
-    assert "chosen anew, in the same way, on all records" in report
+    assert "chosen anew on all records, by the same ranking" in report
     assert "not verified itself" in report
     assert set(fitted.report().rows["feature"]) == {
         f"x{j}" for j in np.flatnonzero(fitted.support_)
