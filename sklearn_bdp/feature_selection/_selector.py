@@ -109,9 +109,10 @@ class HoldoutFeatureSelector(SubsetSelectorBase):
         - ``"training"``: the training part; the holdout verifies them and stays open.
         - ``"all"``: after the same, the holdout speaks its last word and is closed, and features
           are chosen anew on all records, by the ranking that was verified: with a few hundred
-          records they are clearly better. The verified score speaks of ``estimator_``, fitted on the training
-          part; the features handed on are not verified themselves. For a path of independent
-          records or groups, with a holdout made here: a fraction or a splitter, no ledger.
+          records they are clearly better. The verified score speaks of ``estimator_``, fitted on
+          the training part; the features handed on are not verified themselves. For a path of
+          independent records or groups, with a holdout made here: a fraction or a splitter, no
+          ledger.
     scoring : str, callable or None, default=None
         A bounded metric (see :mod:`sklearn_bdp.metrics`); ``None``: accuracy for classifiers, a
         clipped absolute error for regressors.
@@ -390,7 +391,7 @@ class HoldoutFeatureSelector(SubsetSelectorBase):
         return float(self.tol) / (metric.upper - metric.lower)
 
     def _proposals(self, setting, units, target, only=None):
-        """Return the candidates of a path, by one ranking ``only`` or all, from training records."""
+        """Return the candidates of a path, by all rankings or one, from training records."""
         work = {"n_jobs": self.n_jobs, "pre_dispatch": self.pre_dispatch}
         ranking = check_ranking(self.ranking)
         if ranking == "subsets":
