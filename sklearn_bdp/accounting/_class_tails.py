@@ -70,14 +70,11 @@ def _log_sum(logs):
     return top[..., 0] + np.log(np.exp(logs - top).sum(axis=-1))
 
 
-def _by_level(limit, values, log_failure):
+def _by_level(limit, values, levels):
     """Apply ``limit(values, levels, lowest)`` to levels of one quarter of a nat at a time.
 
     Class counts are bounded at the lowest level of the quarter, which is safe for all of it.
     """
-    values = check_array("values", values, low=0.0, high=1.0)
-    levels = check_array("log_failure", log_failure, high=0.0)
-    values, levels = np.broadcast_arrays(values, levels)
     result, quarters = np.zeros(values.shape), np.floor(4.0 * levels) / 4.0
     for lowest in np.unique(quarters):
         chosen = (quarters == lowest) & (levels < 0.0)
@@ -125,9 +122,9 @@ class PairsTail(Tail):
     class_counts: tuple
     class_floors: tuple
 
-    def lower_limit(self, values: FloatOrArray, log_failure: FloatOrArray) -> Array:
+    def _lower(self, values, levels):
         limit = self._limit if self.model.is_independent else self._grouped_limit
-        return _by_level(limit, values, log_failure)
+        return _by_level(limit, values, levels)
 
     def _limit(self, values, levels, lowest):
         share = min(_shares(self.class_counts, lowest))
@@ -151,7 +148,7 @@ class PairsTail(Tail):
         if smallest < max(1, min(self.class_floors)):
             return np.zeros(values.shape)
         rest = levels + math.log1p(-_PART)
-        worst = SensitivityTail(self.model, self.n, 1.0 / smallest).lower_limit(values, rest)
+        worst = SensitivityTail(self.model, self.n, 1.0 / smallest)._lower(values, rest)
         return np.maximum(worst, _shared_limit(values, rest, self.model, self.n, counts))
 
     def standard_deviation(self, prediction: FloatOrArray) -> Array:
@@ -222,8 +219,8 @@ class ClassMeansTail(Tail):
     class_counts: tuple
     class_floors: tuple
 
-    def lower_limit(self, values: FloatOrArray, log_failure: FloatOrArray) -> Array:
-        return _by_level(self._limit, values, log_failure)
+    def _lower(self, values, levels):
+        return _by_level(self._limit, values, levels)
 
     def _limit(self, values, levels, lowest):
         counts = np.array(_count_limits(self.model, self.n, self.class_counts, lowest), float)
@@ -241,7 +238,7 @@ class ClassMeansTail(Tail):
             limit = weighted_lower_limit(least, rest, weights, how_many * distinct)
         else:
             sensitivity = 1.0 / (len(known) * known.min())
-            limit = SensitivityTail(self.model, self.n, sensitivity).lower_limit(least, rest)
+            limit = SensitivityTail(self.model, self.n, sensitivity)._lower(least, rest)
             shared = _shared_limit(least, rest, self.model, self.n, known, 1.0 / len(known))
             limit = np.maximum(limit, shared)
         return part * limit
@@ -272,10 +269,7 @@ class KnownSizesTail(Tail):
     price: float = 0.0
     classes: tuple = ()
 
-    def lower_limit(self, values: FloatOrArray, log_failure: FloatOrArray) -> Array:
-        values = check_array("values", values, low=0.0, high=1.0)
-        levels = check_array("log_failure", log_failure, high=0.0)
-        values, levels = np.broadcast_arrays(values, levels)
+    def _lower(self, values, levels):
         smallest = min(self.class_sizes)
         if smallest < 1:
             return np.zeros(values.shape)
@@ -283,7 +277,7 @@ class KnownSizesTail(Tail):
             part = 1.0 if self.kind == "pairs" else 1.0 / len(self.class_sizes)
             tail = SensitivityTail(self.model, self.n, part / smallest)
             shared = _shared_limit(values, levels, self.model, self.n, self.class_sizes, part)
-            return np.maximum(tail.lower_limit(values, levels), shared)
+            return np.maximum(tail._lower(values, levels), shared)
         if self.kind == "pairs":
             return np.minimum(bounded_lower_limit(values, levels, smallest), values)
         sizes, how_many = np.unique(np.array(self.class_sizes, float), return_counts=True)

@@ -28,7 +28,6 @@ class Tail(abc.ABC):
     #: Nats that knowing the tail gives away, where it is made of the holdout's own labels.
     price = 0.0
 
-    @abc.abstractmethod
     def lower_limit(self, values: FloatOrArray, log_failure: FloatOrArray) -> Array:
         """Return lower limits for the expectations of fixed queries.
 
@@ -44,6 +43,13 @@ class Tail(abc.ABC):
         ndarray
             Limits in [0, 1], at most ``values``.
         """
+        values = check_array("values", values, low=0.0, high=1.0)
+        levels = check_array("log_failure", log_failure, high=0.0)
+        return self._lower(*np.broadcast_arrays(values, levels))
+
+    @abc.abstractmethod
+    def _lower(self, values, levels):
+        """Return lower limits for arrays of one shape, which are checked."""
 
     def upper_limit(self, values: FloatOrArray, log_failure: FloatOrArray) -> Array:
         """Return upper limits for the expectations of fixed queries.
@@ -119,7 +125,10 @@ class ModelTail(Tail):
     binary: bool = False
 
     def lower_limit(self, values: FloatOrArray, log_failure: FloatOrArray) -> Array:
-        return self.model.mean_lower_limit(values, log_failure, self.n, binary=self.binary)
+        return self._lower(values, log_failure)  # the model checks them
+
+    def _lower(self, values, levels):
+        return self.model.mean_lower_limit(values, levels, self.n, binary=self.binary)
 
     def standard_deviation(self, prediction: FloatOrArray) -> Array:
         return _spread(prediction, self.model.effective_n(self.n))
@@ -137,15 +146,11 @@ class WeightedTail(Tail):
     n: int
     weights: tuple
 
-    def lower_limit(self, values: FloatOrArray, log_failure: FloatOrArray) -> Array:
+    def _lower(self, values, levels):
         weights, counts = np.array(self.weights, dtype=float).T
         if not self.model.is_independent:
-            return SensitivityTail(self.model, self.n, weights.max()).lower_limit(
-                values, log_failure
-            )
-        values = check_array("values", values, low=0.0, high=1.0)
-        level = check_array("log_failure", log_failure, high=0.0)
-        return weighted_lower_limit(values, level, *merged_weights(weights, counts))
+            return SensitivityTail(self.model, self.n, weights.max())._lower(values, levels)
+        return weighted_lower_limit(values, levels, *merged_weights(weights, counts))
 
     def standard_deviation(self, prediction: FloatOrArray) -> Array:
         weights, counts = np.array(self.weights, dtype=float).T
@@ -173,11 +178,8 @@ class SensitivityTail(Tail):
     n: int
     sensitivity: float
 
-    def lower_limit(self, values: FloatOrArray, log_failure: FloatOrArray) -> Array:
-        values = check_array("values", values, low=0.0, high=1.0)
-        one_sided = check_array("log_failure", log_failure, high=0.0)
-        level = np.minimum(one_sided + math.log(2.0), 0.0)  # the tail below has two sides
-        level = np.broadcast_to(level, np.broadcast_shapes(values.shape, level.shape))
+    def _lower(self, values, levels):
+        level = np.minimum(levels + math.log(2.0), 0.0)  # the tail below has two sides
         reach = half_width(level.ravel(), self.model, self.n, sensitivity=self.sensitivity)
         return np.maximum(values - reach.reshape(level.shape), 0.0)
 

@@ -117,11 +117,7 @@ def zhao_required_n(
         Failure probability over all answers together.
     c : float
         Budget honesty, any number in (0, 1).
-    model : CorrelationModel
-        How the records are correlated.
-    n : int or None
-        Number of records for models tied to them; ``None``: any, large enough for the lemma.
-    method : {"quilt", "blanket", "spectral"}
+    model, n, method : object
         As for :func:`zhao_premise`.
 
     Returns
@@ -181,12 +177,8 @@ def zhao_accuracy(
     ----------
     n : int
         Holdout records.
-    n_queries, budget : int
-        m and B.
-    beta : float
-        Failure probability.
-    model : CorrelationModel
-        How the records are correlated.
+    n_queries, budget, beta, model : object
+        As for :func:`zhao_required_n`.
     c : float
         Budget honesty, in (0, 1), where there is no threshold.
     threshold : float or None

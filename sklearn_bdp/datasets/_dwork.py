@@ -74,18 +74,14 @@ def make_dwork_signal(
 
     Parameters
     ----------
-    n : int
-        Number of records.
-    n_features : int, default=10_000
-        Number of attributes.
+    n, n_features : int
+        As for :func:`make_dwork_noise`.
     n_shifted : int, default=20
         How many attributes carry the label.
     shift : float, default=0.06
         By how many standard deviations.
-    dtype : {"float64", "float32"}, default="float64"
-        Type of ``X``; single precision halves memory and time.
-    random_state : None, int or numpy.random.Generator, default=None
-        Source of randomness.
+    dtype, random_state : object
+        As for :func:`make_dwork_noise`.
 
     Returns
     -------

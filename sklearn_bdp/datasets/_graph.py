@@ -53,10 +53,8 @@ def make_graph(
         Records per random tree (the last may be smaller); unused if ``graph`` is given.
     flip : float, default=0.1
         Probability, strictly between 0 and 1, that the state changes along an edge. At most 1/2.
-    n_features, n_informative : int
-        Number of attributes, and of those that carry the label.
-    separation : array-like of shape (2,), default=None
-        Separation of the classes in each state; ``[1.5, 0.0]`` by default.
+    n_features, n_informative, separation : object
+        As for :func:`make_regimes`, of two states.
     random_state : None, int or numpy.random.Generator, default=None
         Source of randomness.
 

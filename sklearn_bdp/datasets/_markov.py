@@ -46,10 +46,8 @@ def make_markov(
 
     Parameters
     ----------
-    n : int
-        Number of records.
-    n_features : int, default=10_000
-        Number of attributes.
+    n, n_features : int
+        As for :func:`make_dwork_noise`.
     n_shifted : int, default=20
         How many attributes carry the label; 0 for no signal.
     shift : float, default=0.06
@@ -61,10 +59,8 @@ def make_markov(
         Correlation of each attribute with the mood, between -1 and 1 (exclusive).
     neighbour_correlation : float, default=0.5
         Correlation :math:`r` of the noise of neighbouring attributes, in [0, 1).
-    dtype : {"float64", "float32"}, default="float64"
-        Type of ``X``.
-    random_state : None, int or numpy.random.Generator, default=None
-        Source of randomness.
+    dtype, random_state : object
+        As for :func:`make_dwork_noise`.
 
     Returns
     -------

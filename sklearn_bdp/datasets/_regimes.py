@@ -159,10 +159,8 @@ def make_groups(
     group_size : int or array-like of int, default=5
         Records per group (the last group may be smaller), or the size of every group, with sum
         ``n``.
-    n_features, n_informative : int
-        Number of attributes, and of those that carry the label.
-    separation : array-like of shape (n_states,), default=None
-        Separation of the classes in each state; ``[1.5, 0.0]`` by default.
+    n_features, n_informative, separation : object
+        As for :func:`make_regimes`; any number of states, two by default.
     share : float, default=0.5
         Part of the noise variance that records of a group share, in [0, 1].
     random_state : None, int or numpy.random.Generator, default=None

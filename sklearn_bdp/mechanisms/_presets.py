@@ -80,12 +80,8 @@ class Presets:
 
         Parameters
         ----------
-        tau, beta, n_queries, budget : float, float, int, int
+        tau, beta, n_queries, budget, resolution, random_state : object
             As for `zhao2017`.
-        resolution : float in [0, 1], default=0.0
-            Width of the cells of released answers; the paper has none.
-        random_state : None, int or numpy.random.Generator, default=None
-            As for `Thresholdout`.
 
         Returns
         -------
@@ -117,11 +113,7 @@ class Presets:
             The threshold.
         sigma : float, default=0.01
             Answer noise; threshold and query noise are two and four times that (Fig. 1).
-        budget : int or None, default=None
-            Number of "above" answers.
-        resolution : float in [0, 1], default=0.0
-            Width of the cells of released answers.
-        random_state : None, int or numpy.random.Generator, default=None
+        budget, resolution, random_state : object
             As for `Thresholdout`.
 
         Returns

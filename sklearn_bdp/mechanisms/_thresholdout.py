@@ -21,6 +21,10 @@ from sklearn_bdp.mechanisms._presets import Presets
 _FEW = 256  # threshold and answer noise per draw
 _MOST = 2**53  # counts up to here are exact in every arithmetic they enter
 _STATE_VERSION = 1
+_SETTINGS = (
+    *("threshold", "threshold_scale", "query_scale", "answer_scale"),
+    *("budget", "refresh", "resolution", "noise"),
+)
 
 
 class Thresholdout(Presets):
@@ -344,14 +348,7 @@ class Thresholdout(Presets):
         """
         return {
             "version": _STATE_VERSION,
-            "threshold": self.threshold,
-            "threshold_scale": self.threshold_scale,
-            "query_scale": self.query_scale,
-            "answer_scale": self.answer_scale,
-            "budget": self.budget,
-            "refresh": self.refresh,
-            "resolution": self.resolution,
-            "noise": self.noise,
+            **{name: getattr(self, name) for name in _SETTINGS},
             "threshold_noise": self._test.level,
             "level_used": self._test.level_used,
             "n_answered": self.n_answered,
@@ -384,17 +381,13 @@ class Thresholdout(Presets):
                 f"state must be a dict of version {_STATE_VERSION}, got {state!r:.80}."
             )
         mechanism = cls.__new__(cls)
-        names = (
-            *("threshold", "threshold_scale", "query_scale", "answer_scale"),
-            *("budget", "refresh", "resolution", "noise"),
-        )
         counts = ("n_answered", "n_above", "level_used", "threshold_noise")
-        missing = [name for name in names + counts if name not in state]
+        missing = [name for name in _SETTINGS + counts if name not in state]
         if missing:
             raise ValueError(
                 f"state must have the keys of Thresholdout.state(), missing {missing}."
             )
-        mechanism._configure(**{name: state[name] for name in names})
+        mechanism._configure(**{name: state[name] for name in _SETTINGS})
         mechanism.n_answered = check_integer("n_answered", state["n_answered"], low=0)
         mechanism.n_above = check_integer("n_above", state["n_above"], low=0)
         most = mechanism.n_answered if mechanism.budget is None else mechanism.budget

@@ -289,14 +289,8 @@ class BoundedMetric(abc.ABC):
 
         Parameters
         ----------
-        estimator : estimator
-            Fitted.
-        X : {array-like, sparse matrix, DataFrame} of shape (n, n_features)
-            Records of the training side.
-        y : array-like of shape (n,)
-            Their targets.
-        sample_weight : array-like of shape (n,), optional
-            Their weights.
+        estimator, X, y, sample_weight : object
+            As for `evaluate`; records of the training side.
 
         Returns
         -------
@@ -312,12 +306,8 @@ class BoundedMetric(abc.ABC):
 
         Parameters
         ----------
-        estimator : estimator
-            Fitted.
-        X : {array-like, sparse matrix, DataFrame} of shape (n, n_features)
-            Records of the training side.
-        y : array-like of shape (n,)
-            Their targets.
+        estimator, X, y : object
+            As for `evaluate`; records of the training side.
 
         Returns
         -------
@@ -357,12 +347,8 @@ class BoundedMetric(abc.ABC):
 
         Parameters
         ----------
-        estimator : estimator
-            Fitted.
-        X : {array-like, sparse matrix, DataFrame} of shape (n, n_features)
-            Records, of which shape and type are used.
-        y : array-like of shape (n,)
-            Targets, of which shape and type are used.
+        estimator, X, y : object
+            As for `evaluate`; of the records only shape and type are used.
 
         Returns
         -------

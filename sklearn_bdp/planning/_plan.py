@@ -38,18 +38,15 @@ def plan_holdout(
         Wanted error of every answer, in (0, 1/2).
     n_queries, budget : int
         Queries, and how many of them may be answered from the holdout.
-    beta : float, default=0.05
-        Failure probability over all answers together.
-    c : float or None, default=0.5
-        Budget honesty, as in :func:`certify`.
+    beta, c : object
+        As in :func:`certify`.
     correlation : None, array, sparse matrix, graph, CorrelationModel or list
         How the records are correlated. A model tied to its records (groups, a graph) is continued
         with more records of the same structure; one that is a single component of unlimited
         dependence is refused.
     route : str, default="best"
-        As in :func:`certify`: ``"best"`` (the best of the next three), ``"transcript"`` (G2),
-        ``"bdp"`` (G1), ``"posterior"`` (G6), ``"zhao2017"`` and ``"dwork2017"`` (the number the
-        theorem prints), ``"splitting"`` or ``"floor"``.
+        As in :func:`certify`, with the numbers that the theorems of ``"zhao2017"`` and
+        ``"dwork2017"`` print.
 
     Returns
     -------

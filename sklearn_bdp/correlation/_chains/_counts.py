@@ -11,8 +11,8 @@ from sklearn_bdp._checks import check_integer
 _TINY, _NEAR = 1e-300, 1.0 - 1e-16  # next to impossible, next to certain
 
 
-def transition_counts(states, *, n_states=None):
-    """Return the matrix of transition counts of one or several sequences of states."""
+def state_sequences(states):
+    """Return one or several sequences of states as a list of arrays, after checking them."""
     if np.ndim(states if isinstance(states, np.ndarray) else 0) == 0 and not (
         hasattr(states, "__len__") and not isinstance(states, str | bytes | dict | np.ndarray)
     ):
@@ -28,6 +28,12 @@ def transition_counts(states, *, n_states=None):
             )
         if len(sequence) and sequence.min() < 0:
             raise ValueError(f"states must be at least 0, got {sequence.min()}.")
+    return sequences
+
+
+def transition_counts(states, *, n_states=None):
+    """Return the matrix of transition counts of one or several sequences of states."""
+    sequences = state_sequences(states)
     if not any(len(sequence) >= 2 for sequence in sequences):
         raise ValueError("states must hold at least one transition (two states in a row).")
     largest = max(int(sequence.max()) for sequence in sequences if len(sequence))

@@ -12,7 +12,7 @@ from scipy.stats import chi2
 
 from sklearn_bdp._checks import check_array, check_probability
 from sklearn_bdp._typing import Array
-from sklearn_bdp.correlation._chains._counts import transition_counts
+from sklearn_bdp.correlation._chains._counts import state_sequences, transition_counts
 from sklearn_bdp.correlation._evidence._strength import (
     SAFETY,
     least_autocorrelation_time,
@@ -215,7 +215,7 @@ def _promised_time(model, n):
 def _state_checks(model, states, level, messages):
     declared = model.exact_transition
     counts = transition_counts(states, n_states=model.n_states)
-    sequences = _sequences(states)
+    sequences = state_sequences(states)
     found = {
         "order_p": _order_p(sequences, len(counts)),
         "stationarity_p": _halves_p(sequences, len(counts)),
@@ -238,12 +238,6 @@ def _state_checks(model, states, level, messages):
                 f"(p = {found['transition_p']:.1g})"
             )
     return found
-
-
-def _sequences(states):
-    if isinstance(states, np.ndarray) or not any(np.ndim(s) for s in states):
-        states = [states]
-    return [np.asarray(s) for s in states]
 
 
 def _p_value(statistic, freedom):

@@ -209,15 +209,10 @@ def score_strength(
     return Strength(time, min(map(len, kept)), len(kept), safety, confidence)
 
 
-def contraction_of(time: float) -> float:
-    """Return the contraction whose chain has this autocorrelation time (theory G11)."""
-    time = check_real("autocorrelation time", time, low=1.0)
-    return (time - 1.0) / (time + 1.0)
-
-
 def two_states(time: float) -> np.ndarray:
-    """Return the symmetric two-state transition matrix with this autocorrelation time."""
-    stay = (1.0 + contraction_of(time)) / 2.0
+    """Return the symmetric two-state transition matrix with this autocorrelation time (G11)."""
+    time = check_real("autocorrelation time", time, low=1.0)
+    stay = (1.0 + (time - 1.0) / (time + 1.0)) / 2.0
     return np.array([[stay, 1.0 - stay], [1.0 - stay, stay]])
 
 

@@ -32,10 +32,8 @@ class BayesianNetwork(NetworkModel):
     adjacency_ : scipy.sparse.csr_array of shape (n, n)
         Moral graph (a record, its parents, and parents of a common child joined), with the
         projective diameters of the pairs in nats.
-    components_ : ndarray of int, shape (n,)
-        Connected component of each record.
-    n_components_ : int
-        Number of components.
+    components_, n_components_ : ndarray of int, int
+        As for :class:`DependencyGraph`.
 
     Raises
     ------

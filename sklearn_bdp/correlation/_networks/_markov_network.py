@@ -38,10 +38,8 @@ class MarkovNetwork(NetworkModel):
     ----------
     adjacency_ : scipy.sparse.csr_array of shape (n, n)
         Edge diameters in nats.
-    components_ : ndarray of int, shape (n,)
-        Connected component of each record.
-    n_components_ : int
-        Number of components.
+    components_, n_components_ : ndarray of int, int
+        As for :class:`DependencyGraph`.
 
     Raises
     ------
