@@ -80,6 +80,15 @@ def is_content_key(key):
     return key.startswith(_CONTENT)
 
 
+def copied(X):
+    """Return a copy that may be worked on in place, in the same order in memory."""
+    if isinstance(X, np.ndarray):
+        return X.copy(order="K")  # the last bits of a sum depend on it
+    if hasattr(X, "__array_namespace__"):
+        return X.__array_namespace__().asarray(X, copy=True)
+    return X.copy() if hasattr(X, "copy") else X
+
+
 def freeze_data(X):
     """Return a copy of data that neither the caller's changes nor writes through it can reach.
 

@@ -14,7 +14,7 @@ import scipy
 import sklearn
 from sklearn.base import clone
 
-from sklearn_bdp._digests._content import content_key, feed, query_key
+from sklearn_bdp._digests._content import content_key, copied, feed, query_key
 from sklearn_bdp._digests._objects import Opaque, Walk
 
 
@@ -40,15 +40,32 @@ def model_key(estimator, metric, X, *, columns):
     asked to predict them. Two models that are equal on different ``columns`` are two models. None
     (never recognised again) where something in the model cannot be read.
     """
+    return model_keys(estimator, [metric], X, columns=columns)[0]
+
+
+def model_keys(estimator, metrics, X, *, columns, predictor=None):
+    """Return the :func:`model_key` for each of several metrics, looking at the model once.
+
+    ``predictor``: predicts what ``estimator`` does, if another object does so faster.
+    """
     try:
         walk = Walk(fitted=True)
         known = walk.digest(estimator)
-        own_code = walk.own_code  # what a metric does shows in no prediction
-        known = (known, walk.digest(metric))
     except (Opaque, RecursionError):
-        return None
-    behaviour = _behaviour(estimator, X) if own_code else ""
-    return content_key("model", _surroundings(), known, behaviour, columns)
+        return [None] * len(metrics)
+    own_code, behaviour = walk.own_code, ""  # what a metric does shows in no prediction
+    if own_code:
+        behaviour = _behaviour(estimator if predictor is None else predictor, X)
+    keys = []
+    for metric in metrics:
+        walk.own_code = own_code
+        try:
+            about = known, walk.digest(metric)
+        except (Opaque, RecursionError):
+            keys.append(None)
+        else:
+            keys.append(content_key("model", _surroundings(), about, behaviour, columns))
+    return keys
 
 
 def _recipe(estimator):
@@ -74,7 +91,7 @@ def _behaviour(estimator, X):
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 method = getattr(estimator, name, None)
-                feed(state, None if method is None else _rounded(method(X)))
+                feed(state, None if method is None else _rounded(method(copied(X))))
         except Exception as error:  # a model that fails does so in a certain way
             feed(state, type(error).__name__)
     return state.hexdigest()

@@ -58,11 +58,22 @@ def foreigners(kind):
             isinstance(function, types.FunctionType)
             and name != "fit"
             and not is_installed_code(function.__code__.co_filename)
+            and not _is_generated(kind, name, function)
         ):
             found.append((name, function))
         elif isinstance(member, bool | int | float | str) and not name.startswith("__"):
             found.append((name, member))
     return sorted(found, key=operator.itemgetter(0))
+
+
+def _is_generated(kind, name, function):
+    """Return whether a method was made of the fields of a data class, by the class itself."""
+    return (
+        "__dataclass_fields__" in vars(kind)
+        and name.startswith("__")
+        and function.__code__.co_filename == "<string>"
+        and function.__qualname__.endswith(f"{kind.__name__}.{name}")
+    )
 
 
 def joined(*parts):
@@ -84,6 +95,13 @@ def text_digest(text, *files):
             "text", hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest(), *files
         )
     return _name_digest(text)
+
+
+def constant_digest(value):
+    """Return the digest of a number, or of a string that names no file."""
+    if isinstance(value, str):
+        return text_digest(value)
+    return scalar_digest(type(value).__name__, repr(value))
 
 
 @functools.lru_cache(maxsize=16384)

@@ -6,6 +6,8 @@ closures, defaults and the globals that code names, so that whatever changes wha
 changes its digest, and nothing else does.
 """
 
+import contextlib
+import contextvars
 import functools
 import hashlib
 import inspect
@@ -25,6 +27,7 @@ from sklearn_bdp._digests._members import (
     WRAPPINGS,
     canonical,
     cell_content,
+    constant_digest,
     file_digest,
     fit_only,
     foreigners,
@@ -52,6 +55,19 @@ _SCALARS = {type(None), bool, int, float}
 _LOCKS = ("lock", "RLock", "_RLock", "Condition", "Event", "Semaphore")
 
 
+_SETTLED = contextvars.ContextVar("digests of installed classes", default=None)
+
+
+@contextlib.contextmanager
+def settled_classes():
+    """Digest installed classes once in this block: nobody changes them while a batch is fitted."""
+    token = _SETTLED.set({})
+    try:
+        yield
+    finally:
+        _SETTLED.reset(token)
+
+
 class Opaque(Exception):
     """Something whose content cannot be known: a generator, an open file, a C object."""
 
@@ -76,6 +92,8 @@ class Walk:
         self._folders = []
         # What is looked up again and again; a walk is short, so that nothing changes during it.
         self._methods, self._parameters, self._foreigners, self._found = {}, {}, {}, {}
+        settled = _SETTLED.get()
+        self._settled = {} if settled is None else settled
 
     def digest(self, value):
         """Return the digest of one value; raise Opaque where something in it cannot be read."""
@@ -274,9 +292,14 @@ class Walk:
         version = installed_version(value.__module__)
         name = value.__qualname__
         if version is not None and not name.startswith("<"):
-            # What a session put into an installed class is code of the user.
-            foreign = [part for kind in value.__mro__ for part in self._foreign(kind)]
-            return self._join("class", version, value.__module__, name, *foreign)
+            if value not in self._settled:
+                # What a session put into an installed class is code of the user.
+                foreign = [part for kind in value.__mro__ for part in self._foreign(kind)]
+                found = self._join("class", version, value.__module__, name, *foreign)
+                if not all(self._is_plain(kind) for kind in value.__mro__):
+                    return found
+                self._settled[value] = found
+            return self._settled[value]
         self._meet_own_code()
         parts = [self.digest(type(value))]
         skipped = fit_only(value)
@@ -307,9 +330,13 @@ class Walk:
         return [
             self._join("foreign", name, self.digest(member))
             if isinstance(member, types.FunctionType)
-            else self._join("constant", name, self._content(member))
+            else self._join("constant", name, constant_digest(member))
             for name, member in self._foreigners[kind]
         ]
+
+    def _is_plain(self, kind):
+        """Return whether nothing in an installed class but constants is foreign to it."""
+        return not any(isinstance(each, types.FunctionType) for _, each in self._foreigners[kind])
 
     def _property(self, value):
         return self._join("property", *map(self.digest, (value.fget, value.fset, value.fdel)))

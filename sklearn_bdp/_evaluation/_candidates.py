@@ -8,15 +8,16 @@ import math
 import time
 import traceback
 import warnings
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 from sklearn.base import clone, is_classifier, is_regressor
 from sklearn.dummy import DummyClassifier, DummyRegressor
 
-from sklearn_bdp._digests import model_key
+from sklearn_bdp._digests import copied, model_keys
 from sklearn_bdp._evaluation._division import targets
+from sklearn_bdp._evaluation._prefix import PrefixMemory
 from sklearn_bdp._sklearn_compat import check_method_params, num_samples, safe_indexing
 
 
@@ -99,36 +100,51 @@ def evaluate(setting, candidate, *, training, holdout, keyed, keep=True, memory=
     if model is None:
         return Outcome(value, scores)
     fitted = time.perf_counter()
-    metric, X = setting.metric, _take(setting.X, candidate.columns)
-    # Before the model sees the holdout: what it may keep of it must not get into a key.
-    asked = {None: metric, **setting.beside}
-    keys = dict.fromkeys(asked)
-    if keyed:
-        keys = {n: model_key(model, m, X, columns=candidate.columns) for n, m in asked.items()}
-    X_holdout = _take(setting.X_holdout, candidate.columns)
-    evaluation = metric.evaluate(model, X_holdout, setting.y_holdout)
-    misfit = _misfit(metric, model, candidate, setting) if not evaluation.value > 0.0 else ""
     known = training and setting.training == "resubstitution"
-    y = targets(setting.X, setting.y) if known else None
-    if known:
-        value = metric.evaluate(model, X, y).value
-    beside = {}
-    for name, other in setting.beside.items():
-        with contextlib.suppress(Exception):  # a metric that this model cannot be asked about
-            seen = other.evaluate(model, X_holdout, setting.y_holdout)
-            own = other.evaluate(model, X, y).value if known else math.nan
-            beside[name] = Outcome(training=own, evaluation=seen, key=keys[name])
-    return Outcome(
-        training=value,
+    shares = PrefixMemory() if memory is None else memory
+    seen = _scored(setting, candidate, model, shares, keyed=keyed, known=known)
+    return replace(
+        seen,
+        training=seen.training if known else value,
         scores=scores,
-        evaluation=evaluation,
-        key=keys[None],
         model=model if keep else None,
         fit_time=fitted - start,
         score_time=time.perf_counter() - fitted,
-        misfit=misfit,
-        beside=beside,
     )
+
+
+def _scored(setting, candidate, model, memory, *, keyed, known):
+    """Return what the holdout is asked about a fitted model.
+
+    ``known``: with the scores on the training part.
+    """
+    X, X_holdout = (_take(each, candidate.columns) for each in (setting.X, setting.X_holdout))
+    asked = {None: setting.metric, **setting.beside}
+    keys = dict.fromkeys(asked)
+    if keyed:
+        # Before the model sees the holdout: what it may keep of it must not get into a key.
+        predictor = memory.sharing(model, X, "training")
+        made = model_keys(model, asked.values(), X, columns=candidate.columns, predictor=predictor)
+        keys = dict(zip(asked, made, strict=True))
+    y = targets(setting.X, setting.y) if known else None
+
+    def scored(name):
+        metric = asked[name]
+        shared = memory.sharing(model, X_holdout, "holdout", metric=metric)
+        evaluation, value = metric.evaluate(shared, X_holdout, setting.y_holdout), math.nan
+        if known:
+            shared = memory.sharing(model, X, "training", metric=metric)
+            value = metric.evaluate(shared, X, y).value
+        return Outcome(training=value, evaluation=evaluation, key=keys[name])
+
+    found = scored(None)
+    zero = not found.evaluation.value > 0.0
+    misfit = _misfit(setting.metric, model, candidate, setting) if zero else ""
+    beside = {}
+    for name in setting.beside:
+        with contextlib.suppress(Exception):  # a metric that this model cannot be asked about
+            beside[name] = scored(name)
+    return replace(found, misfit=misfit, beside=beside)
 
 
 def _misfit(metric, model, candidate, setting):
@@ -156,9 +172,10 @@ def _misfit(metric, model, candidate, setting):
 
 def fit_candidate(setting, candidate, memory=None):
     """Return the estimator with a candidate's parameters, fitted on the training part."""
-    X = _take(setting.X, candidate.columns)
+    # Steps may work in place: the next candidate finds the records as they were.
+    X, y = copied(_take(setting.X, candidate.columns)), copied(setting.y)
     params = check_method_params(X, setting.fit_params)
-    return _fit(setting, candidate, X, setting.y, params, memory)
+    return _fit(setting, candidate, X, y, params, memory)
 
 
 def _fit(setting, candidate, X, y, fit_params, memory=None):

@@ -15,6 +15,7 @@ from joblib import effective_n_jobs
 from sklearn.base import clone
 from sklearn.utils.parallel import Parallel, delayed
 
+from sklearn_bdp._digests import settled_classes
 from sklearn_bdp._evaluation._candidates import evaluate
 from sklearn_bdp._evaluation._prefix import PrefixMemory
 from sklearn_bdp._evaluation._progress import packed
@@ -53,7 +54,8 @@ class FoldJob:
     def run(self, task, memory):
         """Return what scikit-learn reports about one fit, and the scores of the tested records."""
         estimator = clone(self.estimator)
-        with memory.lent(estimator, self.part), _told(), kept_scores() as kept:
+        alone = None if self.options["return_train_score"] else memory
+        with memory.lent(estimator, self.part), _told(), kept_scores(alone) as kept:
             result = fit_and_score(
                 estimator,
                 self.X,
@@ -95,9 +97,10 @@ def run_jobs(jobs, take, *, n_jobs, pre_dispatch):
     workers = effective_n_jobs(n_jobs)
     if workers == 1:
         memory = PrefixMemory()
-        for job, tasks in jobs:
-            for task in tasks:
-                take(job, task, job.run(task, memory))
+        with settled_classes():
+            for job, tasks in jobs:
+                for task in tasks:
+                    take(job, task, job.run(task, memory))
         return
     count = sum(len(tasks) for _, tasks in jobs)
     size = max(1, math.ceil(count / (workers * _CALLS)))
@@ -116,7 +119,8 @@ def run_jobs(jobs, take, *, n_jobs, pre_dispatch):
 def _run_chunk(place, job, tasks):
     """Run fits that share a part of the data, one after the other, in a worker."""
     memory = PrefixMemory()
-    return place, [job.run(task, memory) for task in tasks]
+    with settled_classes():
+        return place, [job.run(task, memory) for task in tasks]
 
 
 def _as_completed(calls, **options):

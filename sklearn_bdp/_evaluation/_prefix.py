@@ -1,6 +1,7 @@
-"""Fit the transformers that candidates share once for each part of the data."""
+"""Fit and apply the transformers that candidates share once for each part of the data."""
 
 import contextlib
+import functools
 from collections import OrderedDict
 
 import joblib
@@ -8,8 +9,13 @@ import numpy as np
 import scipy.sparse
 from sklearn.pipeline import Pipeline
 
+from sklearn_bdp._digests import copied
+from sklearn_bdp._sklearn_compat import num_samples
+
 #: Bytes of transformed records that one worker keeps.
 BOUND = 2**28
+_PLAIN = {type(None), bool, int, float, str}
+_PREDICTIONS = ("predict", "predict_proba", "predict_log_proba", "decision_function")
 
 
 class PrefixMemory:
@@ -30,6 +36,7 @@ class PrefixMemory:
     @contextlib.contextmanager
     def lent(self, estimator, part):
         """Serve a pipeline without a memory of its own while it is fitted on ``part``."""
+        self._place = None
         if type(estimator) is not Pipeline or estimator.memory is not None:
             yield
             return
@@ -55,28 +62,81 @@ class PrefixMemory:
             if self._place in self._kept:
                 self._kept.move_to_end(self._place)
                 transformed, fitted = self._kept[self._place]
-                return transformed.copy(), fitted
+                return copied(transformed), fitted
             transformed, fitted = function(transformer, X, y, *args, **params)
-            self._keep(transformed, fitted)
+            self._keep(self._place, transformed, fitted)
             return transformed, fitted
 
         return remembered
 
-    def _keep(self, transformed, fitted):
+    def sharing(self, model, X, label, *, metric=None):
+        """Return the model fitted last, with ``X`` transformed once for all that share its steps.
+
+        ``label``: what ``X`` is called; one part of the data has one ``X`` of that name;
+        ``metric``: what will be asked; a caller's own score is given the model as it is.
+        """
+        own = metric is not None and not metric.by_predictions
+        if own or not self._place or type(model) is not Pipeline:
+            return model
+        return SharedPipeline(model, self, (*self._place, ("records", label)), num_samples(X))
+
+    def transformed(self, place, model, X):
+        """Return what the steps before the last make of records, as a copy."""
+        if place in self._kept:
+            self._kept.move_to_end(place)
+            return copied(self._kept[place][0])
+        found = model[:-1].transform(X)
+        self._keep(place, found, None)
+        return found
+
+    def _keep(self, place, transformed, fitted):
         """Keep a copy of what a step gave, while there is room."""
         size = _size(transformed)
         if size is None or size > self.bound:
             return
-        self._kept[self._place] = transformed.copy(), fitted
+        self._kept[place] = copied(transformed), fitted
         self._bytes += size
         while self._bytes > self.bound:
             _, (oldest, _) = self._kept.popitem(last=False)
             self._bytes -= _size(oldest)
 
 
+class SharedPipeline:
+    """A fitted pipeline that finds its records transformed; it predicts what the pipeline does.
+
+    Parameters
+    ----------
+    pipeline : Pipeline
+        All that is asked besides of a prediction for ``n`` records goes to it.
+    memory : PrefixMemory
+        Keeps the transformed records.
+    place : tuple
+        Where.
+    n : int
+        Number of records of the whole set; a part of it is not shared.
+    """
+
+    def __init__(self, pipeline, memory, place, n):
+        self._pipeline, self._memory, self._place, self._n = pipeline, memory, place, n
+
+    def __getattr__(self, name):
+        found = getattr(self._pipeline, name)
+        return functools.partial(self._say, name, found) if name in _PREDICTIONS else found
+
+    def _say(self, name, plain, X):
+        if num_samples(X) != self._n:
+            return plain(X)
+        transformed = self._memory.transformed(self._place, self._pipeline, X)
+        return getattr(self._pipeline[-1], name)(transformed)
+
+
 def _name(transformer):
-    """Return a digest of an unfitted step, or None where two fits of it may differ."""
+    """Return what an unfitted step is known by, or None where two fits of it may differ."""
     try:
+        given = vars(transformer)
+        if all(type(value) in _PLAIN for value in given.values()):
+            seeded = isinstance(given.get("random_state", 0), int)
+            return (type(transformer), repr(sorted(given.items()))) if seeded else None
         params = transformer.get_params(deep=True)
         seeds = [value for key, value in params.items() if key.split("__")[-1] == "random_state"]
         if not all(isinstance(seed, int | np.integer) for seed in seeds):

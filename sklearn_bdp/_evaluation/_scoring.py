@@ -17,14 +17,17 @@ from sklearn_bdp.metrics import PerRecordScore, get_metric
 
 #: Names that ``refit`` knows besides those of metrics.
 RULES = ("one_se", "best_lower")
-_KEPT = contextvars.ContextVar("per-record scores", default=None)
+_KEPT = contextvars.ContextVar("per-record scores", default=(None, None))
 
 
 @contextlib.contextmanager
-def kept_scores():
-    """Yield a list that gets the per-record scores of each call of a :class:`MetricScorer`."""
+def kept_scores(memory=None):
+    """Yield a list that gets the per-record scores of each call of a :class:`MetricScorer`.
+
+    ``memory``: of transformed records, where nothing but the part left out is scored.
+    """
     kept = []
-    token = _KEPT.set(kept)
+    token = _KEPT.set((kept, memory))
     try:
         yield kept
     finally:
@@ -39,8 +42,10 @@ class MetricScorer:
 
     def __call__(self, estimator, X, y=None):
         """Return the score of ``estimator`` on ``(X, y)``; each record counts once."""
+        kept, memory = _KEPT.get()
+        if memory is not None:
+            estimator = memory.sharing(estimator, X, "tested", metric=self.metric)
         per_record, value = self.metric.training_scores(estimator, X, targets(X, y))
-        kept = _KEPT.get()
         if kept is not None and per_record is not None:
             kept.append(per_record)
         return self.metric.from_unit(value)

@@ -15,7 +15,7 @@ from sklearn.exceptions import FitFailedWarning
 from sklearn.utils.parallel import Parallel, delayed
 
 from sklearn_bdp._checks import caller_level
-from sklearn_bdp._digests import content_key, recipe_key, training_digest
+from sklearn_bdp._digests import content_key, recipe_key, settled_classes, training_digest
 from sklearn_bdp._evaluation._candidates import Candidate, Outcome, evaluate, fit_candidate
 from sklearn_bdp._evaluation._fits import INTERRUPTIONS, Task, WholeJob, run_jobs
 from sklearn_bdp._evaluation._gains import Gain, paired_gain
@@ -112,7 +112,8 @@ class Verifier:
     def whole_tasks(self, tasks):
         """Return the tasks that need such a fit: a query of theirs has no recorded answer yet."""
         names = (None, *self.setting.beside)
-        keys = [[self.key(task.candidate, name) for name in names] for task in tasks]
+        with settled_classes():
+            keys = [[self.key(task.candidate, name) for name in names] for task in tasks]
         recorded = self.holdout.recorded([key for own in keys for key in own if key is not None])
         return [
             replace(task, keyed=own[0] is None, context=None)

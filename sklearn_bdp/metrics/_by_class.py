@@ -74,6 +74,7 @@ class ClassMetric(BoundedMetric):
     class_counts: tuple | None = dataclasses.field(default=None, compare=False, repr=False)
 
     is_mean: ClassVar[bool] = False
+    by_predictions: ClassVar[bool] = True
     _kind: ClassVar[str]
 
     def informed(self, y):
