@@ -63,10 +63,9 @@ def _show(transaction, options, out):
         print(f"\nLast {len(latest)} answer(s), in [0, 1]:", file=out)
         print(f"{'batch':>6} {'value':>8} {'lower':>8} {'upper':>8}  {'from':<9} key", file=out)
     for answer in latest:
-        source = "holdout" if answer.above else "training"
         print(
             f"{answer.batch:>6} {answer.value:>8.4f} {answer.lower:>8.4f} {answer.upper:>8.4f}  "
-            f"{source:<9} {_clean(answer.key or '-'):.24}",
+            f"{answer.source:<9} {_clean(answer.key or '-'):.24}",
             file=out,
         )
 

@@ -204,12 +204,11 @@ class Verifier:
             outcome = outcomes[place]
             if rows is not None:  # gains need the evaluation, a search does not
                 outcome = replace(outcome, evaluation=None, beside={})
-            found[place] = _answered(candidates[place], outcome, keys[place], answers, row)
+            found[place] = _answered(candidates[place], outcome, keys[place], answers[row])
         self._enter(found, candidates, beside)
         for row, (place, name, outcome, key) in enumerate(further):
             outcome = Outcome(training=outcome.training)
-            answer = _answered(candidates[place], outcome, key, more, row)
-            found[place].beside[name] = answer
+            found[place].beside[name] = _answered(candidates[place], outcome, key, more[row])
         return found
 
     def _further(self, candidates, outcomes, beside):
@@ -298,7 +297,7 @@ class Verifier:
             return answers, [None] * len(further)
 
     def _answers(self, ranked, further):
-        """Return one record for each query: value, lower, upper, above, answered."""
+        """Return one answer for each query."""
         queries = [*ranked, *further]
         if not queries:
             return []
@@ -314,8 +313,7 @@ class Verifier:
             beside=beside,
             training_variance=[self._variance(outcome) for outcome, _ in queries],
         )
-        columns = (found.values, found.lower, found.upper, found.above, found.answered)
-        return list(zip(*(column.tolist() for column in columns), strict=True))
+        return list(found)
 
     def _work(self, tasks):
         """Evaluate candidates, given as (candidate, training side?, holdout?)."""
@@ -336,17 +334,9 @@ class Verifier:
         """Return the assessment of a candidate whose answer was recorded before."""
         if record is None:
             return Assessment(candidate.columns, outcome.training, outcome=outcome)
+        found = _answered(candidate, outcome, record.key, record)
         training = outcome.training if math.isfinite(outcome.training) else record.training_value
-        return Assessment(
-            candidate.columns,
-            training,
-            record.value,
-            record.lower,
-            record.upper,
-            "holdout" if record.above else "training",
-            record.key,
-            outcome,
-        )
+        return replace(found, training=training)
 
     def paired(self, first, second):
         """Return the :class:`PairedGain` of two assessments; it costs nothing."""
@@ -377,21 +367,19 @@ class Verifier:
         known = self.holdout.recorded(keys or [])
         if keys and all(key in known for key in keys):
             won, lost = (known[key] for key in keys)
-            above = int(won.above) + int(lost.above)
-            value = won.value - lost.value
-            return Gain(value, won.lower - lost.upper, won.upper - lost.lower, self._grid(above))
-        difference = self.evaluation(first).per_record - self.evaluation(second).per_record
-        answers = self.holdout.answer(
-            [paired.wins, paired.losses],
-            np.stack([np.maximum(difference, 0.0), np.maximum(-difference, 0.0)]),
-            training_size=self._training_size,
-            keys=keys,
-        )
+        else:
+            difference = self.evaluation(first).per_record - self.evaluation(second).per_record
+            won, lost = self.holdout.answer(
+                [paired.wins, paired.losses],
+                np.stack([np.maximum(difference, 0.0), np.maximum(-difference, 0.0)]),
+                training_size=self._training_size,
+                keys=keys,
+            )
         return Gain(
-            released=float(answers.values[0] - answers.values[1]),
-            lower=float(answers.lower[0] - answers.upper[1]),
-            upper=float(answers.upper[0] - answers.lower[1]),
-            floor=self._grid(int(answers.above.sum())),
+            released=won.value - lost.value,
+            lower=won.lower - lost.upper,
+            upper=won.upper - lost.lower,
+            floor=self._grid(int(won.above) + int(lost.above)),
         )
 
     def model(self, assessment, candidate=None, *, row=None):
@@ -417,17 +405,13 @@ class Verifier:
         return n_above * float(self.holdout.certificate().resolution)
 
 
-def _answered(candidate, outcome, key, answers, row):
-    """Return the assessment for one answer of a batch."""
-    if answers[row] is None:
-        return Assessment(candidate.columns, outcome.training, key=key, outcome=outcome)
-    value, lower, upper, above, answered = answers[row]
-    source = "unanswered"
-    if answered:
-        source = "holdout" if above else "training"
-    return Assessment(
-        candidate.columns, outcome.training, value, lower, upper, source, key, outcome
-    )
+def _answered(candidate, outcome, key, answer):
+    """Return the assessment after an answer, new or recorded; ``None``: it could not be asked."""
+    known = Assessment(candidate.columns, outcome.training, key=key, outcome=outcome)
+    if answer is None:
+        return known
+    value, lower, upper, source = answer.value, answer.lower, answer.upper, answer.source
+    return replace(known, released=value, lower=lower, upper=upper, source=source)
 
 
 def _with_holdout(outcome, other):

@@ -114,23 +114,17 @@ def _asked_again(verifier, entry, name, training):
         return None
     key = query_key(name, found.key)
     known = verifier.holdout.recorded([key])
-    if key in known:
-        record = known[key]
-        value, lower, upper, above = record.value, record.lower, record.upper, record.above
-    else:
-        answers = verifier.holdout.answer_evaluations(
+    answer = known.get(key)
+    if answer is None:
+        (answer,) = verifier.holdout.answer_evaluations(
             [training],
             [verifier.evaluation(found)],
             training_size=num_samples(verifier.setting.X),
             keys=[key],
         )
-        if not answers.answered[0]:
+        if not answer.answered:
             return None
-        value, lower, upper = (
-            float(part[0]) for part in (answers.values, answers.lower, answers.upper)
-        )
-        above = bool(answers.above[0])
-    source = "holdout" if above else "training"
+    value, lower, upper, source = answer.value, answer.lower, answer.upper, answer.source
     return replace(found, released=value, lower=lower, upper=upper, source=source)
 
 

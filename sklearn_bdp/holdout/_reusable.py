@@ -394,13 +394,7 @@ class ReusableHoldout(Asking):
                 "the model seems to fail on every record: its released score is at the bottom of "
                 "the range, and it fails on blank records of the same form. The answer is recorded."
             )
-        return HoldoutScore(
-            value=float(metric.from_unit(answers.values[0])),
-            lower=float(metric.from_unit(answers.lower[0])),
-            upper=float(metric.from_unit(answers.upper[0])),
-            above=bool(answers.above[0]),
-            answered=bool(answers.answered[0]),
-        )
+        return answers[0].in_units(metric)
 
     def preview(
         self, n_queries: int = 1, *, score: float = 0.5, training_size: float | None = None

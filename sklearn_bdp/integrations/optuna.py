@@ -272,20 +272,18 @@ class HoldoutObjective:
         self._leader = max(self._leader, training.max())
         answers = self._answers(prepared, training)
         values = []
-        for row, p in enumerate(prepared):
-            source = "unanswered"
-            if answers.answered[row]:
-                source = "holdout" if answers.above[row] else "training"
-            scores = {
-                "training_score": p.training,
-                "holdout_score": answers.values[row],
-                "holdout_lower": answers.lower[row],
-                "holdout_upper": answers.upper[row],
+        for p, answer in zip(prepared, answers, strict=True):
+            found = answer.in_units(p.metric)
+            attributes = {
+                "training_score": float(p.metric.from_unit(p.training)),
+                "holdout_score": found.value,
+                "holdout_lower": found.lower,
+                "holdout_upper": found.upper,
+                "answered_from": found.source,
             }
-            for name, value in scores.items():
-                p.trial.set_user_attr(name, float(p.metric.from_unit(value)))
-            p.trial.set_user_attr("answered_from", source)
-            values.append(float(p.metric.from_unit(answers.values[row])))
+            for name, value in attributes.items():
+                p.trial.set_user_attr(name, value)
+            values.append(found.value)
             if values[-1] > self._best:
                 self._best, self.best_estimator_ = values[-1], p.model
         return values

@@ -160,6 +160,10 @@ def _is_sound(value, kind):
     return isinstance(value, kind)
 
 
+def _source(above):
+    return "holdout" if above else "training"
+
+
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class AnswerRecord:
     """One answered query, as released.
@@ -204,6 +208,11 @@ class AnswerRecord:
         "position", "key", "metric", "code_length", "training_value", "value", "lower", "upper",
         "above",
     )  # fmt: skip
+
+    @property
+    def source(self) -> str:
+        """Where the answer came from: "training" or "holdout"."""
+        return _source(self.above)
 
     def row(self) -> tuple[Any, ...]:
         """Return what the ledger stores and hashes of this answer.
@@ -252,6 +261,8 @@ def answer_records(count: int, **columns: Iterable[Any]) -> list[AnswerRecord]:
 class HoldoutAnswers:
     """Answers to one batch of ``m`` queries, in [0, 1]; read-only arrays.
 
+    ``answers[i]`` is one of them as a :class:`HoldoutScore`.
+
     Parameters
     ----------
     values : ndarray of shape (m,)
@@ -276,6 +287,11 @@ class HoldoutAnswers:
 
     def __len__(self) -> int:
         return self.values.size
+
+    def __getitem__(self, place: int) -> "HoldoutScore":
+        """Return one answer."""
+        columns = (self.values, self.lower, self.upper, self.above, self.answered)
+        return HoldoutScore(*(column[place].item() for column in columns))
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -302,6 +318,27 @@ class HoldoutScore:
 
     def __float__(self) -> float:
         return self.value
+
+    @property
+    def source(self) -> str:
+        """Where the answer came from: "training", "holdout", or "unanswered"."""
+        return _source(self.above) if self.answered else "unanswered"
+
+    def in_units(self, metric: Any) -> Self:
+        """Return an answer in [0, 1] in the units of a metric.
+
+        Parameters
+        ----------
+        metric : BoundedMetric
+            What was asked for.
+
+        Returns
+        -------
+        HoldoutScore
+            The same answer.
+        """
+        value, lower, upper = map(metric.from_unit, (self.value, self.lower, self.upper))
+        return type(self)(float(value), float(lower), float(upper), self.above, self.answered)
 
 
 class History(Sequence):

@@ -237,21 +237,15 @@ class HoldoutScorer:
     @sealed_errors  # the evaluation below is raw
     def _ask(self, model, metric, records, value, key, size, variance):
         """Put one query to the holdout, remember the answer and return the score."""
-        answers = self.holdout.answer_evaluations(
+        (answer,) = self.holdout.answer_evaluations(
             np.array([value]),
             [metric.evaluate(model, records, self.holdout.y)],
             training_size=size,
             training_variance=variance,
             keys=[key],
         )
-        value, lower, upper = (
-            float(metric.from_unit(ends[0]))
-            for ends in (answers.values, answers.lower, answers.upper)
-        )
-        self._memory.answer = HoldoutScore(
-            value, lower, upper, bool(answers.above[0]), bool(answers.answered[0])
-        )
-        return value
+        self._memory.answer = answer.in_units(metric)
+        return self._memory.answer.value
 
     def _content_for_keys(self):
         """Return what a key holds of a scorer inside a model."""
