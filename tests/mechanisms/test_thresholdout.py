@@ -222,36 +222,6 @@ def test_thresholds_per_query_override_the_scalar():
     assert make(0.0, **dict.fromkeys(SCALES, 0.0)).answer(0.5, 0.6, thresholds=0.5).above is False
 
 
-def test_scalar_pair_gives_scalars():
-    answers = make().answer(0.5, 0.5)
-    assert type(answers.values) is float
-    assert type(answers.above) is bool
-    assert type(answers.answered) is bool
-
-
-def test_empty_batch_changes_nothing():
-    mechanism = make()
-    assert len(mechanism.answer([], [])) == 0
-    assert len(mechanism.answer_run([], [])) == 0
-    assert mechanism.n_answered == 0
-    assert mechanism.dp_epsilon_used(0.1) == 0.0
-
-
-def test_answers_are_read_only():
-    answers = make().answer(*queries(5))
-    with pytest.raises(ValueError, match="read-only"):
-        answers.values[0] = 0.0
-    with pytest.raises(AttributeError):
-        answers.values = None
-
-
-def test_inputs_are_not_modified():
-    training, holdout = queries(100)
-    before = training.copy(), holdout.copy()
-    make(0.0).answer(training, holdout)
-    np.testing.assert_array_equal((training, holdout), before)
-
-
 # -- Budget ----------------------------------------------------------------------------------------
 
 
