@@ -40,24 +40,11 @@ def last_below(
 ) -> Any:
     """Return points next to the last ones where ``excess`` is at most 0, in few evaluations.
 
-    Parameters
-    ----------
-    excess : callable
-        Takes points of the shape of ``safe``; rises on the way to ``other``, best evenly.
-    safe, other : ndarray
-        Ends of the search; ``safe`` is taken for granted, and never tried.
-    start : ndarray
-        Points between them to try first, best next to the last accepted ones.
-    within : float
-        Distance from which on nothing is narrowed any more.
+    As from `last_accepted`, and as safe: ``safe`` itself, which is taken for granted and never
+    tried, or tried and found at most 0. ``excess`` rises on the way to ``other``, best evenly;
+    ``start`` are points to try first, best next to the last accepted ones; nothing is narrowed
+    below ``within``.
 
-    Returns
-    -------
-    ndarray
-        As from `last_accepted`, and as safe: ``safe`` itself, or tried and found at most 0.
-
-    Notes
-    -----
     False position, Illinois variant (Dowell and Jarratt 1971): an end that stays twice has its
     excess halved. Every fourth step is a halving, so that no ``excess`` takes long.
     """
@@ -117,3 +104,21 @@ def crossing(
         if excess(candidate) <= 0.0:
             return candidate
     return safe
+
+
+def safe_inverse(increasing, target):
+    """Largest ``x`` (up to rounding) with ``increasing(x) <= target``, never above it.
+
+    ``increasing(x) >= x`` is assumed, so the answer lies in ``[0, target]``. The returned point
+    has been evaluated and satisfies the inequality; ``0.0`` means that no positive point does.
+    """
+    if not target > 0:
+        return 0.0
+    if increasing(target) <= target:
+        return target
+    high, low = target, target / 2
+    while not increasing(low) <= target:
+        high, low = low, low / 4
+        if low < target * 2.0**-120:
+            return 0.0
+    return crossing(lambda x: increasing(x) - target, low, high)

@@ -318,7 +318,8 @@ def score_tail(
     n : int
         Number of holdout records.
     kind : {"mean", "weighted", "class_means", "pairs", "bounded"}, default="mean"
-        How the score is made of records.
+        A mean over records, one with public weights, a mean over classes of means over their
+        records, a mean over pairs of records of two classes, or any query of known sensitivity.
     binary : bool, default=False
         Whether every per-record score is 0 or 1.
     class_counts : tuple of int, optional

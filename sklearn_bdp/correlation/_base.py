@@ -9,11 +9,11 @@ from typing import Any, Literal, TypeAlias, get_args
 import numpy as np
 from numpy.typing import ArrayLike
 
+from sklearn_bdp._bisection import safe_inverse
 from sklearn_bdp._checks import check_array, check_option, check_real
 from sklearn_bdp._typing import Array
 from sklearn_bdp.correlation._cutting import Divisible
 from sklearn_bdp.correlation._shared._frozen import FrozenValue
-from sklearn_bdp.correlation._shared._inverse import safe_inverse
 from sklearn_bdp.correlation._tails import hoeffding_above, tail_lower_limit
 
 Bound: TypeAlias = Literal["tight", "quilt", "blanket", "spectral"]

@@ -254,23 +254,26 @@ class _WorstMeans:
 
     def sums_at(self, logs):
         """Return ``S`` where ``M`` has the given values (0 below all of them)."""
-        place = np.searchsorted(self.logs, logs, side="right") - 1
-        segment = np.clip(place, 0, len(self.points) - 1)
-        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-            nu = np.exp((logs - self.log_shift[segment]) / self.active[segment])
-            inner = self.active[segment] * nu + self.shift[segment]
-        inner = np.where(self.active[segment] > 0, inner, self.sums[segment])
-        return np.where(place < 0, 0.0, np.maximum(inner, 0.0))
+        inner = lambda active, shift, log_shift: (  # noqa: E731
+            active * np.exp((logs - log_shift) / active) + shift
+        )
+        return self._inside(self.logs, logs, inner, self.sums)
 
     def logs_at(self, sums):
         """Return ``M`` where ``S`` has the given values (0 below all of them)."""
-        place = np.searchsorted(self.sums, sums, side="right") - 1
+        inner = lambda active, shift, log_shift: (  # noqa: E731
+            active * np.log((sums - shift) / active) + log_shift
+        )
+        return self._inside(self.sums, sums, inner, self.logs)
+
+    def _inside(self, known, given, inner, ends):
+        place = np.searchsorted(known, given, side="right") - 1
         segment = np.clip(place, 0, len(self.points) - 1)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            nu = (sums - self.shift[segment]) / self.active[segment]
-            inner = self.active[segment] * np.log(nu) + self.log_shift[segment]
-        inner = np.where(self.active[segment] > 0, inner, self.logs[segment])
-        return np.where(place < 0, 0.0, np.maximum(inner, 0.0))
+        active = self.active[segment]
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            found = inner(active, self.shift[segment], self.log_shift[segment])
+        found = np.where(active > 0, found, ends[segment])
+        return np.where(place < 0, 0.0, np.maximum(found, 0.0))
 
 
 def _exponents(weights, counts, least):

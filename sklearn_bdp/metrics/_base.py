@@ -27,30 +27,8 @@ from sklearn_bdp.metrics._silence import silenced
 class ScoreShape:
     """What is public about how a score varies: known from the metric and the training side.
 
-    Its fields are the arguments of :func:`sklearn_bdp.accounting.score_tail`.
-
-    Parameters
-    ----------
-    kind : {"mean", "weighted", "class_means", "pairs", "bounded"}, default="mean"
-        A mean over records, one with public weights, a mean over classes of means over their
-        records, a mean over pairs of records of two classes, or any score of known sensitivity.
-    binary : bool, default=False
-        Whether every per-record score is 0 or 1.
-    class_counts : tuple of int, optional
-        Records of each class in the training data.
-    class_floors : tuple of int, optional
-        Counts of the holdout below which the score of a class is a constant.
-    class_sizes : tuple of int, optional
-        Where the training data's counts are unknown: lower bounds of the holdout's own.
-    price : float, default=0.0
-        Nats that ``class_sizes`` give away, paid once by a holdout before it releases anything
-        made of them.
-    classes : tuple of str, default=()
-        The classes that ``class_sizes`` were counted for, if they were named.
-    weights : tuple of (float, int), optional
-        Distinct weights, which sum to 1 over the records, and how many records have each.
-    sensitivity : float, optional
-        How far one record can move a score that is no plain mean.
+    Its fields are the arguments of :func:`sklearn_bdp.accounting.score_tail`, described there; the
+    price is paid once by a holdout, before it releases anything made of ``class_sizes``.
     """
 
     kind: str = "mean"

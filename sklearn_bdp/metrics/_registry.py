@@ -62,19 +62,12 @@ def _check_classes(name, y, *, multilabel=False):
         raise ValueError(f"{name} needs class labels ({', '.join(allowed)}), got {target} targets.")
 
 
-def _accuracy(name, estimator, y):
-    _check_classes(name, y, multilabel=True)
-    return Accuracy(name="accuracy", lower=0.0, upper=1.0)
+def _share(kind, lower, upper, shown=None):
+    def make(name, estimator, y):
+        _check_classes(name, y, multilabel=True)
+        return kind(name=shown or name, lower=lower, upper=upper)
 
-
-def _zero_one(name, estimator, y):
-    _check_classes(name, y, multilabel=True)
-    return Accuracy(name="neg_zero_one_loss", lower=-1.0, upper=0.0)
-
-
-def _hamming(name, estimator, y):
-    _check_classes(name, y, multilabel=True)
-    return HammingScore(name=name, lower=-1.0, upper=0.0)
+    return make
 
 
 def _top_k(name, estimator, y, k=2):
@@ -215,10 +208,10 @@ def _roc_auc(name, estimator, y):
 
 
 _MAKERS = {
-    "accuracy": _accuracy,
-    "zero_one_loss": _zero_one,
-    "neg_zero_one_loss": _zero_one,
-    "neg_hamming_loss": _hamming,
+    "accuracy": _share(Accuracy, 0.0, 1.0),
+    "zero_one_loss": _share(Accuracy, -1.0, 0.0, "neg_zero_one_loss"),
+    "neg_zero_one_loss": _share(Accuracy, -1.0, 0.0),
+    "neg_hamming_loss": _share(HammingScore, -1.0, 0.0),
     "top_k_accuracy": _top_k,
     "neg_brier_score": _brier,
     "neg_log_loss": _log_loss,

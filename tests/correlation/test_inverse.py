@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from sklearn_bdp.correlation._shared._inverse import safe_inverse
+from sklearn_bdp._bisection import safe_inverse
 
 
 @pytest.mark.parametrize("target", [1e-8, 0.3, 50.0])
