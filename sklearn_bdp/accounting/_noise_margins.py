@@ -55,7 +55,7 @@ def noise_margin(
     query_scale: float,
     noise: Literal["laplace", "gaussian"] = "laplace",
 ) -> float:
-    r"""Smallest ``z`` with :math:`P[N_T + N_q > z] \le` ``failure``.
+    r"""Smallest ``z`` with :math:`P[N_T + N_q > z] \le` ``failure`` (theory N1, N2).
 
     Parameters
     ----------
@@ -70,10 +70,6 @@ def noise_margin(
     -------
     float
         Margin of a "below" answer, in score units.
-
-    References
-    ----------
-    Theory N1, N2.
 
     Examples
     --------
@@ -98,7 +94,7 @@ def noise_margin(
 def answer_margin(
     *, failure: float, answer_scale: float, noise: Literal["laplace", "gaussian"] = "laplace"
 ) -> float:
-    r"""Smallest ``z`` with :math:`P[|N_a| > z] \le` ``failure``.
+    r"""Smallest ``z`` with :math:`P[|N_a| > z] \le` ``failure`` (theory N1).
 
     Parameters
     ----------
@@ -113,10 +109,6 @@ def answer_margin(
     -------
     float
         Margin of an "above" answer, rounding not included, in score units.
-
-    References
-    ----------
-    Theory N1.
     """
     check_option("noise", noise, _NOISES)
     level = check_real("failure", failure, low=0.0, high=1.0, closed="neither")
@@ -129,7 +121,7 @@ def answer_margin(
 
 
 def noise_share(failure: float, n_above: FloatOrArray) -> Any:
-    r"""Failure probability of the round after ``n_above`` spent ones.
+    r"""Failure probability of the round after ``n_above`` spent ones (theory N3).
 
     The shares ``failure / ((b+1)(b+2))`` of all rounds ``b = 0, 1, ...`` sum to ``failure``, so no
     budget has to be declared.
@@ -145,10 +137,6 @@ def noise_share(failure: float, n_above: FloatOrArray) -> Any:
     -------
     float or ndarray
         The share.
-
-    References
-    ----------
-    Theory N3.
     """
     level = check_real("failure", failure, low=0.0, high=1.0, closed="neither")
     spent = np.asarray(n_above, dtype=float)

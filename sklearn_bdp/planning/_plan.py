@@ -24,7 +24,7 @@ def plan_holdout(
     correlation: Correlation = None,
     route: str = "best",
 ) -> int:
-    r"""Smallest number of holdout records that certifies an error promised in advance.
+    r"""Smallest number of holdout records that certifies an error promised in advance (theory C2).
 
     The default, ``route="best"``, is nearly always carried by the counting of transcripts (G2): no
     noise is calibrated, and ``correlation`` enters through the effective number of records. It is
@@ -58,10 +58,6 @@ def plan_holdout(
     TypeError, ValueError
         If a parameter is outside its range, a route does not apply, or no number suffices.
 
-    References
-    ----------
-    Theory C2.
-
     Examples
     --------
     >>> from sklearn_bdp.planning import plan_holdout
@@ -83,7 +79,7 @@ def plan_budget(
     epsilon: float | None = None,
     route: str = "best",
 ) -> int:
-    r"""Largest budget that still certifies an error promised in advance.
+    r"""Largest budget that still certifies an error promised in advance (theory C2).
 
     As in :func:`plan_holdout` the default counts transcripts (G2), unless ``epsilon`` asks for
     noise of a Bayesian DP level or ``route`` for another argument.
@@ -103,10 +99,6 @@ def plan_budget(
     -------
     int
         Answers from the holdout; 0 when not even one is possible.
-
-    References
-    ----------
-    Theory C2.
 
     Examples
     --------
@@ -129,7 +121,7 @@ def plan_queries(
     epsilon: float | None = None,
     route: str = "best",
 ) -> int:
-    r"""Largest number of queries that still certifies an error promised in advance.
+    r"""Largest number of queries that still certifies an error promised in advance (theory C2).
 
     As in :func:`plan_holdout` the default counts transcripts (G2), unless ``epsilon`` asks for
     noise of a Bayesian DP level or ``route`` for another argument.
@@ -149,10 +141,6 @@ def plan_queries(
     -------
     int
         Queries, at most 1e12; 0 when not even one is possible.
-
-    References
-    ----------
-    Theory C2.
     """
     task = _checked(tau, n, plain_model(correlation), 1, budget, beta, c, route)
     return _most(task, tau, "n_queries", 10**12, route=route, epsilon=epsilon)
@@ -171,8 +159,8 @@ def plan_batches(
 ) -> int:
     r"""Number of adaptive batches of one size that a holdout supports.
 
-    By counting transcripts (G2) on a fixed grid, without noise: Bayesian differential privacy plays
-    no part.
+    By counting transcripts of batches fixed in advance (theory G2) on a fixed grid, without noise:
+    Bayesian differential privacy plays no part.
 
     Parameters
     ----------
@@ -193,10 +181,6 @@ def plan_batches(
     -------
     int
         Batches, at most 100,000; 0 when not even one is possible.
-
-    References
-    ----------
-    Theory G2, batches fixed in advance.
 
     Examples
     --------

@@ -100,7 +100,7 @@ def _dwork_approximate(tau, m, rounds, beta, sigma):
 
 
 def floor_required_n(*, tau: float, n_queries: int, beta: float = 0.05) -> float:
-    """Effective records that queries fixed in advance need by Hoeffding (no mechanism).
+    """Effective records that queries fixed in advance need by Hoeffding, no mechanism (theory G3).
 
     Parameters
     ----------
@@ -115,10 +115,6 @@ def floor_required_n(*, tau: float, n_queries: int, beta: float = 0.05) -> float
     -------
     float
         Effective records, not rounded.
-
-    References
-    ----------
-    Theory G3.
     """
     tau, m, _, beta = _check_promise(tau, n_queries, 1, beta)
     return math.log(2.0 * m / beta) / (2.0 * tau**2)
