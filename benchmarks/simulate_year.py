@@ -70,8 +70,11 @@ class Forgetful(PredictiveCode):
 class Account:
     """The as-used account over Thresholdout, the way a reusable holdout keeps it."""
 
-    def __init__(self, n, choice, rng, *, beta=0.05, training_size=None, model=None, binary=True):
-        self.n, self.choice, self.model = n, choice, model or Independent()
+    def __init__(
+        self, n, choice, rng, *, beta=0.05, training_size=None, model=None, binary=True,
+        contest=CONTEST,
+    ):  # fmt: skip
+        self.n, self.choice, self.model, self.contest = n, choice, model or Independent(), contest
         self.tail = ModelTail(self.model, n, binary=binary)
         self.training_size = training_size or 3 * n
         self.sampling, self.noise_failure = (1 - NOISE_PART) * beta, NOISE_PART * beta
@@ -93,14 +96,18 @@ class Account:
         )
         return below, answer_margin(failure=share, answer_scale=self.scales[2])
 
+    def factors(self, training):
+        """How much the training side adds to the variance of each score."""
+        return np.full(training.size, 1 + self.n / self.training_size)
+
     def answer(self, training, holdout):
         """Answer one batch; return values, lower and upper ends."""
         self.batch += 1
         public = Public(
             training_values=training,
-            slacks=CONTEST * (training.max() - training),
+            slacks=self.contest * (training.max() - training),
             sensitivities=np.ones(training.size),
-            training_factors=np.full(training.size, 1 + self.n / self.training_size),
+            training_factors=self.factors(training),
             deviation=lambda positions, predictions: self.tail.standard_deviation(predictions),
         )
         outcome = self._play(public, holdout)
@@ -153,6 +160,24 @@ def draw_counts(n, rng, *, lazy):
     return np.concatenate([easy, rng.multinomial(int(hard.sum()), np.full(half, 1 / half))])
 
 
+def small_batches(n, choice, seed, *, size=5, batches=10, bias=0.05):
+    """Ten batches of a few queries; half-widths in deviations of the last one's leader and rest."""
+    rng = np.random.default_rng(seed)
+    account = Account(n, choice, rng, contest=0.0)
+    sizes = n, account.training_size
+    counts = [draw_counts(size, rng, lazy=False) for size in sizes]
+    for _ in range(batches):
+        accuracy = np.clip(rng.normal(0.87, 0.015, size), 0.6, 0.97)
+        (q, truth), (v, _) = (
+            draw_scores(accuracy, *sample, rng, shared=0.7)
+            for sample in zip(sizes, counts, strict=True)
+        )
+        values, lower, upper = account.answer(np.minimum(v + bias, 1.0), q)
+    deviations = 0.5 * (upper - lower) / np.sqrt(truth * (1 - truth) / n)
+    best = int(np.argmax(values))
+    return deviations[best], np.delete(deviations, best).mean()
+
+
 def simulate_year(
     n, choice, seed, *, searches=10, candidates=100, bias=0.05, shared=0.7, lazy=False
 ):
@@ -195,12 +220,15 @@ def summarise(n, choice, years, *, seed=0, **options):
 
 SWEEP = (  # where a constant lives, its name, other values
     (Pace, "coarse", (4.5, 7.0)),
+    (_asked, "_NARROW", (0.5, 2.5)),
+    (_asked, "_WIDENING", (0.5, 1.3)),
     (Pace, "price", (1.5, 2.5)),
     (Pace, "patience", (14.0, 24.0, 60.0)),
     (_codes, "_LEVEL", (1.0, 6.0)),
     (_predictive, "_EVEN", (0.05, 0.5)),
     (_predictive, "OFFSET", (0.02, 0.06)),
     (_predictive, "_FADING", (0.0, 0.3)),
+    (_predictive, "BANDWIDTH", (0.08, 0.15)),
     (_predictive, "TAILS_PRIOR", (np.array([0.5, 0.5]), np.array([0.97, 0.03]))),
     (_asked, "_LONE", (1.0,)),
     (None, "noise", (0.01, 0.03)),
@@ -254,12 +282,16 @@ def sweep(args):
     }
     plays = [(n, False) for n in args.sizes] + [(max(args.sizes), True)]
     heads = [f"{n}{' chain' if lazy else ''}" for n, lazy in plays]
-    print(f"{'choice':<18}" + "".join(f"{head:>15}" for head in [*heads, *pools]))
+    few = sorted(args.sizes)[len(args.sizes) // 2]
+    heads = [*heads, f"{few} in fives", *pools]
+    print(f"{'choice':<18}" + "".join(f"{head:>15}" for head in heads))
     for label, choice in choices():
         cells = []
         for n, lazy in plays:
             row = summarise(n, choice, args.years, lazy=lazy)
             cells.append(f"{row['first in sd']:.2f} / {row['tenth in sd']:.2f}")
+        fives = [small_batches(few, choice, (few, year)) for year in range(args.years)]
+        cells.append("{:.2f} / {:.2f}".format(*np.mean(fives, axis=0)))
         for given in pools.values():
             first, last = np.mean(
                 [real_half_widths(pool, choice, seed) for seed, pool in enumerate(given)], axis=0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import typing
 from typing import TYPE_CHECKING, Any
 
@@ -16,19 +17,28 @@ if TYPE_CHECKING:
     from sklearn_bdp.accounting._predictive import PredictiveCode
 
 _LONE = 4.0  # lone queries until they are priced like the leader of a search
+_NARROW, _WIDENING = 1.5, 0.9  # coarse cells: of one query, and by how much with the log of m
 
 
 @dataclasses.dataclass(frozen=True)
 class Pace:
     """How finely queries are asked; chosen by ``benchmarks/simulate_year.py --sweep``."""
 
-    coarse: float = 5.5  # half-width of a coarse cell, in deviations of prediction and score
+    # Half-width of the coarse cells of a large batch, in deviations of prediction and score.
+    coarse: float = 5.5
     # Deviations of the score that a first nat is worth: it widens every later interval.
     price: float = 2.0
     # Fine cells of an ordinary life. Towards their end fewer intervals are to come and a nat is
     # worth less; beyond, a stream of queries is asked ever more coarsely, so that its cost grows
     # like the logarithm of its length.
     patience: float = 18.0
+
+    def coarsely(self, m: int) -> float:
+        """Return the half-width of coarse cells in a batch of ``m``, in the same deviations.
+
+        A surprise costs nats, and each of many queries may be one; a few get narrower cells.
+        """
+        return min(self.coarse, _NARROW + _WIDENING * math.log(m))
 
     def fine(self, known: FloatOrArray, n_fine: int, *, alone: bool = False) -> Any:
         """Return half-widths of the next fine cells, in deviations of the score.

@@ -30,7 +30,7 @@ PRIOR = np.array([0.1, 0.4, 0.4, 0.08, 0.02])  # of the scales: a miss is rarely
 # Training-side values are off by a common amount, about this large before anything is known.
 OFFSET = 0.04
 # Training-side values clearly nearer than this share their offset, farther ones do not (G14).
-BANDWIDTH = 0.15
+BANDWIDTH = 0.12
 # Released pairs that are remembered; the later ones were chosen nearer to what is asked next.
 REMEMBERED = 64
 # Noise may release the central cell as "above": it is priced like the rim of the cell, and any

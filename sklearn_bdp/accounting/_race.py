@@ -97,7 +97,8 @@ class _Game:
             typical = deviations * np.sqrt(self.queries.training_factors[positions])
             # Whoever surprises is released finely: the holdout has been looked at anyway.
             halves = self._fine(pace, positions, deviations, drifts, leads=fine)
-            least = halves if fine else np.maximum(halves, pace.coarse * typical)
+            coarse = pace.coarsely(len(self.queries))
+            least = halves if fine else np.maximum(halves, coarse * typical)
             thresholds = np.maximum(least, self.queries.slacks[positions])
             asked = Asked(positions, centers, thresholds, halves)
             reply = yield asked

@@ -87,7 +87,7 @@ def preview_batch(last, code, *, n_queries, score, training_size, settings, mode
             Pace(), code, deviation=deviation, factor=(typical / deviation) ** 2, drift=drift,
             alone=n_queries == 1,
         )  # fmt: skip
-        coarse = max(fine, Pace().coarse * typical)
+        coarse = max(fine, Pace().coarsely(n_queries) * typical)
         reaches = (fine + max(below, above), coarse + below)
         spending = _expected(code, score, typical, drift, fine, coarse, n_queries)
     else:

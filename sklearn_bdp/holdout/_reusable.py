@@ -70,10 +70,11 @@ class ReusableHoldout(Asking):
         Deviation from which a query is answered from the holdout. ``"auto"``: for each query, from
         public quantities only. A batch is then a race: whoever leads by prediction is compared
         at a fine threshold (:class:`~sklearn_bdp.accounting.Pace` says how fine), the others at
-        a coarse one, :math:`5.5 \sqrt{\tilde v(1-\tilde v)(1/n_\mathrm{eff} + 1/n_D)}` with
-        :math:`\tilde v` the prediction, drawn slightly towards 1/2, and :math:`n_D` the
-        ``training_size``; whoever then leads is asked again, finely. Where a ``budget``, a
-        numeric ``epsilon`` or a ``resolution`` is given, every query is asked once, in order, at
+        a coarse one, :math:`c_m \sqrt{\tilde v(1-\tilde v)(1/n_\mathrm{eff} + 1/n_D)}` with
+        :math:`\tilde v` the prediction, drawn slightly towards 1/2, :math:`n_D` the
+        ``training_size`` and :math:`c_m = \min(1.5 + .9 \ln m, 5.5)` for ``m`` queries; whoever
+        then leads is asked again, finely. Where a ``budget``, a numeric ``epsilon`` or a
+        ``resolution`` is given, every query is asked once, in order, at
         :func:`~sklearn_bdp.accounting.auto_threshold`.
     budget : int or None, default=None
         Number of answers from the holdout ("above"). ``None``: no cap, or 10 with a numeric

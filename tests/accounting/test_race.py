@@ -211,6 +211,19 @@ def test_the_leader_gets_the_finest_cell():
     assert leader < 0.5 * np.median(widths)
 
 
+def test_few_queries_get_narrower_cells_than_many():
+    """Who does not lead a batch of two is known half as badly as in a batch of a hundred."""
+    widths = {}
+    for m in (2, 5, 100):
+        q = np.full(m, 0.85)
+        q[0] += 0.005
+        game = play_batch(batch(q, n=1000, size=3000.0), PredictiveCode(), margins=margins)
+        outcome = _play_exactly(game, q)
+        widths[m] = np.median(np.sort(outcome.most - outcome.least)[1:])
+    assert widths[2] < 0.5 * widths[100]
+    assert widths[2] < widths[5] < 0.6 * widths[100]
+
+
 def test_cells_tile_the_line_and_know_their_values():
     for center, half, step in ((0.5, 0.1, 0.0), (0.03, 0.4, 0.0), (0.9, 0.05, 0.3), (0.2, 2.0, 0)):
         cells = Cells(center, half, step=step)
