@@ -23,7 +23,8 @@ over is fitted on all of them. All use the same classifier (standard scores, log
 - ``outside``: ``SelectKBest(20)`` on all records, then cross-validation (the classical mistake);
 - ``naive``: greedy selection that reads the raw score of a holdout at every step;
 - ``kbest on D``: ``kbest`` chooses features on the three quarters that ours chooses on, and the
-  classifier is fitted on all records: what a holdout costs, whoever selects.
+  classifier is fitted on all records: what a holdout costs, whoever selects (``--holdout .15``
+  holds out another part).
 
 Seconds are processor seconds of one thread, so that they do not depend on what else is running.
 Every finished row is written to ``--output`` at once; a run that was interrupted goes on there
@@ -191,9 +192,9 @@ def ours(data, seed, **params):
     return Found(columns, final, chooser.score_, interval, chooser.estimator_, of, rows)
 
 
-def anew(data, seed):
+def anew(data, seed, **params):
     """Return what it finds if it chooses anew on all records after the holdout's last word."""
-    return ours(data, seed, choose_on="all")
+    return ours(data, seed, choose_on="all", **params)
 
 
 def sizes(n, p):
@@ -318,9 +319,10 @@ def naive_steps(train, labels, held, held_labels):
 
 METHODS = ("ours", "anew", "kbest", "l1", "rfecv", "sequential", "boruta", "knockoffs", "outside")
 METHODS += ("naive", "kbest on D")
+OURS = ("ours", "anew")
 
 
-def run(method, problem, seed):
+def run(method, problem, seed, *, holdout=0.25):
     """Return a row of the table, or None where a method does not apply."""
     data = PROBLEMS[problem](seed)
     if method == "knockoffs" and data.knockoffs is None:
@@ -328,13 +330,13 @@ def run(method, problem, seed):
     peer, _, part = method.partition(" on ")
     whole = data
     if part:
-        rows = chosen_on(data, seed)
+        rows = chosen_on(data, seed, holdout)
         data = replace(data, X=data.X[rows], y=data.y[rows])
     start = time.process_time()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
-            found = globals()[peer](data, seed)
+            found = globals()[peer](data, seed, **({"holdout": holdout} if peer in OURS else {}))
         except ImportError:
             return None
     seconds = time.process_time() - start
@@ -343,11 +345,12 @@ def run(method, problem, seed):
     return _row(method, problem, seed, whole, found, seconds)
 
 
-def chosen_on(data, seed):
+def chosen_on(data, seed, holdout):
     """Return the rows that the selector chooses on; they do not depend on the columns."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        chooser = HoldoutFeatureSelector(classifier(), ranking=[[0]], random_state=seed)
+        params = {"ranking": [[0]], "holdout": holdout, "random_state": seed}
+        chooser = HoldoutFeatureSelector(classifier(), **params)
         return chooser.fit(data.X[:, :2], data.y).train_indices_
 
 
@@ -432,6 +435,7 @@ def main(arguments=None):
     parser.add_argument("--seeds", type=int, default=10)
     parser.add_argument("--problems", nargs="+", choices=PROBLEMS)
     parser.add_argument("--methods", nargs="+", choices=METHODS)
+    parser.add_argument("--holdout", type=float, default=0.25, help="needs an --output of its own")
     parser.add_argument("--again", action="store_true", help="forget the rows in --output")
     parser.add_argument("--report", action="store_true", help="print its rows, compute none")
     parser.add_argument("--output", type=Path, default=Path("output/feature_selection.csv"))
@@ -446,7 +450,7 @@ def main(arguments=None):
     wanted = list(itertools.product(range(options.seeds), problems, methods))
     for seed, problem, method in wanted:
         if (problem, method, seed) not in known and not options.report:
-            row = run(method, problem, seed)
+            row = run(method, problem, seed, holdout=options.holdout)
             if row is not None:
                 known[problem, method, seed] = row
                 _append(options.output, row)

@@ -16,16 +16,16 @@ def test_an_interrupted_run_goes_on(small, monkeypatch, capsys):
     whole = [*small, "--methods", "kbest", "outside", "ours"]
     calls, run = [], bench.run
 
-    def counted(*task):
+    def counted(*task, **params):
         if len(calls) == 4:
             raise KeyboardInterrupt
         calls.append(task)
-        return run(*task)
+        return run(*task, **params)
 
     monkeypatch.setattr(bench, "run", counted)
     with pytest.raises(KeyboardInterrupt):
         bench.main(whole)
-    monkeypatch.setattr(bench, "run", lambda *task: calls.append(task) or run(*task))
+    monkeypatch.setattr(bench, "run", lambda *t, **p: calls.append(t) or run(*t, **p))
     bench.main(whole)
     assert len(calls) == len(set(calls)) == 6
     table = capsys.readouterr().out.splitlines()[-3:]
