@@ -191,7 +191,7 @@ class _Rows:
 def _one_fold(setting, orders, plans, units, bare, labels):
     """Return scores of the test fold and the chosen units, for the constant and each plan.
 
-    Scores with every one of ``labels``, if these are given, in columns.
+    If ``labels`` are given, scores with every one of them follow in further columns.
     """
     orders = orders()
     chosen = [tuple(orders[which][:size].tolist()) for which, size in plans]
@@ -210,7 +210,7 @@ def _one_fold(setting, orders, plans, units, bare, labels):
 
 
 def _score(setting, columns, labels):
-    """Return scores of the test fold (with every label), or the traceback of a failed fit."""
+    """Return scores of the test fold (and with labels), or the traceback of a failed fit."""
     metric = setting.metric
     try:
         model = fit_candidate(setting, Candidate(columns=columns))
@@ -220,11 +220,12 @@ def _score(setting, columns, labels):
         return traceback.format_exc()
     X = setting.X_holdout
     X = safe_indexing(X, np.asarray(columns), axis=1) if columns else np.zeros((num_samples(X), 1))
+    found = metric.evaluate(model, X, setting.y_holdout)
     if labels is None:
-        found = metric.evaluate(model, X, setting.y_holdout)
         return found.per_record if metric.is_mean else found.value
     every = [np.full(num_samples(X), label) for label in labels]
-    return np.column_stack([metric.evaluate(model, X, label).per_record for label in every])
+    table = [metric.evaluate(model, X, label).per_record for label in every]
+    return np.column_stack([found.per_record, *table])
 
 
 def _collect(setting, units, rankings, plans, bare, labels, done):
@@ -244,7 +245,7 @@ def _collect(setting, units, rankings, plans, bare, labels, done):
         by_folds = [] if ranking in ("constant", "given") else [p[place - bare] for _, p in done]
         frequency, beyond = _frequency(chosen, by_folds), None
         if places is not None:
-            scores, beyond = scores[np.arange(places.size), places], _beyond(scores, places)
+            scores, beyond = scores[:, 0], _beyond(scores, places)
         columns = units.columns(chosen)
         proposals.append(Proposal(ranking, chosen, columns, scores, frequency, beyond))
     _warn(errors, len(proposals))
@@ -253,21 +254,24 @@ def _collect(setting, units, rankings, plans, bare, labels, done):
 
 def _blank(setting, labels):
     count = num_samples(setting.X) if setting.metric.is_mean else len(setting.folds)
-    return np.full(count if labels is None else (count, len(labels)), math.nan)
+    return np.full(count if labels is None else (count, 1 + len(labels)), math.nan)
 
 
-def _beyond(table, places):
+def _beyond(scores, places):
     """Return scores less what predictions and labels explain on their own.
 
-    ``table``: the score of each record with each label; ``places``: which label it has. Without
-    interaction, as in an analysis of variance: over all ways to deal the labels out to the
-    records, the sum of what is returned is 0 on average.
+    ``scores``: of each record with its label, then with every label; ``places``: which label it
+    has. Without interaction, as in an analysis of variance: over all ways to deal the labels out
+    to the records, the sum of what is returned is 0 on average. None where a record's score turns
+    out to depend on other records' labels.
     """
-    inside = np.isfinite(table).all(axis=1)
+    own, table = scores[:, 0], scores[:, 1:]
+    inside = np.isfinite(scores).all(axis=1)
+    if not np.allclose(own[inside], table[inside, places[inside]]):
+        return None
     share = np.bincount(places[inside], minlength=table.shape[1]) / max(1, inside.sum())
     of_label = table[inside].mean(axis=0) if inside.any() else np.zeros(table.shape[1])
-    with_others = table @ share
-    return table[np.arange(places.size), places] - with_others - of_label[places] + of_label @ share
+    return own - table @ share - of_label[places] + of_label @ share
 
 
 def _frequency(chosen, by_folds):

@@ -127,17 +127,30 @@ def test_labels_dealt_out_at_random_explain_what_is_taken_away():
     rng = np.random.default_rng(0)
     table, places = rng.random((6, 3)), np.array([0, 0, 0, 1, 1, 2])
     deals = [np.array(deal) for deal in itertools.permutations(places)]
-    assert np.mean([_beyond(table, deal).sum() for deal in deals]) == pytest.approx(0.0, abs=1e-12)
+    sums = [_beyond(own_first(table, deal), deal).sum() for deal in deals]
+    assert np.mean(sums) == pytest.approx(0.0, abs=1e-12)
     scores = table[np.arange(6), places].mean()
     chance = np.mean([table[np.arange(6), deal].mean() for deal in deals])
-    assert scores - _beyond(table, places).mean() == pytest.approx(chance)
+    assert scores - _beyond(own_first(table, places), places).mean() == pytest.approx(chance)
+
+
+def own_first(table, places):
+    return np.column_stack([table[np.arange(len(table)), places], table])
+
+
+def test_a_score_that_looks_at_other_labels_is_not_asked_so():
+    table, places = np.eye(2)[[0, 1, 0, 1]], np.array([0, 1, 1, 0])
+    scores = own_first(table, places)
+    assert _beyond(scores, places) is not None
+    scores[0, 0] = 0.3
+    assert _beyond(scores, places) is None
 
 
 def test_of_hits_it_is_cohens_kappa():
     rng = np.random.default_rng(0)
     labels, predicted = rng.integers(0, 3, (2, 50))
     hits = (predicted[:, None] == np.arange(3)).astype(float)
-    by_chance = (predicted == labels).mean() - _beyond(hits, labels).mean()
+    by_chance = (predicted == labels).mean() - _beyond(own_first(hits, labels), labels).mean()
     kappa = ((predicted == labels).mean() - by_chance) / (1.0 - by_chance)
     assert kappa == pytest.approx(cohen_kappa_score(labels, predicted))
 
@@ -154,9 +167,8 @@ def told(share, *, lead, seed=0):
         hits = np.column_stack([guess == 0, guess == 1]).astype(float)
         found = entry(name, int(name != "constant"), 0, hits=hits[np.arange(N), labels])
         proposal = found.proposal
-        proposal = Proposal(
-            name, proposal.chosen, (), proposal.scores, beyond=_beyond(hits, labels)
-        )
+        beyond = _beyond(own_first(hits, labels), labels)
+        proposal = Proposal(name, proposal.chosen, (), proposal.scores, beyond=beyond)
         entries.append(Entry(proposal, found.assessment))
     return entries
 
