@@ -217,7 +217,7 @@ def asked(released, source="holdout"):
         Entry(told(0.5, lead=0.2)[place].proposal, Answer(0.6, 0.6, 0.3, 0.9)) for place in (0, 1)
     )
     record = SimpleNamespace(
-        value=released, lower=released - 0.1, upper=released + 0.1, above=source == "holdout"
+        value=released, lower=released - 0.1, upper=released + 0.1, source=source
     )
     holdout = SimpleNamespace(recorded=lambda keys: dict.fromkeys(keys, record))
     verdict = Verdict(1, 1, 0, 0.0, True, False, True)
