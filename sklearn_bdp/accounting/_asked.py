@@ -5,16 +5,13 @@ from __future__ import annotations
 import dataclasses
 import math
 import typing
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from scipy.special import ndtr
 
 from sklearn_bdp._typing import Array, FloatOrArray
-from sklearn_bdp.accounting._predictive import Cells
-
-if TYPE_CHECKING:
-    from sklearn_bdp.accounting._predictive import PredictiveCode
+from sklearn_bdp.accounting._predictive import Cells, PredictiveCode
 
 _LONE = 4.0  # lone queries until they are priced like the leader of a search
 _NARROW, _WIDENING = 1.5, 0.9  # coarse cells: of one query, and by how much with the log of m

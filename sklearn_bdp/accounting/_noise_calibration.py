@@ -7,7 +7,7 @@ other values of every constant below.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 from scipy.special import ndtri
@@ -16,9 +16,7 @@ from sklearn_bdp._checks import check_array, check_option, check_probability, ch
 from sklearn_bdp._typing import Array, FloatOrArray
 from sklearn_bdp.accounting._noise_margins import answer_margin, noise_margin
 from sklearn_bdp.accounting._zhao import zhao_accuracy
-
-if TYPE_CHECKING:
-    from sklearn_bdp.correlation import CorrelationModel
+from sklearn_bdp.correlation import CorrelationModel
 
 # Rate at which correct predictions may exceed their thresholds by chance, per query.
 CHANCE = 0.0006

@@ -10,15 +10,12 @@ import dataclasses
 import math
 import typing
 from collections.abc import Callable, Generator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from sklearn_bdp.accounting._asked import Asked, BatchQueries, Outcome, Pace, Reply, fine_half_width
-from sklearn_bdp.accounting._predictive import OUTSIDE, RIM, place_lengths
-
-if TYPE_CHECKING:
-    from sklearn_bdp.accounting._predictive import PredictiveCode
+from sklearn_bdp.accounting._predictive import OUTSIDE, RIM, PredictiveCode, place_lengths
 
 _AHEAD = 8192  # queries compared in one go: an "above" moves the predictions of the rest
 

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from sklearn_bdp._bisection import crossing
 from sklearn_bdp._checks import check_integer, check_option, check_probability, check_real
-
-if TYPE_CHECKING:
-    from sklearn_bdp.correlation import CorrelationModel
+from sklearn_bdp.correlation import CorrelationModel
 
 #: Lemma behind the calibration: 2 gives (8), 3 gives (7), 4 is the one for reversible chains.
 LEMMAS = {"quilt": 2, "blanket": 3, "spectral": 4}

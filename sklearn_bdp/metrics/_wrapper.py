@@ -5,16 +5,13 @@ from __future__ import annotations
 import dataclasses
 import uuid
 from collections.abc import Callable
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
 from sklearn_bdp._checks import check_boolean, check_real
 from sklearn_bdp._digests import object_digest
-from sklearn_bdp.metrics._base import MeanMetric
-
-if TYPE_CHECKING:
-    from sklearn_bdp.metrics._base import BoundedMetric
+from sklearn_bdp.metrics._base import BoundedMetric, MeanMetric
 
 
 @dataclasses.dataclass(frozen=True)

@@ -5,18 +5,15 @@ from __future__ import annotations
 import math
 import warnings
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from sklearn_bdp._checks import caller_level, check_option
 from sklearn_bdp._typing import Correlation
 from sklearn_bdp.accounting import Certificate
 from sklearn_bdp.exceptions import VacuousGuaranteeWarning
+from sklearn_bdp.mechanisms import Thresholdout
 from sklearn_bdp.planning._advice import advice_for
 from sklearn_bdp.planning._solve import ROUTES, solve
 from sklearn_bdp.planning._task import checked_task, plain_model
-
-if TYPE_CHECKING:
-    from sklearn_bdp.mechanisms import Thresholdout
 
 
 def certify(

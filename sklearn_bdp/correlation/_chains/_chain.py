@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from sklearn_bdp._checks import check_array, check_option, check_probability, check_real
 from sklearn_bdp._typing import Array
+from sklearn_bdp.correlation._base import CorrelationModel
 from sklearn_bdp.correlation._chains._chain_class import MarkovChainClass
 from sklearn_bdp.correlation._chains._chain_leakage import ChainLeakage
 from sklearn_bdp.correlation._chains._counts import confidence_intervals, transition_counts
@@ -32,9 +33,6 @@ from sklearn_bdp.correlation._shared._transition import (
     stationary_distribution,
 )
 from sklearn_bdp.correlation._tails import chain_rate
-
-if TYPE_CHECKING:
-    from sklearn_bdp.correlation._base import CorrelationModel
 
 
 class MarkovChain(ChainLeakage):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -12,6 +12,7 @@ from scipy.stats import chi2
 
 from sklearn_bdp._checks import check_array, check_probability
 from sklearn_bdp._typing import Array
+from sklearn_bdp.correlation._base import CorrelationModel
 from sklearn_bdp.correlation._chains._counts import state_sequences, transition_counts
 from sklearn_bdp.correlation._evidence._strength import (
     SAFETY,
@@ -19,9 +20,6 @@ from sklearn_bdp.correlation._evidence._strength import (
     rounded_up,
     slow_autocorrelation_time,
 )
-
-if TYPE_CHECKING:
-    from sklearn_bdp.correlation._base import CorrelationModel
 
 SHORTEST = 160  # scores that slow swings need for their limits to hold
 

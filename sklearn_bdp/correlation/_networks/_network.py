@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy import sparse
 
 from sklearn_bdp._typing import Array
+from sklearn_bdp.correlation._base import CorrelationModel
 from sklearn_bdp.correlation._components import Groups
 from sklearn_bdp.correlation._networks._dobrushin import dobrushin_reach, reach_factor
 from sklearn_bdp.correlation._networks._exact_quilts import (
@@ -39,9 +39,6 @@ from sklearn_bdp.correlation._shared._splitting import (
 )
 from sklearn_bdp.correlation._shared._transition import dobrushin
 from sklearn_bdp.correlation._tails import bernoulli_rate, component_lower_limit
-
-if TYPE_CHECKING:
-    from sklearn_bdp.correlation._base import CorrelationModel
 
 
 class NetworkModel(GraphModel):
