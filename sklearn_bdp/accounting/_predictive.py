@@ -19,8 +19,6 @@ from scipy.special import ndtr
 from sklearn_bdp._checks import check_array
 from sklearn_bdp._typing import Array, FloatOrArray
 
-__all__ = ["Cells", "PredictiveCode", "place_lengths"]
-
 # Theory G7: scales of the predictive distribution in units of the deviation of the score, each
 # with and without a heavy tail.
 SCALES = np.array([0.25, 0.5, 1.0, 1.7, 3.0])
@@ -51,14 +49,8 @@ _EVEN = 0.15  # of the weights of places is spread evenly, the rest falls with t
 class Cells:
     """Cells that a query may be released in, and the region that "below" stands for.
 
-    Parameters
-    ----------
-    center, threshold : float
-        Prediction and threshold.
-    half : float
-        Half-width of cells around ``center``.
-    step : float
-        Width of fixed cells that start at 0; 0: cells around ``center``.
+    Cells of half-width ``half`` stand around ``center``, the prediction, or are fixed ones of width
+    ``step`` that start at 0, where that is positive.
     """
 
     def __init__(
@@ -75,33 +67,11 @@ class Cells:
         return math.floor((value - self.origin) / self.width)
 
     def place(self, value: float) -> int:
-        """Return the number of the cell of a value; the end cells take what is beyond.
-
-        Parameters
-        ----------
-        value : float
-            A value.
-
-        Returns
-        -------
-        int
-            Number of the cell.
-        """
+        """Return the number of the cell of a value; the end cells take what is beyond."""
         return min(max(self._place(value), self.first), self.last)
 
     def edges(self, number: int) -> tuple[float, ...]:
-        """Return the ends of a cell; those of end cells are infinite.
-
-        Parameters
-        ----------
-        number : int
-            Number of the cell.
-
-        Returns
-        -------
-        tuple of float
-            Its ends.
-        """
+        """Return the ends of a cell; those of end cells are infinite."""
         low = self.origin + number * self.width
         return (
             -math.inf if number == self.first else low,
@@ -109,18 +79,7 @@ class Cells:
         )
 
     def central(self, rim: float = RIM) -> tuple[float, ...]:
-        """Return the ends of the region of "below", less its rim.
-
-        Parameters
-        ----------
-        rim : float
-            Part of the threshold that counts as outside.
-
-        Returns
-        -------
-        tuple of float
-            The ends.
-        """
+        """Return the ends of the region of "below", less its rim: that part counts as outside."""
         inner = (1.0 - rim) * self.threshold
         low, high = self.center - inner, self.center + inner
         return (
@@ -130,22 +89,12 @@ class Cells:
 
 
 class PredictiveCode:
-    r"""Sequential code of released cells: a Bayes mixture around public predictions.
+    """Sequential code of released cells: a Bayes mixture around public predictions.
 
-    Parameters
-    ----------
-    log_weights : sequence of float, optional
-        Of the components of the mixture (to continue from ``state()``).
-    pairs : sequence of (float, float, float), optional
-        Training-side value, released difference and its variance, oldest first.
-    ceiling : float, default=0.0
-        Largest training-side or released value so far.
-    n_fine : int, default=0
-        Queries asked finely so far.
-
-    References
-    ----------
     Theory G7 (any public distribution over cells is valid) and G14 (predictions are robust).
+    ``log_weights`` are those of the components; pairs are training-side value, released difference
+    and its variance, oldest first; ``ceiling`` is the largest training-side or released value so
+    far, ``n_fine`` the number of queries asked finely.
 
     Examples
     --------
@@ -173,17 +122,9 @@ class PredictiveCode:
         self._around: Any = None  # the same for the few values that were asked for last
 
     def state(self, *, after: int = 0) -> dict[str, Any]:
-        """Return the arguments that rebuild this code.
+        """Return the arguments that rebuild this code: ready for JSON, as public as the releases.
 
-        Parameters
-        ----------
-        after : int, default=0
-            Pairs to leave out, because an earlier state holds them.
-
-        Returns
-        -------
-        dict
-            JSON-able; public, like the releases it was made from.
+        Without the pairs up to number ``after``, where an earlier state holds them.
         """
         return {
             "log_weights": self.log_weights.tolist(),
@@ -193,13 +134,7 @@ class PredictiveCode:
         }
 
     def follow(self, state: dict[str, Any]) -> None:
-        """Take over the state after a later batch, whose own pairs it holds.
-
-        Parameters
-        ----------
-        state : dict
-            From ``state(after=...)``.
-        """
+        """Take over the ``state(after=...)`` after a later batch, whose own pairs it holds."""
         later = PredictiveCode(
             state["log_weights"], state["pairs"], state["ceiling"], state["n_fine"]
         )
@@ -207,13 +142,7 @@ class PredictiveCode:
         vars(self).update(vars(later))
 
     def copy(self) -> PredictiveCode:
-        """Return an independent copy.
-
-        Returns
-        -------
-        PredictiveCode
-            The copy.
-        """
+        """Return an independent copy."""
         twin = copy.copy(self)
         twin.log_weights, twin.pairs = self.log_weights.copy(), list(self.pairs)
         return twin
@@ -221,13 +150,7 @@ class PredictiveCode:
     # -- Predictions ------------------------------------------------------------------------------
 
     def expect(self, training_values: FloatOrArray) -> None:
-        """Take note of the training-side values of a batch before any of it is answered.
-
-        Parameters
-        ----------
-        training_values : array-like of shape (m,)
-            Training-side values in [0, 1].
-        """
+        """Take note of the training-side values of a batch before any of it is answered."""
         self.ceiling = max(self.ceiling, float(np.max(training_values)))
 
     def learn(
@@ -240,19 +163,8 @@ class PredictiveCode:
     ) -> int:
         """Learn from a released value; return the number of the pair.
 
-        Parameters
-        ----------
-        training_value, released_value : float
-            The pair.
-        variance : float
-            Of the difference around the common offset.
-        instead : int, optional
-            Number of a pair that this one replaces: the same query, released more finely.
-
-        Returns
-        -------
-        int
-            Number of the pair.
+        ``variance`` is that of the difference around the common offset; ``instead`` the number of a
+        pair that this one replaces: the same query, released more finely.
         """
         pair = (float(training_value), float(released_value - training_value), float(variance))
         self.ceiling = max(self.ceiling, float(released_value))
@@ -264,18 +176,7 @@ class PredictiveCode:
         return len(self.pairs) - 1
 
     def predict(self, training_values: FloatOrArray) -> tuple[Array, Array]:
-        """Predict holdout values.
-
-        Parameters
-        ----------
-        training_values : array-like of shape (m,)
-            Training-side values.
-
-        Returns
-        -------
-        centers, deviations : ndarray of shape (m,)
-            Predictions in [0, 1], and how well their common offset is known.
-        """
+        """Return predictions of holdout values, and how well their common offset is known."""
         values = np.asarray(training_values, dtype=float)
         if not self.pairs:
             return np.minimum(values, self.ceiling), np.full(values.shape, OFFSET)
@@ -318,17 +219,8 @@ class PredictiveCode:
     ) -> Array:
         """Return the mass of intervals under every component, shape (components, m).
 
-        Parameters
-        ----------
-        low, high : array of shape (m,)
-            Ends; infinite ones take the tails.
-        centers, deviations, drifts : array of shape (m,)
-            Predictions, deviations of the scores, deviations of the offset.
-
-        Returns
-        -------
-        ndarray of shape (components, m)
-            Masses.
+        Infinite ends take the tails; the last three are predictions, deviations of the scores and
+        deviations of the offset.
         """
         low, high, centers = (np.atleast_1d(np.asarray(x, float)) for x in (low, high, centers))
         spread = np.sqrt((SCALES[:, None] * deviations) ** 2 + np.square(drifts))
@@ -342,38 +234,15 @@ class PredictiveCode:
         return mixed.reshape(SCALES.size * TAILS.size, -1)
 
     def price_below(self, low: FloatOrArray, high: FloatOrArray, mass: Callable[..., Any]) -> Array:
-        """Log mass of "below" by component; ``mass`` prices intervals.
-
-        Parameters
-        ----------
-        low, high : array of shape (m,)
-            Ends of the regions of "below".
-        mass : callable
-            ``mass(low, high)`` by component.
-
-        Returns
-        -------
-        ndarray of shape (components, m)
-            Log masses, in nats.
-        """
+        """Return the log mass of "below" by component; ``mass(low, high)`` prices intervals so."""
         return np.log((1.0 - CROSSING) * mass(low, high))
 
     def price_above(
         self, cell: tuple[float, ...], central: tuple[float, ...], mass: Callable[..., Any]
     ) -> Array:
-        """Log mass of a released cell by component; ``mass`` prices intervals.
+        """Return the log mass of a released cell by component; ``mass`` prices intervals so.
 
-        Parameters
-        ----------
-        cell, central : tuple of float
-            Ends of the released cell and of the region of "below".
-        mass : callable
-            ``mass(low, high)`` by component.
-
-        Returns
-        -------
-        ndarray of shape (components, m)
-            Log masses, in nats.
+        ``central`` are the ends of the region of "below".
         """
         whole = mass(*cell)
         low, high = max(cell[0], central[0]), min(cell[1], central[1])
@@ -382,18 +251,7 @@ class PredictiveCode:
         return np.log((1.0 - CROSSING) * rest + CROSSING * whole)
 
     def charge(self, log_masses: Array) -> float:
-        """Update the mixture by releases; return their code length in nats.
-
-        Parameters
-        ----------
-        log_masses : ndarray of shape (components, k)
-            Log masses of the ``k`` releases under each component.
-
-        Returns
-        -------
-        float
-            Nats.
-        """
+        """Update the mixture by releases of these log masses; return their code length in nats."""
         joint = self.log_weights + log_masses.sum(axis=1)
         total = float(np.logaddexp.reduce(joint))
         self.log_weights = joint - total
