@@ -9,7 +9,7 @@ from sklearn_bdp._digests._content import (
     query_key,
     training_digest,
 )
-from sklearn_bdp._digests._keys import model_key, model_keys, recipe_key
+from sklearn_bdp._digests._keys import has_own_code, model_key, model_keys, recipe_key
 from sklearn_bdp._digests._objects import object_digest, settled_classes
 from sklearn_bdp._digests._rows import count_shared_rows, row_digests
 
@@ -19,6 +19,7 @@ __all__ = [
     "count_shared_rows",
     "data_digest",
     "freeze_data",
+    "has_own_code",
     "is_content_key",
     "model_key",
     "model_keys",

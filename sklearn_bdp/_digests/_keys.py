@@ -6,6 +6,7 @@ holds the fitted model: all it has learned, the user's code by value, and what i
 training records, which also shows what no walk through an object can see.
 """
 
+import contextlib
 import hashlib
 import warnings
 
@@ -66,6 +67,14 @@ def model_keys(estimator, metrics, X, *, columns, predictor=None):
         else:
             keys.append(content_key("model", _surroundings(), about, behaviour, columns))
     return keys
+
+
+def has_own_code(estimator):
+    """Return whether an estimator holds code of the user: no recipe says what comes out of it."""
+    walk = Walk(installed_only=True)
+    with contextlib.suppress(Opaque, RecursionError, TypeError, RuntimeError):
+        walk.digest(clone(estimator))
+    return walk.own_code
 
 
 def _recipe(estimator):

@@ -5,9 +5,11 @@ Workers fit and predict; only the coordinating process runs the mechanism. What 
 """
 
 import contextlib
+import functools
 import math
 import warnings
 from dataclasses import dataclass, field, replace
+from numbers import Number
 
 import numpy as np
 from sklearn.base import clone
@@ -15,7 +17,13 @@ from sklearn.exceptions import FitFailedWarning
 from sklearn.utils.parallel import Parallel, delayed
 
 from sklearn_bdp._checks import caller_level
-from sklearn_bdp._digests import content_key, recipe_key, settled_classes, training_digest
+from sklearn_bdp._digests import (
+    content_key,
+    has_own_code,
+    recipe_key,
+    settled_classes,
+    training_digest,
+)
 from sklearn_bdp._evaluation._candidates import Candidate, Outcome, evaluate, fit_candidate
 from sklearn_bdp._evaluation._fits import INTERRUPTIONS, Task, WholeJob, run_jobs
 from sklearn_bdp._evaluation._gains import Gain, paired_gain
@@ -86,12 +94,18 @@ class Verifier:
         kind = "candidate" if name is None else "beside"
         return None if recipe is None else content_key(kind, recipe, candidate.columns)
 
+    @functools.cached_property
+    def _own_code(self):
+        return has_own_code(self.setting.estimator)
+
     def _recipe(self, params, metric):
         """Return a digest of all that a fitted model depends on besides its columns.
 
         Nothing in it depends on the holdout.
         """
         setting = self.setting
+        if self._own_code and all(isinstance(each, Number) for each in params.values()):
+            return None  # no number takes the place of code
         estimator = clone(setting.estimator).set_params(**clone(params, safe=False))
         if self._data is None:
             self._data = training_digest(setting.X, setting.y)
