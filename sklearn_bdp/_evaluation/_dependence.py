@@ -6,7 +6,7 @@ Everything here sees training records only, except that a hint may read the inde
 import itertools
 import math
 import warnings
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from joblib import Parallel, delayed
@@ -173,36 +173,33 @@ def _in_order(index):
     return len(index) > 1 and (index.is_monotonic_increasing or index.is_monotonic_decreasing)
 
 
-def check_dependence(
-    division, metric, estimator, params, fit_params, *, groups=None, folds=None, known=None
-):
-    """Compare training-side scores of one candidate with the declared correlation.
+def check_dependence(division, setting, params, *, folds, groups=None, known=None):
+    """Compare training-side scores of one candidate with the declared correlation; warn once.
 
-    ``known`` are its scores from the inner cross-validation and the fold of each record; where they
-    do not suit the check, the candidate is fitted again. Returns the report of the check that suits
-    the correlation, the :class:`DriftReport` of records in time, and the per-record scores behind
-    both, in time (or row) order; None where there is none.
+    ``known`` are its scores from the inner cross-validation (``folds``) and the fold of each
+    record; where they do not suit the check, the candidate is fitted again. Returns the report of
+    the check that suits the correlation, the :class:`DriftReport` of records in time, and the
+    per-record scores behind both, in time (or row) order; None where there is none.
     """
-    model = division.train_model
+    found = _compared(division, setting, params, folds, groups, known)
+    warn_of(division, *found[:2])
+    return found
+
+
+def _compared(division, setting, params, folds, groups, known):
+    """Return what :func:`check_dependence` finds."""
+    model, estimator, metric = division.train_model, setting.estimator, setting.metric
     declared = division.model if model is None else model
+    in_time = model is not None and model.is_sequential
     if get_tags(estimator).input_tags.pairwise:
         return None, None, None
     if not metric.is_mean:
         if not is_classifier(estimator):
             return None, None, None
         metric, known = _stand_in(estimator, division.y), None
-    setting = Setting(
-        estimator=estimator,
-        X=division.X,
-        y=division.y,
-        X_holdout=None,
-        y_holdout=None,
-        metric=metric,
-        fit_params=fit_params,
-        training="cv",
-        folds=folds or _shuffled(num_samples(division.X)),
-    )
-    if declared.is_sequential and folds:
+    folds = folds if in_time else _shuffled(num_samples(division.X))
+    setting = replace(setting, metric=metric, training="cv", folds=folds, error_score=math.nan)
+    if in_time:
         scores = _scored(setting, params) if known is None else _seen(known[0])
         if scores is None:
             return None, None, None

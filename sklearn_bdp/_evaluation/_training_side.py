@@ -1,6 +1,7 @@
 """The training side of a search: ordinary scikit-learn, which never sees the holdout."""
 
 import inspect
+import numbers
 from collections import defaultdict
 from dataclasses import dataclass, field, replace
 
@@ -44,7 +45,7 @@ def inner_folds(cv, division, *, classifier):
     ``fit``: what is held out drops out of them.
     """
     model = division.train_model
-    if cv is None or isinstance(cv, int):
+    if cv is None or isinstance(cv, numbers.Integral):
         if model is not None and not model.is_independent:
             n_splits = 5 if cv is None else cv
             cv = model.folds(num_samples(division.X), n_splits, random_state=0)
@@ -263,21 +264,17 @@ def _dependence(rounds, scores):
 
     Everything here is training data, so nothing is spent.
     """
-    division, setting = rounds.division, rounds.verifier.setting
+    division = rounds.division
     if np.isnan(scores).all():
         warn_of(division)
         return None, None, None
-    model, best = division.train_model, int(np.nanargmax(scores))
+    best = int(np.nanargmax(scores))
     tests = [test for _, test in rounds.splits]
-    report, drift, per_record = check_dependence(
+    return check_dependence(
         division,
-        rounds.metric,
-        setting.estimator,
+        rounds.verifier.setting,
         rounds.candidates[best].params,
-        rounds.fit_params,
+        folds=rounds.splits,
         groups=rounds.split_params.get("groups"),
-        folds=rounds.splits if model is not None and model.is_sequential else None,
         known=rounds.progress.scores(best, tests, num_samples(division.X)),
     )
-    warn_of(division, report, drift)
-    return report, drift, per_record

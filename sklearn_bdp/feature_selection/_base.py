@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import numbers
 from dataclasses import replace
 from typing import Any
 
@@ -10,7 +9,6 @@ import numpy as np
 import sklearn
 from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone, is_classifier
 from sklearn.feature_selection import SelectorMixin
-from sklearn.model_selection import check_cv
 from sklearn.utils import get_tags
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
 from sklearn.utils.multiclass import type_of_target
@@ -27,11 +25,10 @@ from sklearn_bdp._evaluation import (
     Setting,
     Verifier,
     assumed,
-    check_dependence,
     check_owner,
     divide_for,
+    inner_folds,
     recorded_seed,
-    warn_of,
 )
 from sklearn_bdp._sklearn_compat import is_frame, num_samples
 from sklearn_bdp.exceptions import NothingSelectedError, UnknownFeaturesError
@@ -167,20 +164,6 @@ class HoldoutSelectorBase(Savable, SelectorMixin, BaseEstimator):
 class SubsetSelectorBase(MetaEstimatorMixin, HoldoutSelectorBase):
     """Base of selectors that fit an estimator on subsets: metric, folds, who asks the holdout."""
 
-    def _check_dependence(self, setting, division, groups):
-        """Warn once where scores with all features speak against the declared correlation."""
-        in_time = division.train_model is not None and division.train_model.is_sequential
-        report, self.drift_report_, _ = check_dependence(
-            division,
-            setting.metric,
-            setting.estimator,
-            {},
-            setting.fit_params,
-            groups=groups,
-            folds=setting.folds if in_time else None,
-        )
-        warn_of(division, report, self.drift_report_)
-
     def _fit_params(self, params):
         """Return the parameters that go to the estimator's ``fit``."""
         if sklearn.get_config()["enable_metadata_routing"]:
@@ -189,6 +172,7 @@ class SubsetSelectorBase(MetaEstimatorMixin, HoldoutSelectorBase):
 
     def _setting(self, division, metric, fit_params, groups):
         """Return what stays the same from subset to subset."""
+        folds = inner_folds(self.cv, division, classifier=is_classifier(self.estimator))
         return Setting(
             estimator=clone(self.estimator),
             X=division.X,
@@ -196,22 +180,12 @@ class SubsetSelectorBase(MetaEstimatorMixin, HoldoutSelectorBase):
             X_holdout=division.X_holdout,
             y_holdout=division.y_holdout,
             metric=metric,
-            folds=self._folds(division, groups),
+            folds=list(folds.split(division.X, division.y, groups)),
             fit_params=fit_params,
             n_effective=self._training_n_effective(division),
             error_score=self.error_score,
             training="cv",
         )
-
-    def _folds(self, division, groups):
-        """Return the inner folds; they obey the correlation unless a splitter is given."""
-        model, n = division.train_model, num_samples(division.X)
-        n_splits = 5 if self.cv is None else self.cv
-        plain = model is None or model.is_independent
-        if not plain and isinstance(n_splits, numbers.Integral):
-            return model.folds(n, n_splits, random_state=0)
-        splitter = check_cv(self.cv, division.y, classifier=is_classifier(self.estimator))
-        return list(splitter.split(division.X, division.y, groups))
 
     def _verifier(self, setting, holdout):
         """Return who asks the holdout."""

@@ -15,6 +15,7 @@ from sklearn_bdp._docs import described_by
 from sklearn_bdp._evaluation import (
     Pilot,
     bounded_metric,
+    check_dependence,
     check_proved,
     check_records,
     open_holdout,
@@ -354,7 +355,9 @@ class HoldoutFeatureSelector(SubsetSelectorBase):
             fit_params = check_method_params(X, fit_params, indices=division.train)
             groups = None if groups is None else np.asarray(groups)[division.train]
         setting = self._setting(division, metric, fit_params, groups)
-        self._check_dependence(setting, division, groups)
+        _, self.drift_report_, _ = check_dependence(
+            division, setting, {}, folds=setting.folds, groups=groups
+        )
         if self.direction == "path":
             proposals = self._proposals(setting, units, target)
             verifier = self._verifier(setting, open_holdout(self, division, split=split))

@@ -6,12 +6,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from sklearn_bdp._checks import check_integer, check_option, check_real
+from sklearn_bdp._checks import check_boolean, check_integer, check_option, check_real
 from sklearn_bdp._digests import data_digest, freeze_data, query_key
 from sklearn_bdp._sealed import sealed_errors
 from sklearn_bdp._version import __version__
@@ -205,9 +204,7 @@ class ReusableHoldout(Asking):
         if seed is not None:
             seed = check_integer("random_state", seed, low=0)
         timeout = check_real("ledger_timeout", ledger_timeout, low=0.0, high=1e6)
-        if not isinstance(allow_shared_rows, bool | np.bool_):
-            raise TypeError(f"allow_shared_rows must be True or False, got {allow_shared_rows!r}.")
-        self._allow_shared = bool(allow_shared_rows)
+        self._allow_shared = check_boolean("allow_shared_rows", allow_shared_rows)
         self.ledger = check_path(ledger)
         self.n = check_data(X, y)
         self.model = check_correlation(correlation)

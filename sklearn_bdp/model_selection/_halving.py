@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from sklearn.base import is_classifier
 from sklearn.utils import resample
 
-from sklearn_bdp._checks import check_integer, check_option, check_real
+from sklearn_bdp._checks import check_boolean, check_integer, check_option, check_real
 from sklearn_bdp._docs import described_by
 from sklearn_bdp._sklearn_compat import num_samples
 from sklearn_bdp.model_selection._search import ReusableHoldoutSearchCV
@@ -218,11 +218,7 @@ class HalvingReusableHoldoutSearchCV(ReusableHoldoutSearchCV):
             check_option("min_resources", self.min_resources, ("exhaust", "smallest"))
         else:
             check_integer("min_resources", self.min_resources, low=1)
-        if not isinstance(self.aggressive_elimination, bool | np.bool_):
-            raise TypeError(
-                "aggressive_elimination must be a bool, got "
-                f"aggressive_elimination={self.aggressive_elimination!r}."
-            )
+        check_boolean("aggressive_elimination", self.aggressive_elimination)
         if not isinstance(self.resource, str) or self.resource != "n_samples":
             if not isinstance(self.resource, str) or (
                 self.resource not in self.estimator.get_params()
