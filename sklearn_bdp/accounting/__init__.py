@@ -71,7 +71,6 @@ __all__ = [
     "noise_margin",
     "answer_margin",
     "noise_share",
-    "zhao_accuracy",
     "zhao_premise",
     "zhao_required_n",
 ]

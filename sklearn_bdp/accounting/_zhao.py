@@ -168,28 +168,9 @@ def zhao_accuracy(
     r"""Smallest τ that Theorem 2 promises with ``n`` records, and its c.
 
     :math:`n_\#` depends on :math:`u = (1-c)\tau` only. For a given threshold :math:`T =
-    (1+c)\tau/2` the largest c with :math:`n_\# \le n` is the sharpest choice:
-    :math:`c = (2T-u)/(2T+u)` at the smallest u.
-
-    Parameters
-    ----------
-    n : int
-        Holdout records.
-    n_queries, budget, beta, model : object
-        As for :func:`zhao_required_n`.
-    c : float
-        Budget honesty, in (0, 1), where there is no threshold.
-    threshold : float or None
-        T; c then follows from it.
-
-    Returns
-    -------
-    tau, c : float
-        ``tau`` is infinite where the theorem promises nothing up to 1.
-
-    References
-    ----------
-    Zhao 2017, Theorem 2, which holds for any c in (0, 1).
+    (1+c)\tau/2` the largest c with :math:`n_\# \le n` is the sharpest choice: :math:`c =
+    (2T-u)/(2T+u)` at the smallest u; any c in (0, 1) will do without one. τ is infinite where the
+    theorem promises nothing up to 1.
 
     Examples
     --------

@@ -9,9 +9,7 @@ from sklearn_bdp.metrics._wrapper import PerRecordScore
 
 __all__ = [
     "BoundedMetric",
-    "Evaluation",
     "PerRecordScore",
-    "ScoreShape",
     "available_metrics",
     "default_metric",
     "get_metric",

@@ -52,27 +52,14 @@ class Evaluation:
     """The score of one fitted model on one set of records.
 
     A holdout's evaluation is raw: it may go to the mechanism and nowhere else.
-
-    Parameters
-    ----------
-    per_record : ndarray of shape (n,) or None
-        Scores in [0, 1], greater is better; None where the metric is no mean over records.
-    value : float
-        The score in [0, 1].
-    sensitivity : float
-        How far one record can move ``value``.
-    rms_sensitivity : float, optional
-        Root mean square of what each record can do (`BoundedMetric.rms_sensitivity`); by default
-        ``sensitivity``.
-    shape : ScoreShape, optional
-        What is public about how the score varies; by default what ``per_record`` being given or
-        not says.
     """
 
-    per_record: np.ndarray | None
-    value: float
-    sensitivity: float
+    per_record: np.ndarray | None  # in [0, 1], greater is better; None: no mean over records
+    value: float  # the score in [0, 1]
+    sensitivity: float  # how far one record can move the value
+    #: Root mean square of what each record can do (`BoundedMetric.rms_sensitivity`).
     rms_sensitivity: float | None = None
+    #: What is public about how the score varies; by default what ``per_record`` says.
     shape: ScoreShape | None = None
 
     def __post_init__(self):

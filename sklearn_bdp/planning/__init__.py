@@ -8,8 +8,6 @@ from sklearn_bdp.planning._published import dwork_required_n, floor_required_n
 __all__ = [
     "certify",
     "dwork_required_n",
-    "expected_half_width",
-    "floor_required_n",
     "plan_batches",
     "plan_budget",
     "plan_holdout",

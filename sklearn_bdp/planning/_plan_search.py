@@ -113,17 +113,8 @@ def expected_half_width(
 ) -> float:
     """Return the half-width that :func:`plan_search` forecasts for ``n`` records.
 
-    Parameters
-    ----------
-    n : int
-        Holdout records.
-    n_candidates, n_searches, score, n_corrections, beta, correlation : object
-        As for :func:`plan_search`; ``correlation`` may be a model of any size.
-
-    Returns
-    -------
-    float
-        Half-width of the interval of the selected candidate of the last search.
+    It is that of the interval of the selected candidate of the last search, in score units; the
+    correlation may be a model of any size.
     """
     n = check_integer("n", n, low=1)
     m = check_integer("n_candidates", n_candidates, low=1)

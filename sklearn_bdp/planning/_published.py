@@ -102,19 +102,7 @@ def _dwork_approximate(tau, m, rounds, beta, sigma):
 def floor_required_n(*, tau: float, n_queries: int, beta: float = 0.05) -> float:
     """Effective records that queries fixed in advance need by Hoeffding, no mechanism (theory G3).
 
-    Parameters
-    ----------
-    tau : float
-        Wanted error, in (0, 1).
-    n_queries : int
-        Queries m.
-    beta : float
-        Failure probability.
-
-    Returns
-    -------
-    float
-        Effective records, not rounded.
+    The effective number, not rounded.
     """
     tau, m, _, beta = _check_promise(tau, n_queries, 1, beta)
     return math.log(2.0 * m / beta) / (2.0 * tau**2)

@@ -108,17 +108,7 @@ def integrated_autocorrelation(scores: ArrayLike) -> float:
 def running_autocorrelation_time(scores: ArrayLike, max_lag: int) -> Array:
     """Return the autocorrelation time summed up to each lag: where it levels off, memory ends.
 
-    Parameters
-    ----------
-    scores : array-like of shape (n,)
-        Per-record scores in time.
-    max_lag : int
-        Largest lag, in records.
-
-    Returns
-    -------
-    ndarray of shape (max_lag + 1,)
-        ``1 + 2 * (sum of autocorrelations up to lag K)`` for ``K = 0 ... max_lag``.
+    ``1 + 2 * (sum of autocorrelations up to lag K)`` for ``K = 0 ... max_lag`` records.
     """
     return 2.0 * np.cumsum(autocorrelation(scores)[: max_lag + 1]) - 1.0
 

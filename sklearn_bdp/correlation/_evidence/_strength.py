@@ -30,27 +30,13 @@ ENOUGH = 100
 
 @dataclass(frozen=True)
 class Strength:
-    """How slowly scores forget, as the training side shows it.
+    """How slowly scores forget, as the training side shows it."""
 
-    Parameters
-    ----------
-    time : float
-        Autocorrelation time: records that count as one, the largest over the candidates.
-    n_scores : int
-        Scores of each candidate it was read off.
-    n_candidates : int
-        Number of candidates.
-    safety : float
-        Stated factor between ``time`` and what is declared.
-    confidence : float or None
-        Level of the upper limit that ``time`` is, or None for a plain estimate.
-    """
-
-    time: float
-    n_scores: int
+    time: float  # records that count as one, the largest over the candidates
+    n_scores: int  # of each candidate it was read off
     n_candidates: int
-    safety: float = SAFETY
-    confidence: float | None = None
+    safety: float = SAFETY  # stated factor between the time and what is declared
+    confidence: float | None = None  # of the upper limit that the time is; None: an estimate
 
     @property
     def declared(self) -> float:
@@ -167,26 +153,11 @@ def score_strength(
     confidence: float | None = None,
     safety: float = SAFETY,
 ) -> Strength:
-    """Return how slowly the scores of one or several candidates forget.
+    """Return how slowly the scores of one or several candidates forget: the slowest of them.
 
-    Parameters
-    ----------
-    scores : array-like of shape (n,) or (n_candidates, n)
-        Per-record training-side scores in time; NaN where a candidate was not scored.
-    horizon, confidence : optional
-        As for :func:`slow_autocorrelation_time`.
-    safety : float, default=1.5
-        Factor of at least 1 between the estimate and what is declared.
-
-    Returns
-    -------
-    Strength
-        The largest over the candidates.
-
-    Raises
-    ------
-    ValueError
-        If there is no candidate with enough scores.
+    Scores in time, of shape (n,) or (n_candidates, n), NaN where a candidate was not scored;
+    horizon and confidence as for :func:`slow_autocorrelation_time`; ``safety`` is a factor of at
+    least 1 between the estimate and what is declared.
     """
     safety = check_real("safety", safety, low=1.0)
     array = np.asarray(scores, dtype=float)
