@@ -1,7 +1,9 @@
 """Fitted searches on disk: with their holdout, and without its records."""
 
 import copy
+import pathlib
 import pickle
+import re
 import subprocess
 import sys
 
@@ -119,6 +121,49 @@ def test_mlflow_round_trip(search, data, tmp_path):
     mlflow.save_model(search.without_holdout(), str(tmp_path / "model"), **options)
     again = mlflow.load_model(str(tmp_path / "model"))
     np.testing.assert_array_equal(again.predict(data[0]), search.predict(data[0]))
+
+
+@pytest.fixture
+def mlflow(tmp_path, monkeypatch):
+    mlflow = pytest.importorskip("mlflow")
+    pytest.importorskip("mlflow.sklearn")
+    monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "true")
+    monkeypatch.chdir(tmp_path)
+    mlflow.set_tracking_uri((tmp_path / "runs").as_uri())
+    yield mlflow
+    mlflow.sklearn.autolog(disable=True)
+
+
+def test_the_recipe_for_mlflow_logs_what_was_released(mlflow, data):
+    page = (pathlib.Path(__file__).parents[2] / "doc" / "searching.md").read_text("utf-8")
+    (recipe,) = re.findall(r"^```py\n(mlflow.*?)^```", page, re.M | re.S)
+    X, y = data
+    search = ReusableHoldoutSearchCV(LogisticRegression(), {"C": [0.1, 1.0]}, random_state=0)
+    exec(recipe, {"mlflow": mlflow, "search": search, "X": X, "y": y})
+    (run,) = mlflow.search_runs(output_format="list")
+    lower, upper = search.best_interval_
+    assert run.data.metrics == {"verified": search.best_score_, "lower": lower, "upper": upper}
+    assert run.data.params == {name: str(value) for name, value in search.best_params_.items()}
+    (model,) = mlflow.search_logged_models(output_format="list")
+    again = mlflow.sklearn.load_model(model.model_uri)
+    np.testing.assert_array_equal(again.predict(X), search.predict(X))
+
+
+def test_autologging_of_mlflow_sees_fits_and_no_score_of_the_holdout(mlflow, data):
+    mlflow.sklearn.autolog(log_models=False, log_datasets=False, silent=True)
+    X, y = data
+    grid = {"C": [0.1, 1.0]}
+    ReusableHoldoutSearchCV(LogisticRegression(), grid, cv=2, holdout=None).fit(X, y)
+    tags = [run.data.tags for run in mlflow.search_runs(output_format="list")]
+    assert sum("ReusableHoldoutSearchCV" in each.get("estimator_name", "") for each in tags) == 1
+    search = ReusableHoldoutSearchCV(LogisticRegression(), grid, cv=2, random_state=0).fit(X, y)
+    runs = mlflow.search_runs(output_format="list")
+    own = [run.data for run in runs[: len(runs) - len(tags)]]
+    assert {each.tags["estimator_name"] for each in own} == {"LogisticRegression"}
+    model, (train, held) = search.best_estimator_, (search.train_indices_, search.holdout_indices_)
+    assert model.score(X[held], y[held]) != model.score(X[train], y[train])
+    raw = (model.score(X, y), model.score(X[held], y[held]))
+    assert not set(raw) & {value for each in own for value in each.metrics.values()}
 
 
 class TestSpaces:
