@@ -1,14 +1,14 @@
 """One candidate: split, folds, open a holdout, fit, score, digest; for searches and selectors."""
 
 from sklearn_bdp._evaluation._agreement import check_agreement
-from sklearn_bdp._evaluation._candidates import Candidate, Outcome, Setting, fit_candidate
+from sklearn_bdp._evaluation._candidates import Candidate, Setting, fit_candidate
 from sklearn_bdp._evaluation._dependence import (
     Pilot,
     check_dependence,
     warn_few_groups,
     warn_of,
 )
-from sklearn_bdp._evaluation._division import Division, check_records, divide, reuse
+from sklearn_bdp._evaluation._division import check_records
 from sklearn_bdp._evaluation._gains import Gain, PairedGain, paired_gain
 from sklearn_bdp._evaluation._opening import (
     CONTEST,
@@ -20,7 +20,7 @@ from sklearn_bdp._evaluation._opening import (
     recorded_seed,
 )
 from sklearn_bdp._evaluation._progress import Progress
-from sklearn_bdp._evaluation._saving import DetachedHoldout, Savable
+from sklearn_bdp._evaluation._saving import Savable
 from sklearn_bdp._evaluation._scoring import (
     RULES,
     MetricScorer,
@@ -32,7 +32,6 @@ from sklearn_bdp._evaluation._scoring import (
 )
 from sklearn_bdp._evaluation._training_side import (
     Rounds,
-    TrainingSide,
     inner_folds,
     training_side,
 )
@@ -44,11 +43,8 @@ __all__ = [
     "RULES",
     "Assessment",
     "Candidate",
-    "DetachedHoldout",
-    "Division",
     "Gain",
     "MetricScorer",
-    "Outcome",
     "PairedGain",
     "Progress",
     "Rounds",
@@ -58,7 +54,6 @@ __all__ = [
     "check_dependence",
     "warn_few_groups",
     "warn_of",
-    "TrainingSide",
     "Verifier",
     "assumed",
     "check_agreement",
@@ -66,7 +61,6 @@ __all__ = [
     "check_owner",
     "check_proved",
     "check_records",
-    "divide",
     "divide_for",
     "fit_candidate",
     "further_metrics",
@@ -75,7 +69,6 @@ __all__ = [
     "paired_gain",
     "public_scorer",
     "recorded_seed",
-    "reuse",
     "training_side",
     "verified_metric",
 ]

@@ -24,11 +24,10 @@ from sklearn_bdp._sklearn_compat import check_method_params
 from sklearn_bdp._typing import Correlation, RandomState
 from sklearn_bdp.feature_selection._anew import check_alone, choose_anew, joined, last_word
 from sklearn_bdp.feature_selection._base import SubsetSelectorBase
-from sklearn_bdp.feature_selection._path import accuracy_path, describe_step
 from sklearn_bdp.feature_selection._proposals import propose, propose_given, ranking_name
 from sklearn_bdp.feature_selection._rankings import check_ranking, rankings_for
 from sklearn_bdp.feature_selection._report import path_report, steps_report
-from sklearn_bdp.feature_selection._stepwise import Rule, select
+from sklearn_bdp.feature_selection._stepwise import Rule, accuracy_path, describe_step, select
 from sklearn_bdp.feature_selection._units import make_units, subsets_of_units
 from sklearn_bdp.feature_selection._verified_path import decide, path_table, verify_path
 from sklearn_bdp.holdout import ReusableHoldout

@@ -16,15 +16,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from sklearn_bdp._card import card, table
 from sklearn_bdp._digests import count_shared_rows
 from sklearn_bdp.exceptions import (
     LedgerCorruptedError,
+    LedgerError,
     ProcessBoundaryError,
     SharedRecordsError,
 )
 from sklearn_bdp.holdout._batch import next_code_length
 from sklearn_bdp.holdout._certificate import holdout_certificate
-from sklearn_bdp.holdout._display import gauge_html, gauge_text
 from sklearn_bdp.holdout._inputs import check_keys
 from sklearn_bdp.holdout._settings import Settings
 from sklearn_bdp.ledger import History, Ledger
@@ -250,11 +251,32 @@ class LedgerHandle:
         """Return what a key holds of a holdout inside a model: never its answers."""
         return self._identity
 
+    def _facts(self):
+        """Return ``{label: text}``: shape, promise and information spent; never a score."""
+        facts = {
+            "records": f"{self.n:,} (in pickles, too)",
+            "correlation": self.model.describe(),
+            "all right with probability": f"{100 * (1 - self.beta):g} %",
+            "ledger": str(self.ledger) if self.ledger else "in memory",
+        }
+        try:
+            with self._reading() as transaction:
+                last = transaction.last
+            facts["answered"] = f"{last.n_answered:,}"
+            facts["of these from the holdout"] = f"{last.n_above:,}"
+            facts["information spent"] = f"{self.information_spent:.3g} nats"
+            if self.remaining_budget is not None:
+                facts["budget left"] = f"{self.remaining_budget}"
+        except (LedgerError, ProcessBoundaryError) as error:
+            facts["unavailable"] = type(error).__name__
+        return facts
+
     def __repr__(self) -> str:
-        return f"<ReusableHoldout: {gauge_text(self)}>"
+        facts = ", ".join(f"{label}: {text}" for label, text in self._facts().items())
+        return f"<ReusableHoldout: {facts}>"
 
     def _repr_html_(self):
-        return gauge_html(self)
+        return card(type(self).__name__, (), picture=table(self._facts().items()))
 
     def key_identity(self) -> str:
         """Return what a holdout counts as in the keys of models that hold one.

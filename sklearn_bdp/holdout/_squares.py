@@ -61,7 +61,7 @@ def asked_finely(plan, queries, outcome):
 
 
 def ask_squares(plan, queries, positions, mechanism, settings, n_rounds):
-    """Ask the mechanism how much the scores of some queries vary."""
+    """Ask the mechanism how much the scores of some queries vary; a race knows no budget."""
     deviations = None if plan is None else plan.deviations(queries.values, queries.squares)
     cells, known, released, n_above = [], {}, 0.0, 0
     for place in positions:
@@ -70,8 +70,6 @@ def ask_squares(plan, queries, positions, mechanism, settings, n_rounds):
             run = mechanism.answer_run(
                 np.zeros(1), deviations[place : place + 1], thresholds=np.array([limit])
             )
-            if not run.answered[0]:
-                return Squares(plan, cells, known, released, n_above)
             if not run.above[0]:
                 found = level
                 known[place] = min(1.0, float(limit) + margins(settings, n_rounds + n_above)[0])
