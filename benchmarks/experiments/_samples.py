@@ -24,8 +24,7 @@ import numpy as np
 from sklearn_bdp.datasets import make_dwork_signal, make_markov
 
 # Internal, but pinned by the tests of the package: both are exact to rounding.
-from sklearn_bdp.datasets._chain import simulate_states
-from sklearn_bdp.datasets._dataset import apply_neighbours, neighbour_noise
+from sklearn_bdp.datasets._dataset import apply_neighbours, neighbour_noise, simulate_states
 
 
 @dataclass(frozen=True)

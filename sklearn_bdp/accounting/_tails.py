@@ -56,10 +56,8 @@ class Tail(abc.ABC):
 
         Parameters
         ----------
-        values : float or array-like
-            Upper ends of what the queries' holdout values may be, in [0, 1].
-        log_failure : float or array-like
-            Log of the one-sided failure probability, at most 0; broadcast against ``values``.
+        values, log_failure : float or array-like
+            As for `lower_limit`, with upper ends.
 
         Returns
         -------

@@ -9,8 +9,12 @@ import numpy as np
 
 from sklearn_bdp._checks import check_integer, check_option, check_real
 from sklearn_bdp._typing import Seed
-from sklearn_bdp.datasets._chain import simulate_states
-from sklearn_bdp.datasets._dataset import GaussianMixture, SimulatedDataset, neighbour_noise
+from sklearn_bdp.datasets._dataset import (
+    GaussianMixture,
+    SimulatedDataset,
+    neighbour_noise,
+    simulate_states,
+)
 
 
 def make_markov(

@@ -15,8 +15,7 @@ from numpy.typing import ArrayLike
 from sklearn_bdp._checks import check_array, check_integer, check_real
 from sklearn_bdp._typing import Seed
 from sklearn_bdp.correlation import MarkovChain, stationary_distribution
-from sklearn_bdp.datasets._chain import simulate_states
-from sklearn_bdp.datasets._dataset import GaussianMixture, SimulatedDataset
+from sklearn_bdp.datasets._dataset import GaussianMixture, SimulatedDataset, simulate_states
 
 
 def unit_direction(n_features, n_informative):

@@ -210,18 +210,11 @@ class NetworkModel(GraphModel):
                 f"at most {COMPONENT_LIMIT} joint values; the largest here has "
                 f"{math.exp(logs.max()):.3g}. Use method='tight', or declare influence=."
             )
-        if method == "blanket" and self._blanket_is_infinite():
+        if method == "blanket" and math.isinf(self._table_lemma(0.0, method)):
             raise ValueError(
                 "method='blanket' needs positive probabilities (a neighbour that rules a value "
                 "out has infinite influence). Use method='tight' or method='quilt'."
             )
-
-    def _blanket_is_infinite(self):
-        return any(
-            influences and not np.isfinite(influences[0].max())
-            for quilts in self._small_components().values()
-            for influences in quilts.values()
-        )
 
     # -- sequential leakage -----------------------------------------------------------------
 
