@@ -1,7 +1,7 @@
 """Speed and scale of the correlation package: ``python benchmarks/bench_correlation.py``.
 
-Every line compares with a target; ratios are taken in one run. ``--small`` divides the sizes by
-ten for a quick look.
+Every line compares with a target; ratios are taken in one run, times are processor time.
+``--small`` divides the sizes by ten for a quick look.
 """
 
 import argparse
@@ -22,9 +22,9 @@ def seconds(call, *, repeat=1):
     """Return the best time of a call and its last result."""
     best, result = math.inf, None
     for _ in range(repeat):
-        start = time.perf_counter()
+        start = time.process_time()
         result = call()
-        best = min(best, time.perf_counter() - start)
+        best = min(best, time.process_time() - start)
     return best, result
 
 
