@@ -104,16 +104,8 @@ class PrefixMemory:
 class SharedPipeline:
     """A fitted pipeline that finds its records transformed; it predicts what the pipeline does.
 
-    Parameters
-    ----------
-    pipeline : Pipeline
-        All that is asked besides of a prediction for ``n`` records goes to it.
-    memory : PrefixMemory
-        Keeps the transformed records.
-    place : tuple
-        Where.
-    n : int
-        Number of records of the whole set; a part of it is not shared.
+    Of the ``n`` records of the whole set: a part of them is not shared, and all that is asked
+    besides goes to the pipeline.
     """
 
     def __init__(self, pipeline, memory, place, n):

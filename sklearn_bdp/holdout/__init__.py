@@ -15,18 +15,12 @@ from sklearn_bdp.ledger import (
 )
 
 __all__ = [
-    "ON_EXHAUSTED",
     "AnswerRecord",
-    "BatchRecord",
     "FinalReport",
     "History",
     "HoldoutAnswers",
     "HoldoutScore",
     "Preview",
     "ReusableHoldout",
-    "Settings",
-    "check_parameters",
-    "next_code_length",
     "query_key",
-    "refuse_shared_rows",
 ]

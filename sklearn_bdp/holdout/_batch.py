@@ -112,20 +112,7 @@ LEADING = math.log(8.0)
 
 
 def next_code_length(last: BatchRecord, settings: Settings) -> float:
-    """Return the code length of a lone query after the account ``last``, in nats.
-
-    Parameters
-    ----------
-    last : BatchRecord
-        The account.
-    settings : Settings
-        What the holdout was made with.
-
-    Returns
-    -------
-    float
-        Nats.
-    """
+    """Return the code length of a lone query after the account ``last``, in nats."""
     return route(last, settings)[0]
 
 

@@ -320,15 +320,7 @@ class LedgerHandle:
 
 
 def refuse_shared_rows(X: Any, y: Any, X_holdout: ArrayLike, y_holdout: ArrayLike) -> None:
-    """Raise SharedRecordsError where training records are holdout records beyond chance.
-
-    Parameters
-    ----------
-    X, y : array-like
-        Training records.
-    X_holdout, y_holdout : array-like
-        Holdout records.
-    """
+    """Raise SharedRecordsError where training records are holdout records beyond chance."""
     shared, chance = count_shared_rows(X, y, X_holdout, y_holdout)
     if shared > chance:
         raise SharedRecordsError(

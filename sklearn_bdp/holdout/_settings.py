@@ -38,54 +38,27 @@ FINEST_RESOLUTION = 1e-6  # released values are counted (theory G2): a million i
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Settings:
-    """Parameters as declared, and the numbers derived from them once; fixed for life.
+    """Parameters as declared, and the numbers derived from them once; fixed for life."""
 
-    Attributes
-    ----------
-    parameters : dict
-        As declared and checked by :func:`check_parameters`; plain JSON values.
-    n : int
-        Holdout records.
-    n_effective : float
-        Independent records they are worth in Hoeffding's exponent.
-    sampling_failure, noise_failure, cut_failure : float
-        Parts of beta.
-    threshold_scale, query_scale, answer_scale : float
-        Laplace scales, in score units.
-    refresh : bool
-        Whether the threshold noise is drawn anew after each "above".
-    budget : int or None
-        Number of "above" answers; ``None``: no cap.
-    resolution : float
-        Grid step of released answers.
-    threshold : float or None
-        Threshold of every query; ``None``: chosen for each from public quantities.
-    learned : bool
-        Whether predictions learn from released answers.
-    tau : float or None
-        Accuracy that Zhao's Theorem 2 was run at.
-    races : bool
-        Whether batches are races: coarse cells for all, fine ones for whoever leads.
-    information : float or None
-        Leakage in nats that holds for life (theory G1); ``None`` where no level is declared.
-    """
-
+    #: As declared and checked by :func:`check_parameters`; plain JSON values.
     parameters: dict = dataclasses.field(hash=False)
-    n: int
-    n_effective: float
-    sampling_failure: float
+    n: int  # holdout records
+    n_effective: float  # independent records they are worth in Hoeffding's exponent
+    sampling_failure: float  # a part of beta, as the next two
     noise_failure: float
     cut_failure: float
-    threshold_scale: float
+    threshold_scale: float  # of Laplace noise, in score units, as the next two
     query_scale: float
     answer_scale: float
-    refresh: bool
-    budget: int | None
-    resolution: float
+    refresh: bool  # whether the threshold noise is drawn anew after each "above"
+    budget: int | None  # number of "above" answers; ``None``: no cap
+    resolution: float  # grid step of released answers
+    #: Threshold of every query; ``None``: chosen for each from public quantities.
     threshold: float | None
-    learned: bool
-    tau: float | None
-    races: bool
+    learned: bool  # whether predictions learn from released answers
+    tau: float | None  # accuracy that Zhao's Theorem 2 was run at
+    races: bool  # whether batches are races: coarse cells for all, fine ones for whoever leads
+    #: Leakage in nats that holds for life (theory G1); ``None`` where no level is declared.
     information: float | None
 
     @classmethod
@@ -119,24 +92,12 @@ class Settings:
         return cls(parameters=header["parameters"], **header["settings"])
 
     def header(self) -> dict[str, Any]:
-        """Return what a ledger's header keeps.
-
-        Returns
-        -------
-        dict
-            ``parameters`` as declared and derived ``settings`` apart.
-        """
+        """Return what a ledger's header keeps: parameters as declared, derived settings apart."""
         derived = dataclasses.asdict(self)
         return {"parameters": derived.pop("parameters"), "settings": derived}
 
     def scales(self) -> dict[str, Any]:
-        """Return the public part of the mechanism.
-
-        Returns
-        -------
-        dict
-            Arguments of Thresholdout.
-        """
+        """Return the public part of the mechanism: arguments of Thresholdout."""
         return {
             "threshold_scale": self.threshold_scale,
             "query_scale": self.query_scale,
@@ -148,18 +109,7 @@ class Settings:
         }
 
     def mechanism(self, *, random_state: Seed = None) -> Thresholdout:
-        """Return a fresh Thresholdout; the holdout gives a threshold with every query.
-
-        Parameters
-        ----------
-        random_state : Generator, int or None, default=None
-            Source of noise; ``None``: cryptographic.
-
-        Returns
-        -------
-        Thresholdout
-            In its first state.
-        """
+        """Return a fresh Thresholdout; the holdout gives a threshold with every query."""
         threshold = 0.5 if self.threshold is None else self.threshold
         return Thresholdout(threshold, random_state=random_state, **self.scales())
 
@@ -175,18 +125,7 @@ def check_parameters(
     resolution: float | Literal["auto"] = "auto",
     gap: int | tuple[int, int] | None = None,
 ) -> dict[str, Any]:
-    """Check the parameters of a holdout, each and against the others.
-
-    Parameters
-    ----------
-    beta, epsilon, calibration, threshold, budget, n_queries, resolution, gap : object
-        As for :class:`ReusableHoldout`.
-
-    Returns
-    -------
-    dict
-        The checked values, plain JSON.
-    """
+    """Return the checked parameters of a :class:`ReusableHoldout` as plain JSON values."""
     check_option("calibration", calibration, ("tight", "zhao2017"))
     auto = {}
     for name, value, low, high in (

@@ -13,12 +13,8 @@ from sklearn_bdp.ledger._records import (
 
 __all__ = [
     "AnswerRecord",
-    "BatchRecord",
     "History",
     "HoldoutAnswers",
     "HoldoutScore",
-    "Ledger",
-    "answer_records",
-    "canonical",
     "read_notes",
 ]

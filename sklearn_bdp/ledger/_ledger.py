@@ -46,31 +46,11 @@ _INHERITED: list[Any] = []
 
 
 class Ledger:
-    """Records of one holdout, in a file or in memory.
+    """Records of one holdout, in a file or in memory (``path=None``: for this process only).
 
-    Parameters
-    ----------
-    path : str, Path or None
-        The file; ``None`` keeps the records in memory, for this process only.
-    header : dict or None
-        Fingerprints and parameters of the holdout. ``None``: read whatever the file says (never
-        creates a file).
-    create : bool
-        Whether a missing file may be created.
-    timeout : float
-        Longest wait for other threads and processes, in seconds.
-    read_only : bool
-        Open for inspection.
-    head : tuple of (int, str) or None
-        Entry number and digest that the file is known to contain.
-    notes : dict or None
-        Name and JSON content of facts that a new ledger starts with; an existing one keeps its
-        own.
-
-    Raises
-    ------
-    LedgerError
-        One of its subclasses, if the file cannot be used; nothing is written then.
+    Without a ``header`` (fingerprints and parameters of the holdout) it reads whatever the file
+    says and creates none. ``head``: number and digest of an entry that the file is known to
+    contain; ``notes``: facts that a new ledger starts with, names and JSON content.
     """
 
     def __init__(
@@ -136,16 +116,6 @@ class Ledger:
         """Yield a :class:`Transaction`; commit on leaving, roll back on errors.
 
         A reading one has caught up with the file and holds no lock on it.
-
-        Parameters
-        ----------
-        write : bool, default=False
-            Whether something will be appended.
-
-        Yields
-        ------
-        Transaction
-            A consistent view.
         """
         self.check_process()
         if not self._lock.acquire(timeout=self.timeout):

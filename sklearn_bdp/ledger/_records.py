@@ -15,18 +15,7 @@ import numpy as np
 
 
 def canonical(content: Any) -> str:
-    """Return the one JSON text of ``content``: sorted, compact, floats to the last bit.
-
-    Parameters
-    ----------
-    content : object
-        Anything JSON can hold.
-
-    Returns
-    -------
-    str
-        The text.
-    """
+    """Return the one JSON text of ``content``: sorted, compact, floats to the last bit."""
     return json.dumps(content, sort_keys=True, separators=(",", ":"), allow_nan=False)
 
 
@@ -42,101 +31,45 @@ def digest(*texts):
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class BatchRecord:
-    """One batch of queries and the account after it.
+    """One batch of queries and the account after it."""
 
-    Parameters
-    ----------
-    number : int
-        1 for the first batch that held a new query, then 2, 3, ...
-    time : str
-        When it was decided, ISO 8601, UTC.
-    size : int
-        New queries in the batch, fixed before any was answered.
-    code_length : float
-        Code length of a query before its place in the batch is coded, in nats: the information
-        spent before the batch, and its number.
-    n_answered, n_above : int
-        Answers, and "above" answers, up to and including this batch.
-    n_rounds : int
-        Times the holdout was looked at so far: an "above" answer that was refined counts twice.
-    released : float
-        Code length of everything released so far, in nats.
-    code : dict
-        Public state of the predictive code after the batch.
-    cells : dict
-        What was released, cell by cell, and what it was asked with: with the answers enough to
-        work out every prediction again.
-    widest : float
-        Largest distance from an answer to an end of its interval so far, but for relaxed ones.
-    n_relaxed : int
-        Answers so far whose interval was left wider on purpose (``slack``).
-    dp_epsilon : float or None
-        Pure-DP level spent so far; ``None`` where no finite level holds.
-    seeded : bool
-        Whether a fixed ``random_state`` made the noise of this or any earlier batch.
-    closed : bool
-        Whether this batch was the last word: nothing new is answered after it.
-    """
-
-    number: int
-    time: str
-    size: int
+    number: int  # 1 for the first batch that held a new query, then 2, 3, ...
+    time: str  # when it was decided, ISO 8601, UTC
+    size: int  # new queries in the batch, fixed before any was answered
+    #: Code length of a query before its place in the batch is coded, in nats: the information spent
+    #: before the batch, and its number.
     code_length: float
-    n_answered: int
+    n_answered: int  # answers, and "above" answers, up to and including this batch
     n_above: int
+    #: Times the holdout was looked at so far: an "above" answer that was refined counts twice.
     n_rounds: int
-    released: float
-    code: dict
+    released: float  # code length of everything released so far, in nats
+    code: dict  # public state of the predictive code after the batch
+    #: What was released, cell by cell, and what it was asked with: with the answers enough to work
+    #: out every prediction again.
     cells: dict
+    #: Largest distance from an answer to an end of its interval so far, but for relaxed ones.
     widest: float
-    n_relaxed: int
-    dp_epsilon: float | None
-    seeded: bool
-    closed: bool = False
+    n_relaxed: int  # answers so far whose interval was left wider on purpose (``slack``)
+    dp_epsilon: float | None  # pure-DP level spent so far; ``None`` where no finite level holds
+    seeded: bool  # whether a fixed ``random_state`` made the noise of this or any earlier batch
+    closed: bool = False  # whether this batch was the last word: nothing new is answered after it
 
     @classmethod
     def empty(cls) -> Self:
-        """Return the account of a holdout that has answered nothing.
-
-        Returns
-        -------
-        BatchRecord
-            Number 0, all counts 0.
-        """
+        """Return the account of a holdout that has answered nothing."""
         return cls(
             number=0, time="", size=0, code_length=0.0, n_answered=0, n_above=0, n_rounds=0,
             released=0.0, code={}, cells={}, widest=0.0, n_relaxed=0, dp_epsilon=0.0, seeded=False,
         )  # fmt: skip
 
     def to_json(self) -> str:
-        """Return the canonical text of this record.
-
-        Returns
-        -------
-        str
-            JSON, the same for equal records.
-        """
+        """Return the canonical text of this record."""
         return canonical({name: getattr(self, name) for name in self.__slots__})
 
     @classmethod
     def from_content(cls, content: dict[str, Any]) -> Self:
-        """Rebuild a record from parsed JSON.
-
-        Parameters
-        ----------
-        content : dict
-            A value for each field.
-
-        Returns
-        -------
-        BatchRecord
-            The record.
-
-        Raises
-        ------
-        ValueError
-            If a field is missing, unknown or of another kind, negative or not finite.
-        """
+        """Rebuild a record from parsed JSON; ``ValueError`` where a field is none of its kind."""
         fields = {field.name: field.type for field in dataclasses.fields(cls)}
         if not isinstance(content, dict) or set(content) != set(fields):
             raise ValueError("a batch record has other fields.")
@@ -236,20 +169,7 @@ class AnswerRecord:
 
 
 def answer_records(count: int, **columns: Iterable[Any]) -> list[AnswerRecord]:
-    """Return records made of columns; one by one the frozen class takes three times as long.
-
-    Parameters
-    ----------
-    count : int
-        How many.
-    **columns : iterable
-        The values of each field of :class:`AnswerRecord`, at least ``count``.
-
-    Returns
-    -------
-    list of AnswerRecord
-        The records.
-    """
+    """Return records made of columns; one by one the frozen class takes three times as long."""
     made = [object.__new__(AnswerRecord) for _ in range(count)]
     for field in dataclasses.fields(AnswerRecord):
         enter = getattr(AnswerRecord, field.name).__set__
