@@ -1,6 +1,7 @@
 """Divide the data into a training part and a holdout, obeying the correlation."""
 
 import copy
+import numbers
 import warnings
 from dataclasses import dataclass, field
 
@@ -80,6 +81,8 @@ def divide(estimator, X, y, *, holdout, correlation, groups, X_val, y_val, rando
     if y_val is not None:
         raise ValueError("y_val was given without X_val; give both or neither.")
     n = num_samples(X)
+    if n < 2:
+        raise ValueError(f"X must hold at least 2 records, one for each side, got n_samples={n}.")
     model = check_correlation(correlation, groups=groups)
     model.check_n(n)
     assumption = ""
@@ -89,6 +92,11 @@ def divide(estimator, X, y, *, holdout, correlation, groups, X_val, y_val, rando
         if _reads_labels(holdout, X, y, groups):
             assumption = STRATIFIED.format(splitter=type(holdout).__name__)
     else:
+        if not isinstance(holdout, numbers.Real):
+            raise TypeError(
+                "holdout must be a fraction of the records, a splitter, a ReusableHoldout or None, "
+                f"got {type(holdout).__name__}; records to hold out go to fit as X_val and y_val."
+            )
         fraction = check_real("holdout", holdout, low=0.0, high=1.0, closed="neither")
         if not n * fraction >= 1:
             raise ValueError(

@@ -41,6 +41,12 @@ CONTEST = 0.7
 
 def check_owner(owner, X_val):
     """Check the parameters of a new holdout, or that a holdout passed in brings its own."""
+    declared = owner.correlation
+    if isinstance(declared, str) and declared not in ("groups", "time"):
+        raise ValueError(
+            "correlation must be None, 'groups', 'time', a transition matrix, a graph, a model or "
+            f"a list of these, got correlation={declared!r}."
+        )
     if not isinstance(owner.holdout, ReusableHoldout):
         given = {name: getattr(owner, name) for name in HOLDOUT_PARAMETERS if name != "ledger"}
         check_option("on_exhausted", given.pop("on_exhausted"), ON_EXHAUSTED)

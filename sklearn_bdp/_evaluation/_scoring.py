@@ -75,10 +75,7 @@ class DictScorer:
         """Return a dict of scores."""
         scores = self.scorer(estimator, X, y)
         if not isinstance(scores, dict) or self.name not in scores:
-            raise ValueError(
-                f"refit={self.name!r} must name one of the scores that scoring returns, got "
-                f"{sorted(scores) if isinstance(scores, dict) else scores!r}."
-            )
+            return scores if isinstance(scores, dict) else {}  # an error here would become NaN
         return {**scores, self.name: self.verified(estimator, X, y)}
 
 
@@ -98,7 +95,12 @@ def verified_metric(search, y):
         chosen = scoring[name] if isinstance(scoring, dict) else name
         return name, bounded_metric(search, chosen, y)
     if not named or (isinstance(scoring, str) and refit == scoring):
-        return "score", bounded_metric(search, scoring, y)
+        try:
+            return "score", bounded_metric(search, scoring, y)
+        except UnboundedMetricError as error:
+            if callable(scoring):
+                error.add_note("If it returns a dict of scores, refit='name' says which to verify.")
+            raise
     if not callable(scoring):
         raise ValueError(
             f"refit must be a bool, a callable or one of {list(RULES)} with a single metric, got "

@@ -161,6 +161,7 @@ class Rounds:
                 self.verifier.take(task, result, guess=float(np.nan_to_num(np.mean(known))))
             else:
                 result, scores = result
+                self._check_scores(result["test_scores"])
                 found[task.row, job.part] = result
                 self.progress.keep(task.row, job.part, scores, self._value(result))
                 self.progress.add(task.row, names[job.part], task.candidate.params, result, scores)
@@ -173,6 +174,14 @@ class Rounds:
             self._ask_finished(tasks, found, len(splits))
             raise
         return [found[task.row, part] for task in tasks for part in range(len(splits))]
+
+    def _check_scores(self, scores):
+        """Raise where a caller's scorer of several metrics lacks the one to verify."""
+        if isinstance(scores, dict) and self.name not in scores:
+            raise ValueError(
+                f"refit={self.name!r} must name one of the scores that scoring returns, got "
+                f"{sorted(scores) if scores else 'no dict of scores'}."
+            )
 
     def _announced(self, tasks):
         """Return tasks of which callbacks are told as verification, where there are any."""

@@ -8,7 +8,7 @@ import warnings
 import numpy as np
 import sklearn
 from sklearn.base import clone, is_classifier
-from sklearn.model_selection import ParameterGrid
+from sklearn.model_selection import ParameterGrid, ParameterSampler
 from sklearn.utils import Bunch
 from sklearn.utils.metadata_routing import process_routing
 
@@ -34,10 +34,12 @@ from sklearn_bdp._evaluation import (
 )
 from sklearn_bdp._sklearn_compat import (
     check_method_params,
+    num_samples,
     root_context,
 )
 from sklearn_bdp.exceptions import UnboundedMetricError
 from sklearn_bdp.holdout import ReusableHoldout
+from sklearn_bdp.model_selection._space import sampling_space
 
 
 class Preparation:
@@ -60,10 +62,28 @@ class Preparation:
                     "verify must be 'all' with training_score='resubstitution', where the "
                     f"training-side score comes with the fit, got verify={self.verify!r}."
                 )
-        if self.n_iter is None:
-            for candidate in filter(None, itertools.islice(ParameterGrid(self.param_grid), 1)):
-                clone(self.estimator).set_params(**clone(candidate, safe=False))
+        for candidate in self._one_of_each():
+            clone(self.estimator).set_params(**clone(candidate, safe=False))
         check_owner(self, X_val)
+
+    def _one_of_each(self):
+        """Yield a candidate of each grid, for its names."""
+        if self.n_iter is None:
+            for grid in ParameterGrid(self.param_grid).param_grid:
+                yield from itertools.islice(ParameterGrid(grid), 1)
+            return
+        space = sampling_space(self.param_grid)
+        for grid in ParameterSampler(space, self.n_iter).param_distributions:
+            yield from ParameterSampler(grid, 1, random_state=0)
+
+    def _check_lengths(self, X, groups, params):
+        """Check what comes beside the records: scikit-learn hands other lengths on as they are."""
+        for name, values in (("groups", groups), ("sample_weight", params.get("sample_weight"))):
+            if values is not None and num_samples(values) != num_samples(X):
+                raise ValueError(
+                    f"{name} must hold one value per record, got {num_samples(values)} for "
+                    f"{num_samples(X)} records."
+                )
 
     def _signature(self, data):
         """Return a digest of parameters and data, or None."""

@@ -323,6 +323,7 @@ class ReusableHoldoutSearchCV(Preparation, Savable, GridSearchCV):
         X, y = indexable(X, y)
         params = check_method_params(X, params)
         check_records(self.estimator, X, y)
+        self._check_lengths(X, groups, params)
         data = (X, y, X_val, y_val, groups, params)
         progress = self._resumed(data)
         try:
@@ -450,7 +451,12 @@ class ReusableHoldoutSearchCV(Preparation, Savable, GridSearchCV):
             As :meth:`sklearn_bdp.ReusableHoldout.final_report`: a card with the score, finely, its
             interval, and what was asked before.
         """
-        check_is_fitted(self, ("holdout_", "best_estimator_"))
+        check_is_fitted(self, "holdout_")
+        if not hasattr(self, "best_estimator_"):
+            raise ValueError(
+                "final_report needs best_estimator_, which refit=False does not keep: call "
+                "holdout_.final_report with the model that it is to speak of."
+            )
         known = float(self.cv_results_["training_score"][self.best_index_])
         params = ", ".join(f"{name}={value!r:.40}" for name, value in self.best_params_.items())
         report = self.holdout_.final_report(

@@ -272,6 +272,14 @@ def test_importances_find_the_column_that_matters(data, holdout, one_column, max
     assert abs(np.delete(found, 22)).max() < 0.1
 
 
+def test_importances_by_several_metrics(data, holdout, one_column):
+    X, _, y, _ = data
+    scoring = {name: HoldoutScorer(holdout, scoring=name) for name in ("accuracy", "roc_auc")}
+    found = permutation_importance(one_column, X, y, scoring=scoring, n_repeats=1, random_state=0)
+    for name in scoring:
+        assert found[name].importances_mean.argmax() == 22
+
+
 def test_importances_in_workers(data, on_disk, one_column):
     X, _, y, _ = data
     importance = {

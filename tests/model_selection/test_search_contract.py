@@ -1,16 +1,18 @@
 """At home in scikit-learn: what GridSearchCV takes is taken; what fails, fails before any fit."""
 
 import os
+import subprocess
+import sys
 import warnings
 
 import numpy as np
 import pandas as pd
 import pytest
 import sklearn
+from scipy.stats import randint
 from sklearn.base import BaseEstimator, ClassifierMixin, TransformerMixin
 from sklearn.cluster import KMeans
 from sklearn.datasets import make_classification
-from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import accuracy_score, f1_score
 from sklearn.model_selection import GridSearchCV, GroupKFold, KFold, PredefinedSplit
@@ -175,8 +177,15 @@ def test_scorers_that_return_a_dict(data):
     plain = search(scoring=["accuracy", "f1"], refit="accuracy").fit(*data)
     for name in ("mean_test_accuracy", "mean_test_f1", "holdout_score"):
         np.testing.assert_array_equal(fitted.cv_results_[name], plain.cv_results_[name])
+    assert "holdout_score_f1" not in fitted.cv_results_
     with pytest.raises(UnboundedMetricError, match="refit='f1'"):
         search(NeverFits(), scoring=both, refit="f1").fit(*data)
+    with pytest.raises(UnboundedMetricError) as caught:
+        search(NeverFits(), scoring=both).fit(*data)
+    assert "refit='name'" in caught.value.__notes__[0]
+    for scoring, got in ((both, "accuracy"), (lambda estimator, X, y: 0.5, "no dict")):
+        with pytest.raises(ValueError, match=f"refit='roc_auc' must name one.*{got}"):
+            search(scoring=scoring, refit="roc_auc").fit(*data)
 
 
 def test_auto_verifies_those_that_may_still_be_selected(data):
@@ -205,6 +214,13 @@ EARLY = {
     "scoring is a number": ({"scoring": 3}, "scoring"),
     "param_grid is a number": ({"grid": 3}, "param_grid"),
     "param_grid is unknown": ({"grid": {"typo": [1]}}, "typo"),
+    "a second grid is unknown": ({"grid": [{"max_depth": [1]}, {"typo": [1]}]}, "typo"),
+    "a second space is unknown": (
+        {"grid": [{"max_depth": [1]}, {"typo": randint(1, 9)}], "n_iter": 2},
+        "typo",
+    ),
+    "correlation is unknown": ({"correlation": "group"}, "'groups', 'time'"),
+    "holdout is data": ({"holdout": np.ones((20, 8))}, "got ndarray; .* X_val and y_val"),
     "cv is one": ({"cv": 1}, "cv"),
     "auto without folds": ({"verify": "auto", "training_score": "resubstitution"}, "verify"),
     "one_se without folds": ({"refit": "one_se", "training_score": "resubstitution"}, "refit"),
@@ -218,6 +234,23 @@ def test_bad_parameters_are_named_before_any_fit(data, case, tmp_path):
     with pytest.raises((ValueError, TypeError), match=word):
         search(NeverFits(), ledger=ledger, **params).fit(*data)
     assert not ledger.exists()
+
+
+@pytest.mark.parametrize("name", ["sample_weight", "groups"])
+def test_what_comes_beside_the_records_has_their_length(data, name):
+    with pytest.raises(ValueError, match=f"{name} must hold one value per record, got 3 for 600"):
+        search(NeverFits()).fit(*data, **{name: [1, 2, 3]})
+
+
+@pytest.mark.parametrize("n", [0, 1])
+def test_records_are_needed_on_both_sides(data, n):
+    with pytest.raises(ValueError, match=f"at least 2 records.* n_samples={n}"):
+        search(NeverFits()).fit(data[0][:n], data[1][:n])
+
+
+def test_without_a_model_there_is_no_last_word_on_it(data):
+    with pytest.raises(ValueError, match="refit=False"):
+        search(refit=False).fit(*data).final_report()
 
 
 def strings(y):
@@ -450,14 +483,38 @@ def test_polars_frames_are_searched_and_reused(data):
     assert again.best_params_ == fitted.best_params_
 
 
-@pytest.mark.skipif(not os.environ.get("SCIPY_ARRAY_API"), reason="needs SCIPY_ARRAY_API=1")
-def test_array_api_inputs_are_searched(data):
-    xp = pytest.importorskip("array_api_strict")
+ARRAY_API = """
+import array_api_strict as xp, numpy as np, sklearn
+from sklearn.datasets import make_classification
+from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn_bdp import ReusableHoldoutSearchCV
+X, y = make_classification(400, 6, random_state=0)
+model = LinearDiscriminantAnalysis()
+cases = [(model, ""), (make_pipeline(StandardScaler(), model), "lineardiscriminantanalysis__")]
+recent = tuple(map(int, sklearn.__version__.split(".")[:2])) >= (1, 8)  # for the scaler
+for model, prefix in cases[: 1 + recent]:
+    search = ReusableHoldoutSearchCV(model, {f"{prefix}tol": [1e-4, 1e-3]}, random_state=0)
     with sklearn.config_context(array_api_dispatch=True):
-        fitted = search(LinearDiscriminantAnalysis(), {"tol": [1e-4, 1e-3]}).fit(
-            xp.asarray(data[0]), xp.asarray(data[1])
-        )
-    assert np.isfinite(fitted.cv_results_["holdout_score"]).all()
+        search.fit(xp.asarray(X), xp.asarray(y))
+    assert np.isfinite(search.cv_results_["holdout_score"]).all()
+    again = search.set_params(holdout=search.holdout_, random_state=None)
+    rows = again.train_indices_
+    with sklearn.config_context(array_api_dispatch=True):
+        again.fit(xp.asarray(X[rows]), xp.asarray(y[rows]))
+    assert again.best_score_ > 0.8
+"""
+
+
+def test_array_api_inputs_are_searched():
+    pytest.importorskip("array_api_strict")
+    environment = {**os.environ, "SCIPY_ARRAY_API": "1"}  # scipy reads it once, when it starts
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", ARRAY_API],
+        env=environment, capture_output=True, text=True, timeout=120, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
 
 
 # -- before the next search, and after the last ----------------------------------------------------
