@@ -23,14 +23,8 @@ from sklearn_bdp.holdout._inputs import (
     check_training_value,
     first_askings,
 )
-from sklearn_bdp.holdout._report import (
-    FinalReport,
-    check_open,
-    close,
-)
-from sklearn_bdp.holdout._settings import (
-    restored_mechanism,
-)
+from sklearn_bdp.holdout._report import FinalReport, check_open, close
+from sklearn_bdp.holdout._settings import restored_mechanism
 from sklearn_bdp.ledger import HoldoutAnswers, canonical
 from sklearn_bdp.metrics import get_metric
 
@@ -129,18 +123,25 @@ class Asking(LedgerHandle):
             if budget is not None and last.n_above >= budget:
                 raise exhausted_error(self._settings, last, unanswered=1)
             mechanism = self._mechanism(transaction.sealed(), last.number + 1, fine=True)
-            record, answer = close(
-                queries,
-                last=last,
-                code=self._code(transaction),
-                mechanism=mechanism,
-                settings=self._settings,
-                time=datetime.datetime.now(datetime.UTC).isoformat(timespec="microseconds"),
-                seeded=self._seed is not None,
-            )
-            sealed = {"mechanism": mechanism.state(), "salt": secrets.token_hex(16)}
-            transaction.append(record, sealed=canonical(sealed), answers=[answer])
+            record, answer = close(queries, mechanism=mechanism, **self._terms(transaction))
+            self._record(transaction, record, mechanism, [answer])
         return last, answer
+
+    def _terms(self, transaction):
+        """Return what a batch is decided under: the account, what was learned, settings, now."""
+        return {
+            "last": transaction.last,
+            "code": self._code(transaction),
+            "settings": self._settings,
+            "time": datetime.datetime.now(datetime.UTC).isoformat(timespec="microseconds"),
+            "seeded": self._seed is not None,
+        }
+
+    @staticmethod
+    def _record(transaction, record, mechanism, answers):
+        """Write a batch; the salt keeps the commitment to the noise from being searched."""
+        sealed = {"mechanism": mechanism.state(), "salt": secrets.token_hex(16)}
+        transaction.append(record, sealed=canonical(sealed), answers=answers)
 
     def _evaluate(self, metric, estimator):
         with warnings.catch_warnings():  # what a metric warns about may tell of the holdout
@@ -194,25 +195,17 @@ class Asking(LedgerHandle):
 
     def _decide(self, queries, transaction, metric):
         """Run the mechanism on new queries and write the batch; not durable yet."""
-        last = transaction.last
-        check_open(last)
-        number = last.number + 1
-        mechanism = self._mechanism(transaction.sealed(), number)
+        check_open(transaction.last)
+        mechanism = self._mechanism(transaction.sealed(), transaction.last.number + 1)
         record, answers = decide(
             queries,
-            last=last,
-            code=self._code(transaction),
             mechanism=mechanism,
-            settings=self._settings,
             model=self.model,
-            time=datetime.datetime.now(datetime.UTC).isoformat(timespec="microseconds"),
-            seeded=self._seed is not None,
             metric=metric,
+            **self._terms(transaction),
         )
         if record is not None:
-            # The salt keeps the commitment to the noise from being searched.
-            sealed = {"mechanism": mechanism.state(), "salt": secrets.token_hex(16)}
-            transaction.append(record, sealed=canonical(sealed), answers=answers)
+            self._record(transaction, record, mechanism, answers)
         return answers, len(answers) < len(queries)
 
     def _mechanism(self, sealed, number, *, fine=False):

@@ -89,44 +89,36 @@ def check_evaluations(evaluations, n, model):
     if hasattr(evaluations, "blocks"):
         parts = [check_per_record_scores(block, n, model) for block in evaluations.blocks()]
         return _means(*(np.concatenate(each) for each in zip(*parts, strict=True)), n, model)
-    values, shapes, shape_of, largest, squares = [], {}, [], [], []
     if not hasattr(evaluations, "__iter__") and not hasattr(evaluations, "__getitem__"):
         raise TypeError(f"evaluations must be a list, got {type(evaluations).__name__}.")
-    for evaluation in evaluations:
-        if not isinstance(evaluation, Evaluation):
-            raise TypeError(
-                "evaluations must come from BoundedMetric.evaluate, got "
-                f"{type(evaluation).__name__}."
-            )
-        if evaluation.per_record is not None:
-            (value,), (square,) = check_per_record_scores(evaluation.per_record, n, model)
-            values.append(value)
-            squares.append(square)
-            shape = dataclasses.asdict(evaluation.shape)
-            largest.append(_mean_sensitivity(n, model))
-            shape_of.append(shapes.setdefault(_frozen(shape), len(shapes)))
-            continue
-        if not model.is_componentwise:
-            raise ValueError(
-                "a metric that is no mean over records needs records that are independent, or "
-                f"whole groups of them; here the correlation is: {model.describe()}. Use a mean "
-                "over records, for instance scoring='accuracy' or 'neg_brier_score'."
-            )
-        value, sensitivity = float(evaluation.value), float(evaluation.sensitivity)
-        if not (0.0 <= value <= 1.0 and 0.0 < sensitivity <= 1.0):
-            raise ValueError("an evaluation must have a value and a sensitivity in [0, 1].")
-        values.append(value)
-        squares.append(value)
-        largest.append(max(1.0, sensitivity * n))
-        shape = _shape(evaluation, sensitivity, model=model, n=n)
-        shape_of.append(shapes.setdefault(_frozen(shape), len(shapes)))
-    return Scored(
-        np.array(values),
-        tuple(map(dict, shapes)),
-        np.array(shape_of, dtype=int),
-        np.array(largest),
-        np.array(squares),
-    )
+    found = [_one(evaluation, n, model) for evaluation in evaluations]
+    shapes = {}
+    shape_of = [shapes.setdefault(tuple(sorted(s.items())), len(shapes)) for *_, s in found]
+    values, squares, largest = (np.array([one[part] for one in found]) for part in range(3))
+    kinds = tuple(map(dict, shapes))
+    return Scored(values, kinds, np.array(shape_of, dtype=int), largest, squares)
+
+
+def _one(evaluation, n, model):
+    """Return value, mean square and sensitivity of one evaluation, and its public shape."""
+    if not isinstance(evaluation, Evaluation):
+        raise TypeError(
+            f"evaluations must come from BoundedMetric.evaluate, got {type(evaluation).__name__}."
+        )
+    if evaluation.per_record is not None:
+        (value,), (square,) = check_per_record_scores(evaluation.per_record, n, model)
+        return value, square, _mean_sensitivity(n, model), dataclasses.asdict(evaluation.shape)
+    if not model.is_componentwise:
+        raise ValueError(
+            "a metric that is no mean over records needs records that are independent, or "
+            f"whole groups of them; here the correlation is: {model.describe()}. Use a mean "
+            "over records, for instance scoring='accuracy' or 'neg_brier_score'."
+        )
+    value, sensitivity = float(evaluation.value), float(evaluation.sensitivity)
+    if not (0.0 <= value <= 1.0 and 0.0 < sensitivity <= 1.0):
+        raise ValueError("an evaluation must have a value and a sensitivity in [0, 1].")
+    shape = _shape(evaluation, sensitivity, model=model, n=n)
+    return value, value, max(1.0, sensitivity * n), shape
 
 
 def _shape(evaluation, sensitivity, *, model, n):
@@ -140,10 +132,6 @@ def _shape(evaluation, sensitivity, *, model, n):
     if not (model.is_independent and 0.0 < typical <= sensitivity):
         typical = sensitivity
     return {"kind": "bounded", "sensitivity": max(1.0 / n, typical)}
-
-
-def _frozen(shape):
-    return tuple(sorted(shape.items()))
 
 
 def check_queries(

@@ -24,15 +24,8 @@ from sklearn_bdp.holdout._inputs import (
     check_training_value,
     scored_means,
 )
-from sklearn_bdp.holdout._report import (
-    check_open,
-    preview_batch,
-)
-from sklearn_bdp.holdout._settings import (
-    ON_EXHAUSTED,
-    Settings,
-    check_parameters,
-)
+from sklearn_bdp.holdout._report import check_open, preview_batch
+from sklearn_bdp.holdout._settings import ON_EXHAUSTED, Settings, check_parameters
 from sklearn_bdp.ledger import HoldoutAnswers, HoldoutScore
 from sklearn_bdp.metrics import get_metric
 
