@@ -4,9 +4,9 @@ import math
 
 from scipy.optimize import minimize
 
-from sklearn_bdp.accounting import answer_margin, log_transcripts, noise_margin
+from sklearn_bdp.accounting import answer_margin, noise_margin
 from sklearn_bdp.mechanisms import n_cells, thresholdout_epsilon
-from sklearn_bdp.planning._designs import margin_units, shares
+from sklearn_bdp.planning._designs import adaptive_width, counted_width, margin_units, shares
 from sklearn_bdp.planning._task import Design
 
 
@@ -30,25 +30,18 @@ def configured_design(task, mechanism, route):
         return Design(tau=math.inf, sampling=math.inf, dp_epsilon=level), None
     found = []
     for width in widths:
-        design = None
-        if task.c is not None:
-            design = _fixed_division(task, mechanism, width, level, task.c)
-        if design is not None:
-            found.append((design, task.c))
-        else:
-            found.append((_fixed_division(task, mechanism, width, level, None), None))
+        honest = task.c is not None and _fixed_division(task, mechanism, width, level, task.c)
+        plain = honest or _fixed_division(task, mechanism, width, level, None)
+        found.append((plain, task.c if honest else None))
     return min(found, key=lambda item: (item[1] is None, item[0].tau))
 
 
 def _mechanism_widths(task, mechanism, level, route):
-    size, widths = task.n_effective, []
+    widths = []
     if route in ("best", "bdp") and math.isfinite(level):
-        known = math.sqrt(float(task.model.sequential_information(level, task.n)))
-        union = math.log(2.0 * task.n_queries)
-        widths.append(lambda f: math.sqrt(((known + math.sqrt(-f)) ** 2 + union) / (2.0 * size)))
+        widths.append(adaptive_width(task, level))
     if route in ("best", "transcript") and mechanism.resolution > 0:
-        count = log_transcripts(task.n_queries, task.budget, n_cells(mechanism.resolution))
-        widths.append(lambda f: math.sqrt((count - f + math.log(2.0)) / (2.0 * size)))
+        widths.append(counted_width(task, n_cells(mechanism.resolution)))
     if not widths and route != "best":
         missing = (
             "a grid of answers (resolution > 0)"

@@ -154,16 +154,18 @@ def _search_level(task, solve, cap, rough):
     return min(designs, key=lambda design: design.tau)
 
 
-def _adaptive_width(task, dp_epsilon):
-    information = float(task.model.sequential_information(dp_epsilon, task.n))
-    known, size = math.sqrt(information), task.n_effective
-    union = math.log(2.0 * task.n_queries)
+def adaptive_width(task, dp_epsilon):
+    """Return the sampling half-width at a log failure (theory G1; as sampling_half_width)."""
+    known = math.sqrt(float(task.model.sequential_information(dp_epsilon, task.n)))
+    size, union = 2.0 * task.n_effective, math.log(2.0 * task.n_queries)
+    return lambda log_failure: math.sqrt(((known + math.sqrt(-log_failure)) ** 2 + union) / size)
 
-    def width(log_failure):
-        # Theory G1, union inside; the same as sampling_half_width.
-        return math.sqrt(((known + math.sqrt(-log_failure)) ** 2 + union) / (2.0 * size))
 
-    return width
+def counted_width(task, cells):
+    """Return the same by counting transcripts of so many cells (theory G2)."""
+    union = log_transcripts(task.n_queries, task.budget, cells) + math.log(2.0)
+    size = 2.0 * task.n_effective
+    return lambda log_failure: math.sqrt((union - log_failure) / size)
 
 
 def bdp_design(task, *, cap=math.inf, rough=False):
@@ -174,7 +176,7 @@ def bdp_design(task, *, cap=math.inf, rough=False):
     """
 
     def solve(level, start, rough):
-        return _best_division(task, level, _adaptive_width(task, level), start=start, rough=rough)
+        return _best_division(task, level, adaptive_width(task, level), start=start, rough=rough)
 
     return _search_level(task, solve, cap, rough)
 
@@ -191,7 +193,7 @@ def posterior_design(task, *, cap=math.inf, rough=False):
         return _best_division(
             task,
             level,
-            _adaptive_width(task, level),
+            adaptive_width(task, level),
             start=start,
             rough=rough,
             posterior_bias=bias,
@@ -205,14 +207,10 @@ def transcript_design(task, *, cap=math.inf):
 
     Without a cap no noise is needed: the grid is the only parameter.
     """
-    size, state = task.n_effective, {"start": _START}
+    state = {"start": _START}
 
     def solve(cells, rough=True):
-        union = log_transcripts(task.n_queries, task.budget, cells)
-
-        def width(log_failure):
-            return math.sqrt((union - log_failure + math.log(2.0)) / (2.0 * size))
-
+        width = counted_width(task, cells)
         if math.isfinite(cap):
             design, state["start"] = _best_division(
                 task, cap, width, start=state["start"], rough=rough, resolution=1.0 / cells
