@@ -29,6 +29,7 @@ from sklearn_bdp.accounting._noise_calibration import (
 )
 from sklearn_bdp.accounting._noise_margins import (
     answer_margin,
+    laplace_margin,
     log_noise_tail,
     noise_margin,
     noise_share,

@@ -9,7 +9,6 @@ import numpy as np
 from scipy.special import log_ndtr
 from scipy.stats import norm
 
-from sklearn_bdp._bisection import doubled, last_accepted
 from sklearn_bdp._checks import check_option, check_real
 from sklearn_bdp._typing import FloatOrArray
 
@@ -37,6 +36,10 @@ def log_noise_tail(
         return -math.inf
     if noise == "gaussian":
         return float(log_ndtr(-z / math.hypot(big, small)))
+    return _laplace_tail(z, big, small)
+
+
+def _laplace_tail(z, big, small):
     ratio = small / big
     if ratio < 1e-150:
         return math.log(0.5) - z / big
@@ -86,9 +89,38 @@ def noise_margin(
         return 0.0
     if noise == "gaussian":
         return float(math.hypot(s_t, s_q) * norm.isf(level))
-    target = math.log(level)
-    enough = lambda z: log_noise_tail(float(z), s_t, s_q) <= target  # noqa: E731
-    return last_accepted(enough, *doubled(enough, max(s_t, s_q)), steps=80)
+    return laplace_margin(math.log(level), max(s_t, s_q), min(s_t, s_q))
+
+
+def laplace_margin(log_failure, big, small):
+    """Return a margin that Laplace noises of these scales exceed with probability e^log_failure.
+
+    Newton on the log tail, which is concave: from the side where it is at most the level no step
+    leaves that side. Rounding may, so that a margin is returned only after it was tried.
+    """
+    if big == 0.0 or log_failure >= math.log(0.5):
+        return 0.0
+    ratio = small / big
+    if ratio < 1e-150:
+        return big * (math.log(0.5) - log_failure)
+    even = 1.0 - ratio < 1e-6  # as in `_laplace_tail`, whose formulas these are
+    level = log_failure if even else log_failure + math.log(2.0 * (1.0 - ratio) * (1.0 + ratio))
+    start = u = 2.0 - 2.0 * level if even else -level
+    for _ in range(60):
+        if even:
+            value, slope = math.log((2.0 + u) / 4.0) - u - level, 1.0 / (2.0 + u) - 1.0
+        else:
+            part = ratio**2 * math.exp(u - u / ratio)
+            value = math.log1p(-part) - u - level
+            slope = part * (1.0 / ratio - 1.0) / (1.0 - part) - 1.0
+        u -= value / slope
+        if abs(value) < 1e-12 * u * -slope:
+            break
+    for guard in (1e-12, 1e-9, 1e-6):
+        margin = big * u * (1.0 + guard)
+        if _laplace_tail(margin, big, small) <= log_failure:
+            return margin
+    return big * start
 
 
 def answer_margin(

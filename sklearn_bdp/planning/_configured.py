@@ -4,9 +4,9 @@ import math
 
 from scipy.optimize import minimize
 
-from sklearn_bdp.accounting import answer_margin, noise_margin
+from sklearn_bdp.accounting import answer_margin, laplace_margin, noise_margin
 from sklearn_bdp.mechanisms import n_cells, thresholdout_epsilon
-from sklearn_bdp.planning._designs import adaptive_width, counted_width, margin_units, shares
+from sklearn_bdp.planning._designs import adaptive_width, counted_width, shares
 from sklearn_bdp.planning._task import Design
 
 
@@ -66,7 +66,7 @@ def _fixed_division(task, mechanism, width, level, c):
                 failure=math.exp(max(log_failure, -700.0)),
                 threshold_scale=s_t, query_scale=s_q, noise="gaussian",
             )  # fmt: skip
-        return big * margin_units(log_failure, max(small / big, 1e-150))
+        return laplace_margin(log_failure, big, small)
 
     def division(parameters):
         below, answer, sampling, honest = (log_beta + s for s in shares(parameters))

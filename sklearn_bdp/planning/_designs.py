@@ -9,7 +9,12 @@ from dataclasses import replace
 import numpy as np
 from scipy.optimize import minimize, minimize_scalar
 
-from sklearn_bdp.accounting import log_transcripts, posterior_excess, sampling_half_width
+from sklearn_bdp.accounting import (
+    laplace_margin,
+    log_transcripts,
+    posterior_excess,
+    sampling_half_width,
+)
 from sklearn_bdp.planning._task import Design
 
 
@@ -25,33 +30,6 @@ def best_design(task, route, cap, *, rough=False):
         alpha = (floor_half_width if route == "floor" else splitting_half_width)(task)
         return Design(tau=alpha, sampling=alpha, threshold=math.nan)
     raise ValueError(f"no design for route={route!r}.")
-
-
-def margin_units(log_failure, ratio):
-    """Margin for unit larger scale and smaller scale ``ratio`` (Newton from the safe side)."""
-    if log_failure >= math.log(0.5):
-        return 0.0
-    if ratio > 0.999:  # both scales the larger: an upper bound
-        u = 2.0 - 2.0 * log_failure
-        for _ in range(60):
-            step = (math.log((2.0 + u) / 4.0) - u - log_failure) / (1.0 / (2.0 + u) - 1.0)
-            u -= step
-            if abs(step) < 1e-12 * u:
-                break
-        return u
-    constant = math.log(2.0 * (1.0 - ratio * ratio))
-    u = -constant - log_failure
-    if u <= 0.0:
-        return 0.0
-    for _ in range(60):  # the log tail is concave: Newton stays on the side where tail ≤ failure
-        small = ratio * ratio * math.exp(-u / ratio + u)
-        value = math.log1p(-small) - u - constant - log_failure
-        slope = -1.0 + small * (1.0 / ratio - 1.0) / (1.0 - small)
-        step = value / slope
-        u -= step
-        if abs(step) < 1e-12 * u:
-            break
-    return max(u, 0.0)
 
 
 def shares(parameters):
@@ -76,10 +54,10 @@ def _evaluate(task, dp_epsilon, width, parameters, *, posterior_bias=None, resol
     scale_q = 2.0 * rounds * unit * math.exp(-log_noise[1])
     scale_a = rounds * unit * math.exp(-log_noise[2])
     big, small = max(scale_t, scale_q), min(scale_t, scale_q)
-    z_below = big * margin_units(below - math.log(rounds), small / big)
+    z_below = laplace_margin(below - math.log(rounds), big, small)
     z_honest = 0.0
     if c is not None:
-        z_honest = big * margin_units(honest - math.log(task.n_queries), small / big)
+        z_honest = laplace_margin(honest - math.log(task.n_queries), big, small)
     z_answer = scale_a * (math.log(rounds) - answer)
     alpha = width(sampling)
     reach_below = reach_above = alpha
