@@ -11,67 +11,40 @@ class Transaction:
     def __init__(self, connection, path, *, book, chain):
         self._connection = connection
         self._path = path
-        self._book = book
+        self.book = book  # what this process has verified; nothing sealed, it may be pickled
+        # What can be read is read there.
+        self.header, self.answers, self.accounts = book.header, book.answers, book.accounts
+        self.lookup, self.match, self.notes = book.lookup, book.match, book.notes
         self._chain = chain
         self._added = []
-
-    @property
-    def header(self):
-        """Fingerprints and parameters of the holdout."""
-        return self._book.header
 
     @property
     def head(self):
         """Number and digest of the last entry."""
         if self._added:
             return self._added[-1].number, self._added[-1].digest
-        return self._book.head
+        return self.book.head
 
     @property
     def last(self):
         """The last batch; the empty account before the first."""
         batches = [entry.record for entry in self._added if entry.record is not None]
-        return batches[-1] if batches else self._book.last
+        return batches[-1] if batches else self.book.last
 
     @property
     def entries(self):
         """Every verified entry, oldest first."""
-        return tuple(self._book.entries)
-
-    @property
-    def book(self):
-        """What this process has verified; it holds nothing sealed and may be pickled."""
-        return self._book
-
-    def answers(self):
-        """Yield every answer, oldest first."""
-        return self._book.answers()
-
-    def accounts(self, *, after=0):
-        """Yield the account of each batch in later entries, oldest first."""
-        return self._book.accounts(after=after)
-
-    def lookup(self, keys):
-        """Return ``{key: AnswerRecord}`` of the keys that were answered, the latest of each."""
-        return self._book.lookup(keys)
-
-    def match(self, queries):
-        """Return ``{query: AnswerRecord}`` of queries ``(key, training_value, metric)``."""
-        return self._book.match(queries)
-
-    def notes(self, name):
-        """Return the contents of all notes of that name, oldest first."""
-        return self._book.notes(name)
+        return tuple(self.book.entries)
 
     def sealed(self):
         """The sealed state after the last batch, or ``None``; never to be shown."""
-        number = self._book.last_number
+        number = self.book.last_number
         if number == 0:
             return None
         row = self._connection.execute(
             "SELECT sealed FROM log WHERE number = ?", (number,)
         ).fetchone()
-        commitment = self._book.entries[number - 1].commitment
+        commitment = self.book.entries[number - 1].commitment
         if row is None or not isinstance(row[0], str) or digest(row[0]) != commitment:
             raise self._corrupted("its sealed state was replaced")
         return row[0]
@@ -87,7 +60,7 @@ class Transaction:
         ).fetchone()
         if len(rows) != 1 or rows[0][0] != (ends or 0) or first not in (None, 1):
             raise self._corrupted("its log and its head do not agree")
-        number, start = self._book.head
+        number, start = self.book.head
         if number > 0:
             seen = self._connection.execute(
                 "SELECT digest FROM log WHERE number = ?", (number,)
@@ -99,8 +72,8 @@ class Transaction:
             "WHERE number > ? ORDER BY number",
             (number,),
         ):
-            self._book.add(self._verified(*row))
-        if self._book.head != rows[0]:
+            self.book.add(self._verified(*row))
+        if self.book.head != rows[0]:
             raise self._corrupted("its log and its head do not agree")
         if expected is not None and expected[0] > 0 and not self._has(*expected):
             raise self._corrupted("entries seen earlier are missing: it was rolled back")
@@ -122,7 +95,7 @@ class Transaction:
     def commit(self):
         """Take over what was written; called when it is durable."""
         for entry in self._added:
-            self._book.add(entry)
+            self.book.add(entry)
         self._added = []
 
     def _add(self, kind, content, answers, sealed, *, given=None):
@@ -143,7 +116,7 @@ class Transaction:
 
     def _verified(self, number, kind, content, answers, sealed, commitment, link):
         """Return the entry that follows the head of the book, or raise."""
-        expected, previous = self._book.head[0] + 1, self._book.head[1]
+        expected, previous = self.book.head[0] + 1, self.book.head[1]
         texts = (kind, content, answers, sealed, commitment, link)
         whole = (
             number == expected
@@ -155,14 +128,14 @@ class Transaction:
             raise self._corrupted(f"the chain breaks at entry {expected}")
         try:
             return parse_entry(
-                number, kind, content, answers, commitment, link, last=self._book.last
+                number, kind, content, answers, commitment, link, last=self.book.last
             )
         except (ValueError, TypeError, OverflowError):
             pass  # what it says could be anything
         raise self._corrupted(f"entry {expected} says nothing that this package writes")
 
     def _has(self, number, link):
-        entries = self._book.entries
+        entries = self.book.entries
         return number <= len(entries) and entries[number - 1].digest == link
 
     def _corrupted(self, problem):
