@@ -4,7 +4,7 @@ import math
 
 from scipy.optimize import minimize
 
-from sklearn_bdp.accounting import answer_margin, laplace_margin, noise_margin
+from sklearn_bdp.accounting import answer_margin, noise_margin
 from sklearn_bdp.mechanisms import n_cells, thresholdout_epsilon
 from sklearn_bdp.planning._designs import adaptive_width, counted_width, shares
 from sklearn_bdp.planning._task import Design
@@ -56,17 +56,12 @@ def _fixed_division(task, mechanism, width, level, c):
     """Divide the failure probability for given scales; ``None`` if ``c`` cannot be promised."""
     log_beta, rounds, m = math.log(task.beta), task.budget, task.n_queries
     s_t, s_q, s_a = mechanism.threshold_scale, mechanism.query_scale, mechanism.answer_scale
-    big, small = max(s_t, s_q), min(s_t, s_q)
 
     def margin(log_failure):
-        if big == 0.0 or log_failure > math.log(0.5):
-            return 0.0
-        if mechanism.noise == "gaussian":
-            return noise_margin(
-                failure=math.exp(max(log_failure, -700.0)),
-                threshold_scale=s_t, query_scale=s_q, noise="gaussian",
-            )  # fmt: skip
-        return laplace_margin(log_failure, big, small)
+        return noise_margin(
+            failure=math.exp(max(log_failure, -700.0)),
+            threshold_scale=s_t, query_scale=s_q, noise=mechanism.noise,
+        )  # fmt: skip
 
     def division(parameters):
         below, answer, sampling, honest = (log_beta + s for s in shares(parameters))
