@@ -43,10 +43,10 @@ BENCHMARKS = {
         {"small": "--size small", "full": "--size full"},
     ),
     "feature_selection": (
-        "Feature selection beside its peers",
+        "Feature selection beside its peers (all problems and peers: doc/feature_selection.md)",
         {
-            "small": "--size small --seeds 2 --again --output output/feature_selection_small.csv",
-            "full": "--size full",
+            "small": "--size small --seeds 1 --again --output output/feature_selection_small.csv",
+            "full": "--size small --seeds 5 --again --output output/feature_selection_page.csv",
         },
     ),
     "related_systems": ("Other ways to reuse a holdout", {"small": "", "full": ""}),

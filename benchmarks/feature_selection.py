@@ -424,7 +424,7 @@ SHOWN = (
     *(("true_kept", ".1f"), ("useless_kept", ".1f"), ("fresh", ".3f")),
     *(("reported", ".3f"), ("verified", ".3f"), ("covered", ".0%")),
 )
-SMALL = ("8 of 2,000, n=300", "8 of 2,000, n=1,000", "noise, 2,000, n=300")
+SMALL = ("8 of 2,000, n=300", "8 of 2,000, n=1,000", "8 of 20,000, n=300", "noise, 2,000, n=300")
 QUICK = ("ours", "anew", "kbest", "outside", "naive")
 
 
