@@ -34,6 +34,7 @@ Every finished row is written to ``--output`` at once; a run that was interrupte
 import argparse
 import csv
 import itertools
+import sys
 import time
 import warnings
 from dataclasses import dataclass, field, replace
@@ -454,7 +455,7 @@ def main(arguments=None):
             if row is not None:
                 known[problem, method, seed] = row
                 _append(options.output, row)
-                print(f"{problem}: {method}, {seed}: {row['seconds']:.1f} s", flush=True)
+                print(f"{problem}: {method}, {seed}: {row['seconds']:.1f} s", file=sys.stderr)
     tasks = ((problem, method, seed) for seed, problem, method in wanted)
     report([known[task] for task in tasks if task in known])
 
