@@ -12,21 +12,3 @@ from sklearn_bdp._digests._content import (
 from sklearn_bdp._digests._keys import has_own_code, model_key, model_keys, recipe_key
 from sklearn_bdp._digests._objects import object_digest, settled_classes
 from sklearn_bdp._digests._rows import count_shared_rows, row_digests
-
-__all__ = [
-    "content_key",
-    "copied",
-    "count_shared_rows",
-    "data_digest",
-    "freeze_data",
-    "has_own_code",
-    "is_content_key",
-    "model_key",
-    "model_keys",
-    "object_digest",
-    "query_key",
-    "recipe_key",
-    "settled_classes",
-    "row_digests",
-    "training_digest",
-]

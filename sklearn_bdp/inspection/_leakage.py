@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from sklearn_bdp._checks import check_integer
 from sklearn_bdp._typing import Array
 from sklearn_bdp.correlation import check_correlation
-from sklearn_bdp.inspection._style import LINES, Display, finish, whole_numbers
+from sklearn_bdp.inspection._style import LINES, Display, finish, name_level, whole_numbers
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -109,15 +109,7 @@ class LeakageDisplay(Display):
             self.lines_ += ax.plot(self.distance, heights, label=name, ms=5, **style)
         if not np.isfinite(everything).all():
             ax.axhline(ceiling, color="black", lw=0.8, ls=(0, (1, 3)))
-            ax.annotate(
-                "no limit",
-                (1.0, ceiling),
-                xycoords=("axes fraction", "data"),
-                xytext=(-4, 3),
-                textcoords="offset points",
-                ha="right",
-                fontsize="small",
-            )
+            name_level(ax, ceiling, "no limit")
         ax.set_ylim(-0.03 * largest, 1.15 * ceiling)
         whole_numbers(ax.xaxis)
         finish(

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 
 from sklearn_bdp._checks import check_array, check_integer
 from sklearn_bdp._typing import Array
-from sklearn_bdp.inspection._style import GREY, LINES, finish, new_axes
+from sklearn_bdp.inspection._style import GREY, LINES, finish, name_level, new_axes
 from sklearn_bdp.planning import plan_holdout
 
 
@@ -156,16 +156,7 @@ class PlanDisplay:
             self.lines_ += ax.plot(self.tau, needed, label=name, ms=4, **style)
         if n_available is not None:
             ax.axhline(n_available, color=GREY, lw=1)
-            ax.annotate(
-                f"{n_available:,} records",
-                (1.0, n_available),
-                xycoords=("axes fraction", "data"),
-                xytext=(-4, 3),
-                textcoords="offset points",
-                ha="right",
-                color=GREY,
-                fontsize="small",
-            )
+            name_level(ax, n_available, f"{n_available:,} records", color=GREY)
         ax.set(xscale="log", yscale="log")
         self._tick_errors(ax)
         finish(

@@ -77,6 +77,20 @@ def finish(ax, *, legend=True, above=False, **labels):
         ax.legend(frameon=False, fontsize="small", **place)
 
 
+def name_level(ax, height, text, **style):
+    """Write at the right end of a horizontal line what it means."""
+    ax.annotate(
+        text,
+        (1.0, height),
+        xycoords=("axes fraction", "data"),
+        xytext=(-4, 3),
+        textcoords="offset points",
+        ha="right",
+        fontsize="small",
+        **style,
+    )
+
+
 def whole_numbers(axis):
     """Let an axis have ticks at whole numbers only."""
     from matplotlib.ticker import MaxNLocator

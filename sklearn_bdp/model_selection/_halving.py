@@ -210,14 +210,13 @@ class HalvingReusableHoldoutSearchCV(ReusableHoldoutSearchCV):
     def _check_resource_parameters(self):
         """Check the five parameters of halving."""
         check_real("factor", self.factor, low=1.0, closed="neither")
-        if isinstance(self.max_resources, str):
-            check_option("max_resources", self.max_resources, ("auto",))
-        else:
-            check_integer("max_resources", self.max_resources, low=1)
-        if isinstance(self.min_resources, str):
-            check_option("min_resources", self.min_resources, ("exhaust", "smallest"))
-        else:
-            check_integer("min_resources", self.min_resources, low=1)
+        words = {"max_resources": ("auto",), "min_resources": ("exhaust", "smallest")}
+        for name, known in words.items():
+            value = getattr(self, name)
+            if isinstance(value, str):
+                check_option(name, value, known)
+            else:
+                check_integer(name, value, low=1)
         check_boolean("aggressive_elimination", self.aggressive_elimination)
         if not isinstance(self.resource, str) or self.resource != "n_samples":
             if not isinstance(self.resource, str) or (
