@@ -10,6 +10,7 @@ searches (``real_searches.py``):
 
     python benchmarks/simulate_year.py                    # the library's choice
     python benchmarks/simulate_year.py --sweep            # other values of every constant
+    python benchmarks/simulate_year.py --sweep coarse --real     # of one, without real data
 """
 
 import argparse
@@ -220,7 +221,7 @@ def summarise(n, choice, years, *, seed=0, **options):
 
 SWEEP = (  # where a constant lives, its name, other values
     (Pace, "coarse", (4.5, 7.0)),
-    (_asked, "_NARROW", (0.5, 2.5)),
+    (_asked, "_NARROW", (0.5, 2.5, 5.5)),
     (_asked, "_WIDENING", (0.5, 1.3)),
     (Pace, "price", (1.5, 2.5)),
     (Pace, "patience", (14.0, 24.0, 60.0)),
@@ -246,12 +247,13 @@ def changed(module, name, value):
         setattr(module, name, before)
 
 
-def choices():
-    """Yield labels and constants: the library's, then every alternative."""
+def choices(only=()):
+    """Yield labels and constants: the library's, then every alternative, or those of some names."""
     yield "library", Choice()
     for home, name, values in SWEEP:
-        for value in values:
-            label = f"{name.strip('_').lower()}={np.ravel(value)[0]:g}"
+        plain = name.strip("_").lower()
+        for value in values if not only or plain in only else ():
+            label = f"{plain}={np.ravel(value)[0]:g}"
             if home is Pace:
                 yield label, Choice(pace=dataclasses.replace(Pace(), **{name: value}))
             elif home is None:
@@ -276,16 +278,13 @@ def real_half_widths(pool, choice, seed):
 
 def sweep(args):
     """Print first and last width of every alternative: deviations, and score units on real data."""
-    pools = {
-        name: [real_searches.make_pool(name, seed) for seed in range(2)]
-        for name in real_searches.DATA
-    }
+    pools = {name: [real_searches.make_pool(name, seed) for seed in range(2)] for name in args.real}
     plays = [(n, False) for n in args.sizes] + [(max(args.sizes), True)]
     heads = [f"{n}{' chain' if lazy else ''}" for n, lazy in plays]
     few = sorted(args.sizes)[len(args.sizes) // 2]
     heads = [*heads, f"{few} in fives", *pools]
     print(f"{'choice':<18}" + "".join(f"{head:>15}" for head in heads))
-    for label, choice in choices():
+    for label, choice in choices(args.sweep):
         cells = []
         for n, lazy in plays:
             row = summarise(n, choice, args.years, lazy=lazy)
@@ -304,10 +303,11 @@ def main():
     """Print the table, or the sweep."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--years", type=int, default=40)
-    parser.add_argument("--sweep", action="store_true")
+    parser.add_argument("--sweep", nargs="*", metavar="NAME", help="all constants, or these")
+    parser.add_argument("--real", nargs="*", default=list(real_searches.DATA), help="data, or none")
     parser.add_argument("--sizes", type=int, nargs="+", default=[200, 1000, 10_000])
     args = parser.parse_args()
-    if args.sweep:
+    if args.sweep is not None:
         sweep(args)
         return
     print(f"{'choice':<18}{'n':>13}{'first':>8}{'tenth':>8}{'(sd)':>6}{'tenth':>9}{'looks':>7}"
