@@ -62,7 +62,7 @@ class Preparation:
                     "verify must be 'all' with training_score='resubstitution', where the "
                     f"training-side score comes with the fit, got verify={self.verify!r}."
                 )
-        for candidate in self._one_of_each():
+        for candidate in filter(None, self._one_of_each()):  # the empty one sets nothing
             clone(self.estimator).set_params(**clone(candidate, safe=False))
         check_owner(self, X_val)
 
