@@ -124,6 +124,9 @@ def check_targets(name, y):
         raise ValueError(f"{name} must hold a target for each record, {missing} are missing.")
 
 
+_LARGEST = sys.float_info.max
+
+
 def check_array(name, value, *, ndim=None, shape=None, low=-math.inf, high=math.inf) -> Array:
     """Return ``value`` as a finite float array of the given shape and range.
 
@@ -138,8 +141,10 @@ def check_array(name, value, *, ndim=None, shape=None, low=-math.inf, high=math.
     ):
         want = "(" + ", ".join("any" if s is None else str(s) for s in shape) + ")"
         raise ValueError(f"{name} must have shape {want}, got {array.shape}.")
-    ok = (array >= low) & (array <= high) & np.isfinite(array)
-    if not ok.all():
+    if array.size and not (
+        max(low, -_LARGEST) <= array.min() and array.max() <= min(high, _LARGEST)
+    ):
+        ok = (array >= low) & (array <= high) & np.isfinite(array)
         bad = float(array[~ok].flat[0])
         raise ValueError(
             f"{name} must hold finite numbers in [{low:g}, {high:g}], got {bad!r} "

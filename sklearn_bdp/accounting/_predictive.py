@@ -183,7 +183,8 @@ class PredictiveCode:
         grid, offsets, deviations = self._curves_around(values)
         offset = np.interp(values, grid, offsets)
         # Theory G14: no prediction beyond what training-side or released values support.
-        return np.clip(values + offset, 0.0, self.ceiling), np.interp(values, grid, deviations)
+        centers = np.minimum(np.maximum(values + offset, 0.0), self.ceiling)
+        return centers, np.interp(values, grid, deviations)
 
     def _curves_around(self, values: Array) -> tuple[Array, Array, Array]:
         """Return grid points next to the values, offsets and their deviations there."""
@@ -196,8 +197,8 @@ class PredictiveCode:
         if values.size > _FEW:
             self._curves = (_GRID, *_offset_curves(pairs, _GRID))
             return self._curves
-        left = np.clip((values * (_GRID.size - 1)).astype(int), 0, _GRID.size - 2)
-        grid = _GRID[sorted({*left.flat, *(left + 1).flat})]
+        left = np.minimum((values * (_GRID.size - 1)).astype(int), _GRID.size - 2).tolist()
+        grid = _GRID[sorted({*left, *(place + 1 for place in left)})]
         self._around = asked, (grid, *_offset_curves(pairs, grid))
         return self._around[1]
 
@@ -228,7 +229,7 @@ class PredictiveCode:
         flip = left > 0.0  # differences of small tails, not of numbers near 1
         core = ndtr(np.where(flip, -left, right)) - ndtr(np.where(flip, -right, left))
         angles = (np.arctan(right) - np.arctan(left)) / math.pi
-        flat = np.clip(high, 0.0, 1.0) - np.clip(low, 0.0, 1.0)
+        flat = np.minimum(high, 1.0) - np.maximum(low, 0.0)
         heavy = 0.5 * np.maximum(angles, 0.0) + 0.5 * np.maximum(flat, 0.0)
         mixed = (1.0 - TAILS[:, None]) * core[:, None] + TAILS[:, None] * heavy[:, None]
         return mixed.reshape(SCALES.size * TAILS.size, -1)

@@ -251,17 +251,12 @@ class _Game:
 
     def _known(self, positions, low, high, half, margin):
         """Narrow the cells of these positions, with their noise margins and without."""
-        out = self.outcome
-        least = np.clip(np.fmax(out.least[positions], low - margin), 0.0, 1.0)
-        most = np.clip(np.fmin(out.most[positions], high + margin), 0.0, 1.0)
-        apart = least > most  # the noise has failed; keep what was found last
-        out.least[positions] = np.where(apart, np.clip(low - margin, 0.0, 1.0), least)
-        out.most[positions] = np.where(apart, np.clip(high + margin, 0.0, 1.0), most)
-        low, high = np.clip(low, 0.0, 1.0), np.clip(high, 0.0, 1.0)
-        least, most = np.fmax(self.low[positions], low), np.fmin(self.high[positions], high)
-        apart = least > most
-        self.low[positions] = np.where(apart, low, least)
-        self.high[positions] = np.where(apart, high, most)
+        ends = _narrowed(
+            self.outcome.least[positions], self.outcome.most[positions], low - margin, high + margin
+        )
+        self.outcome.least[positions], self.outcome.most[positions] = ends
+        ends = _narrowed(self.low[positions], self.high[positions], low, high)
+        self.low[positions], self.high[positions] = ends
         self.half[positions] = half
 
     def _teach(self, position, typical):
@@ -279,10 +274,21 @@ class _Game:
     def _current(self):
         """Return the best public guess of every answered value; -inf where unanswered."""
         centers, _ = self.code.predict(self.queries.training_values)
-        guess = np.clip(centers, self.low, self.high)
+        guess = np.minimum(np.maximum(centers, self.low), self.high)
         return np.where(self.outcome.answered, guess, -np.inf)
 
     def settle(self):
         """Release for every query the best guess inside its cell."""
         guess = self._current()
         self.outcome.values = np.where(self.outcome.answered, guess, np.nan)
+
+
+def _narrowed(least, most, low, high):
+    """Return the part of cells in [0, 1] that lies in others; NaN: nothing was known.
+
+    Where nothing does, the noise has failed: what was found last is kept.
+    """
+    low, high = np.minimum(np.maximum(low, 0.0), 1.0), np.minimum(np.maximum(high, 0.0), 1.0)
+    least, most = np.fmax(least, low), np.fmin(most, high)
+    apart = least > most
+    return np.where(apart, low, least), np.where(apart, high, most)

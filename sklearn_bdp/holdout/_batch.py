@@ -59,7 +59,9 @@ class Queries:
         return len(self.keys)
 
     def take(self, positions):
-        """Return the queries at these positions."""
+        """Return the queries at these positions, in ascending order."""
+        if len(positions) == len(self):
+            return self
         return dataclasses.replace(
             self,
             training_values=self.training_values[positions],
@@ -195,7 +197,7 @@ def decide(
     price, sizes_of = _class_sizes(queries, last, settings)
     length += price
     lengths = length + outcome.places
-    least, most = np.nan_to_num(outcome.least), np.nan_to_num(outcome.most, nan=1.0)
+    least, most = np.fmax(outcome.least, 0.0), np.fmin(outcome.most, 1.0)
     fine, rounds = asked_finely(plan, queries, outcome), last.n_rounds + outcome.n_above
     squares = ask_squares(plan, queries, fine, mechanism, settings, rounds)
     lower, upper = squares.limits(queries, least, most, failure - lengths)

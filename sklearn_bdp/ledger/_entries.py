@@ -108,16 +108,19 @@ class Book:
         return list(self._notes.get(name, ()))
 
 
+def _refused(constant):
+    raise ValueError("no finite number")
+
+
+_DECODER = json.JSONDecoder(parse_constant=_refused)
+
+
 def parse_json(text):
     """Return what a JSON text says; ``ValueError`` for anything that is none."""
     if not isinstance(text, str):
         raise ValueError("text expected")
-
-    def refused(constant):
-        raise ValueError("no finite number")
-
     try:
-        return json.loads(text, parse_constant=refused)
+        return _DECODER.decode(text)
     except RecursionError:
         pass  # nested deeper than anything that this package writes
     raise ValueError("nested too deep")

@@ -14,9 +14,12 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 
+_ENCODER = json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=False)
+
+
 def canonical(content: Any) -> str:
     """Return the one JSON text of ``content``: sorted, compact, floats to the last bit."""
-    return json.dumps(content, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    return _ENCODER.encode(content)
 
 
 def digest(*texts):
@@ -70,13 +73,15 @@ class BatchRecord:
     @classmethod
     def from_content(cls, content: dict[str, Any]) -> Self:
         """Rebuild a record from parsed JSON; ``ValueError`` where a field is none of its kind."""
-        fields = {field.name: field.type for field in dataclasses.fields(cls)}
-        if not isinstance(content, dict) or set(content) != set(fields):
+        if not isinstance(content, dict) or set(content) != set(_KINDS):
             raise ValueError("a batch record has other fields.")
-        for name, kind in fields.items():
+        for name, kind in _KINDS.items():
             if not _is_sound(content[name], kind):
                 raise ValueError(f"{name} of a batch record is of another kind.")
         return cls(**content)
+
+
+_KINDS = {field.name: field.type for field in dataclasses.fields(BatchRecord)}
 
 
 def _is_sound(value, kind):
