@@ -35,40 +35,6 @@ def last_accepted(
     return float(good) if good.ndim == 0 else good
 
 
-def last_below(
-    excess: Callable[[Any], Any], safe: Any, other: Any, start: Any, *, within: float = 1e-13
-) -> Any:
-    """Return points next to the last ones where ``excess`` is at most 0, in few evaluations.
-
-    As from `last_accepted`, and as safe: ``safe`` itself, which is taken for granted and never
-    tried, or tried and found at most 0. ``excess`` rises on the way to ``other``, best evenly;
-    ``start`` are points to try first, best next to the last accepted ones; nothing is narrowed
-    below ``within``.
-
-    False position, Illinois variant (Dowell and Jarratt 1971): an end that stays twice has its
-    excess halved. Every fourth step is a halving, so that no ``excess`` takes long.
-    """
-    good, bad = np.array(safe, dtype=float), np.array(other, dtype=float)
-    low, high, side = np.full(good.shape, -np.inf), excess(bad), np.zeros(good.shape)
-    point = np.where((start > good) & (start < bad), start, 0.5 * (good + bad))
-    for step in range(4 * STEPS):
-        found = excess(point)
-        passed = found <= 0.0
-        good, bad = np.where(passed, point, good), np.where(passed, bad, point)
-        low = np.where(passed, found, np.where(side < 0.0, 0.5 * low, low))
-        high = np.where(passed, np.where(side > 0.0, 0.5 * high, high), found)
-        side = np.where(passed, 1.0, -1.0)
-        width = bad - good
-        if np.all(np.abs(width) <= within):
-            break
-        with np.errstate(invalid="ignore", divide="ignore"):
-            share = low / (low - high)
-            least = np.fmin(0.4 * within / np.abs(width), 0.5)  # past what is all but found
-        share = np.where((share > 0.0) & (share < 1.0) & (step % 4 < 3), share, 0.5)
-        point = good + np.clip(share, least, 1.0 - least) * width
-    return good
-
-
 def last_whole(accepted: Callable[[int], Any], safe: int, other: int, *, fine: float = 0.0) -> int:
     """Return the same for whole numbers, exactly or to the part ``fine`` of the result."""
     while abs(other - safe) > max(1.0, fine * max(safe, other)):

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from sklearn_bdp._bisection import crossing, doubled, last_accepted, last_below, last_whole
+from sklearn_bdp._bisection import crossing, doubled, last_accepted, last_whole
 
 
 @pytest.mark.parametrize("root", [0.0, 1e-9, 0.3, 1.0 / 3.0, 1.0])
@@ -30,22 +30,6 @@ def test_what_is_never_accepted_stays_at_the_safe_end_and_arrays_are_searched_at
     safe, other, root = np.array([0.0, 0.0, 0.0]), np.ones(3), np.array([-1.0, 0.25, 2.0])
     found = last_accepted(lambda x: x <= root, safe, other)
     assert found.tolist() == [0.0, pytest.approx(0.25), pytest.approx(1.0)]
-
-
-@pytest.mark.parametrize(("power", "most"), [(0.3, 60), (1.0, 50), (1.2, 120), (3.0, 150)])
-def test_false_position_is_as_safe_and_takes_few_evaluations(power, most):
-    root, tried = np.array([-1.0, 1e-9, 0.25, 0.7, 1.0 - 1e-9]), {}
-
-    def excess(points):
-        found = np.sign(points - root) * np.abs(points - root) ** power
-        tried.update(zip(points.tolist(), (found <= 0.0).tolist(), strict=True))
-        return found
-
-    found = last_below(excess, np.zeros(5), np.ones(5), np.array([0.2, 0.0, 0.2, 0.69, 1.0]))
-    assert found[0] == 0.0
-    assert all(tried[point] for point in found[1:].tolist())
-    assert np.abs(found - root)[1:].max() < 2e-13
-    assert len(tried) <= 5 * most
 
 
 @pytest.mark.parametrize("root", [1, 2, 3, 17, 1000])

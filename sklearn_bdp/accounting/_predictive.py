@@ -270,7 +270,7 @@ def _offset_curves(pairs, grid):
     variances = variances * (1.0 + _FADING * np.arange(len(values))[::-1])
     distance = np.abs(grid[:, None] - values) / BANDWIDTH
     # However precise, a difference says little about the offset of a far training-side value.
-    farness = np.exp(np.minimum(distance, _BEYOND) ** 8)
+    farness = np.exp(np.square(np.square(np.square(np.minimum(distance, _BEYOND)))))
     wide = farness * (variances + OFFSET**2)
     own = np.where(distance > _BEYOND, 0.0, 1.0 / (wide - OFFSET**2))
     # The prior is one more difference, of 0, and as ready to be outvoted.

@@ -14,7 +14,7 @@ from sklearn_bdp._checks import check_array, check_option, check_real
 from sklearn_bdp._typing import Array
 from sklearn_bdp.correlation._cutting import Divisible
 from sklearn_bdp.correlation._shared._frozen import FrozenValue
-from sklearn_bdp.correlation._tails import hoeffding_above, tail_lower_limit
+from sklearn_bdp.correlation._tails import hoeffding_above, hoeffding_lower_limit
 
 Bound: TypeAlias = Literal["tight", "quilt", "blanket", "spectral"]
 METHODS = get_args(Bound)
@@ -440,8 +440,8 @@ class CorrelationModel(Divisible, FrozenValue):
         return np.minimum(limit.reshape(shape), value)
 
     def _lower_limit(self, values, levels, n, binary):
-        """Return the limits by the model's sharpest tail."""
-        return tail_lower_limit(self._tail_above(n), values, levels, self.effective_n(n))
+        """Return Hoeffding's limits; a model with a sharper tail inverts that, too."""
+        return hoeffding_lower_limit(values, levels, self.effective_n(n))
 
     @property
     def misspecification(self) -> float:

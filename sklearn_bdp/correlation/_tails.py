@@ -11,14 +11,15 @@ import math
 import numpy as np
 from scipy.special import betainc, betaincinv, betaln, rel_entr, xlog1py, xlogy
 
-from sklearn_bdp._bisection import last_below
 from sklearn_bdp._typing import Array
 
-_SAFE = 1e-9  # relative error of the inverted beta function, with a hundredfold margin
+_SAFE = 1e-9  # of a value: what limits give away; inverted beta functions are off by less
 _LARGEST = 10_000_000  # records, up to which hinges are evaluated
 _SHIFTS = (0.0, 0.0, 0.0, -1.0, 0.0)  # hinges tried, the last one beside the best
 _ROUNDING = 1e-6  # nats: relative error of a hinge, with a margin
-_STRICT = 1e-14  # relative error of a root, with a margin
+_STRICT = 1e-12  # relative error of a rate, with a margin; what it may cost is less than _SAFE
+_NEWTON = 40  # steps at most; five or six are usual
+_LEAST = 1e-12  # of a value: smaller limits on chains are 0
 _DEEPEST = -690.0  # below, e^level is no double
 _QUARTER = math.log(0.25)
 
@@ -58,65 +59,91 @@ def chain_rate(value, mean, contraction):
     relative entropy of the pair distribution with marginal ``value`` and flux ``x`` between the
     states, whose minimiser solves a quadratic.
     """
-    mean, value = np.broadcast_arrays(np.asarray(mean, float), np.asarray(value, float))
+    mean, value = np.asarray(mean, float), np.asarray(value, float)
     if contraction <= 0.0:
         return bernoulli_rate(value, mean)
     if contraction >= 1.0:
-        return np.zeros(mean.shape)
-    up, down = (1.0 - contraction) * mean, (1.0 - contraction) * (1.0 - mean)
-    odds = up * down / ((1.0 - up) * (1.0 - down))  # < 1 when contraction > 0
-    product = odds * value * (1.0 - value)
-    # Root of (1 - odds) x^2 + odds x - odds * product, in the form without cancellation.
-    root = np.sqrt(odds * odds + 4.0 * (1.0 - odds) * product)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        flux = np.where(product > 0, 2.0 * product / (odds + root), 0.0)
-    flux = np.minimum(flux, np.minimum(value, 1.0 - value))
-    rate = (
-        rel_entr(value - flux, value * (1.0 - down))
-        + rel_entr(flux, value * down)
-        + rel_entr(flux, (1.0 - value) * up)
-        + rel_entr(1.0 - value - flux, (1.0 - value) * (1.0 - up))
-    )
+        return np.zeros(np.broadcast_shapes(mean.shape, value.shape))
+    rate, _ = _chain_rate(value, mean, contraction)
     return np.where(value > mean, np.maximum(rate, 0.0), 0.0)
 
 
-def tail_lower_limit(log_tail, values, levels, effective_n):
-    """Return means that an upper tail ``log_tail(mean, value)`` rejects at the levels (or 0).
+def _chain_rate(value, mean, contraction):
+    """Return the rate and its derivative by the mean, for ``contraction`` inside (0, 1)."""
+    rest, free = 1.0 - value, 1.0 - contraction
+    up, down = free * mean, free * (1.0 - mean)
+    stay_up, stay_down = contraction + up, contraction + down
+    odds = up * down / (stay_up * stay_down)  # < 1 when contraction > 0
+    product = odds * value * rest
+    # Root of (1 - odds) x^2 + odds x - product, in the form without cancellation.
+    root = np.sqrt(odds * odds + 4.0 * (1.0 - odds) * product)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        flux = np.where(product > 0, 2.0 * product / (odds + root), 0.0)
+        flux = np.minimum(flux, np.minimum(value, rest))
+        rate = rel_entr(value - flux, value * stay_up) + rel_entr(flux, value * down)
+        rate += rel_entr(rest - flux, rest * stay_down) + rel_entr(flux, rest * up)
+        # The flux minimises the rate: only what is left of the mean counts.
+        slope = flux / down - (value - flux) / stay_up
+        slope += (rest - flux) / stay_down - flux / up
+    return rate, free * slope
 
-    The search starts at Hoeffding's limit of that many independent records.
+
+def hoeffding_lower_limit(values, levels, effective_n):
+    """Return the means that `hoeffding_above` rejects at log failure probabilities, or 0."""
+    return np.maximum(values - np.sqrt(-levels / (2.0 * effective_n)), 0.0)
+
+
+def chain_lower_limit(values, rates, contraction):
+    """Return means whose `chain_rate` is at least ``rates``, the largest such or hardly less.
+
+    ``contraction`` is inside (0, 1).
     """
-    # 0 is always safe; a mean below a rejected one is rejected with it (theory G5).
-    deviations = np.sqrt(-levels)  # roots of tails are nearly straight
-
-    def excess(means):
-        with np.errstate(divide="ignore", invalid="ignore"):
-            return (1.0 + _STRICT) * deviations - np.sqrt(-log_tail(means, values))
-
-    with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
-        start = values - deviations / math.sqrt(2.0 * effective_n)
-    return last_below(excess, np.zeros_like(values), values, start)
+    # A start on the left: the rate is at least that of n (1 - c)/(1 + c) independent records.
+    start = hoeffding_lower_limit(values, -rates, (1.0 - contraction) / (1.0 + contraction))
+    return _from_the_left(
+        lambda mean: _chain_rate(values, mean, contraction),
+        np.maximum(start, _LEAST * values),
+        values,
+        rates,
+    )
 
 
 def chernoff_lower_limit(values: Array, rates: Array) -> Array:
-    """Return the largest means ``mu``, hardly less, with ``kl(value || mu)`` at least ``rate``.
+    """Return the largest means ``mu`` with ``kl(value || mu)`` at least ``rate``, or hardly less.
 
-    The rates are ``-level / n``, at least 0 (``inf``: nothing is rejected).
+    ``rates`` are ``-level / n``, at least 0 (``inf``: nothing is rejected).
     """
     value, rate = np.broadcast_arrays(np.asarray(values, float), np.asarray(rates, float))
     rest = 1.0 - value
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         # Both starts are rejected: kl >= 2 (v - mu)^2 (Pinsker), kl >= v ln(v/mu) + (1-v) ln(1-v).
-        far = value * np.exp((rel_entr(rest, 1.0) - rate) / value)
-        mean = np.fmax(np.fmax(value - np.sqrt(rate / 2.0), far), 0.0)
-        for _ in range(12):
-            # Newton from the left on a convex falling function stays on the left.
-            excess = rel_entr(value, mean) + rel_entr(rest, 1.0 - mean) - rate
-            step = excess * mean * (1.0 - mean) / (value - mean)
+        start = value * np.exp((rel_entr(rest, 1.0) - rate) / value)
+        start = np.fmax(start, hoeffding_lower_limit(value, -rate, 1.0))
+
+    def kl(mean):
+        slope = (mean - value) / (mean * (1.0 - mean))
+        return rel_entr(value, mean) + rel_entr(rest, 1.0 - mean), slope
+
+    return _from_the_left(kl, start, value, rate)
+
+
+def _from_the_left(rate_and_slope, start, value, rate):
+    """Return the largest mean of at least that rate, or hardly less; 0 where ``start`` has less.
+
+    Newton's method from the left on a convex falling function stays on the left.
+    """
+    mean, rejected = start, False
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        for turn in range(_NEWTON):
+            reached, slope = rate_and_slope(mean)
+            if turn == 0:
+                rejected = (reached >= (1.0 - _STRICT) * rate) & np.isfinite(rate)
+            step = (rate - reached) / slope
             step = np.where((step > 0.0) & (value > mean), step, 0.0)
             mean = np.minimum(mean + step, value)
             if not np.any(step > 1e-15 * mean):
                 break
-    return np.where(np.isfinite(rate), mean * (1.0 - _SAFE), 0.0)
+    return np.where(rejected, mean * (1.0 - _SAFE), 0.0)
 
 
 def _binomial_inverse(counts, n, levels):

@@ -274,6 +274,8 @@ def _scaled_to_spread(queries, settings, model):
     """
     plain = ModelTail(model, settings.n).standard_deviation(0.5)
     units = [float(tail.standard_deviation(0.5) / plain) for tail in queries.tails]
+    if max(units) <= 1.0 and np.all(queries.sensitivities == 1.0):
+        return queries, 1.0
     units = np.minimum(queries.sensitivities, np.maximum(np.array(units)[queries.tail_of], 1.0))
     ratio = float(np.max(queries.sensitivities / units))
     return dataclasses.replace(queries, sensitivities=units), ratio

@@ -172,8 +172,8 @@ def check_queries(
         tails=tuple(score_tail(model, n, **shape) for shape in scored.shapes),
         tail_of=scored.shape_of,
         sensitivities=scored.sensitivities,
-        training_sizes=np.broadcast_to(sizes, (count,)),
-        slacks=np.broadcast_to(slacks, (count,)),
+        training_sizes=np.full(count, sizes),
+        slacks=np.full(count, slacks),
         beside=_check_beside(beside, count),
         keys=check_keys(keys, count),
         variances=_useful_variances(variances, scored, model=model, count=count),
@@ -188,7 +188,7 @@ def _check_beside(beside, count):
         raise TypeError(
             f"beside must be a bool or {count} of them, one for each query, got {beside!r:.60}."
         )
-    return np.broadcast_to(result, (count,))
+    return np.full(count, result)
 
 
 def _useful_variances(given, scored, *, model, count):

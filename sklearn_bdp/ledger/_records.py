@@ -13,7 +13,6 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-
 _ENCODER = json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=False)
 
 

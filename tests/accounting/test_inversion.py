@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
+from sklearn_bdp._bisection import last_accepted
 from sklearn_bdp.accounting import half_width
 from sklearn_bdp.correlation import Groups, Independent, MarkovChain
-from sklearn_bdp.correlation._tails import tail_lower_limit
+from sklearn_bdp.correlation._tails import chain_lower_limit, chain_rate
 
 N = 600
 MODELS = {
@@ -41,8 +42,9 @@ def inverted(values, level, model, n):
     """Limits of a model's ``log_tail_above``."""
     values = np.asarray(values, dtype=float)
     levels = np.full(values.shape, level)
-    tail = lambda m, v: model.log_tail_above(m, v, n)  # noqa: E731
-    return tail_lower_limit(tail, values, levels, n)
+    return last_accepted(
+        lambda means: model.log_tail_above(means, values, n) <= levels, 0.0 * values, values
+    )
 
 
 def test_limits_cover_by_exact_enumeration():
@@ -87,6 +89,21 @@ def test_limit_is_rejected_and_hardly_more_is(name):
         if limit < value:
             above = min(limit + 1e-6, value)
             assert model.log_tail_above(above, value, N) > -6.0
+
+
+@pytest.mark.parametrize("contraction", [0.0, 1e-9, 0.3, 0.9, 0.999, 1.0 - 1e-7])
+@pytest.mark.parametrize("n", [1, 30, 4000, 10**6])
+def test_chain_limits_are_those_of_bisection(contraction, n):
+    """G5: Newton's method from the left against 48 halvings of the chain's rate."""
+    values = np.r_[np.linspace(0.0, 1.0, 21), 1e-7, 1.0 - 1e-7]
+    for rate in np.array([0.7, 4.0, 15.0, 300.0]) / n:
+        limits = chain_lower_limit(values, np.full(values.shape, rate), contraction)
+        halved = last_accepted(
+            lambda m, rate=rate: chain_rate(values, m, contraction) >= rate, 0.0 * values, values
+        )
+        reached = chain_rate(values, limits, contraction)
+        assert (reached[limits > 0] >= rate * (1.0 - 1e-9)).all()
+        np.testing.assert_allclose(limits, halved, rtol=1e-7, atol=1e-11)
 
 
 def test_chain_intervals_cover_by_simulation():

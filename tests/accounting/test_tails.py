@@ -12,6 +12,7 @@ from scipy.special import gammaln
 from scipy.stats import binom
 from sklearn.metrics import roc_auc_score
 
+from sklearn_bdp._bisection import last_accepted
 from sklearn_bdp.accounting import (
     ClassMeansTail,
     ModelTail,
@@ -31,7 +32,7 @@ from sklearn_bdp.correlation import (
     chernoff_lower_limit,
     weighted_lower_limit,
 )
-from sklearn_bdp.correlation._tails import _WorstMeans, tail_lower_limit
+from sklearn_bdp.correlation._tails import _WorstMeans
 
 LEVELS = (-1.4, -3.0, -8.0, -20.0, -60.0)
 ROUNDING = 1.0 + 1e-9
@@ -193,11 +194,10 @@ def test_bounded_limits_invert_their_tail(n):
         assert (limits[limits > 0] <= values[limits > 0]).all()
         tails = bounded_log_tail(limits, values, n)
         assert (tails[limits > 0] <= level + 1e-6).all()
-        best = tail_lower_limit(
-            lambda m, v: Independent().log_tail_above(m, v, n),
+        best = last_accepted(
+            lambda m, level=level: Independent().log_tail_above(m, values, n) <= level,
+            0.0 * values,
             values,
-            np.full(values.shape, level),
-            n,
         )
         assert (limits >= best - max(1e-4, 2 / n)).all()
 

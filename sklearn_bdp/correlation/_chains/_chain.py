@@ -32,7 +32,7 @@ from sklearn_bdp.correlation._shared._transition import (
     spectral_gap,
     stationary_distribution,
 )
-from sklearn_bdp.correlation._tails import chain_rate
+from sklearn_bdp.correlation._tails import chain_lower_limit, chain_rate
 
 
 class MarkovChain(ChainLeakage):
@@ -380,6 +380,12 @@ class MarkovChain(ChainLeakage):
         if not self._stationary:
             return np.zeros(mean.shape)
         return -n * chain_rate(value, mean, self.contraction_)
+
+    def _lower_limit(self, values, levels, n, binary):
+        limits = super()._lower_limit(values, levels, n, binary)
+        if not self._stationary or self.contraction_ >= 1.0:
+            return limits
+        return np.maximum(limits, chain_lower_limit(values, -levels / n, self.contraction_))
 
     def _from_record(self, first):
         if isinstance(self.start, str) or first == 0:
