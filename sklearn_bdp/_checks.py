@@ -124,7 +124,7 @@ def check_targets(name, y):
         raise ValueError(f"{name} must hold a target for each record, {missing} are missing.")
 
 
-_LARGEST = sys.float_info.max
+_FINITE = sys.float_info.max
 
 
 def check_array(name, value, *, ndim=None, shape=None, low=-math.inf, high=math.inf) -> Array:
@@ -141,9 +141,7 @@ def check_array(name, value, *, ndim=None, shape=None, low=-math.inf, high=math.
     ):
         want = "(" + ", ".join("any" if s is None else str(s) for s in shape) + ")"
         raise ValueError(f"{name} must have shape {want}, got {array.shape}.")
-    if array.size and not (
-        max(low, -_LARGEST) <= array.min() and array.max() <= min(high, _LARGEST)
-    ):
+    if array.size and not (max(low, -_FINITE) <= array.min() and array.max() <= min(high, _FINITE)):
         ok = (array >= low) & (array <= high) & np.isfinite(array)
         bad = float(array[~ok].flat[0])
         raise ValueError(

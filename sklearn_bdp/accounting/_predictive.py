@@ -112,10 +112,11 @@ class PredictiveCode:
         ceiling: float = 0.0,
         n_fine: int = 0,
     ) -> None:
-        count = SCALES.size * TAILS.size
-        prior = np.log(np.outer(PRIOR, TAILS_PRIOR).ravel())
-        given = prior if log_weights is None else log_weights
-        self.log_weights = check_array("log_weights", given, shape=(count,))
+        if log_weights is None:
+            log_weights = np.log(np.outer(PRIOR, TAILS_PRIOR).ravel())
+        self.log_weights = check_array(
+            "log_weights", log_weights, shape=(SCALES.size * TAILS.size,)
+        )
         self.pairs = [tuple(map(float, pair)) for pair in pairs]
         self.ceiling, self.n_fine = float(ceiling), int(n_fine)
         self._curves: Any = None

@@ -141,7 +141,7 @@ def _from_the_left(rate_and_slope, start, value, rate):
             step = (rate - reached) / slope
             step = np.where((step > 0.0) & (value > mean), step, 0.0)
             mean = np.minimum(mean + step, value)
-            if not np.any(step > 1e-15 * mean):
+            if not (step > 1e-7 * mean).any():  # what is left is the square of it
                 break
     return np.where(rejected, mean * (1.0 - _SAFE), 0.0)
 

@@ -272,8 +272,13 @@ def _scaled_to_spread(queries, settings, model):
     a rare class can move a score by much more than that: the level reported is multiplied by the
     largest ratio of sensitivity and noise unit.
     """
-    plain = ModelTail(model, settings.n).standard_deviation(0.5)
-    units = [float(tail.standard_deviation(0.5) / plain) for tail in queries.tails]
+    plain = ModelTail(model, settings.n)
+    units = [
+        1.0
+        if tail == plain
+        else float(tail.standard_deviation(0.5) / plain.standard_deviation(0.5))
+        for tail in queries.tails
+    ]
     if max(units) <= 1.0 and np.all(queries.sensitivities == 1.0):
         return queries, 1.0
     units = np.minimum(queries.sensitivities, np.maximum(np.array(units)[queries.tail_of], 1.0))
