@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
-from sklearn.base import clone, is_classifier, is_regressor
+from sklearn.base import BaseEstimator, clone, is_classifier, is_regressor
 from sklearn.dummy import DummyClassifier, DummyRegressor
 
 from sklearn_bdp._digests import copied, model_keys
@@ -172,10 +172,31 @@ def _misfit(metric, model, candidate, setting):
 
 def fit_candidate(setting, candidate, memory=None):
     """Return the estimator with a candidate's parameters, fitted on the training part."""
-    # Steps may work in place: the next candidate finds the records as they were.
-    X, y = copied(_take(setting.X, candidate.columns)), copied(setting.y)
+    X, y = _take(setting.X, candidate.columns), setting.y
+    if _may_write(setting.estimator, candidate.params):
+        X, y = copied(X), copied(y)  # the next candidate finds the records as they were
     params = check_method_params(X, setting.fit_params)
     return _fit(setting, candidate, X, y, params, memory)
+
+
+def _may_write(estimator, params):
+    """Return whether fitting may change its data: by code of others, or because it is told to.
+
+    scikit-learn's own estimators take data that cannot be written, unless ``copy`` is off.
+    """
+    if not hasattr(estimator, "get_params"):
+        return True
+    given = {"": estimator} | estimator.get_params(deep=True) | params
+    for name, value in given.items():
+        if isinstance(value, BaseEstimator):
+            if type(value).__module__.split(".")[0] != "sklearn":
+                return True
+        elif name.rpartition("__")[2].startswith("copy"):
+            if value is not True:
+                return True
+        elif callable(value) or hasattr(value, "fit"):
+            return True
+    return any(_may_write(v, {}) for v in params.values() if isinstance(v, BaseEstimator))
 
 
 def _fit(setting, candidate, X, y, fit_params, memory=None):
