@@ -29,7 +29,7 @@ from sklearn_bdp.feature_selection._rankings import check_ranking, rankings_for
 from sklearn_bdp.feature_selection._report import path_report, steps_report
 from sklearn_bdp.feature_selection._stepwise import Rule, accuracy_path, describe_step, select
 from sklearn_bdp.feature_selection._units import make_units, subsets_of_units
-from sklearn_bdp.feature_selection._verified_path import decide, path_table, verify_path
+from sklearn_bdp.feature_selection._verified_path import decide, path_table, rule, verify_path
 from sklearn_bdp.holdout import ReusableHoldout
 from sklearn_bdp.metrics import get_metric
 
@@ -335,21 +335,13 @@ class HoldoutFeatureSelector(SubsetSelectorBase):
         )
         target = units.target(self.n_features_to_select) if len(units) else 0
         fit_params = self._fit_params(params)
-        pilot = Pilot(
-            estimator=self.estimator,
-            metric=lambda part: get_metric(self.scoring, estimator=self.estimator, y=part),
-            fit_params=fit_params,
-            n_jobs=self.n_jobs,
-        )
+        pilot = self._pilot(fit_params)
         division, split = self._divide(
             self.estimator, X, y, X_val=X_val, y_val=y_val, groups=groups, pilot=pilot
         )
         metric = bounded_metric(self, self.scoring, division.y)
         check_proved(metric, division.model)
-        everything = None
-        if self.choose_on == "all":
-            whole = joined(self, division, X, y, groups)
-            everything = self._setting(whole, metric, fit_params, groups)
+        everything = self._everything(division, X, y, metric, fit_params, groups)
         if division.train is not None:
             fit_params = check_method_params(X, fit_params, indices=division.train)
             groups = None if groups is None else np.asarray(groups)[division.train]
@@ -388,9 +380,20 @@ class HoldoutFeatureSelector(SubsetSelectorBase):
             check_integer("verify", self.verify, low=1)
         self._check_common_options()
 
-    def _unit_tol(self, metric):
-        """Return a numeric ``tol`` in units of [0, 1]."""
-        return float(self.tol) / (metric.upper - metric.lower)
+    def _pilot(self, fit_params):
+        """Return what a first look at the training part needs."""
+        return Pilot(
+            estimator=self.estimator,
+            metric=lambda part: get_metric(self.scoring, estimator=self.estimator, y=part),
+            fit_params=fit_params,
+            n_jobs=self.n_jobs,
+        )
+
+    def _everything(self, division, X, y, metric, fit_params, groups):
+        """Return the setting in which all records train; None where nothing is chosen anew."""
+        if self.choose_on == "training":
+            return None
+        return self._setting(joined(self, division, X, y, groups), metric, fit_params, groups)
 
     def _proposals(self, setting, units, target, only=None):
         """Return the candidates of a path, by all rankings or one, from training records."""
@@ -408,7 +411,7 @@ class HoldoutFeatureSelector(SubsetSelectorBase):
 
     def _run(self, verifier, units, target):
         """Return the steps taken, telling about each when asked to."""
-        tol = self.tol if isinstance(self.tol, str) else self._unit_tol(verifier.setting.metric)
+        tol = rule(verifier.setting, self.tol, target)["tol"]
         steps = []
         walk = select(verifier, units, direction=self.direction, target=target, rule=Rule(tol))
         for step in walk:
