@@ -17,7 +17,6 @@ _SAFE = 1e-9  # of a value: what limits give away; inverted beta functions are o
 _LARGEST = 10_000_000  # records, up to which hinges are evaluated
 _SHIFTS = (0.0, 0.0, 0.0, -1.0, 0.0)  # hinges tried, the last one beside the best
 _ROUNDING = 1e-6  # nats: relative error of a hinge, with a margin
-_STRICT = 1e-12  # relative error of a rate, with a margin; what it may cost is less than _SAFE
 _NEWTON = 40  # steps at most; five or six are usual
 _LEAST = 1e-12  # of a value: smaller limits on chains are 0
 _DEEPEST = -690.0  # below, e^level is no double
@@ -98,14 +97,17 @@ def chain_lower_limit(values, rates, contraction):
 
     ``contraction`` is inside (0, 1).
     """
-    # A start on the left: the rate is at least that of n (1 - c)/(1 + c) independent records.
+    # Rejected: the rate is at least that of n (1 - c)/(1 + c) independent records.
     start = hoeffding_lower_limit(values, -rates, (1.0 - contraction) / (1.0 + contraction))
-    return _from_the_left(
+    least = _LEAST * values  # the rate is finite at 0: this one may not be rejected
+    reached = (start > least) | (_chain_rate(values, least, contraction)[0] > rates)
+    limit = _from_the_left(
         lambda mean: _chain_rate(values, mean, contraction),
-        np.maximum(start, _LEAST * values),
+        np.maximum(start, least),
         values,
         rates,
     )
+    return np.where(reached, limit, 0.0)
 
 
 def chernoff_lower_limit(values: Array, rates: Array) -> Array:
@@ -128,22 +130,20 @@ def chernoff_lower_limit(values: Array, rates: Array) -> Array:
 
 
 def _from_the_left(rate_and_slope, start, value, rate):
-    """Return the largest mean of at least that rate, or hardly less; 0 where ``start`` has less.
+    """Return the largest mean of at least that rate, or hardly less; ``start`` has it.
 
     Newton's method from the left on a convex falling function stays on the left.
     """
-    mean, rejected = start, False
+    mean = start
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        for turn in range(_NEWTON):
+        for _ in range(_NEWTON):
             reached, slope = rate_and_slope(mean)
-            if turn == 0:
-                rejected = (reached >= (1.0 - _STRICT) * rate) & np.isfinite(rate)
             step = (rate - reached) / slope
             step = np.where((step > 0.0) & (value > mean), step, 0.0)
             mean = np.minimum(mean + step, value)
             if not (step > 1e-7 * mean).any():  # what is left is the square of it
                 break
-    return np.where(rejected, mean * (1.0 - _SAFE), 0.0)
+    return np.where(np.isfinite(rate), mean * (1.0 - _SAFE), 0.0)
 
 
 def _binomial_inverse(counts, n, levels):

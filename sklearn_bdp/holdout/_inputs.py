@@ -10,6 +10,7 @@ import numpy as np
 
 from sklearn_bdp._checks import check_array, check_kind, check_real, check_targets, real_numbers
 from sklearn_bdp.accounting import score_tail
+from sklearn_bdp.exceptions import LedgerUnavailableError
 from sklearn_bdp.holdout._batch import Queries
 from sklearn_bdp.metrics import Evaluation
 
@@ -258,7 +259,12 @@ def check_path(ledger):
         return None
     if not isinstance(ledger, str | os.PathLike) or not str(ledger):
         raise TypeError(f"ledger must be a path or None, got ledger={ledger!r}.")
-    return pathlib.Path(ledger).absolute()
+    path = pathlib.Path(ledger).absolute()
+    if path.is_dir():
+        raise LedgerUnavailableError(
+            f"ledger {path} cannot be created: it is a folder; name a file in it."
+        )
+    return path
 
 
 def check_data(X, y):

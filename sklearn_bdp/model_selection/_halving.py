@@ -10,6 +10,7 @@ from typing import Any, Literal, Self
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import is_classifier
+from sklearn.model_selection import check_cv
 from sklearn.utils import resample
 
 from sklearn_bdp._checks import check_boolean, check_integer, check_option, check_real
@@ -158,6 +159,11 @@ class HalvingReusableHoldoutSearchCV(ReusableHoldoutSearchCV):
         HalvingReusableHoldoutSearchCV
             The fitted search.
         """
+        if self.holdout is None:
+            routed = self._get_routed_params_for_fit({"groups": groups, **params})
+            classifier = is_classifier(self.estimator)
+            self._checked_cv_orig = check_cv(self.cv, y, classifier=classifier)
+            self._resources = self._least_and_most(X, y, routed.splitter.split)
         super().fit(X, y, X_val=X_val, y_val=y_val, groups=groups, **params)
         rungs = self.cv_results_["iter"]
         self.n_candidates_ = np.bincount(rungs).tolist()
@@ -175,14 +181,11 @@ class HalvingReusableHoldoutSearchCV(ReusableHoldoutSearchCV):
                 f"training_score={self.training_score!r}."
             )
 
-    def _check_input_parameters(self, X, y, split_params):
-        """Work out the resources; scikit-learn calls it with the data, ``_prepare`` otherwise."""
-        self._resources = self._least_and_most(X, y, split_params)
-
     def _prepare(self, progress, *data):
         """Divide the data, and work out the resources from the training part."""
         rounds = super()._prepare(progress, *data)
-        self._check_input_parameters(rounds.division.X, rounds.division.y, rounds.split_params)
+        division = rounds.division
+        self._resources = self._least_and_most(division.X, division.y, rounds.split_params)
         return rounds
 
     def _least_and_most(self, X, y, split_params):

@@ -9,7 +9,7 @@ from scipy.stats import binom
 from sklearn_bdp._bisection import last_accepted
 from sklearn_bdp.accounting import half_width
 from sklearn_bdp.correlation import Groups, Independent, MarkovChain
-from sklearn_bdp.correlation._tails import chain_lower_limit, chain_rate
+from sklearn_bdp.correlation._tails import chain_lower_limit, chain_rate, chernoff_lower_limit
 
 N = 600
 MODELS = {
@@ -104,6 +104,14 @@ def test_chain_limits_are_those_of_bisection(contraction, n):
         reached = chain_rate(values, limits, contraction)
         assert (reached[limits > 0] >= rate * (1.0 - 1e-9)).all()
         np.testing.assert_allclose(limits, halved, rtol=1e-7, atol=1e-11)
+
+
+def test_a_perfect_score_has_the_limit_of_a_perfect_score():
+    """G5: kl(1 || mu) = -ln mu; the start of Newton's method is the root, however it rounds."""
+    rates = np.geomspace(1e-9, 5.0, 2000)
+    limits = chernoff_lower_limit(np.ones(2000), rates)
+    np.testing.assert_allclose(limits, np.exp(-rates), rtol=2e-9)
+    assert (limits <= np.exp(-rates)).all()
 
 
 def test_chain_intervals_cover_by_simulation():
