@@ -4,6 +4,7 @@ Runs in worker processes. The holdout's scores go to the mechanism and nowhere e
 """
 
 import contextlib
+import functools
 import math
 import time
 import traceback
@@ -39,6 +40,11 @@ class Setting:
     n_effective: float = math.nan  # effective number of training records
     #: Further metrics that each candidate is asked about; they decide nothing.
     beside: dict = field(default_factory=dict)
+
+    @functools.cached_property
+    def may_write(self):
+        """Whether fitting the estimator may change the data it is fitted on."""
+        return _may_write({"": self.estimator})
 
     @property
     def has_baseline(self):
@@ -173,30 +179,28 @@ def _misfit(metric, model, candidate, setting):
 def fit_candidate(setting, candidate, memory=None):
     """Return the estimator with a candidate's parameters, fitted on the training part."""
     X, y = _take(setting.X, candidate.columns), setting.y
-    if _may_write(setting.estimator, candidate.params):
+    if setting.may_write or _may_write(candidate.params):
         X, y = copied(X), copied(y)  # the next candidate finds the records as they were
     params = check_method_params(X, setting.fit_params)
     return _fit(setting, candidate, X, y, params, memory)
 
 
-def _may_write(estimator, params):
+def _may_write(params):
     """Return whether fitting may change its data: by code of others, or because it is told to.
 
     scikit-learn's own estimators take data that cannot be written, unless ``copy`` is off.
     """
-    if not hasattr(estimator, "get_params"):
-        return True
-    given = {"": estimator} | estimator.get_params(deep=True) | params
-    for name, value in given.items():
+    for name, value in params.items():
         if isinstance(value, BaseEstimator):
-            if type(value).__module__.split(".")[0] != "sklearn":
+            installed = type(value).__module__.split(".")[0] == "sklearn"
+            if not installed or _may_write(value.get_params(deep=True)):
                 return True
         elif name.rpartition("__")[2].startswith("copy"):
             if value is not True:
                 return True
         elif callable(value) or hasattr(value, "fit"):
             return True
-    return any(_may_write(v, {}) for v in params.values() if isinstance(v, BaseEstimator))
+    return False
 
 
 def _fit(setting, candidate, X, y, fit_params, memory=None):
