@@ -14,6 +14,7 @@ import tempfile
 import time
 import tracemalloc
 import warnings
+from functools import partial
 
 import numpy as np
 from sklearn.base import BaseEstimator, TransformerMixin, clone
@@ -40,6 +41,12 @@ class SlowScaler(TransformerMixin, BaseEstimator):
     def transform(self, X):
         """Subtract the means."""
         return X - self.mean_
+
+
+def predict(models, X):
+    """Let each model predict."""
+    for model in models:
+        model.predict(X)
 
 
 def seconds(function, clock=time.process_time):
@@ -95,9 +102,9 @@ def cheap(runs):
         for _ in range(runs):
             peer = GridSearchCV(estimator, grid, cv=4, refit=False)
             own = ReusableHoldoutSearchCV(estimator, grid, cv=3)
-            theirs.append(seconds(lambda: peer.fit(X, y)))  # noqa: B023 (called at once)
-            ours.append(seconds(lambda: own.fit(X, y, **validation)))  # noqa: B023
-            told.append(seconds(lambda: [model.predict(validation["X_val"]) for model in models]))  # noqa: B023
+            theirs.append(seconds(partial(peer.fit, X, y)))
+            ours.append(seconds(partial(own.fit, X, y, **validation)))
+            told.append(seconds(partial(predict, models, validation["X_val"])))
         line(name, theirs, ours, "s")
         if models:  # predicting takes long, and GridSearchCV has no holdout to predict
             both = [sum(pair) for pair in zip(theirs, told, strict=True)]
@@ -114,16 +121,16 @@ def slow(runs):
         pipeline = make_pipeline(SlowScaler(), LogisticRegression())
         own = ReusableHoldoutSearchCV(pipeline, grid, cv=3)
         peer = GridSearchCV(pipeline, grid, cv=3)
-        plain.append(seconds(lambda: peer.fit(X, y), time.perf_counter))  # noqa: B023
+        plain.append(seconds(partial(peer.fit, X, y), time.perf_counter))
         with tempfile.TemporaryDirectory() as folder:
             remembers = make_pipeline(SlowScaler(), LogisticRegression(), memory=folder)
             peer = GridSearchCV(remembers, grid, cv=3)
-            cached.append(seconds(lambda: peer.fit(X, y), time.perf_counter))  # noqa: B023
+            cached.append(seconds(partial(peer.fit, X, y), time.perf_counter))
         if dask_search is not None:
             # One thread, as all others: its default is to sleep in several at once.
             peer = dask_search(pipeline, grid, cv=3, n_jobs=1)
-            dask.append(seconds(lambda: peer.fit(X, y), time.perf_counter))  # noqa: B023
-        own_fit = seconds(lambda: own.fit(X, y, **validation), time.perf_counter)  # noqa: B023
+            dask.append(seconds(partial(peer.fit, X, y), time.perf_counter))
+        own_fit = seconds(partial(own.fit, X, y, **validation), time.perf_counter)
         ours.append(own_fit)
     line("slow transformer, against GridSearchCV", plain, ours, "s")
     line("slow transformer, against Pipeline(memory=)", cached, ours, "s")
@@ -163,7 +170,7 @@ def memory(runs):
     for _ in range(max(1, runs // 2)):
         theirs.append(model + peak(lambda: GridSearchCV(network, grid, cv=3).fit(X, y)))
         own = ReusableHoldoutSearchCV(network, grid, cv=3)
-        ours.append(peak(lambda: own.fit(X, y, **validation)))  # noqa: B023 (called at once)
+        ours.append(peak(partial(own.fit, X, y, **validation)))
     line(f"peak memory, against GridSearchCV + one model ({model:.1f} MB)", theirs, ours, "MB")
 
 

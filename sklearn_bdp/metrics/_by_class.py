@@ -36,7 +36,8 @@ def class_floors(counts, n):
     total, rare, floors = sum(counts), math.exp(_RARE), []
     for count in counts:
         share = float(betaincinv(count, total - count + 1, rare))
-        least = last_whole(lambda k: bdtr(k - 1, n, share) <= rare, 1, n + 1)  # noqa: B023
+        seldom = lambda k, share=share: bdtr(k - 1, n, share) <= rare  # noqa: E731
+        least = last_whole(seldom, 1, n + 1)
         floors.append(max(1, least // 2))
     return tuple(floors)
 

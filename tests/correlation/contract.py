@@ -147,5 +147,15 @@ class ModelContract:
         tail = self.model().log_tail_above(means, 0.8, self.n)
         assert (np.diff(tail) >= -1e-9).all()
 
+    def test_limits_are_rejected_by_the_tail(self):
+        """G5: two routes, the inversion and the tail at what it returns."""
+        model, values = self.model(), np.linspace(0.0, 1.0, 21)
+        for level in (-1.0, -4.0, -20.0):
+            limits = model.mean_lower_limit(values, level, self.n)
+            assert ((limits >= 0.0) & (limits <= values)).all()
+            found = limits > 1e-6
+            tail = model.log_tail_above(limits[found], values[found], self.n)
+            assert (tail <= level * (1.0 - 1e-3)).all()  # weighted means: exponents are on grids
+
     def test_misspecification_is_a_probability(self):
         assert 0.0 <= self.model().misspecification < 1.0

@@ -14,6 +14,7 @@ from sklearn_bdp.correlation._base import CorrelationModel
 from sklearn_bdp.correlation._shared._splitting import block_folds, check_indices, tail_split
 from sklearn_bdp.correlation._tails import (
     binomial_lower_limit,
+    bounded_log_tail,
     bounded_lower_limit,
     hoeffding_above,
     weighted_log_tail,
@@ -178,14 +179,17 @@ class SeenStates(CorrelationModel):
         return super().log_tail(np.maximum(alpha - self.bias_, 0.0), n)
 
     def _tail_above(self, n):
-        effective, distinct = self.effective_n(n), self._distinct()
+        effective, (weights, counts) = self.effective_n(n), self._distinct()
+
+        def sharper(mean, value):
+            if len(weights) == 1:
+                return bounded_log_tail(mean, value, n)
+            return weighted_log_tail(mean, value, weights, counts)
 
         def tail(mean, value):
             # The largest expectation of the records seen, given that of a stationary one.
             seen = np.minimum((mean + self.error) / (1.0 - self.unseen_), 1.0)
-            result = np.minimum(
-                hoeffding_above(seen, value, effective), weighted_log_tail(seen, value, *distinct)
-            )
+            result = np.minimum(hoeffding_above(seen, value, effective), sharper(seen, value))
             return np.where(value > seen, np.minimum(result, 0.0), 0.0)
 
         return tail

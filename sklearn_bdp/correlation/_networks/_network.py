@@ -38,7 +38,7 @@ from sklearn_bdp.correlation._shared._splitting import (
     random_split,
 )
 from sklearn_bdp.correlation._shared._transition import dobrushin
-from sklearn_bdp.correlation._tails import bernoulli_rate, component_lower_limit
+from sklearn_bdp.correlation._tails import component_log_tail, component_lower_limit
 
 
 class NetworkModel(GraphModel):
@@ -278,10 +278,11 @@ class NetworkModel(GraphModel):
         return float(cost.sum())
 
     def _sharper_above(self, mean, value, n):
-        return -(n / float(self._component_sizes.max())) * bernoulli_rate(value, mean)
+        # Components are independent (theory G12); inside them the dependence may be weak (5).
+        sizes, counts = np.unique(self._component_sizes, return_counts=True)
+        return component_log_tail(mean, value, sizes, counts)
 
     def _lower_limit(self, values, levels, n, binary):
-        # Components are independent (theory G12); inside them the dependence may be weak (5).
         sizes, counts = np.unique(self._component_sizes, return_counts=True)
         return np.maximum(
             super()._lower_limit(values, levels, n, binary),
