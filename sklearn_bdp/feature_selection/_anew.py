@@ -1,4 +1,4 @@
-"""The last step of ``choose_on="all"``: the last word of the holdout, then a choice on all records.
+"""The last step where all records choose: the last word of the holdout, then a choice anew.
 
 Features that were chosen on a part of the records are worse than those that are chosen on all of
 them, whoever chooses. A holdout that is not needed any more may join the training records, after
@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from sklearn_bdp._evaluation import Assessment
+from sklearn_bdp._evaluation import Assessment, Candidate, fit_candidate
 from sklearn_bdp._sklearn_compat import num_samples, safe_indexing
 from sklearn_bdp.correlation import check_correlation
 from sklearn_bdp.exceptions import BudgetExhaustedError
@@ -21,9 +21,27 @@ from sklearn_bdp.feature_selection._verified_path import Entry, choose, rule
 from sklearn_bdp.holdout import ReusableHoldout
 
 
-def check_alone(selector, X_val):
+def chooses_anew(selector, X_val):
+    """Return whether all records are to choose; raise where they may not but were asked to.
+
+    The holdout must be the selector's own to use up. A ``tol`` other than ``"auto"`` is a rule
+    about verified scores: left to itself, a selector then hands on what these select.
+    """
+    if selector.choose_on == "auto":
+        own = not (_shared(selector, X_val) or selector.ledger)
+        return own and selector.direction == "path" and selector.tol == "auto"
+    if selector.choose_on == "all":
+        _check_alone(selector, X_val)
+    return selector.choose_on == "all"
+
+
+def _shared(selector, X_val):
+    return isinstance(selector.holdout, ReusableHoldout) or X_val is not None
+
+
+def _check_alone(selector, X_val):
     """Raise where the holdout is not the selector's own to use up."""
-    if isinstance(selector.holdout, ReusableHoldout) or X_val is not None or selector.ledger:
+    if _shared(selector, X_val) or selector.ledger:
         given = "X_val" if X_val is not None else "holdout" if not selector.ledger else "ledger"
         raise ValueError(
             "choose_on='all' takes the holdout into the training records after its last word, so "
@@ -37,8 +55,13 @@ def check_alone(selector, X_val):
 
 
 def joined(selector, division, X, y, groups):
-    """Return the division in which all records train, once the holdout has spoken."""
+    """Return the division in which all records train, once the holdout has spoken; None if none.
+
+    Records of one chain or network cannot change sides.
+    """
     if not division.model.is_componentwise:
+        if selector.choose_on == "auto":
+            return None
         raise ValueError(
             "choose_on='all' is for independent records and for groups, got correlation: "
             f"{division.model.describe()}. Use choose_on='training'."
@@ -68,6 +91,11 @@ def choose_anew(setting, proposals, *, tol, target):
     others = [entry for entry in entries if entry.proposal.ranking != "constant"]
     place = choose(others, **rule(setting, tol, target)).selected
     return None if place is None else others[place].proposal
+
+
+def fit_anew(setting, proposal):
+    """Return the estimator fitted on all records, on the columns that these chose."""
+    return fit_candidate(setting, Candidate(columns=proposal.columns))
 
 
 @dataclass(frozen=True)

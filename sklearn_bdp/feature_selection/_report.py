@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import html
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -281,3 +281,17 @@ def steps_report(selector, steps, units, metric):
     if count and not selector.confirmed_:
         lines.insert(0, "Kept as a stopgap (on_empty='keep_best'): nothing helps.")
     return Told(summary, SelectionReport(_title(selector, count), tuple(lines), rows))
+
+
+def with_score(certificate, selector, metric):
+    """Return the certificate with a note of what the selection scores."""
+    low, high = selector.interval_
+    note = (
+        f"Selected {selector.verified_support_.sum():,} of {selector.n_features_in_:,} features; "
+        f"verified {metric.name} {selector.score_:.3g} [{low:.3g}, {high:.3g}]."
+    )
+    return replace(
+        certificate,
+        notes=(*certificate.notes, note),
+        chosen=(f"{metric.name} of the selected features", selector.score_, low, high),
+    )

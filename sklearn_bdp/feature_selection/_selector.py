@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import warnings
 from collections.abc import Callable, Sequence
 from typing import Any, Literal, Self
@@ -22,11 +21,17 @@ from sklearn_bdp._evaluation import (
 )
 from sklearn_bdp._sklearn_compat import check_method_params
 from sklearn_bdp._typing import Correlation, RandomState
-from sklearn_bdp.feature_selection._anew import check_alone, choose_anew, joined, last_word
+from sklearn_bdp.feature_selection._anew import (
+    choose_anew,
+    chooses_anew,
+    fit_anew,
+    joined,
+    last_word,
+)
 from sklearn_bdp.feature_selection._base import SubsetSelectorBase
 from sklearn_bdp.feature_selection._proposals import propose, propose_given, ranking_name
 from sklearn_bdp.feature_selection._rankings import check_ranking, rankings_for
-from sklearn_bdp.feature_selection._report import path_report, steps_report
+from sklearn_bdp.feature_selection._report import path_report, steps_report, with_score
 from sklearn_bdp.feature_selection._stepwise import Rule, accuracy_path, describe_step, select
 from sklearn_bdp.feature_selection._units import make_units, subsets_of_units
 from sklearn_bdp.feature_selection._verified_path import decide, path_table, rule, verify_path
@@ -103,16 +108,19 @@ class HoldoutFeatureSelector(SubsetSelectorBase):
         What happens if nothing helps. ``"raise"``: ``fit`` warns, and ``transform`` raises an
         error that says what was found; ``"keep_best"``: the best subset there is is kept, and
         the report says that it is a stopgap.
-    choose_on : {"training", "all"}, default="training"
+    choose_on : {"auto", "training", "all"}, default="auto"
         Which records choose the features that are handed on.
 
         - ``"training"``: the training part; the holdout verifies them and stays open.
         - ``"all"``: after the same, the holdout speaks its last word and is closed, and features
           are chosen anew on all records, by the ranking that was verified: with a few hundred
-          records they are clearly better. The verified score speaks of ``estimator_``, fitted on
-          the training part; the features handed on are not verified themselves. For a path of
-          independent records or groups, with a holdout made here: a fraction or a splitter, no
-          ledger.
+          records they are clearly better. The verified score speaks of ``verified_estimator_``,
+          fitted on the training part; the features handed on are not verified themselves. For a
+          path of independent records or groups, with a holdout made here: a fraction or a
+          splitter, no ledger.
+        - ``"auto"``: ``"all"`` where that can be and ``tol="auto"``, else ``"training"``. A
+          holdout that was passed on, a validation set and a ledger say that the holdout is to be
+          asked again; a tolerance is a rule about verified scores.
     scoring : str, callable or None, default=None
         A bounded metric (see :mod:`sklearn_bdp.metrics`); ``None``: accuracy for classifiers, a
         clipped absolute error for regressors.
@@ -165,16 +173,19 @@ class HoldoutFeatureSelector(SubsetSelectorBase):
         Whether both sides say that the selected features help; ``False`` if nothing was selected,
         or a stopgap under ``on_empty="keep_best"``.
     verified_support_ : ndarray of bool, shape (n_features,)
-        Which features were verified together; with ``choose_on="all"`` others than ``support_``.
+        Which features were verified together; others than ``support_`` where all records chose.
     score_ : float
         Their verified score.
     interval_ : tuple of float
         Its interval.
+    verified_estimator_ : estimator
+        The model that the score speaks of, fitted on the columns ``verified_support_`` of the
+        training part. Without a selected feature it predicts a constant.
     estimator_ : estimator
-        The model that the score speaks of, fitted on the verified columns of the training part.
-        Without a selected feature it predicts a constant.
+        A model of the selected columns, as :meth:`transform` hands them on: the verified one, or,
+        where all records chose, one that was fitted on all of them.
     holdout_ : ReusableHoldout
-        To be passed on, for instance to a search.
+        To be passed on, for instance to a search; closed where all records chose.
     certificate_ : Certificate
         What holds, with which probability, under which assumptions; its notes end with the
         verified score of the selection, so that it travels with a fitted pipeline.
@@ -250,7 +261,7 @@ class HoldoutFeatureSelector(SubsetSelectorBase):
         ranking: Any = "auto",
         tol: float | Literal["auto", "certified"] = "auto",
         on_empty: Literal["raise", "keep_best"] = "raise",
-        choose_on: Literal["training", "all"] = "training",
+        choose_on: Literal["auto", "training", "all"] = "auto",
         scoring: str | Callable[..., Any] | None = None,
         fixed_features: Sequence[int | str] | None = None,
         feature_groups: Sequence[Sequence[int | str]] | None = None,
@@ -341,7 +352,9 @@ class HoldoutFeatureSelector(SubsetSelectorBase):
         )
         metric = bounded_metric(self, self.scoring, division.y)
         check_proved(metric, division.model)
-        everything = self._everything(division, X, y, metric, fit_params, groups)
+        everything = None
+        if chooses_anew(self, X_val):
+            everything = self._everything(division, X, y, metric, fit_params, groups)
         if division.train is not None:
             fit_params = check_method_params(X, fit_params, indices=division.train)
             groups = None if groups is None else np.asarray(groups)[division.train]
@@ -359,7 +372,7 @@ class HoldoutFeatureSelector(SubsetSelectorBase):
             self._keep_steps(self._run(verifier, units, target), verifier, units)
         scale = (metric.name, metric.lower, metric.upper)
         self._keep_holdout(verifier.holdout, division, scale)
-        self._note_score(metric)
+        self.certificate_ = with_score(self.certificate_, self, metric)
         if not self.confirmed_:
             warnings.warn(self._what_was_found(), UserWarning, stacklevel=caller_level())
         return self
@@ -367,9 +380,8 @@ class HoldoutFeatureSelector(SubsetSelectorBase):
     def _check_options(self, X_val):
         """Check what can be checked before any work."""
         check_option("direction", self.direction, ("path", "forward", "backward", "floating"))
-        check_option("choose_on", self.choose_on, ("training", "all"))
-        if self.choose_on == "all":
-            check_alone(self, X_val)
+        check_option("choose_on", self.choose_on, ("auto", "training", "all"))
+        chooses_anew(self, X_val)
         if self.direction == "path":
             check_ranking(self.ranking)
         if isinstance(self.tol, str):
@@ -390,10 +402,9 @@ class HoldoutFeatureSelector(SubsetSelectorBase):
         )
 
     def _everything(self, division, X, y, metric, fit_params, groups):
-        """Return the setting in which all records train; None where nothing is chosen anew."""
-        if self.choose_on == "training":
-            return None
-        return self._setting(joined(self, division, X, y, groups), metric, fit_params, groups)
+        """Return the setting in which all records train; None where they may not."""
+        whole = joined(self, division, X, y, groups)
+        return None if whole is None else self._setting(whole, metric, fit_params, groups)
 
     def _proposals(self, setting, units, target, only=None):
         """Return the candidates of a path, by all rankings or one, from training records."""
@@ -442,6 +453,7 @@ class HoldoutFeatureSelector(SubsetSelectorBase):
         self._keep_subset(() if chosen is None else chosen.columns, chosen, verifier)
         if anew is not None:
             self._keep_columns(anew.columns)
+            self.estimator_ = fit_anew(everything, anew)
 
     def _keep_steps(self, steps, verifier, units):
         """Set the fitted attributes of a stepwise selection; nothing raw is among them."""
@@ -458,7 +470,8 @@ class HoldoutFeatureSelector(SubsetSelectorBase):
         metric = verifier.setting.metric
         self._keep_columns(columns)
         self.verified_support_ = self.support_.copy()
-        self.estimator_ = None if found is None else verifier.model(found)
+        self.verified_estimator_ = None if found is None else verifier.model(found)
+        self.estimator_ = self.verified_estimator_
         values = [np.nan] * 3 if found is None else [found.released, found.lower, found.upper]
         score, lower, upper = (float(metric.from_unit(value)) for value in values)
         self.score_, self.interval_ = score, (lower, upper)
@@ -468,19 +481,6 @@ class HoldoutFeatureSelector(SubsetSelectorBase):
         self.support_ = np.zeros(self.n_features_in_, dtype=bool)
         self.support_[list(columns)] = True
         self.n_features_to_select_ = len(columns)
-
-    def _note_score(self, metric):
-        """Let the certificate say what the selection scores."""
-        low, high = self.interval_
-        note = (
-            f"Selected {self.verified_support_.sum():,} of {self.n_features_in_:,} features; "
-            f"verified {metric.name} {self.score_:.3g} [{low:.3g}, {high:.3g}]."
-        )
-        self.certificate_ = dataclasses.replace(
-            self.certificate_,
-            notes=(*self.certificate_.notes, note),
-            chosen=(f"{metric.name} of the selected features", self.score_, low, high),
-        )
 
     def _what_was_found(self):
         """Return one sentence about a selection in which nothing helps."""

@@ -36,13 +36,66 @@ def test_the_way_is_verified_on_a_part_and_gone_again_on_all_records():
     np.testing.assert_array_equal(fitted.verified_support_, before.support_)
     np.testing.assert_array_equal(before.verified_support_, before.support_)
     assert {0, 1, 2, 3} <= set(fitted.get_support(indices=True))
-    assert fitted.estimator_.n_features_in_ == fitted.verified_support_.sum()
+    assert fitted.verified_estimator_.n_features_in_ == fitted.verified_support_.sum()
+    assert fitted.estimator_.n_features_in_ == fitted.support_.sum()
     report = str(fitted.report())
     assert "chosen anew on all records, by the same ranking" in report
     assert "not verified itself" in report
     assert set(fitted.report().rows["feature"]) == {
         f"x{j}" for j in np.flatnonzero(fitted.support_)
     }
+
+
+def test_all_records_choose_by_default_where_the_holdout_is_nobody_elses():
+    X, y = planted()
+    default, told = selector(choose_on="auto").fit(X, y), selector().fit(X, y)
+    np.testing.assert_array_equal(default.support_, told.support_)
+    assert default.interval_ == told.interval_
+    with pytest.raises(HoldoutClosedError):
+        default.holdout_.answer([0.5], np.ones((1, 100)))
+
+
+@pytest.mark.filterwarnings("ignore:No feature was selected")
+@pytest.mark.parametrize(
+    "params",
+    [
+        {"direction": "forward", "n_features_to_select": 1},
+        {"ledger": "some.sqlite"},
+        {"holdout": ReusableHoldout},
+        {"correlation": MarkovChain([[0.6, 0.4], [0.4, 0.6]])},
+        {"tol": "certified"},
+        {"tol": 0.01},
+    ],
+    ids=str,
+)
+def test_by_default_a_holdout_that_may_be_asked_again_stays_open(params, tmp_path):
+    X, y = planted(n_features=20, shift=2.0)
+    if "ledger" in params:
+        params = {"ledger": tmp_path / params["ledger"]}
+    if "holdout" in params:
+        params = {"holdout": ReusableHoldout(X[300:], y[300:], random_state=0)}
+    fitted = selector(choose_on="auto", **params).fit(X[:300], y[:300])
+    np.testing.assert_array_equal(fitted.support_, fitted.verified_support_)
+    assert fitted.estimator_ is fitted.verified_estimator_
+    fitted.holdout_.answer([0.5], np.full((1, fitted.holdout_.n), 0.5))
+
+
+def test_by_default_a_validation_set_stays_open():
+    X, y = planted(n_features=20)
+    fitted = selector(choose_on="auto").fit(X[:300], y[:300], X_val=X[300:], y_val=y[300:])
+    fitted.holdout_.answer([0.5], np.full((1, 100), 0.5))
+
+
+def test_the_model_at_hand_takes_what_is_handed_on():
+    """With as many features on both sides a mix-up would show in no shape."""
+    X, y = planted(seed=5)
+    fitted = selector(n_features_to_select=8).fit(X, y)
+    assert (fitted.support_ != fitted.verified_support_).any()
+    whole = GaussianNB().fit(X[:, fitted.support_], y)
+    np.testing.assert_array_equal(fitted.estimator_.theta_, whole.theta_)
+    part = X[fitted.train_indices_][:, fitted.verified_support_]
+    half = GaussianNB().fit(part, y[fitted.train_indices_])
+    np.testing.assert_array_equal(fitted.verified_estimator_.theta_, half.theta_)
 
 
 def test_what_is_chosen_does_not_depend_on_what_was_held_out():
@@ -98,7 +151,7 @@ def test_a_pipeline_takes_frames_and_groups():
     new = pd.DataFrame(fresh).add_prefix("f")
     assert model.score(chooser.transform(new), labels) > 0.75
     verified = new.loc[:, chooser.verified_support_]
-    truth = chooser.estimator_.score(verified, labels)
+    truth = chooser.verified_estimator_.score(verified, labels)
     assert chooser.interval_[0] <= truth <= chooser.interval_[1]
 
 
@@ -159,6 +212,6 @@ def test_intervals_of_the_last_word_hold():
             warnings.simplefilter("ignore")
             fitted = selector(random_state=seed).fit(X, y)
         fresh, labels = planted(4000, 50, seed=1000 + seed)
-        truth = fitted.estimator_.score(fresh[:, fitted.verified_support_], labels)
+        truth = fitted.verified_estimator_.score(fresh[:, fitted.verified_support_], labels)
         missed += not fitted.interval_[0] <= truth <= fitted.interval_[1]
     assert missed <= 100 * 0.05 + 3 * np.sqrt(100 * 0.05 * 0.95)

@@ -43,7 +43,8 @@ def data():
 
 
 def selector(**params):
-    return HoldoutFeatureSelector(GaussianNB(), **{"cv": 3, "random_state": 0, **params})
+    defaults = {"cv": 3, "random_state": 0, "choose_on": "training"}
+    return HoldoutFeatureSelector(GaussianNB(), **(defaults | params))
 
 
 def few_useless(fitted, n_true=4):

@@ -131,7 +131,8 @@ def test_an_interrupted_run_resumes_through_the_ledger(data, tmp_path, capsys):
 
 def test_models_whose_fit_may_vary_are_known_by_what_they_learned(data):
     tree = DecisionTreeClassifier(max_depth=2)  # no seed
-    fitted = HoldoutFeatureSelector(tree, cv=3, random_state=0, n_features_to_select=1).fit(*data)
+    options = {"cv": 3, "random_state": 0, "choose_on": "training"}
+    fitted = HoldoutFeatureSelector(tree, n_features_to_select=1, **options).fit(*data)
     assert all(record.key for record in fitted.holdout_.history()[:9])
     part = data[0][fitted.train_indices_][:, fitted.support_]
     assert fitted.estimator_.predict(part).shape == (900,)
