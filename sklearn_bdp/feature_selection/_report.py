@@ -155,7 +155,8 @@ def path_report(selector, entries, place, verdict, units, metric, anew=None):
         lines.insert(
             -1,
             "Then chosen anew on all records, by the same ranking: the features below. What these "
-            "score is not verified itself; the holdout is closed.",
+            "score is not verified itself; the holdout is closed (choose_on='training' keeps it "
+            "open).",
         )
     handed = anew or (None if place is None else entries[place].proposal)
     title = _title(selector, 0 if handed is None else len(handed.columns))
@@ -286,12 +287,16 @@ def steps_report(selector, steps, units, metric):
 def with_score(certificate, selector, metric):
     """Return the certificate with a note of what the selection scores."""
     low, high = selector.interval_
-    note = (
-        f"Selected {selector.verified_support_.sum():,} of {selector.n_features_in_:,} features; "
-        f"verified {metric.name} {selector.score_:.3g} [{low:.3g}, {high:.3g}]."
-    )
+    said = f"verified {metric.name} {selector.score_:.3g} [{low:.3g}, {high:.3g}]"
+    count = f"{selector.verified_support_.sum():,} of {selector.n_features_in_:,} features"
+    anew = selector.estimator_ is not selector.verified_estimator_
+    which = "verified" if anew else "selected"
+    note = f"Selected {count}; {said}."
+    if anew:
+        chosen = f"{selector.n_features_to_select_:,} were then selected on all records"
+        note = f"Selected on the training part: {count}; {said}; {chosen}."
     return replace(
         certificate,
         notes=(*certificate.notes, note),
-        chosen=(f"{metric.name} of the selected features", selector.score_, low, high),
+        chosen=(f"{metric.name} of the {which} features", selector.score_, low, high),
     )

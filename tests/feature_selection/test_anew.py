@@ -41,6 +41,9 @@ def test_the_way_is_verified_on_a_part_and_gone_again_on_all_records():
     report = str(fitted.report())
     assert "chosen anew on all records, by the same ranking" in report
     assert "not verified itself" in report
+    assert "of the verified features" in str(fitted.certificate_)
+    chosen = fitted.n_features_to_select_
+    assert f"{chosen} were then selected on all records" in str(fitted.certificate_)
     assert set(fitted.report().rows["feature"]) == {
         f"x{j}" for j in np.flatnonzero(fitted.support_)
     }
