@@ -9,7 +9,7 @@ import dataclasses
 import hashlib
 import json
 from collections.abc import Iterable, Sequence
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, overload
 
 import numpy as np
 
@@ -185,7 +185,7 @@ def answer_records(count: int, **columns: Iterable[Any]) -> list[AnswerRecord]:
 class HoldoutAnswers:
     """Answers to one batch of ``m`` queries, in [0, 1]; read-only arrays.
 
-    ``answers[i]`` is one of them as a :class:`HoldoutScore`.
+    ``answers[i]`` is one of them as a :class:`HoldoutScore`, ``answers[:i]`` the first of them.
 
     Parameters
     ----------
@@ -212,9 +212,17 @@ class HoldoutAnswers:
     def __len__(self) -> int:
         return self.values.size
 
-    def __getitem__(self, place: int) -> "HoldoutScore":
-        """Return one answer."""
+    @overload
+    def __getitem__(self, place: int) -> "HoldoutScore": ...
+
+    @overload
+    def __getitem__(self, place: slice) -> Self: ...
+
+    def __getitem__(self, place: int | slice) -> Any:
+        """Return one answer, or several of them."""
         columns = (self.values, self.lower, self.upper, self.above, self.answered)
+        if isinstance(place, slice):
+            return type(self)(*(column[place] for column in columns))
         return HoldoutScore(*(column[place].item() for column in columns))
 
 

@@ -492,3 +492,14 @@ def test_a_model_that_fails_on_every_record_is_an_error():
     with pytest.raises(ValueError, match="columns"):
         holdout.score(LogisticRegression().fit(X_PLANTED[:, :1], Y_PLANTED), 0.9)
     assert len(holdout.history()) == 1
+
+
+def test_a_part_of_the_answers_is_answers_again():
+    X, y = np.zeros((40, 1)), np.arange(40) % 2
+    holdout = ReusableHoldout(X, y, random_state=0)
+    answers = holdout.answer([0.2, 0.5, 0.8], np.full((3, 40), 0.5))
+    assert len(answers[:2]) == 2
+    assert answers[1:][0] == answers[1]
+    assert not answers[::2].values.flags.writeable
+    with pytest.raises(IndexError):
+        answers[3]
