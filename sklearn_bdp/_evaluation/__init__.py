@@ -20,6 +20,7 @@ from sklearn_bdp._evaluation._opening import (
     recorded_seed,
 )
 from sklearn_bdp._evaluation._progress import Progress
+from sklearn_bdp._evaluation._row_wise import RowWiseCheck
 from sklearn_bdp._evaluation._saving import Savable
 from sklearn_bdp._evaluation._scoring import (
     RULES,

@@ -124,7 +124,7 @@ def _scored(setting, candidate, model, memory, *, keyed, known):
 
     ``known``: with the scores on the training part.
     """
-    X, X_holdout = (_take(each, candidate.columns) for each in (setting.X, setting.X_holdout))
+    X, X_holdout = (columns_of(each, candidate.columns) for each in (setting.X, setting.X_holdout))
     asked = {None: setting.metric, **setting.beside}
     keys = dict.fromkeys(asked)
     if keyed:
@@ -158,7 +158,7 @@ def _misfit(metric, model, candidate, setting):
 
     The words hold no more than the type of the error: its message might quote a record.
     """
-    X, y = _take(setting.X_holdout, candidate.columns), np.asarray(setting.y_holdout)
+    X, y = columns_of(setting.X_holdout, candidate.columns), np.asarray(setting.y_holdout)
     kind = ""
     for place in range(len(y)):
         try:
@@ -178,7 +178,7 @@ def _misfit(metric, model, candidate, setting):
 
 def fit_candidate(setting, candidate, memory=None):
     """Return the estimator with a candidate's parameters, fitted on the training part."""
-    X, y = _take(setting.X, candidate.columns), setting.y
+    X, y = columns_of(setting.X, candidate.columns), setting.y
     if setting.may_write or _may_write(candidate.params):
         X, y = copied(X), copied(y)  # the next candidate finds the records as they were
     params = check_method_params(X, setting.fit_params)
@@ -222,7 +222,7 @@ def _baseline(setting):
     return DummyRegressor(strategy="median" if absolute else "mean")
 
 
-def _take(X, columns):
+def columns_of(X, columns):
     """Return some columns of ``X``, all for ``None``; a column of zeros for none."""
     if columns is None:
         return X
@@ -235,7 +235,7 @@ def _cross_validated(setting, candidate):
     """Return scores of training records, or of folds where the metric is no mean."""
     mean = setting.metric.is_mean
     scores = np.full(num_samples(setting.X) if mean else len(setting.folds), np.nan, np.float32)
-    X = _take(setting.X, candidate.columns)
+    X = columns_of(setting.X, candidate.columns)
     for place, (train, test) in enumerate(setting.folds):
         params = check_method_params(setting.X, setting.fit_params, indices=train)
         part, labels = safe_indexing(X, train), safe_indexing(setting.y, train)

@@ -24,11 +24,18 @@ from sklearn_bdp._digests import (
     settled_classes,
     training_digest,
 )
-from sklearn_bdp._evaluation._candidates import Candidate, Outcome, evaluate, fit_candidate
+from sklearn_bdp._evaluation._candidates import (
+    Candidate,
+    Outcome,
+    columns_of,
+    evaluate,
+    fit_candidate,
+)
 from sklearn_bdp._evaluation._fits import INTERRUPTIONS, Task, WholeJob, run_jobs
 from sklearn_bdp._evaluation._gains import Gain, paired_gain
 from sklearn_bdp._evaluation._opening import CONTEST
 from sklearn_bdp._evaluation._progress import ModelStore
+from sklearn_bdp._evaluation._row_wise import RowWiseCheck
 from sklearn_bdp._sealed import sealed_errors
 from sklearn_bdp._sklearn_compat import num_samples
 from sklearn_bdp.exceptions import BudgetExhaustedError
@@ -79,6 +86,7 @@ class Verifier:
         self._data = None
         self._recipes = {}
         self._ready, self._models = {}, ModelStore()
+        self.row_wise = RowWiseCheck()
 
     def key(self, candidate, name=None):
         """Return the key of a candidate before it is fitted, or None where fitting may vary.
@@ -138,9 +146,16 @@ class Verifier:
     def take(self, task, outcome, *, guess):
         """Keep a finished fit until the batch is asked; ``guess`` is its training-side score."""
         if outcome.model is not None:
+            self._look_at(outcome.model, task.candidate)
             repeatable = self.key(task.candidate) is not None
             self._models.put(task.row, outcome.model, guess=guess, repeatable=repeatable)
         self._ready[task.row] = replace(outcome, model=None)
+
+    def _look_at(self, model, candidate):
+        """Ask a model whether it predicts each record by itself, on training rows."""
+        if candidate.columns != ():
+            X = columns_of(self.setting.X, candidate.columns)
+            self.row_wise.ask(model, X, candidate.params)
 
     @sealed_errors  # the frames hold raw scores
     def fit(self, rows, candidates, training):
@@ -401,10 +416,11 @@ class Verifier:
         model = self._models.get(row)
         if model is None and assessment is not None and assessment.outcome is not None:
             model = assessment.outcome.model
-        if model is not None:
-            return model
         candidate = Candidate(columns=assessment.columns) if candidate is None else candidate
-        return fit_candidate(self.setting, candidate)
+        if model is None:
+            model = fit_candidate(self.setting, candidate)
+        self._look_at(model, candidate)
+        return model
 
     def evaluation(self, assessment):
         """Return the raw evaluation of a subset; of one answered before it is computed now."""

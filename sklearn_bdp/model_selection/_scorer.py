@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike
 
 from sklearn_bdp._checks import check_kind, check_targets
 from sklearn_bdp._digests import content_key, model_key
+from sklearn_bdp._evaluation import RowWiseCheck
 from sklearn_bdp._sealed import sealed_errors
 from sklearn_bdp._sklearn_compat import (
     as_fitted,
@@ -102,10 +103,11 @@ class _Memory:
     models: list = field(default_factory=list)
     folds: dict = field(default_factory=dict)
     answer: HoldoutScore | None = None
+    row_wise: RowWiseCheck = field(default_factory=RowWiseCheck)
 
     def __getstate__(self):
         # Workers need the model that was scored last, for permutation importance, and no other.
-        return {"models": self.models[-1:], "folds": self.folds, "answer": self.answer}
+        return {**vars(self), "models": self.models[-1:]}
 
 
 class HoldoutScorer:
@@ -223,6 +225,8 @@ class HoldoutScorer:
             value = metric.training_score(estimator, X, y)
         except Exception as error:
             raise _ModelFailed from error
+        if hasattr(model, "get_params"):
+            self._memory.row_wise.ask(model, X, model.get_params(deep=True))
         alteration = Alteration()
         if seen is not None and model is estimator:  # in the middle of fit, data are binned
             alteration = recognise(seen.X, seen.y, X, y)

@@ -404,16 +404,15 @@ class ReusableHoldoutSearchCV(Preparation, Savable, GridSearchCV):
         self._n_metrics = 1 + len(rounds.further)
         self._training_size = num_samples(division.X)
         self._choose(rounds, side)
-        self._certify(division, rounds.metric)
-        if self.refit is False:
-            return
-        start, best = time.perf_counter(), self.best_index_
-        outcome = found[best].outcome if best in found else None
-        self.best_estimator_ = verifier.model(None, side.candidates[best], row=best)
-        took = math.nan if outcome is None else outcome.fit_time
-        self.refit_time_ = time.perf_counter() - start if math.isnan(took) else took
-        if hasattr(self.best_estimator_, "feature_names_in_"):
-            self.feature_names_in_ = self.best_estimator_.feature_names_in_
+        if self.refit is not False:
+            start, best = time.perf_counter(), self.best_index_
+            outcome = found[best].outcome if best in found else None
+            self.best_estimator_ = verifier.model(None, side.candidates[best], row=best)
+            took = math.nan if outcome is None else outcome.fit_time
+            self.refit_time_ = time.perf_counter() - start if math.isnan(took) else took
+            if hasattr(self.best_estimator_, "feature_names_in_"):
+                self.feature_names_in_ = self.best_estimator_.feature_names_in_
+        self._certify(rounds)
 
     def preview(self, n_candidates: int | None = None, *, score: float | None = None) -> Preview:
         """Work out what another search would get of this holdout; nothing is spent.
@@ -488,12 +487,13 @@ class ReusableHoldoutSearchCV(Preparation, Savable, GridSearchCV):
             float(results["holdout_upper"][best]),
         )
 
-    def _certify(self, division, metric):
+    def _certify(self, rounds):
         """Set ``certificate_``: the holdout's, led by what it says about the best candidate."""
-        certificate = self.holdout_.certificate()
+        certificate, metric = self.holdout_.certificate(), rounds.metric
+        own = (*assumed(self.holdout_, rounds.division), *rounds.verifier.row_wise.assumptions)
         told = f"{metric.name} of the chosen candidate"
         self.certificate_ = replace(
             certificate.in_units(metric.name, metric.lower, metric.upper),
             chosen=(told, self.best_score_, *self.best_interval_),
-            assumptions=(*certificate.assumptions, *assumed(self.holdout_, division)),
+            assumptions=(*certificate.assumptions, *own),
         )
