@@ -132,9 +132,12 @@ def test_a_search_warns_once_and_its_certificate_says_so(correlation, n_jobs):
         warnings.simplefilter("always")
         search.fit(X, y)
     (told,) = [w for w in caught if ABOUT in str(w.message)]
-    assert told.category is ModelMisfitWarning and told.filename == __file__
+    assert told.category is ModelMisfitWarning
+    assert told.filename == __file__
     (line,) = [text for text in search.certificate_.assumptions if "NOT MET" in text]
-    assert "centred" in line and "week_before" in line and "absolute" not in line
+    assert "centred" in line
+    assert "week_before" in line
+    assert "absolute" not in line
 
 
 def test_answers_of_a_ledger_are_told_again_for_the_chosen_model(tmp_path):
