@@ -72,15 +72,17 @@ def joined(selector, division, X, y, groups):
 
 
 def last_word(holdout, entry, model, metric):
-    """Return the entry with the last word on its score; the holdout is closed."""
+    """Return the entry with the last word on its score, if that is finer; the holdout is closed."""
     found = entry.assessment
     fitted = _OfColumns(model, found.columns)
     with contextlib.suppress(BudgetExhaustedError):  # no budget: closed in its own way
         said = holdout.final_report(fitted, metric.from_unit(found.training), scoring=metric)
-        lower, upper = (metric.to_unit(end) for end in (said.lower, said.upper))
+        value, lower, upper = map(metric.to_unit, (said.value, said.lower, said.upper))
+        if upper - lower >= found.upper - found.lower:  # no finer: noise on top of what is known
+            return entry
         # Both intervals hold.
         lower, upper = max(lower, found.lower), min(upper, found.upper)
-        released = min(max(metric.to_unit(said.value), lower), upper)
+        released = min(max(value, lower), upper)
         found = replace(found, released=released, lower=lower, upper=upper, source="holdout")
     return replace(entry, assessment=found)
 

@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import GroupShuffleSplit
 from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import make_pipeline
 
@@ -120,6 +121,20 @@ def test_the_holdout_is_closed_by_its_last_word_which_is_sharper():
     assert high - low <= np.diff(before.interval_)[0]
     with pytest.raises(HoldoutClosedError, match="closed by its final report"):
         fitted.holdout_.answer([0.5], np.ones((1, 100)))
+
+
+def test_a_last_word_that_is_no_finer_adds_no_noise():
+    """The AUC of sixty groups is known to [0, 1] only: noise is a part of that."""
+    X, y = planted(240, 8)
+    split = GroupShuffleSplit(1, test_size=0.25, random_state=0)
+    found = [
+        selector(scoring="roc_auc", correlation="groups", holdout=split, random_state=seed).fit(
+            X, y, groups=np.arange(240) // 2
+        )
+        for seed in range(3)
+    ]
+    assert {fitted.interval_ for fitted in found} == {(0.0, 1.0)}
+    assert len({fitted.score_ for fitted in found}) == 1
 
 
 def test_without_a_last_word_left_the_holdout_answers_nothing_either():
