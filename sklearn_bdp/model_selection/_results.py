@@ -6,6 +6,9 @@ import warnings
 import numpy as np
 from scipy.stats import rankdata
 
+#: Characters up to which a model is named by its code.
+_SHORT = 80
+
 
 def search_results(search, side, assessments, rounds):
     """Return ``cv_results_`` with the released values, in score units."""
@@ -96,3 +99,11 @@ def _rank(scores):
         return np.ones(scores.size, dtype=np.int32)
     worst = scores[known].min() - 1
     return rankdata(-np.where(known, scores, worst), method="min").astype(np.int32)
+
+
+def in_words(model, params):
+    """Return a model as code, without defaults and where that is short, and what was searched."""
+    whole = " ".join(repr(model).split())
+    named = whole if len(whole) <= _SHORT else type(model).__name__
+    searched = ", ".join(f"{name}={value!r:.40}" for name, value in params.items())
+    return f"{named} with {searched}" if searched else named

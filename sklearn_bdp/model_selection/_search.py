@@ -37,7 +37,7 @@ from sklearn_bdp._typing import Correlation, RandomState
 from sklearn_bdp.holdout import ReusableHoldout
 from sklearn_bdp.metrics import BoundedMetric, PerRecordScore, available_metrics
 from sklearn_bdp.model_selection._preparation import Preparation
-from sklearn_bdp.model_selection._results import chosen_row, search_results
+from sklearn_bdp.model_selection._results import chosen_row, in_words, search_results
 from sklearn_bdp.model_selection._space import sampling_space
 
 if TYPE_CHECKING:
@@ -457,13 +457,12 @@ class ReusableHoldoutSearchCV(Preparation, Savable, GridSearchCV):
                 "holdout_.final_report with the model that it is to speak of."
             )
         known = float(self.cv_results_["training_score"][self.best_index_])
-        params = ", ".join(f"{name}={value!r:.40}" for name, value in self.best_params_.items())
         report = self.holdout_.final_report(
             self.best_estimator_,
             known if math.isfinite(known) else None,
             scoring=self._metric,
             training_variance=self._variance,
-            name=f"{type(self.best_estimator_).__name__}({params})",
+            name=in_words(self.best_estimator_, self.best_params_),
         )
         # All intervals hold at once, so what was known of this very model before still holds.
         lower, upper = self.best_interval_

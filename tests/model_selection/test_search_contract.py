@@ -19,6 +19,7 @@ from sklearn.model_selection import GridSearchCV, GroupKFold, KFold, PredefinedS
 from sklearn.neighbors import KernelDensity
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
+from sklearn.svm import SVC
 from sklearn.tree import DecisionTreeClassifier
 
 from sklearn_bdp import ReusableHoldout, ReusableHoldoutSearchCV
@@ -529,6 +530,11 @@ def test_the_next_search_can_be_previewed_and_costs_nothing(data):
     assert str(fitted.preview()) == str(fitted.preview(4, score=fitted.best_score_))
     assert str(more) != str(fitted.preview())
     assert fitted.holdout_.information_spent == spent
+
+
+def test_the_final_report_names_what_was_searched_and_what_was_fixed(data):
+    fitted = ReusableHoldoutSearchCV(SVC(kernel="linear"), {"C": [1.0]}, cv=3, random_state=0)
+    assert "SVC(kernel='linear') with C=1.0" in str(fitted.fit(*data).final_report())
 
 
 def test_the_final_report_speaks_of_the_best_model_and_closes_the_holdout(data):
