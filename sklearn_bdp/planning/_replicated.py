@@ -1,8 +1,14 @@
 """A correlation model tied to its records, seen at another size: more of the same."""
 
+import math
+
 import numpy as np
 
+from sklearn_bdp.correlation import DependencyGraph, Groups, Independent
 from sklearn_bdp.planning._task import plain_model
+
+#: Records up to which copies of groups are made; beyond, exponents are scaled.
+_COPIED = 20_000
 
 
 class _Replicated:
@@ -17,6 +23,7 @@ class _Replicated:
         self.size = model.n_records
         self.misspecification = model.misspecification
         self.caveats = model.caveats
+        self._known = {}
 
     n_records = None
     is_componentwise = True
@@ -37,13 +44,35 @@ class _Replicated:
     def effective_n(self, n):
         return self.model.effective_n(self.size) * n / self.size
 
+    def _copies(self, n):
+        """Return as many independent copies as ``n`` records need, their number, and its share.
+
+        Copies of components are components; exponents of independent parts add up.
+        """
+        if not isinstance(self.model, Groups | DependencyGraph):
+            return None
+        times = max(1, min(math.ceil(n / self.size), _COPIED // self.size))
+        if times not in self._known:
+            parts = np.asarray(self.model.components(self.size))
+            labels = np.arange(times)[:, None] * (parts.max() + 1) + parts
+            self._known[times] = Groups(labels.ravel())
+        return self._known[times], times * self.size, n / (times * self.size)
+
     def log_tail_above(self, mean, value, n):
+        copies = self._copies(n)
+        if copies is not None:
+            model, size, share = copies
+            return model.log_tail_above(mean, value, size) * share
         # Hoeffding's form at the effective number of records.
         excess = np.maximum(np.asarray(value) - np.asarray(mean), 0.0)
         return -2.0 * self.effective_n(n) * excess**2
 
     def mean_lower_limit(self, values, log_failure, n, *, binary=False):
-        reach = np.sqrt(-np.asarray(log_failure, dtype=float) / (2.0 * self.effective_n(n)))
+        copies, level = self._copies(n), np.asarray(log_failure, dtype=float)
+        if copies is not None:
+            model, size, share = copies
+            return model.mean_lower_limit(values, level / share, size)
+        reach = np.sqrt(-level / (2.0 * self.effective_n(n)))
         return np.maximum(np.asarray(values, dtype=float) - reach, 0.0)
 
     def sequential_information(self, dp_epsilon, n):
@@ -64,7 +93,9 @@ class _Replicated:
 
 def sized(model):
     """Return the model, or its continuation when it is tied to a number of records."""
-    return model if model.n_records is None else _Replicated(model)
+    if model.n_records is None:
+        return model
+    return Independent() if model.is_independent else _Replicated(model)
 
 
 def continued(correlation):

@@ -71,3 +71,20 @@ def test_more_queries_more_dependence_and_middling_scores_need_more_records():
 def test_bad_input_raises(bad):
     with pytest.raises((ValueError, TypeError), match=list(bad)[-1]):
         plan_search(**bad)
+
+
+def test_groups_are_planned_with_what_the_holdout_will_use():
+    """Not with Hoeffding's form at the effective number of records: twice as many for visits."""
+    year = {"n_candidates": 30, "n_searches": 1}
+    assert plan_search(tau=0.1, correlation=Groups(np.arange(300)), **year) == plan_search(
+        tau=0.1, **year
+    )
+    visits = np.repeat(np.arange(200), np.tile([1, 2, 3, 4], 50))  # 500 records
+    n = plan_search(tau=0.1, correlation=Groups(visits), **year)
+    whole = -(-n // 500) * 500
+    there = Groups(np.repeat(np.arange(whole * 2 // 5), np.tile([1, 2, 3, 4], whole // 10)))
+    rest = {"score": 0.9, "n_corrections": 3, **year}
+    assert expected_half_width(whole, correlation=there, **rest) <= 0.1
+    less = np.repeat(np.arange(240), np.tile([1, 2, 3, 4], 60))  # 600 records
+    assert n > 600
+    assert expected_half_width(600, correlation=Groups(less), **rest) > 0.1
