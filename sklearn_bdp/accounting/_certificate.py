@@ -228,7 +228,8 @@ class Certificate:
             ("correlation", self.correlation or "independent records"),
         ]
         if self.n_answers:
-            rows.append(("widest answer", f"± {_up(self.tau)}, the next one near 1/2 included"))
+            ahead = "" if self.next_error is None else ", the next one near 1/2 included"
+            rows.append(("widest answer", f"± {_up(self.tau)}{ahead}"))
         if self.n_relaxed:
             rows.append(("wide on purpose", f"{self.n_relaxed:,} left far behind the best"))
         if self.budget is not None or self.route == "as used":

@@ -97,7 +97,7 @@ def holdout_certificate(last, *, settings, model, ledger, seeded, shared=0):
         correlation=model.describe(),
         n_relaxed=last.n_relaxed,
         # A threshold that was given does not shrink with more records.
-        advice=_advice(widest, model.units(settings.n)) if settings.threshold is None else (),
+        advice=_advice(last, widest, model.units(settings.n)) if settings.threshold is None else (),
         notes=_notes(last, settings=settings, model=model),
         n_answers=last.n_answered,
         next_error=None if last.closed else min(1.0, widest),
@@ -114,11 +114,13 @@ def _threshold(last, settings):
     return float(auto_threshold(0.5, settings.n_effective, settings.n))
 
 
-def _advice(width, units):
+def _advice(last, width, units):
     """Return how many more records, or groups, would make the next answer clearly sharper.
 
     Threshold, sampling error, grid and automatic noise all shrink like ``1 / sqrt(n)``.
     """
+    if last.closed:
+        return ("The holdout has spoken its last word: it answers nothing new.",)
     goals = [goal for goal in _GOALS if goal <= 0.8 * width]
     if not goals or not math.isfinite(width):  # so few records bound nothing at all
         return ()
@@ -193,7 +195,8 @@ def _notes(last, *, settings, model):
             "failure probability each, and every answer uses the one that makes it sharper (G9)"
         )
     if settings.budget is None and settings.tau is None:
-        notes.append("privacy levels are those spent so far; without a budget they go on growing")
+        ahead = "" if last.closed else "; without a budget they go on growing"
+        notes.append(f"privacy levels are those spent so far{ahead}")
     if settings.tau is not None:
         notes.append(_zhao_line(settings, model=model, answered=answered))
     return tuple(notes)

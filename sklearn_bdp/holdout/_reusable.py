@@ -347,7 +347,7 @@ class ReusableHoldout(Asking):
             Variance of a record's training-side score, in squared units of [0, 1]; see
             :meth:`answer`.
         key : str or None, default=None
-            What the query is known by.
+            What the query is known by; without one, the same model asked again costs again.
 
         Returns
         -------

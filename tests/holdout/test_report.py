@@ -46,6 +46,10 @@ def test_a_closed_holdout_answers_nothing_new_here_or_after_reopening(holdout, p
         again = some.answer([0.7], hits(0.2), keys=["a"])
         assert again.values == first.values
         assert len(some.history()) == 2
+        said = str(some.certificate())
+        assert "it answers nothing new" in said
+        assert "more records give" not in said
+        assert "the next one" not in said
 
 
 def test_the_last_word_spends_a_declared_budget_and_needs_one():
