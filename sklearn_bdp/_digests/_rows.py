@@ -50,7 +50,7 @@ def row_digests(X, y=None, *, names=None):
     total = _sum_of_columns(X, names)
     if y is not None:
         for place, column in enumerate(_columns(y)):
-            total = total + _mix(_codes(column), _salt(f"target {place}"))
+            total = total + _mix(cell_codes(column), _salt(f"target {place}"))
     return total
 
 
@@ -122,14 +122,13 @@ def _sum_of_columns(X, names):
         cells = X.tocoo()
         total = np.zeros(X.shape[0], np.uint64)
         salts = np.array([_salt(str(place)) for place in range(X.shape[1])], np.uint64)
-        codes = _codes(cells.data)
+        codes = cell_codes(cells.data)
         hashed = np.where(codes == 0, np.uint64(0), _mix(codes, salts[cells.col]))
         np.add.at(total, cells.row, hashed)
         return total
     total = None
     for label, column in _labelled(X, names):
-        codes = _codes(column)
-        hashed = np.where(codes == 0, np.uint64(0), _mix(codes, _salt(label)))
+        hashed = column_digest(column, label)
         total = hashed if total is None else total + hashed
     if total is None:
         raise ValueError("no columns")
@@ -150,16 +149,28 @@ def _labelled(X, names):
 
 def _columns(data):
     """Return the columns of records; further dimensions are laid out flat."""
+    width, column = column_getter(data)
+    return [column(place) for place in range(width)]
+
+
+def column_getter(data):
+    """Return how many columns records have, and what gives one by its place."""
     if hasattr(data, "iloc"):
         if not hasattr(data, "columns"):
-            return [data]
-        return [data.iloc[:, place] for place in range(data.shape[1])]
+            return 1, lambda place: data.to_numpy()
+        return data.shape[1], lambda place: data.iloc[:, place].to_numpy()
     if not isinstance(data, np.ndarray):
         data = _as_array(data)
     if data.ndim == 1:
-        return [data]
+        return 1, lambda place: data
     flat = data.reshape(data.shape[0], -1)
-    return [flat[:, place] for place in range(flat.shape[1])]
+    return flat.shape[1], lambda place: flat[:, place]
+
+
+def column_digest(column, label):
+    """Return a hash of each cell of a column under a label; zeros count nothing."""
+    codes = cell_codes(column)
+    return np.where(codes == 0, np.uint64(0), _mix(codes, _salt(label)))
 
 
 def _as_array(data):
@@ -179,7 +190,7 @@ def _as_array(data):
     return cells
 
 
-def _codes(column):
+def cell_codes(column):
     """Return a 64-bit code of each cell: 0 for zero, one code for all that is missing."""
     kind = getattr(column, "dtype", None)
     if not isinstance(kind, np.dtype):  # a type of pandas: categories, strings, masked numbers

@@ -17,6 +17,7 @@ from sklearn.utils import check_random_state
 from sklearn_bdp._checks import caller_level, check_option, check_real
 from sklearn_bdp._evaluation._dependence import declaration_hints, history_of, learned_chain
 from sklearn_bdp._evaluation._division import divide, reuse
+from sklearn_bdp._evaluation._sides import check_copies
 from sklearn_bdp._sklearn_compat import num_samples
 from sklearn_bdp.holdout import ON_EXHAUSTED, ReusableHoldout, check_parameters, refuse_shared_rows
 from sklearn_bdp.ledger import read_notes
@@ -105,6 +106,8 @@ def divide_for(owner, estimator, X, y, *, X_val, y_val, groups, split=None, pilo
                 UserWarning,
                 stacklevel=caller_level(),
             )
+        if not owner.holdout.allow_shared_rows:
+            division = check_copies(division)
         return replace(division, hints=hints)
     if X_val is not None and y_val is not None:
         refuse_shared_rows(X, y, X_val, y_val)
@@ -119,7 +122,7 @@ def divide_for(owner, estimator, X, y, *, X_val, y_val, groups, split=None, pilo
         y_val=y_val,
         random_state=owner.random_state if split is None else split["seed"],
     )
-    return replace(division, hints=hints)
+    return replace(check_copies(division), hints=hints)
 
 
 def _in_time(owner, X, y, *, X_val, pilot):

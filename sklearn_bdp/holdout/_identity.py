@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 _TRAVELS = (
     "X", "y", "n", "model", "beta", "ledger", "on_exhausted",
-    "_token", "_seed", "_timeout", "_identity", "_allow_shared",
+    "_token", "_seed", "_timeout", "_identity", "allow_shared_rows",
 )  # fmt: skip
 _SHARED = "shared rows"  # the note that training records equal to holdout records were allowed
 _HANDLES: Any = weakref.WeakValueDictionary()  # token: the holdout that copies resolve to
@@ -56,7 +56,7 @@ class LedgerHandle:
     beta: float
     ledger: Any
     on_exhausted: str
-    _allow_shared: bool
+    allow_shared_rows: bool
     _learned: Any = None  # (last entry learned from, predictor); public, rebuilt from the ledger
 
     def _attach(self, header, *, seed, timeout, notes=None):
@@ -163,7 +163,7 @@ class LedgerHandle:
         try:
             refuse_shared_rows(X, y, self.X, self.y)
         except SharedRecordsError as error:
-            if not self._allow_shared:
+            if not self.allow_shared_rows:
                 raise
             shared = error.n_shared
         else:

@@ -115,6 +115,8 @@ class ReusableHoldout(Asking):
         The file.
     on_exhausted : str
         As given.
+    allow_shared_rows : bool
+        As given.
     information_spent : float
         Information spent so far, in nats.
     remaining_budget : int or None
@@ -197,7 +199,7 @@ class ReusableHoldout(Asking):
         if seed is not None:
             seed = check_integer("random_state", seed, low=0)
         timeout = check_real("ledger_timeout", ledger_timeout, low=0.0, high=1e6)
-        self._allow_shared = check_boolean("allow_shared_rows", allow_shared_rows)
+        self.allow_shared_rows = check_boolean("allow_shared_rows", allow_shared_rows)
         self.ledger = check_path(ledger)
         self.n = check_data(X, y)
         self.model = check_correlation(correlation)
