@@ -19,6 +19,7 @@ from sklearn_bdp._evaluation._dependence import declaration_hints, history_of, l
 from sklearn_bdp._evaluation._division import divide, reuse
 from sklearn_bdp._evaluation._sides import check_copies
 from sklearn_bdp._sklearn_compat import num_samples
+from sklearn_bdp.correlation import chain_record, recorded_chain
 from sklearn_bdp.holdout import ON_EXHAUSTED, ReusableHoldout, check_parameters, refuse_shared_rows
 from sklearn_bdp.ledger import read_notes
 
@@ -33,6 +34,14 @@ HOLDOUT_PARAMETERS = {
     "on_exhausted": "raise",
     "ledger": None,
 }
+
+#: What a ledger calls the chain of its holdout.
+CHAIN = "chain"
+
+#: What a later search under "time" says of the chain that a ledger holds.
+RECORDED = (
+    "the strength of dependence is the one that the ledger recorded when the holdout was made"
+)
 
 #: A candidate behind the leader is left alone unless it is off by this part of the distance: the
 #: answer would cost information and could hardly change the choice. At half the distance a
@@ -92,8 +101,9 @@ def divide_for(owner, estimator, X, y, *, X_val, y_val, groups, split=None, pilo
         groups=groups,
         splitters=[getattr(owner, "cv", None), owner.holdout],
     )
+    assumption = ""
     if isinstance(correlation, str) and correlation == "time":
-        correlation = _in_time(owner, X, y, X_val=X_val, pilot=pilot)
+        correlation, assumption = _in_time(owner, X, y, X_val=X_val, pilot=pilot)
     # Splits made here are disjoint; records that the caller divided are compared by value.
     if isinstance(owner.holdout, ReusableHoldout):
         owner.holdout.check_training_rows(X, y)
@@ -122,26 +132,23 @@ def divide_for(owner, estimator, X, y, *, X_val, y_val, groups, split=None, pilo
         y_val=y_val,
         random_state=owner.random_state if split is None else split["seed"],
     )
-    return replace(check_copies(division), hints=hints)
+    division = check_copies(division)
+    said = ". ".join(filter(None, (division.assumption, assumption)))
+    return replace(division, hints=hints, assumption=said)
 
 
 def _in_time(owner, X, y, *, X_val, pilot):
-    """Return the correlation that ``"time"`` stands for: learned, or that of the holdout."""
+    """Return the correlation that ``"time"`` stands for, and what is assumed about it.
+
+    It is that of the holdout, the one recorded in its ledger, or learned.
+    """
     if isinstance(owner.holdout, ReusableHoldout):
         if owner.holdout.model.is_sequential:
-            return None  # the holdout's own chain describes the training records, too
+            return None, ""  # the holdout's own chain describes the training records, too
         raise ValueError(
             "correlation='time' cannot change the holdout that was passed in, whose records are "
             f"declared as: {owner.holdout.model.describe()}. Make the holdout by a search with "
             "correlation='time', or with correlation=MarkovChain.from_scores(scores)."
-        )
-    if pilot is None:
-        raise ValueError(
-            f"correlation='time' needs scores of a model, and {type(owner).__name__} fits none. "
-            "Its scores are products of a column and the target, which need no model: with "
-            "scipy.stats.zscore and the training rows in time, give correlation="
-            "MarkovChain.from_scores((zscore(X_train) * zscore(y_train)[:, None]).T), or "
-            "MarkovChain.from_autocorrelation_time(records)."
         )
     if hasattr(owner.holdout, "split"):
         raise ValueError(
@@ -151,14 +158,29 @@ def _in_time(owner, X, y, *, X_val, pilot):
     fraction = check_real("holdout", owner.holdout, low=0.0, high=1.0, closed="neither")
     size = 0 if X_val is not None else math.ceil(num_samples(X) * fraction)
     horizon = size if X_val is None else num_samples(X_val)
-    return learned_chain(pilot, X, y, history_of(X, size), horizon=horizon)
+    history = history_of(X, size)
+    # The chain is a public fact of the holdout: other candidates must not change it.
+    known = read_notes(owner.ledger, CHAIN) if owner.ledger is not None else []
+    if known:
+        return recorded_chain(known[-1]), RECORDED
+    if pilot is None:
+        raise ValueError(
+            f"correlation='time' needs scores of a model, and {type(owner).__name__} fits none. "
+            "Its scores are products of a column and the target, which need no model: with "
+            "scipy.stats.zscore and the training rows in time, give correlation="
+            "MarkovChain.from_scores((zscore(X_train) * zscore(y_train)[:, None]).T), or "
+            "MarkovChain.from_autocorrelation_time(records)."
+        )
+    return learned_chain(pilot, X, y, history, horizon=horizon), ""
 
 
 def open_holdout(owner, division, *, split=None):
     """Return the holdout that was passed in, or a new one of the held out records."""
     if isinstance(owner.holdout, ReusableHoldout):
         return owner.holdout
-    notes = {"split": split, "assumption": division.assumption}
+    notes = {
+        "split": split, "assumption": division.assumption, CHAIN: chain_record(division.model),
+    }  # fmt: skip
     seed = owner.random_state
     if seed is not None and not isinstance(seed, numbers.Integral):
         seed = int(check_random_state(seed).randint(np.iinfo(np.int32).max))

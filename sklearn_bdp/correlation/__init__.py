@@ -8,6 +8,7 @@ In ``__all__`` stands what users call; the other names serve the packages above.
 from sklearn_bdp.correlation._base import CorrelationModel
 from sklearn_bdp.correlation._chains._chain import MarkovChain
 from sklearn_bdp.correlation._chains._chain_class import MarkovChainClass
+from sklearn_bdp.correlation._chains._recorded import chain_record, recorded_chain
 from sklearn_bdp.correlation._chains._seen import SeenStates
 from sklearn_bdp.correlation._check import check_correlation
 from sklearn_bdp.correlation._components import Groups, Independent

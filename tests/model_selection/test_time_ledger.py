@@ -1,0 +1,123 @@
+"""Searches on one ledger under correlation="time": the chain is a fact of the holdout."""
+
+import subprocess
+import sys
+import warnings
+
+import numpy as np
+import pytest
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer
+from sklearn.tree import DecisionTreeClassifier
+
+from sklearn_bdp import ReusableHoldoutSearchCV
+from sklearn_bdp.correlation import MarkovChain, chain_record, recorded_chain
+from sklearn_bdp.exceptions import LedgerMismatchError, ModelMisfitWarning
+from sklearn_bdp.ledger import canonical
+
+SCRIPT = """
+import sys
+import test_time_ledger as here
+here.search({"C": [0.01, 0.1, 1]}, ledger=sys.argv[1]).fit(*here.series())
+"""
+
+
+def series(n=2000, seed=0, every=20):
+    """Return records whose labels follow a regime that changes about every so many records."""
+    rng = np.random.default_rng(seed)
+    regime = np.cumsum(rng.random(n) < 1 / every) % 2
+    X = rng.normal(size=(n, 3))
+    noise = rng.normal(size=n) * np.where(regime, 0.3, 2.0)
+    return X, (X[:, 0] + noise > 0).astype(int)
+
+
+def search(grid, model=None, **params):
+    model = LogisticRegression() if model is None else model
+    return ReusableHoldoutSearchCV(model, grid, correlation="time", holdout=0.4, cv=3, **params)
+
+
+def test_other_grids_models_and_functions_go_on_with_the_recorded_chain(tmp_path):
+    X, y = series()
+    ledger = tmp_path / "a.sqlite"
+    first = search({"C": [0.01, 0.1]}, ledger=ledger).fit(X, y)
+    chain = first.holdout_.model
+    names = "functiontransformer__func", "logisticregression__C"
+    pipeline = make_pipeline(FunctionTransformer(), LogisticRegression())
+    others = [
+        search({"C": [0.01, 0.1, 1]}, ledger=ledger),
+        search({"max_depth": [1, 9]}, DecisionTreeClassifier(random_state=0), ledger=ledger),
+        search({names[0]: [lambda A: A], names[1]: [0.1]}, pipeline, ledger=ledger),
+        search({names[0]: [lambda A: A**3], names[1]: [0.1]}, pipeline, ledger=ledger),
+    ]
+    for other in others:
+        other.fit(X, y)
+        assert other.holdout_.model.fingerprint() == chain.fingerprint()
+        np.testing.assert_array_equal(other.holdout_indices_, first.holdout_indices_)
+        assert other.holdout_.certificate().n_answers > 0
+        assert any("the ledger recorded" in text for text in other.certificate_.assumptions)
+    assert not any("the ledger recorded" in text for text in first.certificate_.assumptions)
+    assert len(first.holdout_.history()) == 2 + 1 + 2 + 2  # candidates not asked before
+
+
+def test_another_process_goes_on(tmp_path):
+    X, y = series()
+    ledger = tmp_path / "a.sqlite"
+    first = search({"C": [0.01, 0.1]}, ledger=ledger).fit(X, y)
+    folder = __file__.rpartition("/")[0]
+    call = [sys.executable, "-c", f"import sys; sys.path.insert(0, {folder!r}){SCRIPT}"]
+    done = subprocess.run([*call, str(ledger)], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert len(first.holdout_.history()) == 3
+
+
+def test_the_chain_of_the_ledger_is_still_compared_with_the_scores(tmp_path):
+    X, y = series(3000, every=60)
+    ledger = tmp_path / "a.sqlite"
+    declared = ReusableHoldoutSearchCV(
+        LogisticRegression(), {"C": [1]}, holdout=0.4, ledger=ledger, random_state=0,
+        correlation=MarkovChain.from_autocorrelation_time(1.1),
+    )  # fmt: skip
+    with pytest.warns(ModelMisfitWarning, match="declare more dependence"):
+        declared.fit(X, y)
+    with pytest.warns(ModelMisfitWarning, match="declare more dependence"):
+        search({"C": [0.1]}, ledger=ledger, random_state=0).fit(X, y)
+
+
+def test_other_records_are_still_refused(tmp_path):
+    ledger = tmp_path / "a.sqlite"
+    search({"C": [0.1]}, ledger=ledger).fit(*series())
+    with pytest.raises(LedgerMismatchError, match="other data"):
+        search({"C": [0.1]}, ledger=ledger).fit(*series(seed=1))
+
+
+@pytest.mark.parametrize(
+    "chain",
+    [
+        MarkovChain([[0.9, 0.1], [0.3, 0.7]]),
+        MarkovChain([[1 / 3, 2 / 3], [0.1, 0.9]], observed=True, start="any"),
+        MarkovChain.from_autocorrelation_time(7.3),
+        MarkovChain.from_scores(np.repeat(np.random.default_rng(0).random(300), 3)),
+    ],
+)
+def test_a_recorded_chain_is_the_same_chain(chain):
+    import json
+
+    again = recorded_chain(json.loads(canonical(chain_record(chain))))
+    assert again.fingerprint() == chain.fingerprint()
+    assert again.describe() == chain.describe()
+    assert again.caveats == chain.caveats
+
+
+def test_what_is_no_plain_chain_is_not_recorded():
+    seen = MarkovChain([[0.9, 0.1], [0.3, 0.7]], states=[0, 1, 1])
+    assert chain_record(seen) is None
+    assert chain_record(MarkovChain([[0.9, 0.1], [0.3, 0.7]], start=[0.5, 0.5])) is None
+
+
+def test_nothing_is_warned_about_a_chain_that_fits(tmp_path):
+    X, y = series(6000, every=5)
+    for grid in ({"C": [0.01, 0.1]}, {"C": [1]}):
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", ModelMisfitWarning)
+            search(grid, ledger=tmp_path / "a.sqlite").fit(X, y)
