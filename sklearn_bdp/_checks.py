@@ -111,6 +111,25 @@ def check_kind(name, data):
         raise TypeError(f"{name} must hold real numbers, labels or objects, got {what} values.")
 
 
+def check_order(name, values, X, *, of="X"):
+    """Raise where two pandas objects name the same records in another order.
+
+    Records are matched by their places, as everywhere in scikit-learn; indices that name the same
+    records in another order say that they should not be.
+    """
+    ours, theirs = getattr(X, "index", None), getattr(values, "index", None)
+    if not (hasattr(ours, "equals") and hasattr(theirs, "equals")):
+        return
+    if len(ours) != len(theirs) or theirs.equals(ours):
+        return
+    if theirs.isin(ours).all() and ours.isin(theirs).all():
+        raise ValueError(
+            f"{name} must be in the order of {of}, got the same index in another order. Rows are "
+            f"matched by their places: pass {name}.loc[{of}.index], or {name}.to_numpy() if the "
+            "places are right and the index means nothing. Nothing was asked."
+        )
+
+
 def check_targets(name, y):
     """Raise where targets are no targets: of a wrong kind, or missing."""
     check_kind(name, y)

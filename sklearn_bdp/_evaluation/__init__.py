@@ -31,6 +31,7 @@ from sklearn_bdp._evaluation._scoring import (
     public_scorer,
     verified_metric,
 )
+from sklearn_bdp._evaluation._sides import check_orders
 from sklearn_bdp._evaluation._training_side import (
     Rounds,
     inner_folds,

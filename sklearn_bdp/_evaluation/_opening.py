@@ -17,7 +17,7 @@ from sklearn.utils import check_random_state
 from sklearn_bdp._checks import caller_level, check_option, check_real
 from sklearn_bdp._evaluation._dependence import declaration_hints, history_of, learned_chain
 from sklearn_bdp._evaluation._division import divide, reuse
-from sklearn_bdp._evaluation._sides import check_copies
+from sklearn_bdp._evaluation._sides import check_copies, check_groups
 from sklearn_bdp._sklearn_compat import num_samples
 from sklearn_bdp.correlation import chain_record, recorded_chain
 from sklearn_bdp.holdout import ON_EXHAUSTED, ReusableHoldout, check_parameters, refuse_shared_rows
@@ -118,7 +118,7 @@ def divide_for(owner, estimator, X, y, *, X_val, y_val, groups, split=None, pilo
             )
         if not owner.holdout.allow_shared_rows:
             division = check_copies(division)
-        return replace(division, hints=hints)
+        return replace(check_groups(division, groups), hints=hints)
     if X_val is not None and y_val is not None:
         refuse_shared_rows(X, y, X_val, y_val)
     division = divide(
@@ -132,6 +132,8 @@ def divide_for(owner, estimator, X, y, *, X_val, y_val, groups, split=None, pilo
         y_val=y_val,
         random_state=owner.random_state if split is None else split["seed"],
     )
+    if X_val is not None:
+        division = check_groups(division, groups)
     division = check_copies(division)
     said = ". ".join(filter(None, (division.assumption, assumption)))
     return replace(division, hints=hints, assumption=said)

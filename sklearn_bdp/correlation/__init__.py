@@ -26,6 +26,7 @@ from sklearn_bdp.correlation._evidence._strength import (
     score_strength,
     slow_autocorrelation_time,
 )
+from sklearn_bdp.correlation._labels import check_order_of_groups, count_shared_labels
 from sklearn_bdp.correlation._networks._bayes import BayesianNetwork
 from sklearn_bdp.correlation._networks._graph import DependencyGraph
 from sklearn_bdp.correlation._networks._markov_network import MarkovNetwork

@@ -7,6 +7,7 @@ from numpy.typing import ArrayLike
 
 from sklearn_bdp._typing import Array
 from sklearn_bdp.correlation._base import CorrelationModel
+from sklearn_bdp.correlation._labels import Labels
 from sklearn_bdp.correlation._shared._splitting import (
     check_indices,
     component_folds,
@@ -205,11 +206,15 @@ class Groups(ComponentModel):
     2.666...
     """
 
+    #: Who the groups are (:class:`Labels`), where it is known; no part of what makes models equal.
+    _labels: Labels | None = None
+
     def __init__(self, groups: ArrayLike) -> None:
         if isinstance(groups, str | bytes):
             raise TypeError(f"groups must be an array of labels, got {type(groups).__name__}.")
         self.codes_ = label_codes(groups)
         self.sizes_ = np.bincount(self.codes_)
+        self._labels = Labels.of(groups, self.codes_)
         self._freeze()
 
     def __repr__(self) -> str:
@@ -249,4 +254,12 @@ class Groups(ComponentModel):
         )
 
     def subset(self, indices: ArrayLike) -> CorrelationModel:
-        return Groups(self.codes_[check_indices(indices, len(self.codes_))])
+        codes = self.codes_[check_indices(indices, len(self.codes_))]
+        return unnamed_groups(codes, None if self._labels is None else self._labels.take(codes))
+
+
+def unnamed_groups(codes, labels=None):
+    """Return groups whose numbers name nobody; ``labels``: who they are, where it is known."""
+    groups = Groups(codes)
+    vars(groups)["_labels"] = labels
+    return groups

@@ -11,7 +11,7 @@ from scipy.sparse.csgraph import connected_components
 
 from sklearn_bdp._typing import Array
 from sklearn_bdp.correlation._base import CorrelationModel
-from sklearn_bdp.correlation._components import Groups
+from sklearn_bdp.correlation._components import unnamed_groups
 from sklearn_bdp.correlation._shared._splitting import SPLIT_FAILURE
 
 
@@ -143,7 +143,7 @@ class WorstOf(CorrelationModel):
         if not rest:
             return self.models[0]
         if all(m.is_componentwise for m in rest):
-            return Groups(joined_components([m.components(m.n_records) for m in rest]))
+            return unnamed_groups(joined_components([m.components(m.n_records) for m in rest]))
         if all(m.is_sequential for m in rest):  # chains: the one that forgets most slowly
             return max(rest, key=lambda m: m.gap_for(SPLIT_FAILURE))
         raise ValueError(

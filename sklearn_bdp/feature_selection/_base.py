@@ -25,6 +25,7 @@ from sklearn_bdp._evaluation import (
     Setting,
     Verifier,
     assumed,
+    check_orders,
     check_owner,
     divide_for,
     inner_folds,
@@ -100,8 +101,9 @@ class HoldoutSelectorBase(Savable, SelectorMixin, BaseEstimator):
         if self.verbose > 0:
             print(f"[{type(self).__name__}] {message}", flush=True)
 
-    def _check_data(self, X, y):
+    def _check_data(self, X, y, X_val, y_val, **beside):
         """Return checked data; frames stay frames, because names tell columns apart."""
+        check_orders(self, X, y, X_val=X_val, y_val=y_val, **beside)
         if y is None:
             raise ValueError(
                 f"{type(self).__name__} requires y to be passed, but the target y is None."

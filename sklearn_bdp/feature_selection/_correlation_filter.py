@@ -188,7 +188,7 @@ class HoldoutCorrelationFilter(HoldoutSelectorBase):
             When the holdout has spent its budget and ``on_exhausted="raise"``.
         """
         self._check_options()
-        X, y = self._check_data(X, y)
+        X, y = self._check_data(X, y, X_val, y_val, groups=groups)
         classification = _is_classification(y)
         stand_in = DummyClassifier() if classification else DummyRegressor()
         division, split = self._divide(stand_in, X, y, X_val=X_val, y_val=y_val, groups=groups)

@@ -336,7 +336,7 @@ class HoldoutFeatureSelector(SubsetSelectorBase):
             When the holdout has spent its budget and ``on_exhausted="raise"``.
         """
         self._check_options(X_val)
-        X, y = self._check_data(X, y)
+        X, y = self._check_data(X, y, X_val, y_val, groups=groups, **params)
         check_records(self.estimator, X, y)
         units = make_units(
             self.n_features_in_,

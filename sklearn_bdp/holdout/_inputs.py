@@ -8,7 +8,14 @@ import typing
 
 import numpy as np
 
-from sklearn_bdp._checks import check_array, check_kind, check_real, check_targets, real_numbers
+from sklearn_bdp._checks import (
+    check_array,
+    check_kind,
+    check_order,
+    check_real,
+    check_targets,
+    real_numbers,
+)
 from sklearn_bdp.accounting import score_tail
 from sklearn_bdp.exceptions import LedgerUnavailableError
 from sklearn_bdp.holdout._batch import Queries
@@ -276,6 +283,7 @@ def check_data(X, y):
     check_targets("y", y)
     if n != n_targets:
         raise ValueError(f"X and y must have the same number of records, got {n} and {n_targets}.")
+    check_order("y", y, X)
     if n < 2:
         raise ValueError(f"a holdout must hold at least 2 records, got {n}.")
     return n

@@ -14,7 +14,7 @@ from sklearn_bdp._checks import check_boolean, check_integer, check_option, chec
 from sklearn_bdp._digests import data_digest, freeze_data, query_key
 from sklearn_bdp._sealed import sealed_errors
 from sklearn_bdp._version import __version__
-from sklearn_bdp.correlation import check_correlation
+from sklearn_bdp.correlation import check_correlation, check_order_of_groups
 from sklearn_bdp.holdout._asking import Asking
 from sklearn_bdp.holdout._certificate import warn_if_vacuous
 from sklearn_bdp.holdout._inputs import (
@@ -204,6 +204,7 @@ class ReusableHoldout(Asking):
         self.n = check_data(X, y)
         self.model = check_correlation(correlation)
         self.model.check_n(self.n)
+        check_order_of_groups("correlation", self.model, X)
         self.beta = parameters["beta"]
         self.X, self.y = freeze_data(X), freeze_data(y)
         settings = Settings.made(parameters, model=self.model, n=self.n)

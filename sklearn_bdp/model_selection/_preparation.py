@@ -22,6 +22,7 @@ from sklearn_bdp._evaluation import (
     Setting,
     Verifier,
     check_agreement,
+    check_orders,
     check_owner,
     check_proved,
     divide_for,
@@ -76,8 +77,9 @@ class Preparation:
         for grid in ParameterSampler(space, self.n_iter).param_distributions:
             yield from ParameterSampler(grid, 1, random_state=0)
 
-    def _check_lengths(self, X, groups, params):
+    def _check_beside(self, X, y, X_val, y_val, groups, params):
         """Check what comes beside the records: scikit-learn hands other lengths on as they are."""
+        check_orders(self, X, y, X_val=X_val, y_val=y_val, groups=groups, **params)
         for name, values in (("groups", groups), ("sample_weight", params.get("sample_weight"))):
             if values is not None and num_samples(values) != num_samples(X):
                 raise ValueError(

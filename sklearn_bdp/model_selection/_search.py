@@ -323,8 +323,8 @@ class ReusableHoldoutSearchCV(Preparation, Savable, GridSearchCV):
         X, y = indexable(X, y)
         params = check_method_params(X, params)
         check_records(self.estimator, X, y)
-        self._check_lengths(X, groups, params)
         data = (X, y, X_val, y_val, groups, params)
+        self._check_beside(*data)
         progress = self._resumed(data)
         try:
             self._sampling_seed = progress.seed

@@ -1,13 +1,16 @@
 """What stands on both sides of a split is said once, and in the certificate."""
 
+import pickle
 import warnings
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.linear_model import LogisticRegression
 from sklearn.tree import DecisionTreeClassifier
 
 from sklearn_bdp import ReusableHoldout, ReusableHoldoutSearchCV
+from sklearn_bdp.correlation import Groups, count_shared_labels
 from sklearn_bdp.feature_selection import HoldoutCorrelationFilter, HoldoutFeatureSelector
 
 RNG = np.random.default_rng(0)
@@ -71,3 +74,121 @@ def test_copies_in_a_validation_set_and_in_a_holdout_are_said_too():
     again = search().set_params(holdout=allowed)
     _, messages = said(lambda: again.fit(A[train], b[train]), "look like copies")
     assert not messages
+
+
+# -- order of what comes beside the records -------------------------------------------------------
+
+FRAME = pd.DataFrame(X, index=np.arange(400) + 1000).add_prefix("c")
+LABELS = pd.Series(y, index=FRAME.index)
+GROUPS = pd.Series(np.repeat(np.arange(100), 4), index=FRAME.index)
+TURNED = np.random.default_rng(1).permutation(400)
+
+
+@pytest.mark.parametrize("name", ["y", "groups", "sample_weight"])
+def test_what_names_the_records_in_another_order_is_refused(name):
+    beside = {"y": LABELS, "groups": GROUPS, "sample_weight": LABELS + 1.0}
+    beside[name] = beside[name].iloc[TURNED]
+    with pytest.raises(ValueError, match=rf"^{name} must be in the order of X.*{name}\.loc"):
+        search(correlation="groups").fit(FRAME, **beside)
+
+
+@pytest.mark.parametrize(
+    "estimator", [HoldoutFeatureSelector(LogisticRegression()), HoldoutCorrelationFilter()]
+)
+def test_selectors_refuse_it_as_well(estimator):
+    with pytest.raises(ValueError, match=r"^y must be in the order of X"):
+        estimator.fit(FRAME, LABELS.iloc[TURNED])
+    with pytest.raises(ValueError, match=r"^y_val must be in the order of X_val"):
+        estimator.fit(X, y, X_val=FRAME, y_val=LABELS.iloc[TURNED])
+
+
+def test_a_holdout_refuses_targets_and_groups_in_another_order():
+    with pytest.raises(ValueError, match=r"^y must be in the order of X"):
+        ReusableHoldout(FRAME, LABELS.iloc[TURNED])
+    with pytest.raises(ValueError, match=r"^correlation must be in the order of X"):
+        ReusableHoldout(FRAME, LABELS, correlation=Groups(GROUPS.iloc[TURNED]))
+    with pytest.raises(ValueError, match=r"^correlation must be in the order of X"):
+        search(correlation=Groups(GROUPS.iloc[TURNED])).fit(FRAME, LABELS)
+
+
+def test_places_count_where_indices_say_nothing_else():
+    """An index of its own, none, or the same one in another type."""
+    others = (
+        LABELS.set_axis(np.arange(400)),
+        LABELS.to_numpy(),
+        LABELS.set_axis(map(str, range(400))),
+    )
+    for labels in (*others, LABELS.set_axis(FRAME.index.astype(float)), LABELS.to_frame()):
+        ReusableHoldout(FRAME, labels, correlation=Groups(GROUPS.set_axis(np.arange(400))))
+    dated = LABELS.set_axis(pd.date_range("2020", periods=400))
+    ReusableHoldout(FRAME, dated)
+    ReusableHoldout(
+        FRAME.iloc[TURNED], LABELS.iloc[TURNED], correlation=Groups(GROUPS.iloc[TURNED])
+    )
+    search(correlation="groups").fit(
+        FRAME.iloc[TURNED], LABELS.iloc[TURNED], groups=GROUPS.iloc[TURNED]
+    )
+    search(holdout=None).set_params(cv=2).fit(FRAME, LABELS.iloc[TURNED])
+
+
+# -- labels of groups on both sides ---------------------------------------------------------------
+
+
+def names(groups):
+    return np.array([f"p{group}" for group in groups])
+
+
+PATIENTS = np.repeat(np.arange(100), 4)
+LAST = np.arange(400) % 4 == 3  # the last visit of each patient
+
+
+def test_groups_on_both_sides_of_a_holdout_are_said():
+    g = names(PATIENTS)
+    holdout = ReusableHoldout(X[LAST], y[LAST], correlation=Groups(g[LAST]), random_state=0)
+    again = search(holdout=holdout)
+    fitted, messages = said(lambda: again.fit(X[~LAST], y[~LAST], groups=g[~LAST]), "both sides")
+    assert len(messages) == 1
+    assert "100 of 100 groups" in messages[0]
+    assert sum("given anew" in a for a in fitted.certificate_.assumptions) == 1
+    travelled = pickle.loads(pickle.dumps(Groups(g[LAST])))
+    holdout = ReusableHoldout(X[LAST], y[LAST], correlation=travelled, random_state=0)
+    again = search(holdout=holdout, correlation=Groups(g[~LAST]))
+    assert len(said(lambda: again.fit(X[~LAST], y[~LAST]), "both sides")[1]) == 1
+    explicit = search(correlation=Groups(g[LAST]))
+    rest = {"X_val": X[LAST], "y_val": y[LAST], "groups": g[~LAST]}
+    assert len(said(lambda: explicit.fit(X[~LAST], y[~LAST], **rest), "both sides")[1]) == 1
+
+
+def test_groups_on_one_side_are_not_said_nor_are_plain_numbers():
+    held = PATIENTS % 4 == 0
+    for g in (PATIENTS, names(PATIENTS)):
+        holdout = ReusableHoldout(X[held], y[held], correlation=Groups(g[held]), random_state=0)
+        again = search(holdout=holdout)
+        fit = lambda: again.fit(X[~held], y[~held], groups=g[~held])  # noqa: B023, E731
+        assert not said(fit, "both sides")[1]
+    ours, theirs = np.repeat(np.arange(25), 4), np.repeat(np.arange(1, 76), 4)
+    holdout = ReusableHoldout(X[held], y[held], correlation=Groups(ours), random_state=0)
+    again = search(holdout=holdout)
+    assert not said(lambda: again.fit(X[~held], y[~held], groups=theirs), "both sides")[1]
+
+
+def test_a_search_goes_on_with_the_holdout_of_another_and_its_groups():
+    first = search(correlation="groups").fit(X, y, groups=PATIENTS)
+    part = first.train_indices_
+    again = search(holdout=first.holdout_)
+    assert not said(lambda: again.fit(X[part], y[part], groups=PATIENTS[part]), "both sides")[1]
+    everything = np.r_[part, first.holdout_indices_[:0]]
+    moved = PATIENTS[everything].copy()
+    moved[:40] = PATIENTS[first.holdout_indices_][:40]
+    assert len(said(lambda: again.fit(X[part], y[part], groups=moved), "both sides")[1]) == 1
+
+
+def test_who_the_groups_are_is_no_part_of_what_models_are():
+    assert Groups(names(PATIENTS)) == Groups(PATIENTS + 7) == Groups(list(map(str, PATIENTS)))
+    assert len(pickle.dumps(Groups(names(PATIENTS)))) < 8 * (400 + 100 + 100) + 1000
+    assert count_shared_labels(Groups(PATIENTS + 7), Groups(PATIENTS + 7.0)) == (100, 100)
+    assert count_shared_labels(Groups(PATIENTS + 7), Groups(list(map(str, PATIENTS + 7))))[0] == 100
+    assert count_shared_labels(Groups(PATIENTS), Groups(PATIENTS)) == (0, 0)
+    assert (
+        count_shared_labels(Groups(PATIENTS).subset(np.arange(40, 80)), Groups(PATIENTS))[0] == 10
+    )

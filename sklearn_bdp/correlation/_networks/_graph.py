@@ -11,7 +11,11 @@ from scipy.sparse.csgraph import connected_components
 
 from sklearn_bdp._typing import Array
 from sklearn_bdp.correlation._base import CorrelationModel
-from sklearn_bdp.correlation._components import ComponentModel, ComponentwiseModel, Groups
+from sklearn_bdp.correlation._components import (
+    ComponentModel,
+    ComponentwiseModel,
+    unnamed_groups,
+)
 from sklearn_bdp.correlation._networks._influence import longest_path
 from sklearn_bdp.correlation._shared._splitting import (
     check_indices,
@@ -218,4 +222,4 @@ class DependencyGraph(GraphModel, ComponentModel):
         if self._whole_components(indices):
             return DependencyGraph(self.adjacency_[indices][:, indices])
         # A dropped record may still carry dependence between its neighbours.
-        return Groups(self.components_[indices])
+        return unnamed_groups(self.components_[indices])

@@ -10,7 +10,7 @@ from scipy import sparse
 
 from sklearn_bdp._typing import Array
 from sklearn_bdp.correlation._base import CorrelationModel
-from sklearn_bdp.correlation._components import Groups
+from sklearn_bdp.correlation._components import unnamed_groups
 from sklearn_bdp.correlation._networks._dobrushin import dobrushin_reach, reach_factor
 from sklearn_bdp.correlation._networks._exact_quilts import (
     COMPONENT_LIMIT,
@@ -358,7 +358,7 @@ class NetworkModel(GraphModel):
         indices = check_indices(indices, self.n_records)
         if not self._whole_components(indices):
             # A dropped record may still carry dependence between its neighbours.
-            return Groups(self.components_[indices])
+            return unnamed_groups(self.components_[indices])
         return self._induced(indices)
 
     def _induced(self, indices, *, tables=True, given_rest=False):
