@@ -15,6 +15,7 @@ from sklearn.utils import get_tags
 
 from sklearn_bdp._checks import caller_level
 from sklearn_bdp._evaluation._candidates import Candidate, Setting, evaluate
+from sklearn_bdp._evaluation._dates import DRAWN, check_order, date_hints, is_dates
 from sklearn_bdp._sklearn_compat import check_method_params, num_samples, safe_indexing
 from sklearn_bdp.accounting import score_tail
 from sklearn_bdp.correlation import (
@@ -47,6 +48,9 @@ WIDE = 0.2
 #: Share of the history next to the holdout that is left out of it: the gap is not yet known.
 ROOM = 0.1
 
+#: Scores that :func:`check_drift` needs.
+SHORTEST_DRIFT = 48
+
 #: Records of a fold from which on their scores show dependence of neighbours.
 SMALLEST_FOLD = 40
 
@@ -69,12 +73,7 @@ def history_of(X, holdout_size):
 
     ``holdout_size``: records at the end that become the holdout; 0 if it is given apart.
     """
-    index = getattr(X, "index", None)
-    if _is_dates(index) and not index.is_monotonic_increasing:
-        raise ValueError(
-            "correlation='time' needs records in time order, got a date index that is not "
-            "sorted: pass X.sort_index(), with y in the same order."
-        )
+    check_order(X)
     before = num_samples(X) - holdout_size
     return np.arange(before - (math.ceil(ROOM * before) if holdout_size else 0))
 
@@ -125,8 +124,11 @@ def _blocks(n, n_splits=5):
     ]
 
 
-def declaration_hints(X, *, correlation, groups, splitters):
-    """Return what the arguments say about dependence and the declared correlation does not."""
+def declaration_hints(X, *, correlation, groups, splitters, apart=False):
+    """Return what the arguments say about dependence and the declared correlation does not.
+
+    ``apart``: the holdout is given, and not drawn from ``X``.
+    """
     names = [type(s).__name__ for s in splitters if hasattr(s, "split")]
     by_group = [name for name in names if "Group" in name]
     in_time = [name for name in names if name == "TimeSeriesSplit"]
@@ -144,15 +146,11 @@ def declaration_hints(X, *, correlation, groups, splitters):
             )
         if in_time:
             hints.append(
-                f"{in_time[0]} says that records come in time, but they are declared independent "
-                "and the holdout is drawn at random among them. Declare correlation='time'"
+                f"{in_time[0]} says that records come in time, but they are declared independent"
+                f"{'' if apart else DRAWN}. Declare correlation='time'"
             )
-        elif _is_dates(getattr(X, "index", None)) and _in_order(X.index):
-            hints.append(
-                "X is sorted by date, but the records are declared independent and the holdout is "
-                "drawn at random among them. Declare correlation='time' (or reset the index if "
-                "the order means nothing)"
-            )
+        else:
+            hints.extend(date_hints(X, apart=apart))
     elif groups is not None and not by_group and not _is_grouped(correlation):
         hints.append(
             "groups= was given and nothing uses it: neither correlation nor cv. Declare "
@@ -165,21 +163,13 @@ def _is_grouped(correlation):
     return isinstance(correlation, str) and correlation == "groups"
 
 
-def _is_dates(index):
-    return str(getattr(index, "dtype", "")).startswith(("datetime64", "period"))
-
-
-def _in_order(index):
-    return len(index) > 1 and (index.is_monotonic_increasing or index.is_monotonic_decreasing)
-
-
 def check_dependence(division, setting, params, *, folds, groups=None, known=None):
     """Compare training-side scores of one candidate with the declared correlation; warn once.
 
     ``known`` are its scores from the inner cross-validation (``folds``) and the fold of each
     record; where they do not suit the check, the candidate is fitted again. Returns the report of
-    the check that suits the correlation, the :class:`DriftReport` of records in time, and the
-    per-record scores behind both, in time (or row) order; None where there is none.
+    the check that suits the correlation, the :class:`DriftReport` of records in time or row
+    order, and the per-record scores behind both, in that order; None where there is none.
     """
     found = _compared(division, setting, params, folds, groups, known)
     warn_of(division, *found[:2])
@@ -203,23 +193,49 @@ def _compared(division, setting, params, folds, groups, known):
         scores = _scored(setting, params) if known is None else _seen(known[0])
         if scores is None:
             return None, None, None
-        drift = check_drift(scores, names=metric.name) if len(scores) >= 48 else None
+        drift = check_drift(scores, names=metric.name) if len(scores) >= SHORTEST_DRIFT else None
         return check_misfit(declared, scores=scores), drift, scores
     if isinstance(declared, SeenStates) and model is not None:
         return _within_states(setting, params, declared.states)
     if not declared.is_independent or _sorted_by_label(estimator, division.y):
         return None, None, None
+    return _in_row_order(division, setting, params, groups, known)
+
+
+def _in_row_order(division, setting, params, groups, known):
+    """Test what independence promises: neither the order of the rows nor their groups matter."""
     order = None if division.train is None else np.argsort(division.train, kind="stable")
+    dated = is_dates(getattr(division.X, "index", None))
+    name = setting.metric.name
     if groups is None and known is not None and _partitions(known[1]):
         scores, fold = known if order is None else (part[order] for part in known)
-        return check_independence(scores, folds=fold), None, scores
+        drift = _row_drift(scores, name)
+        if drift is not None and drift.drift and not _are_mixed(fold):
+            # The models of some folds may be worse: asked again where all rows have the same ones.
+            again = _scored(setting, params, order)
+            drift = None if again is None else _row_drift(again, name)
+        return check_independence(scores, folds=fold, dated=dated), drift, scores
     scores = _scored(setting, params, order)
     if scores is None:
         return None, None, None
     labels = None
     if groups is not None and len(scores) == num_samples(division.X):
         labels = np.asarray(groups) if order is None else np.asarray(groups)[order]
-    return check_independence(scores, groups=labels), None, scores
+    found = check_independence(scores, groups=labels, dated=dated)
+    return found, _row_drift(scores, name), scores
+
+
+def _row_drift(scores, name):
+    """Compare the first and the last third of the rows; None where they are too few."""
+    scores = np.asarray(scores, dtype=float)
+    return check_drift(scores, names=name, order="rows") if len(scores) >= SHORTEST_DRIFT else None
+
+
+def _are_mixed(fold):
+    """Return whether each fold has rows from everywhere."""
+    place, n = np.arange(len(fold)), len(fold)
+    centres = np.bincount(fold, weights=place) / np.bincount(fold)
+    return bool(np.all(np.abs(centres - n / 2) < 0.1 * n))
 
 
 def _stand_in(estimator, y):

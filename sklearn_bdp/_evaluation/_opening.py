@@ -100,6 +100,7 @@ def divide_for(owner, estimator, X, y, *, X_val, y_val, groups, split=None, pilo
         correlation=declared,
         groups=groups,
         splitters=[getattr(owner, "cv", None), owner.holdout],
+        apart=X_val is not None or isinstance(owner.holdout, ReusableHoldout),
     )
     assumption = ""
     if isinstance(correlation, str) and correlation == "time":

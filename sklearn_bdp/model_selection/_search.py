@@ -152,7 +152,7 @@ class ReusableHoldoutSearchCV(Preparation, Savable, GridSearchCV):
     independence_report_ : IndependenceReport or None
         Under ``correlation=None``: whether training-side scores depend on the order of rows.
     drift_report_ : DriftReport or None
-        For records in time: whether the last part of the training side differs from the first.
+        In time (row order under None): whether the last part of the training side differs.
     misfit_scores_ : ndarray of shape (n_training_records,) or None
         The per-record training-side scores behind the reports, in time or row order.
     scorer_, n_splits_, refit_time_, multimetric_, classes_, n_features_in_, feature_names_in_

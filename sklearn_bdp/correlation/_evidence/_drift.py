@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Literal
 
 from numpy.typing import ArrayLike
 from scipy.stats import t as student
 
-from sklearn_bdp._checks import check_array, check_probability
+from sklearn_bdp._checks import check_array, check_option, check_probability
 from sklearn_bdp.correlation._evidence._strength import slow_swings
 
 
@@ -35,8 +36,27 @@ class DriftReport:
     p: float
 
 
+#: What drift means for records in time, and for rows that were declared independent.
+_MEANING = {
+    "time": (
+        "the data drift, or later folds learned more. No interval covers a future unlike the "
+        "past; keep the holdout recent and verify again on later records"
+    ),
+    "rows": (
+        "the data drift with the order of the rows. A holdout that is drawn at random among all of "
+        "them says how well models do on such a mixture of earlier and later rows, not on the "
+        "rows to come. If the order is time, declare correlation='time', which holds out the "
+        "latest; no interval covers a future unlike the past"
+    ),
+}
+
+
 def check_drift(
-    scores: ArrayLike, *, level: float = 0.001, names: str | None = None
+    scores: ArrayLike,
+    *,
+    level: float = 0.001,
+    names: str | None = None,
+    order: Literal["time", "rows"] = "time",
 ) -> DriftReport:
     """Compare training-side scores of the first and the last third of the time.
 
@@ -48,6 +68,9 @@ def check_drift(
         Significance at which a difference is called drift.
     names : str, optional
         What the scores are, for the message (``"accuracy"``).
+    order : {"time", "rows"}, default="time"
+        What the scores are in order of, for the message: ``"rows"`` where records were declared
+        independent, with models that were fitted on rows drawn without regard to the order.
 
     Returns
     -------
@@ -73,6 +96,7 @@ def check_drift(
     if not len(series) >= 48:
         raise ValueError(f"scores must hold at least 48 records, got {len(series)}.")
     level = check_probability("level", level)
+    meaning = _MEANING[check_option("order", order, tuple(_MEANING))]
     third = len(series) // 3
     parts = series[:third], series[-third:]
     first, last = (float(part.mean()) for part in parts)
@@ -91,8 +115,6 @@ def check_drift(
     if p < level:
         message = (
             f"{names or 'the score'} on the training side moves from {first:.3f} in the first "
-            f"third of the time to {last:.3f} in the last (p = {p:.1g}): the data drift, or later "
-            "folds learned more. No interval covers a future unlike the past; keep the holdout "
-            "recent and verify again on later records"
+            f"third of the {order} to {last:.3f} in the last (p = {p:.1g}): {meaning}"
         )
     return DriftReport(bool(message), message, first, last, p)

@@ -49,7 +49,8 @@ def check_independence(
     groups: ArrayLike | None = None,
     states: ArrayLike | None = None,
     folds: ArrayLike | None = None,
-    level: float = 0.01,
+    level: float = 0.005,
+    dated: bool = False,
 ) -> IndependenceReport:
     """Test whether per-record scores depend on the order of the rows, or on groups.
 
@@ -66,8 +67,11 @@ def check_independence(
     folds : array-like of shape (n,), optional
         Which model scored a record, for instance the number of its test fold. Scores are
         compared within folds only: a better model is no dependence.
-    level : float, default=0.01
-        Each test fails at this significance.
+    level : float, default=0.005
+        Each test fails at this significance: in one of 200 tables of independent records.
+    dated : bool, default=False
+        Whether the rows are known to have dates: the message then says nothing of rows that are
+        merely sorted.
 
     Returns
     -------
@@ -103,14 +107,15 @@ def check_independence(
     if len(series) < SHORTEST_SERIES or not np.ptp(series) > 0:
         return IndependenceReport(False, "")
     order_p = _order_p(series[:LONGEST_SERIES], strata)
-    messages = [_order_message(series, order_p, states)] if order_p <= level else []
+    messages = [_order_message(series, order_p, level, states, dated)] if order_p <= level else []
     group_p = None
     if codes is not None and 1 < codes.max() + 1 < len(series):
         group_p = _permutation_p(series, lambda rows: _group_statistic(rows, codes), parts)
         if group_p <= level:
             messages.append(
                 f"training-side scores differ between groups by more than chance (p = "
-                f"{group_p:.2g}): declare correlation='groups' and pass groups= to fit"
+                f"{group_p:.2g}{_how_often(level)}): declare correlation='groups' and pass groups= "
+                "to fit"
             )
     return IndependenceReport(bool(messages), "; ".join(messages), order_p, group_p)
 
@@ -141,23 +146,28 @@ def _order_p(series, strata):
     return _permutation_p(rest, _order_statistic, strata)
 
 
-def _order_message(series, p, states):
+def _how_often(level):
+    """Return how often independent records look like that, in words."""
+    return f"; this happens in one of {round(1 / level):,} tables of independent records"
+
+
+def _order_message(series, p, level, states, dated):
     if states is not None:
         return (
             f"within the public states, training-side scores of neighbouring rows agree more than "
-            f"by chance (p = {p:.2g}), so records depend on more than their own state and scores "
-            "weighted by state have another expectation: leave states= out, or add states that "
-            "remember"
+            f"by chance (p = {p:.2g}{_how_often(level)}): it seems that records depend on more "
+            "than their own state, and then scores weighted by state have another expectation: "
+            "leave states= out, or add states that remember"
         )
     time = rounded_up(SAFETY * slow_autocorrelation_time(series))
-    return (
-        f"training-side scores of neighbouring rows agree more than by chance (p = {p:.2g}), so "
-        "the records are not independent and intervals under correlation=None are too narrow. "
-        "If the rows come in time, declare correlation='time' (or "
-        f"MarkovChain.from_autocorrelation_time({time:g})); if neighbouring rows share a patient, "
-        "a user or a site, pass groups= and correlation='groups'; if the rows were merely sorted, "
-        "shuffle them first"
+    words = (
+        f"training-side scores of neighbouring rows agree more than by chance (p = {p:.2g}"
+        f"{_how_often(level)}): it seems that records depend on each other, and then "
+        "intervals under correlation=None are too narrow. If the rows come in time, declare "
+        f"correlation='time' (or MarkovChain.from_autocorrelation_time({time:g})); if neighbouring "
+        "rows share a patient, a user or a site, pass groups= and correlation='groups'"
     )
+    return words if dated else f"{words}; if the rows were merely sorted, shuffle them first"
 
 
 def _permutation_p(series, statistic, strata=None):

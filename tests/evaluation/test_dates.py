@@ -1,0 +1,133 @@
+"""Drift by row order, and what an index of dates tells, under correlation=None."""
+
+import warnings
+
+import numpy as np
+import pytest
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import KFold
+
+from sklearn_bdp import ReusableHoldoutSearchCV
+from sklearn_bdp.correlation import check_drift, check_independence
+from sklearn_bdp.exceptions import ModelMisfitWarning
+
+pd = pytest.importorskip("pandas")
+
+
+def messages(X, y, **params):
+    fit = {name: params.pop(name) for name in ("X_val", "y_val") if name in params}
+    search = ReusableHoldoutSearchCV(
+        LogisticRegression(), {"C": [0.1, 1.0]}, random_state=0, **params
+    )
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        search.fit(X, y, **fit)
+    return search, [str(w.message) for w in caught if w.category is ModelMisfitWarning]
+
+
+def drifting(n=4000, seed=1):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, 3))
+    weight = np.linspace(1.5, -0.5, n)
+    return X, (X[:, 0] * weight + rng.normal(size=n) > 0).astype(int)
+
+
+def test_a_steady_drift_is_named_under_independence():
+    X, y = drifting()
+    search, (message,) = messages(X, y)
+    assert search.drift_report_.drift
+    assert "first third of the rows" in message
+    assert "not on the rows to come" in message
+
+
+def test_shuffled_or_sorted_by_class_it_is_none():
+    X, y = drifting()
+    order = np.random.default_rng(0).permutation(len(X))
+    search, found = messages(X[order], y[order])
+    assert not search.drift_report_.drift
+    assert found == []
+    by_class = np.argsort(y, kind="stable")
+    search, found = messages(X[by_class], y[by_class])
+    assert search.drift_report_ is None
+    assert found == []
+
+
+class Uneven(ClassifierMixin, BaseEstimator):
+    """Much worse where the first row that it is fitted on is the first of all."""
+
+    def fit(self, X, y):
+        self.classes_, self.n_features_in_ = np.unique(y), X.shape[1]
+        self.seen_ = X[:, -1].min()
+        return self
+
+    def predict(self, X):
+        return (X[:, 0] > (2 if self.seen_ == 0 else 0)).astype(int)
+
+
+def test_a_worse_model_of_the_last_folds_is_no_drift():
+    rng = np.random.default_rng(0)
+    X = np.c_[rng.normal(size=(2000, 2)), np.arange(2000)]
+    y = (X[:, 0] > 0).astype(int)
+    search = ReusableHoldoutSearchCV(Uneven(), {}, random_state=0, cv=KFold(4))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", ModelMisfitWarning)
+        search.fit(X[:1500], y[:1500], X_val=X[1500:], y_val=y[1500:])
+    assert check_drift(search.misfit_scores_).drift
+    assert not search.drift_report_.drift
+
+
+@pytest.mark.parametrize("n", [60, 400])
+@pytest.mark.parametrize("share", [0.6, 0.97])
+def test_exchangeable_scores_drift_no_more_often_than_the_level_says(n, share):
+    rng = np.random.default_rng(n)
+    false = sum(check_drift((rng.random(n) < share).astype(float)).drift for _ in range(1000))
+    assert false <= 5  # of 1 expected at most
+
+
+def test_the_message_of_dependence_says_how_often_it_is_wrong():
+    scores = np.repeat(np.random.default_rng(0).random(300), 5)
+    plain, dated = (check_independence(scores, dated=each).message for each in (False, True))
+    for message in (plain, dated):
+        assert "one of 200 tables of independent records" in message
+        assert "so the records are not independent" not in message
+    assert "shuffle" in plain
+    assert "shuffle" not in dated
+
+
+def test_independent_tables_are_warned_about_as_often_as_the_message_says():
+    rng = np.random.default_rng(3)
+    false = sum(check_independence(rng.random(60)).misfit for _ in range(1000))
+    assert false <= 14  # of 5 expected, 4 standard errors
+
+
+def dated(n=600, **calendar):
+    rng = np.random.default_rng(0)
+    index = pd.date_range("2015-03-01", periods=n, **(calendar or {"freq": "D"}))
+    X = pd.DataFrame(rng.normal(size=(n, 3)), index=index)
+    return X, pd.Series((X[0].values + rng.normal(size=n) > 0).astype(int), index=index)
+
+
+@pytest.mark.parametrize("freq", ["h", "B", "MS", "7D"])
+def test_a_shuffled_calendar_is_no_table_of_independent_records(freq):
+    X, y = dated(freq=freq)
+    order = np.random.default_rng(1).permutation(len(X))
+    (message,) = messages(X.iloc[order], y.iloc[order])[1]
+    assert "shuffled calendar" in message
+    assert "correlation='time'" in message
+
+
+def test_days_of_events_say_nothing():
+    X, y = dated()
+    rng = np.random.default_rng(2)
+    days = pd.Timestamp("2020") + pd.to_timedelta(rng.random(len(X)) * 1000, unit="D")
+    assert messages(X.set_axis(days, axis=0), y.values)[1] == []
+    assert messages(X.set_axis(days.floor("D"), axis=0), y.values)[1] == []
+
+
+def test_a_given_holdout_is_not_drawn_at_random():
+    X, y = dated()
+    late = {"X_val": X[400:], "y_val": y[400:]}
+    (message,) = messages(X[:400], y[:400], **late)[1]
+    assert "sorted by date" in message
+    assert "at random" not in message
