@@ -4,6 +4,8 @@ import multiprocessing
 
 import pytest
 
+from sklearn_bdp.holdout import forget_accounts
+
 # Processes are forked from a server that has imported everything: milliseconds instead of seconds.
 multiprocessing.set_forkserver_preload(["tests.holdout.workers", "sklearn_bdp.holdout"])
 
@@ -12,6 +14,12 @@ multiprocessing.set_forkserver_preload(["tests.holdout.workers", "sklearn_bdp.ho
 def server():
     """Return the context that forks from the warm server."""
     return multiprocessing.get_context("forkserver")
+
+
+@pytest.fixture(autouse=True)
+def _no_accounts():
+    """Every test is a process of its own: no account has answered before it."""
+    forget_accounts()
 
 
 @pytest.fixture

@@ -44,6 +44,7 @@ class Division:
     assumption: str = ""  # what has to be true besides, for the certificate; empty if nothing has
     #: What the arguments say about dependence and the declared correlation does not.
     hints: tuple = ()
+    about: str | None = None  # what the targets given to ``fit`` are known by, where they are split
 
 
 def targets(X, y):

@@ -20,7 +20,13 @@ from sklearn_bdp._evaluation._division import divide, reuse
 from sklearn_bdp._evaluation._sides import check_copies, check_groups
 from sklearn_bdp._sklearn_compat import num_samples
 from sklearn_bdp.correlation import chain_record, recorded_chain
-from sklearn_bdp.holdout import ON_EXHAUSTED, ReusableHoldout, check_parameters, refuse_shared_rows
+from sklearn_bdp.holdout import (
+    ON_EXHAUSTED,
+    ReusableHoldout,
+    check_parameters,
+    refuse_shared_rows,
+    targets_digest,
+)
 from sklearn_bdp.ledger import read_notes
 
 #: Parameters of the holdout with their defaults; a holdout that is passed in brings its own.
@@ -135,6 +141,8 @@ def divide_for(owner, estimator, X, y, *, X_val, y_val, groups, split=None, pilo
     )
     if X_val is not None:
         division = check_groups(division, groups)
+    elif y is not None and owner.ledger is None:
+        division = replace(division, about=targets_digest(X, y))
     division = check_copies(division)
     said = ". ".join(filter(None, (division.assumption, assumption)))
     return replace(division, hints=hints, assumption=said)

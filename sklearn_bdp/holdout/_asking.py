@@ -15,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 from sklearn_bdp._digests import is_content_key
 from sklearn_bdp._sealed import sealed_errors
 from sklearn_bdp.accounting import PredictiveCode
+from sklearn_bdp.holdout._accounts import note_answers
 from sklearn_bdp.holdout._batch import decide, exhausted_error
 from sklearn_bdp.holdout._identity import LedgerHandle
 from sklearn_bdp.holdout._inputs import (
@@ -137,9 +138,9 @@ class Asking(LedgerHandle):
             "seeded": self._seed is not None,
         }
 
-    @staticmethod
-    def _record(transaction, record, mechanism, answers):
+    def _record(self, transaction, record, mechanism, answers):
         """Write a batch; the salt keeps the commitment to the noise from being searched."""
+        note_answers(self._about)
         sealed = {"mechanism": mechanism.state(), "salt": secrets.token_hex(16)}
         transaction.append(record, sealed=canonical(sealed), answers=answers)
 

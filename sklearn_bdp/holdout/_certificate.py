@@ -70,7 +70,7 @@ def _sampling(last, *, settings, model):
     return float(np.ravel(half_width(level, model, settings.n))[0])
 
 
-def holdout_certificate(last, *, settings, model, ledger, seeded, shared=0):
+def holdout_certificate(last, *, settings, model, ledger, seeded, shared=0, another=False):
     """Return the :class:`Certificate` after the account ``last``."""
     alpha = _sampling(last, settings=settings, model=model)
     threshold = _threshold(last, settings)
@@ -89,7 +89,12 @@ def holdout_certificate(last, *, settings, model, ledger, seeded, shared=0):
         threshold=threshold,
         mechanism=settings.scales(),
         assumptions=_assumptions(
-            last, model=model, settings=settings, ledger=ledger, seeded=seeded, shared=shared
+            last,
+            model=model,
+            settings=settings,
+            kept=_kept(ledger, another),
+            seeded=seeded,
+            shared=shared,
         ),
         n_queries=settings.parameters["n_queries"],
         budget=settings.budget,
@@ -142,7 +147,7 @@ def _levels(last, *, settings, model):
     return dp_epsilon, float(model.bdp_epsilon(dp_epsilon, settings.n))
 
 
-def _assumptions(last, *, model, settings, ledger, seeded, shared):
+def _assumptions(last, *, model, settings, kept, seeded, shared):
     """Return what has to be true, one plain sentence each."""
     lines = [
         "the declared correlation is right",
@@ -162,17 +167,29 @@ def _assumptions(last, *, model, settings, ledger, seeded, shared):
             "the holdout was cut from the sequence of the training data with the declared gap "
             f"({settings.cut_failure:.2g} of beta pays for it)"
         )
-    if ledger is None:
-        lines.append(
-            "kept in memory only: no other holdout is made of these records, now or later (give a "
-            "ledger to have this enforced)"
-        )
+    lines.extend(kept)
     if seeded or last.seeded:
         lines.append(
             "fixed random_state, for tests only: nobody who asks knows the seed, which gives the "
             "noise away"
         )
     return tuple(lines)
+
+
+def _kept(ledger, another):
+    """Return what has to be true of other accounts of the same records."""
+    if ledger is not None:
+        return ()
+    if another:
+        return (
+            "kept in memory only, and another account had answered about the same targets in this "
+            "process before: nothing asked here (features, candidates) follows from its answers "
+            "or was chosen on these records (pass holdout= on to have both in one account)",
+        )
+    return (
+        "kept in memory only: no other holdout is made of these records, now or later (give a "
+        "ledger to have this enforced)",
+    )
 
 
 def _notes(last, *, settings, model):

@@ -24,6 +24,7 @@ from sklearn_bdp.exceptions import (
     ProcessBoundaryError,
     SharedRecordsError,
 )
+from sklearn_bdp.holdout._accounts import open_account, targets_digest
 from sklearn_bdp.holdout._batch import next_code_length
 from sklearn_bdp.holdout._certificate import holdout_certificate
 from sklearn_bdp.holdout._inputs import check_keys
@@ -38,6 +39,8 @@ _TRAVELS = (
     "_token", "_seed", "_timeout", "_identity", "allow_shared_rows",
 )  # fmt: skip
 _SHARED = "shared rows"  # the note that training records equal to holdout records were allowed
+_ANOTHER = "another account"  # the note that one had answered about these targets before
+TARGETS = "targets before the split"  # the note of the digest of targets that were divided
 _HANDLES: Any = weakref.WeakValueDictionary()  # token: the holdout that copies resolve to
 # Ledgers in memory outlive their handle once it was pickled: the pickle may come back.
 _MEMORY: dict[str, Any] = {}
@@ -57,6 +60,7 @@ class LedgerHandle:
     ledger: Any
     on_exhausted: str
     allow_shared_rows: bool
+    _about: Any = ()  # digests of the targets that an account in memory speaks of
     _learned: Any = None  # (last entry learned from, predictor); public, rebuilt from the ledger
 
     def _attach(self, header, *, seed, timeout, notes=None):
@@ -65,9 +69,16 @@ class LedgerHandle:
         self._identity = {name: header[name] for name in ("data", "correlation", "parameters")}
         self._token = secrets.token_hex(16)
         self._snapshot = None
+        if self.ledger is None:
+            notes = self._account(dict(notes or {}))
         self._records = Ledger(self.ledger, header=header, timeout=timeout, notes=notes)
         self._settings = _recorded_settings(self._records.header, header, self.ledger)
         _HANDLES[self._token] = self
+
+    def _account(self, notes):
+        """Return the notes of an account in memory: with those of others about these targets."""
+        self._about = [notes.pop(TARGETS, None), targets_digest(self.X, self.y)]
+        return {**notes, _ANOTHER: True} if open_account(self._about) else notes
 
     def _open(self):
         """Return the ledger of this process; a handle that came by pickle opens it here."""
@@ -227,6 +238,7 @@ class LedgerHandle:
         with self._reading() as transaction:
             last = transaction.last
             shared = transaction.notes(_SHARED)
+            another = transaction.notes(_ANOTHER)
         return holdout_certificate(
             last,
             settings=self._settings,
@@ -234,6 +246,7 @@ class LedgerHandle:
             ledger=self.ledger,
             seeded=self._seed is not None,
             shared=shared[0] if shared else 0,
+            another=bool(another),
         )
 
     def history(self) -> History:

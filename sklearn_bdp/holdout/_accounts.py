@@ -1,0 +1,78 @@
+"""Accounts in memory that have answered about the same records in this process.
+
+Accounts without a ledger know nothing of each other: whoever makes a new one of records that were
+asked about starts from nothing, and its intervals with it. Records are known here by their
+targets, in their order, which stay when features are added, chosen or transformed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import multiprocessing
+import warnings
+from typing import Any
+
+import numpy as np
+
+from sklearn_bdp._checks import caller_level
+from sklearn_bdp._digests import row_digests
+from sklearn_bdp._sklearn_compat import rows_of_validation
+
+#: Targets below which equal ones may well be those of other records.
+_FEWEST = 20
+_ANSWERED: set[str] = set()  # digests of targets that an account has answered about
+_TOLD: set[str] = set()  # those that were warned about
+
+
+def forget_accounts() -> None:
+    """Forget what was answered, as a new process would."""
+    _ANSWERED.clear()
+    _TOLD.clear()
+
+
+def targets_digest(X: Any, y: Any) -> str | None:
+    """Return what targets are known by; None where they say too little.
+
+    Targets that are sorted (or all the same) may be those of any table of that size: there the
+    features count, too.
+    """
+    try:
+        codes = row_digests(y)
+        if codes.size < _FEWEST:
+            return None
+        runs = 1 + int(np.count_nonzero(codes[1:] != codes[:-1]))
+        if runs == np.unique(codes).size < codes.size:
+            codes = row_digests(X, y)
+    except (TypeError, ValueError):  # cells without values
+        return None
+    return hashlib.sha256(codes.tobytes()).hexdigest()
+
+
+def open_account(about: list[str | None]) -> bool:
+    """Return whether another account has answered about some of these targets; say so once."""
+    if _is_repeated():
+        return False
+    known = _ANSWERED.intersection(about)
+    if known and not known & _TOLD:
+        warnings.warn(
+            "answers about these targets were given before in this process, by another account in "
+            "memory, and a new one is opened: the two know nothing of each other, so their "
+            "intervals do not hold together, and features or models that were chosen on these "
+            "records cannot be verified on them. Pass holdout=search.holdout_ on (and "
+            "X[search.train_indices_] as training records), or give both the same ledger=.",
+            UserWarning,
+            stacklevel=caller_level(),
+        )
+    _TOLD.update(known)
+    return bool(known)
+
+
+def note_answers(about: list[str | None]) -> None:
+    """Remember that an account has answered about these targets."""
+    if not _is_repeated():
+        _ANSWERED.update(digest for digest in about if digest is not None)
+
+
+def _is_repeated():
+    """Return whether this is a worker, or a fold of a cross-validation, which has its own test."""
+    return multiprocessing.parent_process() is not None or rows_of_validation(40) is not None

@@ -1,0 +1,104 @@
+"""Two accounts in memory of the same targets: said once, and certified."""
+
+import copy
+import pickle
+import warnings
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import cross_val_score
+
+from sklearn_bdp import ReusableHoldout, ReusableHoldoutSearchCV
+from sklearn_bdp.feature_selection import HoldoutFeatureSelector
+
+RNG = np.random.default_rng(0)
+X, y = RNG.normal(size=(200, 5)), RNG.integers(0, 2, 200)
+A, b = RNG.normal(size=(200, 5)), RNG.integers(0, 2, 200)
+GRID = {"C": [0.1, 1.0]}
+LINE = "another account had answered about the same targets"
+
+
+def search(**params):
+    return ReusableHoldoutSearchCV(LogisticRegression(), GRID, random_state=0, **params)
+
+
+def told(run):
+    """Return how often another account was warned about."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        run()
+    return sum("another account" in str(w.message) for w in caught)
+
+
+def asked(holdout):
+    holdout.answer([0.5], [np.zeros(holdout.n)])
+    return holdout
+
+
+def test_a_second_holdout_of_the_same_targets_is_said_once_and_certified():
+    first = asked(ReusableHoldout(X, y, random_state=0))
+    assert LINE not in str(first.certificate())
+    assert told(lambda: ReusableHoldout(X[:, :2] ** 2, list(map(float, y)), random_state=1)) == 1
+    assert told(lambda: ReusableHoldout(X, y, random_state=2)) == 0  # once
+    second = ReusableHoldout(X, y, random_state=1)
+    assert LINE in str(second.certificate())
+    assert LINE in str(pickle.loads(pickle.dumps(second)).certificate())
+
+
+def test_an_account_that_has_not_answered_counts_for_nothing():
+    ReusableHoldout(X, y)
+    assert told(lambda: ReusableHoldout(X, y)) == 0
+
+
+@pytest.mark.parametrize("again", ["fit", "X_val", "holdout"])
+def test_searches_on_the_same_arrays_are_said(again):
+    val = {"X_val": A, "y_val": b}
+    fitted = search().fit(X, y, **(val if again == "X_val" else {}))
+    if again == "fit":
+        assert told(lambda: fitted.fit(X, y)) == 1
+    elif again == "X_val":
+        assert told(lambda: search().fit(X[::2], y[::2], **val)) == 1
+    else:  # the holdout of the search, by hand
+        held = fitted.holdout_indices_
+        assert told(lambda: ReusableHoldout(X[held], y[held])) == 1
+
+
+def test_selecting_on_everything_and_verifying_on_the_same_records_is_said():
+    selector = HoldoutFeatureSelector(
+        LogisticRegression(), choose_on="all", on_empty="keep_best", random_state=0
+    ).fit(X, y)
+    chosen = selector.transform(X)
+    assert told(lambda: search().fit(chosen, y)) == 1
+    assert LINE in str(search().fit(chosen, y).certificate_)
+
+
+def test_the_same_account_is_no_other():
+    fitted = search().fit(X, y)
+    part = fitted.train_indices_
+    same = fitted.holdout_
+    for holdout in (same, copy.deepcopy(same), clone(same), pickle.loads(pickle.dumps(same))):
+        assert told(lambda holdout=holdout: search(holdout=holdout).fit(X[part], y[part])) == 0
+    assert LINE not in str(same.certificate())
+
+
+def test_ledgers_other_targets_and_folds_are_not_said(path):
+    asked(ReusableHoldout(X, y, random_state=0))
+    assert told(lambda: asked(ReusableHoldout(X, y, ledger=path))) == 0
+    assert told(lambda: asked(ReusableHoldout(X, y, ledger=path))) == 0
+    assert told(lambda: ReusableHoldout(A, b)) == 0
+    assert told(lambda: ReusableHoldout(X, y[::-1])) == 0
+    assert told(lambda: search().fit(np.vstack([X, A]), np.r_[y, b])) == 0
+    for _ in range(2):
+        assert told(lambda: cross_val_score(search(), A, b, cv=2)) == 0
+
+
+def test_few_or_sorted_targets_say_too_little_to_know_records_by():
+    few = slice(0, 19)
+    asked(ReusableHoldout(X[few], y[few], random_state=0))
+    assert told(lambda: ReusableHoldout(X[few], y[few])) == 0
+    ordered = np.sort(y)
+    asked(ReusableHoldout(X, ordered, random_state=0))
+    assert told(lambda: ReusableHoldout(A, ordered)) == 0
+    assert told(lambda: ReusableHoldout(X, ordered)) == 1
