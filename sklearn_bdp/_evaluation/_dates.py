@@ -35,7 +35,9 @@ def check_order(X, name="X"):
 
 
 def check_future(X, X_val):
-    """Raise where the validation records of a series come before its training records."""
+    """Raise where a series is not sorted, or the validation records do not come last."""
+    check_order(X)
+    check_order(X_val, "X_val")
     if _dates(X) is None or _dates(X_val) is None:
         return
     last, first = X.index.max(), X_val.index.min()
@@ -48,6 +50,31 @@ def check_future(X, X_val):
             "X_val must come after X where records come in time (correlation='time' or a chain), "
             f"got X until {last} and X_val from {first}: a model is verified on the future of what "
             "it has seen."
+        )
+
+
+def last_date(X):
+    """Return the last date of training records as text that an index can be compared with."""
+    return None if _dates(X) is None else str(X.index.max())
+
+
+def gap_hints(X, known):
+    """Yield what is wrong with training records that stand in the gap before a holdout.
+
+    ``known``: the last dates of the training records from which it was cut, as a holdout notes.
+    """
+    if not known or _dates(X) is None:
+        return
+    try:
+        count = int((X.index > known[-1]).sum())
+    except (TypeError, ValueError):  # another kind of index
+        return
+    if count:
+        yield (
+            f"{count:,} of the training records come after {known[-1]}, where the training part "
+            "ended when the holdout was cut from the series: they stand in the gap before it or "
+            "later, and what they say about the holdout is not paid for. Train on train_indices_ "
+            "of the search that made the holdout"
         )
 
 

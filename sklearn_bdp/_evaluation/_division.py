@@ -12,6 +12,7 @@ from sklearn.utils import assert_all_finite, get_tags, indexable
 from sklearn.utils.multiclass import type_of_target
 
 from sklearn_bdp._checks import caller_level, check_kind, check_real
+from sklearn_bdp._evaluation._dates import check_future, check_order
 from sklearn_bdp._sklearn_compat import num_samples, safe_indexing, safe_split
 from sklearn_bdp.correlation import CorrelationModel, check_correlation
 
@@ -86,6 +87,8 @@ def divide(estimator, X, y, *, holdout, correlation, groups, X_val, y_val, rando
         raise ValueError(f"X must hold at least 2 records, one for each side, got n_samples={n}.")
     model = check_correlation(correlation, groups=groups)
     model.check_n(n)
+    if model.is_sequential:
+        check_order(X)
     assumption = ""
     if hasattr(holdout, "split") and hasattr(holdout, "get_n_splits"):
         train, test = _one_split(holdout, X, y, groups)
@@ -171,6 +174,8 @@ def _explicit(X, y, X_val, y_val, correlation, groups):
             "correlation=Groups(labels of the validation records)."
         )
     model = check_correlation(correlation, groups=groups)
+    if model.is_sequential:
+        check_future(X, X_val)
     if model.n_records == n + held:
         sides = np.arange(n), np.arange(n, n + held)
         _refuse_cut(model, *sides, n=n + held, cutter="X_val")

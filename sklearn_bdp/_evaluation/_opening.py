@@ -15,6 +15,7 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from sklearn_bdp._checks import caller_level, check_option, check_real
+from sklearn_bdp._evaluation._dates import check_future, gap_hints, last_date
 from sklearn_bdp._evaluation._dependence import declaration_hints, history_of, learned_chain
 from sklearn_bdp._evaluation._division import divide, reuse
 from sklearn_bdp._evaluation._sides import check_copies, check_groups
@@ -41,8 +42,8 @@ HOLDOUT_PARAMETERS = {
     "ledger": None,
 }
 
-#: What a ledger calls the chain of its holdout.
-CHAIN = "chain"
+#: What a ledger calls the chain of its holdout, and the last date before the gap.
+CHAIN, LAST = "chain", "last training date"
 
 #: What a later search under "time" says of the chain that a ledger holds.
 RECORDED = (
@@ -125,7 +126,8 @@ def divide_for(owner, estimator, X, y, *, X_val, y_val, groups, split=None, pilo
             )
         if not owner.holdout.allow_shared_rows:
             division = check_copies(division)
-        return replace(check_groups(division, groups), hints=hints)
+        inside = gap_hints(X, owner.holdout.notes(LAST))
+        return replace(check_groups(division, groups), hints=(*hints, *inside))
     if X_val is not None and y_val is not None:
         refuse_shared_rows(X, y, X_val, y_val)
     division = divide(
@@ -170,6 +172,8 @@ def _in_time(owner, X, y, *, X_val, pilot):
     size = 0 if X_val is not None else math.ceil(num_samples(X) * fraction)
     horizon = size if X_val is None else num_samples(X_val)
     history = history_of(X, size)
+    if X_val is not None:
+        check_future(X, X_val)
     # The chain is a public fact of the holdout: other candidates must not change it.
     known = read_notes(owner.ledger, CHAIN) if owner.ledger is not None else []
     if known:
@@ -189,9 +193,13 @@ def open_holdout(owner, division, *, split=None):
     """Return the holdout that was passed in, or a new one of the held out records."""
     if isinstance(owner.holdout, ReusableHoldout):
         return owner.holdout
+    cut = division.model.is_sequential and division.train is not None
     notes = {
-        "split": split, "assumption": division.assumption, CHAIN: chain_record(division.model),
-    }  # fmt: skip
+        "split": split,
+        "assumption": division.assumption,
+        CHAIN: chain_record(division.model),
+        LAST: last_date(division.X) if cut else None,
+    }
     seed = owner.random_state
     if seed is not None and not isinstance(seed, numbers.Integral):
         seed = int(check_random_state(seed).randint(np.iinfo(np.int32).max))

@@ -9,7 +9,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import KFold
 
 from sklearn_bdp import ReusableHoldoutSearchCV
-from sklearn_bdp.correlation import check_drift, check_independence
+from sklearn_bdp.correlation import MarkovChain, check_drift, check_independence
 from sklearn_bdp.exceptions import ModelMisfitWarning
 
 pd = pytest.importorskip("pandas")
@@ -131,3 +131,47 @@ def test_a_given_holdout_is_not_drawn_at_random():
     (message,) = messages(X[:400], y[:400], **late)[1]
     assert "sorted by date" in message
     assert "at random" not in message
+
+
+CHAINS = ["time", MarkovChain.from_autocorrelation_time(2), [[0.7, 0.3], [0.3, 0.7]]]
+
+
+@pytest.mark.parametrize("correlation", CHAINS)
+@pytest.mark.parametrize("kind", ["dates", "periods"])
+def test_a_series_is_verified_on_its_sorted_future(correlation, kind):
+    X, y = dated(900)
+    if kind == "periods":
+        X, y = X.to_period("D"), y.to_period("D")
+    early, late = slice(0, 600), slice(600, 900)
+    with pytest.raises(ValueError, match="X_val must come after X"):
+        messages(X[late], y[late], X_val=X[early], y_val=y[early], correlation=correlation)
+    with pytest.raises(ValueError, match="X_val must come after X"):
+        messages(X[::2], y[::2], X_val=X[1::2], y_val=y[1::2], correlation=correlation)
+    order = np.random.default_rng(0).permutation(300)
+    shuffled = {"X_val": X[late].iloc[order], "y_val": y[late].iloc[order]}
+    with pytest.raises(ValueError, match=r"pass X_val\.sort_index"):
+        messages(X[early], y[early], **shuffled, correlation=correlation)
+    with pytest.raises(ValueError, match=r"pass X\.sort_index"):
+        messages(X[::-1], y[::-1], correlation=correlation)
+    found = messages(X[early], y[early], X_val=X[late], y_val=y[late], correlation=correlation)
+    assert found[1] == []
+
+
+@pytest.mark.parametrize("ledger", [False, True])
+def test_rows_of_the_gap_are_no_training_rows(ledger, tmp_path):
+    X, y = dated(2000, freq="h", tz="Europe/Paris")
+    chain = MarkovChain.from_autocorrelation_time(5)
+    path = tmp_path / "a.sqlite" if ledger else None
+    first = messages(X, y, correlation=chain, ledger=path)[0]
+    train, start = first.train_indices_, first.holdout_indices_[0]
+
+    def again(rows):
+        search = ReusableHoldoutSearchCV(LogisticRegression(), {"C": [3]}, holdout=first.holdout_)
+        search.fit(X.iloc[rows], y.iloc[rows])
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", ModelMisfitWarning)
+        again(train)
+    gap = start - len(train)
+    with pytest.warns(ModelMisfitWarning, match=f"^{gap} of the training records come after"):
+        again(np.arange(start))
