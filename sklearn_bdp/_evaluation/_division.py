@@ -238,7 +238,7 @@ def _reads_labels(splitter, X, y, groups):
 
 def _warn_missing_classes(y, train):
     """Say which classes the training part has no record of; nothing is drawn again (G10)."""
-    labels = _classes(y)
+    labels = classes_of(y)
     if labels is None:
         return
     missing = np.setdiff1d(labels, labels[train])
@@ -253,7 +253,7 @@ def _warn_missing_classes(y, train):
         )
 
 
-def _classes(y):
+def classes_of(y):
     """Return one label per record; None where there is more than one output."""
     labels = np.asarray(y)
     if labels.ndim == 2 and labels.shape[1] == 1:

@@ -18,7 +18,7 @@ from sklearn_bdp._checks import caller_level, check_option, check_real
 from sklearn_bdp._evaluation._dates import check_future, gap_hints, last_date
 from sklearn_bdp._evaluation._dependence import declaration_hints, history_of, learned_chain
 from sklearn_bdp._evaluation._division import divide, reuse
-from sklearn_bdp._evaluation._sides import check_copies, check_groups
+from sklearn_bdp._evaluation._sides import check_sides
 from sklearn_bdp._sklearn_compat import num_samples
 from sklearn_bdp.correlation import chain_record, recorded_chain
 from sklearn_bdp.holdout import (
@@ -124,10 +124,10 @@ def divide_for(owner, estimator, X, y, *, X_val, y_val, groups, split=None, pilo
                 UserWarning,
                 stacklevel=caller_level(),
             )
-        if not owner.holdout.allow_shared_rows:
-            division = check_copies(division)
+        copies = not owner.holdout.allow_shared_rows
+        division = check_sides(estimator, division, groups, copies=copies)
         inside = gap_hints(X, owner.holdout.notes(LAST))
-        return replace(check_groups(division, groups), hints=(*hints, *inside))
+        return replace(division, hints=(*hints, *inside))
     if X_val is not None and y_val is not None:
         refuse_shared_rows(X, y, X_val, y_val)
     division = divide(
@@ -141,11 +141,9 @@ def divide_for(owner, estimator, X, y, *, X_val, y_val, groups, split=None, pilo
         y_val=y_val,
         random_state=owner.random_state if split is None else split["seed"],
     )
-    if X_val is not None:
-        division = check_groups(division, groups)
-    elif y is not None and owner.ledger is None:
+    if X_val is None and y is not None and owner.ledger is None:
         division = replace(division, about=targets_digest(X, y))
-    division = check_copies(division)
+    division = check_sides(estimator, division, groups)
     said = ". ".join(filter(None, (division.assumption, assumption)))
     return replace(division, hints=hints, assumption=said)
 

@@ -6,8 +6,12 @@ One warning for each cause; what is certainly wrong is an error before anything 
 import warnings
 from dataclasses import replace
 
+import numpy as np
+from sklearn.base import is_classifier
+
 from sklearn_bdp._checks import caller_level, check_order
 from sklearn_bdp._digests import count_copies
+from sklearn_bdp._evaluation._division import classes_of
 from sklearn_bdp._sklearn_compat import num_samples
 from sklearn_bdp.correlation import (
     check_correlation,
@@ -25,6 +29,8 @@ ANEW = (
     "the {count:,} of {total:,} groups of the holdout whose labels the training part has, too, are "
     "other groups (labels given anew on each side)"
 )
+#: Chance below which a class of the training part is missing from the holdout for a reason.
+_NO_CHANCE = 1e-3
 
 
 def check_orders(owner, X, y, /, *, X_val=None, y_val=None, **beside):
@@ -36,7 +42,18 @@ def check_orders(owner, X, y, /, *, X_val=None, y_val=None, **beside):
         check_order_of_groups("correlation", owner.correlation, records)
 
 
-def check_copies(division):
+def check_sides(estimator, division, groups, *, copies=True):
+    """Return the division, having said what stands on both sides; ``copies``: equal records, too.
+
+    Splits made here keep groups whole, and say themselves which classes they lack.
+    """
+    if division.train is None:
+        _check_classes(estimator, division)
+        division = _check_groups(division, groups)
+    return _check_copies(division) if copies else division
+
+
+def _check_copies(division):
     """Return the division, having said so where holdout records are copies of training records."""
     count = count_copies(division.X, division.y, division.X_holdout, division.y_holdout)
     if not count:
@@ -55,11 +72,8 @@ def check_copies(division):
     return _assuming(division, COPIED.format(count=count, held=held))
 
 
-def check_groups(division, groups):
-    """Return the division, having said so where groups of the holdout have training records.
-
-    Of records that the caller divided; splits made here keep groups whole.
-    """
+def _check_groups(division, groups):
+    """Return the division, having said so where groups of the holdout have training records."""
     train = division.train_model
     if train is None and groups is not None and num_samples(groups) == num_samples(division.X):
         train = check_correlation("groups", groups=groups)
@@ -77,6 +91,43 @@ def check_groups(division, groups):
         stacklevel=caller_level(),
     )
     return _assuming(division, ANEW.format(count=count, total=total))
+
+
+def _check_classes(estimator, division):
+    """Say so where the classes of the two sides differ by more than chance.
+
+    That a class is missing from the holdout is no news where it is rare. Classes that only the
+    holdout has are counted, not named.
+    """
+    if not is_classifier(estimator) or division.y is None:
+        return
+    labels, held = classes_of(division.y), classes_of(division.y_holdout)
+    if labels is None or held is None or _is_text(labels) != _is_text(held):
+        return  # of other kinds: an error of its own
+    known, counts = np.unique(labels, return_counts=True)
+    there = np.unique(held)
+    unknown = there.size - np.isin(there, known).sum()
+    worth = division.model.effective_n(len(held))
+    expected = (1.0 - counts / len(labels)) ** worth < _NO_CHANCE
+    absent = known[~np.isin(known, there) & expected]
+    if not unknown and not absent.size:
+        return
+    said = f"the holdout has {unknown} class(es) that the training part lacks" if unknown else ""
+    if absent.size:
+        shown = ", ".join(map(repr, absent[:3].tolist())) + (", ..." if absent.size > 3 else "")
+        said += ", and " if unknown else ""
+        said += f"the training part has {absent.size} class(es) that the holdout lacks ({shown})"
+    warnings.warn(
+        f"{said}. If labels are coded in another way on the two sides (0 and 1 here, 1 and 2 or -1 "
+        "and 1 there), no score means anything, and answers are charged all the same: code y as "
+        "the holdout's was. If not, no model can be right about classes it has not seen.",
+        UserWarning,
+        stacklevel=caller_level(),
+    )
+
+
+def _is_text(labels):
+    return labels.dtype.kind in "OUST" and isinstance(labels[0], str)
 
 
 def _assuming(division, said):

@@ -192,3 +192,45 @@ def test_who_the_groups_are_is_no_part_of_what_models_are():
     assert (
         count_shared_labels(Groups(PATIENTS).subset(np.arange(40, 80)), Groups(PATIENTS))[0] == 10
     )
+
+
+# -- classes --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("coded", [lambda y: y + 1, lambda y: 2 * y - 1, lambda y: 2.0 * y - 1.0])
+@pytest.mark.parametrize("explicit", [True, False])
+def test_labels_coded_in_another_way_are_said(coded, explicit):
+    train, held = slice(0, 300), slice(300, None)
+    if explicit:
+        fit = lambda: search().fit(X[train], coded(y[train]), X_val=X[held], y_val=y[held])  # noqa: E731
+    else:
+        again = search(holdout=ReusableHoldout(X[held], y[held], random_state=0))
+        fit = lambda: again.fit(X[train], coded(y[train]))  # noqa: E731
+    _, messages = said(fit, "class(es)")
+    assert len(messages) == 1
+    assert (
+        "the holdout has 1 class(es) that the training part lacks, and the training part has 1"
+        in (messages[0])
+    )
+
+
+def test_a_rare_class_may_be_missing_from_the_holdout_a_common_one_not():
+    labels = y.copy()
+    labels[:3] = 2  # rare
+    rest = {"X_val": X[300:], "y_val": y[300:]}
+    assert not said(lambda: search().fit(X[:300], labels[:300], **rest), "class(es)")[1]
+    labels[:100] = 2
+    (message,) = said(lambda: search().fit(X[:300], labels[:300], **rest), "class(es)")[1]
+    assert message.startswith("the training part has 1 class(es) that the holdout lacks (2)")
+    (message,) = said(
+        lambda: search().fit(X[:300], y[:300], X_val=X[300:], y_val=y[300:] * 2 + (y[300:] > 9)),
+        "that the training part lacks",
+    )[1]
+    assert "lacks, and" in message
+
+
+@pytest.mark.parametrize("coded", [lambda y: y.astype(bool), lambda y: y.astype(float), list])
+def test_the_same_classes_in_another_type_are_the_same(coded):
+    rest = {"X_val": X[300:], "y_val": y[300:]}
+    assert not said(lambda: search().fit(X[:300], coded(y[:300]), **rest), "class(es)")[1]
+    assert not said(lambda: search().fit(X, coded(y)), "class(es)")[1]
