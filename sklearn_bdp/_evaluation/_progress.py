@@ -1,4 +1,4 @@
-"""What a search that is interrupted leaves behind, so that asking again fits nothing twice."""
+"""What a search leaves behind, finished or interrupted, so that asking again fits nothing twice."""
 
 import pickle
 import tempfile
@@ -9,6 +9,8 @@ from dataclasses import dataclass
 
 import joblib
 import numpy as np
+
+from sklearn_bdp._digests import object_digest
 
 #: Seconds between two writes of finished fits to a ledger.
 EVERY = 10.0
@@ -35,7 +37,8 @@ class Progress:
     def result(self, row, name, params):
         """Return what is known about a fit, or None."""
         result = self.folds.get((row, name))
-        if result is None or self._digest(row) != joblib.hash(params):
+        known = None if result is None else self._digest(row)
+        if known is None or known != object_digest(params):
             return None
         return dict(result)
 
@@ -92,7 +95,7 @@ class Progress:
         done = [
             [row, list(name), self._digest(row), self._entry(row, name)]
             for row, name in self._unwritten
-            if not self.folds[row, name]["fit_error"]
+            if not self.folds[row, name]["fit_error"] and self._digest(row) is not None
         ]
         if done:
             self.holdout.note(f"fits {self.signature}", done)
@@ -116,9 +119,9 @@ class Progress:
         return entry if sums is None else {**entry, "sums": sums}
 
     def _digest(self, row):
-        """Return the digest of a row's parameters."""
+        """Return the digest of a row's parameters; None where they cannot be read."""
         params = self._params[row]
-        return params.text if isinstance(params, _Digest) else joblib.hash(params)
+        return params.text if isinstance(params, _Digest) else object_digest(params)
 
     @staticmethod
     def fold_name(part, train, test):

@@ -8,6 +8,7 @@ from sklearn.datasets import make_friedman1
 from sklearn.linear_model import Ridge
 
 from sklearn_bdp import ReusableHoldoutSearchCV
+from sklearn_bdp._evaluation._fits import FoldJob
 from sklearn_bdp._evaluation._progress import ModelStore
 from sklearn_bdp._evaluation._verifier import Verifier
 
@@ -45,6 +46,28 @@ def test_the_variance_of_scores_outlives_an_interruption(tmp_path):
 
 def stop(*args, **options):
     raise KeyboardInterrupt
+
+
+def test_a_finished_search_is_not_fitted_again_by_another_process(tmp_path, monkeypatch):
+    data = make_friedman1(300, random_state=0)
+    runs = []
+    run = FoldJob.run
+    monkeypatch.setattr(FoldJob, "run", lambda *a: runs.append(a) or run(*a))
+
+    def again(**changes):
+        made = {"cv": 3, "ledger": tmp_path / "ledger.db", **changes}
+        model = made.pop("model", Ridge())
+        runs.clear()
+        return ReusableHoldoutSearchCV(model, {"alpha": [0.1, 1.0]}, **made).fit(*data)
+
+    first = again()
+    assert len(runs) == 6
+    second = again()
+    assert len(runs) <= 3  # scores of single records, for the check of dependence
+    assert second.best_interval_ == first.best_interval_
+    assert (second.cv_results_["mean_test_score"] == first.cv_results_["mean_test_score"]).all()
+    again(model=Ridge(fit_intercept=False))
+    assert len(runs) >= 6
 
 
 def test_a_last_word_forgets_nothing_that_was_known():
