@@ -33,6 +33,8 @@ def count_copies(X, y, X_holdout, y_holdout):
         return 0
     try:
         width, column = _stacked(X, X_holdout)
+        if width < 2:
+            return 0
         targets = []
         if y is not None:
             outputs, target = _stacked(y, y_holdout)
@@ -40,7 +42,7 @@ def count_copies(X, y, X_holdout, y_holdout):
         n, held = len(column_getter(X)[1](0)), len(column_getter(X_holdout)[1](0))
         side = np.repeat([False, True], [n, held])
         least = max(FEWEST, SMALLEST_SHARE * held)
-        if width < 2 or not n or not held:
+        if not n or not held:
             return 0
         rows, digests = _on_both_sides(width, column, targets, side, least)
         if not rows.size:
