@@ -13,6 +13,7 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.special import gammaln
 
+_MANY = 4096  # columns
 _MISSING = np.uint64(0x7FF8DEADBEEF0001)
 
 
@@ -52,6 +53,25 @@ def row_digests(X, y=None, *, names=None):
         for place, column in enumerate(_columns(y)):
             total = total + _mix(cell_codes(column), _salt(f"target {place}"))
     return total
+
+
+def likeness(X, y):
+    """Return digests of records that forget something each, to say what differs where others do.
+
+    ``values``: types do not count; ``rows``: nor does the order of rows; ``columns``: types and the
+    order of columns do not count, where they have names; ``features``: ``values`` without targets.
+    Empty where records cannot be compared, or have too many columns to be compared in passing.
+    """
+    try:
+        if _width(X) > _MANY:
+            return {}
+        records, features = row_digests(X, y), row_digests(X)
+        found = {"values": records, "rows": np.sort(records), "features": features}
+        if _names(X) is not None:
+            found["columns"] = row_digests(X, y, names=_names(X))
+    except (TypeError, ValueError):
+        return {}
+    return {name: hashlib.sha256(codes.tobytes()).hexdigest() for name, codes in found.items()}
 
 
 def _both_digests(X, y, X_holdout, y_holdout):

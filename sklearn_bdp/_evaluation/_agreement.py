@@ -9,6 +9,13 @@ from sklearn.utils import get_tags
 
 from sklearn_bdp._sklearn_compat import num_samples
 
+#: What to do where columns were added since the holdout was made.
+ADDED = (
+    "Nothing was asked of it. A feature that was added belongs into a transformer of the pipeline "
+    "(FunctionTransformer), so that the records stay as they are; a new holdout of the same "
+    "records is a new account that knows nothing of the first."
+)
+
 
 def check_agreement(estimator, division):
     """Raise where a model fitted on the training part cannot fit the holdout."""
@@ -22,12 +29,12 @@ def _check_columns(estimator, X, X_holdout):
     if names is not None and have is not None and names != have:
         missing = [name for name in names if name not in have]
         extra = [name for name in have if name not in names]
-        what = "the same columns in another order"
+        what, then = "the same columns in another order", "Nothing was asked of it."
         if missing or extra:
+            then = ADDED
             what = f"no columns {missing[:5]}" if missing else f"columns {extra[:5]} besides"
         raise ValueError(
-            f"the holdout must have the columns of X, in their order, but it has {what}. Nothing "
-            "was asked of it."
+            f"the holdout must have the columns of X, in their order, but it has {what}. {then}"
         )
     if len(_shape(X)) != 2 or len(_shape(X_holdout)) != 2:
         return
@@ -36,7 +43,7 @@ def _check_columns(estimator, X, X_holdout):
     if _shape(X_holdout)[1] != width:
         raise ValueError(
             f"the holdout must have {width} columns, as many as X, got {_shape(X_holdout)[1]}. "
-            "Nothing was asked of it."
+            f"{ADDED}"
         )
     wrong = [
         place

@@ -29,6 +29,7 @@ ANEW = (
     "the {count:,} of {total:,} groups of the holdout whose labels the training part has, too, are "
     "other groups (labels given anew on each side)"
 )
+_PER_RECORD = ("groups", "sample_weight")
 #: Chance below which a class of the training part is missing from the holdout for a reason.
 _NO_CHANCE = 1e-3
 
@@ -36,6 +37,11 @@ _NO_CHANCE = 1e-3
 def check_orders(owner, X, y, /, *, X_val=None, y_val=None, **beside):
     """Raise where what comes beside the records (groups, weights …) names them in another order."""
     for name, values in {"y": y, **beside}.items():
+        if name in _PER_RECORD and isinstance(values, str):
+            raise TypeError(
+                f"{name} must hold one value per record, got {name}={values!r}: pass the column "
+                f"itself, as {name}=X[{values!r}]."
+            )
         check_order(name, values, X)
     check_order("y_val", y_val, X_val, of="X_val")
     for records in (X, X_val):

@@ -211,7 +211,10 @@ class Groups(ComponentModel):
 
     def __init__(self, groups: ArrayLike) -> None:
         if isinstance(groups, str | bytes):
-            raise TypeError(f"groups must be an array of labels, got {type(groups).__name__}.")
+            raise TypeError(
+                f"groups must be an array of labels, one per record, got {groups!r:.40}: pass the "
+                "column itself."
+            )
         self.codes_ = label_codes(groups)
         self.sizes_ = np.bincount(self.codes_)
         self._labels = Labels.of(groups, self.codes_)

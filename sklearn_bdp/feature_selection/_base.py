@@ -21,6 +21,7 @@ from sklearn.utils.validation import (
 
 from sklearn_bdp._checks import check_integer, check_option
 from sklearn_bdp._evaluation import (
+    ADDED,
     Savable,
     Setting,
     Verifier,
@@ -232,9 +233,7 @@ def _aligned(X, X_holdout):
         known = set(have)
         missing = [name for name in names if name not in known]
         if missing:
-            raise UnknownFeaturesError(
-                f"X has columns that the holdout lacks: {missing}. Nothing was spent."
-            )
+            raise UnknownFeaturesError(f"X has columns that the holdout lacks: {missing}. {ADDED}")
         return X_holdout if list(names) == list(have) else X_holdout[list(names)]
     width, expected = np.shape(X_holdout)[1], np.shape(X)[1]
     if width != expected:

@@ -11,7 +11,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from sklearn_bdp._checks import check_boolean, check_integer, check_option, check_real
-from sklearn_bdp._digests import data_digest, freeze_data, query_key
+from sklearn_bdp._digests import data_digest, freeze_data, likeness, query_key
 from sklearn_bdp._sealed import sealed_errors
 from sklearn_bdp._version import __version__
 from sklearn_bdp.correlation import check_correlation, check_order_of_groups
@@ -211,6 +211,7 @@ class ReusableHoldout(Asking):
         header = {
             "made_by": f"sklearn_bdp {__version__}",
             "data": data_digest(self.X, self.y),
+            "likeness": {} if self.ledger is None else likeness(self.X, self.y),
             "correlation": self.model.fingerprint(),
             "described": self.model.describe(),
             **settings.header(),

@@ -45,6 +45,15 @@ _LIVE: weakref.WeakSet[Any] = weakref.WeakSet()
 _INHERITED: list[Any] = []
 
 
+# What is meant where two holdouts agree in this, in the order in which it is asked.
+_LIKE = {
+    "values": "the same values in other types (float32 for float64, numbers for integers) or names",
+    "rows": "the same records in another order",
+    "columns": "the same columns in another order",
+    "features": "the same X with other targets y",
+}
+
+
 class Ledger:
     """Records of one holdout, in a file or in memory (``path=None``: for this process only).
 
@@ -263,7 +272,10 @@ class Ledger:
         if problems:
             raise LedgerMismatchError(
                 f"ledger {self.path} belongs to another holdout: {'; '.join(problems)}. Use the "
-                "data and parameters it was made with, or another path for a new holdout."
+                "data and parameters it was made with: a feature that was added belongs into a "
+                "transformer of the pipeline, so that the records stay as they are. A new path is "
+                "for other records; over the same ones it is a new account that knows nothing of "
+                "the first."
             )
 
     def _corrupted(self, problem):
@@ -321,7 +333,7 @@ def _differences(wanted, found):
     """Say what differs between the header of a holdout and that of a file."""
     problems = []
     if wanted["data"] != found.get("data"):
-        problems.append("other data")
+        problems.append(_other_data(wanted.get("likeness"), found.get("likeness")))
     if wanted["correlation"] != found.get("correlation"):
         problems.append("another correlation")
     theirs = found.get("parameters")
@@ -332,6 +344,16 @@ def _differences(wanted, found):
         if value != theirs.get(name)
     )
     return problems
+
+
+def _other_data(ours, theirs):
+    """Say what differs in the data, as far as what headers say of it tells."""
+    if not isinstance(ours, dict) or not isinstance(theirs, dict):
+        return "other data"
+    for name, what in _LIKE.items():
+        if ours.get(name) is not None and ours.get(name) == theirs.get(name):
+            return f"other data ({what})"
+    return "other data"
 
 
 def _after_fork_in_child():

@@ -111,6 +111,26 @@ def test_a_holdout_refuses_targets_and_groups_in_another_order():
         search(correlation=Groups(GROUPS.iloc[TURNED])).fit(FRAME, LABELS)
 
 
+@pytest.mark.parametrize("name", ["groups", "sample_weight"])
+def test_the_name_of_a_column_is_no_column(name):
+    beside = {"y": LABELS, "groups": GROUPS, name: "pid"}
+    with pytest.raises(TypeError, match=rf"{name} must hold one value .* {name}=X\['pid'\]"):
+        search(correlation="groups").fit(FRAME, **beside)
+
+
+def test_a_column_that_was_added_belongs_into_the_pipeline():
+    again = search(holdout=ReusableHoldout(FRAME[:100], LABELS[:100]))
+    more = FRAME[100:].assign(ratio=1.0)
+    for records in (more, more.to_numpy()):
+        with pytest.raises(ValueError, match=r"transformer of the pipeline.*new account"):
+            again.fit(records, LABELS[100:].to_numpy())
+    selector = HoldoutFeatureSelector(LogisticRegression(), holdout=again.holdout)
+    with pytest.raises(ValueError, match="transformer of the pipeline"):
+        selector.fit(more, LABELS[100:])
+    with pytest.raises(ValueError, match=r"in another order\. Nothing was asked of it\.$"):
+        again.fit(FRAME[100:][FRAME.columns[::-1]], LABELS[100:])
+
+
 def test_places_count_where_indices_say_nothing_else():
     """An index of its own, none, or the same one in another type."""
     others = (

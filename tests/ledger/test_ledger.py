@@ -14,6 +14,7 @@ import threading
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -161,7 +162,11 @@ def test_an_answer_is_not_released_when_its_commit_fails(path):
     ("change", "named"),
     [
         ({"X": X + 1}, "other data"),
-        ({"y": 1 - Y}, "other data"),
+        ({"y": 1 - Y}, "the same X with other targets y"),
+        ({"X": X.astype(np.float32)}, "the same values in other types"),
+        ({"y": Y.astype(float)}, "the same values in other types"),
+        ({"X": X[::-1], "y": Y[::-1]}, "the same records in another order"),
+        ({"X": np.column_stack([X, X[:, 0]])}, "other data"),
         ({"correlation": [[0.9, 0.1], [0.2, 0.8]]}, "another correlation"),
         ({"beta": 0.1}, "beta=0.1 here, 0.05 in the ledger"),
         ({"budget": 5}, "budget=5 here, None in the ledger"),
@@ -175,6 +180,22 @@ def test_another_holdout_is_refused(used, change, named):
     arguments = {"X": X, "y": Y, **change}
     with pytest.raises(LedgerMismatchError, match=named.replace(".", r"\.")):
         ReusableHoldout(arguments.pop("X"), arguments.pop("y"), ledger=used, **arguments)
+
+
+def test_columns_in_another_order_are_named_and_added_ones_sent_into_the_pipeline(path):
+    frame = pd.DataFrame(X).add_prefix("c")
+    ReusableHoldout(frame, Y, ledger=path)
+    with pytest.raises(LedgerMismatchError, match="the same columns in another order"):
+        ReusableHoldout(frame[frame.columns[::-1]], Y, ledger=path)
+    with pytest.raises(LedgerMismatchError, match=r"other data\. .* transformer of the pipeline"):
+        ReusableHoldout(frame.assign(ratio=frame.c0 / 2.0), Y, ledger=path)
+
+
+def test_a_ledger_that_says_nothing_of_its_data_is_refused_as_before(path, monkeypatch):
+    monkeypatch.setattr("sklearn_bdp.holdout._reusable.likeness", lambda X, y: {})
+    ReusableHoldout(X, Y, ledger=path)
+    with pytest.raises(LedgerMismatchError, match=r": other data\."):
+        ReusableHoldout(X[::-1], Y[::-1], ledger=path)
 
 
 def test_what_does_not_change_the_promise_may_change(used):
