@@ -14,8 +14,9 @@ from sklearn.base import clone, is_classifier
 from sklearn.utils import get_tags
 
 from sklearn_bdp._checks import caller_level
-from sklearn_bdp._evaluation._candidates import Candidate, Setting, evaluate
+from sklearn_bdp._evaluation._candidates import Candidate, Setting, cause, evaluate
 from sklearn_bdp._evaluation._dates import DRAWN, check_order, date_hints, is_dates
+from sklearn_bdp._evaluation._scoring import MEANS
 from sklearn_bdp._sklearn_compat import check_method_params, num_samples, safe_indexing
 from sklearn_bdp.accounting import score_tail
 from sklearn_bdp.correlation import (
@@ -85,7 +86,7 @@ def learned_chain(pilot, X, y, history, *, horizon):
     if not metric.is_mean:
         raise UnboundedMetricError(
             f"scoring={metric.name!r} is no mean over records, and dependence in time is bounded "
-            "for means only. Use 'accuracy' or another mean over records."
+            f"for means only. Use {MEANS}."
         )
     places = np.linspace(0, len(pilot.candidates) - 1, MOST_CANDIDATES).round().astype(int)
     chosen = [pilot.candidates[place] for place in np.unique(places)]
@@ -106,9 +107,11 @@ def learned_chain(pilot, X, y, history, *, horizon):
     )
     scores = [outcome.scores for outcome in outcomes if outcome.scores is not None]
     if not scores:
+        error = outcomes[0].error
         raise ValueError(
-            "correlation='time' reads the strength of dependence off cross-validated scores, and "
-            f"all {len(outcomes)} candidates failed. The first error was:\n{outcomes[0].error}"
+            f"all {len(outcomes)} candidates failed in cross-validation: {cause(error)}\n"
+            "correlation='time' reads the strength of dependence off their scores; nothing was "
+            f"asked of the holdout. The first one said:\n{error}"
         )
     return MarkovChain.from_scores(np.stack(scores), horizon=horizon)
 

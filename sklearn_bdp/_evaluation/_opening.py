@@ -20,7 +20,7 @@ from sklearn_bdp._evaluation._dependence import declaration_hints, history_of, l
 from sklearn_bdp._evaluation._division import divide, reuse
 from sklearn_bdp._evaluation._sides import check_sides
 from sklearn_bdp._sklearn_compat import num_samples
-from sklearn_bdp.correlation import chain_record, recorded_chain
+from sklearn_bdp.correlation import chain_record, check_declared, recorded_chain
 from sklearn_bdp.holdout import (
     ON_EXHAUSTED,
     ReusableHoldout,
@@ -58,12 +58,7 @@ CONTEST = 0.7
 
 def check_owner(owner, X_val):
     """Check the parameters of a new holdout, or that a holdout passed in brings its own."""
-    declared = owner.correlation
-    if isinstance(declared, str) and declared not in ("groups", "time"):
-        raise ValueError(
-            "correlation must be None, 'groups', 'time', a transition matrix, a graph, a model or "
-            f"a list of these, got correlation={declared!r}."
-        )
+    check_declared(owner.correlation)
     if not isinstance(owner.holdout, ReusableHoldout):
         given = {name: getattr(owner, name) for name in HOLDOUT_PARAMETERS if name != "ledger"}
         check_option("on_exhausted", given.pop("on_exhausted"), ON_EXHAUSTED)

@@ -15,6 +15,9 @@ from sklearn_bdp._evaluation._division import targets
 from sklearn_bdp.exceptions import UnboundedMetricError
 from sklearn_bdp.metrics import PerRecordScore, get_metric
 
+#: What takes the place of a score by class where only means over records are proved.
+MEANS = "scoring='neg_brier_score', which judges probabilities as ROC AUC does, or 'accuracy'"
+
 #: Names that ``refit`` knows besides those of metrics.
 RULES = ("one_se", "best_lower")
 _KEPT = contextvars.ContextVar("per-record scores", default=(None, None))
@@ -120,8 +123,7 @@ def check_proved(metric, model):
     if not metric.is_mean and not model.is_componentwise:
         raise UnboundedMetricError(
             f"scoring={metric.name!r} is no mean over records, and its sensitivity is proved "
-            f"for independent records and groups only, got {model.describe()}. Use 'accuracy' or "
-            "another mean over records."
+            f"for independent records and groups only, got {model.describe()}. Use {MEANS}."
         )
 
 

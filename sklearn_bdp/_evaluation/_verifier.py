@@ -27,6 +27,7 @@ from sklearn_bdp._digests import (
 from sklearn_bdp._evaluation._candidates import (
     Candidate,
     Outcome,
+    cause,
     columns_of,
     evaluate,
     fit_candidate,
@@ -460,8 +461,8 @@ def _report_failures(outcomes, *, n_recorded):
         return
     if len(errors) == len(outcomes) and not n_recorded:
         raise ValueError(
-            f"All the {len(errors)} fits failed on the training part; nothing was asked of the "
-            f"holdout. The last one said:\n{errors[-1]}"
+            f"All the {len(errors)} fits failed on the training part: {cause(errors[-1])}\n"
+            f"Nothing was asked of the holdout. The last one said:\n{errors[-1]}"
         )
     warnings.warn(
         f"{len(errors)} of {len(outcomes)} fits failed on the training part; these candidates "

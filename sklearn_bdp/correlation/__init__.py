@@ -10,7 +10,7 @@ from sklearn_bdp.correlation._chains._chain import MarkovChain
 from sklearn_bdp.correlation._chains._chain_class import MarkovChainClass
 from sklearn_bdp.correlation._chains._recorded import chain_record, recorded_chain
 from sklearn_bdp.correlation._chains._seen import SeenStates
-from sklearn_bdp.correlation._check import check_correlation
+from sklearn_bdp.correlation._check import check_correlation, check_declared
 from sklearn_bdp.correlation._components import Groups, Independent
 from sklearn_bdp.correlation._cutting import Split
 from sklearn_bdp.correlation._evidence._drift import DriftReport, check_drift

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import difflib
+import numbers
+
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy import sparse
@@ -50,17 +53,13 @@ def check_correlation(
         return Independent()
     if isinstance(correlation, CorrelationModel):
         return correlation
+    check_declared(correlation)
     if isinstance(correlation, str):
         if correlation == "time":
             raise ValueError(
                 "correlation='time' reads the strength of dependence off training-side scores, "
                 "which searches and selectors do; here give MarkovChain.from_scores(scores), "
                 "MarkovChain.from_autocorrelation_time(records) or a transition matrix."
-            )
-        if correlation != "groups":
-            raise ValueError(
-                "correlation must be None, a transition matrix, a graph, a model, a list of "
-                f"these or 'groups', got correlation={correlation!r}."
             )
         if groups is None:
             raise ValueError("correlation='groups' needs groups=, one label per record, got None.")
@@ -89,6 +88,36 @@ def check_correlation(
             f"{matrix.shape}."
         )
     return MarkovChain(matrix)
+
+
+_RULE = (
+    "correlation must be None, a square transition matrix, a graph, a correlation model, a list of "
+    "these, 'time' or 'groups'"
+)
+
+
+def check_declared(correlation: object) -> None:
+    """Raise where a declared correlation is a mere number, a list with "time", or misspelled."""
+    if isinstance(correlation, numbers.Real) and not isinstance(correlation, bool):
+        raise ValueError(
+            f"{_RULE}, got the number {correlation!r}. If scores forget within about so many "
+            f"records, declare MarkovChain.from_autocorrelation_time({correlation!r})."
+        )
+    if isinstance(correlation, list | tuple) and any(_is_time(item) for item in correlation):
+        raise ValueError(
+            "correlation='time' stands alone: it reads one strength of dependence off "
+            "training-side scores, that of independent records included. A list of correlations "
+            "takes MarkovChain.from_autocorrelation_time(records) or another model in its place, "
+            f"got correlation={correlation!r}."
+        )
+    if isinstance(correlation, str) and correlation not in ("groups", "time"):
+        near = difflib.get_close_matches(correlation.lower(), ("groups", "time"), n=1)
+        meant = f" Did you mean {near[0]!r}?" if near else ""
+        raise ValueError(f"{_RULE}, got correlation={correlation!r}.{meant}")
+
+
+def _is_time(item):
+    return isinstance(item, str) and item == "time"
 
 
 def _is_matrix(items):

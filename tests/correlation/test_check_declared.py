@@ -1,0 +1,52 @@
+"""What is misspelled as a correlation is told together with what was probably meant."""
+
+import re
+
+import pytest
+from sklearn.datasets import make_classification
+from sklearn.linear_model import LogisticRegression
+
+from sklearn_bdp import ReusableHoldoutSearchCV
+from sklearn_bdp.correlation import check_correlation
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (5, "MarkovChain.from_autocorrelation_time(5)"),
+        (2.5, "MarkovChain.from_autocorrelation_time(2.5)"),
+        ("Time", "Did you mean 'time'?"),
+        ("group", "Did you mean 'groups'?"),
+        ("markov", "got correlation='markov'."),
+        (["time", None], "correlation='time' stands alone"),
+    ],
+)
+def test_the_message_names_what_was_meant(given, said):
+    X, y = make_classification(100, random_state=0)
+    search = ReusableHoldoutSearchCV(LogisticRegression(), {"C": [1]}, correlation=given)
+    for call in (lambda: search.fit(X, y), lambda: check_correlation(given)):
+        with pytest.raises(ValueError, match=re.escape(said)):
+            call()
+    assert not hasattr(search, "holdout_")
+
+
+@pytest.mark.parametrize("correlation", ["time", [[0.7, 0.3], [0.3, 0.7]]])
+def test_for_scores_by_class_a_mean_is_named(correlation):
+    X, y = make_classification(400, random_state=0)
+    search = ReusableHoldoutSearchCV(
+        LogisticRegression(), {"C": [1]}, scoring="roc_auc", correlation=correlation
+    )
+    with pytest.raises(ValueError, match="scoring='neg_brier_score'"):
+        search.fit(X, y)
+
+
+@pytest.mark.parametrize("correlation", [None, "time"])
+def test_the_cause_comes_first_where_all_candidates_fail(correlation):
+    X, y = make_classification(400, random_state=0)
+    search = ReusableHoldoutSearchCV(
+        LogisticRegression(), {"penalty": ["none of these"]}, correlation=correlation, cv=2
+    )
+    with pytest.raises(ValueError, match="penalty") as caught:
+        search.fit(X, y)
+    if correlation == "time":
+        assert "penalty" in str(caught.value).splitlines()[0]
