@@ -23,6 +23,7 @@ from sklearn_bdp._sklearn_compat import num_samples
 from sklearn_bdp.correlation import chain_record, check_declared, recorded_chain
 from sklearn_bdp.holdout import (
     ON_EXHAUSTED,
+    TARGETS,
     ReusableHoldout,
     check_parameters,
     refuse_shared_rows,
@@ -109,20 +110,8 @@ def divide_for(owner, estimator, X, y, *, X_val, y_val, groups, split=None, pilo
         correlation, assumption = _in_time(owner, X, y, X_val=X_val, pilot=pilot)
     # Splits made here are disjoint; records that the caller divided are compared by value.
     if isinstance(owner.holdout, ReusableHoldout):
-        owner.holdout.check_training_rows(X, y)
-        division = reuse(X, y, owner.holdout, correlation=correlation, groups=groups)
-        if division.train_model is None and not hasattr(getattr(owner, "cv", None), "split"):
-            warnings.warn(
-                "The records of this holdout are correlated, and nothing tells how the training "
-                "records are: the inner folds are drawn as if they were independent, and their "
-                "scores will be too good. Give groups= to fit, correlation=, or cv= a splitter.",
-                UserWarning,
-                stacklevel=caller_level(),
-            )
-        copies = not owner.holdout.allow_shared_rows
-        division = check_sides(estimator, division, groups, copies=copies)
-        inside = gap_hints(X, owner.holdout.notes(LAST))
-        return replace(division, hints=(*hints, *inside))
+        division = _reused(owner, estimator, X, y, correlation=correlation, groups=groups)
+        return replace(division, hints=(*hints, *division.hints))
     if X_val is not None and y_val is not None:
         refuse_shared_rows(X, y, X_val, y_val)
     division = divide(
@@ -141,6 +130,23 @@ def divide_for(owner, estimator, X, y, *, X_val, y_val, groups, split=None, pilo
     division = check_sides(estimator, division, groups)
     said = ". ".join(filter(None, (division.assumption, assumption)))
     return replace(division, hints=hints, assumption=said)
+
+
+def _reused(owner, estimator, X, y, *, correlation, groups):
+    """Return the division in which all data are training data of the holdout passed in."""
+    owner.holdout.check_training_rows(X, y)
+    division = reuse(X, y, owner.holdout, correlation=correlation, groups=groups)
+    if division.train_model is None and not hasattr(getattr(owner, "cv", None), "split"):
+        warnings.warn(
+            "The records of this holdout are correlated, and nothing tells how the training "
+            "records are: the inner folds are drawn as if they were independent, and their "
+            "scores will be too good. Give groups= to fit, correlation=, or cv= a splitter.",
+            UserWarning,
+            stacklevel=caller_level(),
+        )
+    copies = not owner.holdout.allow_shared_rows
+    division = check_sides(estimator, division, groups, copies=copies)
+    return replace(division, hints=tuple(gap_hints(X, owner.holdout.notes(LAST))))
 
 
 def _in_time(owner, X, y, *, X_val, pilot):
@@ -192,6 +198,7 @@ def open_holdout(owner, division, *, split=None):
         "assumption": division.assumption,
         CHAIN: chain_record(division.model),
         LAST: last_date(division.X) if cut else None,
+        TARGETS: division.about,
     }
     seed = owner.random_state
     if seed is not None and not isinstance(seed, numbers.Integral):

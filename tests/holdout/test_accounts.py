@@ -57,6 +57,7 @@ def test_searches_on_the_same_arrays_are_said(again):
     val = {"X_val": A, "y_val": b}
     fitted = search().fit(X, y, **(val if again == "X_val" else {}))
     if again == "fit":
+        fitted.random_state = 1  # another split of the same records
         assert told(lambda: fitted.fit(X, y)) == 1
     elif again == "X_val":
         assert told(lambda: search().fit(X[::2], y[::2], **val)) == 1
@@ -70,7 +71,7 @@ def test_selecting_on_everything_and_verifying_on_the_same_records_is_said():
         LogisticRegression(), choose_on="all", on_empty="keep_best", random_state=0
     ).fit(X, y)
     chosen = selector.transform(X)
-    assert told(lambda: search().fit(chosen, y)) == 1
+    assert told(lambda: search().set_params(random_state=1).fit(chosen, y)) == 1
     assert LINE in str(search().fit(chosen, y).certificate_)
 
 
