@@ -8,7 +8,7 @@ import math
 import numpy as np
 
 from sklearn_bdp._card import card, expected, interval_picture
-from sklearn_bdp.accounting import ModelTail, Pace, fine_half_width, place_lengths
+from sklearn_bdp.accounting import ModelTail, Pace, fine_half_width, place_lengths, score_tail
 from sklearn_bdp.exceptions import HoldoutClosedError
 from sklearn_bdp.holdout._batch import route
 from sklearn_bdp.holdout._certificate import fixed_reach
@@ -72,9 +72,15 @@ class Preview:
         )
 
 
-def preview_batch(last, code, *, n_queries, score, training_size, settings, model):
-    """Return the :class:`Preview` of a batch after the account ``last``."""
+def preview_batch(last, code, *, n_queries, score, training_size, settings, model, metric=None):
+    """Return the :class:`Preview` of a batch after the account ``last``.
+
+    ``metric``: whose scores are meant, where they are no means over records.
+    """
     tail = ModelTail(model, settings.n)
+    if metric is not None and not metric.is_mean:
+        shape = metric.expected_shape(settings.n)
+        tail = score_tail(model, settings.n, **dataclasses.asdict(shape))
     length = route(last, settings)[0]
     places = place_lengths(np.zeros(n_queries))
     place, middle = places[0], places[(n_queries - 1) // 2]

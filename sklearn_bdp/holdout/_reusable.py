@@ -392,7 +392,12 @@ class ReusableHoldout(Asking):
         return answers[0].in_units(metric)
 
     def preview(
-        self, n_queries: int = 1, *, score: float = 0.5, training_size: float | None = None
+        self,
+        n_queries: int = 1,
+        *,
+        score: float = 0.5,
+        training_size: float | None = None,
+        scoring: BoundedMetric | None = None,
     ) -> Preview:
         """Work out what the next batch would get, before anything is asked; nothing is spent.
 
@@ -404,6 +409,9 @@ class ReusableHoldout(Asking):
             About what score is expected, in [0, 1]: the nearer to 0 or 1, the narrower.
         training_size : float, default=None
             Records behind each training-side value; by default as many as the holdout has.
+        scoring : BoundedMetric, default=None
+            Whose scores: those by class (ROC AUC), of training targets, are known less well than
+            the means over records that are meant by default.
 
         Returns
         -------
@@ -428,4 +436,5 @@ class ReusableHoldout(Asking):
             training_size=size,
             settings=self._settings,
             model=self.model,
+            metric=scoring,
         )

@@ -153,6 +153,21 @@ class BoundedMetric(abc.ABC):
         """Return what is public about how the score of these records varies."""
         return ScoreShape(binary=self._binary)
 
+    def expected_shape(self, n: int) -> ScoreShape:
+        """Return what is public about how the score of records varies before there are any.
+
+        Parameters
+        ----------
+        n : int
+            Number of records.
+
+        Returns
+        -------
+        ScoreShape
+            The arguments of :func:`sklearn_bdp.accounting.score_tail`.
+        """
+        return self._shape(np.zeros(n))
+
     @abc.abstractmethod
     def _rows(self, estimator, X, y):
         """Return one number per row; it may raise or hold NaN."""

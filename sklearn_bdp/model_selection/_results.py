@@ -2,9 +2,12 @@
 
 import copy
 import warnings
+from dataclasses import replace
 
 import numpy as np
 from scipy.stats import rankdata
+
+from sklearn_bdp._evaluation import assumed
 
 #: Characters up to which a model is named by its code.
 _SHORT = 80
@@ -34,6 +37,24 @@ def search_results(search, side, assessments, rounds):
         elif name != rounds.name:  # said plainly: the holdout was not asked about these
             results[f"answered_from_{name}"] = np.full(len(side.candidates), "unverified")
     return results
+
+
+def search_certificate(search, rounds):
+    """Return the holdout's certificate, led by what it says about the best candidate."""
+    holdout, metric = search.holdout_, rounds.metric
+    certificate = holdout.certificate()
+    own = (*assumed(holdout, rounds.division), *rounds.verifier.row_wise.assumptions)
+    if certificate.next_error is not None and not metric.is_mean:
+        # The holdout speaks of means over records, which are known better than scores by class.
+        width = holdout.preview(training_size=search._training_size, scoring=metric).half_width
+        widest = max(certificate.tau, width)
+        certificate = replace(certificate, next_error=width, tau=widest, advice=())
+    told = f"{metric.name} of the chosen candidate"
+    return replace(
+        certificate.in_units(metric.name, metric.lower, metric.upper),
+        chosen=(told, search.best_score_, *search.best_interval_),
+        assumptions=(*certificate.assumptions, *own),
+    )
 
 
 def _released(n, assessments):

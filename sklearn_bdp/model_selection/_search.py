@@ -21,7 +21,6 @@ from sklearn_bdp._docs import described_by
 from sklearn_bdp._evaluation import (
     RULES,
     Savable,
-    assumed,
     check_records,
     public_scorer,
     training_side,
@@ -37,7 +36,12 @@ from sklearn_bdp._typing import Correlation, RandomState
 from sklearn_bdp.holdout import ReusableHoldout
 from sklearn_bdp.metrics import BoundedMetric, PerRecordScore, available_metrics
 from sklearn_bdp.model_selection._preparation import Preparation
-from sklearn_bdp.model_selection._results import chosen_row, in_words, search_results
+from sklearn_bdp.model_selection._results import (
+    chosen_row,
+    in_words,
+    search_certificate,
+    search_results,
+)
 from sklearn_bdp.model_selection._space import sampling_space
 
 if TYPE_CHECKING:
@@ -412,7 +416,7 @@ class ReusableHoldoutSearchCV(Preparation, Savable, GridSearchCV):
             self.refit_time_ = time.perf_counter() - start if math.isnan(took) else took
             if hasattr(self.best_estimator_, "feature_names_in_"):
                 self.feature_names_in_ = self.best_estimator_.feature_names_in_
-        self._certify(rounds)
+        self.certificate_ = search_certificate(self, rounds)
 
     def preview(self, n_candidates: int | None = None, *, score: float | None = None) -> Preview:
         """Work out what another search would get of this holdout; nothing is spent.
@@ -439,6 +443,7 @@ class ReusableHoldoutSearchCV(Preparation, Savable, GridSearchCV):
             count,
             score=unit if math.isfinite(unit) else 0.5,
             training_size=self._training_size,
+            scoring=self._metric,
         )
 
     def final_report(self) -> FinalReport:
@@ -484,15 +489,4 @@ class ReusableHoldoutSearchCV(Preparation, Savable, GridSearchCV):
         self.best_interval_ = (
             float(results["holdout_lower"][best]),
             float(results["holdout_upper"][best]),
-        )
-
-    def _certify(self, rounds):
-        """Set ``certificate_``: the holdout's, led by what it says about the best candidate."""
-        certificate, metric = self.holdout_.certificate(), rounds.metric
-        own = (*assumed(self.holdout_, rounds.division), *rounds.verifier.row_wise.assumptions)
-        told = f"{metric.name} of the chosen candidate"
-        self.certificate_ = replace(
-            certificate.in_units(metric.name, metric.lower, metric.upper),
-            chosen=(told, self.best_score_, *self.best_interval_),
-            assumptions=(*certificate.assumptions, *own),
         )

@@ -1,0 +1,52 @@
+"""What a search says of further questions is about its own metric, not about means."""
+
+import warnings
+
+import numpy as np
+import pytest
+from sklearn.linear_model import LogisticRegression
+
+from sklearn_bdp import ReusableHoldoutSearchCV
+
+
+def searched(groups, scoring, n=4000):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(n, 3))
+    y = (X[:, 0] + rng.normal(size=n) > 0).astype(int)
+    labels = None if groups is None else rng.integers(groups, size=n)
+    search = ReusableHoldoutSearchCV(
+        LogisticRegression(), {"C": [0.1, 1]}, scoring=scoring, random_state=0,
+        correlation=None if groups is None else "groups",
+    )  # fmt: skip
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return search.fit(X, y, groups=labels)
+
+
+@pytest.mark.parametrize("groups", [None, 600])
+@pytest.mark.parametrize("scoring", ["roc_auc", "balanced_accuracy"])
+def test_forecasts_for_scores_by_class_are_their_own(groups, scoring):
+    search = searched(groups, scoring)
+    lower, upper = search.best_interval_
+    half = (upper - lower) / 2
+    seen = search.preview(2).half_width
+    assert 0.8 * half < seen < 1.3 * half
+    mean = search.holdout_.preview(2, score=search.best_score_)
+    assert mean.half_width < 0.9 * seen
+    certificate = search.certificate_
+    alone = search.preview(1, score=0.5).half_width
+    assert certificate.next_error == pytest.approx(alone, rel=0.05)
+    assert certificate.tau >= certificate.next_error
+    assert certificate.next_error > search.holdout_.certificate().next_error
+
+
+def test_forecasts_for_means_stay_what_they_were():
+    search = searched(None, "accuracy")
+    holdout = search.holdout_
+    known = holdout.certificate()
+    assert search.certificate_.next_error == known.next_error
+    assert search.certificate_.advice == known.advice
+    count, score = 2, search.best_score_
+    assert search.preview(count, score=score) == holdout.preview(
+        count, score=score, training_size=3000
+    )
