@@ -82,6 +82,7 @@ class Asking(LedgerHandle):
         self._require_home()
         if isinstance(estimator, BaseEstimator):
             check_is_fitted(estimator)
+        self.check_model(estimator)
         metric = get_metric(scoring, estimator=estimator)
         expected = 0.5
         if training_value is not None:

@@ -11,6 +11,7 @@ import math
 import os
 import secrets
 import weakref
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -41,6 +42,10 @@ _TRAVELS = (
 _SHARED = "shared rows"  # the note that training records equal to holdout records were allowed
 _ANOTHER = "another account"  # the note that one had answered about these targets before
 TARGETS = "targets before the split"  # the note of the digest of targets that were divided
+#: Fitted attributes of scikit-learn's models that are training rows: of neighbours, of support
+#: vector machines, of Gaussian processes.
+_KEEPERS = ("_fit_X", "support_vectors_", "X_train_")
+_PARTS = 20  # members of an ensemble that are looked at
 _HANDLES: Any = weakref.WeakValueDictionary()  # token: the holdout that copies resolve to
 # Ledgers in memory outlive their handle once it was pickled: the pickle may come back.
 _MEMORY: dict[str, Any] = {}
@@ -181,6 +186,25 @@ class LedgerHandle:
             return
         if not self.notes(_SHARED):
             self.note(_SHARED, shared)
+
+    def check_model(self, estimator: Any) -> None:
+        """Refuse a model that keeps records of this holdout among those it was fitted on.
+
+        Neighbours, support vector machines and Gaussian processes keep their training rows as they
+        are; what other models were fitted on cannot be seen.
+
+        Parameters
+        ----------
+        estimator : object
+            Fitted; steps of pipelines and wrapped estimators are looked at, too.
+
+        Raises
+        ------
+        SharedRecordsError
+            As :meth:`check_training_rows`.
+        """
+        for rows in kept_rows(estimator):
+            self.check_training_rows(rows)
 
     def note(self, name: str, content: Any) -> None:
         """Record a fact with the holdout, as durably as its answers and in their order.
@@ -330,6 +354,22 @@ class LedgerHandle:
                 state["snapshot"] = transaction.book
             _MEMORY[self._token] = self._records
         return _restore, (type(self), state)
+
+
+def kept_rows(estimator: Any, depth: int = 3) -> Iterator[np.ndarray]:
+    """Yield the training rows that a fitted model, or one inside it, keeps as they are."""
+    state = getattr(estimator, "__dict__", None) or {}
+    for name in _KEEPERS:
+        rows = state.get(name)
+        if isinstance(rows, np.ndarray) and rows.ndim == 2 and rows.dtype.kind == "f":
+            yield rows
+    if depth and hasattr(estimator, "get_params"):
+        for name, inner in state.items():
+            parts = inner if isinstance(inner, list | tuple) else [inner]
+            for part in parts[:_PARTS]:
+                one = part[1] if isinstance(part, tuple) and len(part) > 1 else part
+                if name.endswith("_") or name == "steps":
+                    yield from kept_rows(one, depth - 1)
 
 
 def refuse_shared_rows(X: Any, y: Any, X_holdout: ArrayLike, y_holdout: ArrayLike) -> None:

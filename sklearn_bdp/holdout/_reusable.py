@@ -362,12 +362,15 @@ class ReusableHoldout(Asking):
         ------
         UnboundedMetricError
             If no guarantee covers the metric; nothing is spent.
+        SharedRecordsError
+            If the model keeps holdout records among those it was fitted on (:meth:`check_model`).
         Exception
             Whatever :meth:`answer` raises.
         """
         self._require_home()
         if isinstance(estimator, BaseEstimator):
             check_is_fitted(estimator)
+        self.check_model(estimator)
         # Never bounds or classes from the holdout's own targets: they would be given away.
         metric = get_metric(scoring, estimator=estimator)
         value = check_training_value(metric, training_value)

@@ -216,6 +216,7 @@ class HoldoutScorer:
             As :meth:`ReusableHoldout.answer <sklearn_bdp.ReusableHoldout.answer>`.
         """
         self._check(X, y, sample_weight)
+        self.holdout.check_model(estimator)
         model = as_fitted(estimator)
         columns = self._columns(model, X, y)
         metric, key, seen = self._identify(estimator, model, X, y, _in_validation)

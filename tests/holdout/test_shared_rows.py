@@ -5,10 +5,16 @@ import warnings
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.base import clone
 from sklearn.datasets import load_iris
+from sklearn.ensemble import VotingClassifier
+from sklearn.gaussian_process import GaussianProcessClassifier
+from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import cross_val_score, train_test_split
 from sklearn.neighbors import KNeighborsClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.svm import SVC
 
 from sklearn_bdp import HoldoutScorer, ReusableHoldout, ReusableHoldoutSearchCV
 from sklearn_bdp.exceptions import SharedRecordsError
@@ -137,3 +143,40 @@ def test_what_the_caller_passed_and_what_comes_out_do_not_reach_the_holdout():
         array.X[0, 0] = 7.0
     with pytest.raises(ValueError, match="read-only"):
         array.y[0] = 7
+
+
+# -- models that keep the rows they were fitted on ------------------------------------------------
+
+KEEPERS = [
+    KNeighborsClassifier(1),
+    SVC(),
+    GaussianProcessClassifier(optimizer=None),
+    make_pipeline(SimpleImputer(), KNeighborsClassifier(1)),
+    VotingClassifier([("near", KNeighborsClassifier(1)), ("support", SVC())]),
+]
+
+
+@pytest.mark.parametrize("model", KEEPERS, ids=lambda model: type(model).__name__)
+def test_a_model_that_keeps_holdout_records_is_refused_before_anything_is_asked(model):
+    rng = np.random.default_rng(7)
+    A, b = rng.normal(size=(300, 4)), rng.integers(0, 2, 300)
+    holdout = ReusableHoldout(A[200:], b[200:], random_state=0)
+    everything, part = clone(model).fit(A, b), clone(model).fit(A[:200], b[:200])
+    with pytest.raises(SharedRecordsError):
+        holdout.score(everything, 0.9)
+    with pytest.raises(SharedRecordsError):
+        HoldoutScorer(holdout)(everything, A[:200], b[:200])
+    with pytest.raises(SharedRecordsError):
+        holdout.final_report(everything)
+    assert len(holdout.history()) == 0
+    holdout.score(part, 0.5)
+    HoldoutScorer(holdout)(part, A[:200], b[:200])
+    holdout.final_report(part)
+
+
+def test_a_model_of_a_discrete_population_may_keep_rows_that_are_equal_by_chance():
+    rng = np.random.default_rng(7)
+    A, b = rng.integers(0, 2, (600, 4)).astype(float), rng.integers(0, 2, 600)
+    holdout = ReusableHoldout(A[400:], b[400:], random_state=0)
+    holdout.score(KNeighborsClassifier().fit(A[:400], b[:400]), 0.5)
+    holdout.score(SVC().fit(A[:400], b[:400]), 0.5)
