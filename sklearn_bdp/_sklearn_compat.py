@@ -8,6 +8,7 @@ import copy
 import inspect
 import sys
 
+import numpy as np
 from sklearn.base import _fit_context as fit_context
 from sklearn.model_selection._search import BaseSearchCV
 from sklearn.model_selection._validation import _fit_and_score
@@ -15,6 +16,7 @@ from sklearn.model_selection._validation import _insert_error_scores as insert_e
 from sklearn.model_selection._validation import _warn_or_raise_about_fit_failures as report_failures
 from sklearn.utils import _safe_indexing as safe_indexing
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
+from sklearn.utils._set_output import _get_output_config
 from sklearn.utils.metaestimators import _safe_split as safe_split
 from sklearn.utils.validation import _check_method_params as check_method_params
 from sklearn.utils.validation import _num_samples as num_samples
@@ -48,6 +50,23 @@ _ELIMINATION = "sklearn.feature_selection._rfe"
 def is_frame(X):
     """Return whether ``X`` is a pandas or polars frame: columns with names, taken by name."""
     return hasattr(X, "columns") and (hasattr(X, "iloc") or hasattr(X, "get_columns"))
+
+
+def gives_frames(transformer):
+    """Return whether a transformer was told to give frames, by ``set_output`` or for all."""
+    return _get_output_config("transform", transformer)["dense"] != "default"
+
+
+def holds_numbers(frame):
+    """Return whether all columns of a frame are plain numbers, so that an array can hold them."""
+    return all(_is_number(dtype) for dtype in frame.dtypes)
+
+
+def _is_number(dtype):
+    if isinstance(dtype, np.dtype):
+        return dtype.kind in "biuf"
+    is_numeric = getattr(dtype, "is_numeric", None)  # of polars; pandas' own types are kept
+    return is_numeric is not None and (is_numeric() or str(dtype) == "Boolean")
 
 
 def called_by_validation(depth=1):

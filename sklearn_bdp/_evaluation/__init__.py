@@ -5,10 +5,10 @@ from sklearn_bdp._evaluation._candidates import Candidate, Setting, fit_candidat
 from sklearn_bdp._evaluation._dependence import (
     Pilot,
     check_dependence,
-    warn_few_groups,
     warn_of,
 )
 from sklearn_bdp._evaluation._division import check_records
+from sklearn_bdp._evaluation._failures import all_failed, warn_some_failed
 from sklearn_bdp._evaluation._gains import Gain, PairedGain, paired_gain
 from sklearn_bdp._evaluation._opening import (
     CONTEST,

@@ -119,12 +119,6 @@ def evaluate(setting, candidate, *, training, holdout, keyed, keep=True, memory=
     )
 
 
-def cause(error):
-    """Return the last line of a traceback: what went wrong, without where."""
-    lines = [line for line in error.strip().splitlines() if line and not line.startswith(" ")]
-    return lines[-1].strip() if lines else "an error without a text"
-
-
 def _scored(setting, candidate, model, memory, *, keyed, known):
     """Return what the holdout is asked about a fitted model.
 

@@ -6,6 +6,7 @@ Everything here sees training records only, except that a hint may read the inde
 import itertools
 import math
 import warnings
+import weakref
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -14,8 +15,9 @@ from sklearn.base import clone, is_classifier
 from sklearn.utils import get_tags
 
 from sklearn_bdp._checks import caller_level
-from sklearn_bdp._evaluation._candidates import Candidate, Setting, cause, evaluate
+from sklearn_bdp._evaluation._candidates import Candidate, Setting, evaluate
 from sklearn_bdp._evaluation._dates import DRAWN, check_order, date_hints, is_dates
+from sklearn_bdp._evaluation._failures import cause_of
 from sklearn_bdp._evaluation._scoring import MEANS
 from sklearn_bdp._sklearn_compat import check_method_params, num_samples, safe_indexing
 from sklearn_bdp.accounting import score_tail
@@ -45,6 +47,9 @@ USUAL_SCORE, USUAL_CANDIDATES = 0.8, 20
 
 #: Half-width from which on a forecast of a metric by class is worth a warning.
 WIDE = 0.2
+
+#: Metrics that each holdout has been warned of.
+_TOLD = weakref.WeakKeyDictionary()
 
 #: Share of the history next to the holdout that is left out of it: the gap is not yet known.
 ROOM = 0.1
@@ -109,7 +114,7 @@ def learned_chain(pilot, X, y, history, *, horizon):
     if not scores:
         error = outcomes[0].error
         raise ValueError(
-            f"all {len(outcomes)} candidates failed in cross-validation: {cause(error)}\n"
+            f"all {len(outcomes)} candidates failed in cross-validation: {cause_of([error])}\n"
             "correlation='time' reads the strength of dependence off their scores; nothing was "
             f"asked of the holdout. The first one said:\n{error}"
         )
@@ -291,10 +296,15 @@ def _sorted_by_label(estimator, y):
 
 
 def warn_few_groups(holdout, division, metric):
-    """Say before anything is fitted what few groups can tell, and what does better."""
+    """Say before anything is fitted what few groups can tell, and what does better.
+
+    Once of a holdout and a metric: a holdout may be passed on to many searches.
+    """
     model, train = division.model, division.train_model
-    if not isinstance(model, Groups) or model.is_independent:
+    told = _TOLD.setdefault(holdout, set())
+    if not isinstance(model, Groups) or model.is_independent or metric.name in told:
         return
+    told.add(metric.name)
     if not metric.is_mean:
         _warn_wide_by_class(holdout, model, metric)
         return

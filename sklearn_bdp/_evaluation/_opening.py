@@ -16,7 +16,12 @@ from sklearn.utils import check_random_state
 
 from sklearn_bdp._checks import caller_level, check_option, check_real
 from sklearn_bdp._evaluation._dates import check_future, gap_hints, last_date
-from sklearn_bdp._evaluation._dependence import declaration_hints, history_of, learned_chain
+from sklearn_bdp._evaluation._dependence import (
+    declaration_hints,
+    history_of,
+    learned_chain,
+    warn_few_groups,
+)
 from sklearn_bdp._evaluation._division import divide, reuse
 from sklearn_bdp._evaluation._sides import check_sides
 from sklearn_bdp._sklearn_compat import num_samples
@@ -188,10 +193,21 @@ def _in_time(owner, X, y, *, X_val, pilot):
     return learned_chain(pilot, X, y, history, horizon=horizon), ""
 
 
-def open_holdout(owner, division, *, split=None):
-    """Return the holdout that was passed in, or a new one of the held out records."""
-    if isinstance(owner.holdout, ReusableHoldout):
-        return owner.holdout
+def open_holdout(owner, division, *, split=None, metric=None):
+    """Return the holdout that was passed in, or a new one of the held out records.
+
+    ``metric``: what it will be asked about; few groups may tell hardly anything about it.
+    """
+    holdout = owner.holdout
+    if not isinstance(holdout, ReusableHoldout):
+        holdout = _new_holdout(owner, division, split)
+    if metric is not None:
+        warn_few_groups(holdout, division, metric)
+    return holdout
+
+
+def _new_holdout(owner, division, split):
+    """Return a new holdout of the held out records."""
     cut = division.model.is_sequential and division.train is not None
     notes = {
         "split": split,

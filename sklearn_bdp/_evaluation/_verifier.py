@@ -13,10 +13,8 @@ from numbers import Number
 
 import numpy as np
 from sklearn.base import clone
-from sklearn.exceptions import FitFailedWarning
 from sklearn.utils.parallel import Parallel, delayed
 
-from sklearn_bdp._checks import caller_level
 from sklearn_bdp._digests import (
     content_key,
     has_own_code,
@@ -27,11 +25,11 @@ from sklearn_bdp._digests import (
 from sklearn_bdp._evaluation._candidates import (
     Candidate,
     Outcome,
-    cause,
     columns_of,
     evaluate,
     fit_candidate,
 )
+from sklearn_bdp._evaluation._failures import all_failed, warn_some_failed
 from sklearn_bdp._evaluation._fits import INTERRUPTIONS, Task, WholeJob, run_jobs
 from sklearn_bdp._evaluation._gains import Gain, paired_gain
 from sklearn_bdp._evaluation._opening import CONTEST
@@ -216,7 +214,7 @@ class Verifier:
             outcomes = self._taken(rows, training, variances)
         else:
             outcomes = self._outcomes(candidates, training, known)
-        _report_failures(outcomes, n_recorded=self.n_recorded)
+        _report_failures(candidates, outcomes, known)
         keys = [key or outcome.key for key, outcome in zip(keys, outcomes, strict=True)]
         asked = [
             place
@@ -377,6 +375,16 @@ class Verifier:
             n_effective=self.setting.n_effective,
         )
 
+    def over(self, assessment, columns):
+        """Return the :class:`PairedGain` over a subset that is not asked about, and its score.
+
+        Both are of the training side alone.
+        """
+        (other,) = self._work([(Candidate(columns=columns), True, False)])
+        return self.paired(assessment, Assessment(columns, other.training, outcome=other)), (
+            other.training
+        )
+
     @sealed_errors  # the differences below are raw scores
     def gain(self, first, second, paired):
         """Return the :class:`Gain` that the holdout confirms.
@@ -451,22 +459,35 @@ def _with_holdout(outcome, other):
     return replace(other, training=training, scores=outcome.scores)
 
 
-def _report_failures(outcomes, *, n_recorded):
-    """Warn about fits that failed, once, or raise when nothing is left to verify."""
+def _report_failures(candidates, outcomes, known):
+    """Warn about fits that failed, once, or raise when nothing is left to verify.
+
+    A constant prediction (no columns) never fails, and nobody came for it alone. ``known``: which
+    candidates have a recorded answer.
+    """
     for outcome in outcomes:
         if outcome.misfit:
             raise ValueError(outcome.misfit)
     errors = [outcome.error for outcome in outcomes if outcome.error]
     if not errors:
         return
-    if len(errors) == len(outcomes) and not n_recorded:
-        raise ValueError(
-            f"All the {len(errors)} fits failed on the training part: {cause(errors[-1])}\n"
-            f"Nothing was asked of the holdout. The last one said:\n{errors[-1]}"
-        )
-    warnings.warn(
-        f"{len(errors)} of {len(outcomes)} fits failed on the training part; these candidates "
-        f"were not shown to the holdout. The last one said:\n{errors[-1]}",
-        FitFailedWarning,
-        stacklevel=caller_level(),
+    left = any(
+        candidate.columns != () and (before or not (outcome.error or _was_left_out(outcome)))
+        for candidate, outcome, before in zip(candidates, outcomes, known, strict=True)
     )
+    if not left:
+        raise all_failed(
+            errors,
+            f"All the {len(errors)} fits failed on the training part; nothing was asked of the "
+            "holdout about them.",
+        )
+    warn_some_failed(
+        errors,
+        f"{len(errors)} of {len(outcomes)} fits failed on the training part; these candidates "
+        "were not shown to the holdout.",
+    )
+
+
+def _was_left_out(outcome):
+    """Return whether nothing is known of a candidate: it failed before, and was told then."""
+    return outcome.evaluation is None and not math.isfinite(outcome.training)

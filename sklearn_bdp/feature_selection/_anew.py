@@ -74,7 +74,7 @@ def joined(selector, division, X, y, groups):
 def last_word(holdout, entry, model, metric):
     """Return the entry with the last word on its score, if that is finer; the holdout is closed."""
     found = entry.assessment
-    fitted = _OfColumns(model, found.columns)
+    fitted = OfColumns(model, found.columns)
     with contextlib.suppress(BudgetExhaustedError):  # no budget: closed in its own way
         said = holdout.final_report(fitted, metric.from_unit(found.training), scoring=metric)
         value, lower, upper = map(metric.to_unit, (said.value, said.lower, said.upper))
@@ -101,7 +101,7 @@ def fit_anew(setting, proposal):
 
 
 @dataclass(frozen=True)
-class _OfColumns:
+class OfColumns:
     """A fitted model of some columns, as a model of all of them."""
 
     model: object = field(repr=False)

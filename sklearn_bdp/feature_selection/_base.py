@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import Any
 
@@ -22,6 +23,7 @@ from sklearn.utils.validation import (
 from sklearn_bdp._checks import check_integer, check_option
 from sklearn_bdp._evaluation import (
     ADDED,
+    Pilot,
     Savable,
     Setting,
     Verifier,
@@ -32,8 +34,21 @@ from sklearn_bdp._evaluation import (
     inner_folds,
     recorded_seed,
 )
-from sklearn_bdp._sklearn_compat import is_frame, num_samples
-from sklearn_bdp.exceptions import NothingSelectedError, UnknownFeaturesError
+from sklearn_bdp._sklearn_compat import (
+    gives_frames,
+    holds_numbers,
+    is_frame,
+    num_samples,
+    safe_indexing,
+)
+from sklearn_bdp.exceptions import (
+    HoldoutClosedError,
+    NothingSelectedError,
+    UnknownFeaturesError,
+)
+from sklearn_bdp.feature_selection._anew import OfColumns
+from sklearn_bdp.holdout import FinalReport
+from sklearn_bdp.metrics import get_metric
 
 ON_EMPTY = ("raise", "keep_best")
 
@@ -56,7 +71,9 @@ class HoldoutSelectorBase(Savable, SelectorMixin, BaseEstimator):
         Returns
         -------
         array-like of shape (n_samples, n_selected_features)
-            The selected columns.
+            The selected columns as they are, missing values and all. A frame with columns that
+            are no numbers (text, categories, dates) stays a frame; else an array, or what
+            :meth:`set_output` asks for.
 
         Raises
         ------
@@ -68,7 +85,11 @@ class HoldoutSelectorBase(Savable, SelectorMixin, BaseEstimator):
             raise NothingSelectedError(
                 f"{self._what_was_found()} on_empty='keep_best' goes on with the best there is."
             )
-        return super().transform(X)
+        if not is_frame(X):
+            return super().transform(X)
+        validate_data(self, X, skip_check_array=True, reset=False)
+        kept = safe_indexing(X, np.flatnonzero(self.support_), axis=1)
+        return kept if gives_frames(self) or not holds_numbers(X) else np.asarray(kept)
 
     def report(self) -> Any:
         """Return what was verified and what was not.
@@ -167,6 +188,53 @@ class HoldoutSelectorBase(Savable, SelectorMixin, BaseEstimator):
 class SubsetSelectorBase(MetaEstimatorMixin, HoldoutSelectorBase):
     """Base of selectors that fit an estimator on subsets: metric, folds, who asks the holdout."""
 
+    def final_report(self) -> FinalReport:
+        """Speak the last word on the verified model and close the holdout.
+
+        Returns
+        -------
+        FinalReport
+            As :meth:`sklearn_bdp.ReusableHoldout.final_report`: a card with the score of
+            ``verified_estimator_`` on its ``verified_support_``, finely, its interval, and what was
+            asked before.
+
+        Raises
+        ------
+        HoldoutClosedError
+            If the holdout has spoken its last word; where all records chose, ``fit`` had it.
+        NothingSelectedError
+            If nothing was selected.
+        """
+        check_is_fitted(self)
+        if not self.verified_support_.any():
+            raise NothingSelectedError(f"{self._what_was_found()} There is nothing to report on.")
+        if self.estimator_ is not self.verified_estimator_:
+            raise HoldoutClosedError(
+                "the last word was spoken in fit, before features were chosen anew on all records: "
+                "score_, interval_ and certificate_ hold it. choose_on='training' keeps the "
+                "holdout open."
+            )
+        metric, expected, variance = self._training_side
+        chosen = np.flatnonzero(self.verified_support_)
+        report = self.holdout_.final_report(
+            OfColumns(self.verified_estimator_, self._places(chosen)),
+            float(metric.from_unit(expected)) if math.isfinite(expected) else None,
+            scoring=metric,
+            training_variance=variance,
+            name=f"{type(self.verified_estimator_).__name__} of {chosen.size:,} features",
+        )
+        # All intervals hold at once, so what was known of this very model before still holds.
+        lower, upper = max(report.lower, self.interval_[0]), min(report.upper, self.interval_[1])
+        return replace(report, value=min(max(report.value, lower), upper), lower=lower, upper=upper)
+
+    def _places(self, columns):
+        """Return where the holdout has columns of ``X``: by name, where there are names."""
+        have = getattr(self.holdout_.X, "columns", None)
+        if have is None or not hasattr(self, "feature_names_in_"):
+            return tuple(columns.tolist())
+        places = {name: place for place, name in enumerate(have)}
+        return tuple(places[name] for name in self.feature_names_in_[columns])
+
     def _fit_params(self, params):
         """Return the parameters that go to the estimator's ``fit``."""
         if sklearn.get_config()["enable_metadata_routing"]:
@@ -190,6 +258,36 @@ class SubsetSelectorBase(MetaEstimatorMixin, HoldoutSelectorBase):
             training="cv",
         )
 
+    def _pilot(self, fit_params):
+        """Return what a first look at the training part needs."""
+        return Pilot(
+            estimator=self.estimator,
+            metric=lambda part: get_metric(self.scoring, estimator=self.estimator, y=part),
+            fit_params=fit_params,
+            n_jobs=self.n_jobs,
+        )
+
+    def _keep_subset(self, columns, found, verifier, scores):
+        """Set what is selected, its model and its score; ``scores``: of its training side."""
+        metric = verifier.setting.metric
+        self._keep_columns(columns)
+        self.verified_support_ = self.support_.copy()
+        self.verified_estimator_ = None if found is None else verifier.model(found)
+        self.estimator_ = self.verified_estimator_
+        values = [np.nan] * 3 if found is None else [found.released, found.lower, found.upper]
+        score, lower, upper = (float(metric.from_unit(value)) for value in values)
+        self.score_, self.interval_ = score, (lower, upper)
+        variance = None
+        if scores is not None and metric.is_mean:
+            variance = min(float(np.nanvar(scores.astype(float))), 0.25)
+        self._training_side = (metric, None if found is None else found.training, variance)
+
+    def _keep_columns(self, columns):
+        """Set what is selected."""
+        self.support_ = np.zeros(self.n_features_in_, dtype=bool)
+        self.support_[list(columns)] = True
+        self.n_features_to_select_ = len(columns)
+
     def _verifier(self, setting, holdout):
         """Return who asks the holdout."""
         return Verifier(
@@ -203,9 +301,8 @@ class SubsetSelectorBase(MetaEstimatorMixin, HoldoutSelectorBase):
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
-        inner = get_tags(self.estimator)
-        tags.input_tags.allow_nan = inner.input_tags.allow_nan
-        tags.input_tags.sparse = inner.input_tags.sparse
+        tags.input_tags.allow_nan = _takes_missing(self.estimator)
+        tags.input_tags.sparse = get_tags(self.estimator).input_tags.sparse
         return tags
 
     def get_metadata_routing(self) -> MetadataRouter:
@@ -224,6 +321,16 @@ class SubsetSelectorBase(MetaEstimatorMixin, HoldoutSelectorBase):
                 method_mapping=MethodMapping().add(caller="fit", callee="fit"),
             )
         )
+
+
+def _takes_missing(estimator):
+    """Return whether an estimator, or a part of it (an imputer in a pipeline), takes NaN."""
+    parts = [part for part in estimator.get_params(deep=True).values() if hasattr(part, "fit")]
+    return any(
+        get_tags(part).input_tags.allow_nan
+        for part in (estimator, *parts)
+        if isinstance(part, BaseEstimator)
+    )
 
 
 def _aligned(X, X_holdout):

@@ -7,16 +7,13 @@ of 750 records "predict" with an accuracy of .7 in any fold of the same records.
 
 import math
 import traceback
-import warnings
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 from sklearn.base import is_classifier
-from sklearn.exceptions import FitFailedWarning
 from sklearn.utils.parallel import Parallel, delayed
 
-from sklearn_bdp._checks import caller_level
-from sklearn_bdp._evaluation import Candidate, fit_candidate
+from sklearn_bdp._evaluation import Candidate, all_failed, fit_candidate, warn_some_failed
 from sklearn_bdp._sklearn_compat import check_method_params, num_samples, safe_indexing
 from sklearn_bdp.feature_selection._rankings import Records, order_units, univariate_scores
 
@@ -248,7 +245,7 @@ def _collect(setting, units, rankings, plans, bare, labels, done):
             scores, beyond = scores[:, 0], _beyond(scores, places)
         columns = units.columns(chosen)
         proposals.append(Proposal(ranking, chosen, columns, scores, frequency, beyond))
-    _warn(errors, len(proposals))
+    _report_failures(errors, proposals, bare)
     return proposals
 
 
@@ -287,19 +284,31 @@ def ranking_name(ranking):
     return ranking if isinstance(ranking, str) else getattr(ranking, "__name__", "score_func")
 
 
-def _warn(errors, n_proposals):
-    """Warn once about subsets on which the estimator could not be fitted."""
-    if errors and len(errors) == n_proposals:
-        raise ValueError(
-            f"All the {len(errors)} fits failed on the training part; nothing was asked of the "
-            f"holdout. The last one said:\n{errors[-1]}"
+#: What to do about subsets that cannot be fitted.
+_ADVICE = (
+    "Missing values and text need an estimator that takes them (a pipeline that begins with an "
+    "imputer, an encoder). One that names columns or cannot do without some fails on subsets "
+    "without them: list these as fixed_features, or let it choose columns by their type "
+    "(make_column_selector)."
+)
+
+
+def _report_failures(errors, proposals, bare):
+    """Warn once of subsets that could not be fitted, or raise where no other one is left.
+
+    ``bare``: whether the first proposal is the one that all others are compared with.
+    """
+    if not errors:
+        return
+    others = proposals[bare:] or proposals
+    if not any(math.isfinite(proposal.training) for proposal in others):
+        raise all_failed(
+            errors,
+            f"The estimator could not be fitted on any of {len(others)} subsets of features; "
+            f"nothing was asked of the holdout. {_ADVICE}",
         )
-    if errors:
-        warnings.warn(
-            f"{len(errors)} of {n_proposals} subsets could not be fitted on the training part; "
-            "they were not shown to the holdout. Where the estimator names columns or cannot do "
-            "without some, list these as fixed_features; missing values and text need an "
-            f"estimator that takes them. The last one said:\n{errors[-1]}",
-            FitFailedWarning,
-            stacklevel=caller_level(),
-        )
+    warn_some_failed(
+        errors,
+        f"{len(errors)} of {len(proposals)} subsets could not be fitted on the training part; "
+        f"they were not shown to the holdout. {_ADVICE}",
+    )

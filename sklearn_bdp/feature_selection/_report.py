@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import math
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -11,6 +12,12 @@ from sklearn_bdp._card import card
 
 #: Rows of a table that are shown; ``rows`` holds all of them.
 SHOWN = 20
+
+#: What a selection says that found nothing. It is no proof that nothing helps.
+NOTHING = "Nothing could be told from chance."
+
+#: Verified features that are named in a sentence.
+NAMED = 10
 
 NO_FALSE_DISCOVERY_RATE = (
     "Not verified: how many of the kept features are useless. No false discovery rate is proved."
@@ -125,20 +132,15 @@ def path_report(selector, entries, place, verdict, units, metric, anew=None):
     """Return what is :class:`Told` of a path; ``anew``: what all records chose afterwards."""
     scored = _Scored(metric)
     lines, rows = [], {"feature": [], "chosen by": [], "chosen in folds": []}
-    best, constant = verdict.best, verdict.constant
-    summary = ""
-    if best is not None:
-        found = entries[best]
-        summary = (
-            f"The best of {len(entries) - (constant is not None)} subsets "
-            f"({_count(found)}, {found.proposal.ranking}) scores {scored(found.assessment)} on the "
-            "holdout"
+    failed = sum(math.isnan(entry.assessment.training) for entry in entries)
+    summary = _summary(entries, verdict, scored, _least(units), failed)
+    if failed:
+        lines.append(
+            f"{failed:,} of {len(entries):,} subsets could not be fitted and were not shown to the "
+            "holdout; a warning of fit says why."
         )
-        if constant is not None:
-            summary += f", {_least(units)} {scored(entries[constant].assessment)}"
-        summary += "."
-    if place is None or (place == constant and not selector.confirmed_):
-        lines.append(f"Nothing helps. {summary}")
+    if place is None or (place == verdict.constant and not selector.confirmed_):
+        lines.append(f"{NOTHING} {summary}")
         lines.append(
             "That is no proof: what might help was not told from chance"
             + (", by neither side." if verdict.doubtful else " on the training side.")
@@ -146,20 +148,19 @@ def path_report(selector, entries, place, verdict, units, metric, anew=None):
     if place is not None and units.columns(entries[place].proposal.chosen):
         chosen = entries[place]
         rows = _members(chosen.proposal if anew is None else anew, units)
-        lines += _verified_lines(selector, chosen, entries, verdict, scored, _least(units))
+        lines += _verified_lines(selector, chosen, entries, verdict, scored, units, anew)
+        if anew is not None:
+            lines += _anew_lines(anew, chosen.proposal)
+            shared = set(chosen.proposal.columns)
+            rows["verified, too"] = [
+                "yes" if set(columns) <= shared else "no" for columns in _columns(anew, units)
+            ]
         lines.append(
             "Not verified: that any single one of them is needed, or that one left out is useless. "
             "No false discovery rate is proved."
         )
-    if anew is not None:
-        lines.insert(
-            -1,
-            "Then chosen anew on all records, by the same ranking: the features below. What these "
-            "score is not verified itself; the holdout is closed (choose_on='training' keeps it "
-            "open).",
-        )
     handed = anew or (None if place is None else entries[place].proposal)
-    title = _title(selector, 0 if handed is None else len(handed.columns))
+    title = _title(selector, 0 if handed is None else len(handed.columns), anew is not None)
     progress = tuple(
         f"{entry.proposal.ranking}: {_count(entry)}, verified score {scored(entry.assessment)}"
         for entry in entries
@@ -167,14 +168,65 @@ def path_report(selector, entries, place, verdict, units, metric, anew=None):
     return Told(summary, SelectionReport(title, tuple(lines), rows), progress)
 
 
-def _verified_lines(selector, chosen, entries, verdict, scored, least):
+def _summary(entries, verdict, scored, least, failed):
+    """Return one sentence on the best subset and what it is compared with, if any was answered."""
+    best, constant = verdict.best, verdict.constant
+    if best is None:
+        return ""
+    found = entries[best]
+    compared = ""
+    if constant is not None:
+        compared = f", {least} {scored(entries[constant].assessment)}"
+    return (
+        f"The best of {len(entries) - (constant is not None) - failed} subsets "
+        f"({_count(found)}, {found.proposal.ranking}) scores {scored(found.assessment)} on the "
+        f"holdout{compared}."
+    )
+
+
+def _anew_lines(anew, verified):
+    """Return how what all records chose differs from what was verified."""
+    both = len(set(anew.columns) & set(verified.columns))
+    count = len(anew.columns)
+    return [
+        f"Handed on, and not verified itself: {count:,} feature{'s' * (count != 1)}, chosen anew "
+        f"on all records, by the same ranking; {both:,} of them {'is' if both == 1 else 'are'} "
+        "among the verified ones. The holdout is closed (choose_on='training' keeps it open).",
+        "The records that chose these features cannot verify models of them again: bring new "
+        "records, or keep the selector inside the pipeline that is searched.",
+    ]
+
+
+def _named(columns, units):
+    """Return the first names of columns, and how many more there are."""
+    names = [units.column_label(column) for column in columns[:NAMED]]
+    more = len(columns) - NAMED
+    return ", ".join(names) + (f" and {more:,} more" if more > 0 else "")
+
+
+def not_told(n_features_to_select):
+    """Return the sentence on features that were asked for and could not be told from chance."""
+    return (
+        f"Kept because n_features_to_select={n_features_to_select} asked for so many: that they "
+        "help could not be told from chance (confirmed_ is False), which is no proof that they do "
+        "not."
+    )
+
+
+def _verified_lines(selector, chosen, entries, verdict, scored, units, anew):
     """Return what was verified of a selected subset, and how it was chosen."""
-    together = scored(chosen.assessment)
-    lines = []
+    together, least = scored(chosen.assessment), _least(units)
+    lines, columns = [], chosen.proposal.columns
     fixed = chosen.proposal.ranking == "constant"
     if not selector.confirmed_ and not fixed:
-        lines.append("Kept as a stopgap (on_empty='keep_best'): nothing helps.")
-    lines.append(f"Verified: together they score {together} ({scored.metric.name}).")
+        if verdict.asked:
+            lines.append(not_told(selector.n_features_to_select))
+        else:
+            lines.append(f"Kept as a stopgap (on_empty='keep_best'): {NOTHING.lower()}")
+    which = ""
+    if anew is not None:
+        which = f" {_count(chosen)} that the training part chose ({_named(columns, units)}):"
+    lines.append(f"Verified:{which} together they score {together} ({scored.metric.name}).")
     if fixed:
         return lines
     if verdict.constant is not None:
@@ -203,11 +255,10 @@ def _least(units):
 
 def _members(proposal, units):
     """Return the rows of the table: units in the order in which they were chosen."""
-    frequency = proposal.frequency
     rows = {
         "feature": [units.label(unit) for unit in proposal.chosen],
         "chosen by": [proposal.ranking] * len(proposal.chosen),
-        "chosen in folds": ["" if frequency is None else f"{f:.0%}" for f in _each(proposal)],
+        "chosen in folds": _shares(proposal),
     }
     for column in units.fixed:
         rows["feature"].append(units.column_label(column))
@@ -216,8 +267,15 @@ def _members(proposal, units):
     return rows
 
 
-def _each(proposal):
-    return [0.0] * len(proposal.chosen) if proposal.frequency is None else proposal.frequency
+def _shares(proposal):
+    if proposal.frequency is None:
+        return [""] * len(proposal.chosen)
+    return [f"{share:.0%}" for share in proposal.frequency]
+
+
+def _columns(proposal, units):
+    """Return the columns of each row of the table."""
+    return [*(units.members[unit] for unit in proposal.chosen), *((c,) for c in units.fixed)]
 
 
 def _count(entry):
@@ -241,15 +299,16 @@ class _Scored:
         return f"{value:.3g} [{low:.3g}, {high:.3g}]"
 
 
-def _title(selector, count):
+def _title(selector, count, anew=False):
+    chose = ", chosen on all records" if anew else ""
     return (
-        f"{type(selector).__name__}: {count:,} of {selector.n_features_in_:,} features "
+        f"{type(selector).__name__}: {count:,} of {selector.n_features_in_:,} features{chose} "
         f"(direction={selector.direction!r})"
     )
 
 
-def steps_report(selector, steps, units, metric):
-    """Return what is :class:`Told` of a stepwise selection."""
+def steps_report(selector, steps, units, metric, asked):
+    """Return what is :class:`Told` of a stepwise selection; ``asked``: for so many features."""
     scored, last = _Scored(metric), steps[-1]
     added = {step.unit: step for step in steps if step.action == "add"}
     chosen = [unit for unit in added if unit in last.chosen]
@@ -274,13 +333,14 @@ def steps_report(selector, steps, units, metric):
     lines = [
         f"Verified: together they score {scored(last.assessment)} ({metric.name})."
         if count
-        else f"Nothing helps. {summary}",
+        else f"{NOTHING} {summary}",
         "Verified: the gain of each addition over the subset before it; a gain whose interval "
         "holds 0 rests on the training side.",
         NO_FALSE_DISCOVERY_RATE,
     ]
     if count and not selector.confirmed_:
-        lines.insert(0, "Kept as a stopgap (on_empty='keep_best'): nothing helps.")
+        stopgap = f"Kept as a stopgap (on_empty='keep_best'): {NOTHING.lower()}"
+        lines.insert(0, not_told(selector.n_features_to_select) if asked else stopgap)
     return Told(summary, SelectionReport(_title(selector, count), tuple(lines), rows))
 
 
@@ -290,13 +350,15 @@ def with_score(certificate, selector, metric):
     said = f"verified {metric.name} {selector.score_:.3g} [{low:.3g}, {high:.3g}]"
     count = f"{selector.verified_support_.sum():,} of {selector.n_features_in_:,} features"
     anew = selector.estimator_ is not selector.verified_estimator_
-    which = "verified" if anew else "selected"
+    which = f"the {'verified' if anew else 'selected'} features"
     note = f"Selected {count}; {said}."
-    if anew:
+    if not selector.verified_support_.any():
+        which, note = "a constant prediction", f"No feature was selected; a constant has {said}."
+    elif anew:
         chosen = f"{selector.n_features_to_select_:,} were then selected on all records"
         note = f"Selected on the training part: {count}; {said}; {chosen}."
     return replace(
         certificate,
         notes=(*certificate.notes, note),
-        chosen=(f"{metric.name} of the {which} features", selector.score_, low, high),
+        chosen=(f"{metric.name} of {which}", selector.score_, low, high),
     )

@@ -8,11 +8,11 @@ from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
+from sklearn.exceptions import FitFailedWarning
 
 from sklearn_bdp._checks import caller_level, check_integer, check_option, check_real
 from sklearn_bdp._docs import described_by
 from sklearn_bdp._evaluation import (
-    Pilot,
     bounded_metric,
     check_dependence,
     check_proved,
@@ -31,12 +31,23 @@ from sklearn_bdp.feature_selection._anew import (
 from sklearn_bdp.feature_selection._base import SubsetSelectorBase
 from sklearn_bdp.feature_selection._proposals import propose, propose_given, ranking_name
 from sklearn_bdp.feature_selection._rankings import check_ranking, rankings_for
-from sklearn_bdp.feature_selection._report import path_report, steps_report, with_score
-from sklearn_bdp.feature_selection._stepwise import Rule, accuracy_path, describe_step, select
+from sklearn_bdp.feature_selection._report import NOTHING, path_report, steps_report, with_score
+from sklearn_bdp.feature_selection._stepwise import (
+    Rule,
+    accuracy_path,
+    describe_step,
+    judged,
+    select,
+)
 from sklearn_bdp.feature_selection._units import make_units, subsets_of_units
-from sklearn_bdp.feature_selection._verified_path import decide, path_table, rule, verify_path
+from sklearn_bdp.feature_selection._verified_path import (
+    confirm,
+    decide,
+    path_table,
+    rule,
+    verify_path,
+)
 from sklearn_bdp.holdout import ReusableHoldout
-from sklearn_bdp.metrics import get_metric
 
 
 @described_by(ReusableHoldout)
@@ -105,9 +116,9 @@ class HoldoutFeatureSelector(SubsetSelectorBase):
           a large holdout.
         - a number, in score units: both the training-side and the verified gain must exceed it.
     on_empty : {"raise", "keep_best"}, default="raise"
-        What happens if nothing helps. ``"raise"``: ``fit`` warns, and ``transform`` raises an
-        error that says what was found; ``"keep_best"``: the best subset there is is kept, and
-        the report says that it is a stopgap.
+        What happens if nothing can be told from chance. ``"raise"``: ``fit`` warns, and
+        ``transform`` raises an error that says what was found; ``"keep_best"``: the best subset
+        there is is kept, and the report says that it is a stopgap.
     choose_on : {"auto", "training", "all"}, default="auto"
         Which records choose the features that are handed on.
 
@@ -170,8 +181,10 @@ class HoldoutFeatureSelector(SubsetSelectorBase):
         ``gain``, ``gain_lower``, ``gain_upper``; in score units, NaN where there is nothing to
         report.
     confirmed_ : bool
-        Whether both sides say that the selected features help; ``False`` if nothing was selected,
-        or a stopgap under ``on_empty="keep_best"``.
+        Whether both sides say that the selected features help (see the notes); ``False`` if nothing
+        was selected, if a stopgap was under ``on_empty="keep_best"``, or if those that
+        ``n_features_to_select`` asked for, which are kept in any case, could not be told from
+        chance.
     verified_support_ : ndarray of bool, shape (n_features,)
         Which features were verified together; others than ``support_`` where all records chose.
     score_ : float
@@ -214,7 +227,12 @@ class HoldoutFeatureSelector(SubsetSelectorBase):
     training side is how far the best subset is ahead of the constant. What is proved are the
     intervals alone: features help for certain (with probability ``1 - beta``) if their interval
     lies above that of the constant prediction, which ``tol="certified"`` demands. That nothing
-    helps is never proved.
+    helps is never proved. A number of features that is asked for is kept whatever is judged, and
+    nothing more is asked of the holdout: the level is .01 then. Step by step the first step is
+    judged, backward all features together.
+
+    The records that chose the features cannot verify models of them again: bring new records,
+    or keep the selector inside the pipeline that is searched.
 
     In a pipeline with other steps that learn from a holdout (a filter before, a search after),
     make one :class:`~sklearn_bdp.ReusableHoldout`, pass it to all of them as ``holdout``, and fit
@@ -345,6 +363,7 @@ class HoldoutFeatureSelector(SubsetSelectorBase):
             feature_groups=self.feature_groups,
         )
         target = units.target(self.n_features_to_select) if len(units) else 0
+        self._given(units, target)
         fit_params = self._fit_params(params)
         pilot = self._pilot(fit_params)
         division, split = self._divide(
@@ -359,21 +378,21 @@ class HoldoutFeatureSelector(SubsetSelectorBase):
             fit_params = check_method_params(X, fit_params, indices=division.train)
             groups = None if groups is None else np.asarray(groups)[division.train]
         setting = self._setting(division, metric, fit_params, groups)
+        holdout = open_holdout(self, division, split=split, metric=metric)
+        verifier = self._verifier(setting, holdout)
         _, self.drift_report_, _ = check_dependence(
             division, setting, {}, folds=setting.folds, groups=groups
         )
         if self.direction == "path":
-            proposals = self._proposals(setting, units, target)
-            verifier = self._verifier(setting, open_holdout(self, division, split=split))
-            entries = verify_path(verifier, proposals)
+            entries = verify_path(verifier, self._proposals(setting, units, target))
             self._keep_path(entries, verifier, units, target, everything)
         else:
-            verifier = self._verifier(setting, open_holdout(self, division, split=split))
-            self._keep_steps(self._run(verifier, units, target), verifier, units)
+            self._keep_steps(verifier, units, target)
         scale = (metric.name, metric.lower, metric.upper)
         self._keep_holdout(verifier.holdout, division, scale)
         self.certificate_ = with_score(self.certificate_, self, metric)
-        if not self.confirmed_:
+        asked = target is not None and self.n_features_to_select_ > len(units.fixed)
+        if not (self.confirmed_ or asked):
             warnings.warn(self._what_was_found(), UserWarning, stacklevel=caller_level())
         return self
 
@@ -392,15 +411,6 @@ class HoldoutFeatureSelector(SubsetSelectorBase):
             check_integer("verify", self.verify, low=1)
         self._check_common_options()
 
-    def _pilot(self, fit_params):
-        """Return what a first look at the training part needs."""
-        return Pilot(
-            estimator=self.estimator,
-            metric=lambda part: get_metric(self.scoring, estimator=self.estimator, y=part),
-            fit_params=fit_params,
-            n_jobs=self.n_jobs,
-        )
-
     def _everything(self, division, X, y, metric, fit_params, groups):
         """Return the setting in which all records train; None where they may not."""
         whole = joined(self, division, X, y, groups)
@@ -409,16 +419,20 @@ class HoldoutFeatureSelector(SubsetSelectorBase):
     def _proposals(self, setting, units, target, only=None):
         """Return the candidates of a path, by all rankings or one, from training records."""
         work = {"n_jobs": self.n_jobs, "pre_dispatch": self.pre_dispatch}
-        ranking = check_ranking(self.ranking)
-        if ranking == "subsets":
-            names = getattr(self, "feature_names_in_", None)
-            subsets = subsets_of_units(units, self.ranking, self.n_features_in_, names)
-            if target is not None:
-                subsets = [subset for subset in subsets if len(subset) == target]
+        subsets = self._given(units, target)
+        if subsets is not None:
             return propose_given(setting, units, subsets, **work)
         rankings = rankings_for(self.ranking, self.estimator)
         rankings = [one for one in rankings if only in (None, ranking_name(one))]
         return propose(setting, units, rankings, target=target, **work)
+
+    def _given(self, units, target):
+        """Return the user's subsets, checked; None where rankings propose."""
+        if self.direction != "path" or check_ranking(self.ranking) != "subsets":
+            return None
+        names = getattr(self, "feature_names_in_", None)
+        subsets = subsets_of_units(units, self.ranking, self.n_features_in_, names)
+        return [one for one in subsets if target is None or len(one) == target]
 
     def _run(self, verifier, units, target):
         """Return the steps taken, telling about each when asked to."""
@@ -436,58 +450,51 @@ class HoldoutFeatureSelector(SubsetSelectorBase):
         verdict = decide(verifier, entries, tol=self.tol, target=target)
         place = verdict.selected
         self.confirmed_ = verdict.helps is not False
-        if not self.confirmed_ and self.on_empty == "raise":
+        if not (self.confirmed_ or verdict.asked) and self.on_empty == "raise":
             place = verdict.constant
         anew = None
         if everything is not None and place not in (None, verdict.constant):
             model = verifier.model(entries[place].assessment)
             entries[place] = last_word(verifier.holdout, entries[place], model, metric)
+            if verdict.asked:
+                self.confirmed_ = confirm(verdict, entries, tol=self.tol).helps is not False
             ranking = entries[place].proposal.ranking
-            proposals = self._proposals(everything, units, target, ranking)
+            with warnings.catch_warnings():  # the subsets that fail failed on the training part
+                warnings.simplefilter("ignore", FitFailedWarning)
+                proposals = self._proposals(everything, units, target, ranking)
             anew = choose_anew(everything, proposals, tol=self.tol, target=target)
         self.accuracy_path_ = path_table(entries, place, metric)
         self._verdict = path_report(self, entries, place, verdict, units, metric, anew)
         for line in self._verdict.progress:
             self._tell(line)
         chosen = None if place is None else entries[place].assessment
-        self._keep_subset(() if chosen is None else chosen.columns, chosen, verifier)
+        scores = None if place is None else entries[place].proposal.scores
+        self._keep_subset(() if chosen is None else chosen.columns, chosen, verifier, scores)
         if anew is not None:
             self._keep_columns(anew.columns)
             self.estimator_ = fit_anew(everything, anew)
 
-    def _keep_steps(self, steps, verifier, units):
+    def _keep_steps(self, verifier, units, target):
         """Set the fitted attributes of a stepwise selection; nothing raw is among them."""
+        steps = self._run(verifier, units, target)
         self.confirmed_ = bool(units.columns(steps[-1].chosen))
-        if not self.confirmed_ and self.on_empty == "keep_best":
+        if target and self.confirmed_:
+            tol = rule(verifier.setting, self.tol, target)["tol"]
+            self.confirmed_ = judged(steps, verifier, units, Rule(tol))
+        elif not self.confirmed_ and self.on_empty == "keep_best":
             steps = self._run(verifier, units, 1)
         metric, last = verifier.setting.metric, steps[-1]
         self.accuracy_path_ = accuracy_path(steps, units, metric)
-        self._verdict = steps_report(self, steps, units, metric)
-        self._keep_subset(units.columns(last.chosen), last.assessment, verifier)
-
-    def _keep_subset(self, columns, found, verifier):
-        """Set what is selected, its model and its score."""
-        metric = verifier.setting.metric
-        self._keep_columns(columns)
-        self.verified_support_ = self.support_.copy()
-        self.verified_estimator_ = None if found is None else verifier.model(found)
-        self.estimator_ = self.verified_estimator_
-        values = [np.nan] * 3 if found is None else [found.released, found.lower, found.upper]
-        score, lower, upper = (float(metric.from_unit(value)) for value in values)
-        self.score_, self.interval_ = score, (lower, upper)
-
-    def _keep_columns(self, columns):
-        """Set what is selected."""
-        self.support_ = np.zeros(self.n_features_in_, dtype=bool)
-        self.support_[list(columns)] = True
-        self.n_features_to_select_ = len(columns)
+        self._verdict = steps_report(self, steps, units, metric, bool(target))
+        known = None if last.assessment is None else last.assessment.outcome
+        scores = None if known is None else known.scores
+        self._keep_subset(units.columns(last.chosen), last.assessment, verifier, scores)
 
     def _what_was_found(self):
         """Return one sentence about a selection in which nothing helps."""
         kept = bool(self.fixed_features)
         return (
-            f"No feature was {'added' if kept else 'selected'}: nothing could be told from "
-            f"{'the fixed features alone' if kept else 'a constant prediction'}. "
+            f"No feature was {'added' if kept else 'selected'}: {NOTHING.lower()} "
             f"{self._verdict.summary} Bring more records, or say with n_features_to_select how "
             "many to take."
         ).replace("  ", " ")

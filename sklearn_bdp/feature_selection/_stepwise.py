@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from sklearn_bdp.feature_selection._verified_path import SURE
+
 #: Candidates of a step whose gain is put to the holdout before the step is given up.
 TRIES = 10
 #: Bonferroni level of a step on the training side. A useless feature costs accuracy, so that one
@@ -167,6 +169,27 @@ class _Walk:
         if not self.rule.promising(paired, n_candidates):
             return False
         return self.rule.verified(self.verifier.gain(self.reference, found, paired))
+
+
+def judged(steps, verifier, units, rule):
+    """Return whether both sides say that features help whose number was asked for.
+
+    Of useless features each step takes the luckiest, and the next builds on its luck: judged is
+    the first step, by the rule, and the last answer, which must be better than that of the start.
+    Backward, all features together are compared with none (or the fixed ones) on the training
+    side. ``True`` where nothing is known to compare with.
+    """
+    start, last, bare = steps[0], steps[-1], units.columns(())
+    if start.assessment is None or not (bare or verifier.setting.has_baseline):
+        return True
+    if start.chosen:
+        paired, least = verifier.over(start.assessment, bare)
+        return paired.luck(1) <= SURE and last.assessment.released > least
+    first = next((step for step in steps if step.action == "add"), None)
+    if first is None or first.gain is None:
+        return False
+    confirmed = rule.promising(first.paired, first.n_candidates) and rule.verified(first.gain)
+    return bool(confirmed and last.assessment.released > start.assessment.released)
 
 
 def accuracy_path(steps, units, metric):

@@ -47,10 +47,11 @@ class Verdict:
     constant: int | None
     tolerance: float  # how far behind the best the selected subset may be, in units of [0, 1]
     #: Whether both sides say that the best beats the constant; ``None`` where nothing is known to
-    #: compare with, or a number of features was asked for.
+    #: compare with.
     helps: bool | None
     certified: bool  # whether the interval of the selected subset lies above that of the constant
     doubtful: bool = False  # whether the training side leaves doubts, so that the holdout decides
+    asked: bool = False  # whether a number of features was asked for: they are kept all the same
 
 
 def verify_path(verifier, proposals):
@@ -134,7 +135,7 @@ def decide(verifier, entries, *, tol, target):
     place = verdict.selected
     if verdict.doubtful:
         entries[verdict.best], verdict = challenge(verifier, entries, verdict)
-    if place is not None and verdict.helps is not False:
+    if place is not None and (verdict.asked or verdict.helps is not False):
         entries[place] = sharpen(verifier, entries, place)
     return confirm(verdict, entries, tol=tol)
 
@@ -157,8 +158,9 @@ def choose(entries, *, tol, is_mean, n_effective, target=None, overlap=1.0):
     ``entries``: the path; ``tol``: a number is the tolerance, in units of [0, 1]; the others take
     the best subset by scores that are smoothed along the path; ``is_mean``: whether scores are
     scores of records; ``n_effective``: effective number of training records; ``target``: number of
-    units that was asked for: then the best of that size is taken; ``overlap``: by how much the
-    folds' common records widen the standard error of a cross-validated score.
+    units that was asked for: then the best of that size is taken, and whether it helps is judged
+    by the training side at the level :data:`SURE`; ``overlap``: by how much the folds' common
+    records widen the standard error of a cross-validated score.
     """
     levels = _smoothed(entries) if isinstance(tol, str) else [entry.rank for entry in entries]
     places = [place for place, level in enumerate(levels) if math.isfinite(level)]
@@ -171,22 +173,21 @@ def choose(entries, *, tol, is_mean, n_effective, target=None, overlap=1.0):
         pair = (entries[first].proposal.scores, entries[second].proposal.scores)
         return paired_gain(*pair, is_mean=is_mean, n_effective=n_effective)
 
-    best = _best(entries, levels, others, paired)
-    if target is not None:
-        return Verdict(best, best, constant, 0.0, None, False)
+    best, asked = _best(entries, levels, others, paired), target is not None
     chosen, tolerance = best, 0.0
-    if not isinstance(tol, str):
+    if not (asked or isinstance(tol, str)):
         tolerance = tol
         # A difference of .05 is within a tolerance of .05 however it is rounded.
         near = [p for p in others if levels[best] - levels[p] <= tolerance + 1e-12]
         chosen = min(near, key=lambda place: (entries[place].size, -levels[place]))
     if constant is None:
-        return Verdict(chosen, best, constant, tolerance, None, False)
+        return Verdict(chosen, best, constant, tolerance, None, False, asked=asked)
     gain = paired(best, constant)
     known = {"gain": gain, "is_mean": is_mean, "n_effective": n_effective, "overlap": overlap}
     luck = _chance(entries, others, best, constant, **known)
-    helps = bool(gain.gain > 0.0 and luck <= DOUBT)
-    return Verdict(chosen, best, constant, tolerance, helps, False, helps and luck > SURE)
+    helps = bool(gain.gain > 0.0 and luck <= (SURE if asked else DOUBT))
+    doubtful = helps and luck > SURE
+    return Verdict(chosen, best, constant, tolerance, helps, False, doubtful, asked)
 
 
 def confirm(verdict, entries, *, tol):

@@ -80,6 +80,13 @@ class Asking(LedgerHandle):
             If a budget was declared and is used up: the last word looks at the holdout, too.
         """
         self._require_home()
+        own = getattr(estimator, "final_report", None)
+        if callable(own) and not hasattr(estimator, "predict"):
+            name = type(estimator).__name__
+            raise TypeError(
+                f"estimator must be a model that predicts, got estimator={name}. It has a last "
+                "word of its own: call its final_report(), as in selector.final_report()."
+            )
         if isinstance(estimator, BaseEstimator):
             check_is_fitted(estimator)
         self.check_model(estimator)

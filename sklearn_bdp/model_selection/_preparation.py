@@ -31,7 +31,6 @@ from sklearn_bdp._evaluation import (
     open_holdout,
     recorded_seed,
     verified_metric,
-    warn_few_groups,
 )
 from sklearn_bdp._sklearn_compat import (
     check_method_params,
@@ -132,9 +131,7 @@ class Preparation:
             self.n_splits_ = 1
         progress.division = division
         if progress.holdout is None:
-            progress.holdout = open_holdout(self, division, split=progress.split)
-            if not isinstance(self.holdout, ReusableHoldout):
-                warn_few_groups(progress.holdout, division, metric)
+            progress.holdout = open_holdout(self, division, split=progress.split, metric=metric)
             progress.read()
         setting = Setting(
             estimator=clone(self.estimator), X=division.X, y=division.y,

@@ -142,7 +142,7 @@ def test_on_noise_nothing_helps_and_a_pipeline_says_so():
         make_pipeline(chooser, GaussianNB()).fit(X, y)
     assert not chooser.confirmed_
     assert chooser.interval_[0] <= 0.5 <= chooser.interval_[1]
-    assert "Nothing helps" in str(chooser.report())
+    assert "Nothing could be told from chance" in str(chooser.report())
 
 
 @pytest.mark.parametrize("direction", ["path", "forward", "backward", "floating"])
@@ -378,7 +378,7 @@ def test_when_nothing_is_better_than_the_fixed_features_they_stay(data):
     chooser = selector(fixed_features=[0, 1, 2, 3])
     with pytest.warns(UserWarning, match=r"No feature was added.*the fixed features alone"):
         assert chooser.fit_transform(X[:, :30], y).shape == (len(y), 4)
-    assert "Nothing helps" in str(chooser.report())
+    assert "Nothing could be told from chance" in str(chooser.report())
     assert not chooser.confirmed_
 
 

@@ -1,0 +1,285 @@
+"""What a selector says: of fits that failed, of what could not be told from chance, at the end."""
+
+import pickle
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.compose import ColumnTransformer, make_column_selector, make_column_transformer
+from sklearn.exceptions import FitFailedWarning
+from sklearn.impute import SimpleImputer
+from sklearn.linear_model import LogisticRegression
+from sklearn.naive_bayes import GaussianNB
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import OneHotEncoder, StandardScaler
+
+from sklearn_bdp import ReusableHoldout, ReusableHoldoutSearchCV
+from sklearn_bdp.correlation import Groups
+from sklearn_bdp.exceptions import (
+    HoldoutClosedError,
+    NothingSelectedError,
+    VacuousGuaranteeWarning,
+)
+from sklearn_bdp.feature_selection import HoldoutCorrelationFilter, HoldoutFeatureSelector
+
+
+def planted(n=300, n_features=12, *, n_true=3, shift=1.2, seed=0):
+    """Return data in which the first columns know the label and the rest know nothing."""
+    rng = np.random.default_rng(seed)
+    y = rng.integers(0, 2, n)
+    X = rng.standard_normal((n, n_features))
+    X[:, :n_true] += shift * (y[:, None] - 0.5)
+    return X, y
+
+
+def patients(n=300, seed=0):
+    """Return a frame with missing values and a column of text, and its labels."""
+    X, y = planted(n, seed=seed)
+    rng = np.random.default_rng(seed)
+    X[rng.random(X.shape) < 0.05] = np.nan
+    frame = pd.DataFrame(X).add_prefix("m")
+    frame.insert(2, "site", np.where(rng.random(n) < 0.3 + 0.4 * y, "north", "south"))
+    frame.loc[::17, "site"] = None
+    return frame, y
+
+
+def selector(estimator=None, **params):
+    estimator = GaussianNB() if estimator is None else estimator
+    return HoldoutFeatureSelector(estimator, **({"cv": 3, "random_state": 0} | params))
+
+
+def columns_by_type():
+    numbers = make_pipeline(SimpleImputer(), StandardScaler())
+    return make_pipeline(
+        make_column_transformer(
+            (numbers, make_column_selector(dtype_include="number")),
+            (
+                OneHotEncoder(handle_unknown="ignore"),
+                make_column_selector(dtype_exclude="number"),
+            ),
+        ),
+        LogisticRegression(),
+    )
+
+
+def test_where_every_fit_fails_the_first_line_is_the_cause_and_nothing_is_asked():
+    frame, y = patients()
+    frame = frame.drop(columns="site")
+    holdout = ReusableHoldout(frame[200:], y[200:], random_state=0)
+    with pytest.raises(ValueError, match="nothing was asked of the holdout") as error:
+        selector(LogisticRegression(), holdout=holdout).fit(frame[:200], y[:200])
+    assert str(error.value).splitlines()[0] == "ValueError: Input X contains NaN."
+    assert len(holdout.history()) == 0
+
+
+@pytest.mark.parametrize("direction", ["forward", "backward"])
+def test_step_by_step_it_is_no_different(direction):
+    frame, y = patients()
+    with pytest.raises(ValueError, match=r"^ValueError: Input X contains NaN\."):
+        selector(LogisticRegression(), direction=direction).fit(frame.drop(columns="site"), y)
+
+
+def test_where_some_fits_fail_the_warning_begins_with_the_cause_and_the_report_counts():
+    frame, y = patients()
+    named = [("number", SimpleImputer(), ["m0"]), ("text", OneHotEncoder(), ["site"])]
+    picky = make_pipeline(ColumnTransformer(named), LogisticRegression())
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        fitted = selector(picky, ranking="univariate").fit(frame, y)
+    (told,) = [str(w.message) for w in caught if w.category is FitFailedWarning]
+    first, second, *_ = told.splitlines()
+    assert first.startswith("ValueError")
+    assert "column" in first
+    path = fitted.accuracy_path_
+    failed = np.isnan(path["training_score"]).sum()
+    assert failed > 0
+    counted = f"{failed} of {len(path['selected'])} subsets could not be fitted"
+    assert counted in second
+    assert counted in str(fitted.report())
+
+
+def test_missing_values_and_text_are_handed_on_as_they_are():
+    frame, y = patients()
+    pipeline = make_pipeline(selector(columns_by_type()), columns_by_type()).fit(frame, y)
+    fresh, labels = patients(seed=1)
+    assert pipeline.score(fresh, labels) > 0.7
+    chooser = pipeline[0]
+    kept = chooser.transform(fresh)
+    pd.testing.assert_frame_equal(kept, fresh.loc[:, chooser.support_])
+    with pytest.raises(ValueError, match="feature names"):
+        chooser.transform(fresh.rename(columns={"m0": "other"}))
+    with pytest.raises(ValueError, match="feature names"):
+        chooser.transform(fresh.drop(columns="m11"))
+
+
+def test_so_are_missing_values_in_arrays_and_in_frames_of_numbers():
+    frame, y = patients()
+    numbers = frame.drop(columns="site")
+    model = make_pipeline(SimpleImputer(), GaussianNB())
+    for X in (numbers, numbers.to_numpy()):
+        pipeline = make_pipeline(selector(model), model).fit(X, y)
+        kept = pipeline[0].transform(X)
+        assert isinstance(kept, np.ndarray)
+        np.testing.assert_array_equal(kept, numbers.to_numpy()[:, pipeline[0].support_])
+    with pytest.raises(ValueError, match="NaN"):
+        selector().fit(numbers.to_numpy(), y)
+    chooser = selector(model).fit(numbers, y).set_output(transform="pandas")
+    pd.testing.assert_frame_equal(chooser.transform(numbers), numbers.loc[:, chooser.support_])
+
+
+def test_a_column_that_no_estimator_takes_need_not_be_selected():
+    X, y = planted()
+    frame = pd.DataFrame(X).add_prefix("m").assign(site="north")
+    with pytest.warns(FitFailedWarning, match="could not convert string"):
+        chooser = selector(ranking=[["m0"], ["m0", "m1", "m2"], ["m3", "site"]]).fit(frame, y)
+    assert list(chooser.transform(frame).columns) == ["m0", "m1", "m2"]
+
+
+def test_the_filter_hands_on_missing_values_too():
+    frame, y = patients()
+    numbers = frame.drop(columns="site")
+    screen = HoldoutCorrelationFilter(random_state=0, on_empty="keep_best").fit(numbers, y)
+    assert np.isnan(screen.transform(numbers)).any()
+
+
+@pytest.mark.parametrize("direction", ["path", "forward", "floating", "backward"])
+@pytest.mark.parametrize("n_true", [0, 3])
+def test_features_that_were_asked_for_are_kept_and_judged(direction, n_true):
+    X, y = planted(n_true=n_true, shift=1.6, seed=2)
+    wanted = 10 if direction == "backward" else 4
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", UserWarning)
+        fitted = selector(direction=direction, n_features_to_select=wanted).fit(X, y)
+    assert fitted.support_.sum() == wanted
+    assert fitted.confirmed_ == (n_true > 0)
+    told = f"n_features_to_select={wanted} asked for so many"
+    assert (told in str(fitted.report())) == (n_true == 0)
+    assert "stopgap" not in str(fitted.report())
+    assert fitted.transform(X).shape[1] == wanted
+
+
+def test_to_judge_them_asks_the_holdout_nothing():
+    X, y = planted(n_true=0, seed=2)
+    fitted = selector(n_features_to_select=4, ranking="univariate", choose_on="training").fit(X, y)
+    assert not fitted.confirmed_
+    assert len(fitted.holdout_.history()) <= 2 + 1  # the constant, the subset, once more finely
+
+
+def test_asked_for_noise_is_rarely_confirmed():
+    found = 0
+    for seed in range(40):
+        X, y = planted(200, 30, n_true=0, seed=seed)
+        model = selector(n_features_to_select=5, ranking="univariate", random_state=seed)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            found += model.fit(X, y).confirmed_
+    assert found <= 40 * 0.05 + 3 * np.sqrt(40 * 0.05 * 0.95)
+
+
+def test_where_nothing_was_told_from_chance_nobody_says_that_nothing_helps():
+    X, y = planted(n_true=0, seed=2)
+    with pytest.warns(UserWarning, match="nothing could be told from chance"):
+        fitted = selector().fit(X, y)
+    told = str(fitted.report()) + str(fitted.certificate_)
+    assert "Nothing could be told from chance." in told
+    assert "That is no proof" in told
+    assert "othing helps" not in told
+    assert "accuracy of a constant prediction" in told
+    assert "of the selected features" not in told
+
+
+def test_the_report_tells_verified_features_from_those_handed_on():
+    X, y = planted(400, 200, n_true=14, shift=0.9, seed=5)
+    fitted = selector(n_features_to_select=14).fit(X, y)
+    verified, handed = (set(np.flatnonzero(s)) for s in (fitted.verified_support_, fitted.support_))
+    assert verified != handed
+    report = fitted.report()
+    named = ", ".join(f"x{column}" for column in sorted(verified)[:10])
+    assert f"Verified: 14 features that the training part chose ({named} and 4 more)" in str(report)
+    assert f"{len(verified & handed)} of them are among the verified ones" in str(report)
+    assert "14 of 200 features, chosen on all records" in report.title
+    assert "cannot verify models of them again" in str(report)
+    marked = dict(zip(report.rows["feature"], report.rows["verified, too"], strict=True))
+    assert marked == {f"x{j}": "yes" if j in verified else "no" for j in handed}
+    open_one = selector(n_features_to_select=14, choose_on="training").fit(X, y).report()
+    assert "cannot verify models" not in str(open_one)
+    assert "verified, too" not in open_one.rows
+
+
+def few_groups(caught):
+    return [w for w in caught if "groups (patients" in str(w.message)]
+
+
+@pytest.mark.parametrize("scoring", ["accuracy", "roc_auc"])
+def test_few_groups_are_told_before_any_fit(scoring):
+    X, y = planted(200)
+
+    class Stop(GaussianNB):
+        def fit(self, X, y):
+            raise KeyboardInterrupt
+
+    groups = np.arange(200) // 4
+    chooser = selector(Stop(), correlation="groups", scoring=scoring, ranking=[[0]])
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        with pytest.raises(KeyboardInterrupt):
+            chooser.fit(X, y, groups=groups)
+    # The look at neighbouring rows may fit first; what matters is that no subset was fitted.
+    assert len(few_groups(caught)) <= 1
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        selector(correlation="groups", scoring=scoring, ranking="univariate").fit(
+            X, y, groups=groups
+        )
+    (told,) = few_groups(caught)
+    assert told.category is VacuousGuaranteeWarning
+    assert told.filename == __file__
+
+
+def test_few_groups_of_a_holdout_that_is_passed_on_are_told_once():
+    X, y = planted(400)
+    groups = np.arange(400) // 4
+    holdout = ReusableHoldout(X[300:], y[300:], correlation=Groups(groups[300:]), random_state=0)
+    model = make_pipeline(selector(holdout=holdout, random_state=None), GaussianNB())
+    grid = {"gaussiannb__var_smoothing": [1e-9, 1e-3]}
+    search = ReusableHoldoutSearchCV(model, grid, holdout=holdout, cv=2)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        search.fit(X[:300], y[:300], groups=groups[:300])
+    assert len(few_groups(caught)) == 1
+
+
+@pytest.mark.parametrize("direction", ["path", "forward"])
+def test_the_last_word_is_on_the_verified_model(direction):
+    X, y = planted(1200)
+    frame = pd.DataFrame(X).add_prefix("m")
+    turned = frame[frame.columns[::-1]].assign(extra=0.0)  # columns are found by name
+    holdout = ReusableHoldout(turned[800:], y[800:], random_state=0)
+    fitted = selector(holdout=holdout, direction=direction, random_state=None)
+    fitted.fit(frame[:800], y[:800])
+    fitted = pickle.loads(pickle.dumps(fitted))
+    with pytest.raises(TypeError, match=r"selector\.final_report\(\)"):
+        holdout.final_report(fitted)
+    with pytest.raises(TypeError, match=r"selector\.final_report\(\)"):
+        holdout.final_report(fitted, scoring="accuracy")
+    report = fitted.final_report()
+    raw = fitted.estimator_.score(frame.loc[800:, fitted.support_], y[800:])
+    assert report.value == pytest.approx(raw, abs=0.05)
+    assert fitted.interval_[0] <= report.lower < report.value < report.upper
+    assert report.upper <= fitted.interval_[1]
+    assert f"GaussianNB of {fitted.n_features_to_select_} features" in str(report)
+    with pytest.raises(HoldoutClosedError):
+        fitted.final_report()
+
+
+def test_there_is_no_last_word_on_nothing_and_no_second_one():
+    X, y = planted()
+    with pytest.raises(HoldoutClosedError, match=r"in fit.*choose_on='training'"):
+        selector().fit(X, y).final_report()
+    X, y = planted(n_true=0, seed=2)
+    with pytest.warns(UserWarning, match="No feature was selected"):
+        nothing = selector(choose_on="training").fit(X, y)
+    with pytest.raises(NothingSelectedError, match="nothing to report on"):
+        nothing.final_report()
+    nothing.holdout_.answer([0.5], np.full((1, nothing.holdout_.n), 0.5))
