@@ -190,7 +190,7 @@ def test_where_nothing_was_told_from_chance_nobody_says_that_nothing_helps():
 
 
 def test_the_report_tells_verified_features_from_those_handed_on():
-    X, y = planted(400, 200, n_true=14, shift=0.9, seed=5)
+    X, y = planted(400, 200, n_true=14, shift=0.3, seed=5)
     fitted = selector(n_features_to_select=14).fit(X, y)
     verified, handed = (set(np.flatnonzero(s)) for s in (fitted.verified_support_, fitted.support_))
     assert verified != handed
@@ -220,18 +220,11 @@ def test_few_groups_are_told_before_any_fit(scoring):
             raise KeyboardInterrupt
 
     groups = np.arange(200) // 4
-    chooser = selector(Stop(), correlation="groups", scoring=scoring, ranking=[[0]])
+    chooser = selector(Stop(), correlation="groups", scoring=scoring)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         with pytest.raises(KeyboardInterrupt):
             chooser.fit(X, y, groups=groups)
-    # The look at neighbouring rows may fit first; what matters is that no subset was fitted.
-    assert len(few_groups(caught)) <= 1
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        selector(correlation="groups", scoring=scoring, ranking="univariate").fit(
-            X, y, groups=groups
-        )
     (told,) = few_groups(caught)
     assert told.category is VacuousGuaranteeWarning
     assert told.filename == __file__
