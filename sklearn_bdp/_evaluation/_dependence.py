@@ -8,6 +8,7 @@ import math
 import warnings
 import weakref
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 from joblib import Parallel, delayed
@@ -49,7 +50,7 @@ USUAL_SCORE, USUAL_CANDIDATES = 0.8, 20
 WIDE = 0.2
 
 #: Metrics that each holdout has been warned of.
-_TOLD = weakref.WeakKeyDictionary()
+_TOLD: weakref.WeakKeyDictionary[Any, set[str]] = weakref.WeakKeyDictionary()
 
 #: Share of the history next to the holdout that is left out of it: the gap is not yet known.
 ROOM = 0.1
