@@ -130,7 +130,7 @@ def divide_for(owner, estimator, X, y, *, X_val, y_val, groups, split=None, pilo
         y_val=y_val,
         random_state=owner.random_state if split is None else split["seed"],
     )
-    if X_val is None and y is not None and owner.ledger is None:
+    if X_val is None and y is not None:
         division = replace(division, about=targets_digest(X, y))
     division = check_sides(estimator, division, groups)
     said = ". ".join(filter(None, (division.assumption, assumption)))

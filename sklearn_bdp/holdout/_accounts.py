@@ -1,8 +1,8 @@
-"""Accounts in memory that have answered about the same records in this process.
+"""Accounts that have answered about the same records in this process.
 
-Accounts without a ledger know nothing of each other: whoever makes a new one of records that were
-asked about starts from nothing, and its intervals with it. Records are known here by their
-targets, in their order, which stay when features are added, chosen or transformed.
+An account in memory knows nothing of others: whoever makes a new one of records that were asked
+about starts from nothing, and its intervals with it. Records are known here by their targets, in
+their order, which stay when features are added, chosen or transformed.
 """
 
 from __future__ import annotations
@@ -55,8 +55,8 @@ def open_account(about: list[str | None]) -> bool:
     known = _ANSWERED.intersection(about)
     if known and not known & _TOLD:
         warnings.warn(
-            "answers about these targets were given before in this process, by another account in "
-            "memory, and a new one is opened: the two know nothing of each other, so their "
+            "answers about these targets were given before in this process, by another account, "
+            "and a new one is opened in memory: the two know nothing of each other, so their "
             "intervals do not hold together, and features or models that were chosen on these "
             "records cannot be verified on them. Pass holdout=search.holdout_ on (and "
             "X[search.train_indices_] as training records), or give both the same ledger=.",

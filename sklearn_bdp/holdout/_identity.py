@@ -65,7 +65,7 @@ class LedgerHandle:
     ledger: Any
     on_exhausted: str
     allow_shared_rows: bool
-    _about: Any = ()  # digests of the targets that an account in memory speaks of
+    _about: Any = ()  # digests of the targets that this account speaks of
     _learned: Any = None  # (last entry learned from, predictor); public, rebuilt from the ledger
 
     def _attach(self, header, *, seed, timeout, notes=None):
@@ -74,16 +74,12 @@ class LedgerHandle:
         self._identity = {name: header[name] for name in ("data", "correlation", "parameters")}
         self._token = secrets.token_hex(16)
         self._snapshot = None
-        if self.ledger is None:
-            notes = self._account(dict(notes or {}))
+        self._about = [(notes or {}).get(TARGETS), targets_digest(self.X, self.y)]
+        if self.ledger is None and open_account(self._about):
+            notes = {**(notes or {}), _ANOTHER: True}
         self._records = Ledger(self.ledger, header=header, timeout=timeout, notes=notes)
         self._settings = _recorded_settings(self._records.header, header, self.ledger)
         _HANDLES[self._token] = self
-
-    def _account(self, notes):
-        """Return the notes of an account in memory: with those of others about these targets."""
-        self._about = [notes.pop(TARGETS, None), targets_digest(self.X, self.y)]
-        return {**notes, _ANOTHER: True} if open_account(self._about) else notes
 
     def _open(self):
         """Return the ledger of this process; a handle that came by pickle opens it here."""

@@ -45,6 +45,7 @@ _LIVE: weakref.WeakSet[Any] = weakref.WeakSet()
 _INHERITED: list[Any] = []
 
 
+_OTHER = "other data"
 # What is meant where two holdouts agree in this, in the order in which it is asked.
 _LIKE = {
     "values": "the same values in other types (float32 for float64, numbers for integers) or names",
@@ -270,12 +271,15 @@ class Ledger:
             return
         problems = _differences(json.loads(json.dumps(self._header)), header)
         if problems:
+            added = (
+                " A feature that was added belongs into a transformer of the pipeline, so that the "
+                "records stay as they are."
+            )
             raise LedgerMismatchError(
                 f"ledger {self.path} belongs to another holdout: {'; '.join(problems)}. Use the "
-                "data and parameters it was made with: a feature that was added belongs into a "
-                "transformer of the pipeline, so that the records stay as they are. A new path is "
-                "for other records; over the same ones it is a new account that knows nothing of "
-                "the first."
+                f"data and parameters it was made with.{added if _OTHER in problems else ''} A new "
+                "path is for other records: over the same ones it is a new account that knows "
+                "nothing of the first."
             )
 
     def _corrupted(self, problem):
@@ -349,11 +353,11 @@ def _differences(wanted, found):
 def _other_data(ours, theirs):
     """Say what differs in the data, as far as what headers say of it tells."""
     if not isinstance(ours, dict) or not isinstance(theirs, dict):
-        return "other data"
+        return _OTHER
     for name, what in _LIKE.items():
         if ours.get(name) is not None and ours.get(name) == theirs.get(name):
-            return f"other data ({what})"
-    return "other data"
+            return f"{_OTHER} ({what})"
+    return _OTHER
 
 
 def _after_fork_in_child():

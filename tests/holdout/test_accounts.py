@@ -1,4 +1,4 @@
-"""Two accounts in memory of the same targets: said once, and certified."""
+"""Two accounts of the same targets: said once, and certified."""
 
 import copy
 import pickle
@@ -88,11 +88,20 @@ def test_ledgers_other_targets_and_folds_are_not_said(path):
     asked(ReusableHoldout(X, y, random_state=0))
     assert told(lambda: asked(ReusableHoldout(X, y, ledger=path))) == 0
     assert told(lambda: asked(ReusableHoldout(X, y, ledger=path))) == 0
+    ReusableHoldout(A, b, ledger=path.with_name("unused"))
     assert told(lambda: ReusableHoldout(A, b)) == 0
     assert told(lambda: ReusableHoldout(X, y[::-1])) == 0
     assert told(lambda: search().fit(np.vstack([X, A]), np.r_[y, b])) == 0
     for _ in range(2):
         assert told(lambda: cross_val_score(search(), A, b, cv=2)) == 0
+
+
+def test_an_account_in_memory_beside_a_ledger_is_said(path):
+    fitted = search(ledger=path).fit(X, y)
+    held = fitted.holdout_indices_
+    assert told(lambda: ReusableHoldout(X[held], y[held])) == 1
+    assert told(lambda: search().set_params(random_state=1).fit(X, y)) == 1  # of all targets
+    assert LINE not in str(fitted.certificate_)
 
 
 def test_few_or_sorted_targets_say_too_little_to_know_records_by():
