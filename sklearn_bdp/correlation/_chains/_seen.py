@@ -111,9 +111,15 @@ class SeenStates(CorrelationModel):
     def describe(self) -> str:
         n = len(self.states)
         unseen = f", {self.unseen_:.2g} of the time in states never seen" if self.unseen_ else ""
+        unsure = ""
+        if self.error >= 0.01:
+            unsure = (
+                f", the shares of the states known to ± {self.error:.2g} only (which widens every "
+                "interval by as much)"
+            )
         return (
             f"{n} records independent given their public states ({len(self.stationary)} of a "
-            f"stationary chain), scores weighted by state{unseen}"
+            f"stationary chain), scores weighted by state{unseen}{unsure}"
         )
 
     @property
