@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from sklearn.compose import ColumnTransformer, make_column_selector, make_column_transformer
-from sklearn.exceptions import FitFailedWarning
+from sklearn.exceptions import DataConversionWarning, FitFailedWarning
 from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LogisticRegression
 from sklearn.naive_bayes import GaussianNB
@@ -134,6 +134,30 @@ def test_a_column_that_no_estimator_takes_need_not_be_selected():
     with pytest.warns(FitFailedWarning, match="could not convert string"):
         chooser = selector(ranking=[["m0"], ["m0", "m1", "m2"], ["m3", "site"]]).fit(frame, y)
     assert list(chooser.transform(frame).columns) == ["m0", "m1", "m2"]
+
+
+def test_polars_frames_with_text_are_handed_on_as_they_are():
+    polars = pytest.importorskip("polars")
+    frame, y = patients()
+    table = polars.from_pandas(frame)
+    subsets = [["m0", "site"], ["m0", "m1", "site"]]
+    model = make_pipeline(
+        make_column_transformer(
+            (SimpleImputer(), ["m0"]), (OneHotEncoder(handle_unknown="ignore"), ["site"])
+        ),
+        LogisticRegression(),
+    )
+    chooser = selector(model, ranking=subsets).fit(table, y)
+    kept = chooser.transform(table)
+    assert kept.equals(table[:, np.flatnonzero(chooser.support_).tolist()])
+
+
+def test_a_column_of_labels_is_told_once():
+    X, y = planted()
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        selector(ranking="univariate").fit(X, pd.DataFrame({"label": y}))
+    assert len([w for w in caught if w.category is DataConversionWarning]) == 1
 
 
 def test_the_filter_hands_on_missing_values_too():
