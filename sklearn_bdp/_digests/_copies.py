@@ -20,7 +20,7 @@ _APART = 3
 #: Columns compared, at each stage: nearly all pairs of records differ in the first few already.
 _STAGES = (8, 64, 4096)
 #: Equal records whose neighbours are looked for, among so many others, in so many columns.
-_LOOKED_AT, _OTHERS, _COLUMNS = 50, 20_000, 64
+_LOOKED_AT, _OTHERS, _COLUMNS = 30, (500, 20_000), 64
 
 
 def count_copies(X, y, X_holdout, y_holdout):
@@ -95,13 +95,14 @@ def _stand_alone(width, column, targets, rows, digests):
     first = np.unique(digests, return_index=True)[1]
     chosen = rows[first[_spread(first.size, _LOOKED_AT)]]
     places = _spread(width, _COLUMNS)
-    apart = 0
-    for values in (*targets, *map(column, places)):
-        codes = cell_codes(values)
-        others = codes[_spread(codes.size, _OTHERS)]
-        apart = apart + (codes[chosen][:, np.newaxis] != others).astype(np.uint8)
-    need = min(_APART, places.size)
-    return ~((apart > 0) & (apart < need)).any(axis=1)
+    codes = [cell_codes(values) for values in (*targets, *map(column, places))]
+    alone = np.ones(chosen.size, dtype=bool)
+    for count in _OTHERS:  # the first few have a neighbour already, where chance is at work
+        others, apart = _spread(codes[0].size, count), 0
+        for each in codes:
+            apart = apart + (each[chosen[alone], np.newaxis] != each[others]).astype(np.uint8)
+        alone[alone] = ~((apart > 0) & (apart < min(_APART, places.size))).any(axis=1)
+    return alone
 
 
 def _spread(width, count):
