@@ -53,7 +53,7 @@ def check_correlation(
         return Independent()
     if isinstance(correlation, CorrelationModel):
         return correlation
-    check_declared(correlation)
+    check_declared(correlation, in_search=False)
     if isinstance(correlation, str):
         if correlation == "time":
             raise ValueError(
@@ -92,15 +92,21 @@ def check_correlation(
 
 _RULE = (
     "correlation must be None, a square transition matrix, a graph, a correlation model, a list of "
-    "these, 'time' or 'groups'"
+    "these or 'groups'"
+)
+#: The same where scores of candidates are at hand.
+_RULE_OF_SEARCHES = (
+    "correlation must be None, 'groups', 'time', a square transition matrix, a graph, a "
+    "correlation model or a list of these"
 )
 
 
-def check_declared(correlation: object) -> None:
+def check_declared(correlation: object, *, in_search: bool = True) -> None:
     """Raise where a declared correlation is a mere number, a list with "time", or misspelled."""
+    rule = _RULE_OF_SEARCHES if in_search else _RULE
     if isinstance(correlation, numbers.Real) and not isinstance(correlation, bool):
         raise ValueError(
-            f"{_RULE}, got the number {correlation!r}. If scores forget within about so many "
+            f"{rule}, got the number {correlation!r}. If scores forget within about so many "
             f"records, declare MarkovChain.from_autocorrelation_time({correlation!r})."
         )
     if isinstance(correlation, list | tuple) and any(_is_time(item) for item in correlation):
@@ -113,7 +119,7 @@ def check_declared(correlation: object) -> None:
     if isinstance(correlation, str) and correlation not in ("groups", "time"):
         near = difflib.get_close_matches(correlation.lower(), ("groups", "time"), n=1)
         meant = f" Did you mean {near[0]!r}?" if near else ""
-        raise ValueError(f"{_RULE}, got correlation={correlation!r}.{meant}")
+        raise ValueError(f"{rule}, got correlation={correlation!r}.{meant}")
 
 
 def _is_time(item):
