@@ -31,6 +31,7 @@ from sklearn_bdp.correlation import (
     check_misfit,
 )
 from sklearn_bdp.exceptions import (
+    HoldoutClosedError,
     ModelMisfitWarning,
     UnboundedMetricError,
     VacuousGuaranteeWarning,
@@ -316,13 +317,16 @@ def warn_few_groups(holdout, division, metric):
     scale, variance = metric.upper - metric.lower, USUAL_SCORE * (1.0 - USUAL_SCORE)
     level = math.log(holdout.beta / 2.0)
     fixed = USUAL_SCORE - float(model.mean_lower_limit(USUAL_SCORE, level, holdout.n))
-    best = holdout.preview(USUAL_CANDIDATES, score=USUAL_SCORE, training_size=learned).half_width
+    try:
+        ahead = holdout.preview(USUAL_CANDIDATES, score=USUAL_SCORE, training_size=learned)
+    except HoldoutClosedError:  # recorded answers stay free; there are no others to forecast
+        return
     nested = 1.96 * math.sqrt(variance / (worth + learned))
     warnings.warn(
         f"the holdout has {len(model.sizes_)} groups (patients, users, sites …), worth "
         f"{worth:.0f} of equal size: whatever you do, {metric.name} near "
         f"{metric.from_unit(USUAL_SCORE):.2g} will be known to about ±{scale * fixed:.2g} for one "
-        f"model fixed in advance, to about ±{scale * best:.2g} for the best of "
+        f"model fixed in advance, to about ±{scale * ahead.half_width:.2g} for the best of "
         f"{USUAL_CANDIDATES} candidates. If one number is all you want, nested cross-validation "
         f"over all groups gives it to about ±{scale * nested:.2g}, without a promise about a "
         "second look. Otherwise bring more groups, or hold out more of them (holdout=0.5); more "

@@ -267,6 +267,25 @@ def test_few_groups_of_a_holdout_that_is_passed_on_are_told_once():
     assert len(few_groups(caught)) == 1
 
 
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("owner", ["selector", "search"])
+def test_what_a_closed_holdout_of_few_groups_has_answered_stays_free(owner, tmp_path):
+    X, y = planted(400)
+    groups = np.arange(400) // 4
+
+    def fit():
+        shared = {"correlation": "groups", "ledger": tmp_path / "ledger.sqlite", "random_state": 0}
+        if owner == "selector":
+            return selector(choose_on="training", **shared).fit(X, y, groups=groups)
+        grid = {"var_smoothing": [1e-9, 1e-3]}
+        return ReusableHoldoutSearchCV(GaussianNB(), grid, **shared).fit(X, y, groups=groups)
+
+    fitted = fit()
+    fitted.final_report()
+    again = fit()
+    assert len(again.holdout_.history()) == len(fitted.holdout_.history())
+
+
 @pytest.mark.parametrize("direction", ["path", "forward"])
 def test_the_last_word_is_on_the_verified_model(direction):
     X, y = planted(1200)
