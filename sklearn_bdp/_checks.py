@@ -25,6 +25,8 @@ def check_real(name, value, *, low=-math.inf, high=math.inf, closed="both"):
     above = result >= low if closed in ("both", "left") else result > low
     below = result <= high if closed in ("both", "right") else result < high
     if not (above and below and math.isfinite(result)):
+        if low == 0.0 and closed in ("neither", "right") and math.isinf(high):
+            raise ValueError(f"{name} must be a positive number, got {name}={value!r}.")
         left = "[" if closed in ("both", "left") and math.isfinite(low) else "("
         right = "]" if closed in ("both", "right") and math.isfinite(high) else ")"
         raise ValueError(
@@ -59,6 +61,27 @@ def check_option(name, value, options):
 def check_probability(name, value):
     """Return ``value`` as a float strictly between 0 and 1."""
     return check_real(name, value, low=0.0, high=1.0, closed="neither")
+
+
+def check_beta(value):
+    """Return the probability of a miss: strictly above 0 and at most 1/2."""
+    beta = check_probability("beta", value)
+    if not beta <= 0.5:
+        raise ValueError(
+            "beta must be at most 0.5: it is the probability that an interval is wrong, so for "
+            f"{beta:.4g} confidence give beta={1.0 - beta:.4g}, got beta={value!r}."
+        )
+    return beta
+
+
+def check_fraction(value, n):
+    """Return the part of ``n`` records to hold out, strictly between 0 and 1."""
+    if not _is_no_number(value) and 1 < value < n and value == int(value):
+        raise ValueError(
+            f"holdout must be a fraction in (0, 1), got holdout={value!r}: for {value:g} of "
+            f"{n:,} records give holdout={value / n:.4g}."
+        )
+    return check_real("holdout", value, low=0.0, high=1.0, closed="neither")
 
 
 def check_boolean(name, value):

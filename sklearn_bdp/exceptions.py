@@ -18,6 +18,7 @@ __all__ = [
     "ModelMisfitWarning",
     "NothingSelectedError",
     "ProcessBoundaryError",
+    "ScoreContractError",
     "SharedRecordsError",
     "UnboundedMetricError",
     "UnknownFeaturesError",
@@ -92,6 +93,14 @@ class SharedRecordsError(ValueError):
     def __init__(self, message: str, *, n_shared: int = 0) -> None:
         super().__init__(message)
         self.n_shared = n_shared
+
+
+class ScoreContractError(ValueError):
+    """A :class:`~sklearn_bdp.metrics.PerRecordScore` broke its promise on training records.
+
+    It gave other than one number per record, or a number outside its declared range. Raised before
+    the holdout is asked, whatever ``error_score`` says.
+    """
 
 
 class UnboundedMetricError(ValueError):

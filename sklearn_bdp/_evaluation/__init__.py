@@ -32,6 +32,13 @@ from sklearn_bdp._evaluation._scoring import (
     verified_metric,
 )
 from sklearn_bdp._evaluation._sides import check_orders
+from sklearn_bdp._evaluation._telling import (
+    certified,
+    clipping_of,
+    outlook,
+    warn_clipped,
+    warn_of_choice,
+)
 from sklearn_bdp._evaluation._training_side import (
     Rounds,
     inner_folds,

@@ -20,6 +20,7 @@ from sklearn_bdp._digests import copied, model_keys
 from sklearn_bdp._evaluation._division import targets
 from sklearn_bdp._evaluation._prefix import PrefixMemory
 from sklearn_bdp._sklearn_compat import check_method_params, num_samples, safe_indexing
+from sklearn_bdp.exceptions import ScoreContractError
 
 
 @dataclass(frozen=True)
@@ -81,6 +82,7 @@ class Outcome:
     beside: dict = field(default_factory=dict, repr=False)
     #: Of a record's cross-validated score, where ``scores`` are not kept; else NaN.
     variance: float = math.nan
+    clipping: object = None  # what clipping changes on training records, where that was found out
 
 
 def evaluate(setting, candidate, *, training, holdout, keyed, keep=True, memory=None):
@@ -89,13 +91,15 @@ def evaluate(setting, candidate, *, training, holdout, keyed, keep=True, memory=
     ``keyed``: with a key of the fitted model. ``memory``: steps that candidates of a worker share.
     """
     start = time.perf_counter()
-    scores = model = None
+    scores = model = clipping = None
     try:
         if training and setting.training == "cv":
-            scores = _cross_validated(setting, candidate)
+            scores, clipping = cross_validated(setting, candidate)
         if holdout:
             start = time.perf_counter()
             model = fit_candidate(setting, candidate, memory)
+    except ScoreContractError:
+        raise
     except Exception as error:
         if setting.error_score == "raise":
             if not hasattr(error, "__notes__"):  # the frames do not survive, their text does
@@ -104,7 +108,7 @@ def evaluate(setting, candidate, *, training, holdout, keyed, keep=True, memory=
         return Outcome(fit_time=time.perf_counter() - start, error=traceback.format_exc())
     value = math.nan if scores is None else float(np.nanmean(scores, dtype=float))
     if model is None:
-        return Outcome(value, scores)
+        return Outcome(value, scores, clipping=clipping)
     fitted = time.perf_counter()
     known = training and setting.training == "resubstitution"
     shares = PrefixMemory() if memory is None else memory
@@ -112,6 +116,7 @@ def evaluate(setting, candidate, *, training, holdout, keyed, keep=True, memory=
     return replace(
         seen,
         training=seen.training if known else value,
+        clipping=seen.clipping if known else clipping,
         scores=scores,
         model=model if keep else None,
         fit_time=fitted - start,
@@ -138,18 +143,25 @@ def _scored(setting, candidate, model, memory, *, keyed, known):
         metric = asked[name]
         shared = memory.sharing(model, X_holdout, "holdout", metric=metric)
         evaluation, value = metric.evaluate(shared, X_holdout, setting.y_holdout), math.nan
+        clipping = None
         if known:
             shared = memory.sharing(model, X, "training", metric=metric)
-            value = metric.evaluate(shared, X, y).value
-        return Outcome(training=value, evaluation=evaluation, key=keys[name])
+            metric.check_training(shared, X, y)
+            found = metric.evaluate(shared, X, y)
+            value, clipping = found.value, metric.clipping(shared, X, y, found.per_record)
+        return Outcome(training=value, evaluation=evaluation, key=keys[name], clipping=clipping)
 
     found = scored(None)
     zero = not found.evaluation.value > 0.0
     misfit = _misfit(setting.metric, model, candidate, setting) if zero else ""
     beside = {}
     for name in setting.beside:
-        with contextlib.suppress(Exception):  # a metric that this model cannot be asked about
+        try:
             beside[name] = scored(name)
+        except ScoreContractError:
+            raise
+        except Exception:  # a metric that this model cannot be asked about
+            continue
     return replace(found, misfit=misfit, beside=beside)
 
 
@@ -231,17 +243,19 @@ def columns_of(X, columns):
     return safe_indexing(X, np.asarray(columns), axis=1)
 
 
-def _cross_validated(setting, candidate):
-    """Return scores of training records, or of folds where the metric is no mean."""
+def cross_validated(setting, candidate):
+    """Return scores of training records, or of folds where the metric is no mean, and clipping."""
     mean = setting.metric.is_mean
     scores = np.full(num_samples(setting.X) if mean else len(setting.folds), np.nan, np.float32)
-    X = columns_of(setting.X, candidate.columns)
+    X, metric, clipping = columns_of(setting.X, candidate.columns), setting.metric, None
     for place, (train, test) in enumerate(setting.folds):
         params = check_method_params(setting.X, setting.fit_params, indices=train)
         part, labels = safe_indexing(X, train), safe_indexing(setting.y, train)
         model = _fit(setting, candidate, part, labels, params)
-        evaluation = setting.metric.evaluate(
-            model, safe_indexing(X, test), safe_indexing(setting.y, test)
-        )
+        tested = safe_indexing(X, test), safe_indexing(setting.y, test)
+        metric.check_training(model, *tested)
+        evaluation = metric.evaluate(model, *tested)
         scores[test if mean else place] = evaluation.per_record if mean else evaluation.value
-    return scores
+        found = metric.clipping(model, *tested, evaluation.per_record)
+        clipping = clipping if found is None else found + clipping
+    return scores, clipping

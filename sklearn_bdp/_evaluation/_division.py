@@ -11,7 +11,7 @@ from sklearn.model_selection import StratifiedGroupKFold, StratifiedKFold, Strat
 from sklearn.utils import assert_all_finite, get_tags, indexable
 from sklearn.utils.multiclass import type_of_target
 
-from sklearn_bdp._checks import caller_level, check_kind, check_real
+from sklearn_bdp._checks import caller_level, check_fraction, check_kind
 from sklearn_bdp._evaluation._dates import check_future, check_order
 from sklearn_bdp._sklearn_compat import num_samples, safe_indexing, safe_split
 from sklearn_bdp.correlation import CorrelationModel, check_correlation
@@ -23,6 +23,9 @@ STRATIFIED = (
 )
 #: What nobody can check of a validation set that the caller brings.
 APART = "no record of the validation set is, or depends on, a training record"
+
+#: Labels, or types of targets, that a message lists.
+_SHOWN = 3
 
 
 @dataclass(frozen=True)
@@ -64,7 +67,7 @@ def check_records(estimator, X, y):
     check_kind("X", X)
     check_kind("y", y)
     if y is not None and (is_classifier(estimator) or is_regressor(estimator)):
-        type_of_target(y, input_name="y", raise_unknown=True)
+        check_target_type(y)
     nested = any(hasattr(value, "fit") for value in estimator.get_params(deep=True).values())
     if nested or not isinstance(X, np.ndarray):  # what a pipeline takes only its fit can tell
         return
@@ -73,6 +76,18 @@ def check_records(estimator, X, y):
         X = X.astype(float)
     if X.dtype.kind == "f" and not tags.allow_nan:
         assert_all_finite(X, estimator_name=type(estimator).__name__, input_name="X")
+
+
+def check_target_type(y):
+    """Raise where targets are of no type that scikit-learn knows, without a list of them."""
+    if type_of_target(y, input_name="y") == "unknown":
+        values = np.asarray(y)
+        kinds = sorted({type(value).__name__ for value in values.ravel()[:1000]})[:_SHOWN]
+        raise ValueError(
+            f"Unknown label type: y must hold numbers or text, got an array of dtype "
+            f"{values.dtype} and shape {values.shape} with values of type {', '.join(kinds)}. "
+            "Give it one type, as y.astype(int), y.astype(float) or y.astype(str) does."
+        )
 
 
 def divide(estimator, X, y, *, holdout, correlation, groups, X_val, y_val, random_state):
@@ -101,7 +116,7 @@ def divide(estimator, X, y, *, holdout, correlation, groups, X_val, y_val, rando
                 "holdout must be a fraction of the records, a splitter, a ReusableHoldout or None, "
                 f"got {type(holdout).__name__}; records to hold out go to fit as X_val and y_val."
             )
-        fraction = check_real("holdout", holdout, low=0.0, high=1.0, closed="neither")
+        fraction = check_fraction(holdout, n)
         if not n * fraction >= 1:
             raise ValueError(
                 f"holdout={holdout!r} leaves no records for the holdout with n_samples={n}; it "
@@ -239,11 +254,12 @@ def _reads_labels(splitter, X, y, groups):
 def _warn_missing_classes(y, train):
     """Say which classes the training part has no record of; nothing is drawn again (G10)."""
     labels = classes_of(y)
-    if labels is None:
-        return
+    if labels is None or type_of_target(labels) not in ("binary", "multiclass"):
+        return  # what is no class is refused by name, not told value by value
     missing = np.setdiff1d(labels, labels[train])
     if missing.size:
-        shown = ", ".join(map(repr, missing[:5].tolist())) + (", ..." if missing.size > 5 else "")
+        some = missing[:_SHOWN].tolist()
+        shown = ", ".join(map(repr, some)) + (", ..." if missing.size > _SHOWN else "")
         warnings.warn(
             f"the training part has no record of {missing.size} class(es): {shown}. No candidate "
             "can predict them. The split is not drawn again, because a choice of splits by their "

@@ -21,6 +21,7 @@ from sklearn_bdp._evaluation._prefix import PrefixMemory
 from sklearn_bdp._evaluation._progress import packed
 from sklearn_bdp._evaluation._scoring import kept_scores
 from sklearn_bdp._sklearn_compat import fit_and_score
+from sklearn_bdp.exceptions import ScoreContractError
 
 #: What ends a search from outside: the user, or the death of a worker. What is finished is kept.
 INTERRUPTIONS = (KeyboardInterrupt, BrokenExecutor)
@@ -52,7 +53,10 @@ class FoldJob:
     options: dict = field(repr=False)  # for scikit-learn's ``_fit_and_score``
 
     def run(self, task, memory):
-        """Return what scikit-learn reports about one fit, and the scores of the tested records."""
+        """Return what scikit-learn reports about one fit, scores of tested records, and clipping.
+
+        Records that a model was trained on are scored after those that it is tested on.
+        """
         estimator = clone(self.estimator)
         alone = None if self.options["return_train_score"] else memory
         with memory.lent(estimator, self.part), _told(), kept_scores(alone) as kept:
@@ -67,8 +71,9 @@ class FoldJob:
                 callback_ctx=task.context,
                 **self.options,
             )
-        # The test part is scored before the training part.
-        return result, packed(kept[0]) if kept and len(kept[0]) == len(self.test) else None
+        if not kept.scores or len(kept.scores[0]) != len(self.test):
+            return result, None, None
+        return result, packed(kept.scores[0]), kept.clipping[0]
 
 
 @dataclass(frozen=True, eq=False)
@@ -136,6 +141,8 @@ def _told():
     """Keep the text of a traceback: its frames do not survive the search."""
     try:
         yield
+    except ScoreContractError:
+        raise  # its message says all
     except Exception as error:
         error.add_note(traceback.format_exc())
         raise

@@ -14,7 +14,7 @@ import joblib
 import numpy as np
 from sklearn.utils import check_random_state
 
-from sklearn_bdp._checks import caller_level, check_option, check_real
+from sklearn_bdp._checks import caller_level, check_fraction, check_option
 from sklearn_bdp._evaluation._dates import check_future, gap_hints, last_date
 from sklearn_bdp._evaluation._dependence import (
     declaration_hints,
@@ -172,7 +172,7 @@ def _in_time(owner, X, y, *, X_val, pilot):
             "correlation='time' cuts the last records itself: give holdout a fraction, or X_val "
             f"and y_val, got holdout={owner.holdout!r}."
         )
-    fraction = check_real("holdout", owner.holdout, low=0.0, high=1.0, closed="neither")
+    fraction = check_fraction(owner.holdout, num_samples(X))
     size = 0 if X_val is not None else math.ceil(num_samples(X) * fraction)
     horizon = size if X_val is None else num_samples(X_val)
     history = history_of(X, size)

@@ -4,6 +4,7 @@ import contextlib
 import contextvars
 import copy
 import dataclasses
+import math
 import warnings
 from collections.abc import Callable
 
@@ -12,7 +13,7 @@ from sklearn.model_selection import GridSearchCV
 
 from sklearn_bdp._checks import caller_level
 from sklearn_bdp._evaluation._division import targets
-from sklearn_bdp.exceptions import UnboundedMetricError
+from sklearn_bdp.exceptions import ScoreContractError, UnboundedMetricError
 from sklearn_bdp.metrics import PerRecordScore, get_metric
 
 #: What takes the place of a score by class where only means over records are proved.
@@ -23,34 +24,57 @@ RULES = ("one_se", "best_lower")
 _KEPT = contextvars.ContextVar("per-record scores", default=(None, None))
 
 
+@dataclasses.dataclass
+class Kept:
+    """What the :class:`MetricScorer` of the metric that ranks found out, call by call."""
+
+    scores: list = dataclasses.field(default_factory=list)  # per record
+    clipping: list = dataclasses.field(default_factory=list)
+    breach: Exception | None = None  # of the contract of a PerRecordScore, any of them
+
+
 @contextlib.contextmanager
 def kept_scores(memory=None):
-    """Yield a list that gets the per-record scores of each call of a :class:`MetricScorer`.
+    """Yield what is :class:`Kept` of the calls of scorers; raise a breach of contract at the end.
 
-    ``memory``: of transformed records, where nothing but the part left out is scored.
+    scikit-learn writes NaN for a scorer that raises and goes on. ``memory``: of transformed
+    records, where nothing but the part left out is scored.
     """
-    kept = []
+    kept = Kept()
     token = _KEPT.set((kept, memory))
     try:
         yield kept
     finally:
         _KEPT.reset(token)
+    if kept.breach is not None:
+        raise kept.breach
 
 
 class MetricScorer:
-    """A scikit-learn scorer of a bounded metric, in score units."""
+    """A scikit-learn scorer of a bounded metric, in score units.
 
-    def __init__(self, metric):
-        self.metric = metric
+    ``leads``: whether candidates are ranked by it.
+    """
+
+    def __init__(self, metric, *, leads=False):
+        self.metric, self.leads = metric, leads
 
     def __call__(self, estimator, X, y=None):
         """Return the score of ``estimator`` on ``(X, y)``; each record counts once."""
         kept, memory = _KEPT.get()
         if memory is not None:
             estimator = memory.sharing(estimator, X, "tested", metric=self.metric)
-        per_record, value = self.metric.training_scores(estimator, X, targets(X, y))
-        if kept is not None and per_record is not None:
-            kept.append(per_record)
+        y = targets(X, y)
+        try:
+            per_record, value = self.metric.training_scores(estimator, X, y)
+        except ScoreContractError as breach:
+            if kept is None:
+                raise
+            kept.breach = breach
+            return math.nan
+        if kept is not None and self.leads and per_record is not None:
+            kept.clipping.append(self.metric.clipping(estimator, X, y, per_record))
+            kept.scores.append(per_record)
         return self.metric.from_unit(value)
 
     def __repr__(self):
@@ -165,7 +189,7 @@ def further_metrics(search, name, division):
 
 def training_scorers(search, name, metric, further):
     """Return what scores the folds; verified metrics are computed as on the holdout."""
-    verified = MetricScorer(metric)
+    verified = MetricScorer(metric, leads=True)
     if name == "score":
         return verified
     if callable(search.scoring):

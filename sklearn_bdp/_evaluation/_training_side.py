@@ -90,6 +90,7 @@ class Rounds:
         self.eager = search.verify == "all" and not search._eliminates
         self.candidates, self.out, self.more = [], [], defaultdict(list)
         self.results, self.splits = None, []
+        self.clipping = {}  # by row: what it changes on the folds
         self._verification = None
 
     @sealed_errors  # frames of workers in this process hold raw scores
@@ -161,7 +162,9 @@ class Rounds:
                 known = [self._value(found.get((task.row, p))) for p in range(len(splits))]
                 self.verifier.take(task, result, guess=float(np.nan_to_num(np.mean(known))))
             else:
-                result, scores = result
+                result, scores, clipping = result
+                if clipping is not None:
+                    self.clipping[task.row] = clipping + self.clipping.get(task.row)
                 self._check_scores(result["test_scores"])
                 found[task.row, job.part] = result
                 self.progress.keep(task.row, job.part, scores, self._value(result))

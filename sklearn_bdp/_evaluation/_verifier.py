@@ -225,6 +225,9 @@ class Verifier:
             self._recorded(candidate, outcome, recorded.get(key))
             for candidate, outcome, key in zip(candidates, outcomes, keys, strict=True)
         ]
+        if rows is not None and asked:  # a breach of contract ends the search before it is asked
+            leader = max((outcomes[place] for place in asked), key=lambda one: one.training)
+            self.setting.metric.check_clipping(leader.clipping)
         further = self._further(candidates, outcomes, beside)
         ranked = [(outcomes[p], keys[p]) for p in asked]
         answers, more = self._ask(ranked, [(outcome, key) for _, _, outcome, key in further])
@@ -456,7 +459,7 @@ def _answered(candidate, outcome, key, answer):
 def _with_holdout(outcome, other):
     """Return the training side of one outcome with the holdout side of another."""
     training = math.nan if other.error else outcome.training
-    return replace(other, training=training, scores=outcome.scores)
+    return replace(other, training=training, scores=outcome.scores, clipping=outcome.clipping)
 
 
 def _report_failures(candidates, outcomes, known):

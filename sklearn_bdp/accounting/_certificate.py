@@ -81,6 +81,9 @@ class Certificate:
         Half-width of the next answer, if it is asked alone and near 1/2.
     chosen : tuple of (str, float, float, float), optional
         What was chosen, in words, its score and the ends of its interval, in score units.
+    outlook : tuple of (float, str), optional
+        Half-width of another answer like the chosen one, as a part of the range, and what more
+        records would give, in words.
 
     Examples
     --------
@@ -116,6 +119,7 @@ class Certificate:
     n_answers: int | None = None
     next_error: float | None = None
     chosen: tuple | None = None
+    outlook: tuple | None = None
 
     def _content_for_keys(self):
         """Return what a key holds of a certificate inside a model: it changes no prediction."""
@@ -208,14 +212,18 @@ class Certificate:
 
     def _outlook(self):
         """Return the third line: what comes next, what more records would give; or None."""
-        more = self.advice[0] if self.advice else ""
-        if self.next_error is None:
-            return more or None
         span = 1.0 if self.units is None else self.units[2] - self.units[1]
-        scale = "" if span == 1.0 else " of the range"
-        line = f"One more question now, alone: ± {_up(self.next_error * span)} for a middling score"
-        if not self.next_error < 0.5:
-            line += ", which says nothing"
+        if self.outlook is not None and self.next_error is not None:
+            (width, more), scale = self.outlook, ""
+            nothing = width >= 0.45  # nine tenths of the range
+            said = f"about ± {_up(width * span)} for a score like this one"
+        else:
+            width, more = self.next_error, self.advice[0] if self.advice else ""
+            if width is None:
+                return more or None
+            nothing, scale = not width < 0.5, "" if span == 1.0 else " of the range"
+            said = f"± {_up(width * span)} for a middling score"
+        line = f"One more question now, alone: {said}{', which says nothing' * nothing}"
         return f"{line}; {more}{scale}." if more else f"{line}."
 
     def _first_lines(self):

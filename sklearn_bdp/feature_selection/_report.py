@@ -9,6 +9,8 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from sklearn_bdp._card import card
+from sklearn_bdp._evaluation import clipping_of, outlook, warn_of_choice
+from sklearn_bdp._sklearn_compat import num_samples
 
 #: Rows of a table that are shown; ``rows`` holds all of them.
 SHOWN = 20
@@ -344,9 +346,9 @@ def steps_report(selector, steps, units, metric, asked):
     return Told(summary, SelectionReport(_title(selector, count), tuple(lines), rows))
 
 
-def with_score(certificate, selector, metric):
-    """Return the certificate with a note of what the selection scores."""
-    low, high = selector.interval_
+def with_score(certificate, selector, setting):
+    """Return the certificate with notes of what the selection scores; warn where that misleads."""
+    metric, (low, high) = setting.metric, selector.interval_
     said = f"verified {metric.name} {selector.score_:.3g} [{low:.3g}, {high:.3g}]"
     count = f"{selector.verified_support_.sum():,} of {selector.n_features_in_:,} features"
     anew = selector.estimator_ is not selector.verified_estimator_
@@ -357,8 +359,18 @@ def with_score(certificate, selector, metric):
     elif anew:
         chosen = f"{selector.n_features_to_select_:,} were then selected on all records"
         note = f"Selected on the training part: {count}; {said}; {chosen}."
+    known = {"score": selector.score_, "interval": (low, high)}
+    clipping = clipping_of(setting, np.flatnonzero(selector.verified_support_))
+    warn_of_choice(
+        selector.holdout_, metric, of=which, **known,
+        clipping=clipping,
+    )  # fmt: skip
+    caveat = (metric.caveat,) if metric.caveat else ()
     return replace(
         certificate,
-        notes=(*certificate.notes, note),
-        chosen=(f"{metric.name} of {which}", selector.score_, low, high),
+        notes=(*certificate.notes, *caveat, note),
+        chosen=(f"{metric.measured} of {which}", selector.score_, low, high),
+        **outlook(
+            certificate, selector.holdout_, metric, **known, training_size=num_samples(setting.X)
+        ),
     )

@@ -388,9 +388,9 @@ class HoldoutFeatureSelector(SubsetSelectorBase):
             self._keep_path(entries, verifier, units, target, everything)
         else:
             self._keep_steps(verifier, units, target)
-        scale = (metric.name, metric.lower, metric.upper)
+        scale = (metric.measured, metric.lower, metric.upper)
         self._keep_holdout(verifier.holdout, division, scale)
-        self.certificate_ = with_score(self.certificate_, self, metric)
+        self.certificate_ = with_score(self.certificate_, self, setting)
         asked = target is not None and self.n_features_to_select_ > len(units.fixed)
         if not (self.confirmed_ or asked):
             warnings.warn(self._what_was_found(), UserWarning, stacklevel=caller_level())

@@ -110,7 +110,7 @@ class Asking(LedgerHandle):
         certificate = self.certificate()
         return FinalReport(
             name=type(estimator).__name__ if name is None else str(name),
-            scoring=metric.name,
+            scoring=metric.measured,
             value=float(metric.from_unit(answer.value)),
             lower=float(metric.from_unit(answer.lower)),
             upper=float(metric.from_unit(answer.upper)),
@@ -119,7 +119,7 @@ class Asking(LedgerHandle):
             n_answered=before.n_answered,
             n_above=before.n_above,
             information_spent=answer.code_length,
-            assumptions=certificate.assumptions,
+            assumptions=certificate.assumptions + ((metric.caveat,) if metric.caveat else ()),
             time=answer.time,
         )
 

@@ -37,10 +37,10 @@ def _reach(last, settings):
 
 
 def warn_if_vacuous(settings, model):
-    """Warn where even a first answer near 1/2 would say nothing."""
+    """Warn where even a first answer near 1/2 would say nothing; return whether it would."""
     width = first_width(settings, model)
     if width < 0.5:
-        return
+        return False
     enough, (count, name) = "", model.units(settings.n)
     if math.isfinite(width):  # intervals shrink with the root of n
         enough = f"About {math.ceil(count * (2 * width) ** 2):,} {name} would do. "
@@ -51,6 +51,7 @@ def warn_if_vacuous(settings, model):
         VacuousGuaranteeWarning,
         stacklevel=caller_level(),
     )
+    return True
 
 
 def fixed_reach(last, settings, part):

@@ -197,7 +197,7 @@ class FinalReport:
     name : str
         The model, in words.
     scoring : str
-        The metric.
+        The metric, with its limit where it clips.
     value, lower, upper : float
         Score and ends of its interval, in the units of the metric.
     beta : float

@@ -217,7 +217,7 @@ class ReusableHoldout(Asking):
             **settings.header(),
         }
         self._attach(header, seed=seed, timeout=timeout, notes=notes)
-        warn_if_vacuous(self._settings, self.model)
+        self._is_small = warn_if_vacuous(self._settings, self.model)
 
     # -- queries ------------------------------------------------------------------------------
 

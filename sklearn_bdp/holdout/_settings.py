@@ -13,7 +13,7 @@ import math
 import numbers
 from typing import TYPE_CHECKING, Any, Literal, Self
 
-from sklearn_bdp._checks import check_integer, check_option, check_probability, check_real
+from sklearn_bdp._checks import check_beta, check_integer, check_option, check_real
 from sklearn_bdp._typing import Seed
 from sklearn_bdp.accounting import (
     NOISE_PART,
@@ -128,15 +128,15 @@ def check_parameters(
     """Return the checked parameters of a :class:`ReusableHoldout` as plain JSON values."""
     check_option("calibration", calibration, ("tight", "zhao2017"))
     auto = {}
-    for name, value, low, high in (
-        ("epsilon", epsilon, math.ulp(0.0), math.inf),
-        ("threshold", threshold, 1e-9, 1.0),
-        ("resolution", resolution, FINEST_RESOLUTION, 1.0),
+    for name, value, low, high, closed in (
+        ("epsilon", epsilon, 0.0, math.inf, "right"),
+        ("threshold", threshold, 1e-9, 1.0, "both"),
+        ("resolution", resolution, FINEST_RESOLUTION, 1.0, "both"),
     ):
         if isinstance(value, str):
             auto[name] = check_option(name, value, ("auto",))
         else:
-            auto[name] = check_real(name, value, low=low, high=high)
+            auto[name] = check_real(name, value, low=low, high=high, closed=closed)
     if budget is not None:
         budget = check_integer("budget", budget, low=1)
     if n_queries is not None:
@@ -154,7 +154,7 @@ def check_parameters(
                 f"epsilon={epsilon!r}."
             )
     return {
-        "beta": check_probability("beta", beta),
+        "beta": check_beta(beta),
         "calibration": calibration,
         "budget": budget,
         "n_queries": n_queries,

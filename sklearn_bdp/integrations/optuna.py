@@ -17,12 +17,12 @@ from sklearn.utils import indexable
 
 from sklearn_bdp._checks import caller_level, check_integer
 from sklearn_bdp._digests import model_key
-from sklearn_bdp._evaluation import CONTEST
+from sklearn_bdp._evaluation import CONTEST, warn_clipped
 from sklearn_bdp._sealed import sealed_errors
 from sklearn_bdp._sklearn_compat import num_samples, safe_split
 from sklearn_bdp.correlation import Independent
 from sklearn_bdp.holdout import ReusableHoldout
-from sklearn_bdp.metrics import get_metric
+from sklearn_bdp.metrics import check_scoring, get_metric
 
 __all__ = ["HoldoutObjective"]
 
@@ -116,13 +116,14 @@ class HoldoutObjective:
             raise TypeError(f"build must be a callable of a trial, got {type(build).__name__}.")
         if not isinstance(holdout, ReusableHoldout):
             raise TypeError(f"holdout must be a ReusableHoldout, got {type(holdout).__name__}.")
+        check_scoring(scoring)
         self.build = build
         self.X, self.y = indexable(X, y)
         holdout.check_training_rows(self.X, self.y)
         self.holdout = holdout
         self.scoring = scoring
         self.cv = cv
-        self._best = -math.inf
+        self._best, self._told = -math.inf, False
         self._leader = 0.0  # best training-side value so far: public
         if not (isinstance(holdout.model, Independent) or hasattr(cv, "split")):
             warnings.warn(
@@ -249,16 +250,20 @@ class HoldoutObjective:
             raise TypeError(f"build must return an estimator, got {type(estimator).__name__}.")
         metric = get_metric(self.scoring, estimator=estimator, y=self.y)
         folds = check_cv(self.cv, self.y, classifier=is_classifier(estimator))
-        values, rows = [], []
+        values, rows, clipping = [], [], None
         for step, (train, test) in enumerate(folds.split(self.X, self.y)):
             model = clone(estimator).fit(*safe_split(estimator, self.X, self.y, train))
             part = safe_split(estimator, self.X, self.y, test, train)
             per_record, value = metric.training_scores(model, *part)
             values.append(value)
             rows.append(per_record)
+            found = metric.clipping(model, *part, per_record)
+            clipping = clipping if found is None else found + clipping
             trial.report(float(metric.from_unit(np.mean(values))), step)
             if trial.should_prune():
                 raise optuna.TrialPruned
+        if not self._told:
+            self._told = warn_clipped(metric, clipping, f"the {type(model).__name__} of a trial")
         model = clone(estimator).fit(self.X, self.y)
         # How little scores vary narrows intervals where it is known (theory G15).
         variance = min(float(np.var(np.concatenate(rows))), 0.25) if metric.is_mean else math.nan

@@ -130,6 +130,64 @@ class BoundedMetric(abc.ABC):
         """Whether every per-record score is 0 or 1."""
         return self._binary
 
+    @property
+    def measured(self) -> str:
+        """What is measured, in words: the name, and the limit where a metric clips."""
+        return self.name
+
+    @property
+    def caveat(self) -> str:
+        """How what is measured differs from what the name says, in words; empty if it does not."""
+        return ""
+
+    def clipping(self, estimator: Any, X: Any, y: ArrayLike, per_record: Array | None) -> Any:
+        """Return what clipping changes on some public records.
+
+        Parameters
+        ----------
+        estimator, X, y : object
+            As for `evaluate`; records of the *training side*.
+        per_record : ndarray of shape (n,) or None
+            Their scores in [0, 1].
+
+        Returns
+        -------
+        Clipping or None
+            Numbers of records and both scores; None for metrics that clip nothing.
+        """
+        return None
+
+    def check_clipping(self, clipping: Any) -> None:  # noqa: B027 (as the next one)
+        """Raise where the best candidate leaves a range that the caller declared.
+
+        Parameters
+        ----------
+        clipping : Clipping or None
+            Of its training-side records.
+
+        Raises
+        ------
+        ScoreContractError
+            If a `PerRecordScore` gave one of them a number outside its declared range.
+        """
+
+    def check_training(  # noqa: B027 (most metrics promise nothing that they could break)
+        self, estimator: Any, X: Any, y: ArrayLike
+    ) -> None:
+        """Raise where the metric breaks its promise on public records; most cannot.
+
+        Parameters
+        ----------
+        estimator, X, y : object
+            As for `evaluate`; records of the *training side*.
+
+        Raises
+        ------
+        ScoreContractError
+            If a `PerRecordScore` gives other than one number per record, or a number better than
+            the best of its declared range.
+        """
+
     def informed(self, y: ArrayLike | None) -> BoundedMetric:
         """Return the metric with what it may learn from training targets.
 

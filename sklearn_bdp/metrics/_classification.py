@@ -7,6 +7,7 @@ from typing import ClassVar
 import numpy as np
 
 from sklearn_bdp.metrics._base import MeanMetric
+from sklearn_bdp.metrics._clipping import ClippedMetric
 from sklearn_bdp.metrics._rows import class_probabilities, equal, respond
 
 
@@ -88,7 +89,7 @@ class BrierScore(MeanMetric):
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class LogLoss(MeanMetric):
+class LogLoss(ClippedMetric):
     r"""Logarithm of the target's probability, clipped below at ``clip``.
 
     Score :math:`\ln \max(p_y, clip) \in [\ln clip, 0]`; a label the model does not know has
@@ -100,11 +101,26 @@ class LogLoss(MeanMetric):
     clip: float = 0.01
     labels: tuple | None = None
 
-    def _rows(self, estimator, X, y):
+    @property
+    def limit(self):
+        return f"a probability of {self.clip:g}"
+
+    @property
+    def remedy(self):
+        return (
+            f"scoring=get_metric('neg_log_loss', clip={self.clip / 100:.0g}) moves the limit "
+            "(intervals widen with it), and 'neg_brier_score' needs none"
+        )
+
+    def _raw(self, estimator, X, y):
         classes, probabilities = class_probabilities(estimator, X)
         target = class_index(y, classes)
-        of_target = np.where(target >= 0, probabilities[np.arange(len(y)), target], 0.0)
-        return 1.0 - np.log(np.maximum(of_target, self.clip)) / math.log(self.clip)
+        return np.where(target >= 0, probabilities[np.arange(len(y)), target], 0.0)
+
+    def _unit(self, raw, clipped):
+        # scikit-learn's own log loss is clipped, too: at the precision of a double.
+        least = self.clip if clipped else min(self.clip, np.finfo(float).eps)
+        return 1.0 - np.log(np.maximum(raw, least)) / math.log(self.clip)
 
     def _check_estimator(self, estimator):
         super()._check_estimator(estimator)

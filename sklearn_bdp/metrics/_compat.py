@@ -3,6 +3,7 @@
 import inspect
 
 from sklearn_bdp.exceptions import UnboundedMetricError
+from sklearn_bdp.metrics._refusals import COSTS, reason_for, refuse
 
 _WRAP_IT = (
     "Use a metric's name, or declare one bounded number per record with "
@@ -22,9 +23,12 @@ def unwrap_scorer(scorer, options, functions, kept):
     try:
         name, sign, response = functions[function]
     except (KeyError, TypeError):
+        known = reason_for(function)
+        if known is not None:
+            refuse(known, ())
         raise UnboundedMetricError(
             f"scoring={described} is refused: nothing is known about the range of its values or "
-            f"how far one record can move them. {_WRAP_IT}"
+            f"how far one record can move them. {_WRAP_IT} Of costs of errors:{COSTS}"
         ) from None
     if scorer._sign != sign:
         raise UnboundedMetricError(

@@ -7,6 +7,15 @@ _RATIO = (
     "its sensitivity is not bounded by a multiple of 1/n"
 )
 _CLASSES = "use 'balanced_accuracy', 'accuracy' or 'neg_brier_score'"
+#: For whoever knows what an error costs: a mean over records, which has a bound.
+COSTS = """
+
+    def cost(estimator, X, y):  # a missed 1 costs 5, a false one 1
+        predicted = estimator.predict(X)
+        return 5.0 * ((y == 1) & (predicted == 0)) + 1.0 * ((y == 0) & (predicted == 1))
+
+    scoring = PerRecordScore(cost, 0.0, 5.0, greater_is_better=False)
+"""
 _RANKS = "use 'roc_auc' (two classes), 'neg_brier_score' or 'neg_log_loss'"
 _ERRORS = "use 'neg_mean_absolute_error' or 'neg_mean_squared_error' with bounds=(low, high)"
 _UNBOUNDED = "one record's contribution has no upper bound"
@@ -76,6 +85,15 @@ _REASONS = {
 }
 
 
+def reason_for(function):
+    """Return the name under which a function of scikit-learn's metrics is refused, or None."""
+    name = getattr(function, "__name__", "")
+    if not str(getattr(function, "__module__", "")).startswith("sklearn.metrics"):
+        return None
+    plain = name.removesuffix("_score")
+    return next((one for one in (name, plain, f"neg_{name}") if one in _REASONS), None)
+
+
 def refuse(name, available):
     """Raise the error for a metric that is not available."""
     family = name
@@ -84,5 +102,8 @@ def refuse(name, available):
             family = family.removesuffix(suffix)
     if family in _REASONS:
         why, instead = _REASONS[family]
-        raise UnboundedMetricError(f"{name} is refused: {why}. Instead, {instead}.")
+        told = f"{name} is refused: {why}. Instead, {instead}."
+        if why == _RATIO and instead == _CLASSES:
+            told += f" Where each kind of error has a cost, sklearn_bdp.metrics bounds it:{COSTS}"
+        raise UnboundedMetricError(told)
     raise ValueError(f"scoring must be one of {', '.join(available)}, got scoring={name!r}.")

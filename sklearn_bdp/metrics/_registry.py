@@ -324,6 +324,23 @@ def get_metric(
     return _MAKERS[scoring](scoring, estimator, y, **options)
 
 
+def check_scoring(scoring: Any) -> None:
+    """Raise what `get_metric` raises of a ``scoring`` that no model and no data make sound.
+
+    Parameters
+    ----------
+    scoring : object
+        As for `get_metric`.
+    """
+    if isinstance(scoring, str):
+        if scoring not in _MAKERS:
+            refuse(scoring, available_metrics())
+    elif callable(scoring):
+        unwrap_scorer(scoring, {}, _FUNCTIONS, _KEPT)
+    elif not isinstance(scoring, BoundedMetric | PerRecordScore | None):
+        get_metric(scoring)
+
+
 def _check_options(name, options):
     if "sample_weight" in options:
         raise UnboundedMetricError(

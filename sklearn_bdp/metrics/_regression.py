@@ -5,12 +5,12 @@ from typing import ClassVar
 
 import numpy as np
 
-from sklearn_bdp.metrics._base import MeanMetric
+from sklearn_bdp.metrics._clipping import ClippedMetric
 from sklearn_bdp.metrics._rows import respond
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class ClippedError(MeanMetric):
+class ClippedError(ClippedMetric):
     r"""Minus the absolute or squared error, no record counting more than a declared cap.
 
     With the cap ``width`` on the absolute error, the score is
@@ -23,14 +23,32 @@ class ClippedError(MeanMetric):
 
     _multioutput: ClassVar[bool] = True
 
-    def _rows(self, estimator, X, y):
-        cap = np.atleast_1d(np.asarray(self.width, dtype=float))
-        error = self._residuals(estimator, X, y, len(cap))
-        loss = np.minimum(np.abs(error), cap) ** self.power
-        return 1.0 - loss.mean(axis=1) / (cap**self.power).mean()
+    @property
+    def limit(self):
+        return "errors of " + ", ".join(f"{part:.4g}" for part in self._cap)
 
-    def _residuals(self, estimator, X, y, n_outputs):
+    @property
+    def remedy(self):
+        return (
+            f"scoring=get_metric({self.name!r}, bounds=(low, high)), with the range that targets "
+            "and predictions can have, moves the limit (intervals widen with it)"
+        )
+
+    @property
+    def _cap(self):
+        return np.atleast_1d(np.asarray(self.width, dtype=float))
+
+    def _cut(self, per_record):
+        return np.size(self.width) > 1 or super()._cut(per_record)
+
+    def _unit(self, raw, clipped):
+        cap = self._cap
+        error = np.minimum(np.abs(raw), cap) if clipped else np.abs(raw)
+        return 1.0 - (error**self.power).mean(axis=1) / (cap**self.power).mean()
+
+    def _raw(self, estimator, X, y):
         """Return ``y - prediction``, one column for each output."""
+        n_outputs = np.size(self.width)
         prediction = respond(estimator, X, self._methods).astype(float)
         prediction = prediction.reshape(len(prediction), -1)
         target = y.astype(float).reshape(len(y), -1)
@@ -58,8 +76,11 @@ class PinballLoss(ClippedError):
 
     alpha: float = 0.5
 
-    def _rows(self, estimator, X, y):
-        cap = np.atleast_1d(np.asarray(self.width, dtype=float))
-        error = np.clip(self._residuals(estimator, X, y, len(cap)), -cap, cap)
+    def _cut(self, per_record):
+        return True  # the cheaper side of the loss is clipped before its score is the worst
+
+    def _unit(self, raw, clipped):
+        cap = self._cap
+        error = np.clip(raw, -cap, cap) if clipped else raw
         loss = np.maximum(self.alpha * error, (self.alpha - 1.0) * error)
         return 1.0 - loss.mean(axis=1) / (max(self.alpha, 1.0 - self.alpha) * cap.mean())

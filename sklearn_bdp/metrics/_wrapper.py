@@ -11,7 +11,12 @@ import numpy as np
 
 from sklearn_bdp._checks import check_boolean, check_real
 from sklearn_bdp._digests import object_digest
-from sklearn_bdp.metrics._base import BoundedMetric, MeanMetric
+from sklearn_bdp.exceptions import ScoreContractError
+from sklearn_bdp.metrics._base import BoundedMetric
+from sklearn_bdp.metrics._clipping import ClippedMetric
+
+#: Rounding errors beyond a range, as a part of it.
+_SLACK = 1e-9
 
 
 @dataclasses.dataclass(frozen=True)
@@ -24,7 +29,10 @@ class PerRecordScore:
         ``function(estimator, X, y)`` with one number per record, shape ``(n,)``. A record's
         number may depend on that record and the fitted model only, not on other rows of ``X``.
     lower, upper : float, default=0.0, 1.0
-        Range of the numbers; anything outside is clipped.
+        Range of the numbers. On training records a number better than the best of it is an error
+        (:class:`~sklearn_bdp.exceptions.ScoreContractError`), and a number worse than the worst
+        is one of the candidate that leads a search: what loses anyway may be clipped. On the
+        holdout, where an error would tell of a record, all are clipped.
     greater_is_better : bool, default=True
         False for losses. Scores are then the negative loss, in ``[-upper, -lower]``.
     name : str, optional
@@ -81,7 +89,7 @@ class PerRecordScore:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class CustomScore(MeanMetric):
+class CustomScore(ClippedMetric):
     """A declared per-record function as a metric."""
 
     function: Callable
@@ -98,9 +106,77 @@ class CustomScore(MeanMetric):
             f"sign={self.sign!r}, content={_content(self.function)})"
         )
 
-    def _rows(self, estimator, X, y):
-        scores = self.sign * np.asarray(self.function(estimator, X, y), dtype=float)
-        return np.clip((scores - self.lower) / (self.upper - self.lower), 0.0, 1.0)
+    @property
+    def measured(self):
+        return self.name
+
+    @property
+    def caveat(self):
+        return ""  # the range is the caller's own
+
+    @property
+    def limit(self):
+        return self._declared
+
+    @property
+    def remedy(self):
+        return "declare the range that the numbers can have"
+
+    @property
+    def _declared(self):
+        """Return the declared range in words, before the sign of a loss."""
+        low, high = sorted((self.sign * self.lower, self.sign * self.upper))
+        return f"{low:g} to {high:g}"
+
+    def _raw(self, estimator, X, y):
+        return self.sign * np.asarray(self.function(estimator, X, y), dtype=float)
+
+    def _unit(self, raw, clipped):
+        unit = (raw - self.lower) / (self.upper - self.lower)
+        return np.clip(unit, 0.0, 1.0) if clipped else np.where(unit < -_SLACK, unit, unit.clip(0))
+
+    def training_scores(self, estimator, X, y):
+        y = self._check(estimator, X, y)
+        scores = self._raw(estimator, X, y)
+        self._check_contract(scores, len(y))
+        return self._combine(self._unit(scores, True), y)
+
+    def check_training(self, estimator, X, y):
+        try:
+            self.training_scores(estimator, X, y)
+        except ScoreContractError:
+            raise
+        except Exception:  # what the function raises of its own is a failed score
+            return
+
+    def check_clipping(self, clipping):
+        if clipping is not None and clipping.n_clipped:
+            self._refuse_range(clipping.worst, clipping.n_clipped, clipping.n)
+
+    def _check_contract(self, scores, n):
+        """Raise where there is no number for each record, or one better than the best possible."""
+        if scores.shape != (n,):
+            got = f"shape {scores.shape}"
+            if scores.ndim == 0:
+                got = f"the single number {self.sign * float(scores):.4g}"
+            raise ScoreContractError(
+                f"PerRecordScore {self.name} must give one number per record, an array of shape "
+                f"({n},) here, got {got}. Return the numbers before they are averaged; nothing was "
+                "asked of the holdout."
+            )
+        beyond = scores > self.upper + _SLACK * (self.upper - self.lower)
+        if beyond.any():
+            self._refuse_range(float(np.nanmax(scores)), int(beyond.sum()), n)
+
+    def _refuse_range(self, score, count, n):
+        """Raise the error for a score outside the declared range."""
+        raise ScoreContractError(
+            f"PerRecordScore {self.name} was declared with numbers from {self._declared}, got "
+            f"{self.sign * score:.6g} on a training record ({count:,} of {n:,} are outside). "
+            "Declare the range that the numbers can have (a loss: positive numbers and "
+            "greater_is_better=False), or clip them in the function; nothing was asked of the "
+            "holdout."
+        )
 
     def _check_schema(self, estimator, X, y):
         """Accept any records: the function knows what it gives to the model."""

@@ -2,15 +2,21 @@
 
 import copy
 import warnings
-from dataclasses import replace
 
 import numpy as np
 from scipy.stats import rankdata
 
-from sklearn_bdp._evaluation import assumed
+from sklearn_bdp._checks import caller_level
+from sklearn_bdp._evaluation import certified, warn_of_choice
 
 #: Characters up to which a model is named by its code.
 _SHORT = 80
+#: Said where a search is fitted only by name, as scikit-learn's is then.
+_NOTHING = (
+    "nothing was verified: no candidate has a training-side score, for each is NaN in a fold of cv "
+    "(other warnings may tell why; often a fold lacks a class), so best_score_ is NaN and "
+    "best_params_ are merely the first ones. Use fewer folds, another metric or more records"
+)
 
 
 def search_results(search, side, assessments, rounds):
@@ -39,21 +45,38 @@ def search_results(search, side, assessments, rounds):
     return results
 
 
-def search_certificate(search, rounds):
-    """Return the holdout's certificate, led by what it says about the best candidate."""
-    holdout, metric = search.holdout_, rounds.metric
-    certificate = holdout.certificate()
-    own = (*assumed(holdout, rounds.division), *rounds.verifier.row_wise.assumptions)
-    if certificate.next_error is not None and not metric.is_mean:
-        # The holdout speaks of means over records, which are known better than scores by class.
-        width = holdout.preview(training_size=search._training_size, scoring=metric).half_width
-        widest = max(certificate.tau, width)
-        certificate = replace(certificate, next_error=width, tau=widest, advice=())
-    told = f"{metric.name} of the chosen candidate"
-    return replace(
-        certificate.in_units(metric.name, metric.lower, metric.upper),
-        chosen=(told, search.best_score_, *search.best_interval_),
-        assumptions=(*certificate.assumptions, *own),
+def certificate_of(search, rounds, found):
+    """Return the certificate of a search, and warn where its score is not what it seems."""
+    metric, best = rounds.metric, search.best_index_
+    outcome = found[best].outcome if best in found else None
+    clipping = rounds.clipping.get(best, getattr(outcome, "clipping", None))
+    told = {
+        "of": "the chosen candidate",
+        "score": search.best_score_,
+        "interval": search.best_interval_,
+    }
+    notes = _unverified(search.cv_results_)
+    if not np.isfinite(search.cv_results_["training_score"]).any():
+        notes = (_NOTHING, *notes)
+    for note in notes:
+        warnings.warn(note, UserWarning, stacklevel=caller_level())
+    warn_of_choice(search.holdout_, metric, **told, clipping=clipping)
+    assumed = rounds.verifier.row_wise.assumptions
+    return certified(
+        search.holdout_, rounds.division, metric, **told, notes=notes, assumptions=assumed
+    )
+
+
+def _unverified(results):
+    """Return a note of the metrics that the holdout was not asked about, if there are any."""
+    start = "answered_from_"
+    columns = {key: source for key, source in results.items() if key.startswith(start)}
+    names = [key.removeprefix(start) for key, of in columns.items() if (of == "unverified").all()]
+    if not names:
+        return ()
+    return (
+        f"not verified on the holdout: {', '.join(names)}. What is said of them is from the "
+        "training side alone; get_metric(name) tells why a metric has no bound, and what has one",
     )
 
 

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 
 from sklearn_bdp._checks import check_kind, check_targets
 from sklearn_bdp._digests import content_key, model_key
-from sklearn_bdp._evaluation import RowWiseCheck
+from sklearn_bdp._evaluation import RowWiseCheck, warn_clipped
 from sklearn_bdp._sealed import sealed_errors
 from sklearn_bdp._sklearn_compat import (
     as_fitted,
@@ -22,9 +22,9 @@ from sklearn_bdp._sklearn_compat import (
     num_samples,
     rows_of_validation,
 )
-from sklearn_bdp.exceptions import UnknownFeaturesError
+from sklearn_bdp.exceptions import ScoreContractError, UnknownFeaturesError
 from sklearn_bdp.holdout import HoldoutScore, ReusableHoldout, query_key
-from sklearn_bdp.metrics import get_metric
+from sklearn_bdp.metrics import check_scoring, get_metric
 from sklearn_bdp.model_selection._alterations import (
     Alteration,
     altered_records,
@@ -104,6 +104,7 @@ class _Memory:
     folds: dict = field(default_factory=dict)
     answer: HoldoutScore | None = None
     row_wise: RowWiseCheck = field(default_factory=RowWiseCheck)
+    told: bool = False  # that clipping changes the score
 
     def __getstate__(self):
         # Workers need the model that was scored last, for permutation importance, and no other.
@@ -175,6 +176,7 @@ class HoldoutScorer:
     ) -> None:
         if not isinstance(holdout, ReusableHoldout):
             raise TypeError(f"holdout must be a ReusableHoldout, got {type(holdout).__name__}.")
+        check_scoring(scoring)
         self.holdout = holdout
         self.scoring = scoring
         self._memory = _Memory()
@@ -223,7 +225,9 @@ class HoldoutScorer:
         if key is not None and columns is not None:  # equal columns here may differ on the holdout
             key = content_key("columns", key, [str(column) for column in columns])
         try:
-            value = metric.training_score(estimator, X, y)
+            per_record, value = metric.training_scores(estimator, X, y)
+        except ScoreContractError:
+            raise
         except Exception as error:
             raise _ModelFailed from error
         if hasattr(model, "get_params"):
@@ -236,6 +240,9 @@ class HoldoutScorer:
         records = _take(self.holdout.X, columns)
         if alteration:
             records, key = altered_records(records, X, alteration), alteration.key(key)
+        if not self._memory.told:
+            clipping = metric.clipping(estimator, X, y, per_record)
+            self._memory.told = warn_clipped(metric, clipping, f"the {type(model).__name__}")
         variance = _variance(metric, estimator, X, y)
         return self._ask(model, metric, records, value, key, num_samples(X), variance)
 

@@ -37,9 +37,9 @@ from sklearn_bdp.holdout import ReusableHoldout
 from sklearn_bdp.metrics import BoundedMetric, PerRecordScore, available_metrics
 from sklearn_bdp.model_selection._preparation import Preparation
 from sklearn_bdp.model_selection._results import (
+    certificate_of,
     chosen_row,
     in_words,
-    search_certificate,
     search_results,
 )
 from sklearn_bdp.model_selection._space import sampling_space
@@ -375,6 +375,9 @@ class ReusableHoldoutSearchCV(Preparation, Savable, GridSearchCV):
         if side.scores is None:
             return list(range(len(side.candidates)))
         finite = np.flatnonzero(np.isfinite(side.scores))
+        if finite.size:
+            leader = int(finite[np.argmax(side.scores[finite])])
+            rounds.metric.check_clipping(rounds.clipping.get(leader))
         if self.verify == "all" or not finite.size:
             return finite.tolist()
         scores = side.scores[finite]
@@ -416,7 +419,7 @@ class ReusableHoldoutSearchCV(Preparation, Savable, GridSearchCV):
             self.refit_time_ = time.perf_counter() - start if math.isnan(took) else took
             if hasattr(self.best_estimator_, "feature_names_in_"):
                 self.feature_names_in_ = self.best_estimator_.feature_names_in_
-        self.certificate_ = search_certificate(self, rounds)
+        self.certificate_ = certificate_of(self, rounds, found)
 
     def preview(self, n_candidates: int | None = None, *, score: float | None = None) -> Preview:
         """Work out what another search would get of this holdout; nothing is spent.

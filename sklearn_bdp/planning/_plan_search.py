@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from sklearn_bdp._bisection import doubled, last_whole
-from sklearn_bdp._checks import check_integer, check_probability, check_real
+from sklearn_bdp._checks import check_beta, check_integer, check_real
 from sklearn_bdp.accounting import (
     NOISE_PART,
     BatchQueries,
@@ -124,7 +124,7 @@ def expected_half_width(
     model = (
         correlation if hasattr(correlation, "misspecification") else check_correlation(correlation)
     )
-    left = remaining_failure(check_probability("beta", beta), model)
+    left = remaining_failure(check_beta(beta), model)
     tail, code, released, rounds = ModelTail(model, n), PredictiveCode(), 0.0, 0
     margins = _margins(model, n, beta=beta, failure=NOISE_PART * left)
     surprises = _surprises(value, min(above, searches * m - 1))

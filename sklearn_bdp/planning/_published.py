@@ -10,7 +10,7 @@ import math
 import numpy as np
 
 from sklearn_bdp._bisection import last_accepted
-from sklearn_bdp._checks import check_integer, check_option, check_probability, check_real
+from sklearn_bdp._checks import check_beta, check_integer, check_option, check_real
 from sklearn_bdp.accounting import least_accuracy, zhao_required_n
 from sklearn_bdp.mechanisms import Thresholdout
 from sklearn_bdp.planning._configured import configured_design
@@ -22,7 +22,7 @@ def _check_promise(tau, n_queries, budget, beta):
         check_real("tau", tau, low=0.0, high=1.0, closed="right"),
         check_integer("n_queries", n_queries, low=1),
         check_integer("budget", budget, low=1),
-        check_probability("beta", beta),
+        check_beta(beta),
     )
 
 

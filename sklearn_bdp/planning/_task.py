@@ -3,7 +3,7 @@
 import math
 from dataclasses import dataclass
 
-from sklearn_bdp._checks import check_integer, check_probability, check_real
+from sklearn_bdp._checks import check_beta, check_integer, check_real
 from sklearn_bdp.correlation import SeenStates, check_correlation
 
 
@@ -53,7 +53,7 @@ class Design:
 
 def remaining_failure(beta, model):
     """Return what an estimated model leaves of the failure probability ``beta``."""
-    left = check_probability("beta", beta) - model.misspecification
+    left = check_beta(beta) - model.misspecification
     if not left > 0.0:
         raise ValueError(
             f"beta must exceed {model.misspecification:.3g}, the probability that the correlation "

@@ -1,0 +1,259 @@
+"""What a search or a selection says of its choice, and what it refuses before asking."""
+
+import textwrap
+import warnings
+
+import numpy as np
+import pytest
+from scipy.stats import loguniform
+from sklearn.datasets import load_digits, make_classification
+from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.metrics import confusion_matrix, f1_score, log_loss, make_scorer
+from sklearn.model_selection import cross_val_predict
+from sklearn.naive_bayes import GaussianNB
+
+from sklearn_bdp import HoldoutScorer, ReusableHoldout, ReusableHoldoutSearchCV
+from sklearn_bdp.exceptions import (
+    ScoreContractError,
+    UnboundedMetricError,
+    VacuousGuaranteeWarning,
+)
+from sklearn_bdp.feature_selection import HoldoutFeatureSelector
+from sklearn_bdp.metrics import PerRecordScore, get_metric
+
+NAIVE = {"var_smoothing": [1e-9, 1e-3]}
+
+
+@pytest.fixture(scope="module")
+def redundant():
+    X, y = make_classification(1200, 8, n_informative=3, random_state=0)
+    return np.hstack([X] * 6), y
+
+
+@pytest.fixture(scope="module")
+def costly():
+    return make_classification(600, 8, weights=[0.8], random_state=1)
+
+
+def search(estimator, grid, **options):
+    return ReusableHoldoutSearchCV(estimator, grid, random_state=0, **options)
+
+
+def told(fit, category=UserWarning):
+    """Return the result, and the warnings of just that category."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        result = fit()
+    return result, [str(w.message) for w in caught if w.category is category]
+
+
+@pytest.mark.parametrize("options", [{}, {"n_jobs": 2}, {"training_score": "resubstitution"}])
+def test_clipping_that_bites_is_told_once_with_both_scores(redundant, options):
+    found = search(GaussianNB(), NAIVE, scoring="neg_log_loss", **options)
+    fitted, messages = told(lambda: found.fit(*redundant))
+    (message,) = messages
+    assert "get_metric('neg_log_loss', clip=" in message
+    assert "training-side records" in message
+    headline = str(fitted.certificate_).splitlines()[0]
+    assert headline.startswith("neg_log_loss (clipped at a probability of 0.01) of the chosen")
+    assert any("neg_log_loss (clipped" in note for note in fitted.certificate_.notes)
+    report = fitted.final_report()
+    assert str(report).startswith("neg_log_loss (clipped at a probability of 0.01) of GaussianNB")
+    assert any("clipped" in line for line in report.assumptions)
+
+
+def test_the_numbers_told_are_those_of_scikit_learn_on_the_training_part(redundant):
+    X, y = redundant
+    found = search(GaussianNB(), {"var_smoothing": [1e-3]}, scoring="neg_log_loss", cv=5)
+    fitted, (message,) = told(lambda: found.fit(X, y))
+    part = fitted.train_indices_
+    model = GaussianNB(var_smoothing=1e-3)
+    seen = cross_val_predict(model, X[part], y[part], cv=5, method="predict_proba")
+    of_target = seen[np.arange(part.size), y[part]]
+    assert f"{np.count_nonzero(of_target < 0.01):,} of {part.size:,}" in message
+    assert f"{np.log(np.maximum(of_target, 0.01)).mean():.4g} clipped" in message
+    assert f"{-log_loss(y[part], seen):.4g} plain" in message
+
+
+def test_nothing_of_the_holdout_is_in_the_warning_of_clipping(redundant):
+    X, y = redundant
+    parts = X[:600], y[:600]
+    messages = []
+    for rows in (slice(600, 900), slice(900, 1200)):
+        holdout = ReusableHoldout(X[rows], y[rows])
+        found = search(GaussianNB(), {"var_smoothing": [1e-3]}, scoring="neg_log_loss")
+        found.set_params(holdout=holdout)
+        messages.append(told(lambda found=found: found.fit(*parts))[1])
+    assert messages[0] == messages[1] != []
+
+
+@pytest.mark.parametrize("scoring", ["neg_log_loss", "neg_brier_score", "accuracy"])
+def test_there_is_no_warning_where_clipping_changes_nothing(costly, scoring):
+    found = search(LogisticRegression(), {"C": [0.1, 1.0]}, scoring=scoring)
+    assert told(lambda: found.fit(*costly))[1] == []
+
+
+def test_clipped_errors_are_told_of_searches_selections_and_scorers():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(600, 4))
+    y = X[:, 0] + rng.standard_t(1.2, size=600)
+    metric = get_metric("neg_mean_squared_error", bounds=(-1, 1))
+    fits = [
+        lambda: search(Ridge(), {"alpha": [1.0]}, scoring=metric).fit(X, y),
+        lambda: HoldoutFeatureSelector(Ridge(), scoring=metric, random_state=0).fit(X, y),
+    ]
+    for fit in fits:
+        fitted, messages = told(fit)
+        assert sum("bounds=(low, high)" in message for message in messages) == 1
+        assert "(clipped at errors of 2)" in str(fitted.certificate_).splitlines()[0]
+    scorer = HoldoutScorer(ReusableHoldout(X[400:], y[400:]), scoring=metric)
+    models = [Ridge(alpha).fit(X[:400], y[:400]) for alpha in (1.0, 10.0)]
+    _, messages = told(lambda: [scorer(model, X[:400], y[:400]) for model in models])
+    assert len(messages) == 1
+
+
+def cost(estimator, X, y):
+    predicted = estimator.predict(X)
+    return 5.0 * ((y == 1) & (predicted == 0)) + 1.0 * ((y == 0) & (predicted == 1))
+
+
+def mean_cost(estimator, X, y):
+    return cost(estimator, X, y).mean()
+
+
+def negative_cost(estimator, X, y):
+    return -cost(estimator, X, y)
+
+
+@pytest.mark.parametrize("options", [{}, {"n_jobs": 2}, {"training_score": "resubstitution"}])
+@pytest.mark.parametrize(
+    ("function", "upper", "message"),
+    [
+        (cost, 1.0, r"numbers from 0 to 1, got 5 on a training record"),
+        (negative_cost, 5.0, r"numbers from 0 to 5, got -5 on a training record"),
+        (mean_cost, 5.0, r"one number per record, .* got the single number"),
+    ],
+)
+def test_a_broken_contract_ends_the_search_before_the_holdout_is_asked(
+    costly, function, upper, message, options
+):
+    X, y = costly
+    holdout = ReusableHoldout(X[400:], y[400:])
+    score = PerRecordScore(function, 0.0, upper, greater_is_better=False)
+    found = search(LogisticRegression(), {"C": [0.1, 1.0]}, scoring=score, **options)
+    found.set_params(holdout=holdout, random_state=None)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", UserWarning)
+        with pytest.raises(ScoreContractError, match=message):
+            found.fit(X[:400], y[:400])
+    assert holdout.information_spent == ReusableHoldout(X[400:], y[400:]).information_spent
+    assert not len(holdout.history())
+
+
+def test_values_outside_the_range_on_the_holdout_stay_silent(costly):
+    X, y = costly
+    X = X.copy()
+    X[400:, 0] = 1e3
+
+    def far(estimator, X, y):
+        return np.where(X[:, 0] > 100.0, 7.0, cost(estimator, X, y))
+
+    score = PerRecordScore(far, 0.0, 5.0, greater_is_better=False)
+    found = search(LogisticRegression(), {"C": [0.1]}, scoring=score)
+    found.set_params(holdout=ReusableHoldout(X[400:], y[400:]), random_state=None)
+    fitted, messages = told(lambda: found.fit(X[:400], y[:400]))
+    assert messages == []
+    assert fitted.best_score_ == pytest.approx(-5.0, abs=0.2)
+
+
+def test_a_search_without_any_training_score_says_that_nothing_was_verified():
+    X, y = np.arange(24.0).reshape(12, 2) % 5, np.array([0] * 10 + [1] * 2)
+    found = ReusableHoldoutSearchCV(
+        LogisticRegression(), {"C": [0.1, 1.0]}, scoring="roc_auc", random_state=3, cv=4
+    )
+    fitted, messages = told(lambda: found.fit(X, y))
+    assert np.isnan(fitted.best_score_)
+    assert sum("nothing was verified" in message for message in messages) == 1
+    assert str(fitted.certificate_).splitlines()[0].endswith("the holdout was not asked about it.")
+
+
+def test_continuous_targets_are_refused_by_type_and_not_listed():
+    y = np.random.default_rng(0).normal(size=200)
+    X = np.zeros((200, 2))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises(ValueError, match=r"needs class labels .* got continuous"):
+            search(LogisticRegression(), {"C": [1.0]}).fit(X, y)
+
+
+def test_an_interval_of_nearly_the_whole_range_is_called_vacuous():
+    X, y = load_digits(return_X_y=True)
+    found = search(GaussianNB(), NAIVE, scoring="balanced_accuracy")
+    fitted, (message,) = told(lambda: found.fit(X[:600], y[:600]), VacuousGuaranteeWarning)
+    assert f"balanced_accuracy of the chosen candidate is {fitted.best_score_:.3g}" in message
+    assert "records would tell it to ±0.1" in message
+    assert "scoring='accuracy'" in message
+    # One cause, one warning: of a holdout that is too small for anything this was said before.
+    _, messages = told(lambda: found.fit(X[:16], y[:16] % 2), VacuousGuaranteeWarning)
+    assert len(messages) == 1
+
+
+def test_the_outlook_speaks_of_the_score_that_was_chosen(costly):
+    fitted = search(LogisticRegression(), {"C": [0.1, 1.0]}).fit(*costly)
+    line = str(fitted.certificate_).splitlines()[2]
+    assert "for a score like this one" in line
+    half = float(line.split("± ")[1].split(" ")[0])
+    middling = str(fitted.holdout_.certificate()).splitlines()[2]
+    assert half < float(middling.split("± ")[1].split(" ")[0])
+
+
+def test_metrics_that_are_not_verified_are_named(costly):
+    scoring = {"a": "accuracy", "f1": "f1", "auc": "roc_auc"}
+    found = search(LogisticRegression(), {"C": [0.1, 1.0]}, scoring=scoring, refit="a")
+    fitted, (message,) = told(lambda: found.fit(*costly))
+    assert message.startswith("not verified on the holdout: f1.")
+    assert message in fitted.certificate_.notes
+
+
+def confusion_cost(y, predicted):
+    table = confusion_matrix(y, predicted, labels=[0, 1])
+    return 5 * table[1, 0] + table[0, 1]
+
+
+@pytest.mark.parametrize("scoring", ["f1", make_scorer(f1_score), make_scorer(confusion_cost)])
+def test_refusals_show_how_costs_are_declared(costly, scoring):
+    with pytest.raises(UnboundedMetricError) as caught:
+        search(LogisticRegression(), {"C": [1.0]}, scoring=scoring).fit(*costly)
+    names = {"PerRecordScore": PerRecordScore}
+    shown = str(caught.value).split(":\n\n")[1]
+    exec(textwrap.dedent(shown), names)
+    assert isinstance(names["scoring"], PerRecordScore)
+    fitted = LogisticRegression().fit(*costly)
+    assert np.array_equal(names["cost"](fitted, *costly), cost(fitted, *costly))
+    with pytest.raises(UnboundedMetricError):
+        HoldoutScorer(ReusableHoldout(*costly), scoring=scoring)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"param_grid": {"C": loguniform(0.1, 1.0)}}, "n_iter must be given"),
+        ({"holdout": 20}, r"for 20 of 600 records give holdout=0\.03333"),
+        ({"epsilon": -1}, "epsilon must be a positive number, got epsilon=-1"),
+        ({"beta": 0.95}, r"for 0\.95 confidence give beta=0\.05, got beta=0\.95"),
+    ],
+)
+def test_slips_are_answered_with_what_was_meant(costly, options, message):
+    with pytest.raises((TypeError, ValueError), match=message):
+        search(LogisticRegression(), **{"grid": {"C": [1.0]}, **_renamed(options)}).fit(*costly)
+
+
+def _renamed(options):
+    return {"grid" if name == "param_grid" else name: value for name, value in options.items()}
+
+
+def test_targets_of_no_type_are_refused_in_one_line(costly):
+    X, y = costly
+    with pytest.raises(ValueError, match=r"Unknown label type: .* of type int\.") as caught:
+        search(LogisticRegression(), {"C": [1.0]}).fit(X, y.astype(object))
+    assert len(str(caught.value)) < 300
