@@ -28,10 +28,18 @@ def all_failed(errors, what):
     return ValueError(f"{cause_of(errors)}\n{what} The last one said:\n{errors[-1]}")
 
 
-def warn_some_failed(errors, what):
-    """Warn once of fits that failed; ``what``: how many of which, and what became of them."""
+def warn_some_failed(errors, what, told=None):
+    """Warn of fits that failed; ``what``: how many of which, and what became of them.
+
+    ``told``: causes that were told before, to which this one is added; once is enough.
+    """
+    cause = cause_of(errors)
+    if told is not None and cause in told:
+        return
+    if told is not None:
+        told.add(cause)
     warnings.warn(
-        f"{cause_of(errors)}\n{what} The last one said:\n{errors[-1]}",
+        f"{cause}\n{what} The last one said:\n{errors[-1]}",
         FitFailedWarning,
         stacklevel=caller_level(),
     )

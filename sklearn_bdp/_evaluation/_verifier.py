@@ -85,6 +85,7 @@ class Verifier:
         self._data = None
         self._recipes = {}
         self._ready, self._models = {}, ModelStore()
+        self._told = set()  # causes of failed fits
         self.row_wise = RowWiseCheck()
 
     def key(self, candidate, name=None):
@@ -214,7 +215,7 @@ class Verifier:
             outcomes = self._taken(rows, training, variances)
         else:
             outcomes = self._outcomes(candidates, training, known)
-        _report_failures(candidates, outcomes, known)
+        _report_failures(candidates, outcomes, known, self._told)
         keys = [key or outcome.key for key, outcome in zip(keys, outcomes, strict=True)]
         asked = [
             place
@@ -462,7 +463,7 @@ def _with_holdout(outcome, other):
     return replace(other, training=training, scores=outcome.scores, clipping=outcome.clipping)
 
 
-def _report_failures(candidates, outcomes, known):
+def _report_failures(candidates, outcomes, known, told):
     """Warn about fits that failed, once, or raise when nothing is left to verify.
 
     A constant prediction (no columns) never fails, and nobody came for it alone. ``known``: which
@@ -488,6 +489,7 @@ def _report_failures(candidates, outcomes, known):
         errors,
         f"{len(errors)} of {len(outcomes)} fits failed on the training part; these candidates "
         "were not shown to the holdout.",
+        told,
     )
 
 

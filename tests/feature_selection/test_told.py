@@ -99,6 +99,16 @@ def test_where_some_fits_fail_the_warning_begins_with_the_cause_and_the_report_c
     assert counted in str(fitted.report())
 
 
+def test_step_by_step_a_cause_is_told_once():
+    X, y = planted(n_features=5)
+    frame = pd.DataFrame(X).add_prefix("m").assign(site="north")
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        fitted = selector(direction="forward", n_features_to_select=3).fit(frame, y)
+    assert fitted.support_.sum() == 3
+    assert len([w for w in caught if w.category is FitFailedWarning]) == 1
+
+
 def test_missing_values_and_text_are_handed_on_as_they_are():
     frame, y = patients()
     pipeline = make_pipeline(selector(columns_by_type()), columns_by_type()).fit(frame, y)
