@@ -55,7 +55,8 @@ def outlook(certificate, holdout, metric, score, interval, *, training_size):
         # It may be known how little scores vary (theory G15).
         width = min(width, 0.5 * _share(metric, interval))
     goals, advice = [goal for goal in _GOALS if goal <= 0.8 * width], ""
-    if goals and certificate.advice:  # all parts of an interval shrink like 1 / sqrt(n)
+    # All parts of an interval shrink like 1 / sqrt(n), unless it ends where the range does.
+    if goals and certificate.advice and 2.0 * width < _ALL:
         count, name = holdout.model.units(holdout.n)
         more = math.ceil(count * (width / goals[0]) ** 2) - count
         span = metric.upper - metric.lower

@@ -193,6 +193,7 @@ def test_an_interval_of_nearly_the_whole_range_is_called_vacuous():
     assert f"balanced_accuracy of the chosen candidate is {fitted.best_score_:.3g}" in message
     assert "records would tell it to ±0.1" in message
     assert "scoring='accuracy'" in message
+    assert str(fitted.certificate_).splitlines()[2].endswith("like this one, which says nothing.")
     # One cause, one warning: of a holdout that is too small for anything this was said before.
     _, messages = told(lambda: found.fit(X[:16], y[:16] % 2), VacuousGuaranteeWarning)
     assert len(messages) == 1
