@@ -6,6 +6,7 @@ Conditions are written positively (``if not value > 0: raise``), so that NaN fai
 import math
 import numbers
 import sys
+import warnings
 
 import numpy as np
 
@@ -138,19 +139,25 @@ def check_order(name, values, X, *, of="X"):
     """Raise where two pandas objects name the same records in another order.
 
     Records are matched by their places, as everywhere in scikit-learn; indices that name the same
-    records in another order say that they should not be.
+    records in another order say that they should not be. Where one of them only counts records,
+    a warning says so: it may have been numbered anew.
     """
     ours, theirs = getattr(X, "index", None), getattr(values, "index", None)
     if not (hasattr(ours, "equals") and hasattr(theirs, "equals")):
         return
     if len(ours) != len(theirs) or theirs.equals(ours):
         return
-    if theirs.isin(ours).all() and ours.isin(theirs).all():
-        raise ValueError(
-            f"{name} must be in the order of {of}, got the same index in another order. Rows are "
-            f"matched by their places: pass {name}.loc[{of}.index], or {name}.to_numpy() if the "
-            "places are right and the index means nothing. Nothing was asked."
-        )
+    if not (theirs.isin(ours).all() and ours.isin(theirs).all()):
+        return
+    said = (
+        f"{name} must be in the order of {of}, got the same index in another order. Rows are "
+        f"matched by their places: pass {name}.loc[{of}.index], or {name}.to_numpy() if the "
+        "places are right and the index means nothing."
+    )
+    if list(range(len(ours))) in (list(ours), list(theirs)):  # perhaps numbered anew
+        warnings.warn(said, UserWarning, stacklevel=caller_level())
+    else:
+        raise ValueError(f"{said} Nothing was asked.")
 
 
 def check_targets(name, y):

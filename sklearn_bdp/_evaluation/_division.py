@@ -122,8 +122,7 @@ def divide(estimator, X, y, *, holdout, correlation, groups, X_val, y_val, rando
                 f"holdout={holdout!r} leaves no records for the holdout with n_samples={n}; it "
                 f"must be at least 1/{n}."
             )
-        # Theory G10: never stratified, and never drawn again, or the training labels would tell
-        # the class counts of the holdout.
+        # Theory G10: never stratified or drawn again, or training labels would tell of the others.
         split = model.split(n, fraction, random_state=random_state)
         train, test = split.train, split.holdout
     if y is not None and is_classifier(estimator):

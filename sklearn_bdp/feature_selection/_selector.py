@@ -371,9 +371,8 @@ class HoldoutFeatureSelector(SubsetSelectorBase):
         )
         metric = bounded_metric(self, self.scoring, division.y)
         check_proved(metric, division.model)
-        everything = None
-        if chooses_anew(self, X_val):
-            everything = self._everything(division, X, y, metric, fit_params, groups)
+        whole = joined(self, division, X, y, groups) if chooses_anew(self, X_val) else None
+        everything = whole and self._setting(whole, metric, fit_params, groups)
         if division.train is not None:
             fit_params = check_method_params(X, fit_params, indices=division.train)
             groups = None if groups is None else np.asarray(groups)[division.train]
@@ -410,11 +409,6 @@ class HoldoutFeatureSelector(SubsetSelectorBase):
         if self.verify != "all":
             check_integer("verify", self.verify, low=1)
         self._check_common_options()
-
-    def _everything(self, division, X, y, metric, fit_params, groups):
-        """Return the setting in which all records train; None where they may not."""
-        whole = joined(self, division, X, y, groups)
-        return None if whole is None else self._setting(whole, metric, fit_params, groups)
 
     def _proposals(self, setting, units, target, only=None):
         """Return the candidates of a path, by all rankings or one, from training records."""

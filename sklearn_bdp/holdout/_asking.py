@@ -80,13 +80,7 @@ class Asking(LedgerHandle):
             If a budget was declared and is used up: the last word looks at the holdout, too.
         """
         self._require_home()
-        own = getattr(estimator, "final_report", None)
-        if callable(own) and not hasattr(estimator, "predict"):
-            name = type(estimator).__name__
-            raise TypeError(
-                f"estimator must be a model that predicts, got estimator={name}. It has a last "
-                "word of its own: call its final_report(), as in selector.final_report()."
-            )
+        _refuse_selectors(estimator)
         if isinstance(estimator, BaseEstimator):
             check_is_fitted(estimator)
         self.check_model(estimator)
@@ -259,3 +253,12 @@ class Asking(LedgerHandle):
             released = np.array([(one.value, one.lower, one.upper, one.above) for one in given])
             values[answered], lower[answered], upper[answered], above[answered] = released.T
         return HoldoutAnswers(values, lower, upper, above, answered)
+
+
+def _refuse_selectors(estimator):
+    """Raise for what predicts nothing and has a last word of its own."""
+    if callable(getattr(estimator, "final_report", None)) and not hasattr(estimator, "predict"):
+        raise TypeError(
+            f"estimator must be a model that predicts, got estimator={type(estimator).__name__}. "
+            "It has a last word of its own: call its final_report(), as in selector.final_report()."
+        )

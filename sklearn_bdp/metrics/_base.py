@@ -157,7 +157,7 @@ class BoundedMetric(abc.ABC):
         """
         return None
 
-    def check_clipping(self, clipping: Any) -> None:  # noqa: B027 (as the next one)
+    def check_clipping(self, clipping: Any) -> None:
         """Raise where the best candidate leaves a range that the caller declared.
 
         Parameters
@@ -170,10 +170,9 @@ class BoundedMetric(abc.ABC):
         ScoreContractError
             If a `PerRecordScore` gave one of them a number outside its declared range.
         """
+        return
 
-    def check_training(  # noqa: B027 (most metrics promise nothing that they could break)
-        self, estimator: Any, X: Any, y: ArrayLike
-    ) -> None:
+    def check_training(self, estimator: Any, X: Any, y: ArrayLike) -> None:
         """Raise where the metric breaks its promise on public records; most cannot.
 
         Parameters
@@ -187,6 +186,7 @@ class BoundedMetric(abc.ABC):
             If a `PerRecordScore` gives other than one number per record, or a number better than
             the best of its declared range.
         """
+        return
 
     def informed(self, y: ArrayLike | None) -> BoundedMetric:
         """Return the metric with what it may learn from training targets.

@@ -254,3 +254,11 @@ def test_the_same_classes_in_another_type_are_the_same(coded):
     rest = {"X_val": X[300:], "y_val": y[300:]}
     assert not said(lambda: search().fit(X[:300], coded(y[:300]), **rest), "class(es)")[1]
     assert not said(lambda: search().fit(X, coded(y)), "class(es)")[1]
+
+
+def test_an_index_that_only_counts_may_have_been_made_anew():
+    """Frames made of arrays number their rows: the places may be right, so that is no error."""
+    frame = pd.DataFrame(X).add_prefix("c")
+    labels = pd.Series(y, index=np.random.default_rng(0).permutation(len(y)))
+    with pytest.warns(UserWarning, match="y must be in the order of X"):
+        search().fit(frame, labels)
