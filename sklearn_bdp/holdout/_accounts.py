@@ -69,8 +69,9 @@ def open_account(about: list[str | None]) -> bool:
 
 def note_answers(about: list[str | None]) -> None:
     """Remember that an account has answered about these targets."""
-    if not _is_repeated():
-        _ANSWERED.update(digest for digest in about if digest is not None)
+    new = {digest for digest in about if digest is not None} - _ANSWERED
+    if new and not _is_repeated():  # looking at the callers takes longer than an answer should
+        _ANSWERED.update(new)
 
 
 def _is_repeated():
