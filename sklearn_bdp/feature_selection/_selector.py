@@ -387,8 +387,7 @@ class HoldoutFeatureSelector(SubsetSelectorBase):
             self._keep_path(entries, verifier, units, target, everything)
         else:
             self._keep_steps(verifier, units, target)
-        scale = (metric.measured, metric.lower, metric.upper)
-        self._keep_holdout(verifier.holdout, division, scale)
+        self._keep_holdout(holdout, division, (metric.measured, metric.lower, metric.upper))
         self.certificate_ = with_score(self.certificate_, self, setting)
         asked = target is not None and self.n_features_to_select_ > len(units.fixed)
         if not (self.confirmed_ or asked):
