@@ -21,6 +21,7 @@ from sklearn_bdp._evaluation._division import targets
 from sklearn_bdp._evaluation._prefix import PrefixMemory
 from sklearn_bdp._sklearn_compat import check_method_params, num_samples, safe_indexing
 from sklearn_bdp.exceptions import ScoreContractError
+from sklearn_bdp.holdout import fitting_a_candidate
 
 
 @dataclass(frozen=True)
@@ -221,7 +222,7 @@ def _fit(setting, candidate, X, y, fit_params, memory=None):
         return _baseline(setting).fit(X, y)
     estimator = clone(setting.estimator).set_params(**clone(candidate.params, safe=False))
     shared = contextlib.nullcontext() if memory is None else memory.lent(estimator, "whole")
-    with shared:
+    with shared, fitting_a_candidate():
         estimator.fit(X, **fit_params) if y is None else estimator.fit(X, y, **fit_params)
     return estimator
 

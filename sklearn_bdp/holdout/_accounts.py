@@ -7,9 +7,12 @@ their order, which stay when features are added, chosen or transformed.
 
 from __future__ import annotations
 
+import contextlib
+import contextvars
 import hashlib
 import multiprocessing
 import warnings
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -22,6 +25,7 @@ from sklearn_bdp._sklearn_compat import rows_of_validation
 _FEWEST = 20
 _ANSWERED: set[str] = set()  # digests of targets that an account has answered about
 _TOLD: set[str] = set()  # those that were warned about
+_INSIDE: contextvars.ContextVar[bool] = contextvars.ContextVar("inside a candidate", default=False)
 
 
 def forget_accounts() -> None:
@@ -74,6 +78,17 @@ def note_answers(about: list[str | None]) -> None:
         _ANSWERED.update(new)
 
 
+@contextlib.contextmanager
+def fitting_a_candidate() -> Iterator[None]:
+    """Say nothing of accounts in this block: what is fitted has a test of its own outside."""
+    token = _INSIDE.set(True)
+    try:
+        yield
+    finally:
+        _INSIDE.reset(token)
+
+
 def _is_repeated():
-    """Return whether this is a worker, or a fold of a cross-validation, which has its own test."""
-    return multiprocessing.parent_process() is not None or rows_of_validation(40) is not None
+    """Return whether this is a worker, or a fit of a search or cross-validation with its test."""
+    worker = multiprocessing.parent_process() is not None
+    return worker or _INSIDE.get() or rows_of_validation(40) is not None

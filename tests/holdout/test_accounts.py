@@ -9,6 +9,7 @@ import pytest
 from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import cross_val_score
+from sklearn.pipeline import make_pipeline
 
 from sklearn_bdp import ReusableHoldout, ReusableHoldoutSearchCV
 from sklearn_bdp.feature_selection import HoldoutFeatureSelector
@@ -112,3 +113,11 @@ def test_few_or_sorted_targets_say_too_little_to_know_records_by():
     asked(ReusableHoldout(X, ordered, random_state=0))
     assert told(lambda: ReusableHoldout(A, ordered)) == 0
     assert told(lambda: ReusableHoldout(X, ordered)) == 1
+
+
+def test_selectors_inside_a_searched_pipeline_are_tested_from_outside():
+    inner = HoldoutFeatureSelector(LogisticRegression(), on_empty="keep_best")
+    grid = {"logisticregression__C": [0.1, 1.0]}
+    pipeline = make_pipeline(inner, LogisticRegression())
+    assert told(lambda: ReusableHoldoutSearchCV(pipeline, grid, cv=2).fit(A, b)) == 0
+    assert told(lambda: pipeline.fit(A, b)) == 1  # the search has answered about these
