@@ -20,6 +20,7 @@ _ROUNDING = 1e-6  # nats: relative error of a hinge, with a margin
 _NEWTON = 40  # steps at most; five or six are usual
 _LEAST = 1e-12  # of a value: smaller limits on chains are 0
 _DEEPEST = -690.0  # below, e^level is no double
+_SMALLEST = math.exp(_DEEPEST)
 _QUARTER = math.log(0.25)
 
 
@@ -143,7 +144,8 @@ def _from_the_left(rate_and_slope, start, value, rate):
             mean = np.minimum(mean + step, value)
             if not (step > 1e-7 * mean).any():  # what is left is the square of it
                 break
-    return np.where(np.isfinite(rate), mean * (1.0 - _SAFE), 0.0)
+    # The smallest doubles hold few digits: limits that small are 0.
+    return np.where(np.isfinite(rate) & (mean > _SMALLEST), mean * (1.0 - _SAFE), 0.0)
 
 
 def _binomial_inverse(counts, n, levels):
@@ -241,17 +243,25 @@ def bounded_lower_limit(values: Array, levels: Array, n: int) -> Array:
     if not usable.any():
         return limit
     level, value = level[usable] - _ROUNDING, value[usable]
+    successes = np.maximum(n * value - 1e-6, 0.0)  # rounding must not add a success
+    distances = np.full(value.shape, np.inf)  # from the hinges of the last steps
 
     def newton(mean, log_hinge, slope, distance):
+        nonlocal distances
         # E (B - t)_+ integrates a beta distribution function: its logarithm is concave in the
         # mean's logarithm, tangents lie above, and Newton's step ends on the rejected side.
         step = mean * np.exp((level + np.log(distance) - log_hinge) / (slope * mean))
-        return np.where((step > mean) & (step < value), step, mean)
+        taken = (step > mean) & (step < value)
+        distances = np.where(taken, distance, distances)
+        return np.where(taken, step, mean)
 
     start = np.minimum(limit[usable], (1.0 - _SAFE) * value)
-    # Rounding must not add a success.
-    mean = _hinges(newton, start, np.maximum(n * value - 1e-6, 0.0), n)
-    limit[usable] = np.minimum(mean * (1.0 - _SAFE), value)
+    mean = _hinges(newton, start, successes, n) * (1.0 - _SAFE)
+    # Far out a hinge is no double and its step may end anywhere: the bound is evaluated there.
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        reached = _hinge(mean, successes - distances, n)[0] - np.log(distances)
+    rejected = (reached > _DEEPEST) & (reached <= level + 0.5 * _ROUNDING)
+    limit[usable] = np.where(rejected, mean, limit[usable])
     return limit
 
 

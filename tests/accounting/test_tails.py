@@ -8,7 +8,7 @@ from statistics import NormalDist
 import numpy as np
 import pytest
 from scipy.optimize import minimize
-from scipy.special import gammaln
+from scipy.special import gammaln, logsumexp, rel_entr
 from scipy.stats import binom
 from sklearn.metrics import roc_auc_score
 
@@ -29,6 +29,7 @@ from sklearn_bdp.correlation import (
     MarkovChain,
     WorstOf,
     bounded_log_tail,
+    bounded_lower_limit,
     chernoff_lower_limit,
     weighted_lower_limit,
 )
@@ -200,6 +201,24 @@ def test_bounded_limits_invert_their_tail(n):
             values,
         )
         assert (limits >= best - max(1e-4, 2 / n)).all()
+
+
+@pytest.mark.parametrize("n", [1, 2, 5, 7, 20, 100])
+def test_bounded_limits_are_rejected_however_deep(n):
+    """G8 by summation in logarithms: some hinge or Chernoff's bound rejects what is returned."""
+    rng, counts, corners = np.random.default_rng(n), np.arange(n + 1.0), np.arange(float(n))
+    values, levels = np.append(rng.uniform(size=999), 0.63971), -rng.uniform(1.0, 800.0, 1000)
+    levels[-1] = -641.7  # with n = 7 by 296 nats too large once
+    limits = bounded_lower_limit(values, levels, n)
+    assert np.count_nonzero(limits) > 400
+    above = np.log(np.maximum(counts - corners[:, None], 0.0) + 1e-320)
+    for value, level, limit in zip(values, levels, limits, strict=True):
+        if limit > 0.0:
+            rest = n * value - corners[corners < n * value - 1e-6]
+            terms = binom.logpmf(counts, n, limit) + above[: rest.size]
+            best = (logsumexp(terms, axis=1) - np.log(rest)).min(initial=0.0)
+            chernoff = -n * (rel_entr(value, limit) + rel_entr(1.0 - value, 1.0 - limit))
+            assert min(best, chernoff) <= level + 1e-6 * abs(level)
 
 
 @pytest.mark.parametrize("binary", [True, False])
