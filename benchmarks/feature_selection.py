@@ -7,12 +7,10 @@ Every method gets all records and chooses by itself how to divide them; the mode
 over is fitted on all of them. All use the same classifier (standard scores, logistic regression).
 
 - ``ours``: a pipeline of ``HoldoutFeatureSelector(classifier)`` as it comes and the classifier.
-  Features are chosen on three quarters of the records and verified on the rest; then the holdout
-  is closed, features are chosen anew on all records, and the pipeline fits the classifier on all
-  of them. The reported accuracy speaks of the model that was verified (fitted on three quarters);
-  ``covered`` says how often its interval holds the fresh accuracy of that model;
-- ``open``: the same with ``choose_on="training"``: the holdout stays open for further questions,
-  and the features handed on are those that were verified;
+  Features are chosen on three quarters of the records and verified on the rest; the pipeline fits
+  the classifier on all of them. The reported accuracy speaks of the model that was verified
+  (fitted on three quarters); ``covered`` says how often its interval holds the fresh accuracy of
+  that model;
 - ``kbest``: ``SelectKBest`` in a pipeline in ``GridSearchCV``, with the same sizes of subsets to
   choose from as ours; reports its best score;
 - ``l1``: L1-penalised logistic regression, penalty by cross-validation;
@@ -188,15 +186,10 @@ def ours(data, seed, **params):
         make_pipeline(chooser, final).fit(data.X, data.y)
     except NothingSelectedError:
         final = None
-    columns, of = (np.flatnonzero(kept) for kept in (chooser.support_, chooser.verified_support_))
+    columns = np.flatnonzero(chooser.support_)
     interval, rows = chooser.interval_, chooser.train_indices_
-    verified = chooser.verified_estimator_
-    return Found(columns, final, chooser.score_, interval, verified, of, rows)
-
-
-def stays_open(data, seed, **params):
-    """Return what it finds if the holdout is to stay open."""
-    return ours(data, seed, choose_on="training", **params)
+    verified = chooser.estimator_
+    return Found(columns, final, chooser.score_, interval, verified, columns, rows)
 
 
 def sizes(n, p):
@@ -321,7 +314,6 @@ def naive_steps(train, labels, held, held_labels):
 
 METHODS = {
     "ours": ours,
-    "open": stays_open,
     "kbest": kbest,
     "l1": l1,
     "rfecv": rfecv,
@@ -332,7 +324,6 @@ METHODS = {
     "naive": naive,
     "kbest on D": kbest,
 }
-OURS = ("ours", "open")
 
 
 def run(method, problem, seed, *, holdout=0.25):
@@ -348,7 +339,7 @@ def run(method, problem, seed, *, holdout=0.25):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
-            params = {"holdout": holdout} if method in OURS else {}
+            params = {"holdout": holdout} if method == "ours" else {}
             found = METHODS[method](data, seed, **params)
         except ImportError:
             return None
@@ -438,7 +429,7 @@ SHOWN = (
     *(("reported", ".3f"), ("verified", ".3f"), ("covered", ".0%")),
 )
 SMALL = ("8 of 2,000, n=300", "8 of 2,000, n=1,000", "8 of 20,000, n=300", "noise, 2,000, n=300")
-QUICK = ("ours", "open", "kbest", "outside", "naive")
+QUICK = ("ours", "kbest", "outside", "naive")
 
 
 def main(arguments=None):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -41,12 +41,7 @@ from sklearn_bdp._sklearn_compat import (
     num_samples,
     safe_indexing,
 )
-from sklearn_bdp.exceptions import (
-    HoldoutClosedError,
-    NothingSelectedError,
-    UnknownFeaturesError,
-)
-from sklearn_bdp.feature_selection._anew import OfColumns
+from sklearn_bdp.exceptions import NothingSelectedError, UnknownFeaturesError
 from sklearn_bdp.holdout import FinalReport
 from sklearn_bdp.metrics import get_metric
 
@@ -195,33 +190,27 @@ class SubsetSelectorBase(MetaEstimatorMixin, HoldoutSelectorBase):
         -------
         FinalReport
             As :meth:`sklearn_bdp.ReusableHoldout.final_report`: a card with the score of
-            ``verified_estimator_`` on its ``verified_support_``, finely, its interval, and what was
+            ``estimator_`` on its ``support_``, finely, its interval, and what was
             asked before.
 
         Raises
         ------
         HoldoutClosedError
-            If the holdout has spoken its last word; where all records chose, ``fit`` had it.
+            If the holdout has spoken its last word.
         NothingSelectedError
             If nothing was selected.
         """
         check_is_fitted(self)
-        if not self.verified_support_.any():
+        if not self.support_.any():
             raise NothingSelectedError(f"{self._what_was_found()} There is nothing to report on.")
-        if self.estimator_ is not self.verified_estimator_:
-            raise HoldoutClosedError(
-                "the last word was spoken in fit, before features were chosen anew on all records: "
-                "score_, interval_ and certificate_ hold it. choose_on='training' keeps the "
-                "holdout open."
-            )
         metric, expected, variance = self._training_side
-        chosen = np.flatnonzero(self.verified_support_)
+        chosen = np.flatnonzero(self.support_)
         report = self.holdout_.final_report(
-            OfColumns(self.verified_estimator_, self._places(chosen)),
+            OfColumns(self.estimator_, self._places(chosen)),
             float(metric.from_unit(expected)) if math.isfinite(expected) else None,
             scoring=metric,
             training_variance=variance,
-            name=f"{type(self.verified_estimator_).__name__} of {chosen.size:,} features",
+            name=f"{type(self.estimator_).__name__} of {chosen.size:,} features",
         )
         # All intervals hold at once, so what was known of this very model before still holds.
         lower, upper = max(report.lower, self.interval_[0]), min(report.upper, self.interval_[1])
@@ -270,10 +259,10 @@ class SubsetSelectorBase(MetaEstimatorMixin, HoldoutSelectorBase):
     def _keep_subset(self, columns, found, verifier, scores):
         """Set what is selected, its model and its score; ``scores``: of its training side."""
         metric = verifier.setting.metric
-        self._keep_columns(columns)
-        self.verified_support_ = self.support_.copy()
-        self.verified_estimator_ = None if found is None else verifier.model(found)
-        self.estimator_ = self.verified_estimator_
+        self.support_ = np.zeros(self.n_features_in_, dtype=bool)
+        self.support_[list(columns)] = True
+        self.n_features_to_select_ = len(columns)
+        self.estimator_ = None if found is None else verifier.model(found)
         values = [np.nan] * 3 if found is None else [found.released, found.lower, found.upper]
         score, lower, upper = (float(metric.from_unit(value)) for value in values)
         self.score_, self.interval_ = score, (lower, upper)
@@ -281,12 +270,6 @@ class SubsetSelectorBase(MetaEstimatorMixin, HoldoutSelectorBase):
         if scores is not None and metric.is_mean:
             variance = min(float(np.nanvar(scores.astype(float))), 0.25)
         self._training_side = (metric, None if found is None else found.training, variance)
-
-    def _keep_columns(self, columns):
-        """Set what is selected."""
-        self.support_ = np.zeros(self.n_features_in_, dtype=bool)
-        self.support_[list(columns)] = True
-        self.n_features_to_select_ = len(columns)
 
     def _verifier(self, setting, holdout):
         """Return who asks the holdout."""
@@ -350,3 +333,33 @@ def _aligned(X, X_holdout):
             "set_output(transform='pandas'). Nothing was spent."
         )
     return X_holdout
+
+
+@dataclass(frozen=True)
+class OfColumns:
+    """A fitted model of some columns, as a model of all of them."""
+
+    model: object = field(repr=False)
+    columns: tuple = field(repr=False)
+
+    def __getattr__(self, name):
+        found = getattr(object.__getattribute__(self, "model"), name)
+        if name in ("feature_names_in_", "n_features_in_"):
+            raise AttributeError(name)
+        return self._sliced(found) if name in _METHODS else found
+
+    def _sliced(self, method):
+        columns = np.asarray(self.columns, dtype=int)
+
+        def call(X, *args, **params):
+            part = safe_indexing(X, columns, axis=1) if columns.size else _blank(X)
+            return method(part, *args, **params)
+
+        return call
+
+
+_METHODS = ("predict", "predict_proba", "predict_log_proba", "decision_function", "score")
+
+
+def _blank(X):
+    return np.zeros((num_samples(X), 1))

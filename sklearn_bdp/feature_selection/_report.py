@@ -18,9 +18,6 @@ SHOWN = 20
 #: What a selection says that found nothing. It is no proof that nothing helps.
 NOTHING = "Nothing could be told from chance."
 
-#: Verified features that are named in a sentence.
-NAMED = 10
-
 NO_FALSE_DISCOVERY_RATE = (
     "Not verified: how many of the kept features are useless. No false discovery rate is proved."
 )
@@ -130,8 +127,8 @@ class Told:
     progress: tuple = ()  # one line per subset
 
 
-def path_report(selector, entries, place, verdict, units, metric, anew=None):
-    """Return what is :class:`Told` of a path; ``anew``: what all records chose afterwards."""
+def path_report(selector, entries, place, verdict, units, metric):
+    """Return what is :class:`Told` of a path."""
     scored = _Scored(metric)
     lines, rows = [], {"feature": [], "chosen by": [], "chosen in folds": []}
     failed = sum(math.isnan(entry.assessment.training) for entry in entries)
@@ -149,20 +146,14 @@ def path_report(selector, entries, place, verdict, units, metric, anew=None):
         )
     if place is not None and units.columns(entries[place].proposal.chosen):
         chosen = entries[place]
-        rows = _members(chosen.proposal if anew is None else anew, units)
-        lines += _verified_lines(selector, chosen, entries, verdict, scored, units, anew)
-        if anew is not None:
-            lines += _anew_lines(anew, chosen.proposal)
-            shared = set(chosen.proposal.columns)
-            rows["verified, too"] = [
-                "yes" if set(columns) <= shared else "no" for columns in _columns(anew, units)
-            ]
+        rows = _members(chosen.proposal, units)
+        lines += _verified_lines(selector, chosen, entries, verdict, scored, units)
         lines.append(
             "Not verified: that any single one of them is needed, or that one left out is useless. "
             "No false discovery rate is proved."
         )
-    handed = anew or (None if place is None else entries[place].proposal)
-    title = _title(selector, 0 if handed is None else len(handed.columns), anew is not None)
+    count = 0 if place is None else len(entries[place].proposal.columns)
+    title = _title(selector, count)
     progress = tuple(
         f"{entry.proposal.ranking}: {_count(entry)}, verified score {scored(entry.assessment)}"
         for entry in entries
@@ -186,26 +177,6 @@ def _summary(entries, verdict, scored, least, failed):
     )
 
 
-def _anew_lines(anew, verified):
-    """Return how what all records chose differs from what was verified."""
-    both = len(set(anew.columns) & set(verified.columns))
-    count = len(anew.columns)
-    return [
-        f"Handed on, and not verified itself: {count:,} feature{'s' * (count != 1)}, chosen anew "
-        f"on all records, by the same ranking; {both:,} of them {'is' if both == 1 else 'are'} "
-        "among the verified ones. The holdout is closed (choose_on='training' keeps it open).",
-        "The records that chose these features cannot verify models of them again: bring new "
-        "records, or keep the selector inside the pipeline that is searched.",
-    ]
-
-
-def _named(columns, units):
-    """Return the first names of columns, and how many more there are."""
-    names = [units.column_label(column) for column in columns[:NAMED]]
-    more = len(columns) - NAMED
-    return ", ".join(names) + (f" and {more:,} more" if more > 0 else "")
-
-
 def not_told(n_features_to_select):
     """Return the sentence on features that were asked for and could not be told from chance."""
     return (
@@ -215,20 +186,17 @@ def not_told(n_features_to_select):
     )
 
 
-def _verified_lines(selector, chosen, entries, verdict, scored, units, anew):
+def _verified_lines(selector, chosen, entries, verdict, scored, units):
     """Return what was verified of a selected subset, and how it was chosen."""
     together, least = scored(chosen.assessment), _least(units)
-    lines, columns = [], chosen.proposal.columns
+    lines = []
     fixed = chosen.proposal.ranking == "constant"
     if not selector.confirmed_ and not fixed:
         if verdict.asked:
             lines.append(not_told(selector.n_features_to_select))
         else:
             lines.append(f"Kept as a stopgap (on_empty='keep_best'): {NOTHING.lower()}")
-    which = ""
-    if anew is not None:
-        which = f" {_count(chosen)} that the training part chose ({_named(columns, units)}):"
-    lines.append(f"Verified:{which} together they score {together} ({scored.metric.name}).")
+    lines.append(f"Verified: together they score {together} ({scored.metric.name}).")
     if fixed:
         return lines
     if verdict.constant is not None:
@@ -275,11 +243,6 @@ def _shares(proposal):
     return [f"{share:.0%}" for share in proposal.frequency]
 
 
-def _columns(proposal, units):
-    """Return the columns of each row of the table."""
-    return [*(units.members[unit] for unit in proposal.chosen), *((c,) for c in units.fixed)]
-
-
 def _count(entry):
     count = len(entry.proposal.columns)
     return f"{count:,} feature{'s' * (count != 1)}"
@@ -301,66 +264,20 @@ class _Scored:
         return f"{value:.3g} [{low:.3g}, {high:.3g}]"
 
 
-def _title(selector, count, anew=False):
-    chose = ", chosen on all records" if anew else ""
-    return (
-        f"{type(selector).__name__}: {count:,} of {selector.n_features_in_:,} features{chose} "
-        f"(direction={selector.direction!r})"
-    )
-
-
-def steps_report(selector, steps, units, metric, asked):
-    """Return what is :class:`Told` of a stepwise selection; ``asked``: for so many features."""
-    scored, last = _Scored(metric), steps[-1]
-    added = {step.unit: step for step in steps if step.action == "add"}
-    chosen = [unit for unit in added if unit in last.chosen]
-    chosen += sorted(last.chosen - set(chosen))
-    gains = [added[unit].gain if unit in added else None for unit in chosen]
-    width = scored.width
-    rows = {
-        "feature": [units.label(unit) for unit in chosen],
-        "verified gain when added": [
-            "" if gain is None else f"{width * gain.released:+.3g}" for gain in gains
-        ],
-        "interval": [
-            "" if gain is None else f"[{width * gain.lower:+.3g}, {width * gain.upper:+.3g}]"
-            for gain in gains
-        ],
-    }
-    for column in units.fixed:
-        for name, cell in zip(rows, (units.column_label(column), "fixed", ""), strict=True):
-            rows[name].append(cell)
-    summary = f"The last subset scores {scored(last.assessment)}."
-    count = len(units.columns(last.chosen))
-    lines = [
-        f"Verified: together they score {scored(last.assessment)} ({metric.name})."
-        if count
-        else f"{NOTHING} {summary}",
-        "Verified: the gain of each addition over the subset before it; a gain whose interval "
-        "holds 0 rests on the training side.",
-        NO_FALSE_DISCOVERY_RATE,
-    ]
-    if count and not selector.confirmed_:
-        stopgap = f"Kept as a stopgap (on_empty='keep_best'): {NOTHING.lower()}"
-        lines.insert(0, not_told(selector.n_features_to_select) if asked else stopgap)
-    return Told(summary, SelectionReport(_title(selector, count), tuple(lines), rows))
+def _title(selector, count):
+    return f"{type(selector).__name__}: {count:,} of {selector.n_features_in_:,} features"
 
 
 def with_score(certificate, selector, setting):
     """Return the certificate with notes of what the selection scores; warn where that misleads."""
     metric, (low, high) = setting.metric, selector.interval_
     said = f"verified {metric.name} {selector.score_:.3g} [{low:.3g}, {high:.3g}]"
-    count = f"{selector.verified_support_.sum():,} of {selector.n_features_in_:,} features"
-    anew = selector.estimator_ is not selector.verified_estimator_
-    which = f"the {'verified' if anew else 'selected'} features"
-    note = f"Selected {count}; {said}."
-    if not selector.verified_support_.any():
+    count = f"{selector.support_.sum():,} of {selector.n_features_in_:,} features"
+    which, note = "the selected features", f"Selected {count}; {said}."
+    if not selector.support_.any():
         which, note = "a constant prediction", f"No feature was selected; a constant has {said}."
-    elif anew:
-        chosen = f"{selector.n_features_to_select_:,} were then selected on all records"
-        note = f"Selected on the training part: {count}; {said}; {chosen}."
     known = {"score": selector.score_, "interval": (low, high)}
-    clipping = clipping_of(setting, np.flatnonzero(selector.verified_support_))
+    clipping = clipping_of(setting, np.flatnonzero(selector.support_))
     warn_of_choice(
         selector.holdout_, metric, of=which, **known,
         clipping=clipping,

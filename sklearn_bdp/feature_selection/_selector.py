@@ -8,7 +8,6 @@ from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.exceptions import FitFailedWarning
 
 from sklearn_bdp._checks import caller_level, check_integer, check_option, check_real
 from sklearn_bdp._docs import described_by
@@ -21,32 +20,12 @@ from sklearn_bdp._evaluation import (
 )
 from sklearn_bdp._sklearn_compat import check_method_params
 from sklearn_bdp._typing import Correlation, RandomState
-from sklearn_bdp.feature_selection._anew import (
-    choose_anew,
-    chooses_anew,
-    fit_anew,
-    joined,
-    last_word,
-)
 from sklearn_bdp.feature_selection._base import SubsetSelectorBase
-from sklearn_bdp.feature_selection._proposals import propose, propose_given, ranking_name
+from sklearn_bdp.feature_selection._proposals import propose, propose_given
 from sklearn_bdp.feature_selection._rankings import check_ranking, rankings_for
-from sklearn_bdp.feature_selection._report import NOTHING, path_report, steps_report, with_score
-from sklearn_bdp.feature_selection._stepwise import (
-    Rule,
-    accuracy_path,
-    describe_step,
-    judged,
-    select,
-)
+from sklearn_bdp.feature_selection._report import NOTHING, path_report, with_score
 from sklearn_bdp.feature_selection._units import make_units, subsets_of_units
-from sklearn_bdp.feature_selection._verified_path import (
-    confirm,
-    decide,
-    path_table,
-    rule,
-    verify_path,
-)
+from sklearn_bdp.feature_selection._verified_path import decide, path_table, verify_path
 from sklearn_bdp.holdout import ReusableHoldout
 
 
@@ -73,14 +52,8 @@ class HoldoutFeatureSelector(SubsetSelectorBase):
     n_features_to_select : "auto", int or float, default="auto"
         ``"auto"``: the smallest subset within ``tol`` of the best. A number or a fraction takes so
         many features; fixed features count, groups count as one each.
-    direction : {"path", "forward", "backward", "floating"}, default="path"
-        ``"path"`` is described above. The others go step by step, with every candidate of each
-        step and every gain put to the holdout; for a few dozen features.
-        ``"floating"`` goes forward, and after each addition removes what is not missed any more.
-        Backward, a feature goes as long as the best subset so far has no verified gain over the
-        one without it; what it keeps is the smallest subset that is not verifiably worse.
     ranking : str, callable or list, default="auto"
-        Who proposes, with ``direction="path"``.
+        Who proposes.
 
         - ``"univariate"``: analysis of variance for classes, correlation for numbers;
         - ``"l1"``: how early a feature enters the L1 path of a linear model;
@@ -100,38 +73,14 @@ class HoldoutFeatureSelector(SubsetSelectorBase):
         Among more features than training records, all but the first look only at as many
         features as there are records, the best univariate ones.
     tol : "auto", "certified" or float, default="auto"
-        With ``n_features_to_select="auto"``. Along a path, how far behind the best the verified
-        score of a smaller subset may be, in score units. ``"auto"``: the best subset, by scores
-        that are smoothed along the path; ``"certified"``: the same, and features are selected
-        only if the interval of their score lies above that of a constant prediction.
-
-        Step by step, when a gain counts.
-
-        - ``"auto"``: on the training side it must exceed what the best of so many useless
-          candidates reaches by chance in one step of five at most (about one of twenty in
-          simulations, because useless features cost accuracy), and on the holdout it must exceed
-          what noise and grid can explain.
-        - ``"certified"``: the lower end of its interval must be above 0. With probability
-          ``1 - beta`` *every* step of the selection is then a true improvement; this needs
-          a large holdout.
-        - a number, in score units: both the training-side and the verified gain must exceed it.
+        With ``n_features_to_select="auto"``: how far behind the best the verified score of a
+        smaller subset may be, in score units. ``"auto"``: the best subset, by scores that are
+        smoothed along the path; ``"certified"``: the same, and features are selected only if the
+        interval of their score lies above that of a constant prediction.
     on_empty : {"raise", "keep_best"}, default="raise"
         What happens if nothing can be told from chance. ``"raise"``: ``fit`` warns, and
         ``transform`` raises an error that says what was found; ``"keep_best"``: the best subset
         there is is kept, and the report says that it is a stopgap.
-    choose_on : {"auto", "training", "all"}, default="auto"
-        Which records choose the features that are handed on.
-
-        - ``"training"``: the training part; the holdout verifies them and stays open.
-        - ``"all"``: after the same, the holdout speaks its last word and is closed, and features
-          are chosen anew on all records, by the ranking that was verified: with a few hundred
-          records they are clearly better. The verified score speaks of ``verified_estimator_``,
-          fitted on the training part; the features handed on are not verified themselves. For a
-          path of independent records or groups, with a holdout made here: a fraction or a
-          splitter, no ledger.
-        - ``"auto"``: ``"all"`` where that can be and ``tol="auto"``, else ``"training"``. A
-          holdout that was passed on, a validation set and a ledger say that the holdout is to be
-          asked again; a tolerance is a rule about verified scores.
     scoring : str, callable or None, default=None
         A bounded metric (see :mod:`sklearn_bdp.metrics`); ``None``: accuracy for classifiers, a
         clipped absolute error for regressors.
@@ -146,8 +95,8 @@ class HoldoutFeatureSelector(SubsetSelectorBase):
     pre_dispatch : int or str, default="2*n_jobs"
         As in :class:`~sklearn.model_selection.GridSearchCV`.
     verbose : int, default=0
-        One line per step or subset from 1 on, joblib's progress within steps from 2 on. Only
-        released values are printed.
+        One line per subset from 1 on, joblib's progress from 2 on. Only released values are
+        printed.
     random_state : None, int or RandomState, default=None
         Seeds split and noise. An integer is meant for tests: the certificate says so.
     error_score : "raise" or float, default=nan
@@ -161,7 +110,7 @@ class HoldoutFeatureSelector(SubsetSelectorBase):
         last ones become the holdout; how slowly scores forget is read off cross-validated scores
         of the estimator with all features, an assumption that the certificate names.
     verify : "all" or int, default="all"
-        Show the holdout all candidates of a step, or only so many with the best training side.
+        Show the holdout all candidates, or only so many with the best training side.
     beta, epsilon, calibration, threshold, budget, n_queries, on_exhausted, ledger : object
         As for :class:`~sklearn_bdp.ReusableHoldout`.
 
@@ -172,33 +121,23 @@ class HoldoutFeatureSelector(SubsetSelectorBase):
     n_features_to_select_ : int
         How many.
     accuracy_path_ : dict of arrays
-        Ready for ``pandas.DataFrame``. Along a path one entry per subset: ``ranking`` (who proposed
-        it), ``n_features``, ``features`` (columns, as a tuple), ``training_score``,
-        ``holdout_score``, ``holdout_lower``, ``holdout_upper``, ``answered_from``, ``selected``.
-        Step by step one entry per step: ``action`` (``"start"``, ``"add"``, ``"remove"``),
-        ``feature`` (names of what came or went), ``n_candidates``, the same scores, and for
-        additions ``training_gain``, ``chance_gain`` (what chance explains on the training side),
-        ``gain``, ``gain_lower``, ``gain_upper``; in score units, NaN where there is nothing to
-        report.
+        Ready for ``pandas.DataFrame``, one entry per subset: ``ranking`` (who proposed it),
+        ``n_features``, ``features`` (columns, as a tuple), ``training_score``, ``holdout_score``,
+        ``holdout_lower``, ``holdout_upper``, ``answered_from``, ``selected``; in score units.
     confirmed_ : bool
         Whether both sides say that the selected features help (see the notes); ``False`` if nothing
         was selected, if a stopgap was under ``on_empty="keep_best"``, or if those that
         ``n_features_to_select`` asked for, which are kept in any case, could not be told from
         chance.
-    verified_support_ : ndarray of bool, shape (n_features,)
-        Which features were verified together; others than ``support_`` where all records chose.
     score_ : float
         Their verified score.
     interval_ : tuple of float
         Its interval.
-    verified_estimator_ : estimator
-        The model that the score speaks of, fitted on the columns ``verified_support_`` of the
-        training part. Without a selected feature it predicts a constant.
     estimator_ : estimator
-        A model of the selected columns, as :meth:`transform` hands them on: the verified one, or,
-        where all records chose, one that was fitted on all of them.
+        The model that the score speaks of, fitted on the selected columns of the training part.
+        Without a selected feature it predicts a constant.
     holdout_ : ReusableHoldout
-        To be passed on, for instance to a search; closed where all records chose.
+        To be passed on, for instance to a search.
     certificate_ : Certificate
         What holds, with which probability, under which assumptions; its notes end with the
         verified score of the selection, so that it travels with a fitted pipeline.
@@ -219,7 +158,7 @@ class HoldoutFeatureSelector(SubsetSelectorBase):
     That the selected features help (``confirmed_``) is a judgement, and so is that nothing helps;
     neither is part of the certificate. Along a path features help if the cross-validated
     predictions of the best subset agree with the labels more than those of the luckiest of so many
-    useless subsets would (at level .01, by a normal approximation with the correction of [3]_ for
+    useless subsets would (at level .01, by a normal approximation with the correction of [2]_ for
     folds that share records), or, where that leaves a doubt (up to level .2), if the holdout is
     asked for the score of that subset once more, predicted as worth nothing, and answers with a
     better one; and if both sides score it above the constant prediction. For numbers, more than
@@ -228,11 +167,11 @@ class HoldoutFeatureSelector(SubsetSelectorBase):
     intervals alone: features help for certain (with probability ``1 - beta``) if their interval
     lies above that of the constant prediction, which ``tol="certified"`` demands. That nothing
     helps is never proved. A number of features that is asked for is kept whatever is judged, and
-    nothing more is asked of the holdout: the level is .01 then. Step by step the first step is
-    judged, backward all features together.
+    nothing more is asked of the holdout: the level is .01 then.
 
-    The records that chose the features cannot verify models of them again: bring new records,
-    or keep the selector inside the pipeline that is searched.
+    What is handed on is what was verified: features that the training part chose. To choose anew
+    on all records after the final report, fit a clone with ``holdout=None`` on all of them: two
+    lines, and what they choose is verified by nothing.
 
     In a pipeline with other steps that learn from a holdout (a filter before, a search after),
     make one :class:`~sklearn_bdp.ReusableHoldout`, pass it to all of them as ``holdout``, and fit
@@ -246,9 +185,7 @@ class HoldoutFeatureSelector(SubsetSelectorBase):
     References
     ----------
     .. [1] C. Dwork et al., "Guilt-free data reuse", Communications of the ACM 60, 2017.
-    .. [2] P. Pudil, J. Novovičová, J. Kittler, "Floating search methods in feature selection",
-       Pattern Recognition Letters 15, 1994.
-    .. [3] C. Nadeau, Y. Bengio, "Inference for the generalization error", Machine Learning 52,
+    .. [2] C. Nadeau, Y. Bengio, "Inference for the generalization error", Machine Learning 52,
        2003.
 
     Examples
@@ -275,11 +212,9 @@ class HoldoutFeatureSelector(SubsetSelectorBase):
         estimator: Any,
         *,
         n_features_to_select: float | Literal["auto"] = "auto",
-        direction: Literal["path", "forward", "backward", "floating"] = "path",
         ranking: Any = "auto",
         tol: float | Literal["auto", "certified"] = "auto",
         on_empty: Literal["raise", "keep_best"] = "raise",
-        choose_on: Literal["auto", "training", "all"] = "auto",
         scoring: str | Callable[..., Any] | None = None,
         fixed_features: Sequence[int | str] | None = None,
         feature_groups: Sequence[Sequence[int | str]] | None = None,
@@ -303,8 +238,7 @@ class HoldoutFeatureSelector(SubsetSelectorBase):
     ) -> None:
         self.estimator, self.scoring = estimator, scoring
         self.n_features_to_select = n_features_to_select
-        self.direction, self.ranking = direction, ranking
-        self.tol, self.on_empty, self.choose_on = tol, on_empty, choose_on
+        self.ranking, self.tol, self.on_empty = ranking, tol, on_empty
         self.fixed_features, self.feature_groups = fixed_features, feature_groups
         self.cv, self.n_jobs, self.pre_dispatch, self.verbose = cv, n_jobs, pre_dispatch, verbose
         self.random_state, self.error_score = random_state, error_score
@@ -353,7 +287,7 @@ class HoldoutFeatureSelector(SubsetSelectorBase):
         BudgetExhaustedError
             When the holdout has spent its budget and ``on_exhausted="raise"``.
         """
-        self._check_options(X_val)
+        self._check_options()
         X, y = self._check_data(X, y, X_val, y_val, groups=groups, **params)
         check_records(self.estimator, X, y)
         units = make_units(
@@ -371,8 +305,6 @@ class HoldoutFeatureSelector(SubsetSelectorBase):
         )
         metric = bounded_metric(self, self.scoring, division.y)
         check_proved(metric, division.model)
-        whole = joined(self, division, X, y, groups) if chooses_anew(self, X_val) else None
-        everything = whole and self._setting(whole, metric, fit_params, groups)
         if division.train is not None:
             fit_params = check_method_params(X, fit_params, indices=division.train)
             groups = None if groups is None else np.asarray(groups)[division.train]
@@ -382,11 +314,8 @@ class HoldoutFeatureSelector(SubsetSelectorBase):
         _, self.drift_report_, _ = check_dependence(
             division, setting, {}, folds=setting.folds, groups=groups
         )
-        if self.direction == "path":
-            entries = verify_path(verifier, self._proposals(setting, units, target))
-            self._keep_path(entries, verifier, units, target, everything)
-        else:
-            self._keep_steps(verifier, units, target)
+        entries = verify_path(verifier, self._proposals(setting, units, target))
+        self._keep_path(entries, verifier, units, target)
         self._keep_holdout(holdout, division, (metric.measured, metric.lower, metric.upper))
         self.certificate_ = with_score(self.certificate_, self, setting)
         asked = target is not None and self.n_features_to_select_ > len(units.fixed)
@@ -394,13 +323,9 @@ class HoldoutFeatureSelector(SubsetSelectorBase):
             warnings.warn(self._what_was_found(), UserWarning, stacklevel=caller_level())
         return self
 
-    def _check_options(self, X_val):
+    def _check_options(self):
         """Check what can be checked before any work."""
-        check_option("direction", self.direction, ("path", "forward", "backward", "floating"))
-        check_option("choose_on", self.choose_on, ("auto", "training", "all"))
-        chooses_anew(self, X_val)
-        if self.direction == "path":
-            check_ranking(self.ranking)
+        check_ranking(self.ranking)
         if isinstance(self.tol, str):
             check_option("tol", self.tol, ("auto", "certified"))
         else:
@@ -409,35 +334,24 @@ class HoldoutFeatureSelector(SubsetSelectorBase):
             check_integer("verify", self.verify, low=1)
         self._check_common_options()
 
-    def _proposals(self, setting, units, target, only=None):
-        """Return the candidates of a path, by all rankings or one, from training records."""
+    def _proposals(self, setting, units, target):
+        """Return the candidates of a path, from training records."""
         work = {"n_jobs": self.n_jobs, "pre_dispatch": self.pre_dispatch}
         subsets = self._given(units, target)
         if subsets is not None:
             return propose_given(setting, units, subsets, **work)
         rankings = rankings_for(self.ranking, self.estimator)
-        rankings = [one for one in rankings if only in (None, ranking_name(one))]
         return propose(setting, units, rankings, target=target, **work)
 
     def _given(self, units, target):
         """Return the user's subsets, checked; None where rankings propose."""
-        if self.direction != "path" or check_ranking(self.ranking) != "subsets":
+        if check_ranking(self.ranking) != "subsets":
             return None
         names = getattr(self, "feature_names_in_", None)
         subsets = subsets_of_units(units, self.ranking, self.n_features_in_, names)
         return [one for one in subsets if target is None or len(one) == target]
 
-    def _run(self, verifier, units, target):
-        """Return the steps taken, telling about each when asked to."""
-        tol = rule(verifier.setting, self.tol, target)["tol"]
-        steps = []
-        walk = select(verifier, units, direction=self.direction, target=target, rule=Rule(tol))
-        for step in walk:
-            steps.append(step)
-            self._tell(describe_step(step, units, verifier))
-        return steps
-
-    def _keep_path(self, entries, verifier, units, target, everything):
+    def _keep_path(self, entries, verifier, units, target):
         """Set the fitted attributes of a path; nothing raw is among them."""
         metric = verifier.setting.metric
         verdict = decide(verifier, entries, tol=self.tol, target=target)
@@ -445,43 +359,13 @@ class HoldoutFeatureSelector(SubsetSelectorBase):
         self.confirmed_ = verdict.helps is not False
         if not (self.confirmed_ or verdict.asked) and self.on_empty == "raise":
             place = verdict.constant
-        anew = None
-        if everything is not None and place not in (None, verdict.constant):
-            model = verifier.model(entries[place].assessment)
-            entries[place] = last_word(verifier.holdout, entries[place], model, metric)
-            if verdict.asked:
-                self.confirmed_ = confirm(verdict, entries, tol=self.tol).helps is not False
-            ranking = entries[place].proposal.ranking
-            with warnings.catch_warnings():  # the subsets that fail failed on the training part
-                warnings.simplefilter("ignore", FitFailedWarning)
-                proposals = self._proposals(everything, units, target, ranking)
-            anew = choose_anew(everything, proposals, tol=self.tol, target=target)
         self.accuracy_path_ = path_table(entries, place, metric)
-        self._verdict = path_report(self, entries, place, verdict, units, metric, anew)
+        self._verdict = path_report(self, entries, place, verdict, units, metric)
         for line in self._verdict.progress:
             self._tell(line)
         chosen = None if place is None else entries[place].assessment
         scores = None if place is None else entries[place].proposal.scores
         self._keep_subset(() if chosen is None else chosen.columns, chosen, verifier, scores)
-        if anew is not None:
-            self._keep_columns(anew.columns)
-            self.estimator_ = fit_anew(everything, anew)
-
-    def _keep_steps(self, verifier, units, target):
-        """Set the fitted attributes of a stepwise selection; nothing raw is among them."""
-        steps = self._run(verifier, units, target)
-        self.confirmed_ = bool(units.columns(steps[-1].chosen))
-        if target and self.confirmed_:
-            tol = rule(verifier.setting, self.tol, target)["tol"]
-            self.confirmed_ = judged(steps, verifier, units, Rule(tol))
-        elif not self.confirmed_ and self.on_empty == "keep_best":
-            steps = self._run(verifier, units, 1)
-        metric, last = verifier.setting.metric, steps[-1]
-        self.accuracy_path_ = accuracy_path(steps, units, metric)
-        self._verdict = steps_report(self, steps, units, metric, bool(target))
-        known = None if last.assessment is None else last.assessment.outcome
-        scores = None if known is None else known.scores
-        self._keep_subset(units.columns(last.chosen), last.assessment, verifier, scores)
 
     def _what_was_found(self):
         """Return one sentence about a selection in which nothing helps."""

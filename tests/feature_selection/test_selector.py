@@ -44,16 +44,8 @@ def data():
 
 def selector(**params):
     return HoldoutFeatureSelector(
-        GaussianNB(), **{"direction": "forward", "cv": 3, "random_state": 0, **params}
+        GaussianNB(), **{"tol": 0.01, "cv": 3, "random_state": 0, **params}
     )
-
-
-@pytest.mark.parametrize("direction", ["forward", "backward", "floating"])
-def test_true_features_are_found_in_every_direction(data, direction):
-    fitted = selector(direction=direction).fit(*data)
-    assert fitted.get_support(indices=True).tolist() == [0, 1, 2]
-    assert fitted.n_features_to_select_ == 3
-    assert fitted.transform(data[0]).shape == (1200, 3)
 
 
 def test_noise_leaves_nothing_and_says_so():
@@ -65,31 +57,17 @@ def test_noise_leaves_nothing_and_says_so():
     assert low <= 0.5 <= high
 
 
-def test_the_path_is_a_table_with_an_interval_for_every_step(data):
-    path = selector().fit(*data).accuracy_path_
-    table = pd.DataFrame(path)
-    assert table["action"].tolist() == ["start", "add", "add", "add"]
-    assert table["n_features"].tolist() == [0, 1, 2, 3]
-    assert table["n_candidates"].tolist() == [1, 8, 7, 6]
-    inside = table["holdout_lower"].le(table["holdout_score"])
-    assert (inside & table["holdout_score"].le(table["holdout_upper"])).all()
-    added = table[1:]
-    assert (added["training_gain"] > added["chance_gain"]).all()
-    assert (added["gain_lower"] <= added["gain"]).all()
-    assert (added["gain"] <= added["gain_upper"]).all()
-    assert set(table["features"].iloc[-1]) == {0, 1, 2}
-
-
 def test_the_score_speaks_of_the_model_that_is_kept(data):
     fitted = selector().fit(*data)
     part = data[0][fitted.train_indices_][:, fitted.support_], data[1][fitted.train_indices_]
     expected = GaussianNB().fit(*part)
     np.testing.assert_allclose(fitted.estimator_.theta_, expected.theta_)
-    assert fitted.score_ == fitted.accuracy_path_["holdout_score"][-1]
+    path = fitted.accuracy_path_
+    assert [fitted.score_] == path["holdout_score"][path["selected"]].tolist()
     assert fitted.interval_[0] <= fitted.score_ <= fitted.interval_[1]
 
 
-@pytest.mark.parametrize(("wanted", "count"), [(2, 2), (0.5, 4), (8, 8)])
+@pytest.mark.parametrize(("wanted", "count"), [(2, 2), (0.5, 4), (7, 7)])
 def test_a_number_of_features_is_kept_to(data, wanted, count):
     assert selector(n_features_to_select=wanted).fit(*data).support_.sum() == count
 
@@ -98,7 +76,6 @@ def test_fixed_features_and_groups_by_name(data):
     frame = pd.DataFrame(data[0], columns=list("abcdefgh"))
     fitted = selector(fixed_features=["h"], feature_groups=[["a", "b", "g"]]).fit(frame, data[1])
     assert list(fitted.get_feature_names_out()) == ["a", "b", "c", "g", "h"]
-    assert fitted.accuracy_path_["feature"][1] == "a, b, g"
     fitted.set_output(transform="pandas")
     assert list(fitted.transform(frame).columns) == ["a", "b", "c", "g", "h"]
 
@@ -119,31 +96,13 @@ def test_asking_again_is_free_and_gives_the_same(data, tmp_path):
     np.testing.assert_array_equal(again.support_, first.support_)
 
 
-def test_an_interrupted_run_resumes_through_the_ledger(data, tmp_path, capsys):
-    ledger = tmp_path / "ledger.sqlite"
-    selector(ledger=ledger, n_features_to_select=2).fit(*data)
-    resumed = selector(ledger=ledger, verbose=1).fit(*data)
-    np.testing.assert_array_equal(resumed.support_, selector().fit(*data).support_)
-    out = capsys.readouterr().out
-    assert "best of 8 (8 answered before)" in out
-    assert "best of 6 (0 answered before)" in out
-
-
 def test_models_whose_fit_may_vary_are_known_by_what_they_learned(data):
     tree = DecisionTreeClassifier(max_depth=2)  # no seed
-    options = {"cv": 3, "random_state": 0, "choose_on": "training"}
+    options = {"cv": 3, "random_state": 0}
     fitted = HoldoutFeatureSelector(tree, n_features_to_select=1, **options).fit(*data)
     assert all(record.key for record in fitted.holdout_.history()[:9])
     part = data[0][fitted.train_indices_][:, fitted.support_]
     assert fitted.estimator_.predict(part).shape == (900,)
-
-
-def test_progress_shows_released_values_only(data, capsys):
-    fitted = selector(verbose=1).fit(*data)
-    lines = capsys.readouterr().out.splitlines()
-    assert len(lines) == 4
-    for line, score in zip(lines, fitted.accuracy_path_["holdout_score"], strict=True):
-        assert f"verified score {score:.4g}" in line
 
 
 def test_nothing_raw_is_kept(data):
@@ -159,7 +118,7 @@ def test_nothing_raw_is_kept(data):
 
 def test_verify_shows_only_the_leaders(data):
     fitted = selector(verify=2, n_features_to_select=1).fit(*data)
-    assert len(fitted.holdout_.history()) == 1 + 2 + 2  # baseline, leaders, gain in two queries
+    assert len(fitted.holdout_.history()) == 2
     assert fitted.support_[:3].any()
 
 
@@ -208,14 +167,6 @@ def test_whole_groups_are_held_out(data):
     assert not set(train) & set(held)
 
 
-def test_correlated_records_need_larger_gains(data):
-    plain = selector(n_features_to_select=1).fit(*data)
-    grouped = selector(n_features_to_select=1, correlation="groups")
-    grouped.fit(*data, groups=np.arange(1200) // 4)
-    ratio = grouped.accuracy_path_["chance_gain"][1] / plain.accuracy_path_["chance_gain"][1]
-    assert 1.6 < ratio < 2.4  # four records of a group may be one: sqrt(4)
-
-
 def test_regression_says_which_metric_it_uses():
     rng = np.random.default_rng(0)
     X = rng.standard_normal((1000, 6))
@@ -256,7 +207,7 @@ def test_metadata_is_routed(data):
         routed = make_pipeline(chooser).fit(*data, sample_weight=weight)[0]
         with pytest.raises(TypeError, match="unknown"):
             clone(chooser).fit(*data, unknown=weight)
-    plain = selector(n_features_to_select=1, direction="path").fit(*data, sample_weight=weight)
+    plain = selector(n_features_to_select=1).fit(*data, sample_weight=weight)
     np.testing.assert_array_equal(routed.estimator_.theta_, plain.estimator_.theta_)
 
 
@@ -270,7 +221,6 @@ def test_sparse_data(data):
 
 
 BAD = {
-    "direction": {"direction": "sideways"},
     "tol word": {"tol": "typo"},
     "tol negative": {"tol": -0.1},
     "tol NaN": {"tol": float("nan")},
@@ -316,17 +266,9 @@ def test_a_spent_budget_ends_the_selection(data):
         selector(**tight).fit(*data)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        fitted = selector(**tight, on_exhausted="nan").fit(*data)
-        assert fitted.support_.sum() <= 1
-        fitted = selector(**tight, on_exhausted="training").fit(*data)
-    assert "unanswered" in fitted.accuracy_path_["answered_from"]
-
-
-def test_certified_steps_are_improvements_of_the_population():
-    X, y = planted(12000, 4, n_true=2, shift=1.0)
-    fitted = selector(tol="certified", holdout=0.5).fit(X, y)
-    assert fitted.support_[:2].any()
-    assert (fitted.accuracy_path_["gain_lower"][1:] > 0).all()
+        for mode in ("nan", "training"):
+            fitted = selector(**tight, on_exhausted=mode).fit(*data)
+            assert (fitted.accuracy_path_["answered_from"] == "holdout").sum() <= 1
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -346,47 +288,3 @@ def test_the_naive_analyst_of_the_benchmark_is_sequential_selection():
     assert columns.tolist() == theirs.get_support(indices=True).tolist()
     model = GaussianNB().fit(X[:400][:, columns], y[:400])
     assert score == pytest.approx(model.score(X[400:][:, columns], y[400:]))
-
-
-def kept(columns, n_true=5):
-    """Return the numbers of true and useless features."""
-    return np.array([(columns < n_true).sum(), (columns >= n_true).sum()])
-
-
-def test_few_noise_features_are_kept_where_naive_reuse_keeps_many():
-    ours, theirs = np.zeros((2, 2))
-    for seed in range(2):
-        X, y = planted(3000, 50, n_true=5, shift=0.5, seed=seed)
-        ours += kept(selector().fit(X, y).get_support(indices=True)) / 2
-        theirs += kept(naive_steps(X[:2250], y[:2250], X[2250:], y[2250:])[0]) / 2
-    assert ours[0] >= 4.5
-    assert ours[1] <= 0.5
-    assert theirs[1] >= 3
-
-
-@pytest.mark.slow
-def test_the_same_behind_a_filter_among_2000_features():
-    total = np.zeros(2)
-    for seed in range(20):
-        X, y = planted(4000, 2000, n_true=5, shift=0.5, seed=seed)
-        frame = pd.DataFrame(X).add_prefix("f")
-        holdout = ReusableHoldout(frame[3000:], y[3000:], random_state=seed)
-        steps = make_pipeline(
-            HoldoutCorrelationFilter(holdout=holdout),
-            HoldoutFeatureSelector(GaussianNB(), holdout=holdout, direction="forward", cv=3),
-        ).set_output(transform="pandas")
-        names = steps.fit(frame[:3000], y[:3000]).get_feature_names_out()
-        total += kept(np.array([int(name[1:]) for name in names])) / 20
-    assert total[0] >= 4.8
-    assert total[1] <= 0.5
-
-
-@pytest.mark.slow
-def test_useless_features_pass_in_few_steps():
-    found = 0
-    for seed in range(60):
-        X, y = planted(600, 15, n_true=0, seed=seed)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            found += selector(random_state=seed).fit(X, y).support_.any()
-    assert found <= 60 * 0.2 + 3 * np.sqrt(60 * 0.2 * 0.8)

@@ -73,13 +73,6 @@ def test_where_every_fit_fails_the_first_line_is_the_cause_and_nothing_is_asked(
     assert len(holdout.history()) == 0
 
 
-@pytest.mark.parametrize("direction", ["forward", "backward"])
-def test_step_by_step_it_is_no_different(direction):
-    frame, y = patients()
-    with pytest.raises(ValueError, match=r"^ValueError: Input X contains NaN\."):
-        selector(LogisticRegression(), direction=direction).fit(frame.drop(columns="site"), y)
-
-
 def test_where_some_fits_fail_the_warning_begins_with_the_cause_and_the_report_counts():
     frame, y = patients()
     named = [("number", SimpleImputer(), ["m0"]), ("text", OneHotEncoder(), ["site"])]
@@ -97,16 +90,6 @@ def test_where_some_fits_fail_the_warning_begins_with_the_cause_and_the_report_c
     counted = f"{failed} of {len(path['selected'])} subsets could not be fitted"
     assert counted in second
     assert counted in str(fitted.report())
-
-
-def test_step_by_step_a_cause_is_told_once():
-    X, y = planted(n_features=5)
-    frame = pd.DataFrame(X).add_prefix("m").assign(site="north")
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        fitted = selector(direction="forward", n_features_to_select=3).fit(frame, y)
-    assert fitted.support_.sum() == 3
-    assert len([w for w in caught if w.category is FitFailedWarning]) == 1
 
 
 def test_missing_values_and_text_are_handed_on_as_they_are():
@@ -177,14 +160,13 @@ def test_the_filter_hands_on_missing_values_too():
     assert np.isnan(screen.transform(numbers)).any()
 
 
-@pytest.mark.parametrize("direction", ["path", "forward", "floating", "backward"])
 @pytest.mark.parametrize("n_true", [0, 3])
-def test_features_that_were_asked_for_are_kept_and_judged(direction, n_true):
+def test_features_that_were_asked_for_are_kept_and_judged(n_true):
     X, y = planted(n_true=n_true, shift=1.6, seed=2)
-    wanted = 10 if direction == "backward" else 4
+    wanted = 4
     with warnings.catch_warnings():
         warnings.simplefilter("error", UserWarning)
-        fitted = selector(direction=direction, n_features_to_select=wanted).fit(X, y)
+        fitted = selector(n_features_to_select=wanted).fit(X, y)
     assert fitted.support_.sum() == wanted
     assert fitted.confirmed_ == (n_true > 0)
     told = f"n_features_to_select={wanted} asked for so many"
@@ -195,7 +177,7 @@ def test_features_that_were_asked_for_are_kept_and_judged(direction, n_true):
 
 def test_to_judge_them_asks_the_holdout_nothing():
     X, y = planted(n_true=0, seed=2)
-    fitted = selector(n_features_to_select=4, ranking="univariate", choose_on="training").fit(X, y)
+    fitted = selector(n_features_to_select=4, ranking="univariate").fit(X, y)
     assert not fitted.confirmed_
     assert len(fitted.holdout_.history()) <= 2 + 1  # the constant, the subset, once more finely
 
@@ -221,24 +203,6 @@ def test_where_nothing_was_told_from_chance_nobody_says_that_nothing_helps():
     assert "othing helps" not in told
     assert "accuracy of a constant prediction" in told
     assert "of the selected features" not in told
-
-
-def test_the_report_tells_verified_features_from_those_handed_on():
-    X, y = planted(400, 200, n_true=14, shift=0.3, seed=5)
-    fitted = selector(n_features_to_select=14).fit(X, y)
-    verified, handed = (set(np.flatnonzero(s)) for s in (fitted.verified_support_, fitted.support_))
-    assert verified != handed
-    report = fitted.report()
-    named = ", ".join(f"x{column}" for column in sorted(verified)[:10])
-    assert f"Verified: 14 features that the training part chose ({named} and 4 more)" in str(report)
-    assert f"{len(verified & handed)} of them are among the verified ones" in str(report)
-    assert "14 of 200 features, chosen on all records" in report.title
-    assert "cannot verify models of them again" in str(report)
-    marked = dict(zip(report.rows["feature"], report.rows["verified, too"], strict=True))
-    assert marked == {f"x{j}": "yes" if j in verified else "no" for j in handed}
-    open_one = selector(n_features_to_select=14, choose_on="training").fit(X, y).report()
-    assert "cannot verify models" not in str(open_one)
-    assert "verified, too" not in open_one.rows
 
 
 def few_groups(caught):
@@ -286,7 +250,7 @@ def test_what_a_closed_holdout_of_few_groups_has_answered_stays_free(owner, tmp_
     def fit():
         shared = {"correlation": "groups", "ledger": tmp_path / "ledger.sqlite", "random_state": 0}
         if owner == "selector":
-            return selector(choose_on="training", **shared).fit(X, y, groups=groups)
+            return selector(**shared).fit(X, y, groups=groups)
         grid = {"var_smoothing": [1e-9, 1e-3]}
         return ReusableHoldoutSearchCV(GaussianNB(), grid, **shared).fit(X, y, groups=groups)
 
@@ -296,13 +260,12 @@ def test_what_a_closed_holdout_of_few_groups_has_answered_stays_free(owner, tmp_
     assert len(again.holdout_.history()) == len(fitted.holdout_.history())
 
 
-@pytest.mark.parametrize("direction", ["path", "forward"])
-def test_the_last_word_is_on_the_verified_model(direction):
+def test_the_last_word_is_on_the_verified_model():
     X, y = planted(1200)
     frame = pd.DataFrame(X).add_prefix("m")
     turned = frame[frame.columns[::-1]].assign(extra=0.0)  # columns are found by name
     holdout = ReusableHoldout(turned[800:], y[800:], random_state=0)
-    fitted = selector(holdout=holdout, direction=direction, random_state=None)
+    fitted = selector(holdout=holdout, random_state=None)
     fitted.fit(frame[:800], y[:800])
     fitted = pickle.loads(pickle.dumps(fitted))
     with pytest.raises(TypeError, match=r"selector\.final_report\(\)"):
@@ -319,13 +282,10 @@ def test_the_last_word_is_on_the_verified_model(direction):
         fitted.final_report()
 
 
-def test_there_is_no_last_word_on_nothing_and_no_second_one():
-    X, y = planted()
-    with pytest.raises(HoldoutClosedError, match=r"in fit.*choose_on='training'"):
-        selector().fit(X, y).final_report()
+def test_there_is_no_last_word_on_nothing():
     X, y = planted(n_true=0, seed=2)
     with pytest.warns(UserWarning, match="No feature was selected"):
-        nothing = selector(choose_on="training").fit(X, y)
+        nothing = selector().fit(X, y)
     with pytest.raises(NothingSelectedError, match="nothing to report on"):
         nothing.final_report()
     nothing.holdout_.answer([0.5], np.full((1, nothing.holdout_.n), 0.5))

@@ -288,7 +288,6 @@ def search_entries():
         },
     )
     kinds = {
-        "direction": option("forward", "backward", "floating", "path"),
         "n_features_to_select": either(integer(1, 5), option("auto"), anything),
         "tol": either(real(), option("auto"), anything),
         "verify": either(COUNT, option("all")),

@@ -69,7 +69,7 @@ def test_searches_on_the_same_arrays_are_said(again):
 
 def test_selecting_on_everything_and_verifying_on_the_same_records_is_said():
     selector = HoldoutFeatureSelector(
-        LogisticRegression(), choose_on="all", on_empty="keep_best", random_state=0
+        LogisticRegression(), on_empty="keep_best", random_state=0
     ).fit(X, y)
     chosen = selector.transform(X)
     assert told(lambda: search().set_params(random_state=1).fit(chosen, y)) == 1
