@@ -11,8 +11,7 @@ import pytest
 
 from sklearn_bdp._cli import main
 from sklearn_bdp.holdout import ReusableHoldout
-from sklearn_bdp.ledger import canonical
-from sklearn_bdp.ledger._chain import Chain
+from sklearn_bdp.ledger import AnswerRecord, Chain, canonical
 
 N = 300
 X, Y = np.zeros((N, 2)), np.zeros(N)
@@ -67,10 +66,9 @@ def test_the_json_export_carries_the_chain(used, capsys):
     previous = Chain().start(canonical(lines[0]["header"]))
     for line in lines[1:]:
         rows = [
-            [a["position"], a["key"], a["metric"], a["code_length"], a["training_value"],
-             a["value"], a["lower"], a["upper"], int(a["above"])]
+            [int(a[name]) if name == "above" else a[name] for name in AnswerRecord.ROW]
             for a in line["answers"]
-        ]  # fmt: skip
+        ]
         batch, answers = canonical(line["batch"]), canonical(rows)
         link = Chain().link(previous, "batch", batch, answers, line["commitment"])
         assert link == line["digest"]

@@ -1,5 +1,6 @@
 """The ledger: durable records of what was answered, in transactions; it knows no statistics."""
 
+from sklearn_bdp.ledger._chain import Chain
 from sklearn_bdp.ledger._ledger import Ledger, read_notes
 from sklearn_bdp.ledger._records import (
     AnswerRecord,

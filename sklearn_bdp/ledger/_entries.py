@@ -89,16 +89,20 @@ class Book:
         """Return ``{query: AnswerRecord}`` of queries ``(key, training_value, metric)``.
 
         A recorded answer is that of its key *and* of the training-side value and metric it was
-        asked with: under others the query is another one. ``None`` for the value matches any.
+        asked with: under others the query is another one. ``None`` for the value: the key alone
+        says what was asked.
         """
         found = {}
         for query in queries:
             key, training_value, metric = query
             for answer in reversed(self._keys.get(key, ())):
-                other = training_value is not None and not math.isclose(
-                    answer.training_value, training_value, rel_tol=0.0, abs_tol=SAME_VALUE
+                same = training_value is None or (
+                    answer.metric == metric
+                    and math.isclose(
+                        answer.training_value, training_value, rel_tol=0.0, abs_tol=SAME_VALUE
+                    )
                 )
-                if answer.metric == metric and not other:
+                if same:
                     found[query] = answer
                     break
         return found
@@ -145,7 +149,10 @@ def parse_entry(number, kind, content, answers, commitment, digest, *, last, giv
         if not isinstance(rows, list) or not rows:
             raise ValueError("no answers")
         columns = _columns(rows)
-        given = _answers(record, columns) if given is None else tuple(given)
+        scales = _scales(record.scales)
+        given = _answers(record, columns, scales) if given is None else tuple(given)
+        if any(answer.scale != scales.get(answer.metric) for answer in given):
+            raise ValueError("a scale of another metric")
         _check_counts(record, given, last)
         note = None
     else:
@@ -176,8 +183,8 @@ def _columns(rows):
     """Return the columns of answers as the ledger stores them; ``ValueError`` if they are none."""
     if not all(isinstance(row, list | tuple) and len(row) == len(AnswerRecord.ROW) for row in rows):
         raise ValueError("no answers")
-    position, key, metric, *numbers, above = zip(*rows, strict=True)
-    texts = set(map(type, key)) | set(map(type, metric))
+    position, key, metric, model, *numbers, above = zip(*rows, strict=True)
+    texts = set().union(*(map(type, column) for column in (key, metric, model)))
     kinds = set().union(*(map(type, column) for column in numbers))
     if not (
         position == tuple(range(len(rows)))
@@ -192,16 +199,24 @@ def _columns(rows):
     _, _, lower, upper = shares
     if not np.all(lower <= upper):
         raise ValueError("no interval")
-    return key, metric, length, *shares, above
+    return key, metric, model, length, *shares, above
+
+
+def _scales(recorded):
+    """Return the words and the range of each metric; ``ValueError`` where they are none."""
+    for words, low, high in recorded.values():
+        if not (isinstance(words, str) and -math.inf < low < high < math.inf):
+            raise ValueError("no scale")
+    return {name: tuple(scale) for name, scale in recorded.items()}
 
 
 def _is_share(values):
     return (values >= 0.0) & (values <= 1.0)
 
 
-def _answers(record, columns):
+def _answers(record, columns, scales):
     """Return the answers of a batch from what its rows say."""
-    key, metric, length, training_value, value, lower, upper, above = columns
+    key, metric, model, length, training_value, value, lower, upper, above = columns
     return tuple(
         answer_records(
             len(key),
@@ -209,6 +224,8 @@ def _answers(record, columns):
             position=range(len(key)),
             key=key,
             metric=metric,
+            model=model,
+            scale=map(scales.get, metric),
             time=itertools.repeat(record.time),
             code_length=length.tolist(),
             training_value=training_value.tolist(),

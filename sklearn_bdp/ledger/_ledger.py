@@ -36,6 +36,7 @@ from sklearn_bdp.ledger._chain import KEY_VARIABLE, chain_from_environment
 from sklearn_bdp.ledger._entries import Book, parse_json
 from sklearn_bdp.ledger._errors import translated
 from sklearn_bdp.ledger._file import create_file, identity, open_file
+from sklearn_bdp.ledger._records import canonical
 from sklearn_bdp.ledger._schema import check_schema, create_schema
 from sklearn_bdp.ledger._transaction import Transaction
 
@@ -84,6 +85,7 @@ class Ledger:
         self._expected = head  # must be on the chain when it is first walked
         self._chain = chain_from_environment()
         self._book: Any = None  # what this process has verified
+        self._waiting: list[Any] = []  # notes for the next writing transaction
         self._lock = threading.Lock()
         _LIVE.add(self)
         first = None if header is None else {**header, "notes": notes or {}}
@@ -122,18 +124,31 @@ class Ledger:
             )
 
     @contextlib.contextmanager
+    def seen(self) -> Iterator[Book]:
+        """Yield what this process has verified so far, without a look at the file.
+
+        Recorded answers never change, and what others have recorded since is found when a batch is
+        written: enough for look-ups on the way to it, and for what is told of it afterwards.
+        """
+        with self._alone():
+            yield self._book
+
+    def later(self, name: str, content: Any) -> None:
+        """Keep a note for the next writing transaction; lost where there is none.
+
+        For what saves work and is no part of a promise, as finished fits are.
+        """
+        content = json.loads(canonical(content))  # what JSON cannot say is refused here
+        with self._alone():
+            self._waiting.append((name, content))
+
+    @contextlib.contextmanager
     def transaction(self, *, write: bool = False) -> Iterator[Transaction]:
         """Yield a :class:`Transaction`; commit on leaving, roll back on errors.
 
         A reading one has caught up with the file and holds no lock on it.
         """
-        self.check_process()
-        if not self._lock.acquire(timeout=self.timeout):
-            raise LedgerBusyError(
-                f"another thread held the ledger for more than {self.timeout:g} s; nothing was "
-                "spent, ask again."
-            )
-        try:
+        with self._alone():
             connection = self._connect()
             try:
                 with translated(self.path):
@@ -143,12 +158,31 @@ class Ledger:
                         connection.execute("COMMIT")
                     yield transaction
                     if write:
-                        connection.execute("COMMIT")
-                        transaction.commit()
+                        self._finish(connection, transaction)
             finally:
                 self._rollback(connection)
+
+    @contextlib.contextmanager
+    def _alone(self):
+        """Hold the lock of this process's threads."""
+        self.check_process()
+        if not self._lock.acquire(timeout=self.timeout):
+            raise LedgerBusyError(
+                f"another thread held the ledger for more than {self.timeout:g} s; nothing was "
+                "spent, ask again."
+            )
+        try:
+            yield
         finally:
             self._lock.release()
+
+    def _finish(self, connection, transaction):
+        """Write the notes that waited, and make everything durable."""
+        for name, content in self._waiting:
+            transaction.note(name, content)
+        connection.execute("COMMIT")
+        transaction.commit()
+        self._waiting.clear()
 
     def close(self) -> None:
         """Close the connection of this process; the next transaction opens another."""
@@ -363,7 +397,7 @@ def _other_data(ours, theirs):
 def _after_fork_in_child():
     """Drop locks whose owners do not exist here, and connections that belong to the parent."""
     for ledger in list(_LIVE):
-        ledger._lock = threading.Lock()
+        ledger._lock, ledger._waiting = threading.Lock(), []
         if ledger.path is not None and ledger._connection is not None:
             _INHERITED.append(ledger._connection)
             ledger._connection = None

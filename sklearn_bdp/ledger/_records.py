@@ -7,6 +7,7 @@ as a sealed string that only the ledger and the mechanism handle.
 import collections
 import dataclasses
 import hashlib
+import itertools
 import json
 from collections.abc import Iterable, Sequence
 from typing import Any, ClassVar, Self, overload
@@ -35,35 +36,43 @@ def digest(*texts):
 class BatchRecord:
     """One batch of queries and the account after it."""
 
-    number: int  # 1 for the first batch that held a new query, then 2, 3, ...
-    time: str  # when it was decided, ISO 8601, UTC
-    size: int  # new queries in the batch, fixed before any was answered
+    number: int = 0  # 1 for the first batch that held a new query, then 2, 3, ...
+    time: str = ""  # when it was decided, ISO 8601, UTC
+    size: int = 0  # new queries in the batch, fixed before any was answered
     #: Code length of a query before its place in the batch is coded, in nats: the information spent
     #: before the batch, and its number.
-    code_length: float
-    n_answered: int  # answers, and "above" answers, up to and including this batch
-    n_above: int
+    code_length: float = 0.0
+    n_answered: int = 0  # answers, and "above" answers, up to and including this batch
+    n_above: int = 0
     #: Times the holdout was looked at so far: an "above" answer that was refined counts twice.
-    n_rounds: int
-    released: float  # code length of everything released so far, in nats
-    code: dict  # public state of the predictive code after the batch
+    n_rounds: int = 0
+    released: float = 0.0  # code length of everything released so far, in nats
+    #: Public state of the predictive code after the batch.
+    code: dict = dataclasses.field(default_factory=dict)
     #: What was released, cell by cell, and what it was asked with: with the answers enough to work
     #: out every prediction again.
-    cells: dict
+    cells: dict = dataclasses.field(default_factory=dict)
     #: Largest distance from an answer to an end of its interval so far, but for relaxed ones.
-    widest: float
-    n_relaxed: int  # answers so far whose interval was left wider on purpose (``slack``)
-    dp_epsilon: float | None  # pure-DP level spent so far; ``None`` where no finite level holds
-    seeded: bool  # whether a fixed ``random_state`` made the noise of this or any earlier batch
-    closed: bool = False  # whether this batch was the last word: nothing new is answered after it
+    widest: float = 0.0
+    n_relaxed: int = 0  # answers so far whose interval was left wider on purpose (``slack``)
+    #: Pure-DP level spent so far; ``None`` where no finite level holds.
+    dp_epsilon: float | None = 0.0
+    seeded: bool = False  # whether a fixed ``random_state`` made the noise of any batch so far
+    closed: bool = False  # whether this batch was the final report: nothing new is answered after
+    #: What each metric of the batch is in words, and its range in score units, by the name that the
+    #: answers have it under: ``{metric: [words, low, high]}``.
+    scales: dict = dataclasses.field(default_factory=dict)
+    #: The word of each check that read the holdout with this batch (theory G21), by its name.
+    checks: dict = dataclasses.field(default_factory=dict)
+    #: Shares of the holdout's classes that were asked with this batch (theory G20), as released.
+    shares: dict = dataclasses.field(default_factory=dict)
+    #: How the failure probability is spent, and the batch's part of it (theory G16).
+    spending: dict = dataclasses.field(default_factory=dict)
 
     @classmethod
     def empty(cls) -> Self:
         """Return the account of a holdout that has answered nothing."""
-        return cls(
-            number=0, time="", size=0, code_length=0.0, n_answered=0, n_above=0, n_rounds=0,
-            released=0.0, code={}, cells={}, widest=0.0, n_relaxed=0, dp_epsilon=0.0, seeded=False,
-        )  # fmt: skip
+        return cls()
 
     def to_json(self) -> str:
         """Return the canonical text of this record."""
@@ -127,6 +136,10 @@ class AnswerRecord:
         Whether the answer came from the holdout.
     metric : str or None, default=None
         What was asked for, where the query said so; a key is known together with it.
+    model : str or None, default=None
+        Whose score it is, in words.
+    scale : tuple or None, default=None
+        The metric in words, and its range in score units; ``None``: [0, 1].
     """
 
     batch: int
@@ -140,16 +153,33 @@ class AnswerRecord:
     upper: float
     above: bool
     metric: str | None = None
+    model: str | None = None
+    scale: tuple[str, float, float] | None = None
 
     ROW: ClassVar[tuple] = (
-        "position", "key", "metric", "code_length", "training_value", "value", "lower", "upper",
-        "above",
+        "position", "key", "metric", "model", "code_length", "training_value", "value", "lower",
+        "upper", "above",
     )  # fmt: skip
 
     @property
     def source(self) -> str:
         """Where the answer came from: "training" or "holdout"."""
         return _source(self.above)
+
+    def in_units(self) -> Self:
+        """Return the answer in the units of its metric, as far as they were recorded.
+
+        Returns
+        -------
+        AnswerRecord
+            The same answer, its values and interval in score units.
+        """
+        if self.scale is None:
+            return self
+        _, low, high = self.scale
+        names = ("training_value", "value", "lower", "upper")
+        scaled = {name: low + (high - low) * getattr(self, name) for name in names}
+        return dataclasses.replace(self, **scaled)
 
     def row(self) -> tuple[Any, ...]:
         """Return what the ledger stores and hashes of this answer.
@@ -163,6 +193,7 @@ class AnswerRecord:
             self.position,
             self.key,
             self.metric,
+            self.model,
             self.code_length,
             self.training_value,
             self.value,
@@ -177,7 +208,8 @@ def answer_records(count: int, **columns: Iterable[Any]) -> list[AnswerRecord]:
     made = [object.__new__(AnswerRecord) for _ in range(count)]
     for field in dataclasses.fields(AnswerRecord):
         enter = getattr(AnswerRecord, field.name).__set__
-        collections.deque(map(enter, made, columns[field.name]), maxlen=0)
+        column = columns.get(field.name, itertools.repeat(field.default))
+        collections.deque(map(enter, made, column), maxlen=0)
     return made
 
 
@@ -274,16 +306,16 @@ class HoldoutScore:
 
 
 class History(Sequence):
-    """Everything a holdout has released, oldest first.
+    """Everything a holdout has released, oldest first, in the units of its metrics.
 
     Parameters
     ----------
     records : iterable of AnswerRecord
-        The answers in the order they were given.
+        The answers in the order they were given, in [0, 1].
     """
 
     def __init__(self, records: Iterable[AnswerRecord]) -> None:
-        self._records = tuple(records)
+        self._records = tuple(record.in_units() for record in records)
 
     def __len__(self) -> int:
         return len(self._records)
@@ -291,7 +323,9 @@ class History(Sequence):
     def __getitem__(self, index: int | slice) -> Any:
         """Return one record, or a shorter history for a slice."""
         if isinstance(index, slice):
-            return History(self._records[index])
+            shorter = object.__new__(History)
+            shorter._records = self._records[index]
+            return shorter
         return self._records[index]
 
     def __eq__(self, other):

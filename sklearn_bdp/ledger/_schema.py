@@ -12,7 +12,7 @@ from sklearn_bdp.exceptions import LedgerCorruptedError, LedgerVersionError
 from sklearn_bdp.ledger._records import canonical
 
 APPLICATION_ID = 0x42445031  # "BDP1", kept in the header of the file
-SCHEMA_VERSION = 3
+SCHEMA_VERSION = 4
 
 _TABLES = (
     """CREATE TABLE header (
