@@ -11,6 +11,7 @@ import warnings
 import numpy as np
 
 from sklearn_bdp._typing import Array
+from sklearn_bdp.exceptions import RowOrderWarning
 
 _LARGEST = 10**300  # the largest integers that formulas take are doubles
 
@@ -155,7 +156,7 @@ def check_order(name, values, X, *, of="X"):
         "places are right and the index means nothing."
     )
     if list(range(len(ours))) in (list(ours), list(theirs)):  # perhaps numbered anew
-        warnings.warn(said, UserWarning, stacklevel=caller_level())
+        warnings.warn(said, RowOrderWarning, stacklevel=caller_level())
     else:
         raise ValueError(f"{said} Nothing was asked.")
 

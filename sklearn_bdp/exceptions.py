@@ -7,21 +7,34 @@ what a caller may want to catch by name.
 from __future__ import annotations
 
 __all__ = [
+    "AnotherAccountWarning",
+    "BatchPredictionWarning",
     "BudgetExhaustedError",
+    "ClippedScoreWarning",
+    "CopiedRecordsWarning",
+    "DefaultMetricWarning",
     "HoldoutClosedError",
+    "InnerFoldsWarning",
     "LedgerBusyError",
     "LedgerCorruptedError",
     "LedgerError",
     "LedgerMismatchError",
     "LedgerUnavailableError",
     "LedgerVersionError",
+    "MissingClassesWarning",
     "ModelMisfitWarning",
+    "NothingConfirmedWarning",
     "NothingSelectedError",
     "ProcessBoundaryError",
+    "RowOrderWarning",
     "ScoreContractError",
+    "SharedGroupsWarning",
     "SharedRecordsError",
+    "SklearnBdpWarning",
     "UnboundedMetricError",
     "UnknownFeaturesError",
+    "UnverifiedWarning",
+    "UnweightedScoreWarning",
     "VacuousGuaranteeWarning",
 ]
 
@@ -119,7 +132,11 @@ class NothingSelectedError(ValueError):
     """
 
 
-class ModelMisfitWarning(UserWarning):
+class SklearnBdpWarning(UserWarning):
+    """Base of all warnings of this package; silence one kind by its own class."""
+
+
+class ModelMisfitWarning(SklearnBdpWarning):
     """The data visibly disagree with the declared correlation model.
 
     The intervals hold under the declared model only. Declare a model with more dependence, or
@@ -127,9 +144,102 @@ class ModelMisfitWarning(UserWarning):
     """
 
 
-class VacuousGuaranteeWarning(UserWarning):
-    """The holdout is too small for the promise asked: an interval says almost nothing.
+class BatchPredictionWarning(ModelMisfitWarning):
+    """Predictions of a model depend on the other rows of the batch.
 
-    The message says how many records would be needed. Nothing is computed wrongly; ask fewer
-    queries, declare fewer of them as adaptive, or bring a larger holdout.
+    The model is at fault: its score is not a mean over records, so its interval does not hold.
+    Make features of neighboring rows before the search, and learn scales in ``fit``.
+    """
+
+
+class VacuousGuaranteeWarning(SklearnBdpWarning):
+    """The holdout is too small for the interval to say much.
+
+    Nothing is computed wrongly. The message says how many records are needed: verify fewer
+    candidates or bring a larger holdout.
+    """
+
+
+class AnotherAccountWarning(SklearnBdpWarning):
+    """Another account answered queries about the same targets in this process.
+
+    The two accounts do not know each other, so their intervals are not valid together. Pass
+    ``search.holdout_`` on, or give both the same ``ledger``.
+    """
+
+
+class ClippedScoreWarning(SklearnBdpWarning):
+    """Clipping changes the score of the chosen model on training records.
+
+    Nothing is wrong: answers and intervals are about the clipped score. Give the metric wider
+    ``bounds`` if the plain score matters.
+    """
+
+
+class CopiedRecordsWarning(SklearnBdpWarning):
+    """Records stand in the data more than once, so that copies fall on both sides of a split.
+
+    Scores and intervals are too good for new records. Remove the copies, oversample inside the
+    pipeline, or hold copies together by ``correlation="groups"``.
+    """
+
+
+class DefaultMetricWarning(SklearnBdpWarning):
+    """The estimator's own score has no proven bound, and another metric took its place.
+
+    Nothing is wrong. Name the metric in ``scoring`` to choose it yourself.
+    """
+
+
+class InnerFoldsWarning(SklearnBdpWarning):
+    """The inner folds are drawn as if the training records were independent.
+
+    Their scores are too good if the records are not. Declare ``correlation``, pass ``groups``,
+    or give ``cv`` a splitter.
+    """
+
+
+class MissingClassesWarning(SklearnBdpWarning):
+    """A class is missing from one side of the split.
+
+    No model can predict a class that it has not seen. Bring more records, or code ``y`` alike on
+    both sides.
+    """
+
+
+class NothingConfirmedWarning(SklearnBdpWarning):
+    """A selector kept no feature, because none helps on both sides.
+
+    Nothing is wrong with the data. Bring more records, or go without selection.
+    """
+
+
+class RowOrderWarning(SklearnBdpWarning):
+    """Two tables name the same records in another order, and one of them only counts rows.
+
+    Rows are matched by their places. Put both in the same order, or drop the index that means
+    nothing.
+    """
+
+
+class SharedGroupsWarning(SklearnBdpWarning):
+    """Groups of the training set and of the holdout have the same labels.
+
+    If they are the same groups, models know them, and intervals are too good for new groups:
+    divide whole groups. If labels were given anew on each side, make them unique.
+    """
+
+
+class UnverifiedWarning(SklearnBdpWarning):
+    """A metric, or every candidate, was not verified on the holdout.
+
+    Its numbers come from the training set alone. ``get_metric(name)`` says why a metric has no
+    proven bound, and which one has.
+    """
+
+
+class UnweightedScoreWarning(SklearnBdpWarning):
+    """``sample_weight`` goes to ``fit``, and scores count each record once.
+
+    Nothing is wrong. Weighted scores have no proven sensitivity.
     """

@@ -1,12 +1,7 @@
 """One candidate: split, folds, open a holdout, fit, score, digest; for searches and selectors."""
 
-from sklearn_bdp._evaluation._agreement import ADDED, check_agreement
 from sklearn_bdp._evaluation._candidates import Candidate, Setting, fit_candidate
-from sklearn_bdp._evaluation._dependence import (
-    Pilot,
-    check_dependence,
-    warn_of,
-)
+from sklearn_bdp._evaluation._choice import certified, clipping_of, outlook
 from sklearn_bdp._evaluation._division import check_records
 from sklearn_bdp._evaluation._failures import all_failed, warn_some_failed
 from sklearn_bdp._evaluation._gains import Gain, PairedGain, paired_gain
@@ -20,7 +15,6 @@ from sklearn_bdp._evaluation._opening import (
     recorded_seed,
 )
 from sklearn_bdp._evaluation._progress import Progress
-from sklearn_bdp._evaluation._row_wise import RowWiseCheck
 from sklearn_bdp._evaluation._saving import Savable
 from sklearn_bdp._evaluation._scoring import (
     RULES,
@@ -31,14 +25,7 @@ from sklearn_bdp._evaluation._scoring import (
     public_scorer,
     verified_metric,
 )
-from sklearn_bdp._evaluation._sides import check_orders
-from sklearn_bdp._evaluation._telling import (
-    certified,
-    clipping_of,
-    outlook,
-    warn_clipped,
-    warn_of_choice,
-)
+from sklearn_bdp._evaluation._strength import Pilot, check_dependence
 from sklearn_bdp._evaluation._training_side import (
     Rounds,
     inner_folds,

@@ -21,7 +21,7 @@ from sklearn_bdp._evaluation._division import targets
 from sklearn_bdp._evaluation._prefix import PrefixMemory
 from sklearn_bdp._sklearn_compat import check_method_params, num_samples, safe_indexing
 from sklearn_bdp.exceptions import ScoreContractError
-from sklearn_bdp.holdout import fitting_a_candidate
+from sklearn_bdp.guards import fitting_a_candidate
 
 
 @dataclass(frozen=True)

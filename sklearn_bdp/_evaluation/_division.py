@@ -12,9 +12,10 @@ from sklearn.utils import assert_all_finite, get_tags, indexable
 from sklearn.utils.multiclass import type_of_target
 
 from sklearn_bdp._checks import caller_level, check_fraction, check_kind
-from sklearn_bdp._evaluation._dates import check_future, check_order
 from sklearn_bdp._sklearn_compat import num_samples, safe_indexing, safe_split
 from sklearn_bdp.correlation import CorrelationModel, check_correlation
+from sklearn_bdp.exceptions import MissingClassesWarning
+from sklearn_bdp.guards import check_future, check_sorted, classes_of
 
 #: What a split that looks at the labels costs (theory G10).
 STRATIFIED = (
@@ -103,7 +104,7 @@ def divide(estimator, X, y, *, holdout, correlation, groups, X_val, y_val, rando
     model = check_correlation(correlation, groups=groups)
     model.check_n(n)
     if model.is_sequential:
-        check_order(X)
+        check_sorted(X)
     assumption = ""
     if hasattr(holdout, "split") and hasattr(holdout, "get_n_splits"):
         train, test = _one_split(holdout, X, y, groups)
@@ -263,17 +264,9 @@ def _warn_missing_classes(y, train):
             f"the training part has no record of {missing.size} class(es): {shown}. No candidate "
             "can predict them. The split is not drawn again, because a choice of splits by their "
             "labels would tell about the holdout; bring more records or a larger training part.",
-            UserWarning,
+            MissingClassesWarning,
             stacklevel=caller_level(),
         )
-
-
-def classes_of(y):
-    """Return one label per record; None where there is more than one output."""
-    labels = np.asarray(y)
-    if labels.ndim == 2 and labels.shape[1] == 1:
-        labels = labels[:, 0]
-    return labels if labels.ndim == 1 else None
 
 
 def _one_split(splitter, X, y, groups):

@@ -15,24 +15,26 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from sklearn_bdp._checks import caller_level, check_fraction, check_option
-from sklearn_bdp._evaluation._dates import check_future, gap_hints, last_date
-from sklearn_bdp._evaluation._dependence import (
-    declaration_hints,
-    history_of,
-    learned_chain,
-    warn_few_groups,
-)
 from sklearn_bdp._evaluation._division import divide, reuse
-from sklearn_bdp._evaluation._sides import check_sides
+from sklearn_bdp._evaluation._strength import history_of, learned_chain
 from sklearn_bdp._sklearn_compat import num_samples
 from sklearn_bdp.correlation import chain_record, check_declared, recorded_chain
+from sklearn_bdp.exceptions import InnerFoldsWarning
+from sklearn_bdp.guards import (
+    check_future,
+    check_sides,
+    declaration_hints,
+    gap_hints,
+    last_date,
+    refuse_shared_rows,
+    targets_digest,
+    warn_few_groups,
+)
 from sklearn_bdp.holdout import (
     ON_EXHAUSTED,
     TARGETS,
     ReusableHoldout,
     check_parameters,
-    refuse_shared_rows,
-    targets_digest,
 )
 from sklearn_bdp.ledger import read_notes
 
@@ -146,7 +148,7 @@ def _reused(owner, estimator, X, y, *, correlation, groups):
             "The records of this holdout are correlated, and nothing tells how the training "
             "records are: the inner folds are drawn as if they were independent, and their "
             "scores will be too good. Give groups= to fit, correlation=, or cv= a splitter.",
-            UserWarning,
+            InnerFoldsWarning,
             stacklevel=caller_level(),
         )
     copies = not owner.holdout.allow_shared_rows

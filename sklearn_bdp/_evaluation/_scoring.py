@@ -13,7 +13,7 @@ from sklearn.model_selection import GridSearchCV
 
 from sklearn_bdp._checks import caller_level
 from sklearn_bdp._evaluation._division import targets
-from sklearn_bdp.exceptions import ScoreContractError, UnboundedMetricError
+from sklearn_bdp.exceptions import DefaultMetricWarning, ScoreContractError, UnboundedMetricError
 from sklearn_bdp.metrics import PerRecordScore, get_metric
 
 #: What takes the place of a score by class where only means over records are proved.
@@ -164,7 +164,7 @@ def bounded_metric(search, scoring, y):
         scoring = dataclasses.replace(scoring, function=function, name=name)
     metric = get_metric(scoring, estimator=search.estimator, y=y)
     if scoring is None and metric.note:
-        warnings.warn(metric.note, UserWarning, stacklevel=caller_level())
+        warnings.warn(metric.note, DefaultMetricWarning, stacklevel=caller_level())
     return metric
 
 

@@ -34,10 +34,10 @@ from sklearn_bdp._evaluation._fits import INTERRUPTIONS, Task, WholeJob, run_job
 from sklearn_bdp._evaluation._gains import Gain, paired_gain
 from sklearn_bdp._evaluation._opening import CONTEST
 from sklearn_bdp._evaluation._progress import ModelStore
-from sklearn_bdp._evaluation._row_wise import RowWiseCheck
 from sklearn_bdp._sealed import sealed_errors
 from sklearn_bdp._sklearn_compat import num_samples
 from sklearn_bdp.exceptions import BudgetExhaustedError
+from sklearn_bdp.guards import RowWiseCheck
 from sklearn_bdp.holdout import query_key
 
 

@@ -22,13 +22,11 @@ from sklearn.utils.validation import (
 
 from sklearn_bdp._checks import check_integer, check_option
 from sklearn_bdp._evaluation import (
-    ADDED,
     Pilot,
     Savable,
     Setting,
     Verifier,
     assumed,
-    check_orders,
     check_owner,
     divide_for,
     inner_folds,
@@ -42,6 +40,7 @@ from sklearn_bdp._sklearn_compat import (
     safe_indexing,
 )
 from sklearn_bdp.exceptions import NothingSelectedError, UnknownFeaturesError
+from sklearn_bdp.guards import ADDED, check_orders
 from sklearn_bdp.holdout import FinalReport
 from sklearn_bdp.metrics import get_metric
 

@@ -12,9 +12,10 @@ from sklearn.utils.multiclass import type_of_target
 
 from sklearn_bdp._checks import caller_level, check_option, check_probability, check_real
 from sklearn_bdp._docs import described_by
-from sklearn_bdp._evaluation import open_holdout, warn_of
+from sklearn_bdp._evaluation import open_holdout
 from sklearn_bdp._sklearn_compat import num_samples
 from sklearn_bdp._typing import Correlation, RandomState
+from sklearn_bdp.exceptions import NothingConfirmedWarning
 from sklearn_bdp.feature_selection._base import HoldoutSelectorBase
 from sklearn_bdp.feature_selection._report import screening_report
 from sklearn_bdp.feature_selection._screening import (
@@ -24,6 +25,7 @@ from sklearn_bdp.feature_selection._screening import (
     critical_level,
     target_scores,
 )
+from sklearn_bdp.guards import warn_of
 from sklearn_bdp.holdout import ReusableHoldout, query_key
 
 
@@ -265,7 +267,7 @@ class HoldoutCorrelationFilter(HoldoutSelectorBase):
             return
         if self.on_empty == "keep_best":
             self.support_[int(np.argmin(self.pvalues_))] = True
-        warnings.warn(self._what_was_found(), UserWarning, stacklevel=caller_level())
+        warnings.warn(self._what_was_found(), NothingConfirmedWarning, stacklevel=caller_level())
 
     def _what_was_found(self):
         """Return one sentence about a screening that confirmed nothing."""

@@ -9,8 +9,9 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from sklearn_bdp._card import card
-from sklearn_bdp._evaluation import clipping_of, outlook, warn_of_choice
+from sklearn_bdp._evaluation import clipping_of, outlook
 from sklearn_bdp._sklearn_compat import num_samples
+from sklearn_bdp.guards import warn_of_choice
 
 #: Rows of a table that are shown; ``rows`` holds all of them.
 SHOWN = 20

@@ -20,6 +20,7 @@ from sklearn_bdp._evaluation import (
 )
 from sklearn_bdp._sklearn_compat import check_method_params
 from sklearn_bdp._typing import Correlation, RandomState
+from sklearn_bdp.exceptions import NothingConfirmedWarning
 from sklearn_bdp.feature_selection._base import SubsetSelectorBase
 from sklearn_bdp.feature_selection._proposals import propose, propose_given
 from sklearn_bdp.feature_selection._rankings import check_ranking, rankings_for
@@ -320,7 +321,9 @@ class HoldoutFeatureSelector(SubsetSelectorBase):
         self.certificate_ = with_score(self.certificate_, self, setting)
         asked = target is not None and self.n_features_to_select_ > len(units.fixed)
         if not (self.confirmed_ or asked):
-            warnings.warn(self._what_was_found(), UserWarning, stacklevel=caller_level())
+            warnings.warn(
+                self._what_was_found(), NothingConfirmedWarning, stacklevel=caller_level()
+            )
         return self
 
     def _check_options(self):

@@ -1,9 +1,8 @@
 """A holdout that can be asked again and again: data, mechanism, ledger and certificate in one."""
 
 from sklearn_bdp._digests import query_key
-from sklearn_bdp.holdout._accounts import fitting_a_candidate, forget_accounts, targets_digest
 from sklearn_bdp.holdout._batch import next_code_length
-from sklearn_bdp.holdout._identity import TARGETS, refuse_shared_rows
+from sklearn_bdp.holdout._identity import TARGETS
 from sklearn_bdp.holdout._report import FinalReport, Preview
 from sklearn_bdp.holdout._reusable import ReusableHoldout
 from sklearn_bdp.holdout._settings import ON_EXHAUSTED, Settings, check_parameters

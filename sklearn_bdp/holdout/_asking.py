@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 from sklearn_bdp._digests import is_content_key
 from sklearn_bdp._sealed import sealed_errors
 from sklearn_bdp.accounting import PredictiveCode
-from sklearn_bdp.holdout._accounts import note_answers
+from sklearn_bdp.guards import note_answers
 from sklearn_bdp.holdout._batch import decide, exhausted_error
 from sklearn_bdp.holdout._identity import LedgerHandle
 from sklearn_bdp.holdout._inputs import (

@@ -11,21 +11,19 @@ import math
 import os
 import secrets
 import weakref
-from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from sklearn_bdp._card import card, table
-from sklearn_bdp._digests import count_shared_rows
 from sklearn_bdp.exceptions import (
     LedgerCorruptedError,
     LedgerError,
     ProcessBoundaryError,
     SharedRecordsError,
 )
-from sklearn_bdp.holdout._accounts import open_account, targets_digest
+from sklearn_bdp.guards import kept_rows, open_account, refuse_shared_rows, targets_digest
 from sklearn_bdp.holdout._batch import next_code_length
 from sklearn_bdp.holdout._certificate import holdout_certificate
 from sklearn_bdp.holdout._inputs import check_keys
@@ -42,10 +40,6 @@ _TRAVELS = (
 _SHARED = "shared rows"  # the note that training records equal to holdout records were allowed
 _ANOTHER = "another account"  # the note that one had answered about these targets before
 TARGETS = "targets before the split"  # the note of the digest of targets that were divided
-#: Fitted attributes of scikit-learn's models that are training rows: of neighbours, of support
-#: vector machines, of Gaussian processes.
-_KEEPERS = ("_fit_X", "support_vectors_", "X_train_")
-_PARTS = 20  # members of an ensemble that are looked at
 _HANDLES: Any = weakref.WeakValueDictionary()  # token: the holdout that copies resolve to
 # Ledgers in memory outlive their handle once it was pickled: the pickle may come back.
 _MEMORY: dict[str, Any] = {}
@@ -350,35 +344,6 @@ class LedgerHandle:
                 state["snapshot"] = transaction.book
             _MEMORY[self._token] = self._records
         return _restore, (type(self), state)
-
-
-def kept_rows(estimator: Any, depth: int = 3) -> Iterator[np.ndarray]:
-    """Yield the training rows that a fitted model, or one inside it, keeps as they are."""
-    state = getattr(estimator, "__dict__", None) or {}
-    for name in _KEEPERS:
-        rows = state.get(name)
-        if isinstance(rows, np.ndarray) and rows.ndim == 2 and rows.dtype.kind == "f":
-            yield rows
-    if depth and hasattr(estimator, "get_params"):
-        for name, inner in state.items():
-            parts = inner if isinstance(inner, list | tuple) else [inner]
-            for part in parts[:_PARTS]:
-                one = part[1] if isinstance(part, tuple) and len(part) > 1 else part
-                if name.endswith("_") or name == "steps":
-                    yield from kept_rows(one, depth - 1)
-
-
-def refuse_shared_rows(X: Any, y: Any, X_holdout: ArrayLike, y_holdout: ArrayLike) -> None:
-    """Raise SharedRecordsError where training records are holdout records beyond chance."""
-    shared, chance = count_shared_rows(X, y, X_holdout, y_holdout)
-    if shared > chance:
-        raise SharedRecordsError(
-            f"{shared:,} training record(s) are records of the holdout ({chance:,} could be equal "
-            "by chance): a model would be verified on what it was fitted on. Nothing was asked. "
-            "Give training records only, such as X[search.train_indices_]; if the population holds "
-            "equal records, pass a ReusableHoldout(..., allow_shared_rows=True) as holdout.",
-            n_shared=shared,
-        )
 
 
 def _restore(cls, state):

@@ -17,10 +17,12 @@ from sklearn.utils import indexable
 
 from sklearn_bdp._checks import caller_level, check_integer
 from sklearn_bdp._digests import model_key
-from sklearn_bdp._evaluation import CONTEST, warn_clipped
+from sklearn_bdp._evaluation import CONTEST
 from sklearn_bdp._sealed import sealed_errors
 from sklearn_bdp._sklearn_compat import num_samples, safe_split
 from sklearn_bdp.correlation import Independent
+from sklearn_bdp.exceptions import InnerFoldsWarning
+from sklearn_bdp.guards import warn_clipped
 from sklearn_bdp.holdout import ReusableHoldout
 from sklearn_bdp.metrics import check_scoring, get_metric
 
@@ -129,7 +131,7 @@ class HoldoutObjective:
             warnings.warn(
                 "the records of this holdout are correlated; if the training records are, too, "
                 f"random folds score them too well: give cv= a splitter, got cv={cv!r}.",
-                UserWarning,
+                InnerFoldsWarning,
                 stacklevel=caller_level(),
             )
 

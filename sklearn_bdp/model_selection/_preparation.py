@@ -22,8 +22,6 @@ from sklearn_bdp._evaluation import (
     Rounds,
     Setting,
     Verifier,
-    check_agreement,
-    check_orders,
     check_owner,
     check_proved,
     divide_for,
@@ -38,7 +36,8 @@ from sklearn_bdp._sklearn_compat import (
     num_samples,
     root_context,
 )
-from sklearn_bdp.exceptions import UnboundedMetricError
+from sklearn_bdp.exceptions import UnboundedMetricError, UnweightedScoreWarning
+from sklearn_bdp.guards import check_agreement, check_orders
 from sklearn_bdp.holdout import ReusableHoldout
 from sklearn_bdp.model_selection._space import sampling_space
 
@@ -206,7 +205,7 @@ class Preparation:
             warnings.warn(
                 "sample_weight goes to fit; in scores, on the training side and on the holdout, "
                 "each record counts once.",
-                UserWarning,
+                UnweightedScoreWarning,
                 stacklevel=caller_level(),
             )
         return Bunch(estimator=Bunch(fit=params), splitter=Bunch(split={"groups": groups}))

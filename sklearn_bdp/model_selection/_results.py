@@ -7,7 +7,9 @@ import numpy as np
 from scipy.stats import rankdata
 
 from sklearn_bdp._checks import caller_level
-from sklearn_bdp._evaluation import certified, warn_of_choice
+from sklearn_bdp._evaluation import certified
+from sklearn_bdp.exceptions import UnverifiedWarning
+from sklearn_bdp.guards import warn_of_choice
 
 #: Characters up to which a model is named by its code.
 _SHORT = 80
@@ -59,7 +61,7 @@ def certificate_of(search, rounds, found):
     if not np.isfinite(search.cv_results_["training_score"]).any():
         notes = (_NOTHING, *notes)
     for note in notes:
-        warnings.warn(note, UserWarning, stacklevel=caller_level())
+        warnings.warn(note, UnverifiedWarning, stacklevel=caller_level())
     warn_of_choice(search.holdout_, metric, **told, clipping=clipping)
     assumed = rounds.verifier.row_wise.assumptions
     return certified(

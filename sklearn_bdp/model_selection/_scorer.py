@@ -13,7 +13,6 @@ from numpy.typing import ArrayLike
 
 from sklearn_bdp._checks import check_kind, check_targets
 from sklearn_bdp._digests import content_key, model_key
-from sklearn_bdp._evaluation import RowWiseCheck, warn_clipped
 from sklearn_bdp._sealed import sealed_errors
 from sklearn_bdp._sklearn_compat import (
     as_fitted,
@@ -23,6 +22,7 @@ from sklearn_bdp._sklearn_compat import (
     rows_of_validation,
 )
 from sklearn_bdp.exceptions import ScoreContractError, UnknownFeaturesError
+from sklearn_bdp.guards import RowWiseCheck, warn_clipped
 from sklearn_bdp.holdout import HoldoutScore, ReusableHoldout, query_key
 from sklearn_bdp.metrics import check_scoring, get_metric
 from sklearn_bdp.model_selection._alterations import (

@@ -12,9 +12,9 @@ from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler, scale
 
 from sklearn_bdp import HoldoutScorer, ReusableHoldoutSearchCV
-from sklearn_bdp._evaluation._row_wise import may_read_other_rows, reads_other_rows
 from sklearn_bdp.correlation import MarkovChain
 from sklearn_bdp.exceptions import ModelMisfitWarning
+from sklearn_bdp.guards import may_read_other_rows, reads_other_rows
 
 ABOUT = "depend on the other rows of the batch"
 

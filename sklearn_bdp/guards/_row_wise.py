@@ -12,7 +12,7 @@ from sklearn.preprocessing import FunctionTransformer
 from sklearn_bdp._checks import caller_level
 from sklearn_bdp._digests import copied
 from sklearn_bdp._sklearn_compat import num_samples, safe_indexing
-from sklearn_bdp.exceptions import ModelMisfitWarning
+from sklearn_bdp.exceptions import BatchPredictionWarning
 
 #: Rows that a model is asked to predict: what looks further back than that goes unseen.
 ROWS = 48
@@ -167,6 +167,6 @@ def warn_of_batches(name):
         "(lags, rolling means) before the search, so that each row of X carries its own and looks "
         "back only; learn what a step needs (means, scales) in fit and keep it, in place of "
         "computing it from the rows to be predicted.",
-        ModelMisfitWarning,
+        BatchPredictionWarning,
         stacklevel=caller_level(),
     )

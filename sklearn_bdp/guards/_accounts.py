@@ -20,6 +20,7 @@ import numpy as np
 from sklearn_bdp._checks import caller_level
 from sklearn_bdp._digests import row_digests
 from sklearn_bdp._sklearn_compat import rows_of_validation
+from sklearn_bdp.exceptions import AnotherAccountWarning
 
 #: Targets below which equal ones may well be those of other records.
 _FEWEST = 20
@@ -64,7 +65,7 @@ def open_account(about: list[str | None]) -> bool:
             "intervals do not hold together, and features or models that were chosen on these "
             "records cannot be verified on them. Pass holdout=search.holdout_ on (and "
             "X[search.train_indices_] as training records), or give both the same ledger=.",
-            UserWarning,
+            AnotherAccountWarning,
             stacklevel=caller_level(),
         )
     _TOLD.update(known)

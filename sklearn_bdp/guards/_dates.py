@@ -23,7 +23,7 @@ def _dates(X):
     return np.asarray(index.asi8)
 
 
-def check_order(X, name="X"):
+def check_sorted(X, name="X"):
     """Raise where records in time come with an index of dates that is not sorted."""
     index = getattr(X, "index", None)
     if is_dates(index) and not index.is_monotonic_increasing:
@@ -36,8 +36,8 @@ def check_order(X, name="X"):
 
 def check_future(X, X_val):
     """Raise where a series is not sorted, or the validation records do not come last."""
-    check_order(X)
-    check_order(X_val, "X_val")
+    check_sorted(X)
+    check_sorted(X_val, "X_val")
     if _dates(X) is None or _dates(X_val) is None:
         return
     last, first = X.index.max(), X_val.index.min()

@@ -3,28 +3,20 @@
 Everything here sees training records only, except that a hint may read the index of ``X``.
 """
 
-import itertools
 import math
 import warnings
 import weakref
-from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
-from joblib import Parallel, delayed
-from sklearn.base import clone, is_classifier
+from sklearn.base import is_classifier
 from sklearn.utils import get_tags
 
 from sklearn_bdp._checks import caller_level
-from sklearn_bdp._evaluation._candidates import Candidate, Setting, evaluate
-from sklearn_bdp._evaluation._dates import DRAWN, check_order, date_hints, is_dates
-from sklearn_bdp._evaluation._failures import cause_of
-from sklearn_bdp._evaluation._scoring import MEANS
-from sklearn_bdp._sklearn_compat import check_method_params, num_samples, safe_indexing
+from sklearn_bdp._sklearn_compat import num_samples
 from sklearn_bdp.accounting import score_tail
 from sklearn_bdp.correlation import (
     Groups,
-    MarkovChain,
     SeenStates,
     check_drift,
     check_independence,
@@ -33,13 +25,10 @@ from sklearn_bdp.correlation import (
 from sklearn_bdp.exceptions import (
     HoldoutClosedError,
     ModelMisfitWarning,
-    UnboundedMetricError,
     VacuousGuaranteeWarning,
 )
+from sklearn_bdp.guards._dates import DRAWN, date_hints, is_dates
 from sklearn_bdp.metrics import get_metric
-
-#: Candidates whose scores the strength is read off; more are thinned out evenly.
-MOST_CANDIDATES = 12
 
 #: Groups in a holdout (as many as they are worth) below which cross-validation does better.
 FEW_GROUPS = 100
@@ -53,85 +42,11 @@ WIDE = 0.2
 #: Metrics that each holdout has been warned of.
 _TOLD: weakref.WeakKeyDictionary[Any, set[str]] = weakref.WeakKeyDictionary()
 
-#: Share of the history next to the holdout that is left out of it: the gap is not yet known.
-ROOM = 0.1
-
 #: Scores that :func:`check_drift` needs.
 SHORTEST_DRIFT = 48
 
 #: Records of a fold from which on their scores show dependence of neighbours.
 SMALLEST_FOLD = 40
-
-
-@dataclass(frozen=True)
-class Pilot:
-    """What reads the strength of dependence off the training side (theory G11)."""
-
-    estimator: object  # cloned for each fit
-    metric: object  # from training targets to the bounded metric
-    #: Parameters of the candidates of the first search.
-    candidates: list = field(default_factory=lambda: [{}])
-    #: What goes to ``fit``, for all records.
-    fit_params: dict = field(default_factory=dict, repr=False)
-    n_jobs: int | None = None  # workers
-
-
-def history_of(X, holdout_size):
-    """Return the places of the records the strength is read off: those before holdout and gap.
-
-    ``holdout_size``: records at the end that become the holdout; 0 if it is given apart.
-    """
-    check_order(X)
-    before = num_samples(X) - holdout_size
-    return np.arange(before - (math.ceil(ROOM * before) if holdout_size else 0))
-
-
-def learned_chain(pilot, X, y, history, *, horizon):
-    """Return the chain whose strength the candidates' scores show: an assumption (theory G11)."""
-    part, targets = safe_indexing(X, history), safe_indexing(y, history)
-    metric = pilot.metric(targets)
-    if not metric.is_mean:
-        raise UnboundedMetricError(
-            f"scoring={metric.name!r} is no mean over records, and dependence in time is bounded "
-            f"for means only. Use {MEANS}."
-        )
-    places = np.linspace(0, len(pilot.candidates) - 1, MOST_CANDIDATES).round().astype(int)
-    chosen = [pilot.candidates[place] for place in np.unique(places)]
-    setting = Setting(
-        estimator=clone(pilot.estimator),
-        X=part,
-        y=targets,
-        X_holdout=None,
-        y_holdout=None,
-        metric=metric,
-        fit_params=check_method_params(X, pilot.fit_params, indices=history),
-        training="cv",
-        folds=_blocks(len(history)),
-    )
-    outcomes = Parallel(n_jobs=pilot.n_jobs)(
-        delayed(evaluate)(setting, Candidate(params), training=True, holdout=False, keyed=False)
-        for params in chosen
-    )
-    scores = [outcome.scores for outcome in outcomes if outcome.scores is not None]
-    if not scores:
-        error = outcomes[0].error
-        raise ValueError(
-            f"all {len(outcomes)} candidates failed in cross-validation: {cause_of([error])}\n"
-            "correlation='time' reads the strength of dependence off their scores; nothing was "
-            f"asked of the holdout. The first one said:\n{error}"
-        )
-    return MarkovChain.from_scores(np.stack(scores), horizon=horizon)
-
-
-def _blocks(n, n_splits=5):
-    """Return contiguous folds, a hundredth of the records dropped at either side of a test."""
-    gap, position = n // 100, np.arange(n)
-    edges = [n * k // n_splits for k in range(n_splits + 1)]
-    return [
-        (position[(position < low - gap) | (position >= high + gap)], position[low:high])
-        for low, high in itertools.pairwise(edges)
-        if high > low
-    ]
 
 
 def declaration_hints(X, *, correlation, groups, splitters, apart=False):
@@ -173,22 +88,23 @@ def _is_grouped(correlation):
     return isinstance(correlation, str) and correlation == "groups"
 
 
-def check_dependence(division, setting, params, *, folds, groups=None, known=None):
+def compare_dependence(division, estimator, metric, score, *, folds, groups=None, known=None):
     """Compare training-side scores of one candidate with the declared correlation; warn once.
 
+    ``score(metric, folds)`` returns its cross-validated scores, or None where it cannot be fitted.
     ``known`` are its scores from the inner cross-validation (``folds``) and the fold of each
     record; where they do not suit the check, the candidate is fitted again. Returns the report of
     the check that suits the correlation, the :class:`DriftReport` of records in time or row
     order, and the per-record scores behind both, in that order; None where there is none.
     """
-    found = _compared(division, setting, params, folds, groups, known)
+    found = _compared(division, estimator, metric, score, folds, groups, known)
     warn_of(division, *found[:2])
     return found
 
 
-def _compared(division, setting, params, folds, groups, known):
-    """Return what :func:`check_dependence` finds."""
-    model, estimator, metric = division.train_model, setting.estimator, setting.metric
+def _compared(division, estimator, metric, score, folds, groups, known):
+    """Return what :func:`compare_dependence` finds."""
+    model = division.train_model
     declared = division.model if model is None else model
     in_time = model is not None and model.is_sequential
     if get_tags(estimator).input_tags.pairwise:
@@ -198,34 +114,37 @@ def _compared(division, setting, params, folds, groups, known):
             return None, None, None
         metric, known = _stand_in(estimator, division.y), None
     folds = folds if in_time else _shuffled(num_samples(division.X))
-    setting = replace(setting, metric=metric, training="cv", folds=folds, error_score=math.nan)
+
+    def scored(order=None):
+        found = score(metric, folds)
+        return None if found is None else _seen(found if order is None else found[order])
+
     if in_time:
-        scores = _scored(setting, params) if known is None else _seen(known[0])
+        scores = scored() if known is None else _seen(known[0])
         if scores is None:
             return None, None, None
         drift = check_drift(scores, names=metric.name) if len(scores) >= SHORTEST_DRIFT else None
         return check_misfit(declared, scores=scores), drift, scores
     if isinstance(declared, SeenStates) and model is not None:
-        return _within_states(setting, params, declared.states)
+        return _within_states(scored, declared.states)
     if not declared.is_independent or _sorted_by_label(estimator, division.y):
         return None, None, None
-    return _in_row_order(division, setting, params, groups, known)
+    return _in_row_order(division, metric.name, scored, groups, known)
 
 
-def _in_row_order(division, setting, params, groups, known):
+def _in_row_order(division, name, scored, groups, known):
     """Test what independence promises: neither the order of the rows nor their groups matter."""
     order = None if division.train is None else np.argsort(division.train, kind="stable")
     dated = is_dates(getattr(division.X, "index", None))
-    name = setting.metric.name
     if groups is None and known is not None and _partitions(known[1]):
         scores, fold = known if order is None else (part[order] for part in known)
         drift = _row_drift(scores, name)
         if drift is not None and drift.drift and not _are_mixed(fold):
             # The models of some folds may be worse: asked again where all rows have the same ones.
-            again = _scored(setting, params, order)
+            again = scored(order)
             drift = None if again is None else _row_drift(again, name)
         return check_independence(scores, folds=fold, dated=dated), drift, scores
-    scores = _scored(setting, params, order)
+    scores = scored(order)
     if scores is None:
         return None, None, None
     labels = None
@@ -254,21 +173,12 @@ def _stand_in(estimator, y):
     return get_metric(name, estimator=estimator, y=y)
 
 
-def _within_states(setting, params, states):
+def _within_states(scored, states):
     """Test what public states promise: within them, the order of the rows does not matter."""
-    scores = _scored(setting, params)
+    scores = scored()
     if scores is None or len(scores) != len(states):
         return None, None, None
     return check_independence(scores, states=states), None, scores
-
-
-def _scored(setting, params, order=None):
-    """Return the per-record scores of a candidate, or None where it could not be fitted."""
-    outcome = evaluate(setting, Candidate(params), training=True, holdout=False, keyed=False)
-    if outcome.scores is None:
-        return None
-    scores = outcome.scores.astype(float)
-    return _seen(scores if order is None else scores[order])
 
 
 def _seen(scores):

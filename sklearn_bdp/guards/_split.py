@@ -11,12 +11,16 @@ from sklearn.base import is_classifier
 
 from sklearn_bdp._checks import caller_level, check_order
 from sklearn_bdp._digests import count_copies
-from sklearn_bdp._evaluation._division import classes_of
 from sklearn_bdp._sklearn_compat import num_samples
 from sklearn_bdp.correlation import (
     check_correlation,
     check_order_of_groups,
     count_shared_labels,
+)
+from sklearn_bdp.exceptions import (
+    CopiedRecordsWarning,
+    MissingClassesWarning,
+    SharedGroupsWarning,
 )
 
 #: What copies mean, for the certificate.
@@ -72,7 +76,7 @@ def _check_copies(division):
         "intervals are too good for new ones. Remove the copies and oversample "
         "inside the pipeline, or hold copies together by correlation='groups' and one label per "
         "original in groups=.",
-        UserWarning,
+        CopiedRecordsWarning,
         stacklevel=caller_level(),
     )
     return _assuming(division, COPIED.format(count=count, held=held))
@@ -93,7 +97,7 @@ def _check_groups(division, groups):
         "divide whole groups (ReusableHoldoutSearchCV(..., correlation='groups').fit(X, y, "
         "groups=groups) does). If labels were given anew on each side, nothing is wrong; make them "
         "unique.",
-        UserWarning,
+        SharedGroupsWarning,
         stacklevel=caller_level(),
     )
     return _assuming(division, ANEW.format(count=count, total=total))
@@ -127,9 +131,17 @@ def _check_classes(estimator, division):
         f"{said}. If labels are coded in another way on the two sides (0 and 1 here, 1 and 2 or -1 "
         "and 1 there), no score means anything, and answers are charged all the same: code y as "
         "the holdout's was. If not, no model can be right about classes it has not seen.",
-        UserWarning,
+        MissingClassesWarning,
         stacklevel=caller_level(),
     )
+
+
+def classes_of(y):
+    """Return one label per record; None where there is more than one output."""
+    labels = np.asarray(y)
+    if labels.ndim == 2 and labels.shape[1] == 1:
+        labels = labels[:, 0]
+    return labels if labels.ndim == 1 else None
 
 
 def _is_text(labels):
