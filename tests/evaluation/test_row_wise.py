@@ -13,7 +13,7 @@ from sklearn.preprocessing import FunctionTransformer, StandardScaler, scale
 
 from sklearn_bdp import HoldoutScorer, ReusableHoldoutSearchCV
 from sklearn_bdp.correlation import MarkovChain
-from sklearn_bdp.exceptions import ModelMisfitWarning
+from sklearn_bdp.exceptions import BatchPredictionWarning, ModelMisfitWarning
 from sklearn_bdp.guards import may_read_other_rows, reads_other_rows
 
 ABOUT = "depend on the other rows of the batch"
@@ -132,7 +132,7 @@ def test_a_search_warns_once_and_its_certificate_says_so(correlation, n_jobs):
         warnings.simplefilter("always")
         search.fit(X, y)
     (told,) = [w for w in caught if ABOUT in str(w.message)]
-    assert told.category is ModelMisfitWarning
+    assert told.category is BatchPredictionWarning
     assert told.filename == __file__
     (line,) = [text for text in search.certificate_.assumptions if "NOT MET" in text]
     assert "centred" in line

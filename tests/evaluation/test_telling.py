@@ -14,8 +14,10 @@ from sklearn.naive_bayes import GaussianNB
 
 from sklearn_bdp import HoldoutScorer, ReusableHoldout, ReusableHoldoutSearchCV
 from sklearn_bdp.exceptions import (
+    ClippedScoreWarning,
     ScoreContractError,
     UnboundedMetricError,
+    UnverifiedWarning,
     VacuousGuaranteeWarning,
 )
 from sklearn_bdp.feature_selection import HoldoutFeatureSelector
@@ -39,7 +41,7 @@ def search(estimator, grid, **options):
     return ReusableHoldoutSearchCV(estimator, grid, random_state=0, **options)
 
 
-def told(fit, category=UserWarning):
+def told(fit, category=ClippedScoreWarning):
     """Return the result, and the warnings of just that category."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
@@ -171,7 +173,7 @@ def test_a_search_without_any_training_score_says_that_nothing_was_verified():
     found = ReusableHoldoutSearchCV(
         LogisticRegression(), {"C": [0.1, 1.0]}, scoring="roc_auc", random_state=3, cv=4
     )
-    fitted, messages = told(lambda: found.fit(X, y))
+    fitted, messages = told(lambda: found.fit(X, y), UnverifiedWarning)
     assert np.isnan(fitted.best_score_)
     assert sum("nothing was verified" in message for message in messages) == 1
     assert str(fitted.certificate_).splitlines()[0].endswith("the holdout was not asked about it.")
@@ -211,7 +213,7 @@ def test_the_outlook_speaks_of_the_score_that_was_chosen(costly):
 def test_metrics_that_are_not_verified_are_named(costly):
     scoring = {"a": "accuracy", "f1": "f1", "auc": "roc_auc"}
     found = search(LogisticRegression(), {"C": [0.1, 1.0]}, scoring=scoring, refit="a")
-    fitted, (message,) = told(lambda: found.fit(*costly))
+    fitted, (message,) = told(lambda: found.fit(*costly), UnverifiedWarning)
     assert message.startswith("not verified on the holdout: f1.")
     assert message in fitted.certificate_.notes
 
