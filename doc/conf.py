@@ -92,6 +92,7 @@ PACKAGES = (
     "sklearn_bdp.accounting",
     "sklearn_bdp.mechanisms",
     "sklearn_bdp.datasets",
+    "sklearn_bdp.guards",
     "sklearn_bdp.exceptions",
 )
 

@@ -23,3 +23,5 @@ from sklearn_bdp.guards._row_wise import (
 )
 from sklearn_bdp.guards._shared_rows import kept_rows, refuse_shared_rows
 from sklearn_bdp.guards._split import check_orders, check_sides, classes_of
+
+__all__ = ["RowWiseCheck"]
