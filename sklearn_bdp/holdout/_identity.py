@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 _TRAVELS = (
     "X", "y", "n", "model", "beta", "ledger", "on_exhausted",
-    "_token", "_seed", "_timeout", "_identity", "allow_shared_rows",
+    "_token", "_seed", "_timeout", "_identity", "_is_small", "allow_shared_rows",
 )  # fmt: skip
 _SHARED = "shared rows"  # the note that training records equal to holdout records were allowed
 _ANOTHER = "another account"  # the note that one had answered about these targets before
@@ -269,10 +269,11 @@ class LedgerHandle:
         Returns
         -------
         History
-            A sequence of :class:`AnswerRecord`; ``to_frame()`` makes a table.
+            A sequence of :class:`AnswerRecord`, in the units of their metrics; ``to_frame()`` makes
+            a table.
         """
         with self._reading() as transaction:
-            return History(transaction.answers())
+            return transaction.history()
 
     def _content_for_keys(self):
         """Return what a key holds of a holdout inside a model: never its answers."""

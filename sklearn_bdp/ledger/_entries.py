@@ -7,7 +7,7 @@ import math
 
 import numpy as np
 
-from sklearn_bdp.ledger._records import AnswerRecord, BatchRecord, answer_records
+from sklearn_bdp.ledger._records import AnswerRecord, BatchRecord, History, answer_records
 
 #: Two training-side values closer than this are one: they differ by rounding.
 SAME_VALUE = 1e-6
@@ -39,7 +39,6 @@ class Book:
         self.last = BatchRecord.empty()
         self.last_number = 0  # of its entry
         self._keys = {}
-        self._released = []
         self._notes = {}
 
     def add(self, entry):
@@ -54,8 +53,6 @@ class Book:
         for answer in entry.answers:
             if answer.key is not None:
                 self._keys.setdefault(answer.key, []).append(answer)
-            if answer.above:
-                self._released.append((entry.number, answer.training_value, answer.value))
 
     def add_first_note(self, name, content):
         """Take in a note that the header holds."""
@@ -66,14 +63,9 @@ class Book:
         for entry in self.entries:
             yield from entry.answers
 
-    def released(self, *, after=0):
-        """Return training-side and released values of "above" answers of later entries."""
-        later = []
-        for number, training_value, value in reversed(self._released):
-            if number <= after:
-                break
-            later.append((training_value, value))
-        return later[::-1]
+    def history(self):
+        """Return every answer in the units of its metric."""
+        return History(answer.in_units() for answer in self.answers())
 
     def accounts(self, *, after=0):
         """Yield the account of each batch in later entries, oldest first."""

@@ -306,16 +306,16 @@ class HoldoutScore:
 
 
 class History(Sequence):
-    """Everything a holdout has released, oldest first, in the units of its metrics.
+    """Everything a holdout has released, oldest first.
 
     Parameters
     ----------
     records : iterable of AnswerRecord
-        The answers in the order they were given, in [0, 1].
+        The answers in the order they were given.
     """
 
     def __init__(self, records: Iterable[AnswerRecord]) -> None:
-        self._records = tuple(record.in_units() for record in records)
+        self._records = tuple(records)
 
     def __len__(self) -> int:
         return len(self._records)
@@ -323,9 +323,7 @@ class History(Sequence):
     def __getitem__(self, index: int | slice) -> Any:
         """Return one record, or a shorter history for a slice."""
         if isinstance(index, slice):
-            shorter = object.__new__(History)
-            shorter._records = self._records[index]
-            return shorter
+            return History(self._records[index])
         return self._records[index]
 
     def __eq__(self, other):

@@ -14,6 +14,7 @@ class Transaction:
         self.book = book  # what this process has verified; nothing sealed, it may be pickled
         # What can be read is read there.
         self.header, self.answers, self.accounts = book.header, book.answers, book.accounts
+        self.history = book.history
         self.lookup, self.match, self.notes = book.lookup, book.match, book.notes
         self._chain = chain
         self._added = []

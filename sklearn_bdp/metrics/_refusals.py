@@ -16,6 +16,14 @@ COSTS = """
 
     scoring = PerRecordScore(cost, 0.0, 5.0, greater_is_better=False)
 """
+#: For relative errors, whose largest that counts is declared.
+RELATIVE = """
+
+    def relative_error(estimator, X, y):  # more than 200% counts as 200%
+        return np.minimum(np.abs(estimator.predict(X) - y) / np.abs(y), 2.0)
+
+    scoring = PerRecordScore(relative_error, 0.0, 2.0, greater_is_better=False)
+"""
 _RANKS = "use 'roc_auc' (two classes), 'neg_brier_score' or 'neg_log_loss'"
 _ERRORS = "use 'neg_mean_absolute_error' or 'neg_mean_squared_error' with bounds=(low, high)"
 _UNBOUNDED = "one record's contribution has no upper bound"
@@ -48,9 +56,9 @@ _REASONS = {
         ("d2_brier_score", "d2_log_loss_score"),
         ("it divides by the loss of a constant prediction on the holdout's own targets", _RANKS),
     ),
+    "neg_mean_absolute_percentage_error": (_UNBOUNDED, _ERRORS),
     **dict.fromkeys(
         (
-            "neg_mean_absolute_percentage_error",
             "neg_mean_gamma_deviance",
             "neg_mean_poisson_deviance",
             "neg_mean_squared_log_error",
@@ -85,6 +93,13 @@ _REASONS = {
 }
 
 
+#: What a final report gives, read from the closed holdout.
+REPORTED = (
+    "f1", "precision", "average_precision", "r2", "explained_variance",
+    "neg_root_mean_squared_error",
+)  # fmt: skip
+
+
 def reason_for(function):
     """Return the name under which a function of scikit-learn's metrics is refused, or None."""
     name = getattr(function, "__name__", "")
@@ -102,8 +117,12 @@ def refuse(name, available):
             family = family.removesuffix(suffix)
     if family in _REASONS:
         why, instead = _REASONS[family]
-        told = f"{name} is refused: {why}. Instead, {instead}."
+        told = f"scoring={name!r} cannot choose candidates: {why}. Instead, {instead}."
+        if family in REPORTED:
+            told += f" Report {name} at the end: search.final_report(scoring={name!r})."
         if why == _RATIO and instead == _CLASSES:
-            told += f" Where each kind of error has a cost, sklearn_bdp.metrics bounds it:{COSTS}"
+            told += f" If you know what each error costs, use a PerRecordScore:{COSTS}"
+        if family == "neg_mean_absolute_percentage_error":
+            told += f" For relative errors, use a PerRecordScore:{RELATIVE}"
         raise UnboundedMetricError(told)
     raise ValueError(f"scoring must be one of {', '.join(available)}, got scoring={name!r}.")

@@ -172,7 +172,7 @@ class HoldoutScorer:
     """
 
     def __init__(
-        self, holdout: ReusableHoldout, *, scoring: str | Callable[..., Any] | None = None
+        self, holdout: ReusableHoldout, scoring: str | Callable[..., Any] | None = None
     ) -> None:
         if not isinstance(holdout, ReusableHoldout):
             raise TypeError(f"holdout must be a ReusableHoldout, got {type(holdout).__name__}.")

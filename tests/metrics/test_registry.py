@@ -1,3 +1,4 @@
+import textwrap
 import warnings
 
 import numpy as np
@@ -8,6 +9,7 @@ from hypothesis import strategies as st
 from sklearn import metrics as sk
 from sklearn.cluster import KMeans
 from sklearn.datasets import load_iris
+from sklearn.dummy import DummyRegressor
 from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.model_selection import GridSearchCV
@@ -36,8 +38,31 @@ def test_every_scikit_learn_name_is_available_or_refused_with_a_reason(name):
         y = Y_NUMBERS if "error" in name else Y_CLASSES if "top" in name else Y_BINARY
         assert get_metric(name, y=y).name == name
     else:
-        with pytest.raises(UnboundedMetricError, match=rf"{name} is refused: .+ Instead, use"):
+        told = rf"scoring='{name}' cannot choose .+ Instead, use"
+        with pytest.raises(UnboundedMetricError, match=told):
             get_metric(name)
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["f1", "f1_macro", "precision", "average_precision", "r2", "neg_root_mean_squared_error"],
+)
+def test_what_the_final_report_gives_names_it(name):
+    with pytest.raises(UnboundedMetricError, match=rf"final_report\(scoring='{name}'\)"):
+        get_metric(name)
+
+
+@pytest.mark.parametrize("name", ["neg_mean_absolute_percentage_error", "f1", "precision"])
+def test_the_way_out_in_a_message_is_code_that_runs(name):
+    with pytest.raises(UnboundedMetricError) as caught:
+        get_metric(name)
+    code = textwrap.dedent(str(caught.value).partition("PerRecordScore:")[2])
+    space = {"np": np, "PerRecordScore": PerRecordScore}
+    exec(code, space)
+    metric = get_metric(space["scoring"])
+    y = Y_NUMBERS if "error" in name else Y_BINARY
+    model = DummyRegressor().fit(np.zeros((4, 1)), y)
+    assert metric.lower <= metric.training_score(model, np.zeros((4, 1)), y) <= 0.0
 
 
 def test_unknown_names_list_what_there_is():

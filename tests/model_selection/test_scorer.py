@@ -176,3 +176,10 @@ def test_bad_queries_are_refused_before_anything_is_spent(data, holdout):
     with pytest.raises(TypeError, match="ReusableHoldout"):
         HoldoutScorer(X_holdout)
     assert len(holdout.history()) == 0
+
+
+def test_the_metric_may_be_given_by_position(data, holdout):
+    X, _, y, _ = data
+    scorer = HoldoutScorer(holdout, "balanced_accuracy")
+    assert scorer.scoring == "balanced_accuracy"
+    assert 0.9 < scorer(model().fit(X, y), X, y) <= 1.0
