@@ -53,7 +53,6 @@ from sklearn_bdp.accounting._transfer import (
     adaptive_log_failure,
     log_binomials,
     log_transcripts,
-    log_transcripts_batched,
     posterior_excess,
     sampling_half_width,
 )

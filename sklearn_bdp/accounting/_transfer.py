@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -62,27 +61,6 @@ def log_transcripts(n_queries: int, budget: int, n_values: int) -> float:
     binomial = gammaln(m + 1.0) - gammaln(turn + 2.0) - gammaln(m - turn + 0.0)
     largest = turn * math.log(values) + binomial + 1e-9 * m  # the last term: rounding of gammaln
     return largest + math.log(rounds)
-
-
-def log_transcripts_batched(batch_sizes: Sequence[int], budget: int, n_values: int) -> float:
-    r"""Log of the number of reachable queries when the sizes of the batches are fixed (theory G2).
-
-    .. math:: N = \sum_k m_k \sum_{b<B} \binom{M_{k-1}}{b} V^b
-
-    with sizes :math:`m_k`, where :math:`M_{k-1}` counts the queries of earlier batches.
-    """
-    sizes = [check_integer("batch_sizes", size, low=1) for size in batch_sizes]
-    rounds = check_integer("budget", budget, low=1)
-    values = check_integer("n_values", n_values, low=1)
-    if not sizes:
-        raise ValueError("batch_sizes must not be empty.")
-    total, asked = -math.inf, 0
-    for size in sizes:
-        b = np.arange(min(rounds, asked + 1), dtype=float)
-        terms = b * math.log(values) + log_binomials(asked, b.size)
-        total = np.logaddexp(total, math.log(size) + logsumexp(terms))
-        asked += size
-    return float(total)
 
 
 def posterior_excess(z: float, threshold_scale: float, query_scale: float) -> float:

@@ -11,9 +11,12 @@ from sklearn_bdp._typing import Correlation
 from sklearn_bdp.accounting import Certificate
 from sklearn_bdp.exceptions import VacuousGuaranteeWarning
 from sklearn_bdp.mechanisms import Thresholdout
-from sklearn_bdp.planning._advice import advice_for
-from sklearn_bdp.planning._solve import ROUTES, solve
-from sklearn_bdp.planning._task import checked_task, plain_model
+from sklearn_bdp.planning._designs import Task, floor_half_width, splitting_half_width
+from sklearn_bdp.planning._models import any_size, plain_model
+from sklearn_bdp.planning._routes import PRINTED, ROUTES, UNTOUCHED, smallest_n, solve
+
+#: Errors that advice aims at.
+_GOALS = (0.1, 0.05, 0.025, 0.01)
 
 
 def certify(
@@ -93,84 +96,119 @@ def certify(
     0.232
     """
     model = plain_model(correlation)
-    task = checked_task(n, model, n_queries=n_queries, budget=budget, beta=beta, c=c)
+    task = Task.checked(n, model, n_queries=n_queries, budget=budget, beta=beta, c=c)
     check_option("route", route, ROUTES)
     if mechanism is not None and epsilon is not None:
         raise ValueError(
             "mechanism and epsilon exclude each other: a configured mechanism has its own level, "
             f"got epsilon={epsilon!r}."
         )
-    solution = solve(task, route=route, mechanism=mechanism, epsilon=epsilon)
-    certificate = _build(task, solution, epsilon, configured=mechanism is not None)
+    design = solve(task, route=route, mechanism=mechanism, epsilon=epsilon)
+    certificate = _build(task, design, configured=mechanism is not None)
     if certificate.is_vacuous:
         warnings.warn(
-            _vacuous_message(certificate), VacuousGuaranteeWarning, stacklevel=caller_level()
+            f"With n={n} records the certified error is {certificate.tau:.3g}, and an error of 0.5 "
+            f"or more says nothing (vacuous). {' '.join(certificate.advice[:1])}".strip(),
+            VacuousGuaranteeWarning,
+            stacklevel=caller_level(),
         )
     return certificate
 
 
-def _build(task, solution, epsilon, *, configured):
-    design, model = solution.design, task.model
-    tau = min(float(design.tau), 1.0) if not math.isnan(design.tau) else 1.0
-    dp = float(design.dp_epsilon)
-    bdp = float(model.bdp_epsilon(dp, task.n)) if math.isfinite(dp) else math.inf
-    noise = max(design.below_margin, design.answer_margin)
-    certificate = Certificate(
-        tau=tau,
+def _build(task, design, *, configured):
+    finite = math.isfinite(design.dp_epsilon)
+    level = float(task.model.bdp_epsilon(design.dp_epsilon, task.n)) if finite else math.inf
+    return Certificate(
+        tau=min(float(design.tau), 1.0),
         beta=task.beta + task.model.misspecification,
-        route=solution.route,
-        dp_epsilon=dp,
-        bdp_epsilon=bdp,
+        route=design.route,
+        dp_epsilon=float(design.dp_epsilon),
+        bdp_epsilon=level,
         n=task.n,
         n_effective=task.n_effective,
         sampling=min(float(design.sampling), 1.0),
-        noise=float(noise),
+        noise=float(design.noise),
         threshold=float(design.threshold) if math.isfinite(design.threshold) else None,
-        mechanism=solution.mechanism,
-        assumptions=_assumptions(task, solution),
+        mechanism=design.mechanism,
+        assumptions=tuple(_assumptions(task, design)),
         n_queries=task.n_queries,
-        budget=None if solution.route in ("splitting", "floor") else task.budget,
-        c=solution.c,
+        budget=None if design.route in UNTOUCHED else task.budget,
+        c=design.c,
         resolution=float(design.resolution),
-        correlation=model.describe(),
-        notes=solution.notes,
+        correlation=task.model.describe(),
+        notes=design.notes,
+        advice=tuple(_advice(task, design, configured)),
     )
-    lines = advice_for(certificate, task, epsilon, raw_tau=float(design.tau), configured=configured)
-    return replace(certificate, advice=lines)
 
 
-def _assumptions(task, solution):
-    lines = [
+def _assumptions(task, design):
+    model = task.model
+    yield (
         "Training data and training-side values do not depend on the holdout, other than through "
-        "its answers.",
-        f"The holdout's records follow the declared correlation: {task.model.describe()}.",
-        *task.model.caveats,
-        "Every query is a mean over the holdout of per-record scores in [0, 1] (after rescaling).",
-    ]
-    if solution.route == "floor":
-        lines.append("All queries were fixed before any answer.")
-    elif solution.route == "splitting":
-        lines.append(f"Each of {task.n_queries:,} queries gets its own part of the holdout.")
+        "its answers."
+    )
+    yield f"The holdout's records follow the declared correlation: {model.describe()}."
+    yield from model.caveats
+    yield "Every query is a mean over the holdout of per-record scores in [0, 1] (after rescaling)."
+    if design.route == "floor":
+        yield "All queries were fixed before any answer."
+    elif design.route == "splitting":
+        yield f"Each of {task.n_queries:,} queries gets its own part of the holdout."
     else:
-        lines.append(
+        yield (
             f"At most {task.n_queries:,} queries, at most {task.budget:,} answered from the "
             "holdout."
         )
-    if task.model.cut_failure(0) > 0:
-        gap = task.model.gap_for(0.1 * task.beta)
-        lines.append(
+    if model.cut_failure(0) > 0:
+        gap = model.gap_for(0.1 * task.beta)
+        yield (
             "The holdout's first record follows the stationary distribution. Cut from the sequence "
             f"of the training data it does not: leave out {gap:,} records on each side and add "
             f"{0.1 * task.beta:.3g} to the failure probability per side."
         )
-    if solution.mechanism is not None and solution.route in ("bdp", "posterior"):
-        lines.append("The noise is secret: a mechanism with a fixed random_state is for tests.")
-    return tuple(lines)
+    if design.mechanism is not None and design.route in ("bdp", "posterior"):
+        yield "The noise is secret: a mechanism with a fixed random_state is for tests."
+    if design.route == "floor":
+        yield "A yardstick for queries fixed in advance, not for adaptive ones."
 
 
-def _vacuous_message(certificate):
-    needed = next((line for line in certificate.advice if "records" in line), "")
-    return (
-        f"The guarantee is vacuous: with n={certificate.n} records the certified error is "
-        f"{certificate.tau:.3g}, and 0.5 or more says nothing. {needed}"
-    ).strip()
+def _advice(task, design, configured):
+    """Yield what would make a certificate better, in plain language."""
+    if design.route == "floor":
+        return
+    vacuous = not design.tau < 0.5
+    goal = next((goal for goal in _GOALS if goal < 0.95 * design.tau), None)
+    if configured:
+        if vacuous:
+            yield "Without mechanism=, the best noise scales and threshold are chosen."
+    elif goal is not None and math.isfinite(design.tau):
+        about, n = _needed(task, design, goal)
+        if n is None:
+            yield f"No number of records is enough for ± {goal:g}."
+        elif vacuous:
+            yield f"About {n:,} records are needed for ± {goal:g}."
+        else:
+            yield f"{about}{n - task.n:,} more records give ± {goal:g}."
+    if design.route != "splitting" and (split := splitting_half_width(task)) < min(design.tau, 0.5):
+        yield (
+            "Plain sample splitting is better here: fresh records for each of "
+            f"{task.n_queries:,} queries give ± {split:.3g}."
+        )
+    elif task.n_queries > 1 and (fixed := floor_half_width(task)) < 0.8 * design.tau:
+        yield (
+            f"Queries fixed in advance, as one batch, would have ± {fixed:.3g}. "
+            "ReusableHoldout charges a batch that way."
+        )
+
+
+def _needed(task, design, goal):
+    """Return "About " or nothing, and the records that give ``goal`` by the same route."""
+    noiseless = design.route == "transcript" and not math.isfinite(design.dp_epsilon)
+    if noiseless or design.route in PRINTED:
+        whole = replace(task, n=1, model=any_size(task.model))
+        try:
+            return "", smallest_n(whole, goal, design.route)
+        except ValueError:
+            return "", None
+    # Planning by leakage takes seconds. τ falls at least like n^{−1/2}: accurate enough for a hint.
+    return "About ", math.ceil(1.02 * task.n * (design.tau / goal) ** 2)

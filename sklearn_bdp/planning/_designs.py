@@ -1,135 +1,125 @@
-"""Best designs (theory C1 and C4): noise scales and failure shares, chosen.
+"""Designs and the errors they certify (theory C1, C3, C4): noise, threshold, failure shares.
 
-Every candidate division is a valid certificate; the searches below only decide how good it is.
+Every division of the failure probability is a valid certificate; searches decide how good it is.
 """
 
 import math
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.optimize import minimize, minimize_scalar
 
+from sklearn_bdp._checks import check_integer, check_real
 from sklearn_bdp.accounting import (
-    laplace_margin,
+    answer_margin,
     log_transcripts,
+    noise_margin,
     posterior_excess,
     sampling_half_width,
 )
-from sklearn_bdp.planning._task import Design
+from sklearn_bdp.mechanisms import n_cells, thresholdout_epsilon
+from sklearn_bdp.planning._models import remaining_failure
 
 
-def best_design(task, route, cap, *, rough=False):
-    """Best design of one of our routes at DP level at most ``cap``."""
-    if route == "bdp":
-        return bdp_design(task, cap=cap, rough=rough)
-    if route == "posterior":
-        return posterior_design(task, cap=cap, rough=rough)
-    if route == "transcript":
-        return transcript_design(task, cap=cap)
-    if route in ("floor", "splitting"):
-        alpha = (floor_half_width if route == "floor" else splitting_half_width)(task)
-        return Design(tau=alpha, sampling=alpha, threshold=math.nan)
-    raise ValueError(f"no design for route={route!r}.")
+@dataclass(frozen=True)
+class Task:
+    """What is to be certified: records, model and promise."""
 
+    n: int
+    model: object
+    n_queries: int
+    budget: int
+    beta: float
+    c: float | None  # budget honesty; None: not promised
 
-def shares(parameters):
-    """Softmax with the last coordinate fixed: logs of fractions that sum to 1."""
-    top = max(0.0, *parameters)
-    total = math.log(sum(math.exp(p - top) for p in parameters) + math.exp(-top)) + top
-    return [p - total for p in parameters] + [-total]
-
-
-def _evaluate(task, dp_epsilon, width, parameters, *, posterior_bias=None, resolution=0.0):
-    """Design of one division: two noise shares, three failure shares.
-
-    ``width(log_failure)`` is the sampling half-width. The threshold is not refreshed.
-    """
-    delta, rounds, c = task.sensitivity, task.budget, task.c
-    log_beta = math.log(task.beta)
-    log_noise = shares(parameters[:2])
-    below, honest, answer, sampling = (log_beta + s for s in shares(parameters[2:5]))
-    # Theory T1, kept threshold: Δ(1/σT + 2B/σq + B/σa) = ε′, the three terms in these shares.
-    unit = delta / dp_epsilon
-    scale_t = unit * math.exp(-log_noise[0])
-    scale_q = 2.0 * rounds * unit * math.exp(-log_noise[1])
-    scale_a = rounds * unit * math.exp(-log_noise[2])
-    big, small = max(scale_t, scale_q), min(scale_t, scale_q)
-    z_below = laplace_margin(below - math.log(rounds), big, small)
-    z_honest = 0.0
-    if c is not None:
-        z_honest = laplace_margin(honest - math.log(task.n_queries), big, small)
-    z_answer = scale_a * (math.log(rounds) - answer)
-    alpha = width(sampling)
-    reach_below = reach_above = alpha
-    if posterior_bias is not None:
-        # Theory G6: z minimises z + B·TL(z)/(failure); the derivative vanishes at tail = failure/B.
-        excess = math.log(rounds) - below + math.log(posterior_excess(z_below, scale_t, scale_q))
-        reach_below = posterior_bias + math.exp(min(excess, 700.0))
-        reach_above = posterior_bias + scale_a
-    base = 0.0 if c is None else c
-    lead = z_honest + alpha if c is not None else 0.0
-    tau_below = (lead + z_below + reach_below) / (1.0 - base)
-    tau = max(tau_below, z_answer + resolution / 2.0 + reach_above)
-    # Slack left by a larger "above" error is best spent on budget honesty: T as large as τ allows.
-    threshold = max(0.0, tau - z_below - reach_below)  # never −0 by rounding
-    return Design(
-        tau=tau,
-        sampling=alpha if posterior_bias is None else max(reach_below, reach_above),
-        below_margin=z_below,
-        honesty_margin=z_honest,
-        answer_margin=z_answer,
-        threshold=threshold,
-        threshold_scale=scale_t,
-        query_scale=scale_q,
-        answer_scale=scale_a,
-        resolution=resolution,
-        dp_epsilon=dp_epsilon,
-    )
-
-
-_START = (-0.5, 0.7, -2.0, -2.0, -2.0)
-
-
-def _best_division(task, dp_epsilon, width, *, start=_START, rough=False, **options):
-    """Smallest certified error at one DP level, and the parameters that reach it."""
-
-    def objective(parameters):
-        if np.abs(parameters).max() > 60.0:
-            return math.inf
-        return _evaluate(task, dp_epsilon, width, parameters.tolist(), **options).tau
-
-    best = np.asarray(start, dtype=float)
-    for _ in range(1 if rough else 2):
-        found = minimize(
-            objective,
-            best,
-            method="Nelder-Mead",
-            options={"xatol": 1e-4, "fatol": 1e-7, "maxiter": 150 if rough else 500},
+    @classmethod
+    def checked(cls, n, model, *, n_queries, budget, beta, c):
+        """Check the arguments that certificates and plans share."""
+        return cls(
+            n=model.check_n(n),
+            model=model,
+            n_queries=check_integer("n_queries", n_queries, low=1),
+            budget=check_integer("budget", budget, low=1),
+            beta=remaining_failure(beta, model),
+            c=None if c is None else check_real("c", c, low=0.0, high=1.0, closed="left"),
         )
-        best = found.x
-    return _evaluate(task, dp_epsilon, width, best.tolist(), **options), tuple(best)
+
+    @property
+    def n_effective(self):
+        """Effective number of records in Hoeffding's exponent."""
+        return float(self.model.effective_n(self.n))
+
+    @property
+    def sensitivity(self):
+        """1/n, and the step of the fine grid that Thresholdout rounds values to."""
+        return 1.0 / self.n + 2.0**-44
 
 
-def _search_level(task, solve, cap, rough):
-    """Minimise over the DP level, at most ``cap`` (theory C1 and C4)."""
-    guess = math.sqrt(80.0 * task.budget / task.n)
-    low, high = math.log(guess) - 9.0, math.log(guess) + 6.0
-    if math.isfinite(cap):
-        high = min(high, math.log(cap))
-        low = min(low, high - 9.0)
-    state = {"start": _START}
+@dataclass(frozen=True)
+class Design:
+    """One division, the error it certifies, and what is worth saying about it."""
 
-    def objective(log_level):
-        design, state["start"] = solve(math.exp(log_level), state["start"], True)
-        return math.log(design.tau)
+    tau: float
+    sampling: float
+    noise: float = 0.0
+    threshold: float = math.nan
+    scales: tuple = (0.0, 0.0, 0.0)  # of threshold, query and answer
+    resolution: float = 0.0
+    dp_epsilon: float = math.inf
+    c: float | None = None
+    route: str = ""
+    mechanism: object = None
+    notes: tuple = ()
 
-    found = minimize_scalar(
-        objective, bounds=(low, high), method="bounded", options={"xatol": 0.5 if rough else 1e-4}
-    )
-    designs = [solve(math.exp(found.x), state["start"], rough)[0]]
-    if math.isfinite(cap) and found.x > high - 0.01:
-        designs.append(solve(cap, state["start"], rough)[0])
-    return min(designs, key=lambda design: design.tau)
+
+def best_design(task, route, cap=math.inf, *, rough=False):
+    """Best design of one of our routes at DP level at most ``cap``; ``rough`` stops early."""
+    if route == "bdp":
+        # Theory G1, T1 (threshold kept), C1 and C4.
+        return _search_level(task, lambda level: None, cap, rough)
+    if route == "posterior":
+        # Theory G6, after Jung et al. 2020. The accuracy of answers needs leakage only. Budget
+        # honesty does not follow from a posterior mean (an "above" may come from either side), so
+        # its term uses G1.
+        return _search_level(
+            task, lambda level: float(task.model.posterior_bias(level, task.n)), cap, rough
+        )
+    if route == "transcript":
+        return _transcript_design(task, cap)
+    alpha = (floor_half_width if route == "floor" else splitting_half_width)(task)
+    return Design(tau=alpha, sampling=alpha)
+
+
+def configured_design(task, mechanism, route):
+    """Best design for a mechanism whose scales are given (theory C3); ``None`` if there is none."""
+    level, widths = math.inf, []
+    if mechanism.noise == "laplace":
+        level = thresholdout_epsilon(
+            sensitivity=task.sensitivity,
+            budget=task.budget,
+            threshold_scale=mechanism.threshold_scale,
+            query_scale=mechanism.query_scale,
+            answer_scale=mechanism.answer_scale,
+            refresh=mechanism.refresh,
+        )
+    if route in ("best", "transcript") and mechanism.resolution > 0:
+        widths.append(("transcript", counted_width(task, n_cells(mechanism.resolution))))
+    if route in ("best", "bdp") and math.isfinite(level):
+        widths.append(("bdp", adaptive_width(task, level)))
+    found = []
+    for name, width in widths:
+        for c in {task.c, None}:
+            short, design, _ = _best_division(
+                replace(task, c=c), level, width, given=mechanism,
+                start=[4.0, 4.0, 5.0] if c is None else [0.0, 0.0, 1.0],
+            )  # fmt: skip
+            if short <= 0.0:
+                found.append(replace(design, route=name))
+    # A mechanism that keeps the honesty asked for comes before one that does not.
+    return min(found, key=lambda design: (design.c is None, design.tau), default=None)
+
+
+# -- Sampling ------------------------------------------------------------------------------------
 
 
 def adaptive_width(task, dp_epsilon):
@@ -146,90 +136,6 @@ def counted_width(task, cells):
     return lambda log_failure: math.sqrt((union - log_failure) / size)
 
 
-def bdp_design(task, *, cap=math.inf, rough=False):
-    """Smallest error certified by leakage, over all noise scales of level at most ``cap``.
-
-    Theory G1, T1 (threshold kept), C1 and C4. ``rough`` stops the search early; the design is still
-    valid.
-    """
-
-    def solve(level, start, rough):
-        return _best_division(task, level, adaptive_width(task, level), start=start, rough=rough)
-
-    return _search_level(task, solve, cap, rough)
-
-
-def posterior_design(task, *, cap=math.inf, rough=False):
-    """Smallest error certified by the posterior argument (theory G6, after Jung et al. 2020).
-
-    The accuracy of answers needs leakage only. Budget honesty does not follow from a posterior
-    mean (an "above" may come from either side), so its term uses G1.
-    """
-
-    def solve(level, start, rough):
-        bias = float(task.model.posterior_bias(level, task.n))
-        return _best_division(
-            task,
-            level,
-            adaptive_width(task, level),
-            start=start,
-            rough=rough,
-            posterior_bias=bias,
-        )
-
-    return _search_level(task, solve, cap, rough)
-
-
-def transcript_design(task, *, cap=math.inf):
-    """Smallest error certified by counting transcripts (theory G2).
-
-    Without a cap no noise is needed: the grid is the only parameter.
-    """
-    state = {"start": _START}
-
-    def solve(cells, rough=True):
-        width = counted_width(task, cells)
-        if math.isfinite(cap):
-            design, state["start"] = _best_division(
-                task, cap, width, start=state["start"], rough=rough, resolution=1.0 / cells
-            )
-            return design
-        alpha = width(math.log(task.beta))
-        spread = 1.0 if task.c is None else 2.0 / (1.0 - task.c)
-        tau = max(spread * alpha, alpha + 0.5 / cells)
-        design = Design(tau=tau, sampling=alpha, resolution=1.0 / cells)
-        return replace(design, threshold=max(0.0, tau - alpha))
-
-    cells = _best_grid(lambda count: solve(count).tau)
-    return min(solve(cells), solve(cells, rough=False), key=lambda design: design.tau)
-
-
-def _best_grid(error):
-    """Number of cells with the smallest error, which falls and then rises (integer search)."""
-    known = {}
-
-    def tau(cells):
-        if cells not in known:
-            known[cells] = error(cells)
-        return known[cells]
-
-    high = 1
-    # A finer grid must pay: where cells cost nothing the error would fall for ever.
-    while high < 2**24 and tau(2 * high) < 0.999 * tau(high):
-        high *= 2
-    low, high = max(1, high // 2), 2 * high
-    while high - low > 2:
-        left = low + (high - low) // 3
-        right = max(left + 1, high - (high - low) // 3)
-        if tau(left) <= tau(right):
-            high = right
-        else:
-            low = left
-        if high - low <= max(2, high // 50) and len(known) > 20:
-            break  # within two percent of the best grid: the error is flat there
-    return min((cells for cells in known if low <= cells <= high), key=tau)
-
-
 def floor_half_width(task):
     """Return Hoeffding's half-width of queries fixed in advance, no mechanism."""
     return sampling_half_width(task.n_effective, failure=task.beta, n_queries=task.n_queries)
@@ -242,28 +148,162 @@ def splitting_half_width(task):
     (theory H6); parts of grouped records are made of whole components. Infinite when nothing is
     left.
     """
-    model, m = task.model, task.n_queries
-    beta = task.beta
-    part = task.n // m
-    if m > 1:
-        gap_failure = 0.1 * beta / (m - 1)
-        gap = int(model.gap_for(gap_failure))
-        if gap > 0:
-            part, beta = part - gap, 0.9 * beta
-    if part < 1:
-        return math.inf
-    if model.is_componentwise and m > 1:
+    model, m, beta = task.model, task.n_queries, task.beta
+    if m == 1:
+        return floor_half_width(task)
+    part, gap = task.n // m, int(model.gap_for(0.1 * beta / (m - 1)))
+    if gap > 0:
+        part, beta = part - gap, 0.9 * beta
+    if model.is_componentwise:
         # A part of whole components may miss its size by one component, and its components are at
         # most the largest: Σ k_c² ≤ k_max · size.
         largest = model.largest_component(task.n)
-        size = part - (largest - 1)
-        n_effective = size / largest
-    elif model.n_records is not None and m > 1:
+        n_effective = (part - (largest - 1)) / largest
+    elif part < 1 or model.n_records is not None:
         return math.inf  # connected records: no independent fresh part
-    elif m > 1:
-        n_effective = model.effective_n(part)
     else:
-        n_effective = model.effective_n(task.n)
+        n_effective = model.effective_n(part)
     if not n_effective > 0:
         return math.inf
     return sampling_half_width(n_effective, failure=beta, n_queries=m)
+
+
+# -- Divisions -----------------------------------------------------------------------------------
+
+
+def _shares(parameters):
+    """Softmax with the last coordinate fixed: logs of fractions that sum to 1."""
+    top = max(0.0, *parameters)
+    total = math.log(sum(math.exp(p - top) for p in parameters) + math.exp(-top)) + top
+    return [p - total for p in parameters] + [-total]
+
+
+def _scales(task, dp_epsilon, parameters):
+    """Return the noise scales that divide a DP level (theory T1, threshold kept)."""
+    # Δ(1/σT + 2B/σq + B/σa) = ε′, the three terms in these shares.
+    unit = task.sensitivity / dp_epsilon
+    return tuple(
+        count * unit * math.exp(-share)
+        for count, share in zip((1, 2 * task.budget, task.budget), _shares(parameters), strict=True)
+    )
+
+
+def _divided(task, level, width, parameters, *, given=None, bias=None, resolution=0.0):
+    """Design of one division, and by how much the honesty asked for is missed (theory C1, C3).
+
+    ``width(log_failure)`` is the sampling half-width; ``given``: a mechanism as configured.
+    """
+    rounds, c, noise = task.budget, task.c, "laplace"
+    if given is None:
+        scales = _scales(task, level, parameters[:2])
+    else:
+        scales = (given.threshold_scale, given.query_scale, given.answer_scale)
+        noise, resolution = given.noise, given.resolution
+    below, answer, sampling, honest = (
+        math.log(task.beta) + share for share in _shares(parameters[-3:])
+    )
+
+    def margin(log_failure, count):
+        return noise_margin(
+            failure=math.exp(log_failure) / count,
+            threshold_scale=scales[0], query_scale=scales[1], noise=noise,
+        )  # fmt: skip
+
+    z_below = margin(below, rounds)
+    z_answer = answer_margin(failure=math.exp(answer) / rounds, answer_scale=scales[2], noise=noise)
+    alpha = reach_below = reach_above = width(sampling)
+    lead = 0.0 if c is None else margin(honest, task.n_queries) + alpha
+    if bias is not None:
+        # Theory G6: z minimises z + B·TL(z)/(failure); the derivative vanishes at tail = failure/B.
+        excess = math.log(rounds) - below + math.log(posterior_excess(z_below, *scales[:2]))
+        reach_below, reach_above = bias + math.exp(min(excess, 700.0)), bias + scales[2]
+    tau, short = z_answer + resolution / 2.0 + reach_above, 0.0
+    if given is None:
+        tau = max(tau, (lead + z_below + reach_below) / (1.0 - (c or 0.0)))
+        # Slack left by a larger "above" error is best spent on budget honesty: T as large as τ
+        # allows, never −0 by rounding.
+        threshold = max(0.0, tau - z_below - reach_below)
+    else:
+        threshold = given.threshold
+        tau = max(tau, max(threshold, 0.0) + z_below + alpha)
+        short = 0.0 if c is None else max(0.0, c * tau + lead - threshold)
+    return short, Design(
+        tau=tau, sampling=alpha if bias is None else max(reach_below, reach_above),
+        noise=max(z_below, z_answer), threshold=threshold, scales=scales, resolution=resolution,
+        dp_epsilon=level, c=c,
+    )  # fmt: skip
+
+
+_START = (-0.5, 0.7, -2.0, -2.0, -2.0)
+
+
+def _best_division(task, level, width, *, start=_START, rough=False, **options):
+    """Smallest certified error at one DP level: shortfall of honesty, design, parameters."""
+
+    def objective(parameters):
+        if np.abs(parameters).max() > 60.0:
+            return math.inf
+        short, design = _divided(task, level, width, parameters.tolist(), **options)
+        return design.tau + 100.0 * short
+
+    best = np.asarray(start, dtype=float)
+    for _ in range(1 if rough else 2):
+        limits = {"xatol": 1e-4, "fatol": 1e-7, "maxiter": 150 if rough else 500}
+        best = minimize(objective, best, method="Nelder-Mead", options=limits).x
+    return *_divided(task, level, width, best.tolist(), **options), tuple(best)
+
+
+def _search_level(task, bias, cap, rough):
+    """Minimise over the DP level, at most ``cap`` (theory C1 and C4)."""
+    guess = math.log(math.sqrt(80.0 * task.budget / task.n))
+    low, high = guess - 9.0, guess + 6.0
+    if math.isfinite(cap):
+        high = min(high, math.log(cap))
+        low = min(low, high - 9.0)
+    start = _START
+
+    def solve(log_level, rough):
+        nonlocal start
+        level = min(math.exp(log_level), cap)
+        _, design, start = _best_division(
+            task, level, adaptive_width(task, level), start=start, rough=rough, bias=bias(level)
+        )
+        return design
+
+    found = minimize_scalar(
+        lambda log_level: math.log(solve(log_level, True).tau),
+        bounds=(low, high), method="bounded", options={"xatol": 0.5 if rough else 1e-4},
+    )  # fmt: skip
+    levels = [found.x, high] if high - found.x < 0.01 else [found.x]
+    return min((solve(level, rough) for level in levels), key=lambda design: design.tau)
+
+
+def _transcript_design(task, cap):
+    """Smallest error certified by counting transcripts (theory G2).
+
+    Without a cap no noise is needed: the grid is the only parameter.
+    """
+    start = _START
+
+    def solve(cells, rough):
+        nonlocal start
+        width = counted_width(task, cells)
+        if math.isfinite(cap):
+            _, design, start = _best_division(
+                task, cap, width, start=start, rough=rough, resolution=1.0 / cells
+            )
+            return design
+        alpha = width(math.log(task.beta))
+        tau = max(alpha * (1.0 if task.c is None else 2.0 / (1.0 - task.c)), alpha + 0.5 / cells)
+        return Design(
+            tau=tau, sampling=alpha, threshold=tau - alpha, resolution=1.0 / cells, c=task.c
+        )
+
+    # The error falls and then rises with the number of cells; a finer grid than 2^24 is none.
+    found = minimize_scalar(
+        lambda log_cells: solve(round(math.exp(log_cells)), True).tau,
+        bounds=(0.0, 24.0 * math.log(2.0)), method="bounded", options={"xatol": 0.01},
+    )  # fmt: skip
+    best = round(math.exp(found.x))
+    near = (solve(cells, False) for cells in range(max(1, best - 1), best + 2))
+    return min(near, key=lambda design: design.tau)

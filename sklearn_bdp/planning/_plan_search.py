@@ -24,8 +24,7 @@ from sklearn_bdp.accounting import (
     play_batch,
 )
 from sklearn_bdp.correlation import check_correlation
-from sklearn_bdp.planning._replicated import continued
-from sklearn_bdp.planning._task import remaining_failure
+from sklearn_bdp.planning._models import continued, remaining_failure
 
 _PLAYED = 12  # searches played one by one; later ones are like the last of them
 

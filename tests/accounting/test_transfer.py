@@ -9,7 +9,6 @@ from sklearn_bdp.accounting import (
     adaptive_log_failure,
     log_noise_tail,
     log_transcripts,
-    log_transcripts_batched,
     posterior_excess,
     sampling_half_width,
 )
@@ -38,23 +37,6 @@ def test_transcript_bound_for_huge_budgets_is_above_the_sum():
     exact = log_transcripts(20_000, 20_000, 7)
     bound = log_transcripts(20_001, 20_001, 7)
     assert exact < bound < exact + 30
-
-
-@pytest.mark.parametrize(("sizes", "budget", "cells"), [((3, 2), 1, 4), ((2, 2, 1), 3, 2)])
-def test_batched_transcripts_are_counted_exactly(sizes, budget, cells):
-    def visit(batch, spent):
-        if batch == len(sizes) or spent >= budget:
-            return 0
-        total = sizes[batch]
-        for decisions in itertools.product((0, 1), repeat=sizes[batch]):
-            b = sum(decisions)
-            total += cells**b * visit(batch + 1, spent + b)
-        return total
-
-    # With at most B−1 earlier "above" answers before each batch, as the formula counts.
-    assert math.exp(log_transcripts_batched(sizes, budget, cells)) == pytest.approx(
-        visit(0, 0), rel=1e-9
-    )
 
 
 def test_g1_holds_for_randomised_response_by_enumeration():

@@ -370,40 +370,10 @@ def planning_entries():
         {},
         aliases,
     )
-    for name, left_out, extra in (
-        ("plan_budget", "budget", {"n": integer(1)}),
-        ("plan_queries", "n_queries", {"n": integer(1)}),
-    ):
-        valid = {"tau": 0.2, "n": 2_000, **plain}
-        valid.pop(left_out)
-        yield Entry(
-            name,
-            getattr(planning, name),
-            valid,
-            {
-                **{k: v for k, v in goal.items() if k != left_out},
-                **extra,
-                "epsilon": either(NONE, POSITIVE),
-            },
-            {},
-            aliases,
-        )
-    yield Entry(
-        "plan_batches",
-        planning.plan_batches,
-        {"tau": 0.2, "n": 2_000, "batch_size": 5, "budget": 2},
-        {
-            "tau": OPEN_HALF,
-            "n": integer(1),
-            "batch_size": COUNT,
-            "budget": COUNT,
-            "beta": PROBABILITY,
-            "c": either(NONE, real(0, 1)),
-            "n_values": integer(1),
-        },
-        {},
-        aliases,
-    )
+    valid = {"tau": 0.2, "n": 2_000, "n_queries": 20}
+    kinds = {k: v for k, v in goal.items() if k != "budget"}
+    kinds |= {"n": integer(1), "epsilon": either(NONE, POSITIVE)}
+    yield Entry("plan_budget", planning.plan_budget, valid, kinds, {}, aliases)
     yield Entry(
         "plan_search",
         plan_search,

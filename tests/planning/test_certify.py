@@ -19,10 +19,8 @@ from sklearn_bdp.exceptions import VacuousGuaranteeWarning
 from sklearn_bdp.mechanisms import Thresholdout
 from sklearn_bdp.planning import (
     certify,
-    plan_batches,
     plan_budget,
     plan_holdout,
-    plan_queries,
     plan_search,
 )
 
@@ -219,13 +217,7 @@ def test_plans_in_the_other_direction():
     budget = plan_budget(tau=0.1, n=100_000, n_queries=1000)
     assert certify(100_000, n_queries=1000, budget=budget).tau <= 0.1
     assert certify(100_000, n_queries=1000, budget=budget + 1).tau > 0.1
-    queries = plan_queries(tau=0.1, n=10_000, budget=1, route="transcript")
-    assert certify(10_000, n_queries=queries, budget=1, route="transcript").tau <= 0.1
-    assert certify(10_000, n_queries=queries + 1, budget=1, route="transcript").tau > 0.1
     assert plan_budget(tau=0.1, n=100, n_queries=1000) == 0
-    assert plan_batches(tau=0.1, n=10_000, batch_size=100, budget=1) > plan_batches(
-        tau=0.1, n=10_000, batch_size=100, budget=2
-    )
 
 
 def test_tied_models_are_continued_by_the_planner_only():

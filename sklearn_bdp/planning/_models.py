@@ -1,0 +1,126 @@
+"""Models of dependence as plans need them: at any number of records."""
+
+import math
+
+import numpy as np
+
+from sklearn_bdp._checks import check_beta
+from sklearn_bdp.correlation import (
+    DependencyGraph,
+    Groups,
+    Independent,
+    SeenStates,
+    check_correlation,
+)
+
+#: Records up to which copies of groups are made; beyond, exponents are scaled.
+_COPIED = 20_000
+
+
+class _Continued:
+    """More records of the structure of a model that is tied to ``model.n_records`` of them.
+
+    Independent copies: exponents and effective numbers add up, leakage of a record stays. Exact
+    for whole copies, between them an interpolation, which is for planning only.
+    """
+
+    n_records = None
+    is_componentwise = True
+    is_independent = False
+
+    def __init__(self, model):
+        self.model, self.size, self._known = model, model.n_records, {}
+        self.misspecification, self.caveats = model.misspecification, model.caveats
+        self.gap_for, self.cut_failure = model.gap_for, model.cut_failure
+
+    def check_n(self, n):
+        return n  # of any size
+
+    def describe(self):
+        return f"{self.model.describe()}, continued with the same structure"
+
+    def largest_component(self, n):
+        return self.model.largest_component(self.size)
+
+    def effective_n(self, n):
+        return self.model.effective_n(self.size) * n / self.size
+
+    def _copies(self, n):
+        """Return copies that come near ``n`` records, and their number: limits are not additive."""
+        if not isinstance(self.model, Groups | DependencyGraph):
+            return self.model, self.size
+        times = max(1, min(math.ceil(n / self.size), _COPIED // self.size))
+        if times not in self._known:
+            parts = np.asarray(self.model.components(self.size))
+            copies = np.add.outer(np.arange(times) * (parts.max() + 1), parts)
+            self._known[times] = Groups(copies.ravel())
+        return self._known[times], times * self.size
+
+    def log_tail_above(self, mean, value, n):
+        model, size = self._copies(n)
+        return model.log_tail_above(mean, value, size) * (n / size)
+
+    def mean_lower_limit(self, values, log_failure, n, *, binary=False):
+        model, size = self._copies(n)
+        return model.mean_lower_limit(values, np.asarray(log_failure) * (size / n), size)
+
+    def sequential_information(self, dp_epsilon, n):
+        return self.model.sequential_information(dp_epsilon, self.size) * n / self.size
+
+    def posterior_bias(self, dp_epsilon, n):
+        return self.model.posterior_bias(dp_epsilon, self.size)
+
+    def bdp_epsilon(self, dp_epsilon, n, *, method="tight"):
+        return self.model.bdp_epsilon(dp_epsilon, self.size, method=method)
+
+    def dp_epsilon(self, bdp_epsilon, n, *, method="tight"):
+        return self.model.dp_epsilon(bdp_epsilon, self.size, method=method)
+
+
+def remaining_failure(beta, model):
+    """Return what an estimated model leaves of the failure probability ``beta``."""
+    left = check_beta(beta) - model.misspecification
+    if not left > 0.0:
+        raise ValueError(
+            f"beta must exceed {model.misspecification:.3g}, the probability that the correlation "
+            f"was estimated wrongly, got beta={beta!r}."
+        )
+    return left
+
+
+def plain_model(correlation):
+    """Return the model of an argument, refusing one that weighs records by public states."""
+    model = check_correlation(correlation)
+    if isinstance(model, SeenStates):
+        raise ValueError(
+            "correlation=MarkovChain(P, states=...) is not supported for plans: its weights depend "
+            "on the states of the holdout, which are not known yet. Plan with correlation=None, "
+            "which is close if states are visited as often as the chain predicts, for about "
+            f"{model.effective_n(model.n_records):.0f} of {model.n_records} records here."
+        )
+    return model
+
+
+def any_size(model):
+    """Return the model, or its continuation if it is tied to a number of records."""
+    if model.n_records is None:
+        return model
+    return Independent() if model.is_independent else _Continued(model)
+
+
+def continued(correlation):
+    """Return the model of an argument at any size; refuse one that no number of records helps.
+
+    One component of unlimited dependence counts as one record however large it is.
+    """
+    model = plain_model(correlation)
+    n = model.n_records
+    if n is not None and n > 1 and not model.effective_n(n) > 1.0 + 1e-9:
+        raise ValueError(
+            f"correlation must have more than one component to plan with, got {model.describe()}. "
+            "Without a limit on their dependence, these records together count as one, and no "
+            "holdout among them is large enough. Give the strength of the edges, "
+            "MarkovNetwork(graph, influence=...) (a connected graph is then split by nodes), or "
+            "hold out whole graphs or groups and plan with correlation=None, counting those."
+        )
+    return any_size(model)

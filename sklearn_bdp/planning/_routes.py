@@ -1,0 +1,249 @@
+"""One task, one route: the design that proves most, the fewest records. No text, no warnings."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+
+from sklearn_bdp._bisection import last_accepted, last_whole
+from sklearn_bdp._checks import check_beta, check_integer, check_option, check_real
+from sklearn_bdp.accounting import least_accuracy, zhao_required_n
+from sklearn_bdp.mechanisms import Thresholdout
+from sklearn_bdp.planning._designs import Design, best_design, configured_design
+
+OURS = ("transcript", "bdp", "posterior")
+PRINTED = ("zhao2017", "dwork2017")
+UNTOUCHED = ("splitting", "floor")  # no mechanism
+ROUTES = ("best", "bdp", "transcript", "posterior", *PRINTED, *UNTOUCHED)
+_LARGEST = 10**15
+
+
+def solve(task, *, route, mechanism=None, epsilon=None):
+    """Return the best design for a task; no text, no warnings (planners call this often)."""
+    # At most m queries can be above.
+    task, cap = replace(task, budget=min(task.budget, task.n_queries)), math.inf
+    if mechanism is not None:
+        return _solve_mechanism(task, route, mechanism)
+    if epsilon is not None:
+        level = check_real("epsilon", epsilon, low=0.0, closed="neither")
+        if route not in ("best", *OURS):
+            raise ValueError(f"epsilon needs route 'best' or one of {OURS}, got route={route!r}.")
+        cap = float(task.model.dp_epsilon(level, task.n))
+        if cap == 0.0:
+            note = "No positive DP level gives this Bayesian DP level."
+            return Design(tau=1.0, sampling=1.0, route=route, notes=(note,))
+    if route in PRINTED:
+        return _solve_printed(task, route)
+    if route == "best":
+        route, design = _best_route(task, cap)
+    else:
+        design = best_design(task, route, cap)
+    if route not in UNTOUCHED and design.tau < 1.0:
+        design = replace(design, mechanism=_as_mechanism(design, task))
+    return replace(design, route=route)
+
+
+def _best_route(task, cap):
+    """Best of our routes; one that is far behind after a rough search is not refined."""
+    name, best = "transcript", best_design(task, "transcript", cap)
+    for other in OURS[1:]:
+        if best_design(task, other, cap, rough=True).tau < 1.3 * best.tau:
+            design = best_design(task, other, cap)
+            if design.tau < best.tau:
+                name, best = other, design
+    return name, best
+
+
+def _as_mechanism(design, task):
+    """Thresholdout with the scales of a design (threshold kept, as T1 was charged)."""
+    names = ("threshold_scale", "query_scale", "answer_scale")
+    return Thresholdout(
+        design.threshold,
+        **dict(zip(names, design.scales, strict=True)),
+        budget=task.budget,
+        refresh=False,
+        resolution=design.resolution,
+    )
+
+
+def _solve_mechanism(task, route, mechanism):
+    if not isinstance(mechanism, Thresholdout):
+        raise TypeError(f"mechanism must be a Thresholdout, got {type(mechanism).__name__}.")
+    check_option("route with mechanism=", route, ("best", "bdp", "transcript"))
+    if task.budget < min(mechanism.budget or 0, task.n_queries):
+        raise ValueError(
+            f"budget must cover the mechanism's own, budget={mechanism.budget}, got "
+            f"budget={task.budget}."
+        )
+    design, notes = configured_design(task, mechanism, route), []
+    if design is None and route != "best":
+        needs = {"transcript": "a grid of answers (resolution > 0)", "bdp": "Laplace noise"}[route]
+        raise ValueError(f"route={route!r} needs {needs} in the mechanism.")
+    if design is None:
+        design = Design(tau=1.0, sampling=1.0, route=route)
+        notes.append("The mechanism has neither a grid of answers nor a finite DP level.")
+    elif task.c is not None and design.c is None:
+        notes.append(
+            f"Budget honesty at c = {task.c:g} is not promised: the threshold is too low for it."
+        )
+    if mechanism.budget is None:
+        notes.append(
+            "The mechanism has no cap. The guarantee ends when the holdout has answered "
+            f"{task.budget:,} queries."
+        )
+    return replace(design, mechanism=mechanism, notes=tuple(notes))
+
+
+def smallest_n(task, tau, route):
+    """Smallest ``n`` for a checked task (``task.n`` is ignored)."""
+    if route in PRINTED:
+        required = _printed_required_n(task, tau, route)
+        if not math.isfinite(required):
+            raise ValueError(f"no number of records suffices for tau={tau!r} by route={route!r}.")
+        return math.ceil(required - 1e-9)
+    first, *others = OURS if route == "best" else (route,)
+    best = _search_n(task, tau, first)
+    for name in others:
+        # Another route is worth a search only if it certifies one record less.
+        if best > 1 and solve(replace(task, n=best - 1), route=name).tau <= tau:
+            best = _search_n(task, tau, name)
+    return best
+
+
+def _search_n(task, tau, route):
+    """Search upwards from the floor, then by bisection; the result itself has been certified.
+
+    Routes that optimise noise are resolved to a part in 1,000: each step takes a tenth of a second.
+    """
+
+    def error(n):
+        return solve(replace(task, n=n), route=route).tau
+
+    # Theory G3: nothing beats the floor.
+    share = float(task.model.effective_n(10**6)) / 10**6
+    floor = floor_required_n(tau=tau, n_queries=task.n_queries, beta=task.beta) / share
+    low, high = 0, max(1, math.ceil(floor))
+    while (found := error(high)) > tau:
+        low, high = high, math.ceil(1.001 * high * max(1.0, min(found / tau, 10.0)) ** 2) + 1
+        if high > _LARGEST:
+            raise ValueError(f"no number of records below 1e15 suffices for tau={tau!r}.")
+    fine = 1e-3 if route in ("bdp", "posterior") else 0.0
+    return last_whole(lambda n: error(n) <= tau, high, low, fine=fine)
+
+
+# -- What others would certify, as printed (theory G3), confirmed by G1 for the same mechanism ----
+
+#: Theorem 2 of Zhao 2017 holds for any c in (0, 1). Where honesty is not asked for, the smallest c
+#: gives the smallest error; this one is within two parts in a million of the limit.
+_LEAST_C = 1e-6
+
+
+def _printed_required_n(task, tau, route):
+    """Return the records that a theorem asks for, not rounded."""
+    promise = {"tau": tau, "n_queries": task.n_queries, "budget": task.budget, "beta": task.beta}
+    if route == "zhao2017":
+        rest = {"model": task.model, "n": task.model.n_records}
+        return zhao_required_n(**promise, c=task.c or _LEAST_C, **rest)
+    if not task.model.is_independent:
+        raise ValueError(
+            f"route='dwork2017' holds for independent records only, got {task.model.describe()}."
+        )
+    return dwork_required_n(**promise)
+
+
+def _solve_printed(task, route):
+    printed = least_accuracy(lambda tau: _printed_required_n(task, tau, route), task.n)
+    if not printed < 1.0:
+        note = "The theorem needs more records than there are for every tau."
+        return Design(tau=1.0, sampling=1.0, route=route, notes=(note,))
+    promise = (printed, task.beta, task.n_queries, task.budget)
+    if route == "zhao2017":
+        mechanism = Thresholdout.zhao2017(*promise, c=task.c or _LEAST_C)
+    else:
+        mechanism = Thresholdout.dwork2017(*promise)
+    design = configured_design(task, mechanism, "bdp")
+    note = f"The theorem prints tau = {printed:.4g}; G1 confirms "
+    if design.tau <= printed:
+        note += "it for the same mechanism."
+    else:
+        note += f"{design.tau:.4g} only, which is what is certified."
+    return replace(
+        design,
+        tau=max(design.tau, printed),
+        c=None,
+        route=route,
+        mechanism=mechanism,
+        notes=(note,),
+    )
+
+
+def dwork_required_n(
+    *, tau: float, n_queries: int, budget: int, beta: float = 0.05, branch: str = "best"
+) -> float:
+    r"""Records that Dwork et al. ask for: Theorem 9 (2017), Theorem 25 (2015), i.i.d. only.
+
+    The theorem prints :math:`O(\ln(m/\beta)/\tau^2) \cdot
+    \min\{B, \sqrt{B\ln(\ln(m/\beta)/\tau)}\}`. Its constants are rebuilt from its argument:
+    Thresholdout with :math:`\sigma = \tau/(96\ln(4m/\beta))` (noises 2σ, 4σ, σ) is
+    :math:`B\varepsilon_0`-DP with :math:`\varepsilon_0 = 2/(\sigma n)`, and each query may be off
+    by :math:`\tau/8` with probability :math:`\beta/(2m)`.
+
+    - ``"pure"``: Theorem 4 at level :math:`\tau/8`, :math:`6e^{-\tau^2 n/64} \le \beta/(2m)`:
+      :math:`\max\{16B/(\sigma\tau),\; 64\ln(12m/\beta)/\tau^2\}`.
+    - ``"approximate"``: the smallest n for which strong composition,
+      :math:`\varepsilon = \varepsilon_0\sqrt{2B\ln(1/\delta)} +
+      B\varepsilon_0(e^{\varepsilon_0}-1)`, meets the bound for
+      :math:`(\varepsilon, \delta)`-DP that the paper relies on: off by :math:`13\varepsilon` with
+      probability :math:`(2\delta/\varepsilon)\ln(2/\varepsilon)` once
+      :math:`n \ge 2\ln(8/\delta)/\varepsilon^2`, with :math:`\varepsilon = \tau/104`.
+
+    The two are the sides of the theorem's minimum, B and √B; ``branch="best"``: the smaller. The
+    number is not rounded.
+
+    References
+    ----------
+    Dwork et al. 2017, Theorems 4 and 9; Dwork et al. 2015, Theorems 9 and 25 (the former after
+    Nissim and Stemmer, arXiv:1504.05800).
+
+    Examples
+    --------
+    >>> round(dwork_required_n(tau=0.1, n_queries=100, budget=1))
+    1380433
+    """
+    tau = check_real("tau", tau, low=0.0, high=1.0, closed="right")
+    m, rounds = check_integer("n_queries", n_queries, low=1), check_integer("budget", budget, low=1)
+    beta = check_beta(beta)
+    check_option("branch", branch, ("best", "pure", "approximate"))
+    sigma = tau / (96.0 * math.log(4.0 * m / beta))
+    found = []
+    if branch != "approximate":
+        found.append(max(16.0 * rounds / (sigma * tau), 64.0 * math.log(12.0 * m / beta) / tau**2))
+    if branch != "pure":
+        found.append(_dwork_approximate(tau, m, rounds, beta, sigma))
+    return min(found)
+
+
+def _dwork_approximate(tau, m, rounds, beta, sigma):
+    """Return the √B side of Theorem 9, with constants rebuilt (see `dwork_required_n`)."""
+    epsilon = tau / (8.0 * 13.0)
+    delta = beta / (2.0 * m) * epsilon / (2.0 * math.log(2.0 / epsilon))
+    slope = math.sqrt(-2.0 * rounds * math.log(delta))
+    level = last_accepted(
+        lambda each: each * slope + rounds * each * np.expm1(each) <= epsilon,
+        0.0,
+        epsilon / slope,
+        steps=60,
+    )
+    return max(2.0 / (sigma * level), 2.0 * math.log(8.0 / delta) / epsilon**2)
+
+
+def floor_required_n(*, tau: float, n_queries: int, beta: float = 0.05) -> float:
+    """Effective records that queries fixed in advance need by Hoeffding, no mechanism (theory G3).
+
+    The effective number, not rounded.
+    """
+    tau = check_real("tau", tau, low=0.0, high=1.0, closed="right")
+    m = check_integer("n_queries", n_queries, low=1)
+    return math.log(2.0 * m / check_beta(beta)) / (2.0 * tau**2)
