@@ -51,6 +51,9 @@ class FixedCells:
     thresholds: typing.Callable  # (positions, predictions) to thresholds, whether slack set them
     resolution: float  # grid step of answers, where every query has sensitivity 1/n
     learned: bool  # whether predictions learn; else training-side values are compared as they are
+    #: Whether each query is asked by itself: no offset is shared, nothing is taught, places are
+    #: equal (any public law is valid, theory G7), and thresholds are two deviations of the score.
+    apart: bool = False
 
 
 class _Game:
@@ -63,6 +66,7 @@ class _Game:
         self.low, self.high = np.full((2, len(queries)), np.nan)  # known cells, no margin
         self.half = np.full(len(queries), np.inf)  # half-widths they were asked with
         self.taught = {}
+        self.apart = False  # whether queries have nothing in common
         code.expect(queries.training_values)
         centers, _ = code.predict(queries.training_values)
         none = np.zeros(len(queries), dtype=bool)
@@ -147,13 +151,18 @@ class _Game:
 
     def walk(self, fixed):
         """Ask every query once, in the order given."""
-        done = 0
+        done, self.apart = 0, fixed.apart
+        if self.apart:
+            self.outcome.places = np.full(len(self.queries), math.log(len(self.queries)))
         while done < len(self.queries):
             positions = np.arange(done, min(done + _AHEAD, len(self.queries)))
             centers, drifts, deviations = self._predictions(positions)
             typical = deviations * np.sqrt(self.queries.training_factors[positions])
             compared = centers if fixed.learned else self.queries.training_values[positions]
             thresholds, slack = fixed.thresholds(positions, compared)
+            if self.apart:
+                centers, drifts = compared, np.zeros(positions.size)
+                typical = 0.5 * thresholds * np.sqrt(self.queries.training_factors[positions])
             asked = Asked(positions, compared, thresholds, thresholds)
             reply = yield asked
             self._take(
@@ -225,9 +234,12 @@ class _Game:
         self.outcome.answered[position] = True
         if cell is None:
             self.outcome.values[position] = mu
+        elif self.apart:
+            self.outcome.values[position] = 0.5 * (max(low, 0.0) + min(high, 1.0))
         elif step > 0:
             self.outcome.values[position] = min((cell + 0.5) * cells.width, 1.0)
-        self._teach(int(position), float(np.ravel(typical)[0]))
+        if not self.apart:
+            self._teach(int(position), float(np.ravel(typical)[0]))
 
     def _price(self, position, centers, typical, drifts, *, known):
         """Return the function that prices intervals, given what is known of the query."""

@@ -153,13 +153,13 @@ class Asking(LedgerHandle):
 
     def _ask(
         self, training_values, scored, training_size, keys, slack, *, metric=None, beside=None,
-        variances=None,
+        variances=None, own_cells=None,
     ):  # fmt: skip
         """Check, look up, decide, record; then release."""
         self._require_home()
         queries = check_queries(
             training_values, scored, model=self.model, n=self.n, training_size=training_size,
-            keys=keys, slack=slack, beside=beside, variances=variances,
+            keys=keys, slack=slack, beside=beside, variances=variances, own_cells=own_cells,
         )  # fmt: skip
         # A caller's key is known together with what it was asked with: under another training-side
         # value or metric it is another query, and must not get the old number.

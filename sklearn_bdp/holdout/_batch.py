@@ -54,6 +54,8 @@ class Queries:
     variances: np.ndarray
     #: (m,): means of squared scores on the holdout: for the mechanism only.
     squares: np.ndarray = dataclasses.field(repr=False)
+    #: (m,): half-widths of cells of their own for queries that have nothing in common; or None.
+    halves: np.ndarray | None = None
 
     def __len__(self):
         return len(self.keys)
@@ -74,6 +76,7 @@ class Queries:
             keys=[self.keys[position] for position in positions],
             variances=self.variances[positions],
             squares=self.squares[positions],
+            halves=None if self.halves is None else self.halves[positions],
         )
 
     def deviations(self, positions, predictions):
@@ -152,6 +155,13 @@ def public_queries(queries, n):
 
 def fixed_cells(queries, settings, model):
     """Return how a holdout asks that does not race; ``None`` for one that does."""
+    if settings.races and queries.halves is not None:
+        return FixedCells(
+            thresholds=lambda positions, _: (queries.halves[positions], np.zeros(len(positions))),
+            resolution=0.0,
+            learned=False,
+            apart=True,
+        )
     if settings.races:
         return None
     plain = ModelTail(model, settings.n)
@@ -335,6 +345,8 @@ def _cells(queries, outcome, squares, *, by):
     if squares.plan is not None:
         listed = [None if math.isnan(value) else value for value in queries.variances.tolist()]
         extra = {"squares": squares.cells, "variances": listed}
+    if queries.halves is not None:
+        extra["halves"] = _compact(queries.halves)
     return extra | {
         "route": by,
         "first": outcome.first,

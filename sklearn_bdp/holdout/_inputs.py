@@ -153,6 +153,7 @@ def check_queries(
     slack=None,
     beside=None,
     variances=None,
+    own_cells=None,
 ):
     """Return the checked :class:`Queries` of one batch."""
     count = scored.values.size
@@ -186,7 +187,18 @@ def check_queries(
         keys=check_keys(keys, count),
         variances=_useful_variances(variances, scored, model=model, count=count),
         squares=scored.squares,
+        halves=_own_cells(own_cells, count),
     )
+
+
+def _own_cells(halves, count):
+    """Return half-widths of the queries' own cells, or None where they are asked together."""
+    if halves is None:
+        return None
+    halves = check_array("own_cells", halves, shape=(count,), low=0.0, high=1.0)
+    if not halves.min() > 0.0:
+        raise ValueError("own_cells must be positive half-widths, got 0.")
+    return halves
 
 
 def _check_beside(beside, count):

@@ -288,6 +288,7 @@ class ReusableHoldout(Asking):
         slack: Any = None,
         beside: ArrayLike | None = None,
         training_variance: Any = None,
+        own_cells: ArrayLike | None = None,
     ) -> HoldoutAnswers:
         """Answer one batch of queries given as evaluations by a bounded metric.
 
@@ -305,6 +306,11 @@ class ReusableHoldout(Asking):
             the others and are asked coarsely, so that those keep their narrow intervals.
         training_variance : object
             As for :meth:`answer`.
+        own_cells : array-like of shape (m,), default=None
+            For queries that have nothing in common, as associations of attributes: each is asked
+            once and by itself, with a cell of this half-width around its training-side value.
+            What the holdout says of one query moves no other answer. Under a fixed threshold that
+            threshold is used.
 
         Returns
         -------
@@ -320,6 +326,7 @@ class ReusableHoldout(Asking):
             slack,
             beside=beside,
             variances=training_variance,
+            own_cells=own_cells,
         )
 
     @sealed_errors

@@ -39,7 +39,9 @@ def planned(queries, code, settings, log_failure):
     if not settings.races or not np.isfinite(queries.variances).any():
         return None
     code.expect(queries.training_values)  # as the race will, which changes nothing twice
-    centers, _ = code.predict(queries.training_values)
+    centers = queries.training_values
+    if queries.halves is None:
+        centers, _ = code.predict(queries.training_values)
     plan = plan_squares(
         centers,
         queries.variances,
@@ -57,6 +59,8 @@ def asked_finely(plan, queries, outcome):
     leads = outcome.answered & ~queries.beside
     first = int(np.argmax(np.where(leads, outcome.values, -np.inf)))
     fine = [first, *(place for place, _ in reversed(outcome.fine + outcome.first))]
+    if queries.halves is not None:
+        fine = np.argsort(-queries.training_values, kind="stable").tolist()
     return [p for p in dict.fromkeys(fine) if plan.eligible[p] and outcome.answered[p]][:MOST]
 
 

@@ -98,6 +98,41 @@ def test_transcripts_of_a_pass_on_a_fixed_grid_sum_to_one(learned):
     assert sum(math.exp(-o.released) for o, _ in ends) == pytest.approx(1.0, abs=1e-9)
 
 
+def own_cells(half):
+    return FixedCells(
+        thresholds=lambda positions, predictions: (
+            np.full(predictions.shape, half), np.zeros(predictions.shape, bool)
+        ),
+        resolution=0.0,
+        learned=False,
+        apart=True,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("training", [[0.6], [0.8, 0.5], [0.02, 0.9]])
+def test_transcripts_of_queries_with_cells_of_their_own_sum_to_one(training):
+    """What is taught by an earlier batch moves the price at most, and teaches nothing further."""
+    queries = batch(training)
+    state = PredictiveCode(pairs=[(0.7, -0.2, 1e-4)]).state()
+    make = lambda c: play_batch(queries, c, margins=margins, fixed=own_cells(0.2))  # noqa: E731
+    ends = list(transcripts(make, state=state))
+    assert sum(math.exp(-o.released) for o, _ in ends) == pytest.approx(1.0, abs=1e-9)
+    for outcome, code in ends:
+        assert len(code.pairs) == 1
+        assert np.exp(-outcome.places).sum() == pytest.approx(1.0)
+
+
+def test_an_answer_moves_no_other_one_where_cells_are_their_own():
+    queries, values = batch([0.62, 0.61, 0.6, 0.61], n=250), np.array([0.5, 0.61, 0.3, 0.62])
+    game = play_batch(
+        queries, PredictiveCode(), margins=lambda n_above: (0.0, 0.0), fixed=own_cells(0.06)
+    )
+    outcome = _play_exactly(game, values)
+    assert outcome.above.tolist() == [True, False, True, False]
+    assert outcome.values[[1, 3]].tolist() == [0.61, 0.61]
+    assert (np.abs(outcome.values - values) <= 0.06 + 1e-12).all()
+
+
 def test_an_adaptive_game_of_three_batches_obeys_kraft():
     """G2′, G7: sum over batches, histories and places of the weights of queries is at most 1.
 
