@@ -91,7 +91,7 @@ def _text(value):
 def screening_report(screen):
     """Return the :class:`SelectionReport` of a fitted correlation filter."""
     kept = np.flatnonzero(screen.support_)
-    kept = kept[np.argsort(-np.abs(screen.verified_associations_[kept]), kind="stable")]
+    kept = kept[np.argsort(screen.pvalues_[kept], kind="stable")]
     names = getattr(screen, "feature_names_in_", None)
     rows = {
         "attribute": [f"x{j}" if names is None else str(names[j]) for j in kept],
@@ -101,11 +101,15 @@ def screening_report(screen):
         "p-value (training)": [float(screen.pvalues_[j]) for j in kept],
     }
     count = kept.size if screen.confirmed_ else 0
+    asked = int(np.isfinite(screen.verified_associations_).sum())
+    proved = int(((screen.lower_ > 0.0) | (screen.upper_ < 0.0))[kept].sum())
     lines = [
-        f"Verified: the association of each attribute ({screen.query}); all intervals hold at once "
-        f"with probability {1 - screen.holdout_.beta:g}, on a holdout of {screen.holdout_.n:,}.",
-        f"Chosen on the training side: Benjamini-Hochberg at alpha={screen.alpha:g}, with "
-        "p-values that are exact for large samples only.",
+        f"Verified: the association ({screen.query}) of the {asked:,} attributes that pass in the "
+        f"training set (Benjamini-Hochberg at alpha={screen.alpha:g}). All intervals hold together "
+        f"with probability {1 - screen.holdout_.beta:.0%} "
+        f"({screen.holdout_.n:,} holdout records).",
+        f"Shown to be associated, because their interval excludes 0: {proved:,} of {count:,}.",
+        f"Not verified: the other {screen.n_features_in_ - asked:,} attributes.",
         NO_FALSE_DISCOVERY_RATE,
     ]
     if not screen.confirmed_:

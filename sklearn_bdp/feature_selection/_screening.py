@@ -6,11 +6,15 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import scipy.sparse
-from scipy.special import ndtr, ndtri
+from scipy.special import ndtr
 
 from sklearn_bdp._sklearn_compat import is_frame, safe_indexing
 from sklearn_bdp.feature_selection._units import column_blocks
 from sklearn_bdp.metrics import Evaluation
+
+#: Of cells, in standard deviations on the holdout: at most, at least, and how far a useless
+#: attribute gets in one case of ten.
+WIDEST, LEAST, USELESS = 2.0, 0.5, 1.3
 
 
 @dataclass(frozen=True)
@@ -63,7 +67,8 @@ class Association:
 
     #: (n_features,): mean of the product of the scores of attribute and target, in [-1, 1].
     effect: np.ndarray
-    error: np.ndarray  # (n_features,): its standard error
+    variances: np.ndarray  # (n_features,): of the products
+    error: np.ndarray  # (n_features,): the standard error of their mean
     #: (n_features,): which column of the target's scores it speaks of (for more than two classes
     #: the one with the clearest association).
     column: np.ndarray
@@ -79,25 +84,27 @@ class Association:
         )
         return np.minimum(1.0, 2.0 * ndtr(-ratio) * self.n_columns)
 
-    def keys(self, base, names):
-        """Return a key for each attribute: what is asked, and its name, units and direction.
-
-        One digest of fixed-size text per attribute; a hundred thousand take a tenth of a second.
-        """
+    def keys(self, base, names, places):
+        """Return a key for each of some attributes: what is asked, its name, units, direction."""
         units = np.column_stack([self.center, self.scale, self.column, self.effect < 0])
         rows = np.ascontiguousarray(units.astype("<f8"))
         start = hashlib.sha256(base.encode())
         keys = []
-        for name, row in zip(names, rows, strict=True):
+        for place in places:
             state = start.copy()
-            state.update(row.tobytes())
-            state.update(str(name).encode("utf-8", "surrogatepass"))
+            state.update(rows[place].tobytes())
+            state.update(str(names[place]).encode("utf-8", "surrogatepass"))
             keys.append(state.hexdigest())
         return keys
 
-    def smallest(self, level):
-        """Return the smallest effect of each attribute that has a p-value of ``level``."""
-        return -ndtri(level / (2.0 * self.n_columns)) * self.error
+    def cells(self, candidates, deviations):
+        """Return half-widths of the cells that candidates are asked with.
+
+        At most two standard deviations of their own on the holdout, and no wider than leaves
+        outside what useless attributes reach in nine cases of ten: what the cell holds, replicates.
+        """
+        apart = np.abs(self.effect[candidates]) - USELESS * deviations
+        return np.clip(apart, LEAST * deviations, WIDEST * deviations)
 
 
 def associate(X, scores, *, clip, n_effective, tell=None):
@@ -116,13 +123,11 @@ def associate(X, scores, *, clip, n_effective, tell=None):
         errors = np.sqrt(variances / min(n, n_effective))
         chosen = np.argmax(np.abs(effects) / errors, axis=1)
         rows = np.arange(len(columns))
-        parts.append((effects[rows, chosen], errors[rows, chosen], chosen, center, scale))
+        picked = (part[rows, chosen] for part in (effects, variances, errors))
+        parts.append((*picked, chosen, center, scale))
         if tell is not None:
             tell(columns.stop)
-    effect, error, column, center, scale = (
-        np.concatenate(part) for part in zip(*parts, strict=True)
-    )
-    return Association(effect, error, column, center, scale, clip, width)
+    return Association(*(np.concatenate(part) for part in zip(*parts, strict=True)), clip, width)
 
 
 def critical_level(p_values, alpha):
@@ -137,37 +142,25 @@ def critical_level(p_values, alpha):
 
 
 class HoldoutQueries(Sequence):
-    """One bounded query per attribute, computed a block at a time.
+    """One bounded query per candidate, oriented as on the training part."""
 
-    Ten thousands of attributes times thousands of records would not fit into memory at once.
-    """
-
-    def __init__(self, X, scores, association):
-        self._X, self._scores, self._association = X, scores, association
+    def __init__(self, X, scores, association, candidates):
+        self._X, self._scores = X, scores
+        self._association, self._candidates = association, candidates
 
     def __len__(self):
-        return self._association.effect.size
+        return self._candidates.size
 
     def __getitem__(self, place):
-        """Return the :class:`Evaluation` of one attribute, oriented as on the training part."""
-        if not 0 <= place < len(self):
-            raise IndexError(place)
-        (per_record,) = self._per_record(range(place, place + 1))
-        n = per_record.size
-        return Evaluation(per_record=per_record, value=float(per_record.mean()), sensitivity=1 / n)
-
-    def blocks(self):
-        """Return per-record scores of all attributes in order, of shape (n_columns, n) each."""
-        return map(self._per_record, column_blocks(self._X))
-
-    def _per_record(self, columns):
-        """Return scores of some attributes in [0, 1], of shape (n_columns, n)."""
-        found, block = self._association, slice(columns.start, columns.stop)
-        deviation = dense_columns(self._X, columns) - found.center[block]
-        bounded = _bounded(deviation, found.scale[block], found.clip)
-        direction = np.where(found.effect[block] < 0, -1.0, 1.0)
-        oriented = bounded * self._scores[:, found.column[block]] * direction
-        return np.clip((1.0 + oriented.T) / 2.0, 0.0, 1.0)
+        """Return the :class:`Evaluation` of one candidate."""
+        found, column = self._association, self._candidates[place]
+        values = dense_columns(self._X, range(column, column + 1))
+        bounded = _bounded(values[:, 0] - found.center[column], found.scale[column], found.clip)
+        direction = -1.0 if found.effect[column] < 0 else 1.0
+        oriented = direction * bounded * self._scores[:, found.column[column]]
+        per_record = np.clip((1.0 + oriented) / 2.0, 0.0, 1.0)
+        value = float(per_record.mean())
+        return Evaluation(per_record=per_record, value=value, sensitivity=1 / per_record.size)
 
 
 def by_columns(X):
