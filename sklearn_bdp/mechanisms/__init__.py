@@ -3,10 +3,9 @@
 They see numbers only, no data and no files; see ``doc/mechanisms.md``.
 """
 
-from sklearn_bdp.mechanisms._answers import Answers
-from sklearn_bdp.mechanisms._costs import thresholdout_epsilon
-from sklearn_bdp.mechanisms._grid import cell_midpoints, n_cells, to_cell
+from sklearn_bdp.mechanisms._parameters import thresholdout_epsilon
 from sklearn_bdp.mechanisms._thresholdout import Thresholdout
+from sklearn_bdp.mechanisms._values import Answers, cell_midpoints, n_cells, to_cell
 
 __all__ = [
     "Answers",

@@ -1,4 +1,4 @@
-"""Exact noise from random bits.
+"""Exact noise from random bits, and the noisy comparison of Thresholdout.
 
 A textbook Laplace sampler computes ``-scale * log(u)`` for one of 2**53 values of ``u``; which
 doubles it can reach depends on the value the noise is added to, and that difference gives the
@@ -26,8 +26,13 @@ from fractions import Fraction
 
 import numpy as np
 
+from sklearn_bdp._checks import check_integer
+
 _LEADING = 63  # bits of U taken from the first word; its last bit is the sign
 _ENOUGH = 2**53  # a prefix of U this large pins E down to double precision
+# Query noise per draw: a first one for whoever asks little, later ones large enough to hide call
+# overhead and small enough for cache.
+_FIRST, _BLOCK = 64, 4096
 
 
 class SystemBits:
@@ -60,17 +65,8 @@ def bit_sources(random_state, count, *, key=()):
         return [SystemBits() for _ in range(count)]
     if isinstance(random_state, np.random.Generator):
         entropy = [int(word) for word in random_state.integers(0, 2**32, size=8)]
-    elif isinstance(random_state, int | np.integer) and not isinstance(random_state, bool):
-        if not random_state >= 0:
-            raise ValueError(
-                f"random_state must be a non-negative integer, got random_state={random_state}."
-            )
-        entropy = int(random_state)
     else:
-        raise TypeError(
-            "random_state must be None, an integer or a numpy.random.Generator, got "
-            f"{type(random_state).__name__}."
-        )
+        entropy = check_integer("random_state", random_state, low=0)
     return [
         SeededBits(np.random.SeedSequence(entropy, spawn_key=(*key, index)))
         for index in range(count)
@@ -179,9 +175,13 @@ def grid_gaussian(bits, size, *, scale, step):
     exactness; release on cells (``resolution > 0``), which are coarser than the rounding of doubles
     by many orders of magnitude.
     """
-    radius = np.sqrt(2.0 * Exponentials(bits, size).values)
-    angle = (2.0 * np.pi * 2.0**-64) * bits.words(size)
-    return np.rint(scale * radius * np.cos(angle) / step) * step
+    return np.rint(scale * _gaussian(Exponentials(bits, size), bits) / step) * step
+
+
+def _gaussian(block, bits):
+    """Return standard Gaussian variates made of exponential ones."""
+    angle = (2.0 * np.pi * 2.0**-64) * bits.words(block.values.size)
+    return np.sqrt(2.0 * block.values) * np.cos(angle)
 
 
 class Pool:
@@ -201,12 +201,6 @@ class Pool:
         if self._used == self._values.size or self._owner != os.getpid():
             self._values, self._used, self._owner = self._draw(), 0, os.getpid()
 
-    def take_one(self):
-        """Return the next variate as a float."""
-        self._refill()
-        self._used += 1
-        return self._values.item(self._used - 1)
-
     def take(self, count):
         """Return the next ``count`` variates as an array."""
         parts, missing = [], count
@@ -217,3 +211,101 @@ class Pool:
             missing -= part.size
             parts.append(part)
         return np.concatenate(parts) if parts else np.empty(0)
+
+
+class NoisyThreshold:
+    """Find the margins that, with fresh noise each, exceed one noisy level.
+
+    Query noise is drawn in blocks of fixed sizes and used in order, one variate per query, so
+    that the outcome does not depend on how queries are batched. Laplace noise is an exact real
+    number: what doubles cannot decide is decided with more random bits.
+
+    ``bits`` is the source of query noise of that scale, ``levels`` a pool of threshold noise, of
+    which every hit takes some with ``refresh``. Margins and levels are multiples of ``step``.
+    """
+
+    def __init__(self, bits, levels, *, scale, noise, step, refresh):
+        self._bits = bits
+        self._levels = levels
+        self._scale = scale
+        self._gaussian = noise == "gaussian"
+        self._exact = not self._gaussian and scale > 0.0
+        # |computed - exact| < 16 steps g: the scale (at most 4 * 2**44 g) times the variate's error
+        # 2**-50 (1 + E), E < 2**7, is 8 g; the roundings of product and sum add at most 1 g each.
+        # Whatever is closer to the level than that is decided exactly.
+        self._slack = 16.0 * step if self._exact else 0.0
+        self._refresh = refresh
+        self._noise, self._used = np.empty(0), 0
+        self._size = _FIRST
+        self._owner = os.getpid()
+        self.level = None
+        self.level_used = False
+
+    def draw_level(self):
+        """Draw the threshold noise anew."""
+        self.level = self._levels.take(1).item()
+        self.level_used = False
+
+    def room(self):
+        """Return how many queries the current block has noise for; at least 1."""
+        # A forked child draws a block of its own: parent and child must not share noise.
+        if self._used == self._noise.size or self._owner != os.getpid():
+            self._block = Exponentials(self._bits, self._size)
+            standard = self._block.signs * self._block.values
+            if self._gaussian:
+                standard = _gaussian(self._block, self._bits)
+            self._noise = self._scale * standard
+            self._used, self._owner, self._size = 0, os.getpid(), _BLOCK
+        return self._noise.size - self._used
+
+    def scan(self, margins, *, most=None):
+        """Compare margins with the level, in order; stop after ``most`` hits.
+
+        Margins are multiples of the grid's step, at most `room` of them. Returned are the indices
+        found above, and how many were compared: up to and including the last allowed hit, or all.
+        """
+        noisy = margins + self._noise[self._used : self._used + margins.size]
+        hits, position = [], 0
+        while position < noisy.size and len(hits) != most:
+            self.level_used = True
+            position = noisy.size
+            for index in self._hits(noisy, margins, start=hits[-1] + 1 if hits else 0):
+                hits.append(index)
+                if self._refresh:
+                    self.draw_level()
+                if self._refresh or len(hits) == most:
+                    position = index + 1
+                    break
+        self._used += position
+        return hits, position
+
+    def _hits(self, noisy, margins, *, start):
+        """Yield the indices of margins above the present level, exactly."""
+        level = self.level
+        for index in _exceeding(noisy, start, level - self._slack):
+            if self._exact and noisy[index] <= level + self._slack:
+                gap = Fraction(level) - Fraction(float(margins[index]))
+                if not self._noise_exceeds(self._used + index, gap):
+                    continue
+            yield index
+
+    def _noise_exceeds(self, index, gap):
+        """Return whether the exact Laplace variate is larger than ``gap``."""
+        bound = gap / Fraction(self._scale)
+        if self._block.signs[index] > 0:
+            return self._block.exceeds(index, bound)
+        return bound < 0 and not self._block.exceeds(index, -bound)
+
+
+def _exceeding(noisy, start, level):
+    """Yield the indices from ``start`` on where ``noisy`` exceeds ``level``.
+
+    Looks at the whole block first, and after a hit a few entries at a time: where hits are dense
+    the level will have changed by then.
+    """
+    width = 32 if start else noisy.size
+    while start < noisy.size:
+        found = np.flatnonzero(noisy[start : start + width] > level)
+        yield from (start + found).tolist()
+        start += width
+        width *= 4

@@ -8,15 +8,25 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sklearn_bdp._checks import check_integer, check_option, check_real
+from sklearn_bdp._checks import check_boolean, check_integer, check_option, check_real
 from sklearn_bdp._typing import Seed
-from sklearn_bdp.mechanisms._above import NoisyThreshold
-from sklearn_bdp.mechanisms._answers import Answers
-from sklearn_bdp.mechanisms._costs import thresholdout_epsilon
-from sklearn_bdp.mechanisms._grid import check_resolution, fine_step, released_value, to_grid
-from sklearn_bdp.mechanisms._inputs import check_pair, check_thresholds
-from sklearn_bdp.mechanisms._noise import Pool, bit_sources, grid_gaussian, grid_laplace
-from sklearn_bdp.mechanisms._presets import Presets
+from sklearn_bdp.mechanisms._noise import (
+    NoisyThreshold,
+    Pool,
+    bit_sources,
+    grid_gaussian,
+    grid_laplace,
+)
+from sklearn_bdp.mechanisms._parameters import Presets, thresholdout_epsilon
+from sklearn_bdp.mechanisms._values import (
+    Answers,
+    check_pair,
+    check_resolution,
+    check_thresholds,
+    fine_step,
+    released_value,
+    to_grid,
+)
 
 _FEW = 256  # threshold and answer noise per draw
 _MOST = 2**53  # counts up to here are exact in every arithmetic they enter
@@ -136,12 +146,9 @@ class Thresholdout(Presets):
         self.threshold = check_real("threshold", reals["threshold"], low=0.0, high=100.0)
         for name in ("threshold_scale", "query_scale", "answer_scale"):
             setattr(self, name, check_real(name, reals[name], low=0.0, high=2.0**20))
-        if budget is not None and not 1 <= check_integer("budget", budget) <= _MOST:
-            raise ValueError(f"budget must be a positive integer or None, got budget={budget}.")
-        if not isinstance(refresh, bool | np.bool_):
-            raise TypeError(f"refresh must be True or False, got refresh={refresh!r}.")
-        self.budget = None if budget is None else int(budget)
-        self.refresh = bool(refresh)
+        if budget is not None:
+            budget = check_integer("budget", budget, low=1, high=_MOST)
+        self.budget, self.refresh = budget, check_boolean("refresh", refresh)
         self.resolution = check_resolution(resolution)
         self.noise = check_option("noise", noise, ("laplace", "gaussian"))
         self._step = fine_step(self.threshold_scale, self.query_scale, self.answer_scale)
@@ -151,7 +158,7 @@ class Thresholdout(Presets):
         self._answer_pool = self._pool(answer, self.answer_scale)
         self._test = NoisyThreshold(
             query,
-            self._pool(threshold, self.threshold_scale).take_one,
+            self._pool(threshold, self.threshold_scale),
             scale=self.query_scale,
             noise=self.noise,
             step=self._step,
@@ -389,13 +396,10 @@ class Thresholdout(Presets):
             )
         mechanism._configure(**{name: state[name] for name in _SETTINGS})
         mechanism.n_answered = check_integer("n_answered", state["n_answered"], low=0)
-        mechanism.n_above = check_integer("n_above", state["n_above"], low=0)
-        most = mechanism.n_answered if mechanism.budget is None else mechanism.budget
-        if not mechanism.n_above <= min(most, mechanism.n_answered):
-            raise ValueError(
-                "n_above must be at most n_answered and the budget, got "
-                f"n_above={mechanism.n_above}."
-            )
+        most = mechanism.n_answered
+        if mechanism.budget is not None:
+            most = min(most, mechanism.budget)
+        mechanism.n_above = check_integer("n_above", state["n_above"], low=0, high=most)
         # Keyed by position: a seed used before and after the interruption must not repeat itself.
         mechanism._start_noise(random_state, key=(mechanism.n_answered + 1, mechanism.n_above))
         mechanism._test.level = check_real("threshold_noise", state["threshold_noise"])
@@ -405,16 +409,8 @@ class Thresholdout(Presets):
     def __reduce__(self):
         # A copy continues from the state with noise of its own: sharing drawn but unused noise
         # would let two copies answer with the same noise.
-        return (_restore, (type(self), self.state()))
+        return (type(self).from_state, (self.state(),))
 
     def __repr__(self) -> str:
-        return (
-            f"Thresholdout({self.threshold:g}, threshold_scale={self.threshold_scale:g}, "
-            f"query_scale={self.query_scale:g}, answer_scale={self.answer_scale:g}, "
-            f"budget={self.budget}, refresh={self.refresh}, resolution={self.resolution:g}, "
-            f"noise={self.noise!r})"
-        )
-
-
-def _restore(cls, state):
-    return cls.from_state(state)
+        named = ", ".join(f"{name}={getattr(self, name)!r}" for name in _SETTINGS[1:])
+        return f"Thresholdout({self.threshold!r}, {named})"

@@ -2,8 +2,7 @@ import math
 
 import pytest
 
-from sklearn_bdp.mechanisms import thresholdout_epsilon
-from sklearn_bdp.mechanisms._presets import dwork2017_parameters, zhao2017_parameters
+from sklearn_bdp.mechanisms import Thresholdout, thresholdout_epsilon
 
 
 def test_t1_by_hand():
@@ -35,13 +34,13 @@ def test_zhao2017_noise_and_threshold_fill_the_accuracy(c):
     # Theorem 2 leaves (1 - c) tau / 2 on either side of the threshold, split between noise
     # margins of 6 sigma ln(4m/beta) in all.
     tau, beta, m = 0.1, 0.05, 100
-    parameters = zhao2017_parameters(tau, beta, m, c)
-    sigma = parameters["threshold_scale"]
-    assert parameters["threshold"] + 6 * sigma * math.log(4 * m / beta) == pytest.approx(tau)
+    mechanism = Thresholdout.zhao2017(tau, beta, m, 1, c)
+    margin = 6 * mechanism.threshold_scale * math.log(4 * m / beta)
+    assert mechanism.threshold + margin == pytest.approx(tau)
 
 
 def test_dwork2017_scales_have_the_ratios_of_figure_1():
-    parameters = dwork2017_parameters(0.1, 0.05, 100)
-    sigma = parameters["answer_scale"]
-    assert parameters["threshold_scale"] == 2 * sigma
-    assert parameters["query_scale"] == 4 * sigma
+    mechanism = Thresholdout.dwork2017(0.1, 0.05, 100, 1)
+    sigma = mechanism.answer_scale
+    assert mechanism.threshold_scale == 2 * sigma
+    assert mechanism.query_scale == 4 * sigma

@@ -11,7 +11,6 @@ from sklearn_bdp.mechanisms import (
     n_cells,
     to_cell,
 )
-from sklearn_bdp.mechanisms._grid import fine_step, released_value, to_grid
 
 resolutions = st.floats(1e-3, 1.0)
 
@@ -38,12 +37,6 @@ def test_midpoints_are_their_own_cells_and_lie_in_the_unit_interval(resolution):
     np.testing.assert_array_equal(to_cell(midpoints, resolution), np.arange(midpoints.size))
 
 
-@given(resolutions, st.floats(0.0, 1.0))
-def test_released_value_is_within_half_a_cell_of_a_value_in_range(resolution, value):
-    released = released_value(np.array([value]), resolution)[0]
-    assert abs(released - value) <= resolution / 2 + 1e-12
-
-
 @given(resolutions, st.floats(-50.0, 50.0))
 def test_values_out_of_range_fall_into_the_end_cells(resolution, value):
     cell = to_cell(value, resolution)
@@ -54,29 +47,10 @@ def test_values_out_of_range_fall_into_the_end_cells(resolution, value):
         assert cell == n_cells(resolution) - 1
 
 
-def test_released_value_without_cells_is_clipped_only():
-    np.testing.assert_array_equal(released_value(np.array([-0.1, 0.3, 1.2]), 0.0), [0, 0.3, 1])
-
-
 @pytest.mark.parametrize("resolution", [0.0, -0.1, 1.5, math.nan, math.inf])
 def test_resolutions_without_cells_are_refused(resolution):
     with pytest.raises(ValueError, match="resolution"):
         n_cells(resolution)
-
-
-@given(st.floats(0.0, 1.0), st.floats(0.0, 1.0))
-def test_rounding_to_the_grid_adds_at_most_one_step_to_a_difference(first, second):
-    step = 2.0**-10
-    on_grid = to_grid(np.array([first, second]), step)
-    assert abs(on_grid[0] - on_grid[1]) <= math.ceil(abs(first - second) / step) * step
-    assert (on_grid / step == np.rint(on_grid / step)).all()
-
-
-@pytest.mark.parametrize("scale", [0.0, 1e-9, 0.1, 4.0, 5.0, 1000.0])
-def test_sixty_four_scales_stay_exact_on_the_fine_grid(scale):
-    step = fine_step(scale)
-    assert math.log2(step).is_integer()
-    assert 64 * scale / step <= 2.0**52
 
 
 @pytest.mark.parametrize("resolution", [6.65e-82, 5e-324, 2.0**-45])

@@ -4,8 +4,11 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from scipy import stats
 
+from sklearn_bdp.mechanisms import Thresholdout, _noise
 from sklearn_bdp.mechanisms._noise import (
     Exponentials,
     Pool,
@@ -14,6 +17,9 @@ from sklearn_bdp.mechanisms._noise import (
     grid_gaussian,
     grid_laplace,
 )
+from sklearn_bdp.mechanisms._values import fine_step, released_value, to_grid
+
+resolutions = st.floats(1e-3, 1.0)
 
 
 class Words:
@@ -158,7 +164,7 @@ def test_pool_yields_the_same_stream_however_it_is_taken():
 
     whole = pool().take(57)
     piecewise = pool()
-    parts = [piecewise.take(3), [piecewise.take_one()], piecewise.take(0), piecewise.take(53)]
+    parts = [piecewise.take(3), [*piecewise.take(1)], piecewise.take(0), piecewise.take(53)]
     np.testing.assert_array_equal(whole, np.concatenate(parts))
 
 
@@ -198,8 +204,45 @@ def test_a_forked_child_does_not_share_drawn_noise():
     read, write = os.pipe()
     child = os.fork()
     if child == 0:
-        os.write(write, np.float64(pool.take_one()).tobytes())
+        os.write(write, pool.take(1).tobytes())
         os._exit(0)
     os.waitpid(child, 0)
     theirs = np.frombuffer(os.read(read, 8))[0]
     assert theirs not in pool.take(63)
+
+
+def test_queries_beyond_a_block_of_noise_are_answered(monkeypatch):
+    monkeypatch.setattr(_noise, "_FIRST", 3)
+    monkeypatch.setattr(_noise, "_BLOCK", 7)
+    scales = {"threshold_scale": 0.01, "query_scale": 0.02, "answer_scale": 0.01}
+    values = np.linspace(0.2, 0.8, 100)
+    answers = Thresholdout(0.1, **scales, random_state=0).answer(values, values[::-1])
+    assert answers.answered.all()
+
+
+# -- The fine grid ---------------------------------------------------------------------------------
+
+
+@given(resolutions, st.floats(0.0, 1.0))
+def test_released_value_is_within_half_a_cell_of_a_value_in_range(resolution, value):
+    released = released_value(np.array([value]), resolution)[0]
+    assert abs(released - value) <= resolution / 2 + 1e-12
+
+
+def test_released_value_without_cells_is_clipped_only():
+    np.testing.assert_array_equal(released_value(np.array([-0.1, 0.3, 1.2]), 0.0), [0, 0.3, 1])
+
+
+@given(st.floats(0.0, 1.0), st.floats(0.0, 1.0))
+def test_rounding_to_the_grid_adds_at_most_one_step_to_a_difference(first, second):
+    step = 2.0**-10
+    on_grid = to_grid(np.array([first, second]), step)
+    assert abs(on_grid[0] - on_grid[1]) <= math.ceil(abs(first - second) / step) * step
+    assert (on_grid / step == np.rint(on_grid / step)).all()
+
+
+@pytest.mark.parametrize("scale", [0.0, 1e-9, 0.1, 4.0, 5.0, 1000.0])
+def test_sixty_four_scales_stay_exact_on_the_fine_grid(scale):
+    step = fine_step(scale)
+    assert math.log2(step).is_integer()
+    assert 64 * scale / step <= 2.0**52

@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from scipy import integrate, stats
 
 from sklearn_bdp.mechanisms import Thresholdout, cell_midpoints
-from sklearn_bdp.mechanisms import _above as above_module
 
 SCALES = {"threshold_scale": 0.05, "query_scale": 0.1, "answer_scale": 0.05}
 
@@ -169,14 +168,6 @@ def test_a_million_answers_are_one_call():
     answers = make(0.9, threshold_scale=1e-3, query_scale=1e-3).answer(training, holdout)
     assert answers.answered.all()
     assert not answers.above.all()
-
-
-def test_a_forked_or_short_block_has_room(monkeypatch):
-    monkeypatch.setattr(above_module, "_FIRST", 3)
-    monkeypatch.setattr(above_module, "_BLOCK", 7)
-    training, holdout = queries(100)
-    answers = make().answer(training, holdout)
-    assert answers.answered.all()
 
 
 # -- Answers ---------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""Grids: the cells of released answers and the fine grid all noise lives on.
+"""Numbers of mechanisms: what they are asked, the grids they live on, what they answer.
 
 Two grids with different tasks. The *cells* (width ``resolution``, a few hundred of them) are
 what theory G2 counts. The *fine grid* (a power of two near 1e-13) makes every number that
@@ -8,16 +8,19 @@ result carry nothing (Mironov 2012).
 
 from __future__ import annotations
 
+import dataclasses
 import math
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sklearn_bdp._checks import check_real
+from sklearn_bdp._checks import check_array, check_real
 from sklearn_bdp._typing import Array
 
 _FINEST = 2.0**-44
 _LISTED = 2**24  # cells that are ever listed in one array
+_FAR = 100.0  # predictions and thresholds beyond this would leave the exact range of the grid
 
 
 def check_resolution(resolution):
@@ -156,3 +159,92 @@ def released_value(noisy, resolution):
     if resolution > 0.0:
         return _midpoint(to_cell(noisy, resolution), resolution)
     return np.clip(noisy, 0.0, 1.0)
+
+
+def check_values(name, values, *, low=0.0, high=1.0):
+    """Return a finite float array in a range, checked in two passes where all is well."""
+    array = np.asarray(values)
+    if (
+        (
+            array.dtype == np.float64
+            and array.size
+            and not (array.min() >= low and array.max() <= high)
+        )
+        or array.dtype != np.float64
+        or isinstance(values, np.ma.MaskedArray)
+    ):
+        # The slow check words the error; NaN fails the positive condition and ends here.
+        array = check_array(name, values, low=low, high=high)
+    return array
+
+
+def check_pair(training_values, holdout_values):
+    """Return (training, holdout, scalar): 1-d float arrays of one length."""
+    training = check_values("training_values", training_values, low=-_FAR, high=_FAR)
+    holdout = check_values("holdout_values", holdout_values)
+    if training.shape != holdout.shape or not training.ndim <= 1:
+        raise ValueError(
+            "training_values and holdout_values must be two numbers or two 1-d arrays of the same "
+            f"length, got shapes {training.shape} and {holdout.shape}."
+        )
+    scalar = training.ndim == 0
+    return np.atleast_1d(training), np.atleast_1d(holdout), scalar
+
+
+def check_thresholds(thresholds, default, shape):
+    """Return the thresholds as a 0-d array or an array of the batch's shape."""
+    if thresholds is None:
+        return np.asarray(default)
+    array = check_values("thresholds", thresholds, low=0.0, high=_FAR)
+    if array.ndim and array.shape != shape:
+        raise ValueError(f"thresholds must have shape {shape}, got {array.shape}.")
+    return array
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Answers:
+    """What a mechanism released for a batch of queries.
+
+    Scalars when the batch was a scalar pair, read-only arrays of shape ``(m,)`` otherwise.
+
+    Parameters
+    ----------
+    values : ndarray of shape (m,) or float
+        Released values in units of the score in [0, 1]; NaN where not answered.
+    above : ndarray of shape (m,) or bool
+        Whether the value was taken from the holdout (and spent budget); False where not answered.
+    answered : ndarray of shape (m,) or bool
+        False where the budget was used up before the query.
+
+    Examples
+    --------
+    >>> from sklearn_bdp.mechanisms import Answers
+    >>> Answers(values=0.8, above=False, answered=True)
+    Answers(values=0.8, above=False, answered=True)
+    """
+
+    values: Any
+    above: Any
+    answered: Any
+
+    def __post_init__(self):
+        for field in dataclasses.fields(self):
+            value = getattr(self, field.name)
+            if isinstance(value, np.ndarray):
+                value.setflags(write=False)
+
+    def __len__(self) -> int:
+        """Return the number of queries; a scalar pair has no length."""
+        return len(self.values)
+
+    def scalar(self) -> Answers:
+        """Return the record of the only query, as Python scalars.
+
+        Returns
+        -------
+        Answers
+            The same record with ``float`` and ``bool`` entries.
+        """
+        return Answers(
+            values=self.values.item(), above=self.above.item(), answered=self.answered.item()
+        )
