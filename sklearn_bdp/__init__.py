@@ -6,11 +6,12 @@ an interval that holds for all answers at once.
 """
 
 from sklearn_bdp._version import __version__
-from sklearn_bdp.holdout import ReusableHoldout
+from sklearn_bdp.holdout import HoldoutConfig, ReusableHoldout
 from sklearn_bdp.model_selection import HoldoutScorer, ReusableHoldoutSearchCV
 from sklearn_bdp.planning import certify, plan_holdout, plan_search
 
 __all__ = [
+    "HoldoutConfig",
     "HoldoutScorer",
     "ReusableHoldout",
     "ReusableHoldoutSearchCV",

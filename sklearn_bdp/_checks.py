@@ -76,14 +76,14 @@ def check_beta(value):
     return beta
 
 
-def check_fraction(value, n):
-    """Return the part of ``n`` records to hold out, strictly between 0 and 1."""
-    if not _is_no_number(value) and 1 < value < n and value == int(value):
+def check_fraction(name, value):
+    """Return a part of the records as a float strictly between 0 and 1."""
+    if not _is_no_number(value) and 1 < value < math.inf and value == int(value):
         raise ValueError(
-            f"holdout must be a fraction in (0, 1), got holdout={value!r}: for {value:g} of "
-            f"{n:,} records give holdout={value / n:.4g}."
+            f"{name} must be a fraction in (0, 1), got {name}={value!r}. To hold out {value:g} of "
+            f"your records, pass {name}={value:g} / len(X)."
         )
-    return check_real("holdout", value, low=0.0, high=1.0, closed="neither")
+    return check_real(name, value, low=0.0, high=1.0, closed="neither")
 
 
 def check_boolean(name, value):

@@ -7,9 +7,9 @@ from sklearn_bdp._evaluation._failures import all_failed, warn_some_failed
 from sklearn_bdp._evaluation._gains import Gain, PairedGain, paired_gain
 from sklearn_bdp._evaluation._opening import (
     CONTEST,
-    HOLDOUT_PARAMETERS,
     assumed,
     check_owner,
+    config_of,
     divide_for,
     open_holdout,
     recorded_seed,

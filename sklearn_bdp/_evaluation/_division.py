@@ -1,7 +1,6 @@
 """Divide the data into a training part and a holdout, obeying the correlation."""
 
 import copy
-import numbers
 import warnings
 from dataclasses import dataclass, field
 
@@ -11,11 +10,12 @@ from sklearn.model_selection import StratifiedGroupKFold, StratifiedKFold, Strat
 from sklearn.utils import assert_all_finite, get_tags, indexable
 from sklearn.utils.multiclass import type_of_target
 
-from sklearn_bdp._checks import caller_level, check_fraction, check_kind
+from sklearn_bdp._checks import caller_level, check_kind
 from sklearn_bdp._sklearn_compat import num_samples, safe_indexing, safe_split
 from sklearn_bdp.correlation import CorrelationModel, check_correlation
 from sklearn_bdp.exceptions import MissingClassesWarning
 from sklearn_bdp.guards import check_future, check_sorted, classes_of
+from sklearn_bdp.holdout import is_splitter
 
 #: What a split that looks at the labels costs (theory G10).
 STRATIFIED = (
@@ -91,7 +91,7 @@ def check_target_type(y):
         )
 
 
-def divide(estimator, X, y, *, holdout, correlation, groups, X_val, y_val, random_state):
+def divide(estimator, X, y, *, test_size, correlation, groups, X_val, y_val, random_state):
     """Return the :class:`Division` that the arguments of the search describe."""
     X, y = indexable(X, y)
     if X_val is not None:
@@ -106,25 +106,19 @@ def divide(estimator, X, y, *, holdout, correlation, groups, X_val, y_val, rando
     if model.is_sequential:
         check_sorted(X)
     assumption = ""
-    if hasattr(holdout, "split") and hasattr(holdout, "get_n_splits"):
-        train, test = _one_split(holdout, X, y, groups)
-        _refuse_cut(model, train, test, n=n, cutter=f"holdout={holdout!r}")
-        if _reads_labels(holdout, X, y, groups):
-            assumption = STRATIFIED.format(splitter=type(holdout).__name__)
+    if is_splitter(test_size):
+        train, test = _one_split(test_size, X, y, groups)
+        _refuse_cut(model, train, test, n=n, cutter=f"holdout={test_size!r}")
+        if _reads_labels(test_size, X, y, groups):
+            assumption = STRATIFIED.format(splitter=type(test_size).__name__)
     else:
-        if not isinstance(holdout, numbers.Real):
-            raise TypeError(
-                "holdout must be a fraction of the records, a splitter, a ReusableHoldout or None, "
-                f"got {type(holdout).__name__}; records to hold out go to fit as X_val and y_val."
-            )
-        fraction = check_fraction(holdout, n)
-        if not n * fraction >= 1:
+        if not n * test_size >= 1:
             raise ValueError(
-                f"holdout={holdout!r} leaves no records for the holdout with n_samples={n}; it "
+                f"holdout={test_size!r} leaves no records for the holdout with n_samples={n}; it "
                 f"must be at least 1/{n}."
             )
         # Theory G10: never stratified or drawn again, or training labels would tell of the others.
-        split = model.split(n, fraction, random_state=random_state)
+        split = model.split(n, test_size, random_state=random_state)
         train, test = split.train, split.holdout
     if y is not None and is_classifier(estimator):
         _warn_missing_classes(y, train)

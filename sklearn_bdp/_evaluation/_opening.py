@@ -1,9 +1,9 @@
 """What searches and selectors share: dividing the data, making a holdout or reusing one.
 
-An *owner* is an estimator with the parameters ``holdout``, ``correlation``, ``random_state`` and
-those of :data:`HOLDOUT_PARAMETERS`.
+An *owner* is an estimator with the parameters ``holdout``, ``correlation`` and ``random_state``.
 """
 
+import dataclasses
 import math
 import numbers
 import secrets
@@ -14,7 +14,7 @@ import joblib
 import numpy as np
 from sklearn.utils import check_random_state
 
-from sklearn_bdp._checks import caller_level, check_fraction, check_option
+from sklearn_bdp._checks import caller_level, check_fraction
 from sklearn_bdp._evaluation._division import divide, reuse
 from sklearn_bdp._evaluation._strength import history_of, learned_chain
 from sklearn_bdp._sklearn_compat import num_samples
@@ -31,24 +31,12 @@ from sklearn_bdp.guards import (
     warn_few_groups,
 )
 from sklearn_bdp.holdout import (
-    ON_EXHAUSTED,
     TARGETS,
+    HoldoutConfig,
     ReusableHoldout,
-    check_parameters,
+    is_splitter,
 )
 from sklearn_bdp.ledger import read_notes
-
-#: Parameters of the holdout with their defaults; a holdout that is passed in brings its own.
-HOLDOUT_PARAMETERS = {
-    "beta": 0.05,
-    "epsilon": "auto",
-    "calibration": "tight",
-    "threshold": "auto",
-    "budget": None,
-    "n_queries": None,
-    "on_exhausted": "raise",
-    "ledger": None,
-}
 
 #: What a ledger calls the chain of its holdout, and the last date before the gap.
 CHAIN, LAST = "chain", "last training date"
@@ -64,22 +52,29 @@ RECORDED = (
 CONTEST = 0.7
 
 
-def check_owner(owner, X_val):
-    """Check the parameters of a new holdout, or that a holdout passed in brings its own."""
-    check_declared(owner.correlation)
-    if not isinstance(owner.holdout, ReusableHoldout):
-        given = {name: getattr(owner, name) for name in HOLDOUT_PARAMETERS if name != "ledger"}
-        check_option("on_exhausted", given.pop("on_exhausted"), ON_EXHAUSTED)
-        check_parameters(**given)
-        return
-    if X_val is not None:
-        raise ValueError("Give either holdout=ReusableHoldout(...) or X_val, not both.")
-    changed = [k for k, v in HOLDOUT_PARAMETERS.items() if not _same(getattr(owner, k), v)]
-    if changed:
-        raise ValueError(
-            f"{', '.join(changed)} belong(s) to the ReusableHoldout that is passed as holdout and "
-            f"cannot be changed by {type(owner).__name__}; leave the default here."
+def config_of(owner):
+    """Return the :class:`HoldoutConfig` that ``holdout=`` stands for; None for an open holdout."""
+    given = owner.holdout
+    if isinstance(given, ReusableHoldout | HoldoutConfig):
+        return given if isinstance(given, HoldoutConfig) else None
+    if isinstance(given, bool) or not (isinstance(given, numbers.Real) or is_splitter(given)):
+        raise TypeError(
+            "holdout must be a fraction of the records, a HoldoutConfig, a splitter, a "
+            f"ReusableHoldout or None, got {type(given).__name__}. To bring your own holdout "
+            "records, pass X_val and y_val to fit."
         )
+    if isinstance(given, numbers.Real):
+        check_fraction("holdout", given)
+    # Selectors still have some of the fields as parameters of their own.
+    names = [field.name for field in dataclasses.fields(HoldoutConfig)]
+    return HoldoutConfig(given, **{k: getattr(owner, k) for k in names if hasattr(owner, k)})
+
+
+def check_owner(owner, X_val):
+    """Check what says which holdout is meant, before any work."""
+    check_declared(owner.correlation)
+    if config_of(owner) is None and X_val is not None:
+        raise ValueError("Give either holdout=ReusableHoldout(...) or X_val, not both.")
 
 
 def recorded_seed(owner, data):
@@ -89,11 +84,11 @@ def recorded_seed(owner, data):
     so that it goes on where it stopped. A new ledger gets a new seed.
     """
     fresh = secrets.randbits(31)
-    plain = owner.ledger is None or owner.random_state is not None
-    if plain or isinstance(owner.holdout, ReusableHoldout):
+    config = config_of(owner)
+    if config is None or config.ledger is None or owner.random_state is not None:
         return fresh, None
-    name = joblib.hash((data, repr(owner.holdout)), hash_name="sha1")
-    known = {note["data"]: note["seed"] for note in read_notes(owner.ledger, "split")}
+    name = joblib.hash((data, repr(config.test_size)), hash_name="sha1")
+    known = {note["data"]: note["seed"] for note in read_notes(config.ledger, "split")}
     seed = known.get(name, fresh)
     return seed, {"data": name, "seed": seed}
 
@@ -101,7 +96,8 @@ def recorded_seed(owner, data):
 def divide_for(owner, estimator, X, y, *, X_val, y_val, groups, split=None, pilot=None):
     """Return the :class:`Division` of the owner's data; ``pilot`` serves ``correlation="time"``."""
     declared = correlation = owner.correlation
-    if isinstance(owner.holdout, ReusableHoldout) and declared is None:
+    config = config_of(owner)
+    if config is None and declared is None:
         model = owner.holdout.model  # describes the training records, too; groups say which
         tied = groups is not None and model.n_records is not None
         declared = None if model.is_independent else "groups" if tied else model
@@ -109,23 +105,23 @@ def divide_for(owner, estimator, X, y, *, X_val, y_val, groups, split=None, pilo
         X,
         correlation=declared,
         groups=groups,
-        splitters=[getattr(owner, "cv", None), owner.holdout],
-        apart=X_val is not None or isinstance(owner.holdout, ReusableHoldout),
+        splitters=[getattr(owner, "cv", None), getattr(config, "test_size", None)],
+        apart=X_val is not None or config is None,
     )
     assumption = ""
     if isinstance(correlation, str) and correlation == "time":
-        correlation, assumption = _in_time(owner, X, y, X_val=X_val, pilot=pilot)
+        correlation, assumption = _in_time(owner, config, X, y, X_val=X_val, pilot=pilot)
     # Splits made here are disjoint; records that the caller divided are compared by value.
-    if isinstance(owner.holdout, ReusableHoldout):
+    if config is None:
         division = _reused(owner, estimator, X, y, correlation=correlation, groups=groups)
         return replace(division, hints=(*hints, *division.hints))
-    if X_val is not None and y_val is not None:
+    if X_val is not None and y_val is not None and not config.allow_shared_rows:
         refuse_shared_rows(X, y, X_val, y_val)
     division = divide(
         estimator,
         X,
         y,
-        holdout=owner.holdout,
+        test_size=config.test_size,
         correlation=correlation,
         groups=groups,
         X_val=X_val,
@@ -156,12 +152,12 @@ def _reused(owner, estimator, X, y, *, correlation, groups):
     return replace(division, hints=tuple(gap_hints(X, owner.holdout.notes(LAST))))
 
 
-def _in_time(owner, X, y, *, X_val, pilot):
+def _in_time(owner, config, X, y, *, X_val, pilot):
     """Return the correlation that ``"time"`` stands for, and what is assumed about it.
 
     It is that of the holdout, the one recorded in its ledger, or learned.
     """
-    if isinstance(owner.holdout, ReusableHoldout):
+    if config is None:
         if owner.holdout.model.is_sequential:
             return None, ""  # the holdout's own chain describes the training records, too
         raise ValueError(
@@ -169,19 +165,18 @@ def _in_time(owner, X, y, *, X_val, pilot):
             f"declared as: {owner.holdout.model.describe()}. Make the holdout by a search with "
             "correlation='time', or with correlation=MarkovChain.from_scores(scores)."
         )
-    if hasattr(owner.holdout, "split"):
+    if is_splitter(config.test_size):
         raise ValueError(
             "correlation='time' cuts the last records itself: give holdout a fraction, or X_val "
             f"and y_val, got holdout={owner.holdout!r}."
         )
-    fraction = check_fraction(owner.holdout, num_samples(X))
-    size = 0 if X_val is not None else math.ceil(num_samples(X) * fraction)
+    size = 0 if X_val is not None else math.ceil(num_samples(X) * config.test_size)
     horizon = size if X_val is None else num_samples(X_val)
     history = history_of(X, size)
     if X_val is not None:
         check_future(X, X_val)
     # The chain is a public fact of the holdout: other candidates must not change it.
-    known = read_notes(owner.ledger, CHAIN) if owner.ledger is not None else []
+    known = read_notes(config.ledger, CHAIN) if config.ledger is not None else []
     if known:
         return recorded_chain(known[-1]), RECORDED
     if pilot is None:
@@ -200,15 +195,14 @@ def open_holdout(owner, division, *, split=None, metric=None):
 
     ``metric``: what it will be asked about; few groups may tell hardly anything about it.
     """
-    holdout = owner.holdout
-    if not isinstance(holdout, ReusableHoldout):
-        holdout = _new_holdout(owner, division, split)
+    config = config_of(owner)
+    holdout = owner.holdout if config is None else _new_holdout(owner, config, division, split)
     if metric is not None:
         warn_few_groups(holdout, division, metric)
     return holdout
 
 
-def _new_holdout(owner, division, split):
+def _new_holdout(owner, config, division, split):
     """Return a new holdout of the held out records."""
     cut = division.model.is_sequential and division.train is not None
     notes = {
@@ -221,23 +215,21 @@ def _new_holdout(owner, division, split):
     seed = owner.random_state
     if seed is not None and not isinstance(seed, numbers.Integral):
         seed = int(check_random_state(seed).randint(np.iinfo(np.int32).max))
-    return ReusableHoldout(
+    holdout = ReusableHoldout(
         division.X_holdout,
         division.y_holdout,
         correlation=division.model,
         gap=division.gap,
         random_state=seed,
         notes={k: v for k, v in notes.items() if v},
-        **{name: getattr(owner, name) for name in HOLDOUT_PARAMETERS},
+        **config.parameters(),
     )
+    if config.allow_shared_rows and division.train is None:
+        holdout.check_training_rows(division.X, division.y)  # notes it for the certificate
+    return holdout
 
 
 def assumed(holdout, division):
     """Return what has to be true of this split, and of the one that the holdout came from."""
     said = [division.assumption, *holdout.notes("assumption")]
     return tuple(dict.fromkeys(text for text in said if text))
-
-
-def _same(value, default):
-    """Return whether a parameter has its default value (arrays never do)."""
-    return value is default or (isinstance(value, str | float | int) and value == default)

@@ -52,12 +52,8 @@ class HalvingReusableHoldoutSearchCV(ReusableHoldoutSearchCV):
         As for :class:`ReusableHoldoutSearchCV`.
     training_score : {"cv"}, default="cv"
         Halving compares cross-validated scores.
-    beta, epsilon, calibration, threshold, budget, n_queries : object
-        As for :class:`ReusableHoldoutSearchCV`.
     verify : "all", "auto" or int, default="all"
         Which candidates of the last rung the holdout is shown.
-    on_exhausted, ledger : object
-        As for :class:`ReusableHoldoutSearchCV`.
 
     Attributes
     ----------
@@ -111,23 +107,13 @@ class HalvingReusableHoldoutSearchCV(ReusableHoldoutSearchCV):
         holdout: Any = 0.25,
         correlation: Any = None,
         training_score: Literal["cv"] = "cv",
-        beta: Any = 0.05,
-        epsilon: Any = "auto",
-        calibration: Any = "tight",
-        threshold: Any = "auto",
-        budget: Any = None,
-        n_queries: Any = None,
         verify: int | Literal["all", "auto"] = "all",
-        on_exhausted: Any = "raise",
-        ledger: Any = None,
     ) -> None:
         super().__init__(
             estimator, param_grid, scoring=scoring, n_iter=n_iter, n_jobs=n_jobs, refit=refit,
             cv=cv, verbose=verbose, pre_dispatch=pre_dispatch, random_state=random_state,
             error_score=error_score, return_train_score=return_train_score, holdout=holdout,
-            correlation=correlation, training_score=training_score, beta=beta, epsilon=epsilon,
-            calibration=calibration, threshold=threshold, budget=budget, n_queries=n_queries,
-            verify=verify, on_exhausted=on_exhausted, ledger=ledger,
+            correlation=correlation, training_score=training_score, verify=verify,
         )  # fmt: skip
         self.factor = factor
         self.resource = resource

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import warnings
 from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
 import sklearn
@@ -24,6 +25,7 @@ from sklearn_bdp._evaluation import (
     Verifier,
     check_owner,
     check_proved,
+    config_of,
     divide_for,
     further_metrics,
     inner_folds,
@@ -38,7 +40,7 @@ from sklearn_bdp._sklearn_compat import (
 )
 from sklearn_bdp.exceptions import UnboundedMetricError, UnweightedScoreWarning
 from sklearn_bdp.guards import check_agreement, check_orders
-from sklearn_bdp.holdout import ReusableHoldout
+from sklearn_bdp.holdout import HoldoutConfig
 from sklearn_bdp.model_selection._space import sampling_space
 
 
@@ -102,8 +104,10 @@ class Preparation:
     def _signature(self, data):
         """Return a digest of parameters and data, or None."""
         params = self.get_params(deep=False)
-        for name in ("n_jobs", "pre_dispatch", "verbose", "ledger"):
-            params.pop(name, None)
+        for name in ("n_jobs", "pre_dispatch", "verbose"):
+            params.pop(name)
+        if isinstance(self.holdout, HoldoutConfig):  # a ledger that moved is the same search
+            params["holdout"] = replace(self.holdout, ledger=None)
         return object_digest((params, training_digest(*data)))
 
     def _resumed(self, data):
@@ -113,7 +117,8 @@ class Preparation:
         if known is not None and known == self._signature(data):
             return before
         seed, split = recorded_seed(self, data)
-        keep = self.ledger is not None and not isinstance(self.holdout, ReusableHoldout)
+        config = config_of(self)
+        keep = config is not None and config.ledger is not None
         progress = Progress(seed=seed, signature=self._signature(data) if keep else None)
         progress.split = split
         return progress

@@ -7,7 +7,6 @@ import numbers
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
@@ -17,7 +16,6 @@ from sklearn.utils import indexable
 from sklearn.utils.validation import check_is_fitted
 
 from sklearn_bdp._checks import check_integer, check_real
-from sklearn_bdp._docs import described_by
 from sklearn_bdp._evaluation import (
     RULES,
     Savable,
@@ -33,7 +31,6 @@ from sklearn_bdp._sklearn_compat import (
     num_samples,
 )
 from sklearn_bdp._typing import Correlation, RandomState
-from sklearn_bdp.holdout import ReusableHoldout
 from sklearn_bdp.metrics import BoundedMetric, PerRecordScore, available_metrics
 from sklearn_bdp.model_selection._preparation import Preparation
 from sklearn_bdp.model_selection._results import (
@@ -51,7 +48,6 @@ if TYPE_CHECKING:
 _STILL_POSSIBLE = 3.0
 
 
-@described_by(ReusableHoldout)
 class ReusableHoldoutSearchCV(Preparation, Savable, GridSearchCV):
     r"""Search hyper-parameters by cross-validation, verified on a reusable holdout.
 
@@ -102,10 +98,11 @@ class ReusableHoldoutSearchCV(Preparation, Savable, GridSearchCV):
         the training part is not shown to the holdout.
     return_train_score : bool, default=False
         As in :class:`~sklearn.model_selection.GridSearchCV`.
-    holdout : float, splitter, ReusableHoldout or None, default=0.25
-        A fraction of the records, a splitter with one split, the ``holdout_`` of an earlier
-        search (the data given to ``fit`` are then all training data), or ``None``: plain
-        cross-validation as in :class:`~sklearn.model_selection.GridSearchCV`, bit for bit.
+    holdout : float, HoldoutConfig, splitter, ReusableHoldout or None, default=0.25
+        A fraction of the records, a :class:`~sklearn_bdp.HoldoutConfig` that also names a ledger,
+        ``beta`` or a budget, a splitter with one split, the ``holdout_`` of an earlier search (the
+        data given to ``fit`` are then all training data), or ``None``: plain cross-validation as in
+        :class:`~sklearn.model_selection.GridSearchCV`, bit for bit.
     correlation : None, array, sparse array, graph, model, list, "groups" or "time", default=None
         How records depend on one another; see
         :func:`~sklearn_bdp.correlation.check_correlation`. ``"time"``: records in time order, the
@@ -116,15 +113,10 @@ class ReusableHoldoutSearchCV(Preparation, Savable, GridSearchCV):
     training_score : {"cv", "resubstitution"}, default="cv"
         What is compared with the holdout: the cross-validated score, or the score on the
         training part itself (the papers' setting; it overfits and spends information).
-    beta, epsilon, calibration, threshold, budget, n_queries : object
-        As for :class:`~sklearn_bdp.ReusableHoldout`.
     verify : "all", "auto" or int, default="all"
         Show the holdout all candidates, only so many with the best training-side score, or
         (``"auto"``) those whose training-side score is within three standard errors of the
         best. The others are not fitted on the whole training part.
-    on_exhausted, ledger : object
-        As for :class:`~sklearn_bdp.ReusableHoldout`. Like the six from ``beta`` on, they belong to
-        the holdout: leave the defaults when an existing one is passed as ``holdout``.
 
     Attributes
     ----------
@@ -224,15 +216,7 @@ class ReusableHoldoutSearchCV(Preparation, Savable, GridSearchCV):
         holdout: Any = 0.25,
         correlation: Correlation | None = None,
         training_score: Literal["cv", "resubstitution"] = "cv",
-        beta: float = 0.05,
-        epsilon: float | Literal["auto"] = "auto",
-        calibration: Literal["tight", "zhao2017"] = "tight",
-        threshold: float | Literal["auto"] = "auto",
-        budget: int | None = None,
-        n_queries: int | None = None,
         verify: int | Literal["all", "auto"] = "all",
-        on_exhausted: Literal["raise", "nan", "training"] = "raise",
-        ledger: str | Path | None = None,
     ) -> None:
         super().__init__(
             estimator, param_grid, scoring=scoring, n_jobs=n_jobs, refit=refit, cv=cv,
@@ -242,9 +226,6 @@ class ReusableHoldoutSearchCV(Preparation, Savable, GridSearchCV):
         self.n_iter, self.random_state = n_iter, random_state
         self.holdout, self.correlation = holdout, correlation
         self.training_score, self.verify = training_score, verify
-        self.beta, self.epsilon, self.calibration = beta, epsilon, calibration
-        self.threshold, self.budget, self.n_queries = threshold, budget, n_queries
-        self.on_exhausted, self.ledger = on_exhausted, ledger
 
     def _run_search(self, evaluate_candidates, *, callback_ctx=None):
         """Evaluate the grid, or the sampled candidates."""

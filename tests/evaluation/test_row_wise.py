@@ -11,7 +11,7 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler, scale
 
-from sklearn_bdp import HoldoutScorer, ReusableHoldoutSearchCV
+from sklearn_bdp import HoldoutConfig, HoldoutScorer, ReusableHoldoutSearchCV
 from sklearn_bdp.correlation import MarkovChain
 from sklearn_bdp.exceptions import BatchPredictionWarning, ModelMisfitWarning
 from sklearn_bdp.guards import may_read_other_rows, reads_other_rows
@@ -144,7 +144,7 @@ def test_answers_of_a_ledger_are_told_again_for_the_chosen_model(tmp_path):
     X, y = series()
     for _ in range(2):
         search = ReusableHoldoutSearchCV(
-            pipeline(scale), {"m__C": [0.1, 1]}, ledger=tmp_path / "a.sqlite"
+            pipeline(scale), {"m__C": [0.1, 1]}, holdout=HoldoutConfig(ledger=tmp_path / "a.sqlite")
         )
         with pytest.warns(ModelMisfitWarning, match=ABOUT):
             search.fit(X, y)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression
 
-from sklearn_bdp import ReusableHoldout, ReusableHoldoutSearchCV
+from sklearn_bdp import HoldoutConfig, ReusableHoldout, ReusableHoldoutSearchCV
 from sklearn_bdp.correlation import MarkovChain
 from sklearn_bdp.exceptions import (
     LedgerMismatchError,
@@ -66,8 +66,8 @@ def test_last_records_are_held_out_without_a_gap():
 
 def test_a_ledger_resumes_and_knows_the_states(tmp_path):
     path = tmp_path / "seen.db"
-    first = searched(0, ledger=path)
-    again = searched(0, ledger=path)
+    first = searched(0, holdout=HoldoutConfig(ledger=path))
+    again = searched(0, holdout=HoldoutConfig(ledger=path))
     assert again.best_interval_ == first.best_interval_
     assert len(again.holdout_.history()) == len(first.holdout_.history())
     assert "public states" in str(again.certificate_)

@@ -14,7 +14,7 @@ from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
-from sklearn_bdp import ReusableHoldout, ReusableHoldoutSearchCV
+from sklearn_bdp import HoldoutConfig, ReusableHoldout, ReusableHoldoutSearchCV
 from sklearn_bdp.correlation import Groups
 from sklearn_bdp.exceptions import (
     HoldoutClosedError,
@@ -248,7 +248,8 @@ def test_what_a_closed_holdout_of_few_groups_has_answered_stays_free(owner, tmp_
     groups = np.arange(400) // 4
 
     def fit():
-        shared = {"correlation": "groups", "ledger": tmp_path / "ledger.sqlite", "random_state": 0}
+        config = HoldoutConfig(ledger=tmp_path / "ledger.sqlite")
+        shared = {"correlation": "groups", "holdout": config, "random_state": 0}
         if owner == "selector":
             return selector(**shared).fit(X, y, groups=groups)
         grid = {"var_smoothing": [1e-9, 1e-3]}

@@ -27,6 +27,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.tree import DecisionTreeClassifier
 
 from sklearn_bdp import (
+    HoldoutConfig,
     HoldoutScorer,
     ReusableHoldout,
     ReusableHoldoutSearchCV,
@@ -233,10 +234,9 @@ def search_entries():
     tree = DecisionTreeClassifier(max_depth=2, random_state=0)
     fixed = {"random_state": 0, "cv": 2}
     shared = {
-        **HOLDOUT,
+        "correlation": HOLDOUT["correlation"],
         "holdout": either(NONE, PROBABILITY),
         "error_score": anything,
-        "ledger": anything,
         "cv": either(NONE, integer(2), anything),
         "scoring": either(NONE, option("accuracy"), anything),
         "refit": either(boolean, option("best", "one_se", "best_lower"), anything),
@@ -247,7 +247,18 @@ def search_entries():
     }
     shared["refit"] = either(boolean, option("one_se", "best_lower"), callable_or_none)
     pools = dict.fromkeys(shared, few)
-    pools["ledger"] = [0, 1.5, b"", [], Odd_, len]
+    yield Entry(
+        "HoldoutConfig",
+        lambda **k: HoldoutConfig(**k),
+        {},
+        {
+            **{name: kind for name, kind in HOLDOUT.items() if name != "correlation"},
+            "test_size": PROBABILITY,
+            "resolution": either(real(1e-6, 1), option("auto")),
+            "ledger_timeout": real(0, 1e6),
+            "allow_shared_rows": boolean,
+        },
+    )
     for name, make in (
         ("ReusableHoldoutSearchCV", ReusableHoldoutSearchCV),
         ("HalvingReusableHoldoutSearchCV", HalvingReusableHoldoutSearchCV),

@@ -11,7 +11,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import cross_val_score
 from sklearn.pipeline import make_pipeline
 
-from sklearn_bdp import ReusableHoldout, ReusableHoldoutSearchCV
+from sklearn_bdp import HoldoutConfig, ReusableHoldout, ReusableHoldoutSearchCV
 from sklearn_bdp.feature_selection import HoldoutFeatureSelector
 
 RNG = np.random.default_rng(0)
@@ -98,7 +98,7 @@ def test_ledgers_other_targets_and_folds_are_not_said(path):
 
 
 def test_an_account_in_memory_beside_a_ledger_is_said(path):
-    fitted = search(ledger=path).fit(X, y)
+    fitted = search(holdout=HoldoutConfig(ledger=path)).fit(X, y)
     held = fitted.holdout_indices_
     assert told(lambda: ReusableHoldout(X[held], y[held])) == 1
     assert told(lambda: search().set_params(random_state=1).fit(X, y)) == 1  # of all targets

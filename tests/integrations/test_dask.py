@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from sklearn.model_selection import cross_val_score
 
-from sklearn_bdp import HoldoutScorer, ReusableHoldout, ReusableHoldoutSearchCV
+from sklearn_bdp import HoldoutConfig, HoldoutScorer, ReusableHoldout, ReusableHoldoutSearchCV
 
 distributed = pytest.importorskip("distributed")
 sys.path.insert(0, str(Path(__file__).parent))
@@ -78,7 +78,7 @@ def test_a_killed_worker_costs_neither_budget_nor_finished_fits(client, data, tm
     path, ledger = tmp_path / "fits.log", tmp_path / "ledger.sqlite"
     killer = kill_one_worker(client, path, after=8)
     with joblib.parallel_config(backend="dask"):
-        found = search(path, ledger=ledger).fit(*data)
+        found = search(path, holdout=HoldoutConfig(ledger=ledger)).fit(*data)
     killer.join()
     history = found.holdout_.history()
     assert len(history) == N_CANDIDATES
@@ -89,7 +89,7 @@ def test_a_killed_worker_costs_neither_budget_nor_finished_fits(client, data, tm
     np.testing.assert_array_equal(
         found.cv_results_["holdout_score"], alone.cv_results_["holdout_score"]
     )
-    again = search(path, ledger=ledger).fit(*data)
+    again = search(path, holdout=HoldoutConfig(ledger=ledger)).fit(*data)
     assert again.holdout_.information_spent == found.holdout_.information_spent
     assert len(again.holdout_.history()) == N_CANDIDATES
 

@@ -31,7 +31,7 @@ from sklearn.svm import SVC
 from sklearn.tree import DecisionTreeClassifier
 from sklearn.utils.estimator_checks import check_estimator
 
-from sklearn_bdp import ReusableHoldoutSearchCV
+from sklearn_bdp import HoldoutConfig, ReusableHoldoutSearchCV
 from sklearn_bdp.correlation import Groups, MarkovChain
 from sklearn_bdp.exceptions import (
     BudgetExhaustedError,
@@ -170,7 +170,7 @@ def test_asking_again_is_free(data):
 def test_an_interrupted_search_fits_recorded_candidates_only_where_needed(data, tmp_path):
     ledger = tmp_path / "ledger.sqlite"
     estimator = LogisticRegression(random_state=0)  # a seed makes fitting a known function
-    first = search(estimator=estimator, ledger=ledger).fit(*data)
+    first = search(estimator=estimator, holdout=HoldoutConfig(ledger=ledger)).fit(*data)
     fits = []
 
     def counting_fit(self, X, y):
@@ -180,9 +180,11 @@ def test_an_interrupted_search_fits_recorded_candidates_only_where_needed(data, 
     original = LogisticRegression.fit
     try:
         LogisticRegression.fit = counting_fit
-        again = search(estimator=estimator, ledger=ledger, training_score="resubstitution").fit(
-            *data
-        )
+        again = search(
+            estimator=estimator,
+            holdout=HoldoutConfig(ledger=ledger),
+            training_score="resubstitution",
+        ).fit(*data)
     finally:
         LogisticRegression.fit = original
     assert fits == [again.best_params_["C"]]
@@ -394,14 +396,8 @@ BAD = {
     "a fraction that is not a number": {"holdout": float("nan")},
     "k-fold as holdout": {"holdout": KFold(4)},
     "unknown training score": {"training_score": "typo"},
-    "unknown calibration": {"calibration": "typo"},
-    "unknown on_exhausted": {"on_exhausted": "typo"},
-    "beta of one": {"beta": 1.0},
-    "beta of zero": {"beta": 0.0},
-    "beta NaN": {"beta": float("nan")},
-    "budget zero": {"budget": 0},
-    "negative epsilon": {"epsilon": -1.0},
-    "unknown epsilon": {"epsilon": "typo"},
+    "a fraction in quotes": {"holdout": "0.25"},
+    "records for a fraction": {"holdout": 20},
     "verify zero": {"verify": 0},
     "verify unknown": {"verify": "typo"},
     "unbounded metric": {"scoring": "f1"},
@@ -419,7 +415,7 @@ BAD = {
 def test_bad_input_is_refused_before_anything_is_spent(data, case, tmp_path):
     ledger = tmp_path / "ledger.sqlite"
     with pytest.raises((ValueError, TypeError), match=r".{20}"):
-        search(ledger=ledger, **BAD[case]).fit(*data)
+        search(**{"holdout": HoldoutConfig(ledger=ledger), **BAD[case]}).fit(*data)
     assert not ledger.exists()
 
 
@@ -429,10 +425,10 @@ def test_r2_is_refused_with_a_reason():
         ReusableHoldoutSearchCV(Ridge(), {"alpha": [1.0]}, scoring="r2").fit(X, y)
 
 
-def test_parameters_of_a_reused_holdout_cannot_be_changed(data):
+def test_a_reused_holdout_leaves_no_room_for_another(data):
     first = search().fit(*data)
-    with pytest.raises(ValueError, match="beta"):
-        search(holdout=first.holdout_, beta=0.01).fit(*data)
+    with pytest.raises(TypeError, match=r"test_size must be .* got ReusableHoldout"):
+        HoldoutConfig(first.holdout_, beta=0.01)
     with pytest.raises(ValueError, match="X_val"):
         search(holdout=first.holdout_).fit(*data, X_val=data[0], y_val=data[1])
 
@@ -448,8 +444,7 @@ def test_a_spent_budget_raises_and_the_error_says_what_to_do(data):
         DecisionTreeClassifier(random_state=0),
         {"max_depth": [None, 20, 19, 18, 17, 16]},
         training_score="resubstitution",
-        budget=1,
-        threshold=0.01,
+        holdout=HoldoutConfig(budget=1, threshold=0.01),
         random_state=0,
     )
     fitted = None

@@ -22,7 +22,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 from sklearn.tree import DecisionTreeClassifier
 
-from sklearn_bdp import ReusableHoldout, ReusableHoldoutSearchCV
+from sklearn_bdp import HoldoutConfig, ReusableHoldout, ReusableHoldoutSearchCV
 from sklearn_bdp.exceptions import HoldoutClosedError, UnboundedMetricError
 from sklearn_bdp.metrics import PerRecordScore
 
@@ -233,7 +233,7 @@ def test_bad_parameters_are_named_before_any_fit(data, case, tmp_path):
     params, word = EARLY[case]
     ledger = tmp_path / "ledger.sqlite"
     with pytest.raises((ValueError, TypeError), match=word):
-        search(NeverFits(), ledger=ledger, **params).fit(*data)
+        search(NeverFits(), holdout=HoldoutConfig(ledger=ledger), **params).fit(*data)
     assert not ledger.exists()
 
 

@@ -9,7 +9,7 @@ from sklearn.datasets import load_breast_cancer
 from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import StandardScaler
 
-from sklearn_bdp import ReusableHoldoutSearchCV
+from sklearn_bdp import HoldoutConfig, ReusableHoldoutSearchCV
 from sklearn_bdp.metrics import Evaluation
 
 GRID = {"C": np.logspace(-3, 3, 10)}  # 10 candidates, 3 folds and the whole: 40 fits
@@ -120,17 +120,25 @@ def test_other_data_or_parameters_start_anew(data, counted):
 
 def test_with_a_ledger_a_new_process_goes_on(data, counted, tmp_path):
     ledger = tmp_path / "ledger.sqlite"
-    interrupt(made(counted(), ledger=ledger), data, counted, 39)  # random_state=None
-    again = made(counted(), ledger=ledger).fit(*data)  # another object: nothing but the file
+    interrupt(
+        made(counted(), holdout=HoldoutConfig(ledger=ledger)), data, counted, 39
+    )  # random_state=None
+    again = made(counted(), holdout=HoldoutConfig(ledger=ledger)).fit(
+        *data
+    )  # another object: nothing but the file
     assert counted.fits <= 10 + AGAIN
     assert len(again.holdout_.history()) == 10
 
 
 def test_with_a_ledger_the_same_script_has_the_same_split_and_pays_once(data, tmp_path):
     ledger = tmp_path / "ledger.sqlite"
-    first = made(LogisticRegression(random_state=0), ledger=ledger).fit(*data)
+    first = made(LogisticRegression(random_state=0), holdout=HoldoutConfig(ledger=ledger)).fit(
+        *data
+    )
     spent = first.holdout_.information_spent
-    again = made(LogisticRegression(random_state=0), ledger=ledger).fit(*data)
+    again = made(LogisticRegression(random_state=0), holdout=HoldoutConfig(ledger=ledger)).fit(
+        *data
+    )
     np.testing.assert_array_equal(first.holdout_indices_, again.holdout_indices_)
     assert again.holdout_.information_spent == spent
     assert "random_state" not in str(again.certificate_)

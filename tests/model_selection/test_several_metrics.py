@@ -8,7 +8,7 @@ from sklearn.metrics import balanced_accuracy_score, roc_auc_score
 from sklearn.svm import LinearSVC
 from sklearn.tree import DecisionTreeClassifier
 
-from sklearn_bdp import ReusableHoldout, ReusableHoldoutSearchCV
+from sklearn_bdp import HoldoutConfig, ReusableHoldout, ReusableHoldoutSearchCV
 from sklearn_bdp.correlation import MarkovChain
 from sklearn_bdp.model_selection import HalvingReusableHoldoutSearchCV
 
@@ -93,9 +93,9 @@ def test_the_metric_that_ranks_keeps_its_width(data, repeats):
 
 def test_the_same_search_again_is_free(data, tmp_path):
     path = tmp_path / "ledger.sqlite"
-    first = search(ledger=path).fit(*data)
+    first = search(holdout=HoldoutConfig(ledger=path)).fit(*data)
     asked = len(first.holdout_.history())
-    again = search(ledger=path).fit(*data)
+    again = search(holdout=HoldoutConfig(ledger=path)).fit(*data)
     assert len(again.holdout_.history()) == asked
     for name in ALL:
         for column in COLUMNS:
@@ -145,7 +145,7 @@ def test_under_a_chain_only_means_are_verified(data):
 
 
 def test_a_level_of_privacy_covers_every_metric(data):
-    fitted = search(epsilon=5.0).fit(*data)
+    fitted = search(holdout=HoldoutConfig(epsilon=5.0)).fit(*data)
     assert np.isfinite(fitted.cv_results_["holdout_score_roc_auc"]).any()
 
 
@@ -154,8 +154,8 @@ def test_a_budget_is_for_what_ranks(data, on_exhausted):
     """Where a declared budget ends among the further metrics, the search is done all the same."""
     grid = {"max_depth": [1, 2, 3, 4, 6, 8, 12]}
     tree = DecisionTreeClassifier(random_state=0)
-    options = {"threshold": 0.001, "budget": 7, "on_exhausted": on_exhausted}
-    fitted = search(estimator=tree, grid=grid, **options).fit(*data)
+    config = HoldoutConfig(threshold=0.001, budget=7, on_exhausted=on_exhausted)
+    fitted = search(estimator=tree, grid=grid, holdout=config).fit(*data)
     results = fitted.cv_results_
     assert fitted.holdout_.remaining_budget == 0
     assert set(results["answered_from"]) <= {"training", "holdout"}

@@ -11,7 +11,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 from sklearn.tree import DecisionTreeClassifier
 
-from sklearn_bdp import ReusableHoldoutSearchCV
+from sklearn_bdp import HoldoutConfig, ReusableHoldoutSearchCV
 from sklearn_bdp.correlation import MarkovChain, chain_record, recorded_chain
 from sklearn_bdp.exceptions import LedgerMismatchError, ModelMisfitWarning
 from sklearn_bdp.ledger import canonical
@@ -32,9 +32,10 @@ def series(n=2000, seed=0, every=20):
     return X, (X[:, 0] + noise > 0).astype(int)
 
 
-def search(grid, model=None, **params):
+def search(grid, model=None, *, ledger, **params):
     model = LogisticRegression() if model is None else model
-    return ReusableHoldoutSearchCV(model, grid, correlation="time", holdout=0.4, cv=3, **params)
+    holdout = HoldoutConfig(0.4, ledger=ledger)
+    return ReusableHoldoutSearchCV(model, grid, correlation="time", holdout=holdout, cv=3, **params)
 
 
 def test_other_grids_models_and_functions_go_on_with_the_recorded_chain(tmp_path):
@@ -75,7 +76,7 @@ def test_the_chain_of_the_ledger_is_still_compared_with_the_scores(tmp_path):
     X, y = series(3000, every=60)
     ledger = tmp_path / "a.sqlite"
     declared = ReusableHoldoutSearchCV(
-        LogisticRegression(), {"C": [1]}, holdout=0.4, ledger=ledger, random_state=0,
+        LogisticRegression(), {"C": [1]}, holdout=HoldoutConfig(0.4, ledger=ledger), random_state=0,
         correlation=MarkovChain.from_autocorrelation_time(1.1),
     )  # fmt: skip
     with pytest.warns(ModelMisfitWarning, match="declare more dependence"):

@@ -9,6 +9,7 @@ import numpy as np
 from sklearn.linear_model import LogisticRegression
 
 from sklearn_bdp import (
+    HoldoutConfig,
     HoldoutScorer,
     ReusableHoldout,
     ReusableHoldoutSearchCV,
@@ -25,7 +26,9 @@ from sklearn_bdp.mechanisms import Thresholdout
 def search(X: np.ndarray, y: np.ndarray, ledger: Path) -> float:
     """Search, draw, ask again."""
     grid = {"C": [0.1, 1.0]}
-    first = ReusableHoldoutSearchCV(LogisticRegression(), grid, ledger=ledger, verify=5)
+    first = ReusableHoldoutSearchCV(
+        LogisticRegression(), grid, holdout=HoldoutConfig(ledger=ledger), verify=5
+    )
     first.fit(X, y, X_val=X, y_val=y)
     display = HoldoutSearchDisplay.from_search(first)
     display.plot(ax=None)

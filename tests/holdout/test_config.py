@@ -1,0 +1,110 @@
+"""One value says what a holdout will be; every field is a parameter of the holdout."""
+
+import copy
+import inspect
+import pickle
+from dataclasses import FrozenInstanceError, fields, replace
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import KFold, ShuffleSplit
+
+from sklearn_bdp import HoldoutConfig, ReusableHoldout, ReusableHoldoutSearchCV
+from sklearn_bdp.model_selection import HalvingReusableHoldoutSearchCV
+
+rng = np.random.default_rng(0)
+X = rng.normal(size=(400, 4))
+Y = (X[:, 0] + rng.normal(size=400) > 0).astype(int)
+GRID = {"C": [0.1, 1.0]}
+
+
+def test_fields_are_the_parameters_of_the_holdout_with_their_defaults():
+    theirs = inspect.signature(ReusableHoldout).parameters
+    for field in fields(HoldoutConfig)[1:]:
+        assert field.default == theirs[field.name].default
+        assert field.name in HoldoutConfig.__doc__
+    apart = {"X", "y", "correlation", "random_state", "gap", "notes"}  # of the records at hand
+    assert {field.name for field in fields(HoldoutConfig)[1:]} == set(theirs) - apart
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"test_size": 0.0}, "test_size must be"),
+        ({"test_size": 20}, r"pass test_size=20 / len\(X\)"),
+        ({"test_size": "half"}, "test_size must be"),
+        ({"test_size": None}, "test_size must be"),
+        ({"test_size": True}, "test_size must be"),
+        ({"beta": 0.95}, r"for 0\.05 confidence|for 0\.95 confidence"),
+        ({"beta": float("nan")}, "beta must be"),
+        ({"epsilon": -1}, "epsilon must be a positive number, got epsilon=-1"),
+        ({"calibration": "typo"}, "calibration must be one of"),
+        ({"calibration": "zhao2017"}, "n_queries and budget"),
+        ({"threshold": 2.0}, "threshold must be"),
+        ({"resolution": 0.0}, "resolution must be"),
+        ({"budget": 0}, "budget must be"),
+        ({"n_queries": 0}, "n_queries must be"),
+        ({"on_exhausted": "typo"}, "on_exhausted must be one of"),
+        ({"ledger": 3}, "ledger must be a path"),
+        ({"ledger_timeout": -1.0}, "ledger_timeout must be"),
+        ({"allow_shared_rows": 1}, "allow_shared_rows must be"),
+    ],
+)
+def test_fields_are_checked_when_it_is_made(changes, message):
+    with pytest.raises((TypeError, ValueError), match=message):
+        HoldoutConfig(**changes)
+
+
+def test_it_shows_what_was_changed_and_cannot_be_changed():
+    config = HoldoutConfig(0.3, ledger="a.sqlite")
+    assert repr(config) == "HoldoutConfig(0.3, ledger='a.sqlite')"
+    assert repr(HoldoutConfig()) == "HoldoutConfig(0.25)"
+    with pytest.raises(FrozenInstanceError):
+        config.beta = 0.1
+    assert replace(config, beta=0.1).beta == 0.1
+    for twin in (
+        copy.deepcopy(config),
+        pickle.loads(pickle.dumps(config)),
+        clone(config, safe=False),
+    ):
+        assert twin == config
+
+
+@pytest.mark.parametrize("kind", [ReusableHoldoutSearchCV, HalvingReusableHoldoutSearchCV])
+def test_a_search_opens_what_it_says(kind, tmp_path):
+    path = tmp_path / "holdout.sqlite"
+    config = HoldoutConfig(0.4, beta=0.1, budget=7, on_exhausted="nan", ledger=path)
+    search = clone(kind(LogisticRegression(), GRID, holdout=config, random_state=0)).fit(X, Y)
+    holdout = search.holdout_
+    assert (holdout.n, holdout.beta, holdout.remaining_budget) == (160, 0.1, 7)
+    assert (holdout.on_exhausted, holdout.ledger) == ("nan", path)
+
+
+def test_a_splitter_may_stand_for_the_size():
+    splitter = ShuffleSplit(1, test_size=0.3, random_state=0)
+    plain = ReusableHoldoutSearchCV(LogisticRegression(), GRID, holdout=splitter).fit(X, Y)
+    config = HoldoutConfig(splitter, beta=0.1)
+    same = ReusableHoldoutSearchCV(LogisticRegression(), GRID, holdout=config).fit(X, Y)
+    np.testing.assert_array_equal(plain.holdout_indices_, same.holdout_indices_)
+    with pytest.raises(ValueError, match="exactly one split"):
+        ReusableHoldoutSearchCV(LogisticRegression(), GRID, holdout=HoldoutConfig(KFold(3))).fit(
+            X, Y
+        )
+
+
+def test_a_validation_set_takes_the_place_of_the_size():
+    config = HoldoutConfig(0.9, beta=0.1)
+    search = ReusableHoldoutSearchCV(LogisticRegression(), GRID, holdout=config)
+    search.fit(X[:300], Y[:300], X_val=X[300:], y_val=Y[300:])
+    assert (search.holdout_.n, search.holdout_.beta) == (100, 0.1)
+
+
+def test_shared_rows_are_allowed_where_it_says_so_and_told():
+    twice = np.repeat(X, 2, axis=0), np.repeat(Y, 2)
+    search = ReusableHoldoutSearchCV(
+        LogisticRegression(), GRID, holdout=HoldoutConfig(allow_shared_rows=True)
+    )
+    search.fit(twice[0][::2], twice[1][::2], X_val=twice[0][1::2][:100], y_val=twice[1][1::2][:100])
+    assert any("100" in said for said in search.certificate_.assumptions)
