@@ -37,9 +37,10 @@ past = 15_000
 X_past, y_past = data.X[:past], data.y[:past]
 
 # %%
-# ``from_states`` counts transitions. With ``confidence`` it returns every chain that the counts do
-# not rule out, and the intervals then pay for not knowing the matrix exactly. A colleague thinks
-# that regimes last two or three records; somebody else has never heard of correlation.
+# ``from_states`` counts transitions. With ``confidence`` it returns the two most extreme chains
+# that the counts do not rule out, and the intervals then pay for not knowing the matrix exactly. A
+# colleague thinks that regimes last two or three records; somebody else has never heard of
+# correlation.
 
 declared = {
     "independent": None,

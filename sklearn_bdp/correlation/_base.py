@@ -9,11 +9,10 @@ from typing import Any, Literal, TypeAlias, get_args
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sklearn_bdp._bisection import safe_inverse
 from sklearn_bdp._checks import check_array, check_option, check_real
 from sklearn_bdp._typing import Array
 from sklearn_bdp.correlation._cutting import Divisible
-from sklearn_bdp.correlation._shared._frozen import FrozenValue
+from sklearn_bdp.correlation._frozen import FrozenValue
 from sklearn_bdp.correlation._tails import hoeffding_above, hoeffding_lower_limit
 
 Bound: TypeAlias = Literal["tight", "quilt", "blanket", "spectral"]
@@ -42,11 +41,6 @@ class CorrelationModel(Divisible, FrozenValue):
     @property
     def n_states(self) -> int | None:
         """Number of states that a record may be in; None without states."""
-        return None
-
-    @property
-    def exact_transition(self) -> Array | None:
-        """The transition matrix when the model names exactly one, else None."""
         return None
 
     @property
@@ -144,38 +138,13 @@ class CorrelationModel(Divisible, FrozenValue):
         """
         return self.check_n(n)
 
-    def influence_over_distance(self, max_distance: int) -> Array:
-        r"""Return bounds on the max-influence between records at distances ``1 … max_distance``.
+    # -- levels of privacy --------------------------------------------------------------------
 
-        The max-influence of :math:`X_j` on :math:`X_i` is the largest
-        :math:`\ln P[x_i | x_j] / P[x_i | x_j']` (Song, Wang, Chaudhuri 2017; theory B2), where
-        for hidden chains the states stand for the records, which can only say more.
+    def _calibration(self):
+        """Return the bounds on leakage, in a room of their own that intervals never enter."""
+        from sklearn_bdp.correlation.privacy import calibrate
 
-        Parameters
-        ----------
-        max_distance : int
-            Largest distance: records in time, edges in a graph.
-
-        Returns
-        -------
-        ndarray of shape (max_distance,)
-            Nats; infinite where nothing limits the influence.
-
-        Raises
-        ------
-        TypeError
-            If the model has no distances.
-        """
-        raise TypeError(
-            "correlation must be independent, groups, a Markov chain or a graph to draw "
-            f"influence over distance, got {type(self).__name__}."
-        )
-
-    # -- leakage ----------------------------------------------------------------------------
-
-    @abstractmethod
-    def _leakage(self, dp_epsilon, n, method):
-        """Return the BDP level that follows from a positive DP level."""
+        return self._remember("calibration", lambda: calibrate(self))
 
     def bdp_epsilon(self, dp_epsilon: float, n: int, *, method: Bound = "tight") -> float:
         """Return the Bayesian DP level that a DP level implies under this model.
@@ -202,11 +171,14 @@ class CorrelationModel(Divisible, FrozenValue):
         """
         dp_epsilon = check_real("dp_epsilon", dp_epsilon, low=0.0)
         n, method = self.check_n(n), check_option("method", method, METHODS)
-        self._check_method(n, method)
+        if self.is_independent and method == "tight":
+            return dp_epsilon  # theory B0
+        calibration = self._calibration()
+        calibration.check_method(n, method)
         if dp_epsilon == 0.0:
             return 0.0  # an answer that ignores every record tells nothing about any of them
         key = ("bdp", dp_epsilon, n, method)
-        return self._remember(key, lambda: float(self._leakage(dp_epsilon, n, method)))
+        return self._remember(key, lambda: float(calibration.leakage(dp_epsilon, n, method)))
 
     def dp_epsilon(self, bdp_epsilon: float, n: int, *, method: Bound = "tight") -> float:
         """Return a DP level that suffices for a Bayesian DP level: the inverse, safe side.
@@ -232,20 +204,12 @@ class CorrelationModel(Divisible, FrozenValue):
         """
         bdp_epsilon = check_real("bdp_epsilon", bdp_epsilon, low=0.0)
         n, method = self.check_n(n), check_option("method", method, METHODS)
-        self._check_method(n, method)
+        if self.is_independent and method == "tight":
+            return bdp_epsilon  # theory B0
+        calibration = self._calibration()
+        calibration.check_method(n, method)
         key = ("dp", bdp_epsilon, n, method)
-        return self._remember(key, lambda: float(self._inverse(bdp_epsilon, n, method)))
-
-    def _check_method(self, n, method):
-        """Raise ValueError when ``method`` does not apply."""
-        if method == "spectral":
-            raise ValueError(
-                "method='spectral' needs a transition matrix (MarkovChain); "
-                f"{type(self).__name__} has none. Use method='tight'."
-            )
-
-    def _inverse(self, bdp_epsilon, n, method):
-        return safe_inverse(lambda x: self.bdp_epsilon(x, n, method=method), bdp_epsilon)
+        return self._remember(key, lambda: float(calibration.inverse(bdp_epsilon, n, method)))
 
     def sequential_epsilon(self, dp_epsilon: float, n: int) -> float:
         """Return the worst sequential leakage of one record (theory B7).
@@ -262,7 +226,7 @@ class CorrelationModel(Divisible, FrozenValue):
         float
             Leakage in nats: the records are revealed in the order that suits the model best.
         """
-        return self._at_level(self._sequential_epsilon, dp_epsilon, n)
+        return self._at_level("sequential_epsilon", dp_epsilon, n)
 
     def sequential_information(self, dp_epsilon: float, n: int) -> float:
         """Return ``K``, the least sum over blocks of squared leakage / 8 (theory G1).
@@ -279,7 +243,7 @@ class CorrelationModel(Divisible, FrozenValue):
         float
             Information in nats.
         """
-        return self._at_level(self._sequential_information, dp_epsilon, n)
+        return self._at_level("sequential_information", dp_epsilon, n)
 
     def posterior_bias(self, dp_epsilon: float, n: int) -> float:
         """Return ``r``, the mean over records of ``tanh(leakage / 4)`` (theory G6).
@@ -296,24 +260,12 @@ class CorrelationModel(Divisible, FrozenValue):
         float
             Largest distance between posterior mean and truth, in score units.
         """
-        return self._at_level(self._posterior_bias, dp_epsilon, n)
+        return self._at_level("posterior_bias", dp_epsilon, n)
 
     def _at_level(self, bound, dp_epsilon, n):
         """Return a bound at a DP level: 0 where an answer ignores every record."""
         dp_epsilon, n = check_real("dp_epsilon", dp_epsilon, low=0.0), self.check_n(n)
-        return float(bound(dp_epsilon, n)) if dp_epsilon > 0.0 else 0.0
-
-    @abstractmethod
-    def _sequential_epsilon(self, dp_epsilon, n):
-        """Return ``sequential_epsilon`` of a positive DP level."""
-
-    @abstractmethod
-    def _sequential_information(self, dp_epsilon, n):
-        """Return ``sequential_information`` of a positive DP level."""
-
-    @abstractmethod
-    def _posterior_bias(self, dp_epsilon, n):
-        """Return ``posterior_bias`` of a positive DP level."""
+        return float(getattr(self._calibration(), bound)(dp_epsilon, n)) if dp_epsilon > 0 else 0.0
 
     # -- concentration ----------------------------------------------------------------------
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import hashlib
+import numbers
+
 import numpy as np
 from numpy.typing import ArrayLike
 
+from sklearn_bdp._checks import check_order
 from sklearn_bdp._typing import Array
 from sklearn_bdp.correlation._base import CorrelationModel
-from sklearn_bdp.correlation._labels import Labels
-from sklearn_bdp.correlation._shared._splitting import (
+from sklearn_bdp.correlation._cutting import (
     check_indices,
     component_folds,
     component_split,
@@ -39,40 +42,15 @@ class ComponentwiseModel(CorrelationModel):
     def largest_component(self, n: int) -> int:
         return int(self._sizes(self.check_n(n))[0].max())
 
-    def _split(self, n, holdout, y, random_state):
+    def _split(self, n, holdout, random_state):
         return component_split(self.components(n), holdout, random_state=random_state)
 
-    def _folds(self, n, n_splits, y, random_state):
+    def _folds(self, n, n_splits, random_state):
         return component_folds(self.components(n), n_splits, random_state=random_state)
 
 
 class ComponentModel(ComponentwiseModel):
     """Shared part of models that know only which records may depend on each other."""
-
-    def _leakage(self, dp_epsilon, n, method):
-        # Theory B1 (B2 with the empty quilt): the whole component may follow the record.
-        return float(self._sizes(n)[0].max()) * dp_epsilon
-
-    def _check_method(self, n, method):
-        super()._check_method(n, method)
-        if method == "blanket" and self._sizes(n)[0].max() > 1:
-            raise ValueError(
-                "method='blanket' needs the strength of the dependence (MarkovNetwork or "
-                "BayesianNetwork with influences or tables); "
-                f"{type(self).__name__} knows structure only, so the influence of a neighbour may "
-                "be infinite. Use method='tight'."
-            )
-
-    def _sequential_epsilon(self, dp_epsilon, n):
-        return self.bdp_epsilon(dp_epsilon, n)
-
-    def _sequential_information(self, dp_epsilon, n):
-        # Theory G1: smaller blocks only add terms, since a part may still decide the rest.
-        return self._spread(n, True) * dp_epsilon**2 / 8.0
-
-    def _posterior_bias(self, dp_epsilon, n):
-        sizes, counts = self._sizes(n)
-        return float(np.sum(counts * sizes * np.tanh(sizes * dp_epsilon / 4.0)) / n)  # theory G6
 
     def _spread(self, n, statistical):
         sizes, counts = self._sizes(n)
@@ -127,17 +105,14 @@ class Independent(ComponentModel):
     def components(self, n: int) -> Array:
         return np.arange(self.check_n(n))
 
-    def influence_over_distance(self, max_distance: int) -> Array:
-        return np.zeros(max_distance)
-
     def describe(self) -> str:
         return "independent records"
 
-    def _split(self, n, holdout, y, random_state):
-        return random_split(n, holdout, y=y, random_state=random_state)
+    def _split(self, n, holdout, random_state):
+        return random_split(n, holdout, random_state=random_state)
 
-    def _folds(self, n, n_splits, y, random_state):
-        return random_folds(n, n_splits, y=y, random_state=random_state)
+    def _folds(self, n, n_splits, random_state):
+        return random_folds(n, n_splits, random_state=random_state)
 
     def subset(self, indices: ArrayLike) -> CorrelationModel:
         check_indices(indices, None)
@@ -238,12 +213,6 @@ class Groups(ComponentModel):
         self.check_n(n)
         return self.codes_
 
-    def influence_over_distance(self, max_distance: int) -> Array:
-        # Any two records of a group are neighbours; beyond the group there is nothing.
-        result = np.zeros(max_distance)
-        result[:1] = 0.0 if self.is_independent else np.inf
-        return result
-
     def units(self, n: int) -> tuple[int, str]:
         if self.is_independent:
             return super().units(n)
@@ -266,3 +235,73 @@ def unnamed_groups(codes, labels=None):
     groups = Groups(codes)
     vars(groups)["_labels"] = labels
     return groups
+
+
+class Labels:
+    """What identifies groups, to be compared with other groups; no part of a model's content.
+
+    ``digests``: one number per group, in the order of codes, equal for equal labels. ``numbered``:
+    the labels are just 0 … k-1 or 1 … k. ``index``: that of the series they came in; not pickled.
+    """
+
+    def __init__(self, digests, *, numbered=False, index=None):
+        self.digests, self.numbered, self.index = digests, numbered, index
+
+    @classmethod
+    def of(cls, groups, codes):
+        """Return what the labels say that have these codes."""
+        first = np.unique(codes, return_index=True)[1]
+        if hasattr(groups, "to_numpy"):
+            values = groups.to_numpy()[first].tolist()
+        elif isinstance(groups, np.ndarray):
+            values = groups[first].tolist()
+        else:
+            values = [groups[place] for place in first]
+        index = getattr(groups, "index", None)
+        return cls(
+            np.array([_digest(value) for value in values], dtype=np.uint64),
+            numbered=_just_numbered(values),
+            index=index if hasattr(index, "equals") else None,
+        )
+
+    def take(self, codes):
+        """Return what is known of those records that have these codes, in their order."""
+        first = np.unique(codes, return_index=True)[1]
+        return Labels(self.digests[codes[np.sort(first)]])
+
+    def __getstate__(self):
+        return {"digests": self.digests, "numbered": self.numbered, "index": None}
+
+
+def count_shared_labels(one, other):
+    """Return how many labels two models of groups have in common, and how many the first has.
+
+    Nothing is in common where it is not known, nor where both number their groups from 0 or 1: then
+    each may mean its own.
+    """
+    ours, theirs = (getattr(model, "_labels", None) for model in (one, other))
+    if ours is None or theirs is None or (ours.numbered and theirs.numbered):
+        return 0, 0
+    return int(np.isin(ours.digests, theirs.digests).sum()), ours.digests.size
+
+
+def check_order_of_groups(name, model, X):
+    """Raise where groups came in a series that names the records of X in another order."""
+    labels = getattr(model, "_labels", None)
+    if labels is not None:
+        check_order(name, labels, X)
+
+
+def _just_numbered(values):
+    """Return whether labels are the integers 0 … k-1 or 1 … k."""
+    if not all(isinstance(value, int) and not isinstance(value, bool) for value in values):
+        return False
+    return min(values) in (0, 1) and max(values) - min(values) == len(values) - 1
+
+
+def _digest(label):
+    """Return a number for a label: a whole number is the same in any type, and as text."""
+    if isinstance(label, numbers.Real) and label == label // 1:
+        label = int(label)
+    text = label if isinstance(label, str) else repr(label)
+    return int.from_bytes(hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()[:8], "big")

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import itertools
+import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from sklearn_bdp._checks import check_integer, check_real
 from sklearn_bdp._typing import Array, Seed
+
+SPLIT_FAILURE = 1e-3  # what the gap of a chain's `split` may cost
+FOLD_FAILURE = 0.05  # inner cross-validation carries no promise; a short gap will do
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,7 +106,6 @@ class Divisible(ABC):
         n: int,
         holdout: float,
         *,
-        y: ArrayLike | None = None,
         random_state: Seed = None,
     ) -> Split:
         """Return a :class:`Split` that cuts no dependence.
@@ -113,8 +116,6 @@ class Divisible(ABC):
             Number of records to split.
         holdout : float
             Fraction of the records for the holdout, in (0, 1).
-        y : array-like of shape (n,), optional
-            Class labels to stratify on where records are independent.
         random_state : None, int or numpy.random.Generator, default=None
             Source of the random choice, where there is one.
 
@@ -128,14 +129,14 @@ class Divisible(ABC):
         ValueError
             If a side would be empty.
         """
-        return self._split(self.check_n(n), holdout, y, random_state)
+        return self._split(self.check_n(n), holdout, random_state)
 
     @abstractmethod
-    def _split(self, n, holdout, y, random_state):
+    def _split(self, n, holdout, random_state):
         """Return the split of so many records, which are checked."""
 
     def folds(
-        self, n: int, n_splits: int, *, y: ArrayLike | None = None, random_state: Seed = None
+        self, n: int, n_splits: int, *, random_state: Seed = None
     ) -> list[tuple[Array, Array]]:
         """Return index arrays of folds that cut no dependence.
 
@@ -145,8 +146,6 @@ class Divisible(ABC):
             Number of records.
         n_splits : int
             Number of folds, at least 2.
-        y : array-like of shape (n,), optional
-            Class labels to stratify on where records are independent.
         random_state : None, int or numpy.random.Generator, default=None
             ``None`` keeps the order of the records; otherwise they (or their groups) are
             shuffled first.
@@ -157,8 +156,156 @@ class Divisible(ABC):
             ``n_splits`` pairs ``(train, test)``; every record is in exactly one test set, except
             that the first block of forward-chaining folds is trained on only.
         """
-        return self._folds(self.check_n(n), n_splits, y, random_state)
+        return self._folds(self.check_n(n), n_splits, random_state)
 
     @abstractmethod
-    def _folds(self, n, n_splits, y, random_state):
+    def _folds(self, n, n_splits, random_state):
         """Return the folds of so many records, which are checked."""
+
+
+def generator(random_state):
+    """Return a numpy Generator for ``None``, an int, a Generator or a legacy RandomState."""
+    if isinstance(random_state, np.random.RandomState):
+        return np.random.default_rng(random_state.randint(2**31 - 1, size=4))
+    return np.random.default_rng(random_state)
+
+
+def holdout_size(n, holdout):
+    """Return the number of holdout records, after checking that no side is empty."""
+    fraction = check_real("holdout", holdout, low=0.0, high=1.0, closed="neither")
+    size = math.ceil(n * fraction - 1e-9)
+    if not 1 <= size <= n - 1:
+        raise ValueError(
+            f"holdout must leave records on both sides, got holdout={holdout!r} of n={n} "
+            f"record(s): {size} for the holdout and {n - size} for training."
+        )
+    return size
+
+
+def random_split(n, holdout, *, random_state=None):
+    """Split independent records at random."""
+    size = holdout_size(n, holdout)
+    order = generator(random_state).permutation(n)
+    return Split(np.sort(order[size:]), np.sort(order[:size]))
+
+
+def component_split(labels, holdout, *, random_state=None):
+    """Split whole components (``labels`` are codes ``0 … c-1``), close to the fraction."""
+    n = len(labels)
+    size = holdout_size(n, holdout)
+    sizes = np.bincount(labels)
+    if len(sizes) < 2:
+        raise ValueError(
+            f"holdout needs at least two independent components to cut between, got one "
+            f"component of {n} records: bring a separate holdout or a finer model."
+        )
+    order = generator(random_state).permutation(len(sizes))
+    total, chosen = 0, np.zeros(len(sizes), dtype=bool)
+    for component in order:
+        if abs(total + sizes[component] - size) < abs(total - size):
+            total += sizes[component]
+            chosen[component] = True
+    if not 0 < total < n:  # one giant component: take it or the others, whichever is nearer
+        giant = int(np.argmax(sizes))
+        chosen[:] = False
+        chosen[giant] = True
+        if abs(n - sizes[giant] - size) < abs(sizes[giant] - size):
+            chosen = ~chosen
+    mask = chosen[labels]
+    return Split(np.flatnonzero(~mask), np.flatnonzero(mask))
+
+
+def tail_split(n, holdout, gap):
+    """Cut a contiguous tail for the holdout and drop ``gap`` records before it."""
+    size = holdout_size(n, holdout)
+    if not n - size - gap >= 1:
+        raise ValueError(
+            f"holdout must leave training records, got holdout={holdout!r} of n={n} records with "
+            f"a gap of {gap} (the chain forgets its past that slowly): {n - size - gap} records "
+            f"are left for training."
+        )
+    return Split(np.arange(n - size - gap), np.arange(n - size, n), gap)
+
+
+def check_splits(n_splits, available, what):
+    """Return ``n_splits`` as an int between 2 and what is available."""
+    n_splits = check_integer("n_splits", n_splits, low=2)
+    if not n_splits <= available:
+        raise ValueError(
+            f"n_splits must be at most {available}, the number of {what}, got n_splits={n_splits}."
+        )
+    return n_splits
+
+
+def _pairs(fold, n_splits):
+    return [(np.flatnonzero(fold != k), np.flatnonzero(fold == k)) for k in range(n_splits)]
+
+
+def random_folds(n, n_splits, *, random_state=None):
+    """Return folds of independent records."""
+    n_splits = check_splits(n_splits, n, "records")
+    order = np.arange(n) if random_state is None else generator(random_state).permutation(n)
+    fold = np.empty(n, dtype=int)
+    fold[order] = np.arange(n) * n_splits // n
+    return _pairs(fold, n_splits)
+
+
+def component_folds(labels, n_splits, *, random_state=None):
+    """Return folds of whole components, the largest placed first into the emptiest fold."""
+    sizes = np.bincount(labels)
+    n_splits = check_splits(n_splits, len(sizes), "independent components")
+    ties = np.arange(len(sizes))
+    if random_state is not None:
+        ties = generator(random_state).permutation(len(sizes))
+    load, place = np.zeros(n_splits, dtype=int), np.empty(len(sizes), dtype=int)
+    for component in ties[np.argsort(-sizes[ties], kind="stable")]:
+        place[component] = np.argmin(load)
+        load[place[component]] += sizes[component]
+    return _pairs(place[labels], n_splits)
+
+
+def block_folds(n, n_splits, gap):
+    """Return contiguous test blocks; training drops ``gap`` records on both sides of a block."""
+    n_splits = check_splits(n_splits, n, "records")
+    edges = np.arange(n_splits + 1) * n // n_splits
+    position, pairs = np.arange(n), []
+    for low, high in itertools.pairwise(edges):
+        train = position[(position < low - gap) | (position >= high + gap)]
+        if not len(train):
+            raise ValueError(
+                f"n_splits must leave training records, got n_splits={n_splits} with n={n} and "
+                f"a gap of {gap} records around every block."
+            )
+        pairs.append((train, position[low:high]))
+    return pairs
+
+
+def forward_folds(n, n_splits, gap):
+    """Return forward-chaining folds: each trains on what came before, less ``gap`` records."""
+    n_splits = check_splits(n_splits, n - 1, "records less one")
+    edges = np.arange(n_splits + 2) * n // (n_splits + 1)
+    pairs = []
+    for low, high in itertools.pairwise(edges[1:]):
+        if not low - gap >= 1:
+            raise ValueError(
+                f"n_splits must leave training records, got n_splits={n_splits} with n={n} and "
+                f"a gap of {gap} records before every block."
+            )
+        pairs.append((np.arange(low - gap), np.arange(low, high)))
+    return pairs
+
+
+def check_indices(indices, n) -> Array:
+    """Return ``indices`` as an array of distinct record numbers (below ``n`` if given)."""
+    array = np.asarray(indices)
+    if array.ndim == 1 and array.dtype == bool and n is not None and len(array) == n:
+        return np.flatnonzero(array)
+    if array.ndim != 1 or not len(array) or not np.issubdtype(array.dtype, np.integer):
+        raise ValueError(
+            f"indices must be a non-empty one-dimensional array of record numbers, "
+            f"got shape {array.shape} of {array.dtype}."
+        )
+    high = math.inf if n is None else n
+    if not (array.min() >= 0 and array.max() < high and len(np.unique(array)) == len(array)):
+        raise ValueError(f"indices must be distinct and in [0, {high}), got {array[:5]}…")
+    return array

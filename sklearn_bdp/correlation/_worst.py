@@ -1,4 +1,4 @@
-"""Classes of models: the truth is one of these, so the worst of them counts."""
+"""Lists of models: the truth is one of these, so the worst of them counts."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from scipy.sparse.csgraph import connected_components
 from sklearn_bdp._typing import Array
 from sklearn_bdp.correlation._base import CorrelationModel
 from sklearn_bdp.correlation._components import unnamed_groups
-from sklearn_bdp.correlation._shared._splitting import SPLIT_FAILURE
+from sklearn_bdp.correlation._cutting import SPLIT_FAILURE
 
 
 class WorstOf(CorrelationModel):
@@ -97,25 +97,6 @@ class WorstOf(CorrelationModel):
             return max(model.largest_component(n) for model in self.models)
         return int(np.bincount(self.components(n)).max())
 
-    def _check_method(self, n, method):
-        for model in self.models:
-            model._check_method(n, method)
-
-    def _leakage(self, dp_epsilon, n, method):
-        return max(m.bdp_epsilon(dp_epsilon, n, method=method) for m in self.models)
-
-    def _inverse(self, bdp_epsilon, n, method):
-        return min(m.dp_epsilon(bdp_epsilon, n, method=method) for m in self.models)
-
-    def _sequential_epsilon(self, dp_epsilon, n):
-        return max(m.sequential_epsilon(dp_epsilon, n) for m in self.models)
-
-    def _sequential_information(self, dp_epsilon, n):
-        return max(m.sequential_information(dp_epsilon, n) for m in self.models)
-
-    def _posterior_bias(self, dp_epsilon, n):
-        return max(m.posterior_bias(dp_epsilon, n) for m in self.models)
-
     def _spread(self, n, statistical):
         return max(m._spread(n, statistical) for m in self.models)
 
@@ -151,11 +132,11 @@ class WorstOf(CorrelationModel):
             "its own (X_val, y_val)."
         )
 
-    def _split(self, n, holdout, y, random_state):
-        return self._cutter()._split(n, holdout, y, random_state)
+    def _split(self, n, holdout, random_state):
+        return self._cutter()._split(n, holdout, random_state)
 
-    def _folds(self, n, n_splits, y, random_state):
-        return self._cutter()._folds(n, n_splits, y, random_state)
+    def _folds(self, n, n_splits, random_state):
+        return self._cutter()._folds(n, n_splits, random_state)
 
     def subset(self, indices: ArrayLike) -> CorrelationModel:
         return WorstOf([m.subset(indices) for m in self.models])

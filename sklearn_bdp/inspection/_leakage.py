@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 from sklearn_bdp._checks import check_integer
 from sklearn_bdp._typing import Array
 from sklearn_bdp.correlation import check_correlation
+from sklearn_bdp.correlation.privacy import influence_over_distance
 from sklearn_bdp.inspection._style import LINES, Display, finish, name_level, whole_numbers
 
 
@@ -93,7 +94,7 @@ class LeakageDisplay(Display):
         for name, value in models.items():
             model = check_correlation(value, groups=groups)
             for label, part in _parts(name, model):
-                influence[label] = part.influence_over_distance(max_distance)
+                influence[label] = influence_over_distance(part, max_distance)
         return cls(distance=np.arange(1, max_distance + 1), influence=influence).plot(ax=ax)
 
     def _draw(self, ax):

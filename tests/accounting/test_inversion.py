@@ -8,8 +8,14 @@ from scipy.stats import binom
 
 from sklearn_bdp._bisection import last_accepted
 from sklearn_bdp.accounting import half_width
-from sklearn_bdp.correlation import Groups, Independent, MarkovChain
-from sklearn_bdp.correlation._tails import chain_lower_limit, chain_rate, chernoff_lower_limit
+from sklearn_bdp.correlation import (
+    Groups,
+    Independent,
+    MarkovChain,
+    chain_lower_limit,
+    chain_rate,
+    chernoff_lower_limit,
+)
 
 N = 600
 MODELS = {

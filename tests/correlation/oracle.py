@@ -189,3 +189,13 @@ def mean_score(joint, scores):
         )
         / n
     )
+
+
+def edge_diameters(tables, n):
+    """Return the symmetric matrix of log cross-ratios of pairwise tables, written out in full."""
+    matrix = np.zeros((n, n))
+    for (i, j), table in tables.items():
+        logs = np.log(np.asarray(table, dtype=float))
+        rows = logs[:, None, :, None] + logs[None, :, None, :]
+        matrix[i, j] = matrix[j, i] = (rows - rows.transpose(1, 0, 2, 3)).max()
+    return matrix

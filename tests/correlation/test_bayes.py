@@ -99,3 +99,22 @@ def test_parents_of_one_child_are_married():
 def test_bad_arguments_are_named(parents, tables, message):
     with pytest.raises(ValueError, match=message):
         BayesianNetwork(parents, tables)
+
+
+def test_diameters_by_hand():
+    # parity of three: given the third, the first two have cross-ratio 81
+    parity = np.array([[[0.9, 0.1], [0.1, 0.9]], [[0.1, 0.9], [0.9, 0.1]]])
+    model = BayesianNetwork([[], [], [0, 1]], [[0.5, 0.5], [0.5, 0.5], parity])
+    assert model.adjacency_.toarray()[0, 1] == pytest.approx(np.log(81))
+    pair = BayesianNetwork([[], [0]], [[0.5, 0.5], [[0.75, 0.25], [0.25, 0.75]]])
+    assert pair.adjacency_[1, 0] == pair.adjacency_[0, 1] == pytest.approx(np.log(9))
+
+
+def test_trees_use_tables_from_root_to_leaf_whatever_the_numbering():
+    """The first record is a leaf here: tables still lead away from records without parents."""
+    kernel = np.array([[0.9, 0.1], [0.4, 0.6]])
+    model = BayesianNetwork([[1], [2], []], [kernel, kernel, [0.3, 0.7]])
+    ordered = BayesianNetwork([[], [0], [1]], [[0.3, 0.7], kernel, kernel])
+    assert model.effective_n(3) == pytest.approx(ordered.effective_n(3))
+    for name in ("bdp_epsilon", "sequential_epsilon", "sequential_information"):
+        assert getattr(model, name)(0.1, 3) == pytest.approx(getattr(ordered, name)(0.1, 3))

@@ -46,7 +46,7 @@ class TestObservedChain(ModelContract):
     model = staticmethod(lambda: MarkovChain(P1, observed=True))
 
 
-class TestClassOfChains(ModelContract):
+class TestEstimatedChain(ModelContract):
     n = 600
 
     @staticmethod

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from sklearn_bdp.correlation._networks._exact_quilts import (
+from sklearn_bdp.correlation.privacy._tables import (
     component_quilts,
     eliminate,
     max_influence,

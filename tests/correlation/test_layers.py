@@ -5,8 +5,8 @@ import pytest
 from scipy import sparse
 from scipy.sparse.csgraph import shortest_path
 
-from sklearn_bdp.correlation._networks import _layers as layers_module
-from sklearn_bdp.correlation._networks._layers import search_layers
+from sklearn_bdp.correlation.privacy import _layers as layers_module
+from sklearn_bdp.correlation.privacy._layers import search_layers
 
 
 def random_graph(seed, n=30, p=0.08):

@@ -6,14 +6,14 @@ import math
 import numpy as np
 import pytest
 
-from sklearn_bdp.correlation._shared._leakage import (
+from sklearn_bdp.correlation import MarkovChain
+from sklearn_bdp.correlation.privacy._kernels import (
     close_above,
     contract,
     iterate_leakage,
     kernel_leakage,
     two_state_leakage,
 )
-from sklearn_bdp.correlation._shared._transition import projective_diameter
 
 
 def enumerated(kernel, weight):
@@ -86,7 +86,8 @@ def test_contraction_bounds_every_kernel_of_that_diameter():
         kernel = rng.dirichlet(np.ones(3), size=3)
         weight = rng.exponential()
         assert (
-            kernel_leakage(kernel, weight) <= contract(projective_diameter(kernel), weight) + 1e-12
+            kernel_leakage(kernel, weight)
+            <= contract(MarkovChain(kernel).diameter_, weight) + 1e-12
         )
 
 
@@ -99,7 +100,7 @@ def test_contraction_is_attained():
         for h in np.geomspace(0.01, 100, 2001)
         for x in (1.0,)
     )
-    assert best == pytest.approx(contract(projective_diameter(kernel), 1.0), rel=1e-4)
+    assert best == pytest.approx(contract(MarkovChain(kernel).diameter_, 1.0), rel=1e-4)
 
 
 def test_iteration_ends_above_every_later_term():

@@ -8,10 +8,16 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from sklearn_bdp.correlation import Groups, MarkovChain, MarkovNetwork
-from sklearn_bdp.correlation._networks._exact_quilts import COMPONENT_LIMIT
+from sklearn_bdp.correlation import BayesianNetwork, Groups, MarkovChain, MarkovNetwork
+from sklearn_bdp.correlation.privacy import calibrate
 
-from .oracle import bdp_leakage, field_distribution, leakage, sequential_leakage
+from .oracle import (
+    bdp_leakage,
+    edge_diameters,
+    field_distribution,
+    leakage,
+    sequential_leakage,
+)
 
 SHAPES = {
     "star": [(0, 1), (0, 2), (0, 3)],
@@ -28,29 +34,23 @@ def random_tables(edges, n, seed, *, scale=1.0, values=2):
     pairwise = {e: np.exp(scale * rng.normal(size=(values, values))) for e in edges}
     unary = {i: rng.random(values) + 0.05 for i in range(n)}
     joint = field_distribution([values] * n, {**pairwise, **{(i,): u for i, u in unary.items()}})
-    return pairwise, unary, joint
+    return pairwise, joint
 
 
 def check_network(edges, n, seed, epsilon, **options):
-    pairwise, unary, joint = random_tables(edges, n, seed, **options)
-    by_tables = MarkovNetwork(None, pairwise=pairwise, unary=unary)
-    by_influence = MarkovNetwork(by_tables.adjacency_)
+    pairwise, joint = random_tables(edges, n, seed, **options)
+    model = MarkovNetwork(edge_diameters(pairwise, n))
     truth = bdp_leakage(joint, epsilon)
-    for model in (by_tables, by_influence):
-        for method in ("tight", "quilt", "blanket"):
-            assert truth <= model.bdp_epsilon(epsilon, n, method=method) + 1e-7
-    assert by_tables.bdp_epsilon(epsilon, n) <= by_influence.bdp_epsilon(epsilon, n) + 1e-12
-    order = by_tables._rooted()[0] if by_tables._is_tree.all() else range(n)
+    for method in ("tight", "quilt", "blanket"):
+        assert truth <= model.bdp_epsilon(epsilon, n, method=method) + 1e-7
+    order = model._rooted()[0] if model._is_tree.all() else range(n)
     sequential = sequential_leakage(joint, epsilon, order=order)
-    for model in (by_tables, by_influence):
-        assert sequential <= model.sequential_epsilon(epsilon, n) + 1e-7
-        bias = np.mean([math.tanh(leakage(joint, epsilon, i, []) / 4) for i in range(n)])
-        assert bias <= model.posterior_bias(epsilon, n) + 1e-7
-        worst = model.sequential_epsilon(epsilon, n)
-        assert model.sequential_information(epsilon, n) <= (n * epsilon) ** 2 / 8 + 1e-12
-        assert model.sequential_information(epsilon, n) <= n * max(
-            worst, model.bdp_epsilon(epsilon, n)
-        ) ** 2 / 8 * (1 + 1e-9)
+    assert sequential <= model.sequential_epsilon(epsilon, n) + 1e-7
+    bias = np.mean([math.tanh(leakage(joint, epsilon, i, []) / 4) for i in range(n)])
+    assert bias <= model.posterior_bias(epsilon, n) + 1e-7
+    worst = max(model.sequential_epsilon(epsilon, n), model.bdp_epsilon(epsilon, n))
+    assert model.sequential_information(epsilon, n) <= (n * epsilon) ** 2 / 8 + 1e-12
+    assert model.sequential_information(epsilon, n) <= n * worst**2 / 8 * (1 + 1e-9)
 
 
 @pytest.mark.parametrize("shape", list(SHAPES))
@@ -84,7 +84,7 @@ def test_path_by_hand():
     star = MarkovNetwork(nx.star_graph(3), influence=2.0)
     assert star.bdp_epsilon(0.1, 4) == pytest.approx(0.1 + 3 * message)
     end = 4 * math.atanh(math.tanh(0.5) * math.tanh((0.1 + 2 * message) / 4))
-    assert star._record_levels(0.1)[1] == pytest.approx(0.1 + end)
+    assert calibrate(star).record_levels(0.1)[1] == pytest.approx(0.1 + end)
 
 
 def test_a_long_path_is_a_chain():
@@ -92,12 +92,6 @@ def test_a_long_path_is_a_chain():
     path = MarkovNetwork(nx.path_graph(500), influence=chain.diameter_)
     for epsilon in (1e-3, 0.5):
         assert path.bdp_epsilon(epsilon, 500) == pytest.approx(chain.bdp_epsilon(epsilon, 500))
-    kernel = np.array([[0.9, 0.1], [0.2, 0.8]])
-    distribution = np.array([2 / 3, 1 / 3])
-    tables = MarkovNetwork(nx.path_graph(500), pairwise=kernel, unary={0: distribution})
-    assert tables.sequential_epsilon(1e-3, 500) == pytest.approx(
-        chain.sequential_epsilon(1e-3, 500), rel=1e-3
-    )
 
 
 def test_layers_see_loops():
@@ -105,7 +99,7 @@ def test_layers_see_loops():
     model = MarkovNetwork(nx.cycle_graph(4), influence=1.0)
     outer = 4 * math.atanh(math.tanh(0.5) * math.tanh(0.1 / 4))
     inner = 4 * math.atanh(math.tanh(0.5) * math.tanh((0.2 + outer) / 4))
-    sources, layers = model._layers()
+    sources, layers = calibrate(model).layers()
     assert list(sources) == [0, 1, 2, 3]
     assert layers.leakage(0.1) == pytest.approx(np.full(4, 0.1 + inner))
 
@@ -113,7 +107,7 @@ def test_layers_see_loops():
 def test_quilts_by_hand():
     # Zhao 2017, Lemma 2 on two records with table [[3, 1], [1, 3]]: the blanket of 0 is {1},
     # b = ln 3; the empty quilt costs 2 e'.
-    model = MarkovNetwork(None, pairwise={(0, 1): [[3.0, 1.0], [1.0, 3.0]]})
+    model = BayesianNetwork([[], [0]], [[0.5, 0.5], [[0.75, 0.25], [0.25, 0.75]]])
     epsilon = 10.0
     assert model.bdp_epsilon(epsilon, 2, method="blanket") == pytest.approx(10 + 4 * math.log(3))
     assert model.bdp_epsilon(epsilon, 2, method="quilt") == pytest.approx(10 + 4 * math.log(3))
@@ -124,21 +118,23 @@ def test_quilts_by_hand():
 
 
 def test_tables_with_zeros_fall_back_on_components():
-    model = MarkovNetwork(None, pairwise={(0, 1): [[1.0, 0.0], [0.0, 1.0]]})
+    model = BayesianNetwork([[], [0]], [[0.5, 0.5], np.eye(2)])
     assert model.bdp_epsilon(0.1, 2) == pytest.approx(0.2)
     assert model.sequential_epsilon(0.1, 2) == pytest.approx(0.2)
     with pytest.raises(ValueError, match=r"blanket.*positive probabilities"):
         model.bdp_epsilon(0.1, 2, method="blanket")
-    half = MarkovNetwork(None, pairwise={(0, 1): [[1.0, 0.0], [1.0, 1.0]]})
-    joint = field_distribution([2, 2], {(0, 1): np.array([[1.0, 0.0], [1.0, 1.0]])})
+    table = np.array([[1.0, 0.0], [0.5, 0.5]])
+    half = BayesianNetwork([[], [0]], [[0.5, 0.5], table])
+    joint = field_distribution([2, 2], {(0, 1): table})
     assert bdp_leakage(joint, 0.5) <= half.bdp_epsilon(0.5, 2) + 1e-9
     assert half.sequential_epsilon(0.5, 2) < 1.0
 
 
 def test_large_components_refuse_exact_quilts_and_name_the_size():
-    kernel = [[2.0, 1.0], [1.0, 2.0]]
-    path = MarkovNetwork(nx.path_graph(30), pairwise=kernel)
-    with pytest.raises(ValueError, match=rf"{COMPONENT_LIMIT} joint values.*1.07e\+09.*tight"):
+    kernel = np.array([[2.0, 1.0], [1.0, 2.0]]) / 3
+    parents = [[]] + [[i] for i in range(29)]
+    path = BayesianNetwork(parents, [[0.5, 0.5]] + [kernel] * 29)
+    with pytest.raises(ValueError, match=r"65536 joint values.*1.07e\+09.*tight"):
         path.bdp_epsilon(0.1, 30, method="quilt")
     assert path.bdp_epsilon(0.1, 30) < 0.3
     with pytest.raises(ValueError, match="transition matrix"):
@@ -155,11 +151,7 @@ def test_containers_agree():
     assert named.adjacency_[0, 1] == 2.5
     assert MarkovNetwork(matrix, influence=2.0).adjacency_[0, 2] == 2.0
     assert MarkovNetwork(matrix, influence=0.0).n_components_ == 3
-    letters = nx.Graph([("a", "b")])
-    tables = MarkovNetwork(letters, pairwise={("a", "b"): [[2, 1], [1, 2]]})
-    assert tables.n_records == 2
-    assert pickle.loads(pickle.dumps(tables)) == tables
-    assert tables != MarkovNetwork(letters, pairwise=[[3, 1], [1, 3]])
+    assert pickle.loads(pickle.dumps(named)) == named
 
 
 @pytest.mark.parametrize(
@@ -171,27 +163,8 @@ def test_containers_agree():
         ({"graph": nx.path_graph(3), "influence": math.nan}, "influence must be a finite number"),
         ({"graph": nx.path_graph(3)}, "attribute 'influence' on every edge"),
         ({"graph": np.eye(3), "influence": "x"}, "needs a networkx graph"),
-        ({"graph": None}, "graph must be given"),
         ({"graph": np.array([[0, -1.0], [-1.0, 0]])}, "nonnegative"),
         ({"graph": np.ones((2, 3))}, "square"),
-        ({"graph": nx.path_graph(2), "unary": {0: [1, 1]}}, "unary needs pairwise"),
-        ({"graph": None, "pairwise": np.ones((2, 2))}, "graph must be given"),
-        ({"graph": None, "pairwise": {(0, 1): [[0, 0], [0, 0]]}}, "positive entry"),
-        ({"graph": None, "pairwise": {(0, 1): [[-1, 1], [1, 1]]}}, "finite numbers in"),
-        ({"graph": None, "pairwise": {0: [[1, 1], [1, 1]]}}, "pairs of records"),
-        ({"graph": None, "pairwise": {(0, 0): [[1, 1], [1, 1]]}}, "once"),
-        (
-            {"graph": None, "pairwise": {(0, 1): np.ones((2, 2)), (1, 2): np.ones((3, 2))}},
-            "number of values of record 1",
-        ),
-        (
-            {"graph": nx.path_graph(3), "pairwise": {(0, 1): np.ones((2, 2))}},
-            "one table per edge",
-        ),
-        (
-            {"graph": nx.path_graph(2), "influence": 1.0, "pairwise": np.ones((2, 2))},
-            "exclude each other",
-        ),
     ],
 )
 def test_bad_arguments_are_named(arguments, message):
@@ -229,5 +202,5 @@ def test_weak_loops_cost_little():
 
 def test_layers_win_where_dependence_is_strong():
     model = MarkovNetwork(nx.cycle_graph(4), influence=8.0)
-    assert math.isinf(model._reach_factor().max())
+    assert math.isinf(calibrate(model).factor().max())
     assert model.bdp_epsilon(0.1, 4) < 0.4

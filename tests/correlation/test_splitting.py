@@ -26,14 +26,6 @@ def test_random_split_is_a_partition_of_the_right_size(n, fraction):
     assert split.gap == 0
 
 
-def test_stratified_split_keeps_the_classes():
-    y = np.repeat(["a", "b", "c"], [60, 30, 10])
-    split = Independent().split(100, 0.2, y=y, random_state=0)
-    assert [int(np.sum(y[split.holdout] == c)) for c in "abc"] == [12, 6, 2]
-    odd = Independent().split(100, 0.33, y=y, random_state=0)
-    assert len(odd.holdout) == 33
-
-
 def test_random_state_decides():
     split = Independent().split(50, 0.3, random_state=3)
     assert np.array_equal(split.holdout, Independent().split(50, 0.3, random_state=3).holdout)
@@ -69,10 +61,6 @@ def test_one_giant_group_still_leaves_two_sides():
 def test_independent_folds():
     check_partition(Independent().folds(10, 3), 10)
     check_partition(Independent().folds(10, 3, random_state=0), 10)
-    y = np.arange(40) % 4
-    pairs = Independent().folds(40, 5, y=y, random_state=0)
-    check_partition(pairs, 40)
-    assert all(np.all(np.bincount(y[test]) == 2) for _, test in pairs)
 
 
 @pytest.mark.parametrize(
@@ -82,7 +70,6 @@ def test_independent_folds():
         (lambda: Independent().split(3, 0.9), "holdout must leave records on both sides"),
         (lambda: Independent().split(10, 0.0), "holdout must be a finite number in"),
         (lambda: Independent().split(10, 1.0), "holdout must be a finite number in"),
-        (lambda: Independent().split(10, 0.5, y=[1, 2]), "y must have shape"),
         (lambda: Independent().folds(3, 4), "n_splits must be at most 3"),
         (lambda: Independent().folds(3, 1), "n_splits must be an integer of at least 2"),
         (lambda: Groups([0, 0]).split(2, 0.5), "at least two independent components"),

@@ -1,4 +1,4 @@
-"""From whatever the caller hands over as ``correlation`` to a model."""
+"""What callers declare as ``correlation``, as a model."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from scipy import sparse
 
 from sklearn_bdp._typing import Correlation
 from sklearn_bdp.correlation._base import CorrelationModel
-from sklearn_bdp.correlation._chains._chain import MarkovChain
+from sklearn_bdp.correlation._chain import MarkovChain
 from sklearn_bdp.correlation._components import Groups, Independent
-from sklearn_bdp.correlation._networks._graph import DependencyGraph, is_networkx
+from sklearn_bdp.correlation._graph import DependencyGraph, is_networkx
 from sklearn_bdp.correlation._worst import WorstOf
 
 

@@ -1,9 +1,93 @@
 """How much a record of a network can say about another one, by their distance (theory B2, B6)."""
 
+from functools import singledispatch
+
 import numpy as np
 from scipy.sparse.csgraph import connected_components, shortest_path
 
+from sklearn_bdp._typing import Array
+from sklearn_bdp.correlation._base import CorrelationModel
+from sklearn_bdp.correlation._chain import MarkovChain
+from sklearn_bdp.correlation._components import Groups, Independent
+from sklearn_bdp.correlation._graph import DependencyGraph
+from sklearn_bdp.correlation._network import NetworkModel
+from sklearn_bdp.correlation._transition import max_log_ratio, reversed_kernel
+
 _EXACT = 500  # largest component that is searched from each of its records
+
+
+@singledispatch
+def influence_over_distance(model: CorrelationModel, max_distance: int) -> Array:
+    r"""Return bounds on the max-influence between records at distances ``1 … max_distance``.
+
+    The max-influence of :math:`X_j` on :math:`X_i` is the largest
+    :math:`\ln P[x_i | x_j] / P[x_i | x_j']` (Song, Wang, Chaudhuri 2017; theory B2), where for
+    hidden chains the states stand for the records, which can only say more.
+
+    Parameters
+    ----------
+    model : CorrelationModel
+        A model that has distances.
+    max_distance : int
+        Largest distance: records in time, edges in a graph.
+
+    Returns
+    -------
+    ndarray of shape (max_distance,)
+        Nats; infinite where nothing limits the influence.
+
+    Raises
+    ------
+    TypeError
+        If the model has no distances.
+    """
+    raise TypeError(
+        "correlation must be independent, groups, a Markov chain or a graph to draw influence over "
+        f"distance, got {type(model).__name__}."
+    )
+
+
+@influence_over_distance.register(Independent)
+def _(model, max_distance):
+    return np.zeros(max_distance)
+
+
+@influence_over_distance.register(Groups)
+def _(model, max_distance):
+    # Any two records of a group are neighbours; beyond the group there is nothing.
+    result = np.zeros(max_distance)
+    result[:1] = 0.0 if model.is_independent else np.inf
+    return result
+
+
+@influence_over_distance.register(DependencyGraph)
+def _(model, max_distance):
+    result = np.zeros(max_distance)
+    result[: longest_path(model.adjacency_)] = np.inf
+    return result
+
+
+@influence_over_distance.register(MarkovChain)
+def _(model, max_distance):
+    kernels = [model.transition]
+    if model.stationary_ is not None:  # both directions of time
+        kernels.append(reversed_kernel(model.transition, model.stationary_))
+    powers, result = [np.eye(len(model.transition))] * len(kernels), np.empty(max_distance)
+    for k in range(max_distance):
+        powers = [power @ kernel for power, kernel in zip(powers, kernels, strict=True)]
+        result[k] = max(map(max_log_ratio, powers))
+    return result
+
+
+@influence_over_distance.register(NetworkModel)
+def _(model, max_distance):
+    # Projective diameters of the edges, contracted along paths (theory B6).
+    adjacency, tree = model.adjacency_, model._is_tree[model.components_]
+    result = path_influence(adjacency[tree][:, tree], max_distance)
+    for component in np.unique(model.components_[~tree]):
+        members = np.flatnonzero(model.components_ == component)
+        result = np.maximum(result, layer_influence(adjacency[members][:, members], max_distance))
+    return result
 
 
 def path_influence(adjacency, max_distance):

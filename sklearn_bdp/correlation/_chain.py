@@ -7,35 +7,34 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sklearn_bdp._checks import check_array, check_option, check_probability, check_real
-from sklearn_bdp._typing import Array
+from sklearn_bdp._checks import check_option, check_probability, check_real
 from sklearn_bdp.correlation._base import CorrelationModel
-from sklearn_bdp.correlation._chains._chain_class import MarkovChainClass
-from sklearn_bdp.correlation._chains._chain_leakage import ChainLeakage
-from sklearn_bdp.correlation._chains._counts import confidence_intervals, transition_counts
-from sklearn_bdp.correlation._evidence._strength import (
+from sklearn_bdp.correlation._cutting import FOLD_FAILURE, forward_folds
+from sklearn_bdp.correlation._strength import (
     ENOUGH,
     SAFETY,
     rounded_up,
     score_strength,
     two_states,
 )
-from sklearn_bdp.correlation._shared._splitting import FOLD_FAILURE, forward_folds
-from sklearn_bdp.correlation._shared._transition import (
+from sklearn_bdp.correlation._tails import chain_lower_limit, chain_rate
+from sklearn_bdp.correlation._time import TimeModel
+from sklearn_bdp.correlation._transition import (
     check_transition,
+    confidence_intervals,
     dobrushin,
     is_irreducible,
-    max_log_ratio,
     mixing_profile,
     operator_norm,
     projective_diameter,
     spectral_gap,
     stationary_distribution,
+    transition_counts,
 )
-from sklearn_bdp.correlation._tails import chain_lower_limit, chain_rate
+from sklearn_bdp.correlation._worst import WorstOf
 
 
-class MarkovChain(ChainLeakage):
+class MarkovChain(TimeModel):
     r"""Records that follow a time-homogeneous Markov chain.
 
     Parameters
@@ -46,8 +45,8 @@ class MarkovChain(ChainLeakage):
         ``False``: record ``i`` depends on state ``i`` of the chain only, in any way (a hidden
         Markov model; the states may also be visible). Always safe. ``True``: the states *are*
         the records, which allows sharper bounds.
-    start : "stationary", "any" or array-like of shape (k,), default="stationary"
-        Distribution of the first state. ``"any"`` promises nothing about it.
+    start : {"stationary", "any"}, default="stationary"
+        Distribution of the first state; ``"any"`` assumes nothing about it.
     states : array-like of int, shape (n,), optional
         *Public* state of every record, known without looking at the records. What is made is then
         a :class:`SeenStates`: scores are post-stratified, and dependence costs nothing. Its
@@ -96,7 +95,7 @@ class MarkovChain(ChainLeakage):
         transition: ArrayLike = (),
         *,
         observed: bool = False,
-        start: ArrayLike = "stationary",
+        start: str = "stationary",
         states: ArrayLike | None = None,
     ) -> Any:
         """Return a chain, or with public states the model that uses them (theory G11′)."""
@@ -109,7 +108,7 @@ class MarkovChain(ChainLeakage):
         transition: ArrayLike,
         *,
         observed: bool = False,
-        start: ArrayLike = "stationary",
+        start: str = "stationary",
         states: ArrayLike | None = None,
     ) -> None:
         self.transition = check_transition(transition)
@@ -117,7 +116,13 @@ class MarkovChain(ChainLeakage):
             raise TypeError(f"observed must be True or False, got observed={observed!r}.")
         self.observed = bool(observed)
         irreducible = is_irreducible(self.transition)
-        self.start = self._check_start(start, irreducible)
+        self.start = check_option("start", start, ("stationary", "any"))
+        if start == "stationary" and not irreducible:
+            raise ValueError(
+                "transition must be irreducible for a stationary start: some states never reach "
+                "others, so the stationary distribution is not unique. Pass start='any', or model "
+                "the parts as separate Groups."
+            )
         self.stationary_ = stationary_distribution(self.transition) if irreducible else None
         self.diameter_ = projective_diameter(self.transition)
         self.dobrushin_ = dobrushin(self.transition)
@@ -126,21 +131,6 @@ class MarkovChain(ChainLeakage):
             self.spectral_gap_ = spectral_gap(self.transition, self.stationary_)
             self.contraction_ = operator_norm(self.transition, self.stationary_)
         self._freeze()
-
-    def _check_start(self, start, irreducible):
-        if isinstance(start, str):
-            check_option("start", start, ("stationary", "any"))
-            if start == "stationary" and not irreducible:
-                raise ValueError(
-                    "transition must be irreducible for a stationary start (some states never "
-                    "reach others, so the stationary distribution is not unique). Pass start= with "
-                    "the distribution of the first state, or model the parts as separate Groups."
-                )
-            return start
-        distribution = check_array("start", start, shape=(len(self.transition),), low=0.0)
-        if not abs(distribution.sum() - 1.0) <= 1e-8:
-            raise ValueError(f"start must sum to one, got {distribution.sum():.12g}.")
-        return distribution / distribution.sum()
 
     @classmethod
     def from_states(
@@ -166,18 +156,20 @@ class MarkovChain(ChainLeakage):
         observed : bool, default=False
             As for the class.
         confidence : float, optional
-            When given, in (0, 1): return the class of all transition matrices that the data do
-            not rule out at this level, so that estimation error is paid for.
+            When given, in (0, 1): pay for the estimation error of a chain of two states. The
+            result is a list of two hidden chains, which no chain that the data do not rule out at
+            this level exceeds in any bound.
 
         Returns
         -------
-        MarkovChain or MarkovChainClass
-            The estimated chain, or the class around it.
+        MarkovChain or WorstOf
+            The estimated chain, or the list.
 
         Raises
         ------
         ValueError
-            If the states are not integers of at least 0, or there is no transition.
+            If the states are not integers of at least 0, there is no transition, or
+            ``confidence`` is given with more than two states.
         """
         counts = transition_counts(states, n_states=n_states)
         smoothing = check_real("smoothing", smoothing, low=0.0)
@@ -193,10 +185,23 @@ class MarkovChain(ChainLeakage):
         if confidence is None:
             return cls(transition, observed=observed)
         confidence = check_probability("confidence", confidence)
-        lower, upper = confidence_intervals(counts, 1.0 - confidence)
-        return MarkovChainClass(
-            np.clip(transition, lower, upper), lower=lower, upper=upper, confidence=confidence
-        )
+        if len(counts) != 2:
+            raise ValueError(
+                f"confidence= needs two states, got {len(counts)}. Declare a list of the matrices "
+                "that you hold possible, or read the strength off training-side scores with "
+                "MarkovChain.from_scores(scores, confidence=...)."
+            )
+        ends = confidence_intervals(counts, 1.0 - confidence)
+        return WorstOf([cls._corner(end, confidence) for end in ends])
+
+    @classmethod
+    def _corner(cls, ends, confidence):
+        # Contraction |1 - p - q|, diameter |ln((1-p)(1-q)/pq)| and the update of theory B7 are
+        # monotone in the probabilities p, q to leave a state: worst are both least, both largest.
+        p, q = ends[0, 1], ends[1, 0]
+        matrix = np.array([[1.0 - p, p], [q, 1.0 - q]])
+        chain = cls(matrix, start="stationary" if is_irreducible(matrix) else "any")
+        return chain._with(confidence=confidence)
 
     @classmethod
     def from_autocorrelation_time(cls, time: float) -> MarkovChain:
@@ -306,14 +311,17 @@ class MarkovChain(ChainLeakage):
 
     def _declared(self, words, caveats=()):
         """Return the same chain with the words that say where its strength comes from."""
+        return self._with(_words=words, _caveats=tuple(caveats))
+
+    def _with(self, **attributes):
         model = object.__new__(type(self))
-        model.__dict__.update(self.__getstate__(), _words=words, _caveats=tuple(caveats))
+        model.__dict__.update(self.__getstate__(), **attributes)
         model._freeze()
         return model
 
-    def _folds(self, n, n_splits, y, random_state):
+    def _folds(self, n, n_splits, random_state):
         if not self._words:
-            return super()._folds(n, n_splits, y, random_state)
+            return super()._folds(n, n_splits, random_state)
         # Declared by how slowly scores forget: records in time, so the past predicts the future.
         return forward_folds(n, n_splits, self.gap_for(FOLD_FAILURE))
 
@@ -328,12 +336,16 @@ class MarkovChain(ChainLeakage):
         rows = np.array2string(self.transition, threshold=16, precision=4, separator=", ")
         rows = " ".join(rows.split())
         extra = ", observed=True" if self.observed else ""
-        if not (isinstance(self.start, str) and self.start == "stationary"):
-            extra += f", start={'any' if isinstance(self.start, str) else 'given'!r}"
+        extra += "" if self._stationary else ", start='any'"
         return f"MarkovChain({rows}{extra})"
+
+    @property
+    def _stationary(self):
+        return self.start == "stationary"
 
     def _content(self):
         words = (self._words, *self._caveats) if self._words else ()
+        words += (self.confidence,) if self.confidence < 1.0 else ()
         return (self.transition, self.observed, self.start, *words)
 
     def describe(self) -> str:
@@ -347,21 +359,6 @@ class MarkovChain(ChainLeakage):
             f"{kind} {states}-state Markov chain, spectral gap {self.spectral_gap_:.2f}, "
             f"1 record in {many / self.effective_n(many):.1f} counts"
         )
-
-    @property
-    def exact_transition(self) -> Array | None:
-        return self.transition
-
-    def influence_over_distance(self, max_distance: int) -> Array:
-        # Both directions of time: the chain and its reversal.
-        kernels = (
-            [self.transition] if self.stationary_ is None else [self.transition, self._reverse]
-        )
-        powers, result = [np.eye(len(self.transition))] * len(kernels), np.empty(max_distance)
-        for k in range(max_distance):
-            powers = [power @ kernel for power, kernel in zip(powers, kernels, strict=True)]
-            result[k] = max(map(max_log_ratio, powers))
-        return result
 
     # -- concentration ----------------------------------------------------------------------
 
@@ -387,10 +384,21 @@ class MarkovChain(ChainLeakage):
             return limits
         return np.maximum(limits, chain_lower_limit(values, -levels / n, self.contraction_))
 
-    def _from_record(self, first):
-        if isinstance(self.start, str) or first == 0:
-            return self
-        distribution = self.start @ np.linalg.matrix_power(self.transition, first)
-        return MarkovChain(
-            self.transition, observed=self.observed, start=distribution / distribution.sum()
-        )
+
+def chain_record(model: CorrelationModel) -> dict[str, Any] | None:
+    """Return what a chain is made of, as JSON can say it; None for any other model."""
+    if type(model) is not MarkovChain or model.confidence < 1.0:
+        return None
+    return {
+        "transition": model.transition.tolist(),
+        "observed": model.observed,
+        "start": model.start,
+        "words": model._words,
+        "caveats": list(model._caveats),
+    }
+
+
+def recorded_chain(record: dict[str, Any]) -> MarkovChain:
+    """Return the chain that :func:`chain_record` wrote down."""
+    chain = MarkovChain(record["transition"], observed=record["observed"], start=record["start"])
+    return chain._declared(record["words"], record["caveats"]) if record["words"] else chain

@@ -1,4 +1,4 @@
-"""Sweeps over rooted forests: messages, blocks and couplings in time linear in the records."""
+"""How far a change of one record reaches: sweeps over rooted forests, walks on any graph."""
 
 import math
 
@@ -7,14 +7,13 @@ from scipy import sparse
 from scipy.sparse.csgraph import breadth_first_order
 
 
-def rooted(matrix, components, wanted):
+def rooted(matrix, roots, wanted):
     """Return a breadth-first order of the wanted records, and the position of each one's parent.
 
-    The first record of each component is its root. The sweeps below work on positions in this
+    ``roots`` holds one record per component. The sweeps below work on positions in this
     order, so that memory is read in sequence and ``parent[k] < k`` always; ``-1`` stands for roots.
     """
     n = matrix.shape[0]
-    roots = np.unique(components, return_index=True)[1]
     # One extra node points at every root, so that a single search covers all components.
     indptr = np.r_[matrix.indptr, matrix.indptr[-1] + len(roots)]
     indices = np.r_[matrix.indices, roots]
@@ -25,39 +24,6 @@ def rooted(matrix, components, wanted):
     position = np.full(n + 1, -1)
     position[order] = np.arange(len(order))
     return order, position[before[order]]
-
-
-def birkhoff_messages(parent, diameters, dp_epsilon):
-    """Return messages ``(upward, below, total)`` on a rooted forest (theory B6).
-
-    ``upward`` goes from each node to its parent, ``below`` sums what comes from the children,
-    ``total`` from all neighbours. ``diameters`` are those of the edges to the parents.
-    """
-    n = len(parent)
-    gain, small = (-np.expm1(-diameters / 2)).tolist(), np.exp(-diameters / 2).tolist()
-    log1p, expm1 = math.log1p, math.expm1
-    below, upward, above = [0.0] * n, [0.0] * n, [0.0] * n
-    # 4 artanh(tanh(D/4) tanh(w/4)) = 2 ln(1 + (1-a)(1-b)/(a+b)), a = e^{-D/2}, b = e^{-w/2}
-    for v in range(len(parent) - 1, -1, -1):
-        p = parent[v]
-        if p >= 0:
-            weight = dp_epsilon + below[v]
-            x = expm1(-weight / 2)
-            rest = small[v] + 1.0 + x
-            message = 2.0 * log1p(-gain[v] * x / rest) if rest > 1e-15 else weight
-            upward[v] = message if message < weight else weight
-            below[p] += upward[v]
-    for v in range(n):
-        p = parent[v]
-        if p >= 0:
-            weight = dp_epsilon + below[p] + above[p] - upward[v]
-            x = expm1(-weight / 2)
-            rest = small[v] + 1.0 + x
-            message = 2.0 * log1p(-gain[v] * x / rest) if rest > 1e-15 else weight
-            above[v] = message if message < weight else weight
-    below = np.array(below)
-    # The subtraction above may round the wrong way; a part in 10^12 covers a million children.
-    return upward, below, (below + np.array(above)) * (1.0 + 1e-12)
 
 
 def couplings(parent, contractions):
@@ -101,3 +67,33 @@ def best_block_costs(parent, components, unit, passed):
     typical = float(np.mean(passed)) / unit
     targets = sorted({1, *(max(1, math.ceil(typical * f)) for f in (0.5, 1.0, 2.0))})
     return np.min([block_costs(parent, components, unit, passed, t) for t in targets], axis=0)
+
+
+def dobrushin_reach(matrix, components):
+    """Return ``r >= (I - C)^{-1} 1``, expected records that feel a change of each record.
+
+    ``C_ij = tanh(diameter_ij / 4)`` bounds how far record ``j`` moves the distribution of ``i``
+    given all others. Where the series diverges in a component the entries are infinite.
+
+    They are the martingale differences of any query, in units of its sensitivity. ``matrix`` holds
+    symmetric edge diameters in nats.
+
+    Dobrushin 1970; Kuelske 2003, Concentration inequalities for functions of Gibbs fields,
+    Theorem 1 (the past of an order only fixes records, which removes rows of ``C``).
+    """
+    contraction = sparse.csr_array(
+        (np.tanh(matrix.data / 4.0), matrix.indices, matrix.indptr), shape=matrix.shape
+    )
+    reach = np.ones(matrix.shape[0])
+    for _ in range(500):
+        new = 1.0 + contraction @ reach
+        done = new.max() > 1e6 or float((new - reach).max()) <= 1e-10 * float(new.max())
+        reach = new
+        if done:
+            break
+    reach = reach * (1.0 + 1e-6)
+    # Only a super-solution bounds the series from above: r >= 1 + C r, component by component.
+    fails = reach < 1.0 + contraction @ reach
+    bad = np.zeros(int(components.max()) + 1, dtype=bool)
+    bad[components[fails]] = True
+    return np.where(bad[components], np.inf, reach)

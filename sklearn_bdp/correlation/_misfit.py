@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.stats import chi2
 
 from sklearn_bdp._checks import check_array, check_probability
 from sklearn_bdp._typing import Array
 from sklearn_bdp.correlation._base import CorrelationModel
-from sklearn_bdp.correlation._chains._counts import state_sequences, transition_counts
-from sklearn_bdp.correlation._evidence._strength import (
+from sklearn_bdp.correlation._strength import (
     SAFETY,
     least_autocorrelation_time,
     rounded_up,
@@ -40,12 +37,6 @@ class MisfitReport:
         Records per effective record that the scores show.
     autocorrelation_error : float or None
         Standard error of the latter.
-    order_p : float or None
-        p-value of "the next state depends on the last one only".
-    stationarity_p : float or None
-        p-value of "the halves have one transition matrix".
-    transition_p : float or None
-        p-value of "the transitions follow the declared matrix".
     """
 
     misfit: bool
@@ -53,9 +44,6 @@ class MisfitReport:
     promised_time: float | None = None
     autocorrelation_time: float | None = None
     autocorrelation_error: float | None = None
-    order_p: float | None = None
-    stationarity_p: float | None = None
-    transition_p: float | None = None
 
 
 def autocorrelation(scores):
@@ -126,8 +114,7 @@ def _integrated(scores):
 def check_misfit(
     model: CorrelationModel,
     *,
-    states: Any = None,
-    scores: ArrayLike | None = None,
+    scores: ArrayLike,
     level: float = 0.001,
 ) -> MisfitReport:
     """Compare a correlation model with what the training side shows.
@@ -136,9 +123,7 @@ def check_misfit(
     ----------
     model : CorrelationModel
         The declared model.
-    states : array-like of int, or list of such arrays, optional
-        Training-side states in time (only for chains whose states can be seen).
-    scores : array-like of shape (n,), optional
+    scores : array-like of shape (n,)
         Per-record scores of the training side in time, for example cross-validation errors.
     level : float, default=0.001
         Each check fails at this significance.
@@ -152,8 +137,6 @@ def check_misfit(
     -----
     The integrated autocorrelation of *any* per-record score is at most what the model promises,
     so a time that is larger by more than its error shows too little dependence in the model.
-    The states are tested by likelihood ratios (Anderson and Goodman 1957): order two against
-    order one, one half against the other, and the declared matrix.
 
     Examples
     --------
@@ -165,24 +148,17 @@ def check_misfit(
     more dependence, for instance correlation=MarkovChain.from_autocorrelation_time(13.6)
     """
     level = check_probability("level", level)
-    found: dict[str, Any] = {}
-    messages: list[str] = []
-    if scores is not None:
-        time, lags = _integrated(scores)
-        n = len(np.asarray(scores))
-        promised = _promised_time(model, n)
-        # Standard error of a windowed sum: Madras and Sokal 1988, (2.19).
-        error = time * math.sqrt(2.0 * (2.0 * lags + 1.0) / n)
-        found.update(promised_time=promised, autocorrelation_time=time, autocorrelation_error=error)
-        if time - 3.0 * error > promised:
-            messages.append(_more_dependence(promised, f"{time:.1f} ± {error:.1f}", time))
-        elif n >= SHORTEST and least_autocorrelation_time(np.asarray(scores), level) > promised:
-            time = slow_autocorrelation_time(scores)  # hidden regimes, which windows miss
-            found["autocorrelation_time"] = time
-            messages.append(_more_dependence(promised, f"{time:.1f} by their slow swings", time))
-    if states is not None:
-        found.update(_state_checks(model, states, level, messages))
-    return MisfitReport(bool(messages), "; ".join(messages), **found)
+    time, lags = _integrated(scores)
+    n, message = len(np.asarray(scores)), ""
+    promised = _promised_time(model, n)
+    # Standard error of a windowed sum: Madras and Sokal 1988, (2.19).
+    error = time * math.sqrt(2.0 * (2.0 * lags + 1.0) / n)
+    if time - 3.0 * error > promised:
+        message = _more_dependence(promised, f"{time:.1f} ± {error:.1f}", time)
+    elif n >= SHORTEST and least_autocorrelation_time(np.asarray(scores), level) > promised:
+        time = slow_autocorrelation_time(scores)  # hidden regimes, which windows miss
+        message = _more_dependence(promised, f"{time:.1f} by their slow swings", time)
+    return MisfitReport(bool(message), message, promised, time, error)
 
 
 def _more_dependence(promised, shown, time):
@@ -198,84 +174,3 @@ def _promised_time(model, n):
     """Return ``n / effective_n``, of a long stretch when the model allows any length."""
     n = model.n_records if model.n_records is not None else max(n, 100_000)
     return n / model.effective_n(n)
-
-
-def _state_checks(model, states, level, messages):
-    declared = model.exact_transition
-    counts = transition_counts(states, n_states=model.n_states)
-    sequences = state_sequences(states)
-    found = {
-        "order_p": _order_p(sequences, len(counts)),
-        "stationarity_p": _halves_p(sequences, len(counts)),
-    }
-    if found["order_p"] < level:
-        messages.append(
-            f"the next state depends on more than the last one (p = {found['order_p']:.1g}): add "
-            "states that remember, or declare groups"
-        )
-    if found["stationarity_p"] < level:
-        messages.append(
-            "the two halves of the states follow different transition matrices "
-            f"(p = {found['stationarity_p']:.1g}): the chain is not stationary"
-        )
-    if declared is not None:
-        found["transition_p"] = _declared_p(counts, declared)
-        if found["transition_p"] < level:
-            messages.append(
-                "the states do not follow the declared transition matrix "
-                f"(p = {found['transition_p']:.1g})"
-            )
-    return found
-
-
-def _p_value(statistic, freedom):
-    return 1.0 if freedom < 1 else float(chi2.sf(max(statistic, 0.0), freedom))
-
-
-def _homogeneity(tables):
-    """Likelihood ratio of "all tables share row distributions", with its degrees of freedom."""
-    total = tables.sum(axis=0)
-
-    def likelihood(counts):
-        sums = counts.sum(axis=-1, keepdims=True)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            return np.where(counts > 0, counts * np.log(counts / sums), 0.0).sum()
-
-    # Rows or columns never seen free no parameter.
-    columns = (total > 0).sum(axis=-1)
-    groups = (tables.sum(axis=-1) > 0).sum(axis=0)
-    freedom = int((np.maximum(groups - 1, 0) * np.maximum(columns - 1, 0)).sum())
-    return 2.0 * (sum(likelihood(t) for t in tables) - likelihood(total)), freedom
-
-
-def _order_p(sequences, k):
-    triples = np.zeros(k**3)
-    for s in sequences:
-        if len(s) >= 3:
-            code = (s[:-2].astype(np.int64) * k + s[1:-1]) * k + s[2:]
-            triples += np.bincount(code, minlength=k**3)
-    # Given the middle state, does the one before it change the distribution of the next?
-    return _p_value(*_homogeneity(triples.reshape(k, k, k)))
-
-
-def _halves_p(sequences, k):
-    tables = np.zeros((2, k, k))
-    length = sum(max(len(s) - 1, 0) for s in sequences)
-    seen = 0
-    for s in sequences:
-        cut = min(max(length // 2 - seen, 0), max(len(s) - 1, 0))
-        for half, part in enumerate((s[: cut + 1], s[cut:])):
-            if len(part) >= 2:
-                tables[half] += transition_counts(np.asarray(part), n_states=k)
-        seen += max(len(s) - 1, 0)
-    return _p_value(*_homogeneity(tables))
-
-
-def _declared_p(counts, declared):
-    if ((counts > 0) & (declared == 0)).any():
-        return 0.0
-    sums = counts.sum(axis=1, keepdims=True)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        terms = np.where(counts > 0, counts * np.log(counts / (sums * declared)), 0.0)
-    freedom = int(((declared > 0).sum(axis=1)[sums[:, 0] > 0] - 1).sum())
-    return _p_value(2.0 * float(terms.sum()), freedom)

@@ -10,7 +10,7 @@ from scipy import fft
 
 from sklearn_bdp._checks import check_array, check_probability
 from sklearn_bdp.correlation._components import label_codes
-from sklearn_bdp.correlation._evidence._strength import (
+from sklearn_bdp.correlation._strength import (
     SAFETY,
     rounded_up,
     slow_autocorrelation_time,

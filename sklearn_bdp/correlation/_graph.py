@@ -16,10 +16,7 @@ from sklearn_bdp.correlation._components import (
     ComponentwiseModel,
     unnamed_groups,
 )
-from sklearn_bdp.correlation._networks._influence import longest_path
-from sklearn_bdp.correlation._shared._splitting import (
-    check_indices,
-)
+from sklearn_bdp.correlation._cutting import check_indices
 
 
 def is_networkx(graph):
@@ -192,13 +189,13 @@ class DependencyGraph(GraphModel, ComponentModel):
             f"components, the largest of {self._sizes(self.n_records)[0].max()}"
         )
 
-    def _split(self, n, holdout, y, random_state):
+    def _split(self, n, holdout, random_state):
         self._check_parts(n)
-        return super()._split(n, holdout, y, random_state)
+        return super()._split(n, holdout, random_state)
 
-    def _folds(self, n, n_splits, y, random_state):
+    def _folds(self, n, n_splits, random_state):
         self._check_parts(n)
-        return super()._folds(n, n_splits, y, random_state)
+        return super()._folds(n, n_splits, random_state)
 
     def _check_parts(self, n):
         """Raise what to do instead where structure alone leaves nothing to cut."""
@@ -211,11 +208,6 @@ class DependencyGraph(GraphModel, ComponentModel):
                 "training labels with MarkovNetwork.from_labels(graph, labels). Otherwise bring "
                 "another graph as X_val, y_val, or remove edges that carry nothing."
             )
-
-    def influence_over_distance(self, max_distance: int) -> Array:
-        result = np.zeros(max_distance)
-        result[: longest_path(self.adjacency_)] = np.inf
-        return result
 
     def subset(self, indices: ArrayLike) -> CorrelationModel:
         indices = check_indices(indices, self.n_records)

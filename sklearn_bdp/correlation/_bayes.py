@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 
-from sklearn_bdp._checks import check_integer
-from sklearn_bdp.correlation._networks._factors import check_table, diameter_graph
-from sklearn_bdp.correlation._networks._network import NetworkModel
+from sklearn_bdp._checks import check_array, check_integer
+from sklearn_bdp.correlation._network import NetworkModel
+from sklearn_bdp.correlation._transition import dobrushin, projective_diameter
 
 
 class BayesianNetwork(NetworkModel):
@@ -70,14 +71,36 @@ class BayesianNetwork(NetworkModel):
                     f"{list(parents[i])}, then record {i}), got shape {array.shape}."
                 )
             factors.append(((*parents[i], i), array))
+        check_values(factors, n)
         self._set_network(diameter_graph(factors, n), factors)
         self._freeze()
 
+    def _roots(self):
+        # Records without parents: then the tables of a tree are its kernels from root to leaf.
+        places = np.array([scope[-1] for scope, _ in self._factors if len(scope) == 1])
+        if not len(places):  # given the rest, tables are gone
+            return super()._roots()
+        return places[np.unique(self.components_[places], return_index=True)[1]]
+
+    def _kernels(self):
+        """Return the table of each record given its parent in :meth:`_rooted`, None for roots."""
+        table = {scope[-1]: table for scope, table in self._factors if len(scope) == 2}
+        return [table.get(record) for record in self._rooted()[0].tolist()]
+
+    def _contractions(self):
+        if not self._factors:
+            return super()._contractions()
+        known: dict[int, float] = {}  # shared tables are measured once
+        return np.array(
+            [0.0 if k is None else known.setdefault(id(k), dobrushin(k)) for k in self._kernels()]
+        )
+
 
 def _check_conditional(name, table):
-    array = check_table(name, table, None)
-    if array.ndim < 1:
+    array = check_array(name, table, low=0.0).copy()
+    if array.ndim < 1 or not array.size:
         raise ValueError(f"{name} must have an axis for the value of the record, got a number.")
+    array.setflags(write=False)
     sums = array.sum(axis=-1)
     if not np.all(np.abs(sums - 1.0) <= 1e-8):
         worst = float(sums.flat[np.argmax(np.abs(sums - 1.0))])
@@ -121,3 +144,46 @@ def _check_parents(parents, n):
             f"{int(np.flatnonzero(waiting > 0)[0])}."
         )
     return checked
+
+
+def check_values(factors, n):
+    """Raise where tables disagree on the number of values of a record."""
+    values = np.zeros(n, dtype=np.int64)
+    for scope, table in factors:
+        values[scope[-1]] = table.shape[-1]
+    for scope, table in factors:
+        for v, k in zip(scope, table.shape, strict=True):
+            if values[v] != k:
+                raise ValueError(
+                    f"tables must agree on the number of values of record {v}, got {values[v]} "
+                    f"and {k}."
+                )
+
+
+def pair_diameter(table, a, b):
+    """Return the largest log cross-ratio of two axes of a table, the other axes held fixed."""
+    moved = np.moveaxis(table, (a, b), (-2, -1)).reshape(-1, table.shape[a], table.shape[b])
+    return max(projective_diameter(part) for part in moved if part.max() > 0)
+
+
+def diameter_graph(factors, n):
+    """Return the symmetric matrix of edge diameters (sums over the factors of a pair).
+
+    Sums of pairwise diameters bound the diameter between any two sets of records, because a
+    mixed second difference of the log-factor telescopes over single records. Records of one
+    factor stay joined even where it does not couple them, so that factors never span components.
+    """
+    known, rows, columns, data = {}, [], [], []
+    for scope, table in factors:
+        for a in range(len(scope)):
+            for b in range(a + 1, len(scope)):
+                key = (id(table), a, b)  # shared tables are measured once
+                if key not in known:
+                    known[key] = pair_diameter(table, a, b)
+                rows.append(min(scope[a], scope[b]))
+                columns.append(max(scope[a], scope[b]))
+                data.append(max(known[key], 1e-13))
+    matrix = sparse.csr_array(sparse.coo_array((data, (rows, columns)), shape=(n, n), dtype=float))
+    matrix = sparse.csr_array(matrix + matrix.T)
+    matrix.sort_indices()
+    return matrix

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import sparse
 
-from sklearn_bdp.correlation._shared._leakage import contract
+from sklearn_bdp.correlation.privacy._kernels import contract
 
 CHUNK = 1024  # sources searched together
 MOST_LAYERS = 32

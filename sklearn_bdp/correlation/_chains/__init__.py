@@ -1,1 +1,0 @@
-"""Records in time: chains, classes of chains, and the bounds that are theirs alone."""

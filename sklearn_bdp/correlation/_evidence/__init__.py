@@ -1,1 +1,0 @@
-"""What training-side scores and states say about dependence; nothing here sees a holdout."""

@@ -1,1 +1,0 @@
-"""Records on a graph: structure alone, edge strengths, tables."""

@@ -1,0 +1,143 @@
+"""What every calibration answers: which Bayesian DP level follows from a DP level."""
+
+from __future__ import annotations
+
+import math
+from functools import singledispatch
+
+import numpy as np
+
+from sklearn_bdp._bisection import safe_inverse
+from sklearn_bdp.correlation._base import CorrelationModel
+from sklearn_bdp.correlation._components import ComponentModel
+from sklearn_bdp.correlation._time import SeenStates
+from sklearn_bdp.correlation._worst import WorstOf
+
+
+class Calibration:
+    """Leakage of one model's records; DP levels are positive, arguments are checked.
+
+    The methods mean what those of the same name of :class:`CorrelationModel` mean.
+    """
+
+    def __init__(self, model):
+        self.model = model
+
+    def check_method(self, n, method):
+        """Raise ValueError when ``method`` does not apply."""
+        if method == "spectral":
+            raise ValueError(
+                "method='spectral' needs a transition matrix (MarkovChain); "
+                f"{type(self.model).__name__} has none. Use method='tight'."
+            )
+
+    def leakage(self, dp_epsilon, n, method):
+        """Return the BDP level that follows from a positive DP level."""
+        raise NotImplementedError
+
+    def inverse(self, bdp_epsilon, n, method):
+        """Return a DP level that suffices, or 0."""
+        return safe_inverse(lambda x: self.model.bdp_epsilon(x, n, method=method), bdp_epsilon)
+
+    def sequential_epsilon(self, dp_epsilon, n):
+        """Return the worst sequential leakage of one record (theory B7)."""
+        return self.model.bdp_epsilon(dp_epsilon, n)
+
+    def sequential_information(self, dp_epsilon, n):
+        """Return ``K`` of theory G1."""
+        raise NotImplementedError
+
+    def posterior_bias(self, dp_epsilon, n):
+        """Return ``r`` of theory G6."""
+        raise NotImplementedError
+
+
+@singledispatch
+def calibrate(model: CorrelationModel) -> Calibration:
+    """Return the calibration of a correlation model.
+
+    Parameters
+    ----------
+    model : CorrelationModel
+        Any model of :mod:`sklearn_bdp.correlation`.
+
+    Returns
+    -------
+    Calibration
+        Its bounds on leakage.
+    """
+    raise TypeError(f"no levels of privacy are known for {type(model).__name__}.")
+
+
+@calibrate.register(ComponentModel)
+class ComponentCalibration(Calibration):
+    """Records that may follow each other inside components (theory B0, B1)."""
+
+    def check_method(self, n, method):
+        super().check_method(n, method)
+        if method == "blanket" and self.model.largest_component(n) > 1:
+            raise ValueError(
+                "method='blanket' needs the strength of the dependence (MarkovNetwork or "
+                f"BayesianNetwork); {type(self.model).__name__} knows structure only, so the "
+                "influence of a neighbor may be infinite. Use method='tight'."
+            )
+
+    def leakage(self, dp_epsilon, n, method):
+        # Theory B1 (B2 with the empty quilt): the whole component may follow the record.
+        return self.model.largest_component(n) * dp_epsilon
+
+    def sequential_information(self, dp_epsilon, n):
+        # Theory G1: smaller blocks only add terms, since a part may still decide the rest.
+        return self.model._spread(n, True) * dp_epsilon**2 / 8.0
+
+    def posterior_bias(self, dp_epsilon, n):
+        sizes, counts = self.model._sizes(n)
+        return float(np.sum(counts * sizes * np.tanh(sizes * dp_epsilon / 4.0)) / n)  # theory G6
+
+
+@calibrate.register(SeenStates)
+class SeenCalibration(Calibration):
+    """Records that are independent given public states (theory B0)."""
+
+    def check_method(self, n, method):
+        if method != "tight":
+            raise ValueError(
+                f"method={method!r} needs hidden states (MarkovChain without states=); records "
+                "that are independent given public states have method='tight' only."
+            )
+
+    def leakage(self, dp_epsilon, n, method):
+        return dp_epsilon
+
+    def sequential_information(self, dp_epsilon, n):
+        return n * dp_epsilon**2 / 8.0
+
+    def posterior_bias(self, dp_epsilon, n):
+        return math.tanh(dp_epsilon / 4.0)
+
+
+@calibrate.register(WorstOf)
+class WorstCalibration(Calibration):
+    """A list of models: the worst of them (Song, Wang, Chaudhuri 2017: the class Theta)."""
+
+    def check_method(self, n, method):
+        for model in self.model.models:
+            calibrate(model).check_method(n, method)
+
+    def _worst(self, name, *arguments, **options):
+        return max(getattr(m, name)(*arguments, **options) for m in self.model.models)
+
+    def leakage(self, dp_epsilon, n, method):
+        return self._worst("bdp_epsilon", dp_epsilon, n, method=method)
+
+    def inverse(self, bdp_epsilon, n, method):
+        return min(m.dp_epsilon(bdp_epsilon, n, method=method) for m in self.model.models)
+
+    def sequential_epsilon(self, dp_epsilon, n):
+        return self._worst("sequential_epsilon", dp_epsilon, n)
+
+    def sequential_information(self, dp_epsilon, n):
+        return self._worst("sequential_information", dp_epsilon, n)
+
+    def posterior_bias(self, dp_epsilon, n):
+        return self._worst("posterior_bias", dp_epsilon, n)

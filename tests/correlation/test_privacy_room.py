@@ -1,0 +1,56 @@
+"""Levels of privacy are a room of their own: what computes intervals never enters it."""
+
+import subprocess
+import sys
+
+MODELS = """
+import sys
+import numpy as np
+from sklearn_bdp.correlation import *
+
+parents, flip = [[]] + [[i] for i in range(59)], [[0.9, 0.1], [0.2, 0.8]]
+ring = np.roll(np.eye(60), 1, axis=1)
+models = [
+    Independent(),
+    Groups(np.arange(60) // 3),
+    MarkovChain(flip),
+    MarkovChain(flip, states=np.arange(60) % 2),
+    MarkovChain.from_states(np.arange(500) // 7 % 2, confidence=0.99),
+    DependencyGraph(np.kron(np.eye(20), np.ones((3, 3)))),
+    MarkovNetwork(0.1 * (ring + ring.T)),
+    BayesianNetwork(parents, [[0.5, 0.5]] + [flip] * 59),
+]
+for model in models:
+    model.effective_n(60), model.log_tail(0.1, 60), model.log_tail_above(0.5, 0.6, 60)
+    model.mean_lower_limit(0.8, -3.0, 60)
+    if model.n_records is not None:
+        model.split(60, 0.25, random_state=0), model.folds(60, 3, random_state=0)
+"""
+SEARCH = """
+import sys
+import numpy as np
+from sklearn.linear_model import LogisticRegression
+from sklearn_bdp import ReusableHoldoutSearchCV
+
+X = np.random.default_rng(0).normal(size=(200, 3))
+search = ReusableHoldoutSearchCV(LogisticRegression(), {"C": [0.1, 1.0]}).fit(X, X[:, 0] > 0)
+"""
+LOADED = "print([m for m in sys.modules if m.startswith('sklearn_bdp.correlation.privacy')])"
+
+
+def run(code):
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    return done.stdout.strip().splitlines()[-1]
+
+
+def test_limits_tails_splits_and_folds_load_no_levels():
+    assert run(MODELS + LOADED) == "[]"
+
+
+def test_a_search_loads_no_levels():
+    assert run(SEARCH + LOADED) == "[]"
+
+
+def test_a_level_loads_the_room():
+    code = MODELS + "models[2].bdp_epsilon(0.01, 60)\n" + LOADED
+    assert "privacy._chains" in run(code)
