@@ -130,6 +130,11 @@ def _is_no_number(value):
 
 def check_kind(name, data):
     """Raise where an array's values are masked, complex or dates: no estimator means them."""
+    if hasattr(data, "column_names") and hasattr(data, "to_pandas"):
+        raise TypeError(
+            f"{name} must be an array, DataFrame or sparse matrix, got a {type(data).__module__} "
+            f"{type(data).__name__}. Pass {name}.to_pandas()."
+        )
     kind = getattr(getattr(data, "dtype", None), "kind", "O")
     if isinstance(data, np.ma.MaskedArray) or kind in "cmM":
         what = "masked" if isinstance(data, np.ma.MaskedArray) else str(data.dtype)

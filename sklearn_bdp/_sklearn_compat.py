@@ -4,7 +4,6 @@
 that moves one fails one test with a clear name instead of breaking imports everywhere.
 """
 
-import copy
 import inspect
 import sys
 
@@ -26,30 +25,37 @@ __all__ = [
     "HasMethods",
     "Interval",
     "StrOptions",
-    "as_fitted",
-    "columns_of_elimination",
+    "as_indices",
     "called_by_validation",
     "check_method_params",
     "fit_and_score",
     "fit_context",
     "insert_error_scores",
+    "inside_validation",
+    "is_being_fitted",
     "is_frame",
     "num_samples",
     "report_failures",
     "root_context",
-    "rows_of_validation",
     "safe_indexing",
     "safe_split",
 ]
 
 _KNOWN = frozenset(inspect.signature(_fit_and_score).parameters)
 _VALIDATION, _SCORERS = "sklearn.model_selection._validation", "sklearn.metrics._scorer"
-_ELIMINATION = "sklearn.feature_selection._rfe"
 
 
 def is_frame(X):
     """Return whether ``X`` is a pandas or polars frame: columns with names, taken by name."""
     return hasattr(X, "columns") and (hasattr(X, "iloc") or hasattr(X, "get_columns"))
+
+
+def as_indices(X, places):
+    """Return positions in the namespace of an array of the array API, which takes no other."""
+    namespace = getattr(X, "__array_namespace__", None)
+    if places is None or namespace is None or isinstance(X, np.ndarray):
+        return places
+    return namespace().asarray(places)
 
 
 def gives_frames(transformer):
@@ -85,48 +91,24 @@ def called_by_validation(depth=1):
     )
 
 
-def rows_of_validation(most=8):
-    """Return the records that cross-validation fitted the model on, or None outside of it."""
+def inside_validation(most=40):
+    """Return whether a fold of cross-validation or of a search is being fitted or scored."""
     frame = sys._getframe(1)
     for _ in range(most):
         if frame is None:
-            break
+            return False
         if (
-            frame.f_globals.get("__name__") == _VALIDATION
-            and frame.f_code.co_name == "_fit_and_score"
+            frame.f_code.co_name == "_fit_and_score"
+            and frame.f_globals.get("__name__") == _VALIDATION
         ):
-            return frame.f_locals.get("X_train"), frame.f_locals.get("y_train")
+            return True
         frame = frame.f_back
-    return None
+    return False
 
 
-def columns_of_elimination(most=8):
-    """Return the places of the columns that recursive elimination has left, or None outside of it.
-
-    It scores arrays without names; of equal columns no value tells which one is left.
-    """
-    frame = sys._getframe(1)
-    for _ in range(most):
-        if frame is None:
-            break
-        if frame.f_globals.get("__name__") == _ELIMINATION and "features" in frame.f_locals:
-            return [int(place) for place in frame.f_locals["features"]]
-        frame = frame.f_back
-    return None
-
-
-def as_fitted(estimator):
-    """Return a model that predicts from records as they come, also in the middle of its ``fit``.
-
-    Histogram gradient boosting scores its early stopping on binned data with cached predictions.
-    """
-    if not getattr(estimator, "_in_fit", False):
-        return estimator
-    fitted = copy.copy(estimator)
-    # The scores so far are no part of the model, which is asked about before and after they change.
-    for name in ("_in_fit", "_raw_predict", "train_score_", "validation_score_"):
-        vars(fitted).pop(name, None)
-    return fitted
+def is_being_fitted(estimator):
+    """Return whether a scorer is called in the middle of ``fit``, as early stopping does."""
+    return getattr(estimator, "_in_fit", False) is True
 
 
 def fit_and_score(estimator, X, y, **options):

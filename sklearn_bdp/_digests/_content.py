@@ -151,6 +151,8 @@ def feed(state, value, *, other=None):
         # numpy scalars and Python numbers of equal value are the same content
         plain = value.item() if isinstance(value, np.generic) else value
         _tag(state, type(plain).__name__, repr(plain))
+    elif hasattr(value, "__array__"):  # a tensor: its repr leaves values out
+        _feed_array(state, np.asarray(value), other)
     elif isinstance(value, dict):
         _tag(state, "dict", str(len(value)))
         for name in sorted(value, key=repr):

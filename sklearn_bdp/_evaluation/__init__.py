@@ -1,5 +1,6 @@
 """One candidate: split, folds, open a holdout, fit, score, digest; for searches and selectors."""
 
+from sklearn_bdp._evaluation._autologging import autologged
 from sklearn_bdp._evaluation._candidates import Candidate, Setting, fit_candidate
 from sklearn_bdp._evaluation._choice import certified, clipping_of, outlook
 from sklearn_bdp._evaluation._division import check_records

@@ -19,7 +19,7 @@ import numpy as np
 
 from sklearn_bdp._checks import caller_level
 from sklearn_bdp._digests import row_digests
-from sklearn_bdp._sklearn_compat import rows_of_validation
+from sklearn_bdp._sklearn_compat import inside_validation
 from sklearn_bdp.exceptions import AnotherAccountWarning
 
 #: Targets below which equal ones may well be those of other records.
@@ -92,4 +92,4 @@ def fitting_a_candidate() -> Iterator[None]:
 def _is_repeated():
     """Return whether this is a worker, or a fit of a search or cross-validation with its test."""
     worker = multiprocessing.parent_process() is not None
-    return worker or _INSIDE.get() or rows_of_validation(40) is not None
+    return worker or _INSIDE.get() or inside_validation()

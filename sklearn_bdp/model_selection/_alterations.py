@@ -61,11 +61,11 @@ def recognise(reference, reference_y, X, y):
     return None
 
 
-def find_columns(seen, X, known=None):
+def find_columns(seen, X):
     """Return the places of the columns of ``X`` among those of data with the same rows, or None.
 
-    Selectors pass arrays without names; a column is found by its values. Of several that have the
-    same, it is the one that ``known`` names in its place.
+    Selectors pass arrays without names; a column is found by its values, unless several have the
+    same.
     """
     codes = column_codes(X)
     if codes is None or len(codes) != seen[0]:
@@ -74,11 +74,6 @@ def find_columns(seen, X, known=None):
     for place, digest in enumerate(seen[1].tolist()):
         order.setdefault(digest, []).append(place)
     found = [order.get(digest, []) for digest in _ordered(codes).tolist()]
-    if known is not None and len(known) == len(found):
-        found = [
-            [place] if place in places else places
-            for place, places in zip(known, found, strict=True)
-        ]
     if any(len(places) != 1 for places in found):
         return None
     return [places[0] for places in found]

@@ -112,8 +112,7 @@ class Preparation:
 
     def _resumed(self, data):
         """Return what an interrupted run of the same search left behind, or a new start."""
-        before = self.__dict__.pop("_unfinished", None)
-        known = None if before is None else before.signature
+        before, known = self.__dict__.pop("_unfinished", (None, None))
         if known is not None and known == self._signature(data):
             return before
         seed, split = recorded_seed(self, data)

@@ -15,11 +15,9 @@ from sklearn_bdp._checks import check_kind, check_targets
 from sklearn_bdp._digests import content_key, model_key
 from sklearn_bdp._sealed import sealed_errors
 from sklearn_bdp._sklearn_compat import (
-    as_fitted,
     called_by_validation,
-    columns_of_elimination,
+    is_being_fitted,
     num_samples,
-    rows_of_validation,
 )
 from sklearn_bdp.exceptions import ScoreContractError, UnknownFeaturesError
 from sklearn_bdp.guards import RowWiseCheck, warn_clipped
@@ -151,8 +149,12 @@ class HoldoutScorer:
     column set to one value is set to it on the holdout.
 
     *Selectors* that pass arrays without names: in RFECV every fold begins with all columns, so that
-    the scorer can find the others, equal ones included. SequentialFeatureSelector begins without,
-    and is refused; :class:`~sklearn_bdp.feature_selection.HoldoutFeatureSelector` does its work.
+    the scorer can find the others by their values. SequentialFeatureSelector begins without, and
+    is refused, as equal columns are;
+    :class:`~sklearn_bdp.feature_selection.HoldoutFeatureSelector` does their work.
+
+    *Early stopping* is refused: each iteration would be a query, and their intervals grow
+    (``python -m benchmarks.early_stopping``). Stop by training rows, then verify the model.
 
     *Weights* may go to ``fit``. The score is unweighted on both sides, because a weighted one has
     no known sensitivity.
@@ -217,11 +219,11 @@ class HoldoutScorer:
         BudgetExhaustedError, ProcessBoundaryError, LedgerError
             As :meth:`ReusableHoldout.answer <sklearn_bdp.ReusableHoldout.answer>`.
         """
+        _refuse_early_stopping(estimator)
         self._check(X, y, sample_weight)
         self.holdout.check_model(estimator)
-        model = as_fitted(estimator)
-        columns = self._columns(model, X, y)
-        metric, key, seen = self._identify(estimator, model, X, y, _in_validation)
+        columns = self._columns(estimator, X, y)
+        metric, key, seen = self._identify(estimator, X, y, _in_validation)
         if key is not None and columns is not None:  # equal columns here may differ on the holdout
             key = content_key("columns", key, [str(column) for column in columns])
         try:
@@ -230,10 +232,10 @@ class HoldoutScorer:
             raise
         except Exception as error:
             raise _ModelFailed from error
-        if hasattr(model, "get_params"):
-            self._memory.row_wise.ask(model, X, model.get_params(deep=True))
+        if hasattr(estimator, "get_params"):
+            self._memory.row_wise.ask(estimator, X, estimator.get_params(deep=True))
         alteration = Alteration()
-        if seen is not None and model is estimator:  # in the middle of fit, data are binned
+        if seen is not None:
             alteration = recognise(seen.X, seen.y, X, y)
             if alteration is None and _in_validation and seen.is_about(estimator):
                 return float(metric.from_unit(value))  # rows that the model was trained on
@@ -242,9 +244,9 @@ class HoldoutScorer:
             records, key = altered_records(records, X, alteration), alteration.key(key)
         if not self._memory.told:
             clipping = metric.clipping(estimator, X, y, per_record)
-            self._memory.told = warn_clipped(metric, clipping, f"the {type(model).__name__}")
+            self._memory.told = warn_clipped(metric, clipping, f"the {type(estimator).__name__}")
         variance = _variance(metric, estimator, X, y)
-        return self._ask(model, metric, records, value, key, num_samples(X), variance)
+        return self._ask(estimator, metric, records, value, key, num_samples(X), variance)
 
     @sealed_errors  # the evaluation below is raw
     def _ask(self, model, metric, records, value, key, size, variance):
@@ -286,11 +288,8 @@ class HoldoutScorer:
             )
         # Else the training-side value would hand out the holdout's own score.
         self.holdout.check_training_rows(X, y)
-        fitted_on = rows_of_validation()
-        if fitted_on is not None and fitted_on[0] is not None:
-            self.holdout.check_training_rows(*fitted_on)
 
-    def _identify(self, estimator, model, X, y, in_validation):
+    def _identify(self, estimator, X, y, in_validation):
         """Return the metric and the key of the query, and the first data seen of this model.
 
         The first data decide about the metric, too: default bounds of regression errors come from
@@ -298,7 +297,7 @@ class HoldoutScorer:
         """
         metric = None
         for seen in reversed(self._memory.models):
-            key = model_key(model, seen.metric, seen.X, columns=None)
+            key = model_key(estimator, seen.metric, seen.X, columns=None)
             if seen.key is None or seen.key != key:
                 continue
             metric = seen.metric
@@ -306,8 +305,8 @@ class HoldoutScorer:
                 return metric, key, seen
             break  # an equal model of another fold begins anew
         if metric is None:
-            metric = get_metric(self.scoring, estimator=model, y=y)
-        key = model_key(model, metric, X, columns=None)
+            metric = get_metric(self.scoring, estimator=estimator, y=y)
+        key = model_key(estimator, metric, X, columns=None)
         seen = _Seen(key, metric, _copy(X), _copy(y), weakref.ref(estimator))
         self._memory.models = [*self._memory.models, seen][-_MODELS:]
         return metric, key, None
@@ -328,14 +327,14 @@ class HoldoutScorer:
             self._remember_fold(fold, X)
             return None
         seen = self._memory.folds.get(fold)
-        found = None if seen is None else find_columns(seen, X, columns_of_elimination())
+        found = None if seen is None else find_columns(seen, X)
         if found is None:
             raise UnknownFeaturesError(
-                f"The estimator was fitted on {fitted_on} columns without names, so the scorer "
-                f"cannot find them among the {expected[0]} columns of the holdout. Fit it on a "
-                "DataFrame whose column names the holdout shares; to select features, use "
+                f"The estimator was fitted on {fitted_on} columns without names. They cannot be "
+                f"found among the {expected[0]} holdout columns, or several columns are equal. Fit "
+                "it on a DataFrame whose column names the holdout shares. To select features, use "
                 "sklearn_bdp.feature_selection.HoldoutFeatureSelector (scikit-learn's "
-                "SequentialFeatureSelector strips names). Nothing was spent."
+                "SequentialFeatureSelector strips names). The holdout was not queried."
             )
         return found
 
@@ -398,6 +397,17 @@ class HoldoutScorer:
     def __repr__(self) -> str:
         scoring = "" if self.scoring is None else f", scoring={self.scoring!r}"
         return f"HoldoutScorer({self.holdout!r}{scoring})"
+
+
+def _refuse_early_stopping(estimator):
+    """Raise where a model asks about its iterations while it is fitted."""
+    if is_being_fitted(estimator):
+        raise ValueError(
+            f"HoldoutScorer cannot stop {type(estimator).__name__} early. Each iteration would be "
+            "a query, and the later ones would get intervals several times as wide. Pass "
+            "scoring='loss' to stop by a part of the training rows, then verify the fitted model. "
+            "The holdout was not queried."
+        )
 
 
 def _ndim(X):

@@ -19,6 +19,7 @@ from sklearn_bdp._checks import check_integer, check_real
 from sklearn_bdp._evaluation import (
     RULES,
     Savable,
+    autologged,
     check_records,
     public_scorer,
     training_side,
@@ -26,6 +27,7 @@ from sklearn_bdp._evaluation import (
 from sklearn_bdp._sklearn_compat import (
     Interval,
     StrOptions,
+    as_indices,
     check_method_params,
     fit_context,
     num_samples,
@@ -299,7 +301,8 @@ class ReusableHoldoutSearchCV(Preparation, Savable, GridSearchCV):
             if groups is not None:
                 params["groups"] = groups
             return super().fit(X, y, **params)
-        return self._fit_verified(X, y, X_val, y_val, groups, params)
+        with autologged(self):
+            return self._fit_verified(X, y, X_val, y_val, groups, params)
 
     @fit_context(prefer_skip_nested_validation=False)
     def _fit_verified(self, X, y, X_val, y_val, groups, params):
@@ -317,8 +320,8 @@ class ReusableHoldoutSearchCV(Preparation, Savable, GridSearchCV):
             side, found = self._evaluate(rounds)
         except BaseException:
             if progress.holdout is not None:  # training-side scores and released answers only
-                progress.signature = progress.signature or self._signature(data)
-                self._unfinished = progress
+                # As things are now: what ``fit`` counts in its class or module is no other search.
+                self._unfinished = progress, self._signature(data)
             raise
         finally:
             del self._sampling_seed
@@ -380,7 +383,8 @@ class ReusableHoldoutSearchCV(Preparation, Savable, GridSearchCV):
     def _keep(self, rounds, side, found):
         """Set the fitted attributes; ``best_*`` follow the verified scores."""
         verifier, division = rounds.verifier, rounds.division
-        self.train_indices_, self.holdout_indices_ = division.train, division.holdout
+        self.train_indices_ = as_indices(division.X, division.train)
+        self.holdout_indices_ = as_indices(division.X, division.holdout)
         in_time = division.model.is_sequential
         self.misfit_report_ = side.report if in_time else None
         self.independence_report_ = None if in_time else side.report

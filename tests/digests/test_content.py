@@ -79,3 +79,22 @@ def test_frozen_data_are_equal_and_apart(data):
     frozen = freeze_data(data)
     assert frozen is not data
     assert data_digest(frozen, Y) == data_digest(data, Y)
+
+
+def test_what_is_an_array_counts_by_its_values_and_not_by_its_text():
+    class Tensor:
+        """As torch's: no array, and a text that leaves values out."""
+
+        def __init__(self, values):
+            self.values = values
+
+        def __array__(self, dtype=None, copy=None):
+            return self.values
+
+        def __repr__(self):
+            return "tensor([0., ..., 0.])"
+
+    first, second = np.zeros(2000), np.zeros(2000)
+    second[1000] = 1.0
+    digests = {data_digest(Tensor(values), None) for values in (first, second, first.copy())}
+    assert len(digests) == 2

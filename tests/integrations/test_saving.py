@@ -149,21 +149,49 @@ def test_the_recipe_for_mlflow_logs_what_was_released(mlflow, data):
     np.testing.assert_array_equal(again.predict(X), search.predict(X))
 
 
-def test_autologging_of_mlflow_sees_fits_and_no_score_of_the_holdout(mlflow, data):
+def numbers_of(search, data):
+    """Return the raw score of a search's best model on the holdout, and on all records."""
+    (X, y), held = data, search.holdout_indices_
+    return {search.best_estimator_.score(*rows) for rows in ((X[held], y[held]), (X, y))}
+
+
+def test_autologging_of_mlflow_logs_the_best_candidate_into_the_open_run(mlflow, data):
     mlflow.sklearn.autolog(log_models=False, log_datasets=False, silent=True)
-    X, y = data
+    grid = {"C": [0.001, 1.0]}
+    search = ReusableHoldoutSearchCV(LogisticRegression(), grid, cv=2, random_state=0)
+    with mlflow.start_run() as run:
+        search.fit(*data)
+    runs = {each.info.run_id: each for each in mlflow.search_runs(output_format="list")}
+    parent = runs.pop(run.info.run_id)
+    assert parent.data.params == {"best_C": str(search.best_params_["C"])}
+    assert parent.data.metrics["best_holdout_score"] == search.best_score_
+    lower, upper = search.best_interval_
+    assert parent.data.metrics["best_holdout_lower"] == lower
+    assert parent.data.metrics["best_holdout_upper"] == upper
+    children = {each.data.params["C"]: each.data.metrics for each in runs.values()}
+    released = dict(zip(grid["C"], search.cv_results_["holdout_score"], strict=True))
+    assert {float(c): child["holdout_score"] for c, child in children.items()} == released
+    logged = [*children.values(), parent.data.metrics]
+    assert not numbers_of(search, data) & {value for each in logged for value in each.values()}
+
+
+def test_autologging_of_mlflow_opens_a_run_and_goes_on_afterwards(mlflow, data):
+    mlflow.sklearn.autolog(log_models=False, log_datasets=False, silent=True)
+    search = ReusableHoldoutSearchCV(LogisticRegression(), {"C": [1.0]}, cv=2, random_state=0)
+    search.fit(*data)
+    assert mlflow.active_run() is None
+    runs = mlflow.search_runs(output_format="list")
+    assert len(runs) == 2  # the search, and its one candidate
+    LogisticRegression().fit(*data)
+    assert len(mlflow.search_runs(output_format="list")) == 3
+
+
+def test_autologging_of_mlflow_leaves_a_search_without_a_holdout_to_mlflow(mlflow, data):
+    mlflow.sklearn.autolog(log_models=False, log_datasets=False, silent=True)
     grid = {"C": [0.1, 1.0]}
-    ReusableHoldoutSearchCV(LogisticRegression(), grid, cv=2, holdout=None).fit(X, y)
+    ReusableHoldoutSearchCV(LogisticRegression(), grid, cv=2, holdout=None).fit(*data)
     tags = [run.data.tags for run in mlflow.search_runs(output_format="list")]
     assert sum("ReusableHoldoutSearchCV" in each.get("estimator_name", "") for each in tags) == 1
-    search = ReusableHoldoutSearchCV(LogisticRegression(), grid, cv=2, random_state=0).fit(X, y)
-    runs = mlflow.search_runs(output_format="list")
-    own = [run.data for run in runs[: len(runs) - len(tags)]]
-    assert {each.tags["estimator_name"] for each in own} == {"LogisticRegression"}
-    model, (train, held) = search.best_estimator_, (search.train_indices_, search.holdout_indices_)
-    assert model.score(X[held], y[held]) != model.score(X[train], y[train])
-    raw = (model.score(X, y), model.score(X[held], y[held]))
-    assert not set(raw) & {value for each in own for value in each.metrics.values()}
 
 
 class TestSpaces:

@@ -501,9 +501,9 @@ for model, prefix in cases[: 1 + recent]:
         search.fit(xp.asarray(X), xp.asarray(y))
     assert np.isfinite(search.cv_results_["holdout_score"]).all()
     again = search.set_params(holdout=search.holdout_, random_state=None)
-    rows = again.train_indices_
+    rows = again.train_indices_  # in the namespace of X
     with sklearn.config_context(array_api_dispatch=True):
-        again.fit(xp.asarray(X[rows]), xp.asarray(y[rows]))
+        again.fit(xp.take(xp.asarray(X), rows, axis=0), xp.asarray(y)[rows])
     assert again.best_score_ > 0.8
 """
 

@@ -13,6 +13,7 @@ from sklearn_bdp import HoldoutConfig, ReusableHoldoutSearchCV
 from sklearn_bdp.metrics import Evaluation
 
 GRID = {"C": np.logspace(-3, 3, 10)}  # 10 candidates, 3 folds and the whole: 40 fits
+SIZES = []
 AGAIN = 3  # folds of the best candidate, whose scores a ledger does not keep
 
 
@@ -105,6 +106,23 @@ def test_the_resumed_search_gives_what_an_uninterrupted_one_gives(data, counted)
     for name in whole:
         if "time" not in name:
             np.testing.assert_array_equal(np.asarray(resumed[name]), np.asarray(whole[name]))
+
+
+@pytest.mark.parametrize("on_disk", [False, True])
+def test_what_fit_counts_is_no_other_search(data, counted, tmp_path, on_disk):
+    class Logged(counted):
+        def fit(self, X, y):
+            SIZES.append(len(y))  # in the digest of the class, whose code names it
+            return super().fit(X, y)
+
+    options = {"ledger": tmp_path / "ledger.sqlite"} if on_disk else {"random_state": 0}
+    search = made(Logged(), **options)
+    Logged.fits, Logged.stop = 0, 39
+    with pytest.raises(KeyboardInterrupt):
+        search.fit(*data)
+    search.fit(*data)  # nothing is set back: the class has counted 39 fits by now
+    assert Logged.fits - 39 <= 10
+    assert len(search.holdout_.history()) == 10
 
 
 def test_other_data_or_parameters_start_anew(data, counted):
