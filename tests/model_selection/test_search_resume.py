@@ -115,8 +115,8 @@ def test_what_fit_counts_is_no_other_search(data, counted, tmp_path, on_disk):
             SIZES.append(len(y))  # in the digest of the class, whose code names it
             return super().fit(X, y)
 
-    options = {"ledger": tmp_path / "ledger.sqlite"} if on_disk else {"random_state": 0}
-    search = made(Logged(), **options)
+    config = HoldoutConfig(ledger=tmp_path / "ledger.sqlite" if on_disk else None)
+    search = made(Logged(), holdout=config, random_state=None if on_disk else 0)
     Logged.fits, Logged.stop = 0, 39
     with pytest.raises(KeyboardInterrupt):
         search.fit(*data)
