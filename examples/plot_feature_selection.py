@@ -16,9 +16,6 @@ Eight of 2,000 features know something about the label. Two analysts choose feat
 # %%
 # The data: what every classifier is worth on the population can be estimated from fresh records.
 
-import argparse
-from pathlib import Path
-
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
@@ -26,10 +23,6 @@ from sklearn.naive_bayes import GaussianNB
 
 from sklearn_bdp.datasets import make_dwork_signal
 from sklearn_bdp.feature_selection import HoldoutFeatureSelector
-
-parser = argparse.ArgumentParser(description="Feature selection with verified accuracy.")
-parser.add_argument("--output", type=Path, default=Path("output"), help="folder of the picture")
-folder = parser.parse_args().output
 
 N_FEATURES, N_TRUE, N_STEPS = 2_000, 8, 25
 data = make_dwork_signal(1_000, N_FEATURES, n_shifted=N_TRUE, shift=0.3, random_state=0)
@@ -116,5 +109,4 @@ ax.set(xlabel="features selected", ylabel="accuracy", title="8 true features amo
 ax.set_xscale("log")
 ax.grid(alpha=0.3, lw=0.5)
 ax.legend(frameon=False, fontsize="small", loc="lower left")
-folder.mkdir(parents=True, exist_ok=True)
-figure.savefig(folder / "plot_feature_selection.png", dpi=150)
+plt.show()

@@ -15,9 +15,6 @@ holdout may be asked again, and the second search does.
 # We keep 797 digits out of everything: they are there to check the promises at the end, and in a
 # real project you would not have them.
 
-import argparse
-from pathlib import Path
-
 import matplotlib.pyplot as plt
 import numpy as np
 from sklearn.base import clone
@@ -27,10 +24,6 @@ from sklearn.svm import SVC
 
 from sklearn_bdp import ReusableHoldoutSearchCV
 from sklearn_bdp.inspection import HoldoutSearchDisplay
-
-parser = argparse.ArgumentParser(description="Model selection on digits, verified.")
-parser.add_argument("--output", type=Path, default=Path("output"), help="folder of the picture")
-folder = parser.parse_args().output
 
 X, y = load_digits(return_X_y=True)
 X, X_fresh, y, y_fresh = train_test_split(X, y, train_size=1000, stratify=y, random_state=0)
@@ -79,25 +72,31 @@ def fresh_accuracies(search):
 
 
 # %%
-# Each candidate is a column: circles are the training side, squares the verified answer with its
-# interval. Crosses are answers that came from the holdout, because the training side was
-# visibly off; what they teach moves the answers that follow, which explains why squares without a
-# cross may differ from their circles, too. Candidates far behind the leader get wide intervals on
-# purpose: nobody needs to know them precisely, and leaving them alone saves budget.
+# Each candidate is a column: circles are cross-validated scores, squares verified ones with their
+# intervals. Crosses are scores that the holdout corrected. What a correction teaches moves the
+# scores verified after it, so that squares without a cross may differ from their circles, too.
+# Candidates far behind the leader keep wide intervals: narrowing them would widen all others.
 
-figure, axes = plt.subplots(1, 2, figsize=(12, 4.8), width_ratios=[2.2, 1], layout="constrained")
-for ax, fitted, name in zip(
-    axes, (search, polynomial), ("RBF kernels", "then: polynomial"), strict=True
-):
+
+def draw(fitted, name):
+    """Draw a search, and beside its scores the accuracy on fresh digits."""
     fresh = fresh_accuracies(fitted)
-    lower, upper = fitted.cv_results_["holdout_lower"], fitted.cv_results_["holdout_upper"]
-    inside = int(((lower <= fresh) & (fresh <= upper)).sum())
-    display = HoldoutSearchDisplay.from_search(fitted, score_name="accuracy", ax=ax)
-    rows = np.lexsort((-fitted.cv_results_["training_score"], -fitted.cv_results_["holdout_score"]))
-    ax.plot(display.position, fresh[rows], "_", color="black", ms=8, mew=1.5, label="fresh digits")
-    ax.set(title=f"{name}: {inside} of {len(fresh)} intervals hold", ylim=(0, 1.03))
-    ax.legend(frameon=False, fontsize="small", loc="lower left")
+    results = fitted.cv_results_
+    inside = int(((results["holdout_lower"] <= fresh) & (fresh <= results["holdout_upper"])).sum())
+    display = HoldoutSearchDisplay.from_search(fitted, score_name="accuracy")
+    rows = np.lexsort((-results["training_score"], -results["holdout_score"]))
+    rows = rows[: len(display.position)]
+    style = {"color": "black", "ms": 8, "mew": 1.5, "label": "fresh digits"}
+    display.ax_.plot(display.position, fresh[rows], "_", **style)
+    display.ax_.legend(frameon=False, fontsize="small", loc="lower left", ncols=2)
+    display.ax_.set_title(f"{name}: {inside} of {len(fresh)} intervals contain the fresh accuracy")
     print(f"{name}: {inside} of {len(fresh)} intervals contain the accuracy on fresh digits")
 
-folder.mkdir(parents=True, exist_ok=True)
-figure.savefig(folder / "plot_model_selection_digits.png", dpi=150)
+
+draw(search, "RBF kernels")
+
+# %%
+# The second search, on the same holdout.
+
+draw(polynomial, "Polynomial kernels")
+plt.show()

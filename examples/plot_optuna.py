@@ -13,9 +13,6 @@ and cost nothing, and every value has an interval that holds together with all o
 # %%
 # The data: a fifth of the labels is noise, and fresh records tell what a model is worth.
 
-import argparse
-from pathlib import Path
-
 import matplotlib.pyplot as plt
 import numpy as np
 import optuna
@@ -25,9 +22,6 @@ from sklearn.tree import ExtraTreeClassifier
 from sklearn_bdp import ReusableHoldout
 from sklearn_bdp.integrations.optuna import HoldoutObjective
 
-parser = argparse.ArgumentParser(description="An Optuna study on one small holdout.")
-parser.add_argument("--output", type=Path, default=Path("output"), help="folder of the picture")
-folder = parser.parse_args().output
 optuna.logging.set_verbosity(optuna.logging.WARNING)
 
 X, y = make_classification(
@@ -86,28 +80,29 @@ print(
 )
 
 # %%
-# The picture: values against the truth, in the order of the trials.
+# Values against the truth, in the order of the trials: verified first, then the raw ones.
 
-figure, axes = plt.subplots(1, 2, figsize=(10, 4), sharey=True, layout="constrained")
-for ax, study, title in zip(
-    axes, (careless, verified), ("raw values", "verified values with intervals"), strict=True
-):
+
+def draw(study, title, *, intervals):
+    """Draw the values of a study beside the accuracy on fresh records."""
     trials = [trial for trial in study.trials if trial.state.name == "COMPLETE"]
     number = np.array([trial.number for trial in trials])
-    value = np.array([trial.value for trial in trials])
-    if study is verified:
-        ends = [
-            [t.user_attrs["holdout_lower"] for t in trials],
-            [t.user_attrs["holdout_upper"] for t in trials],
-        ]
+    _, ax = plt.subplots(figsize=(7, 4), layout="constrained")
+    if intervals:
+        ends = [[t.user_attrs[f"holdout_{end}"] for t in trials] for end in ("lower", "upper")]
         ax.vlines(number, *ends, color="#D55E00", lw=1, alpha=0.5)
+    value = [trial.value for trial in trials]
     ax.plot(number, value, "s", ms=4, color="#D55E00", label="value of the trial")
     truths = [truth(trial.params) for trial in trials]
     ax.plot(number, truths, "o", ms=4, mfc="none", color="#0072B2", label="accuracy, fresh records")
     ax.plot(study.best_trial.number, study.best_value, "*", ms=15, mfc="white", mec="black")
-    ax.set(title=title, xlabel="trial", ylim=(0.4, 1.0))
+    ax.set(title=title, xlabel="trial", ylabel="accuracy", ylim=(0.4, 1.0))
     ax.grid(alpha=0.3, lw=0.5)
-axes[0].set_ylabel("accuracy")
-axes[0].legend(frameon=False, loc="lower right")
-folder.mkdir(parents=True, exist_ok=True)
-figure.savefig(folder / "plot_optuna.png", dpi=150)
+    ax.legend(frameon=False, loc="lower right")
+
+
+draw(verified, "Verified values with intervals", intervals=True)
+
+# %%
+draw(careless, "Raw values", intervals=False)
+plt.show()

@@ -14,9 +14,6 @@ patients, not rows, in the intervals.
 # The simulator gives 1,500 patients two to ten visits each. Visits of one patient share the
 # diagnosis and most of what else can be measured; the diagnosis itself shows only faintly.
 
-import argparse
-from pathlib import Path
-
 import matplotlib.pyplot as plt
 import numpy as np
 from sklearn.neighbors import KNeighborsClassifier
@@ -24,10 +21,6 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn_bdp import ReusableHoldoutSearchCV
 from sklearn_bdp.datasets import make_groups
 from sklearn_bdp.inspection import HoldoutSearchDisplay
-
-parser = argparse.ArgumentParser(description="Patients with several rows.")
-parser.add_argument("--output", type=Path, default=Path("output"), help="folder of the picture")
-folder = parser.parse_args().output
 
 rng = np.random.default_rng(0)
 visits = rng.integers(2, 11, size=1500)
@@ -74,23 +67,30 @@ for name, search in searches.items():
     print(f"  new patient {truth[name][search.best_index_]:.3f}")
 
 # %%
-# The left search is certain, precise and wrong, and it picks one of the worst models. No
-# mechanism can repair that: the promise holds *if the declared correlation is right*. The right
-# search is honest about how little 750 patients say, and it picks the best model.
+# The search over patients is honest about how little 750 patients say, and it picks the best model.
 
-figure, axes = plt.subplots(1, 2, figsize=(11, 4.6), sharey=True, layout="constrained")
-for ax, (name, search) in zip(axes, searches.items(), strict=True):
-    display = HoldoutSearchDisplay.from_search(
-        search, param="n_neighbors", score_name="accuracy", ax=ax
-    )
+
+def draw(name):
+    """Draw a search beside the accuracy on new patients."""
+    search = searches[name]
+    display = HoldoutSearchDisplay.from_search(search, score_name="accuracy")
+    ax = display.ax_
     ax.plot(display.position, truth[name], "k--", lw=1.5, label="new patients (truth)")
     lower, upper = search.cv_results_["holdout_lower"], search.cv_results_["holdout_upper"]
     held = int(((lower <= truth[name]) & (truth[name] <= upper)).sum())
-    ax.set(title=f"{name}: {held} of {len(lower)} intervals hold")
-    ax.set(xlabel="neighbours", ylim=(0.3, 1.03))
+    ax.set_title(f"{name}: {held} of {len(lower)} intervals contain the truth")
+    ax.set(xlabel="neighbors", ylim=(0.3, 1.03))
     ax.set_xticks(display.position, [f"{value:g}" for value in display.position])
     ax.set_xticks([], minor=True)
     ax.legend(frameon=False, fontsize="small", loc="lower left")
 
-folder.mkdir(parents=True, exist_ok=True)
-figure.savefig(folder / "plot_patients_groups.png", dpi=150)
+
+by_row, by_patient = searches
+draw(by_patient)
+
+# %%
+# The search over rows is certain, precise and wrong, and it picks one of the worst models. No
+# mechanism can repair that: intervals are valid *if the declared correlation is right*.
+
+draw(by_row)
+plt.show()

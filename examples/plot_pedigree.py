@@ -15,9 +15,6 @@ relatives fades with every birth between them.
 # families. ``make_graph`` passes a disposition down the maternal lines, changed with probability
 # 0.2. A test for some disease works well on one disposition and badly on the other.
 
-import argparse
-from pathlib import Path
-
 import matplotlib.pyplot as plt
 import networkx as nx
 import numpy as np
@@ -26,11 +23,6 @@ from sklearn.linear_model import LogisticRegression
 from sklearn_bdp import ReusableHoldout, ReusableHoldoutSearchCV
 from sklearn_bdp.correlation import BayesianNetwork, DependencyGraph
 from sklearn_bdp.datasets import make_graph
-from sklearn_bdp.inspection import LeakageDisplay
-
-parser = argparse.ArgumentParser(description="A pedigree as a Bayesian network.")
-parser.add_argument("--output", type=Path, default=Path("output"), help="folder of the picture")
-folder = parser.parse_args().output
 
 family = nx.balanced_tree(4, 2)  # the founder is 0, her daughters 1 to 4
 herd = nx.disjoint_union_all([family] * 300)
@@ -87,44 +79,50 @@ truth = data.population_accuracy(best.coef_, best.intercept_)
 print(f"{'truth':22} {truth:.3f}")
 
 # %%
-# Left, one family and its dispositions. In the middle, the reason for everything: the most that one
-# relative can say about another, in nats, by the number of births between them. Kinship alone puts
-# no limit on it. Right, what that buys. (The interval that ignores kinship may well contain the
-# truth on a given day; nothing says that it will.)
+# What that buys. (The interval that ignores kinship may well contain the truth on a given day.
+# Nothing guarantees that it will.)
 
-figure, (left, middle, right) = plt.subplots(
-    1, 3, figsize=(13, 4.3), width_ratios=[1.1, 1, 1.1], layout="constrained"
-)
+figure, ax = plt.subplots(figsize=(7, 3.2), layout="constrained")
+for row, (low, high) in enumerate(intervals.values()):
+    ax.hlines(row, low, high, color="#0072B2", lw=6)
+ax.axvline(truth, color="black", ls="--", lw=1, label=f"true accuracy {truth:.3f}")
+ax.set_yticks(range(3), intervals)
+ax.set(ylim=(2.6, -0.6), xlabel="accuracy", title="Verified interval")
+ax.grid(axis="x", alpha=0.3)
+ax.legend(frameon=False, fontsize="small", loc="lower right")
+
+# %%
+# The reason: the most that one relative can say about another, in nats. Entries of a power of the
+# table are probabilities after so many births, and their largest log-ratio falls with every birth.
+# Kinship alone puts no limit on it.
+
+births = np.arange(1, 5)
+powers = [np.linalg.matrix_power(np.array(inherits), count) for count in births]
+influence = [np.log(power[0, 0] / power[1, 0]) for power in powers]
+figure, ax = plt.subplots(figsize=(7, 3.2), layout="constrained")
+ax.plot(births, influence, "o-", color="#0072B2", label="pedigree with tables")
+ax.axhline(1.6, color="grey", ls=":", label="who is related: no limit")
+ax.set(ylim=(0, 1.8), xlabel="births between them", ylabel="influence (nats)")
+ax.set_xticks(births)
+ax.grid(alpha=0.3)
+ax.legend(frameon=False)
+
+# %%
+# One family and its dispositions.
+
 granddaughters = [animal for animal in family if animal > 4]
 place = {animal: (index, 0.0) for index, animal in enumerate(granddaughters)}
 for animal in (4, 3, 2, 1, 0):
     children = [child for child, parent in mother.items() if parent == animal]
     heights = [place[child][1] for child in children]
     place[animal] = (np.mean([place[child][0] for child in children]), max(heights) + 1.0)
-colours = ["#0072B2" if state else "#E69F00" for state in data.states[:size]]
+colors = ["#0072B2" if state else "#E69F00" for state in data.states[:size]]
+figure, ax = plt.subplots(figsize=(7, 3.2), layout="constrained")
 nx.draw_networkx(
-    family, place, ax=left, node_color=colours, node_size=90, with_labels=False, edge_color="grey"
+    family, place, ax=ax, node_color=colors, node_size=90, with_labels=False, edge_color="grey"
 )
-left.set_title("One family; colour: hidden disposition")
-left.set_ylim(-0.3, 2.3)
+ax.set(title="One family; color: hidden disposition", ylim=(-0.3, 2.3), xlim=(-7.5, 15.5))
 for generation, name in enumerate(("granddaughters", "daughters", "founder")):
-    left.text(-1, generation, name, ha="right", va="center", color="#555555")
-left.set_xlim(-7.5, 15.5)
-left.axis("off")
-
-LeakageDisplay.from_correlation(
-    {"who is related": related, "pedigree with tables": pedigree}, max_distance=4, ax=middle
-)
-middle.legend(frameon=False, fontsize="small", loc="lower left")
-middle.set(title="What relatives give away", xlabel="births between them")
-
-for row, (low, high) in enumerate(intervals.values()):
-    right.hlines(row, low, high, color="#0072B2", lw=6)
-right.axvline(truth, color="black", ls="--", lw=1, label=f"true accuracy {truth:.3f}")
-right.set_yticks(range(3), [name.replace(" with", "\nwith") for name in intervals])
-right.set(ylim=(2.6, -0.6), xlabel="accuracy", title="Verified interval")
-right.grid(axis="x", alpha=0.3)
-right.legend(frameon=False, fontsize="small", loc="lower right")
-
-folder.mkdir(parents=True, exist_ok=True)
-figure.savefig(folder / "plot_pedigree.png", dpi=150)
+    ax.text(-1, generation, name, ha="right", va="center", color="#555555")
+ax.axis("off")
+plt.show()

@@ -14,17 +14,10 @@ uses the shorter one (G9): with few corrections the code, with many the leakage.
 # overfits: its training-side value is off by .1 to .3, so each question spends one of the ten.
 # The same questions go to a holdout without a level.
 
-import argparse
-from pathlib import Path
-
 import matplotlib.pyplot as plt
 import numpy as np
 
 from sklearn_bdp import ReusableHoldout
-
-parser = argparse.ArgumentParser(description="A level of privacy for life.")
-parser.add_argument("--output", type=Path, default=Path("output"), help="folder of the picture")
-folder = parser.parse_args().output
 
 n, budget = 100_000, 10
 X, y = np.zeros((n, 1)), np.zeros(n)
@@ -54,5 +47,4 @@ figure.tight_layout()
 # noise: intervals are wide here, and a level is asked for where privacy is needed, not for width.
 print(private.certificate())
 
-folder.mkdir(parents=True, exist_ok=True)
-figure.savefig(folder / "plot_privacy_for_life.png", dpi=150)
+plt.show()

@@ -15,9 +15,7 @@ way: weigh the modes by how often they come in the long run, and nothing is lost
 # ``states`` are known without looking at the records: here the timetable, elsewhere day or night,
 # term or holidays, the published phase of the market. States *decoded* from the records are not.
 
-import argparse
 import warnings
-from pathlib import Path
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -26,10 +24,6 @@ from sklearn.linear_model import LogisticRegression
 from sklearn_bdp import ReusableHoldout, ReusableHoldoutSearchCV
 from sklearn_bdp.correlation import MarkovChain
 from sklearn_bdp.datasets import make_regimes
-
-parser = argparse.ArgumentParser(description="Modes that a timetable tells, on twelve machines.")
-parser.add_argument("--output", type=Path, default=Path("output"), help="folder of the picture")
-folder = parser.parse_args().output
 
 modes = np.array([[0.995, 0.005], [0.01, 0.99]])  # in the long run two thirds, one third
 past, later, machines = 4_000, 1_500, 12
@@ -74,37 +68,39 @@ for name, kept, ends in zip(names, holds, intervals, strict=True):
     print(f"{name:<14} ±{half:.3f}, holds for {kept.sum():>2} of {machines} machines")
 
 # %%
-# On the left one month of one machine: the average of its hits drifts towards wherever the
-# machine happens to be, and stays there for hundreds of records. On the right all twelve months,
-# ordered by how much of the easy mode they got. What is told of independent records follows that
-# share; the post-stratified score does not, because it weighs the modes by the long run.
-
-figure, (left, right) = plt.subplots(1, 2, figsize=(12, 4.8), layout="constrained")
-hits = model.predict(log.X[past:]) == log.y[past:]
-window = 50
-left.fill_between(
-    np.arange(later), 0, 1, where=log.states[past:] == 1, color="0.9", step="mid",
-    label="hard mode, by the timetable",
-)  # fmt: skip
-left.plot(np.arange(window - 1, later), np.convolve(hits, np.ones(window) / window, "valid"),
-          color="#0072B2", lw=1.5, label=f"accuracy of the last {window} records")  # fmt: skip
-left.axhline(truths[-1], color="black", ls="--", lw=1, label="true accuracy, in the long run")
-left.set(xlabel="record of the holdout", ylabel="accuracy", xlim=(0, later), ylim=(0.3, 1.02))
-left.set_title("One month of one machine")
-left.legend(frameon=False, fontsize="small", loc="lower left")
+# All twelve months, ordered by how much of the easy mode they got. A score that declares the
+# records independent follows that share. The post-stratified score does not, because it weighs the
+# modes by the long run.
 
 order = np.argsort(shares)
+figure, ax = plt.subplots(figsize=(7, 4.8), layout="constrained")
 for row, (color, name) in enumerate(zip(("#D55E00", "0.75", "#009E73"), names, strict=True)):
     low, high = intervals[row, order].T - truths[order]
     place = np.arange(machines) + 0.22 * (row - 1)
-    right.vlines(place, low, high, color=color, lw=4, label=f"{name}: {holds[row].sum()} hold")
-right.axhline(0, color="black", ls="--", lw=1)
-right.set_xticks(range(machines), [f"{share:.0%}" for share in shares[order]], fontsize="small")
-right.set(xlabel="part of the month in the easy mode (two thirds in the long run)",
-          ylabel="interval less true accuracy", ylim=(-0.32, 0.17))  # fmt: skip
-right.set_title("Twelve months, three declarations")
-right.legend(fontsize="small", loc="lower left", title="intervals (grey ones go on below)")
-right.grid(axis="y", alpha=0.3)
+    ax.vlines(place, low, high, color=color, lw=4, label=f"{name}: {holds[row].sum()} correct")
+ax.axhline(0, color="black", ls="--", lw=1)
+ax.set_xticks(range(machines), [f"{share:.0%}" for share in shares[order]], fontsize="small")
+ax.set(xlabel="part of the month in the easy mode (two thirds in the long run)",
+       ylabel="interval less true accuracy", ylim=(-0.32, 0.17))  # fmt: skip
+ax.set_title("Twelve months, three declarations")
+ax.legend(fontsize="small", loc="lower left", title="intervals (gray ones go on below)")
+ax.grid(axis="y", alpha=0.3)
 
-folder.mkdir(parents=True, exist_ok=True)
-figure.savefig(folder / "plot_public_regimes.png", dpi=150)
+# %%
+# One month of one machine: the average of its hits drifts towards wherever the machine happens to
+# be, and stays there for hundreds of records.
+
+figure, ax = plt.subplots(figsize=(7, 4.8), layout="constrained")
+hits = model.predict(log.X[past:]) == log.y[past:]
+window = 50
+ax.fill_between(
+    np.arange(later), 0, 1, where=log.states[past:] == 1, color="0.9", step="mid",
+    label="hard mode, by the timetable",
+)  # fmt: skip
+ax.plot(np.arange(window - 1, later), np.convolve(hits, np.ones(window) / window, "valid"),
+        color="#0072B2", lw=1.5, label=f"accuracy of the last {window} records")  # fmt: skip
+ax.axhline(truths[-1], color="black", ls="--", lw=1, label="true accuracy, in the long run")
+ax.set(xlabel="record of the holdout", ylabel="accuracy", xlim=(0, later), ylim=(0.3, 1.02))
+ax.set_title("One month of one machine")
+ax.legend(frameon=False, fontsize="small", loc="lower left")
+plt.show()

@@ -15,9 +15,6 @@ one number, the influence along an invitation, and they are worth about nine tim
 # was invited by one member, so each circle is a tree. A mood spreads along the invitations and
 # changes at one in four.
 
-import argparse
-from pathlib import Path
-
 import matplotlib.pyplot as plt
 import networkx as nx
 import numpy as np
@@ -27,10 +24,6 @@ from sklearn_bdp import ReusableHoldout, ReusableHoldoutSearchCV
 from sklearn_bdp.correlation import DependencyGraph, MarkovNetwork
 from sklearn_bdp.datasets import make_graph
 from sklearn_bdp.inspection import HoldoutSearchDisplay
-
-parser = argparse.ArgumentParser(description="A social graph as correlation.")
-parser.add_argument("--output", type=Path, default=Path("output"), help="folder of the picture")
-folder = parser.parse_args().output
 
 rng = np.random.default_rng(0)
 sizes = np.minimum(4 + 4 * rng.pareto(1.3, 600), 120).astype(int)
@@ -96,13 +89,30 @@ def true_accuracies(search):
 
 
 # %%
-# Left, a few circles and their moods: neighbours agree, distant members do not. Knowing the graph
-# without strengths leaves intervals that rule out almost nothing; one number narrows them
-# threefold, and the truth stays inside.
+# Knowing the graph without strengths leaves intervals that rule out almost nothing. One number
+# narrows them, and the truth stays inside.
 
-figure, axes = plt.subplots(
-    1, 3, figsize=(13, 4.4), width_ratios=[1.15, 1, 1], layout="constrained"
-)
+
+def draw(name):
+    """Draw a search beside the truth."""
+    display = HoldoutSearchDisplay.from_search(searches[name], score_name="accuracy")
+    ax = display.ax_
+    ax.plot(display.position, true_accuracies(searches[name]), "k--", lw=1.2, label="truth")
+    ax.set(title=name, ylim=(0, 1.02))
+    ax.legend(frameon=False, fontsize="small", loc="lower right")
+
+
+*others, last = searches
+draw(last)
+
+# %%
+for name in others:
+    draw(name)
+
+# %%
+# A few circles and their moods: neighbors agree, distant members do not.
+
+figure, ax = plt.subplots(figsize=(7, 4.8), layout="constrained")
 first = np.cumsum(sizes) - sizes  # number of each circle's founder
 for spot, circle in enumerate(np.flatnonzero((sizes >= 8) & (sizes <= 60))[:12]):
     spread = 0.9 * np.sqrt(sizes[circle] / 60)
@@ -111,16 +121,9 @@ for spot, circle in enumerate(np.flatnonzero((sizes >= 8) & (sizes <= 60))[:12])
     )
     moods = ["#0072B2" if data.states[first[circle] + m] else "#E69F00" for m in circles[circle]]
     nx.draw_networkx(
-        circles[circle], layout, ax=axes[0], node_color=moods, node_size=22, with_labels=False,
+        circles[circle], layout, ax=ax, node_color=moods, node_size=22, with_labels=False,
         edge_color="grey",
     )  # fmt: skip
-axes[0].set_title("Twelve of the 600 circles; colour: mood")
-axes[0].axis("off")
-for ax, (name, search) in zip(axes[1:], searches.items(), strict=True):
-    display = HoldoutSearchDisplay.from_search(search, param="C", score_name="accuracy", ax=ax)
-    ax.plot(display.position, true_accuracies(search), "k--", lw=1.2, label="truth")
-    ax.set(title=name, ylim=(0, 1.02))
-    ax.legend(frameon=False, fontsize="small", loc="lower right")
-
-folder.mkdir(parents=True, exist_ok=True)
-figure.savefig(folder / "plot_social_graph.png", dpi=150)
+ax.set_title("Twelve of the 600 circles; color: mood")
+ax.axis("off")
+plt.show()

@@ -14,9 +14,7 @@ it against its own errors, and compare the intervals of four declarations with t
 # The log records the regime of every moment. (Where it does not, one estimates the matrix
 # from a model of the regimes; only what happened before the holdout may be used for that.)
 
-import argparse
 import warnings
-from pathlib import Path
 
 import matplotlib.pyplot as plt
 from sklearn.linear_model import LogisticRegression
@@ -27,10 +25,6 @@ from sklearn_bdp.correlation import MarkovChain
 from sklearn_bdp.datasets import make_regimes
 from sklearn_bdp.exceptions import ModelMisfitWarning
 from sklearn_bdp.inspection import MisfitDisplay
-
-parser = argparse.ArgumentParser(description="Records in time, a chain estimated from the past.")
-parser.add_argument("--output", type=Path, default=Path("output"), help="folder of the picture")
-folder = parser.parse_args().output
 
 data = make_regimes(40_000, [[0.99, 0.01], [0.01, 0.99]], separation=[2.0, -0.5], random_state=0)
 past = 15_000
@@ -97,33 +91,27 @@ print(f"{'truth':22} {truth:.3f}")
 
 estimated = declared["estimated"]
 predicted = cross_val_predict(LogisticRegression(), X_past, y_past, cv=estimated.folds(past, 5))
-figure, (left, right) = plt.subplots(1, 2, figsize=(12, 4.8), layout="constrained")
-MisfitDisplay.from_scores(declared["a guess"], predicted != y_past, max_lag=200, ax=left)
+display = MisfitDisplay.from_scores(declared["a guess"], predicted != y_past, max_lag=200)
 promised = past / estimated.effective_n(past)
-left.axhline(
-    promised,
-    color="#009E73",
-    ls="-.",
-    lw=1.5,
-    label=f"promised by the estimated chain: 1 in {promised:.0f}",
-)
-left.legend(frameon=False, fontsize="small", loc="upper left", bbox_to_anchor=(0.0, 0.93))
-left.set_title("The guess is refuted by the training side")
+label = f"declared by the estimated chain: {promised:.0f}"
+display.ax_.axhline(promised, color="#009E73", ls="-.", lw=1.5, label=label)
+display.ax_.legend(frameon=False, fontsize="small", loc="upper left", bbox_to_anchor=(0, 0.93))
+display.ax_.set_title("Training data refute the guess")
 
+# %%
+# The intervals that each declaration gives.
+
+figure, ax = plt.subplots(figsize=(7, 4), layout="constrained")
 for place, (name, (low, high)) in enumerate(intervals.items()):
     holds = low <= truth <= high
-    right.hlines(place, low, high, color="#0072B2" if holds else "#D55E00", lw=5)
-    right.plot(scores[name], place, "s", color="black", ms=5)
-    right.annotate(
-        "holds" if holds else "misses", (high, place), xytext=(6, -4), textcoords="offset points"
-    )
-right.axvline(truth, color="black", ls="--", lw=1, label=f"true accuracy {truth:.3f}")
+    ax.hlines(place, low, high, color="#0072B2" if holds else "#D55E00", lw=5)
+    ax.plot(scores[name], place, "s", color="black", ms=5)
+    word = "correct" if holds else "misses"
+    ax.annotate(word, (high, place), xytext=(6, -4), textcoords="offset points")
+ax.axvline(truth, color="black", ls="--", lw=1, label=f"true accuracy {truth:.3f}")
 labels = [name.replace("with error", "and the\nerror paid for") for name in intervals]
-right.set_yticks(range(len(intervals)), labels)
-right.set(xlabel="verified accuracy and its interval", xlim=(0.2, 1.1), ylim=(3.6, -0.6))
-right.set_title("What each declaration promises")
-right.grid(axis="x", alpha=0.3)
-right.legend(frameon=False, fontsize="small", loc="lower left")
-
-folder.mkdir(parents=True, exist_ok=True)
-figure.savefig(folder / "plot_time_series.png", dpi=150)
+ax.set_yticks(range(len(intervals)), labels)
+ax.set(xlabel="verified accuracy and its interval", xlim=(0.2, 1.1), ylim=(3.6, -0.6))
+ax.grid(axis="x", alpha=0.3)
+ax.legend(frameon=False, fontsize="small", loc="lower left")
+plt.show()

@@ -12,7 +12,6 @@ restart gets a second one.
 # %%
 # One holdout for the year, and as many digits locked away to judge the year by.
 
-import argparse
 import tempfile
 from pathlib import Path
 
@@ -29,10 +28,6 @@ from sklearn.svm import SVC
 
 from sklearn_bdp import ReusableHoldout, ReusableHoldoutSearchCV
 from sklearn_bdp.inspection import BudgetDisplay
-
-parser = argparse.ArgumentParser(description="Ten adaptive searches with a durable ledger.")
-parser.add_argument("--output", type=Path, default=Path("output"), help="folder of the picture")
-folder = parser.parse_args().output
 
 # The digits come writer by writer. We learn from the first ones and care about the others, which is
 # how it goes: models are made from last year's customers.
@@ -135,7 +130,7 @@ with tempfile.TemporaryDirectory() as archive:
     print(f"\n{holdout}")
 
 # %%
-# Left, what was reported each month: all ten intervals hold at once with probability 95 %, though
+# What was reported each month: all ten intervals hold at once with probability 95 %, though
 # nobody knew in January what would be asked in October. Right, what it cost. While
 # cross-validation predicts the holdout, a month costs next to nothing. Then the intern reports
 # perfect trees. The holdout corrects her, and an answer that had to come from the holdout costs
@@ -145,12 +140,10 @@ with tempfile.TemporaryDirectory() as archive:
 
 verified, low, high, fresh = np.array(diary).T
 months = np.arange(1, len(ideas) + 1)
-figure, (left, right) = plt.subplots(
-    1, 2, figsize=(12, 4.8), width_ratios=[1.25, 1], layout="constrained"
-)
-left.vlines(months, low, high, color="#0072B2", lw=6, alpha=0.35, label="interval")
-left.plot(months, verified, "s", color="#0072B2", label="verified, best of the month")
-left.plot(
+figure, ax = plt.subplots(figsize=(7.5, 4.8), layout="constrained")
+ax.vlines(months, low, high, color="#0072B2", lw=6, alpha=0.35, label="interval")
+ax.plot(months, verified, "s", color="#0072B2", label="verified, best of the month")
+ax.plot(
     months,
     fresh,
     "_",
@@ -159,15 +152,17 @@ left.plot(
     mew=2,
     label=f"{len(y_fresh)} digits never asked about",
 )
-left.set_xticks(months, ideas, rotation=35, ha="right")
+ax.set_xticks(months, ideas, rotation=35, ha="right")
 kept = int(((low <= fresh) & (fresh <= high)).sum())
-left.set(ylabel="accuracy", title=f"Ten searches: {kept} of 10 intervals hold")
-left.grid(axis="y", alpha=0.3)
-left.set_ylim(bottom=0.68)
-left.legend(frameon=False, fontsize="small", loc="lower left")
-BudgetDisplay.from_holdout(released, ax=right)
-right.set_xlabel("month")
-right.legend(frameon=False, fontsize="small", loc="lower right")
+ax.set(ylabel="accuracy", title=f"Ten searches: {kept} of 10 intervals hold")
+ax.grid(axis="y", alpha=0.3)
+ax.set_ylim(bottom=0.68)
+ax.legend(frameon=False, fontsize="small", loc="lower left")
 
-folder.mkdir(parents=True, exist_ok=True)
-figure.savefig(folder / "plot_year_of_analysis.png", dpi=150)
+# %%
+# What each month's answers pay for.
+
+display = BudgetDisplay.from_holdout(released)
+display.ax_.set_xlabel("month")
+display.ax_.legend(frameon=False, fontsize="small", loc="lower right")
+plt.show()

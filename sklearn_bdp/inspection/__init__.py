@@ -1,15 +1,7 @@
 """Displays: draw what is already computed (matplotlib comes with the ``plot`` extra)."""
 
 from sklearn_bdp.inspection._budget import BudgetDisplay
-from sklearn_bdp.inspection._leakage import LeakageDisplay
 from sklearn_bdp.inspection._misfit import MisfitDisplay
-from sklearn_bdp.inspection._plan import PlanDisplay
 from sklearn_bdp.inspection._search import HoldoutSearchDisplay
 
-__all__ = [
-    "HoldoutSearchDisplay",
-    "BudgetDisplay",
-    "PlanDisplay",
-    "LeakageDisplay",
-    "MisfitDisplay",
-]
+__all__ = ["HoldoutSearchDisplay", "BudgetDisplay", "MisfitDisplay"]

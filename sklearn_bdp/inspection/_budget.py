@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from sklearn_bdp._typing import Array
-from sklearn_bdp.inspection._style import BLUE, RED, finish, ink, new_axes, whole_numbers
+from sklearn_bdp.inspection._style import BLUE, RED, Display, finish, ink, whole_numbers
 
 if TYPE_CHECKING:
     from sklearn_bdp.holdout import ReusableHoldout
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class BudgetDisplay:
+class BudgetDisplay(Display):
     """Information spent, batch by batch.
 
     Make it with :meth:`from_holdout`. Every answer of a batch pays the same number of nats, which
@@ -108,68 +108,32 @@ class BudgetDisplay:
             remaining=getattr(holdout, "remaining_budget", None),
         ).plot(ax=ax, **kwargs)
 
-    def plot(self, ax: Any = None, **kwargs: Any) -> Self:
-        """Draw the information spent; numbers say how many answers came from the holdout.
-
-        Parameters
-        ----------
-        ax : matplotlib Axes, default=None
-            Where to draw; new axes by default.
-        **kwargs : dict
-            Passed to ``plot``.
-
-        Returns
-        -------
-        BudgetDisplay
-            Itself.
-
-        Raises
-        ------
-        ImportError
-            If matplotlib is not installed.
-        """
-        self.figure_, self.ax_ = new_axes(ax, type(self).__name__)
-        ax = self.ax_
+    def _draw(self, ax, kwargs):
+        """Draw the information; numbers say how many answers came from the holdout."""
         dark, paper = ink(ax)
-        batch = np.arange(1, len(self.nats) + 1)
+        batch, looked = np.arange(1, len(self.nats) + 1), self.n_above > 0
         few = len(batch) <= 40
         style = {"color": BLUE, "lw": 1.5, "marker": "o", "mfc": paper, "ms": 5 if few else 2}
         (self.line_,) = ax.plot(batch, self.nats, label="batch", **{**style, **kwargs})
-        looked = self.n_above > 0
         if looked.any():
-            ax.plot(
-                batch[looked],
-                self.nats[looked],
-                ls="none",
-                marker="s",
-                ms=7 if few else 3,
-                color=dark,
-                label="batch with answers from the holdout" + (" (how many)" if few else ""),
-            )
+            label = "batch with corrected answers" + (" (how many)" if few else "")
+            style = {"ls": "none", "marker": "s", "ms": 7 if few else 3, "color": dark}
+            ax.plot(batch[looked], self.nats[looked], label=label, **style)
         if self.next_nats is not None:
-            ax.plot(
-                [len(batch) + 1], [self.next_nats], ls="none", marker="D", mfc=paper, mec=RED,
-                label="next query",
-            )  # fmt: skip
-        if few:
-            for place in np.flatnonzero(looked):
-                ax.annotate(
-                    f"{self.n_above[place]:,}",
-                    (batch[place], self.nats[place]),
-                    xytext=(0, 7),
-                    textcoords="offset points",
-                    ha="center",
-                )
+            style = {"ls": "none", "marker": "D", "mfc": paper, "mec": RED}
+            ax.plot([len(batch) + 1], [self.next_nats], label="next query", **style)
+        for place in np.flatnonzero(looked & few):
+            where = {"xytext": (0, 7), "textcoords": "offset points", "ha": "center"}
+            ax.annotate(f"{self.n_above[place]:,}", (batch[place], self.nats[place]), **where)
         whole_numbers(ax.xaxis)
         total, above = self.n_answers.sum(), self.n_above.sum()
-        left = "" if self.remaining is None else f"; {self.remaining:,} more allowed"
+        left = "" if self.remaining is None else f", {self.remaining:,} more allowed"
         finish(
             ax,
             xlabel="batch",
-            ylabel="information an answer pays for (nats)",
-            title=f"{total:,} answers, {above:,} from the holdout{left}",
+            ylabel="information spent (nats)",
+            title=f"{total:,} answers, {above:,} corrected by the holdout{left}",
         )
         ax.title.set_fontsize("medium")
         ax.margins(y=0.15)
         ax.set_ylim(bottom=0)
-        return self

@@ -1,4 +1,4 @@
-"""Does the declared dependence cover what the training side shows?"""
+"""Does the declared dependence cover the dependence of training-side scores?"""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from sklearn_bdp.correlation import (
     check_misfit,
     running_autocorrelation_time,
 )
-from sklearn_bdp.inspection._style import BLUE, RED, Display, finish, whole_numbers
+from sklearn_bdp.inspection._style import BLUE, RED, Display, finish, ink, whole_numbers
 
 if TYPE_CHECKING:
     from sklearn_bdp.model_selection import ReusableHoldoutSearchCV
@@ -28,10 +28,12 @@ class MisfitDisplay(Display):
 
     Make it with :meth:`from_scores`, :meth:`from_search` or :meth:`from_report`. The curve is the
     sum of autocorrelations, :math:`1 + 2 \sum_{k \le K} \rho_k`, over the largest lag
-    :math:`K`; for independent records it stays near 1, for a chain it climbs to the number of
-    records that count as one. Where it climbs above the promised line, the model declares too
-    little dependence and its intervals are too narrow. The estimate (drawn at the right) stops
-    summing where autocorrelations are mostly noise. Only training-side numbers are drawn.
+    :math:`K`. For independent records it stays near 1. For a chain it climbs to the number of
+    records that equal one independent record, the estimate at the right, and stays there: beyond
+    that lag autocorrelations are mostly noise and are not added. If it climbs above the declared
+    line, the model declares too little dependence and its intervals are too narrow. Regimes that
+    last longer than the lags shown are found by slow swings of the scores. The estimate is then
+    above the curve, and the legend says so. Only training-side numbers are drawn.
 
     Parameters
     ----------
@@ -169,41 +171,51 @@ class MisfitDisplay(Display):
         scores = getattr(search, "misfit_scores_", None)
         return cls.from_report(report, running=_curve(report, scores), ax=ax)
 
-    def _draw(self, ax):
-        """Draw the promise, the estimate with three standard errors, and the curve."""
-        label = f"promised by the model: 1 record in {self.promised:.1f} counts"
-        ax.axhline(self.promised, color="black", ls="--", lw=1.5, label=label)
+    def _draw(self, ax, kwargs):
+        """Draw the promise, the curve, and the estimate with three standard errors."""
+        label = f"declared by the model: {self.promised:.1f}"
+        ax.axhline(self.promised, color=ink(ax)[0], ls="--", lw=1.5, label=label)
         place, limits, name = 0.0, (-0.5, 0.5), ""
         if self.running is not None:
             length = len(self.running)
-            label = "scores, summed up to this lag"
-            ax.plot(np.arange(length), self.running, color=BLUE, lw=1.5, label=label)
+            style = {"color": BLUE, "lw": 1.5, "label": "scores, summed up to this lag", **kwargs}
+            ax.plot(np.arange(length), self.running, **style)
             place, limits, name = 1.03 * length, (0, 1.06 * length), "lag (records)"
             whole_numbers(ax.xaxis)
-        ax.errorbar(
-            [place],
-            [self.observed],
-            [3 * self.error],
-            color=RED,
-            fmt="s",
-            capsize=4,
-            label=f"estimate: 1 in {self.observed:.1f} (bar: 3 standard errors)",
-        )
+        # The curve levels off at the estimate, unless slow swings show what no window sums.
+        slow = self.running is not None and self.observed > 1.05 * self.running[-1]
+        label = f"estimate: {self.observed:.1f} ± {3 * self.error:.1f} (3 standard errors)"
+        if slow:
+            label = f"estimate from slow swings, beyond these lags: {self.observed:.1f}"
+        style = {"color": RED, "fmt": "s", "capsize": 4, "label": label}
+        ax.errorbar([place], [self.observed], [3 * self.error], **style)
         if self.running is None:
             ax.set_xticks([])
         ax.set_xlim(*limits)
-        finish(ax, xlabel=name or "training-side scores", ylabel="records that count as one")
+        finish(
+            ax, above=True, xlabel=name or "training-side scores",
+            ylabel="records that equal one independent record",
+        )  # fmt: skip
         ax.set_ylim(bottom=0)
-        verdict = self.message or "no misfit found"
-        ax.set_title(textwrap.fill(verdict, 70), fontsize="medium")
+        verdict = textwrap.fill(self.message or "no misfit found", 70)
+        where = {"transform": ax.transAxes, "ha": "right", "fontsize": "small"}
+        ax.text(0.97, 0.12, verdict, **where)
 
 
 def _curve(report, scores, max_lag=None):
-    """Return the running time up to a lag that shows whether it levels off, or None."""
+    """Return the sum of autocorrelations up to each lag, as the estimate stops it, or None.
+
+    The estimate (initial monotone sequence, Geyer 1992) adds pairs of lags until a pair is not
+    positive, and lets no pair exceed one before it.
+    """
     if scores is None:
         return None
     if max_lag is None:
         max_lag = max(20, int(4 * max(report.promised_time, report.autocorrelation_time)))
-    return running_autocorrelation_time(
-        scores, min(check_integer("max_lag", max_lag, low=1), len(scores) - 1)
-    )
+    lags = min(check_integer("max_lag", max_lag, low=1), len(scores) - 1)
+    sums = running_autocorrelation_time(scores, lags)
+    pairs = np.diff(sums[1::2], prepend=-1.0)
+    pairs[np.logical_or.accumulate(pairs <= 0.0)] = 0.0
+    stopped = np.cumsum(np.minimum.accumulate(pairs)) - 1.0
+    at = np.arange(1, len(sums), 2)
+    return np.interp(np.arange(len(sums)), np.r_[0, at], np.r_[1.0, stopped])

@@ -1,44 +1,37 @@
-"""A search: what the training side said, and what the holdout verified."""
+"""Cross-validated and verified scores of a search."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sklearn_bdp._checks import check_option
 from sklearn_bdp._typing import Array
-from sklearn_bdp.inspection._style import (
-    BLUE,
-    GREY,
-    RED,
-    finish,
-    ink,
-    new_axes,
-    whole_numbers,
-)
+from sklearn_bdp.inspection._style import BLUE, GREY, RED, Display, finish, ink, whole_numbers
 
 if TYPE_CHECKING:
     from sklearn_bdp.model_selection import ReusableHoldoutSearchCV
 
-_DENSE = 60  # from so many candidates on, intervals are drawn as a band
+_SHOWN = 20  # candidates drawn one by one; the rest stand together at the right
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class HoldoutSearchDisplay:
-    """Training-side and verified scores of a search, over its candidates or a parameter.
+class HoldoutSearchDisplay(Display):
+    """Cross-validated and verified scores of a search, over a parameter or its candidates.
 
-    Make it with :meth:`from_search`.
+    Make it with :meth:`from_search`. The vertical axis is zoomed to the scores and to the interval
+    of the chosen candidate. Longer intervals are cut off: the search leaves intervals of candidates
+    that trail wide (relaxed), because narrowing them would widen all others.
 
     Parameters
     ----------
     position : ndarray of shape (n_shown,)
         Places on the horizontal axis; parameter values if these are numbers, else 0, 1, 2, ...
     training_score : ndarray of shape (n_shown,)
-        Training-side scores, in score units.
+        Cross-validated scores, in score units.
     holdout_score, holdout_lower, holdout_upper : ndarray of shape (n_shown,)
-        Verified scores and their intervals; NaN where the holdout was not asked.
+        Verified scores and their intervals; NaN where the holdout was not queried.
     answered_from : ndarray of str, shape (n_shown,)
         ``"training"``, ``"holdout"`` or ``"unanswered"``.
     best : int or None
@@ -49,6 +42,10 @@ class HoldoutSearchDisplay:
         Name of the horizontal axis.
     score_name : str, default="score"
         Name of the vertical axis.
+    others : ndarray or None, default=None
+        Verified scores of the candidates that stand together at the right.
+    baseline : float or None, default=None
+        Score of a model that has learned nothing.
 
     Attributes
     ----------
@@ -75,9 +72,9 @@ class HoldoutSearchDisplay:
     ...     "answered_from": np.array(["training", "holdout"]),
     ... }
     >>> search = SimpleNamespace(cv_results_=results, best_index_=1)
-    >>> display = HoldoutSearchDisplay.from_search(search, param="C")
-    >>> display.position.tolist(), display.best
-    ([0.1, 1.0], 1)
+    >>> display = HoldoutSearchDisplay.from_search(search)
+    >>> display.x_label, display.position.tolist(), display.best
+    ('C', [0.1, 1.0], 1)
     """
 
     position: Array
@@ -90,6 +87,8 @@ class HoldoutSearchDisplay:
     tick_labels: list[str] | None = None
     x_label: str = "candidate"
     score_name: str = "score"
+    others: Array | None = None
+    baseline: float | None = None
 
     @classmethod
     def from_search(
@@ -97,9 +96,9 @@ class HoldoutSearchDisplay:
         search: ReusableHoldoutSearchCV,
         *,
         param: str | None = None,
-        order: Literal["verified", "training", "grid"] = "verified",
         metric: str | None = None,
         score_name: str | None = None,
+        baseline: float | None = None,
         ax: Any = None,
         **kwargs: Any,
     ) -> HoldoutSearchDisplay:
@@ -111,18 +110,19 @@ class HoldoutSearchDisplay:
             Fitted, with a holdout.
         param : str, default=None
             Show scores over this parameter. Where several candidates share a value, the one with
-            the best verified score stands for it. By default all candidates are shown.
-        order : {"verified", "training", "grid"}, default="verified"
-            Order of the candidates when no parameter is given: best verified score first, best
-            training-side score first, or as in ``cv_results_``.
+            the best verified score stands for it. By default the only parameter that was searched;
+            where there are several, candidates are shown in the order of their verified scores.
         metric : str, default=None
             Which of several verified metrics; by default the one that ranks.
         score_name : str, default=None
             Name of the score; by default what the search's ``scoring`` says.
+        baseline : float, default=None
+            Score of a model that has learned nothing, such as the share of the majority class. By
+            default 1/2 for ROC AUC, one over the number of classes for balanced accuracy.
         ax : matplotlib Axes, default=None
             Where to draw; new axes by default.
         **kwargs : dict
-            Passed to :meth:`plot`.
+            Passed to ``plot`` of the verified scores.
 
         Returns
         -------
@@ -134,7 +134,6 @@ class HoldoutSearchDisplay:
         ValueError
             If the search has no verified scores or no such parameter.
         """
-        check_option("order", order, ("verified", "training", "grid"))
         results = getattr(search, "cv_results_", None)
         if results is None or "holdout_score" not in results:
             raise ValueError(
@@ -143,119 +142,102 @@ class HoldoutSearchDisplay:
             )
         series = _released(results, metric)
         verified = np.where(np.isnan(series["holdout_score"]), -np.inf, series["holdout_score"])
+        best = getattr(search, "best_index_", -1)
+        others = labels = None
+        param = _only_parameter(results["params"]) if param is None else param
         if param is None:
-            shown, position, labels = _by_rank(order, verified, series["training_score"])
+            rows = np.lexsort((-series["training_score"], -verified))
+            shown = [row for place, row in enumerate(rows) if place < _SHOWN or row == best]
+            others = series["holdout_score"][np.setdiff1d(rows, shown)]
+            position = np.arange(1, len(shown) + 1)
         else:
             shown, position, labels = _by_parameter(results, param, verified)
-        best = np.flatnonzero(shown == getattr(search, "best_index_", -1))
-        if score_name is None:
-            refit = getattr(search, "refit", None)
-            ranks = refit if f"holdout_score_{refit}" in results else None
-            names = (metric, getattr(search, "scoring", None), ranks)
-            score_name = next((n for n in names if isinstance(n, str)), "score").replace("_", " ")
-        ranked = {"verified": "verified score", "training": "training-side score"}.get(order)
-        by_rank = f"candidate, by {ranked}" if ranked else "candidate"
+        place = np.flatnonzero(np.asarray(shown) == best)
+        score_name = score_name or _score_name(search, results, metric)
         made = cls(
             **{name: values[shown] for name, values in series.items()},
             position=position,
-            best=int(best[0]) if best.size else None,
+            best=int(place[0]) if place.size else None,
             tick_labels=labels,
-            x_label=by_rank if param is None else param,
+            x_label=param or "candidate, by verified score",
             score_name=score_name,
+            others=others,
+            baseline=_chance(search, score_name) if baseline is None else baseline,
         )
         return made.plot(ax=ax, **kwargs)
 
-    def plot(
-        self,
-        ax: Any = None,
-        *,
-        training_kw: dict[str, Any] | None = None,
-        holdout_kw: dict[str, Any] | None = None,
-    ) -> Self:
-        """Draw the two series, the intervals and the chosen candidate.
-
-        Parameters
-        ----------
-        ax : matplotlib Axes, default=None
-            Where to draw; new axes by default.
-        training_kw, holdout_kw : dict, default=None
-            Passed to the ``plot`` call of the two series.
-
-        Returns
-        -------
-        HoldoutSearchDisplay
-            Itself.
-
-        Raises
-        ------
-        ImportError
-            If matplotlib is not installed.
-        """
-        self.figure_, self.ax_ = new_axes(ax, type(self).__name__)
-        ax = self.ax_
+    def _draw(self, ax, kwargs):
+        """Draw both series, the intervals, the baseline and the chosen candidate."""
         x, asked = np.asarray(self.position, dtype=float), ~np.isnan(self.holdout_score)
-        dense = len(x) > _DENSE
-        size, line = 3 if dense else 5, "-" if self.tick_labels is None else "none"
-        style: dict[str, Any] = {"color": BLUE, "marker": "o", "mfc": "none", "lw": 1}
-        style.update(ms=size, ls=line)
-        (self.training_line_,) = ax.plot(
-            x, self.training_score, label="training side", **{**style, **(training_kw or {})}
-        )
-        self._draw_intervals(ax, x, asked, dense)
-        style = {"color": RED, "marker": "s", "ls": "none", "ms": 2.5 if dense else 5}
-        (self.holdout_line_,) = ax.plot(
-            x[asked],
-            self.holdout_score[asked],
-            label="verified, with interval",
-            **{**style, **(holdout_kw or {})},
-        )
+        style: dict[str, Any] = {"color": BLUE, "marker": "o", "mfc": "none", "lw": 1, "ms": 5}
+        style["ls"] = "-" if self.tick_labels is None else "none"
+        (self.training_line_,) = ax.plot(x, self.training_score, label="cross-validated", **style)
+        middle, bars = self.holdout_score, self._bars()
+        style = {"fmt": "none", "ecolor": RED, "elinewidth": 1.2, "capsize": 3}
+        ax.errorbar(x[asked], middle[asked], bars[:, asked], **style)
+        style = {"color": RED, "marker": "s", "ls": "none", "ms": 5, **kwargs}
+        label = "verified, with interval"
+        (self.holdout_line_,) = ax.plot(x[asked], middle[asked], label=label, **style)
         looked = self.answered_from == "holdout"
         if looked.any():
-            ax.plot(
-                x[looked],
-                self.holdout_score[looked],
-                ls="none",
-                marker="x",
-                ms=9,
-                color=ink(ax)[0],
-                label="answered from the holdout",
-            )
+            style = {"ls": "none", "marker": "x", "ms": 9, "color": ink(ax)[0]}
+            ax.plot(x[looked], middle[looked], label="corrected by the holdout", **style)
         if not asked.all():
-            ax.plot(
-                x[~asked], self.training_score[~asked], "+", color=GREY, ms=8, label="not asked"
-            )
+            style = {"color": GREY, "ms": 8, "label": "not queried"}
+            ax.plot(x[~asked], self.training_score[~asked], "+", **style)
+        if self.others is not None and self.others.size:
+            self._draw_others(ax, x.max() + 1.5)
+        if self.baseline is not None:
+            label = f"has learned nothing: {self.baseline:.3g}"
+            ax.axhline(self.baseline, color=GREY, ls=":", lw=1.2, label=label)
         if self.best is not None and asked[self.best]:
             self._mark_best(ax, x[self.best])
+        self._zoom(ax)
         self._scale(ax, x)
         finish(ax, above=True, xlabel=self.x_label, ylabel=self.score_name)
-        return self
 
-    def _draw_intervals(self, ax, x, asked, dense):
-        low, high = self.holdout_lower, self.holdout_upper
-        if dense:
-            ax.fill_between(x, low, high, where=asked, color=RED, alpha=0.2, lw=0, step="mid")
-            return
-        middle = self.holdout_score
+    def _bars(self):
         # An answer may lie outside its own interval by rounding; a bar of negative length may not.
-        bars = np.clip([middle - low, high - middle], 0.0, None)
-        ax.errorbar(
-            x[asked], middle[asked], bars[:, asked], fmt="none", ecolor=RED, elinewidth=1, capsize=3
-        )
+        ends = [self.holdout_score - self.holdout_lower, self.holdout_upper - self.holdout_score]
+        return np.clip(ends, 0.0, None)
+
+    def _draw_others(self, ax, place):
+        known = self.others[~np.isnan(self.others)]
+        if known.size:
+            ends = [known.min(), known.max()]
+            ax.plot([place, place], ends, "s-", color=RED, lw=5, ms=5, alpha=0.4)
+            style = {"textcoords": "offset points", "ha": "center", "fontsize": "small"}
+            text = f"{self.others.size:,} more"
+            ax.annotate(text, (place, known.max()), xytext=(0, 8), **style)
 
     def _mark_best(self, ax, x):
-        score = self.holdout_score[self.best]
-        ax.plot(
-            [x],
-            [score],
-            ls="none",
-            marker="*",
-            ms=15,
-            mfc=ink(ax)[1],
-            mec=ink(ax)[0],
-            zorder=5,
-            label=f"chosen: {score:.3f} in [{self.holdout_lower[self.best]:.3f}, "
-            f"{self.holdout_upper[self.best]:.3f}]",
-        )
+        paper, score = ink(ax)[1], self.holdout_score[self.best]
+        low, high = self.holdout_lower[self.best], self.holdout_upper[self.best]
+        style = {"ls": "none", "marker": "*", "ms": 15, "mfc": paper, "mec": ink(ax)[0]}
+        label = f"chosen: {score:.3f} in [{low:.3f}, {high:.3f}]"
+        ax.plot([x], [score], zorder=5, label=label, **style)
+
+    def _zoom(self, ax):
+        """Show scores and the chosen interval; say why intervals beyond are long."""
+        known = [self.training_score, self.holdout_score]
+        if self.others is not None:
+            known.append(self.others)
+        if self.baseline is not None:
+            known.append([self.baseline])
+        if self.best is not None:
+            known.append([self.holdout_lower[self.best], self.holdout_upper[self.best]])
+        known = np.concatenate(known)
+        known = known[np.isfinite(known)]
+        if not known.size or self.best is None:
+            return
+        edge = 0.08 * (known.max() - known.min()) or 0.01
+        low, high = known.min() - edge, known.max() + edge
+        ax.set_ylim(low, high)
+        widths = self.holdout_upper - self.holdout_lower
+        if np.nanmax(widths) > 1.3 * widths[self.best]:
+            text = "Longer intervals: candidates that trail (relaxed)."
+            style = {"transform": ax.transAxes, "fontsize": "small", "color": GREY}
+            ax.text(0.01, 0.02, text, **style)
 
     def _scale(self, ax, x):
         if self.tick_labels is not None:
@@ -286,14 +268,28 @@ def _released(results, metric):
     return series
 
 
-def _by_rank(order, verified, training):
-    """Return rows in display order, their places 1, 2, ... and no labels."""
-    rows = np.arange(len(verified))
-    if order == "verified":
-        rows = np.lexsort((-training, -verified))
-    elif order == "training":
-        rows = np.argsort(-training, kind="stable")
-    return rows, np.arange(1, len(rows) + 1), None
+def _score_name(search, results, metric):
+    """Return the name of the metric that is drawn."""
+    refit = getattr(search, "refit", None)
+    ranks = refit if f"holdout_score_{refit}" in results else None
+    names = (metric, getattr(search, "scoring", None), ranks)
+    return next((name for name in names if isinstance(name, str)), "score").replace("_", " ")
+
+
+def _chance(search, score_name):
+    """Return the score of a model that has learned nothing, where the metric alone says it."""
+    classes = getattr(getattr(search, "best_estimator_", None), "classes_", ())
+    if score_name == "balanced accuracy" and len(classes):
+        return 1.0 / len(classes)
+    return 0.5 if score_name.startswith("roc auc") else None
+
+
+def _only_parameter(candidates):
+    """Return the one parameter with several values among the candidates, or None."""
+    names = {name for params in candidates for name in params}
+    values = {name: {repr(params.get(name)) for params in candidates} for name in names}
+    searched = [name for name in names if len(values[name]) > 1]
+    return searched[0] if len(searched) == 1 else None
 
 
 def _by_parameter(results, param, verified):

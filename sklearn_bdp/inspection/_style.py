@@ -1,32 +1,26 @@
-"""What the displays share: matplotlib when it is needed, and lines that survive grey print."""
+"""What the displays share: matplotlib when it is needed, colours, labels."""
 
 from __future__ import annotations
 
 from typing import Any, Self
 
-#: Okabe-Ito colours with a marker and a dash each: told apart without colour vision and in grey.
-LINES = (
-    {"color": "#0072B2", "marker": "o", "linestyle": "-"},
-    {"color": "#D55E00", "marker": "s", "linestyle": "--"},
-    {"color": "#000000", "marker": "^", "linestyle": ":"},
-    {"color": "#009E73", "marker": "D", "linestyle": "-."},
-    {"color": "#CC79A7", "marker": "v", "linestyle": (0, (5, 1, 1, 1, 1, 1))},
-    {"color": "#E69F00", "marker": "P", "linestyle": (0, (8, 2))},
-)
-BLUE, RED = (line["color"] for line in LINES[:2])
+#: Colours of Okabe and Ito: told apart without colour vision.
+BLUE, RED = "#0072B2", "#D55E00"
 GREY = "#767676"
 
 
 class Display:
     """Base of the displays."""
 
-    def plot(self, ax: Any = None) -> Self:
+    def plot(self, ax: Any = None, **kwargs: Any) -> Self:
         """Draw what was computed.
 
         Parameters
         ----------
         ax : matplotlib Axes, default=None
             Where to draw; new axes by default.
+        **kwargs : dict
+            Passed to ``plot`` of the main line.
 
         Returns
         -------
@@ -39,10 +33,10 @@ class Display:
             If matplotlib is not installed.
         """
         self.figure_, self.ax_ = new_axes(ax, type(self).__name__)
-        self._draw(self.ax_)
+        self._draw(self.ax_, kwargs)
         return self
 
-    def _draw(self, ax):
+    def _draw(self, ax, kwargs):
         raise NotImplementedError
 
 

@@ -804,25 +804,6 @@ def inspection_entries():
             {"correlation": CHAIN, "scores": np.linspace(0, 1, 40)},
             {"scores": finite_array(1), "max_lag": either(NONE, COUNT)},
         ),
-        (
-            "LeakageDisplay.from_correlation",
-            inspection.LeakageDisplay.from_correlation,
-            {"correlation": CHAIN},
-            {"correlation": either(is_correlation, dict_like), "max_distance": COUNT},
-        ),
-        (
-            "PlanDisplay.from_estimates",
-            inspection.PlanDisplay.from_estimates,
-            {"tau": [0.2], "correlations": {"a": None}, "n_queries": 5, "budget": 1},
-            {
-                "tau": finite_array(1),
-                "n_queries": COUNT,
-                "budget": COUNT,
-                "beta": PROBABILITY,
-                "c": either(NONE, real(0, 1)),
-                "correlations": dict_like,
-            },
-        ),
     ):
         yield Entry(
             name,

@@ -9,16 +9,9 @@ import pytest
 from sklearn.datasets import make_classification
 from sklearn.linear_model import LogisticRegression
 
-from sklearn_bdp.correlation import DependencyGraph, Groups, MarkovChain
 from sklearn_bdp.datasets import make_regimes
 from sklearn_bdp.holdout import ReusableHoldout
-from sklearn_bdp.inspection import (
-    BudgetDisplay,
-    HoldoutSearchDisplay,
-    LeakageDisplay,
-    MisfitDisplay,
-    PlanDisplay,
-)
+from sklearn_bdp.inspection import BudgetDisplay, HoldoutSearchDisplay, MisfitDisplay
 from sklearn_bdp.model_selection import ReusableHoldoutSearchCV
 
 matplotlib = pytest.importorskip("matplotlib")
@@ -70,21 +63,9 @@ DISPLAYS = {
     "search": lambda **kw: HoldoutSearchDisplay.from_search(stand_in(), **kw),
     "parameter": lambda **kw: HoldoutSearchDisplay.from_search(stand_in(), param="C", **kw),
     "words": lambda **kw: HoldoutSearchDisplay.from_search(stand_in(), param="kernel", **kw),
-    "dense": lambda **kw: HoldoutSearchDisplay.from_search(stand_in(200, range(50, 60)), **kw),
-    "plan": lambda **kw: PlanDisplay.from_estimates(
-        [0.1, 0.2],
-        {"independent": None, "chain": CHAIN},
-        n_queries=10,
-        budget=2,
-        route="transcript",
-        **kw,
-    ),
-    "leakage": lambda **kw: LeakageDisplay.from_correlation(
-        {"chain": CHAIN, "independent": None}, **kw
-    ),
+    "many": lambda **kw: HoldoutSearchDisplay.from_search(stand_in(200, range(50, 60)), **kw),
     "misfit": lambda **kw: MisfitDisplay.from_scores(CHAIN, np.sin(np.arange(200.0)), **kw),
     "report": lambda **kw: MisfitDisplay.from_report(REPORT, **kw),
-    "groups": lambda **kw: LeakageDisplay.from_correlation("groups", groups=[0, 0, 1], **kw),
 }
 
 
@@ -107,6 +88,41 @@ def test_display_follows_the_conventions(make):
     assert len(plt.get_fignums()) == 3
 
 
+def test_curve_and_estimate_of_a_misfit_agree():
+    chain = make_regimes(4000, [[0.9, 0.1], [0.1, 0.9]], random_state=1)
+    display = MisfitDisplay.from_scores(None, chain.states.astype(float))
+    assert display.running[-1] == pytest.approx(display.observed)
+    assert (np.diff(display.running) >= -1e-12).all()
+
+
+def test_many_candidates_stand_together_and_the_chosen_one_by_itself():
+    search = stand_in(50)
+    search.best_index_ = 49  # chosen by a rule, not by its score
+    display = HoldoutSearchDisplay.from_search(search)
+    assert len(display.position) in (20, 21)
+    assert display.others.size == 50 - len(display.position)
+    assert display.holdout_score[display.best] == search.cv_results_["holdout_score"][49]
+
+
+def test_the_only_parameter_that_was_searched_is_the_axis():
+    table = results()
+    table["params"] = [{"C": c, "kernel": "rbf"} for c in (0.1, 1.0, 10.0, 100.0)]
+    display = HoldoutSearchDisplay.from_search(SimpleNamespace(cv_results_=table, best_index_=0))
+    assert display.x_label == "C"
+    assert display.ax_.get_xscale() == "log"
+
+
+def test_axis_shows_the_chosen_interval_and_the_baseline_not_relaxed_ones():
+    table = results()
+    table["holdout_lower"][0] = 0.0
+    search = SimpleNamespace(cv_results_=table, best_index_=1, scoring="roc_auc")
+    display = HoldoutSearchDisplay.from_search(search)
+    low, high = display.ax_.get_ylim()
+    assert 0.0 < low < display.baseline == 0.5
+    assert table["holdout_upper"][1] < high
+    assert any("relaxed" in text.get_text() for text in display.ax_.texts)
+
+
 def test_best_comes_first_and_unanswered_last():
     display = HoldoutSearchDisplay.from_search(stand_in(6, [2, 4]))
     assert display.best == 0
@@ -126,7 +142,7 @@ def test_parameter_shows_the_best_candidate_of_each_value():
 
 
 def test_intervals_are_drawn_where_they_are():
-    display = HoldoutSearchDisplay.from_search(stand_in(4, [1]), order="grid")
+    display = HoldoutSearchDisplay.from_search(stand_in(4, [1]))
     (bars,) = [c for c in display.ax_.collections if len(c.get_segments()) == 3]
     ends = np.array([segment[:, 1] for segment in bars.get_segments()])
     answered = ~np.isnan(display.holdout_score)
@@ -139,13 +155,7 @@ def test_intervals_are_drawn_where_they_are():
     [
         (lambda: HoldoutSearchDisplay.from_search(SimpleNamespace()), "fitted"),
         (lambda: HoldoutSearchDisplay.from_search(stand_in(), param="D"), "C, kernel"),
-        (lambda: HoldoutSearchDisplay.from_search(stand_in(), order="best"), "order"),
         (lambda: BudgetDisplay.from_holdout(SimpleNamespace(history=list)), "empty history"),
-        (
-            lambda: PlanDisplay.from_estimates([], {"a": None}, n_queries=1, budget=1),
-            "at least one",
-        ),
-        (lambda: LeakageDisplay.from_correlation(None, max_distance=0), "max_distance"),
         (lambda: MisfitDisplay.from_search(SimpleNamespace()), "misfit_report_"),
         (lambda: MisfitDisplay.from_report(SimpleNamespace()), "given scores"),
         (lambda: MisfitDisplay.from_scores(CHAIN, [0.1, np.nan]), "finite"),
@@ -154,11 +164,6 @@ def test_intervals_are_drawn_where_they_are():
 def test_bad_arguments_are_refused(call, message):
     with pytest.raises(ValueError, match=message):
         call()
-
-
-def test_plan_wants_named_correlations():
-    with pytest.raises(TypeError, match="non-empty dict"):
-        PlanDisplay.from_estimates([0.1], [None], n_queries=1, budget=1)
 
 
 def test_real_search_and_its_holdout(search):
@@ -184,8 +189,8 @@ def test_each_verified_metric_can_be_drawn():
     search = SimpleNamespace(
         cv_results_=table, best_index_=0, refit="accuracy", scoring=["accuracy"]
     )
-    ranked = HoldoutSearchDisplay.from_search(search, order="grid")
-    other = HoldoutSearchDisplay.from_search(search, order="grid", metric="roc_auc")
+    ranked = HoldoutSearchDisplay.from_search(search)
+    other = HoldoutSearchDisplay.from_search(search, metric="roc_auc")
     assert (ranked.score_name, other.score_name) == ("accuracy", "roc auc")
     np.testing.assert_allclose(other.holdout_score, ranked.holdout_score + 0.01)
     np.testing.assert_allclose(other.training_score, ranked.training_score + 0.02)
@@ -212,72 +217,20 @@ def test_gauge_of_many_batches():
     display.figure_.canvas.draw()
 
 
-def test_influence_of_a_two_state_chain_by_hand():
-    display = LeakageDisplay.from_correlation(CHAIN, max_distance=2)
-    np.testing.assert_allclose(display.influence["model"], np.log([0.8 / 0.1, 0.66 / 0.17]))
-
-
-def test_influence_decreases_and_forgets():
-    rng = np.random.default_rng(0)
-    for _ in range(20):
-        transition = rng.dirichlet(np.ones(4), 4)
-        display = LeakageDisplay.from_correlation(transition, max_distance=60)
-        values = display.influence["model"]
-        assert (np.diff(values) <= 1e-9).all()
-        assert values[-1] < 1e-3
-
-
-def test_influence_uses_both_directions_of_time():
-    transition = np.array([[0.5, 0.5, 0.0], [0.0, 0.5, 0.5], [0.4, 0.2, 0.4]])
-    chain = MarkovChain(transition)
-    distribution = chain.stationary_
-    backward = (transition * distribution[:, None]).T / distribution[:, None]
-    both = LeakageDisplay.from_correlation(chain, max_distance=8).influence["model"]
-    mirrored = LeakageDisplay.from_correlation(backward, max_distance=8).influence["model"]
-    np.testing.assert_allclose(both, mirrored, rtol=1e-6)
-    assert np.isinf(both[0])
-
-
-def test_no_limit_inside_components_and_nothing_beyond():
-    path = np.eye(5, k=1)
-    path[3, 4] = 0  # records 0-1-2-3 in a row, 4 alone
-    display = LeakageDisplay.from_correlation(DependencyGraph(path + path.T), max_distance=5)
-    assert display.influence["model"].tolist() == [np.inf] * 3 + [0.0] * 2
-    groups = LeakageDisplay.from_correlation(Groups([0, 0, 1]), max_distance=2)
-    assert groups.influence["model"].tolist() == [np.inf, 0.0]
-    alone = LeakageDisplay.from_correlation(Groups([0, 1, 2]), max_distance=2)
-    assert alone.influence["model"].tolist() == [0.0, 0.0]
-    large = np.eye(700, k=1)
-    wide = LeakageDisplay.from_correlation(DependencyGraph(large + large.T), max_distance=5)
-    assert np.isinf(wide.influence["model"]).all()
-
-
-def test_list_of_models_gives_a_line_each():
-    display = LeakageDisplay.from_correlation({"class": [CHAIN, None]}, max_distance=2)
-    assert list(display.influence) == ["class 1", "class 2"]
-
-
-def test_lines_differ_in_marker_and_dash_too():
-    from sklearn_bdp.inspection._style import LINES
-
-    assert len({line["marker"] for line in LINES}) == len(LINES)
-    assert len({str(line["linestyle"]) for line in LINES}) == len(LINES)
-
-
 def test_import_does_not_need_matplotlib_and_plot_names_the_extra():
     program = """
 import sys
 sys.modules["matplotlib"] = sys.modules["matplotlib.pyplot"] = None
-from sklearn_bdp.inspection import LeakageDisplay
+from sklearn_bdp.inspection import MisfitDisplay
 try:
-    LeakageDisplay.from_correlation(None)
+    MisfitDisplay.from_scores(None, [0.0, 1.0, 1.0])
 except ImportError as error:
     print(error)
 """
     out = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=True
     )
-    assert "LeakageDisplay.plot needs matplotlib" in out.stdout
+    assert "MisfitDisplay.plot needs matplotlib" in out.stdout
     assert "`plot` extra" in out.stdout
 
 
