@@ -11,7 +11,6 @@ from sklearn.dummy import DummyClassifier, DummyRegressor
 from sklearn.utils.multiclass import type_of_target
 
 from sklearn_bdp._checks import caller_level, check_option, check_probability, check_real
-from sklearn_bdp._docs import described_by
 from sklearn_bdp._evaluation import open_holdout
 from sklearn_bdp._sklearn_compat import num_samples
 from sklearn_bdp._typing import Correlation, RandomState
@@ -26,10 +25,9 @@ from sklearn_bdp.feature_selection._screening import (
     target_scores,
 )
 from sklearn_bdp.guards import warn_of
-from sklearn_bdp.holdout import ReusableHoldout, query_key
+from sklearn_bdp.holdout import query_key
 
 
-@described_by(ReusableHoldout)
 class HoldoutCorrelationFilter(HoldoutSelectorBase):
     r"""Keep attributes whose association with the target is confirmed by the holdout.
 

@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from sklearn_bdp._checks import caller_level, check_integer, check_option, check_real
-from sklearn_bdp._docs import described_by
 from sklearn_bdp._evaluation import (
     bounded_metric,
     check_dependence,
@@ -27,10 +26,8 @@ from sklearn_bdp.feature_selection._rankings import check_ranking, rankings_for
 from sklearn_bdp.feature_selection._report import NOTHING, path_report, with_score
 from sklearn_bdp.feature_selection._units import make_units, subsets_of_units
 from sklearn_bdp.feature_selection._verified_path import decide, path_table, verify_path
-from sklearn_bdp.holdout import ReusableHoldout
 
 
-@described_by(ReusableHoldout)
 class HoldoutFeatureSelector(SubsetSelectorBase):
     r"""Select features; the accuracy of every candidate subset is verified on a reusable holdout.
 

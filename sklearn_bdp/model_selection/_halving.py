@@ -14,12 +14,10 @@ from sklearn.model_selection import check_cv
 from sklearn.utils import resample
 
 from sklearn_bdp._checks import check_boolean, check_integer, check_option, check_real
-from sklearn_bdp._docs import described_by
 from sklearn_bdp._sklearn_compat import num_samples
 from sklearn_bdp.model_selection._search import ReusableHoldoutSearchCV
 
 
-@described_by(ReusableHoldoutSearchCV)
 class HalvingReusableHoldoutSearchCV(ReusableHoldoutSearchCV):
     r"""Search by successive halving; only what survives it is verified on a reusable holdout.
 
@@ -31,8 +29,10 @@ class HalvingReusableHoldoutSearchCV(ReusableHoldoutSearchCV):
 
     Parameters
     ----------
-    estimator, param_grid : object
-        As for :class:`ReusableHoldoutSearchCV`.
+    estimator : estimator object
+        As for :class:`ReusableHoldoutSearchCV`, like every parameter below without details.
+    param_grid : dict or list of dict
+        Candidates; distributions are allowed when ``n_iter`` is set.
     factor : float, default=3
         A rung keeps the best ``1 / factor`` and gives them ``factor`` times the resources.
     resource : str, default="n_samples"
@@ -44,12 +44,28 @@ class HalvingReusableHoldoutSearchCV(ReusableHoldoutSearchCV):
         fold, or 1 of a parameter; ``"exhaust"``: so many that the last rung gets as much as it can.
     aggressive_elimination : bool, default=False
         Repeat the first rung until the candidates that are left can have ``max_resources``.
-    scoring : object
-        As for :class:`ReusableHoldoutSearchCV`. The verified metric decides who survives, too.
-    n_iter, n_jobs, refit, cv, verbose, pre_dispatch, random_state, error_score : object
-        As for :class:`ReusableHoldoutSearchCV`.
-    return_train_score, holdout, correlation : object
-        As for :class:`ReusableHoldoutSearchCV`.
+    scoring : str, callable, list, tuple, dict or None, default=None
+        The metric to verify. It also decides which candidates survive.
+    n_iter : int or None, default=None
+        Number of sampled candidates; ``None`` takes the whole grid.
+    n_jobs : int or None, default=None
+        Workers that fit and predict.
+    refit : bool, str or callable, default=True
+        Whether to keep the chosen model, or how to choose it.
+    cv : int, splitter or iterable, default=None
+        Inner cross-validation on the training part.
+    verbose, pre_dispatch : int, int or str
+        As in :class:`~sklearn.model_selection.GridSearchCV`.
+    random_state : None, int or RandomState, default=None
+        Seeds the split, the sampled candidates and the noise; an integer is for tests.
+    error_score : "raise" or float, default=nan
+        Score of a candidate that cannot be fitted.
+    return_train_score : bool, default=False
+        Whether to report scores on the training folds.
+    holdout : float, HoldoutConfig, splitter, ReusableHoldout or None, default=0.25
+        What is held out, or the holdout of an earlier search.
+    correlation : None, array, sparse array, graph, model, list, "groups" or "time", default=None
+        How records depend on one another.
     training_score : {"cv"}, default="cv"
         Halving compares cross-validated scores.
     verify : "all", "auto" or int, default="all"
