@@ -93,19 +93,7 @@ class SharedRecordsError(ValueError):
     A model that has seen a record scores too well on it, and the training-side value would hand out
     the holdout's own score. Train on other records; where a population holds equal ones,
     ``ReusableHoldout(..., allow_shared_rows=True)`` allows them and the certificate says so.
-    ``n_shared`` is their number.
-
-    Parameters
-    ----------
-    message : str
-        What happened.
-    n_shared : int
-        Training records that are holdout records.
     """
-
-    def __init__(self, message: str, *, n_shared: int = 0) -> None:
-        super().__init__(message)
-        self.n_shared = n_shared
 
 
 class ScoreContractError(ValueError):

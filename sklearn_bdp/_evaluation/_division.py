@@ -1,7 +1,6 @@
 """Divide the data into a training part and a holdout, obeying the correlation."""
 
 import copy
-import warnings
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -10,11 +9,10 @@ from sklearn.model_selection import StratifiedGroupKFold, StratifiedKFold, Strat
 from sklearn.utils import assert_all_finite, get_tags, indexable
 from sklearn.utils.multiclass import type_of_target
 
-from sklearn_bdp._checks import caller_level, check_kind
+from sklearn_bdp._checks import check_kind
 from sklearn_bdp._sklearn_compat import num_samples, safe_indexing, safe_split
 from sklearn_bdp.correlation import CorrelationModel, check_correlation
-from sklearn_bdp.exceptions import MissingClassesWarning
-from sklearn_bdp.guards import check_future, check_sorted, classes_of
+from sklearn_bdp.guards import TrainingSide, check_future, check_sorted
 from sklearn_bdp.holdout import is_splitter
 
 #: What a split that looks at the labels costs (theory G10).
@@ -49,6 +47,7 @@ class Division:
     assumption: str = ""  # what has to be true besides, for the certificate; empty if nothing has
     #: What the arguments say about dependence and the declared correlation does not.
     hints: tuple = ()
+    side: TrainingSide | None = None  # the training part, to be compared with a given holdout
     about: str | None = None  # what the targets given to ``fit`` are known by, where they are split
 
 
@@ -120,8 +119,6 @@ def divide(estimator, X, y, *, test_size, correlation, groups, X_val, y_val, ran
         # Theory G10: never stratified or drawn again, or training labels would tell of the others.
         split = model.split(n, test_size, random_state=random_state)
         train, test = split.train, split.holdout
-    if y is not None and is_classifier(estimator):
-        _warn_missing_classes(y, train)
     X_train, y_train = safe_split(estimator, X, y, train)
     X_holdout, y_holdout = safe_split(estimator, X, y, test, train)
     return Division(
@@ -243,24 +240,6 @@ def _reads_labels(splitter, X, y, groups):
     except Exception:  # a splitter of the caller's that takes these labels only
         return False
     return np.array_equal(first, again) and not np.array_equal(first, other)
-
-
-def _warn_missing_classes(y, train):
-    """Say which classes the training part has no record of; nothing is drawn again (G10)."""
-    labels = classes_of(y)
-    if labels is None or type_of_target(labels) not in ("binary", "multiclass"):
-        return  # what is no class is refused by name, not told value by value
-    missing = np.setdiff1d(labels, labels[train])
-    if missing.size:
-        some = missing[:_SHOWN].tolist()
-        shown = ", ".join(map(repr, some)) + (", ..." if missing.size > _SHOWN else "")
-        warnings.warn(
-            f"the training part has no record of {missing.size} class(es): {shown}. No candidate "
-            "can predict them. The split is not drawn again, because a choice of splits by their "
-            "labels would tell about the holdout; bring more records or a larger training part.",
-            MissingClassesWarning,
-            stacklevel=caller_level(),
-        )
 
 
 def _one_split(splitter, X, y, groups):

@@ -14,16 +14,12 @@ from sklearn_bdp.accounting._asked import (
 from sklearn_bdp.accounting._certificate import Certificate
 from sklearn_bdp.accounting._class_tails import (
     ClassMeansTail,
+    KnownSizesTail,
     PairsTail,
-    ShareCells,
-    class_floors,
     score_tail,
-    share_cells,
-    shares_needed,
 )
-from sklearn_bdp.accounting._codes import code_length, leakage_code_length
+from sklearn_bdp.accounting._codes import check_length, code_length, leakage_code_length
 from sklearn_bdp.accounting._noise_calibration import (
-    CONTEST,
     NOISE_PART,
     auto_resolution,
     auto_scales,

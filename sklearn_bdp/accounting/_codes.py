@@ -13,6 +13,9 @@ from sklearn_bdp._checks import check_integer, check_probability, check_real
 # a of the weights of batches. A larger one takes from the first batch and gives to later ones:
 # with 3 the first pays ln 4 and the tenth ln 52, with 1 they would pay ln 2 and ln 110.
 _LEVEL = 3.0
+# Prior of a complaint among checks (theory G21): 20 silent checks cost .18 nats in all, a first
+# complaint about 3 and the log of the number of words. A larger prior makes silence dearer.
+_COMPLAINT, _CHECKS = 0.05, 1.05
 
 
 def code_length(*, released: float, batch_index: int) -> float:
@@ -29,6 +32,17 @@ def code_length(*, released: float, batch_index: int) -> float:
     spent = check_real("released", released, low=0.0)
     t = check_integer("batch_index", batch_index, low=1)
     return spent + math.log((t + _LEVEL - 1.0) * (t + _LEVEL) / _LEVEL)
+
+
+def check_length(*, n_checks: int, n_complaints: int, complaint: bool, n_words: int) -> float:
+    r"""Code length of what one check of the holdout says, in nats (G21).
+
+    After ``j`` complaints in ``i`` checks the next one complains with
+    :math:`p = (j + .05)/(i + 1.05)` and says one of ``W`` words: :math:`-\ln p + \ln W`, or
+    :math:`-\ln(1 - p)` for silence.
+    """
+    chance = (n_complaints + _COMPLAINT) / (n_checks + _CHECKS)
+    return math.log(n_words) - math.log(chance) if complaint else -math.log1p(-chance)
 
 
 def leakage_code_length(*, information: float, failure: float, batch_index: int) -> float:

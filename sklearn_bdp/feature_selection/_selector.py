@@ -307,7 +307,7 @@ class HoldoutFeatureSelector(SubsetSelectorBase):
             fit_params = check_method_params(X, fit_params, indices=division.train)
             groups = None if groups is None else np.asarray(groups)[division.train]
         setting = self._setting(division, metric, fit_params, groups)
-        holdout = open_holdout(self, division, split=split, metric=metric)
+        holdout = open_holdout(self, division, split=split, metric=metric, fit_params=fit_params)
         verifier = self._verifier(setting, holdout)
         _, self.drift_report_, _ = check_dependence(
             division, setting, {}, folds=setting.folds, groups=groups

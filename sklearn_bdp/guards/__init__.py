@@ -1,4 +1,8 @@
-"""Checks against careless use; what each reads, says and costs (theory G21)."""
+"""Checks against careless use: what each reads, when it runs, what it says (theory G21).
+
+A function of training-side facts is free. What reads the holdout says one of a few words, is
+recorded and charged.
+"""
 
 from sklearn_bdp.guards._accounts import (
     fitting_a_candidate,
@@ -8,20 +12,34 @@ from sklearn_bdp.guards._accounts import (
     targets_digest,
 )
 from sklearn_bdp.guards._choice import ALL, share_of, warn_clipped, warn_of_choice
-from sklearn_bdp.guards._columns import ADDED, check_agreement
-from sklearn_bdp.guards._dates import check_future, check_sorted, gap_hints, last_date
+from sklearn_bdp.guards._columns import ADDED, check_agreement, same_columns
+from sklearn_bdp.guards._dates import check_future, check_sorted
 from sklearn_bdp.guards._dependence import (
     compare_dependence,
     declaration_hints,
     warn_few_groups,
     warn_of,
 )
+from sklearn_bdp.guards._guard import Guard, table
+from sklearn_bdp.guards._reading import (
+    ANEW,
+    GROUPS,
+    MIXED,
+    WORDS,
+    KnownRows,
+    TrainingSide,
+    classes_of,
+    kept_rows,
+    tables_in,
+)
 from sklearn_bdp.guards._row_wise import (
     RowWiseCheck,
     may_read_other_rows,
     reads_other_rows,
 )
-from sklearn_bdp.guards._shared_rows import kept_rows, refuse_shared_rows
-from sklearn_bdp.guards._split import check_orders, check_sides, classes_of
+from sklearn_bdp.guards._split import COPIES, check_copies, check_orders
 
-__all__ = ["RowWiseCheck"]
+__all__ = ["GUARDS", "Guard", "table"]
+
+#: Every guard, as the page of guards lists them.
+GUARDS = (MIXED, *WORDS.values(), COPIES)

@@ -57,6 +57,14 @@ def _check_columns(estimator, X, X_holdout):
         )
 
 
+def same_columns(X, other):
+    """Return whether two tables have columns that can be compared: by name, else by place."""
+    names, have = _names(X), _names(other)
+    if names is not None and have is not None:
+        return set(names) == set(have)
+    return _shape(X)[1:] == _shape(other)[1:]
+
+
 def _check_labels(estimator, y, y_holdout):
     """Compare the shape and the kind of targets."""
     if y is None:

@@ -53,31 +53,6 @@ def check_future(X, X_val):
         )
 
 
-def last_date(X):
-    """Return the last date of training records as text that an index can be compared with."""
-    return None if _dates(X) is None else str(X.index.max())
-
-
-def gap_hints(X, known):
-    """Yield what is wrong with training records that stand in the gap before a holdout.
-
-    ``known``: the last dates of the training records from which it was cut, as a holdout notes.
-    """
-    if not known or _dates(X) is None:
-        return
-    try:
-        count = int((X.index > known[-1]).sum())
-    except (TypeError, ValueError):  # another kind of index
-        return
-    if count:
-        yield (
-            f"{count:,} of the training records come after {known[-1]}, where the training part "
-            "ended when the holdout was cut from the series: they stand in the gap before it or "
-            "later, and what they say about the holdout is not paid for. Train on train_indices_ "
-            "of the search that made the holdout"
-        )
-
-
 def date_hints(X, *, apart):
     """Yield what the index of records that were declared independent says against it."""
     dates = _dates(X)

@@ -3,7 +3,6 @@
 Everything here sees training records only, except that a hint may read the index of ``X``.
 """
 
-import dataclasses
 import math
 import warnings
 import weakref
@@ -249,11 +248,12 @@ def warn_few_groups(holdout, division, metric):
 
 def _warn_wide_by_class(holdout, model, metric):
     """The same for ROC AUC and balanced accuracy, which few groups tell hardly anything about."""
-    shape = metric.expected_shape(holdout.n)
-    if shape.class_counts is None:
+    counts = getattr(metric, "class_counts", None)
+    if counts is None:
         return
     level = math.log(holdout.beta / 2.0)
-    tail = score_tail(model, holdout.n, **dataclasses.asdict(shape))
+    kind = "pairs" if metric.name == "roc_auc" else "class_means"
+    tail = score_tail(model, holdout.n, kind=kind, class_counts=counts)
     width = USUAL_SCORE - float(tail.lower_limit(USUAL_SCORE, level))
     mean = USUAL_SCORE - float(model.mean_lower_limit(USUAL_SCORE, level, holdout.n))
     if width < WIDE:

@@ -26,7 +26,6 @@ from sklearn_bdp.accounting import (
 )
 from sklearn_bdp.exceptions import BudgetExhaustedError
 from sklearn_bdp.holdout._settings import margins
-from sklearn_bdp.holdout._shares import settle_shares
 from sklearn_bdp.holdout._squares import ask_squares, asked_finely, planned
 from sklearn_bdp.ledger import BatchRecord, answer_records
 
@@ -57,8 +56,6 @@ class Queries:
     squares: np.ndarray = dataclasses.field(repr=False)
     #: (m,): half-widths of cells of their own for queries that have nothing in common; or None.
     halves: np.ndarray | None = None
-    #: What scores by class are made of, None for others: for the mechanism only.
-    by_class: tuple = dataclasses.field(default=(), repr=False)
 
     def __len__(self):
         return len(self.keys)
@@ -80,7 +77,6 @@ class Queries:
             variances=self.variances[positions],
             squares=self.squares[positions],
             halves=None if self.halves is None else self.halves[positions],
-            by_class=tuple(self.by_class[position] for position in positions),
         )
 
     def deviations(self, positions, predictions):
@@ -187,7 +183,7 @@ def fixed_cells(queries, settings, model):
 
 
 def decide(
-    queries, *, last, code, mechanism, settings, model, time, seeded, seed=0, metric=None, pace=None
+    queries, *, last, code, mechanism, settings, model, time, seeded, metric=None, pace=None
 ):
     """Answer a batch of new queries after the account ``last``; advance ``code`` and ``mechanism``.
 
@@ -195,11 +191,6 @@ def decide(
     :class:`AnswerRecord` of each answered query, a prefix of the batch; ``metric`` is for them.
     """
     known = len(code.pairs)
-    queries, last = settle_shares(
-        queries, last=last, mechanism=mechanism, settings=settings, model=model, seed=seed
-    )
-    if queries is None:
-        return None, []
     ratio = _privacy_ratio(last, mechanism, settings)
     if settings.budget is None:
         queries, largest = _scaled_to_spread(queries, settings, model)
@@ -213,6 +204,8 @@ def decide(
     done = int(np.count_nonzero(outcome.answered))
     if done == 0:
         return None, []
+    price, sizes_of = _class_sizes(queries, last, settings)
+    length += price
     lengths = length + outcome.places
     least, most = np.fmax(outcome.least, 0.0), np.fmin(outcome.most, 1.0)
     fine, rounds = asked_finely(plan, queries, outcome), last.n_rounds + outcome.n_above
@@ -234,13 +227,13 @@ def decide(
         n_answered=last.n_answered + done,
         n_above=last.n_above + int(outcome.above.sum()),
         n_rounds=rounds + squares.n_above,
-        released=last.released + outcome.released + squares.released,
+        released=last.released + outcome.released + price + squares.released,
         code=code.state(after=known),
-        cells=_cells(queries, outcome, squares, by=by) | {"pairs": _pairs(queries, last)},
-        shares=last.shares,
+        cells=_cells(queries, outcome, squares, by=by)
+        | {"sizes_of": sizes_of, "pairs": _pairs(queries, last)},
         widest=max(last.widest, float(np.max(ends[told], initial=0.0))),
         n_relaxed=last.n_relaxed + done - int(told.sum()),
-        dp_epsilon=_finite(ratio * mechanism.dp_epsilon_used(1.0 / settings.n)),
+        dp_epsilon=_finite(last, ratio * mechanism.dp_epsilon_used(1.0 / settings.n)),
         seeded=bool(seeded or last.seeded),
     )
     return record, answers
@@ -249,6 +242,25 @@ def decide(
 def _pairs(queries, last):
     """Return whether a score over pairs was ever asked for: the certificate says so."""
     return bool(last.cells.get("pairs")) or any(s["kind"] == "pairs" for s in queries.shapes)
+
+
+def _class_sizes(queries, last, settings):
+    """Return the nats of class sizes used for the first time, and whose sizes are known by now.
+
+    Sizes are functions of the holdout's labels and of the classes they are counted for: a later
+    batch that uses the same ones learns nothing new. Theory G10: sizes taken from the labels are
+    one more release, before all else.
+    """
+    known = last.cells.get("sizes_of", [])
+    used = {tail.classes: tail.price for tail in queries.tails if tail.price}
+    new = {classes: price for classes, price in used.items() if list(classes) not in known}
+    price = sum(new.values())
+    if price and (settings.information is not None or settings.tau is not None):
+        raise ValueError(
+            "a level of privacy for life does not cover class sizes of the holdout: make the "
+            "metric with those of the training data, as in get_metric('roc_auc', y=y_train)."
+        )
+    return price, known + [list(classes) for classes in new]
 
 
 def _columns(queries, outcome, lengths, lower, upper):
@@ -354,8 +366,9 @@ def _compact(values):
     return listed[0] if len(set(listed)) == 1 else listed
 
 
-def _finite(epsilon):
-    return float(epsilon) if np.isfinite(epsilon) else None
+def _finite(last, epsilon):
+    """Return the level spent so far; ``None`` where none is finite, and ever after."""
+    return float(epsilon) if np.isfinite(epsilon) and last.dp_epsilon is not None else None
 
 
 def exhausted_error(settings, last, *, answered=0, unanswered):

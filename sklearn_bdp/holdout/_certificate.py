@@ -71,7 +71,7 @@ def _sampling(last, *, settings, model):
     return float(np.ravel(half_width(level, model, settings.n))[0])
 
 
-def holdout_certificate(last, *, settings, model, ledger, seeded, shared=0, another=False):
+def holdout_certificate(last, *, settings, model, ledger, seeded, shared=False, another=False):
     """Return the :class:`Certificate` after the account ``last``."""
     alpha = _sampling(last, settings=settings, model=model)
     threshold = _threshold(last, settings)
@@ -137,7 +137,7 @@ def _advice(last, width, units):
 
 def _levels(last, *, settings, model):
     """Return the DP and BDP levels: for life with a numeric epsilon, else those used so far."""
-    if settings.budget is not None:
+    if settings.budget is not None and last.dp_epsilon is not None:
         dp_epsilon = settings.mechanism().dp_epsilon(1.0 / settings.n)
     else:
         dp_epsilon = last.dp_epsilon
@@ -158,8 +158,8 @@ def _assumptions(last, *, model, settings, kept, seeded, shared):
     ]
     if shared:
         lines.append(
-            f"the {shared:,} training record(s) that equal holdout records are other records that "
-            "look the same (allowed by allow_shared_rows)"
+            "training records that equal holdout records are other records that look the same "
+            "(allowed by allow_shared_rows)"
         )
     if last.cells.get("pairs"):
         lines.append("records of one class are identically distributed (for ROC AUC)")

@@ -21,11 +21,18 @@ from sklearn_bdp.exceptions import (
     LedgerCorruptedError,
     LedgerError,
     ProcessBoundaryError,
-    SharedRecordsError,
 )
-from sklearn_bdp.guards import kept_rows, open_account, refuse_shared_rows, targets_digest
+from sklearn_bdp.guards import (
+    KnownRows,
+    TrainingSide,
+    kept_rows,
+    open_account,
+    same_columns,
+    targets_digest,
+)
 from sklearn_bdp.holdout._batch import next_code_length
 from sklearn_bdp.holdout._certificate import holdout_certificate
+from sklearn_bdp.holdout._checking import compare
 from sklearn_bdp.holdout._inputs import check_keys
 from sklearn_bdp.holdout._settings import Settings
 from sklearn_bdp.ledger import History, Ledger
@@ -35,7 +42,7 @@ if TYPE_CHECKING:
 
 _TRAVELS = (
     "X", "y", "n", "model", "beta", "ledger", "on_exhausted",
-    "_token", "_seed", "_timeout", "_identity", "_is_small", "allow_shared_rows",
+    "_token", "_seed", "_timeout", "_identity", "_is_small", "allow_shared_rows", "_known",
 )  # fmt: skip
 _SHARED = "shared rows"  # the note that training records equal to holdout records were allowed
 _ANOTHER = "another account"  # the note that one had answered about these targets before
@@ -59,6 +66,7 @@ class LedgerHandle:
     ledger: Any
     on_exhausted: str
     allow_shared_rows: bool
+    _known: KnownRows  # rows that stand on the training side
     _about: Any = ()  # digests of the targets that this account speaks of
     _learned: Any = None  # (last entry learned from, predictor); public, rebuilt from the ledger
 
@@ -66,11 +74,13 @@ class LedgerHandle:
         """Make or open the ledger; the numbers in its header are the ones that count."""
         self._seed, self._timeout = seed, timeout
         self._identity = {name: header[name] for name in ("data", "correlation", "parameters")}
-        self._token = secrets.token_hex(16)
+        self._token, self._known = secrets.token_hex(16), KnownRows()
         self._snapshot = None
         self._about = [(notes or {}).get(TARGETS), targets_digest(self.X, self.y)]
         if self.ledger is None and open_account(self._about):
             notes = {**(notes or {}), _ANOTHER: True}
+        if self.allow_shared_rows:
+            notes = {**(notes or {}), _SHARED: True}
         self._records = Ledger(self.ledger, header=header, timeout=timeout, notes=notes)
         self._settings = _recorded_settings(self._records.header, header, self.ledger)
         _HANDLES[self._token] = self
@@ -166,16 +176,34 @@ class LedgerHandle:
             If more records are equal than chance explains and the holdout was not made with
             ``allow_shared_rows=True``; nothing is spent. Where it was, the certificate says so.
         """
-        try:
-            refuse_shared_rows(X, y, self.X, self.y)
-        except SharedRecordsError as error:
-            if not self.allow_shared_rows:
-                raise
-            shared = error.n_shared
-        else:
-            return
-        if not self.notes(_SHARED):
-            self.note(_SHARED, shared)
+        side = TrainingSide(((X, y),))
+        if not self.allow_shared_rows:
+            compare(self, side, known=self._known, explicit=True)
+
+    def compare_with(self, side: TrainingSide) -> str:
+        """Compare a training side with the holdout, as :meth:`check_training_rows` does.
+
+        Parameters
+        ----------
+        side : TrainingSide
+            Records, targets, groups.
+
+        Returns
+        -------
+        str
+            What has to be true besides, for the certificate; empty if nothing has.
+        """
+        return compare(self, side, known=self._known)
+
+    def drawn_beside(self, side: TrainingSide) -> None:
+        """Take note of the training part that was drawn together with this holdout.
+
+        Parameters
+        ----------
+        side : TrainingSide
+            It has no holdout records.
+        """
+        self._known.add(side, drawn=True)
 
     def check_model(self, estimator: Any) -> None:
         """Refuse a model that keeps records of this holdout among those it was fitted on.
@@ -193,8 +221,9 @@ class LedgerHandle:
         SharedRecordsError
             As :meth:`check_training_rows`.
         """
-        for rows in kept_rows(estimator):
-            self.check_training_rows(rows)
+        kept = tuple((rows, None) for rows in kept_rows(estimator) if same_columns(rows, self.X))
+        if kept and not self.allow_shared_rows:
+            compare(self, TrainingSide(kept), known=self._known, explicit=True)
 
     def note(self, name: str, content: Any) -> None:
         """Record a fact with the holdout, as durably as its answers and in their order.
@@ -238,7 +267,7 @@ class LedgerHandle:
         if self._settings.budget is None:
             return None
         with self._reading() as transaction:
-            return self._settings.budget - transaction.last.n_rounds
+            return self._settings.budget - transaction.last.n_above
 
     def certificate(self) -> Certificate:
         """Return the guarantee as it stands.
@@ -259,7 +288,7 @@ class LedgerHandle:
             model=self.model,
             ledger=self.ledger,
             seeded=self._seed is not None,
-            shared=shared[0] if shared else 0,
+            shared=self.allow_shared_rows or bool(shared),
             another=bool(another),
         )
 

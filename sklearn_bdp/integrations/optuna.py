@@ -17,12 +17,12 @@ from sklearn.utils import indexable
 
 from sklearn_bdp._checks import caller_level, check_integer
 from sklearn_bdp._digests import model_key
+from sklearn_bdp._evaluation import CONTEST
 from sklearn_bdp._sealed import sealed_errors
 from sklearn_bdp._sklearn_compat import num_samples, safe_split
-from sklearn_bdp.accounting import CONTEST
 from sklearn_bdp.correlation import Independent
 from sklearn_bdp.exceptions import InnerFoldsWarning
-from sklearn_bdp.guards import warn_clipped
+from sklearn_bdp.guards import TrainingSide, warn_clipped
 from sklearn_bdp.holdout import ReusableHoldout
 from sklearn_bdp.metrics import check_scoring, get_metric
 
@@ -121,7 +121,7 @@ class HoldoutObjective:
         check_scoring(scoring)
         self.build = build
         self.X, self.y = indexable(X, y)
-        holdout.check_training_rows(self.X, self.y)
+        holdout.compare_with(TrainingSide(((self.X, self.y),)))
         self.holdout = holdout
         self.scoring = scoring
         self.cv = cv

@@ -37,7 +37,7 @@ class Book:
         self.entries = []
         self.head = (0, start)
         self.last = BatchRecord.empty()
-        self.last_number = 0  # of its entry
+        self.last_number = 0  # of the last entry with answers, which seals a state
         self._keys = {}
         self._notes = {}
 
@@ -49,7 +49,9 @@ class Book:
             name, content = entry.note
             self._notes.setdefault(name, []).append(content)
             return
-        self.last, self.last_number = entry.record, entry.number
+        self.last = entry.record
+        if entry.answers:
+            self.last_number = entry.number
         for answer in entry.answers:
             if answer.key is not None:
                 self._keys.setdefault(answer.key, []).append(answer)
@@ -70,8 +72,13 @@ class Book:
     def accounts(self, *, after=0):
         """Yield the account of each batch in later entries, oldest first."""
         for entry in self.entries[after:]:
-            if entry.record is not None:
+            if entry.answers:
                 yield entry.record
+
+    def checks(self):
+        """Return what each check of the holdout said, oldest first."""
+        records = (entry.record for entry in self.entries if not entry.answers)
+        return [record.checks for record in records if record is not None]
 
     def lookup(self, keys):
         """Return ``{key: AnswerRecord}`` of the keys that were answered, the latest of each."""
@@ -138,15 +145,13 @@ def parse_entry(number, kind, content, answers, commitment, digest, *, last, giv
         record, given, note = None, (), (said["name"], said["content"])
     elif kind == "batch":
         record = BatchRecord.from_content(said)
-        if not isinstance(rows, list) or not rows:
-            raise ValueError("no answers")
-        columns = _columns(rows)
-        scales = _scales(record.scales)
-        given = _answers(record, columns, scales) if given is None else tuple(given)
-        if any(answer.scale != scales.get(answer.metric) for answer in given):
-            raise ValueError("a scale of another metric")
-        _check_counts(record, given, last)
         note = None
+        if rows == [] and record.size == 0:
+            given = ()
+            _check_silent(record, last)
+        else:
+            given = _batch_answers(record, rows, given)
+            _check_counts(record, given, last)
     else:
         raise ValueError("no kind of entry")
     return Entry(
@@ -157,6 +162,26 @@ def parse_entry(number, kind, content, answers, commitment, digest, *, last, giv
         answers=given,
         note=note,
     )
+
+
+def _batch_answers(record, rows, given):
+    """Return the answers of a batch; ``ValueError`` where rows and record do not go together."""
+    if not isinstance(rows, list) or not rows:
+        raise ValueError("no answers")
+    columns, scales = _columns(rows), _scales(record.scales)
+    found = _answers(record, columns, scales) if given is None else tuple(given)
+    if any(answer.scale != scales.get(answer.metric) for answer in found):
+        raise ValueError("a scale of another metric")
+    return found
+
+
+def _check_silent(record, last):
+    """Raise ValueError unless an account without answers only adds a check, and what it cost."""
+    same = ("number", "n_answered", "n_above", "n_rounds", "closed")
+    if not record.checks or not record.released >= last.released:
+        raise ValueError("no check")
+    if any(getattr(record, name) != getattr(last, name) for name in same):
+        raise ValueError("the counts do not add up")
 
 
 def _check_counts(record, answers, last):

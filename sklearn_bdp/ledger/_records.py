@@ -62,7 +62,8 @@ class BatchRecord:
     #: What each metric of the batch is in words, and its range in score units, by the name that the
     #: answers have it under: ``{metric: [words, low, high]}``.
     scales: dict = dataclasses.field(default_factory=dict)
-    #: The word of each check that read the holdout with this batch (theory G21), by its name.
+    #: What a check that read the holdout said (theory G21); it has an account of its own, without
+    #: answers: ``{"of": what was compared, "word": word or None}``.
     checks: dict = dataclasses.field(default_factory=dict)
     #: Shares of the holdout's classes that were asked with this batch (theory G20), as released.
     shares: dict = dataclasses.field(default_factory=dict)

@@ -14,7 +14,7 @@ class Transaction:
         self.book = book  # what this process has verified; nothing sealed, it may be pickled
         # What can be read is read there.
         self.header, self.answers, self.accounts = book.header, book.answers, book.accounts
-        self.history = book.history
+        self.history, self.checks = book.history, book.checks
         self.lookup, self.match, self.notes = book.lookup, book.match, book.notes
         self._chain = chain
         self._added = []
@@ -79,8 +79,11 @@ class Transaction:
         if expected is not None and expected[0] > 0 and not self._has(*expected):
             raise self._corrupted("entries seen earlier are missing: it was rolled back")
 
-    def append(self, record, *, sealed, answers):
-        """Write one batch; it is durable once the transaction has committed."""
+    def append(self, record, *, sealed="", answers=()):
+        """Write one batch; it is durable once the transaction has committed.
+
+        Without answers: what a check said, which moves the account and seals nothing.
+        """
         rows = canonical([answer.row() for answer in answers])
         self._add("batch", record.to_json(), rows, sealed, given=answers)
 

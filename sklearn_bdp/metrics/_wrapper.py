@@ -139,8 +139,7 @@ class CustomScore(ClippedMetric):
         y = self._check(estimator, X, y)
         scores = self._raw(estimator, X, y)
         self._check_contract(scores, len(y))
-        evaluation = self._evaluated(estimator, self._unit(scores, True), y)
-        return evaluation.per_record, evaluation.value
+        return self._combine(self._unit(scores, True), y)
 
     def check_training(self, estimator, X, y):
         try:

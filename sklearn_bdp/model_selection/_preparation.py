@@ -148,7 +148,9 @@ class Preparation:
             self.n_splits_ = 1
         progress.division = division
         if progress.holdout is None:
-            progress.holdout = open_holdout(self, division, split=progress.split, metric=metric)
+            progress.holdout = open_holdout(
+                self, division, split=progress.split, metric=metric, fit_params=routed.estimator.fit
+            )
             progress.read()
         setting = Setting(
             estimator=clone(self.estimator), X=division.X, y=division.y,

@@ -20,7 +20,7 @@ from sklearn_bdp._sklearn_compat import (
     num_samples,
 )
 from sklearn_bdp.exceptions import ScoreContractError, UnknownFeaturesError
-from sklearn_bdp.guards import RowWiseCheck, warn_clipped
+from sklearn_bdp.guards import RowWiseCheck, TrainingSide, warn_clipped
 from sklearn_bdp.holdout import HoldoutScore, ReusableHoldout, query_key
 from sklearn_bdp.metrics import check_scoring, get_metric
 from sklearn_bdp.model_selection._alterations import (
@@ -221,9 +221,12 @@ class HoldoutScorer:
         """
         _refuse_early_stopping(estimator)
         self._check(X, y, sample_weight)
-        self.holdout.check_model(estimator)
         columns = self._columns(estimator, X, y)
         metric, key, seen = self._identify(estimator, X, y, _in_validation)
+        alteration = Alteration() if seen is None else recognise(seen.X, seen.y, X, y)
+        if not alteration:
+            self._compare(X, y)
+        self.holdout.check_model(estimator)
         if key is not None and columns is not None:  # equal columns here may differ on the holdout
             key = content_key("columns", key, [str(column) for column in columns])
         try:
@@ -234,11 +237,8 @@ class HoldoutScorer:
             raise _ModelFailed from error
         if hasattr(estimator, "get_params"):
             self._memory.row_wise.ask(estimator, X, estimator.get_params(deep=True))
-        alteration = Alteration()
-        if seen is not None:
-            alteration = recognise(seen.X, seen.y, X, y)
-            if alteration is None and _in_validation and seen.is_about(estimator):
-                return float(metric.from_unit(value))  # rows that the model was trained on
+        if alteration is None and _in_validation and seen.is_about(estimator):
+            return float(metric.from_unit(value))  # rows that the model was trained on
         records = _take(self.holdout.X, columns)
         if alteration:
             records, key = altered_records(records, X, alteration), alteration.key(key)
@@ -286,8 +286,10 @@ class HoldoutScorer:
                 "its relatives with cv=None score predictions instead of a model, which no holdout "
                 "can verify: give them cv=5."
             )
-        # Else the training-side value would hand out the holdout's own score.
-        self.holdout.check_training_rows(X, y)
+
+    def _compare(self, X, y):
+        """Refuse holdout records: the training-side value would hand out the holdout's score."""
+        self.holdout.compare_with(TrainingSide(((X, y),)))
 
     def _identify(self, estimator, X, y, in_validation):
         """Return the metric and the key of the query, and the first data seen of this model.

@@ -167,7 +167,7 @@ def test_bad_queries_are_refused_before_anything_is_spent(data, holdout):
     scorer = HoldoutScorer(holdout)
     with pytest.raises(ValueError, match="sample_weight"):
         scorer(fitted, X, y, sample_weight=np.ones(len(y)))
-    with pytest.raises(ValueError, match="records of the holdout"):
+    with pytest.raises(ValueError, match="contains holdout records"):
         scorer(fitted, X_holdout, y_holdout)
     with pytest.raises(ValueError, match="y must"):
         scorer(fitted, X)

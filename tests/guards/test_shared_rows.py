@@ -1,4 +1,4 @@
-"""Training records that are holdout records are refused with their number; nothing is asked."""
+"""Training records that are holdout records are refused in one word, which is charged."""
 
 import warnings
 
@@ -35,15 +35,15 @@ def holdout():
     return ReusableHoldout(FULL[HELD], YH)
 
 
-def refused(number):
-    return pytest.raises(SharedRecordsError, match=f"{number} training record")
+def refused():
+    return pytest.raises(SharedRecordsError, match=r"^X contains holdout records, more than chance")
 
 
 def test_a_validation_set_that_was_trained_on_is_refused():
     search = ReusableHoldoutSearchCV(NEAREST, {"p": [1, 2]})
-    with refused(800):
+    with refused():
         search.fit(FULL, Y, X_val=FULL, y_val=Y)
-    with refused(200):
+    with refused():
         search.fit(FULL, Y, X_val=FULL[HELD].tolist(), y_val=YH.tolist())
 
 
@@ -52,7 +52,7 @@ def test_a_second_fit_with_all_records_is_refused(holdout):
         ReusableHoldoutSearchCV(NEAREST, {"p": [1, 2]}, holdout=holdout),
         HoldoutFeatureSelector(NEAREST, holdout=holdout),
     ):
-        with refused(200):
+        with refused():
             owner.fit(FULL, Y)
     assert len(holdout.history()) == 0
 
@@ -66,9 +66,8 @@ def test_a_second_fit_with_the_training_records_goes_on():
 
 def test_cross_validation_over_all_records_is_refused(holdout):
     """It answered .99 where the truth is .5."""
-    with pytest.raises(SharedRecordsError) as caught:
+    with refused():
         cross_val_score(NEAREST, FULL, Y, scoring=HoldoutScorer(holdout), error_score="raise")
-    assert caught.value.n_shared > 20
     assert len(holdout.history()) == 0
 
 
@@ -92,7 +91,7 @@ def test_a_scorer_does_not_echo_the_holdout(name, missing):
         held = FULL[HELD]
     holdout = ReusableHoldout(held, YH)
     model = LogisticRegression().fit(FULL[TRAIN], Y[TRAIN])
-    with refused(len(labels)):
+    with refused():
         HoldoutScorer(holdout)(model, data, labels)
     assert len(holdout.history()) == 0
 
@@ -100,7 +99,7 @@ def test_a_scorer_does_not_echo_the_holdout(name, missing):
 def test_columns_in_another_order_are_recognised_by_name(holdout):
     frame = pd.DataFrame(FULL, columns=list("abcd"))
     named = ReusableHoldout(frame[HELD], YH)
-    with refused(200):
+    with refused():
         named.check_training_rows(frame[list("dcba")], Y)
 
 
@@ -117,12 +116,11 @@ def test_equal_records_of_a_population_pass_and_may_be_allowed():
 
 def test_what_is_allowed_is_printed_in_the_certificate(path):
     holdout = ReusableHoldout(FULL[HELD], YH, allow_shared_rows=True, ledger=path)
-    assert "equal holdout records" not in str(holdout.certificate())
     holdout.check_training_rows(FULL, Y)
-    assert "200 training record(s) that equal holdout records" in str(holdout.certificate())
+    assert "training records that equal holdout records" in str(holdout.certificate())
     again = ReusableHoldout(FULL[HELD], YH, ledger=path)
     assert "equal holdout records" in str(again.certificate())  # once is for good
-    with refused(200):
+    with refused():
         again.check_training_rows(FULL, Y)
 
 

@@ -46,8 +46,8 @@ def said(fit, what):
 def test_copies_across_the_own_split_are_said_once_and_certified(estimator):
     fitted, messages = said(lambda: estimator.fit(X[DRAWN], y[DRAWN]), "look like copies")
     assert len(messages) == 1
-    assert "of 200 holdout records" in messages[0]
-    assert sum("holdout records are no copies" in a for a in fitted.certificate_.assumptions) == 1
+    assert not any(sign.isdigit() for sign in messages[0])  # nothing is counted
+    assert sum("no holdout record is a copy" in a for a in fitted.certificate_.assumptions) == 1
     fitted, messages = said(lambda: estimator.fit(X, y), "look like copies")
     assert not messages
     assert "copies" not in str(fitted.certificate_)
@@ -166,17 +166,16 @@ def test_groups_on_both_sides_of_a_holdout_are_said():
     g = names(PATIENTS)
     holdout = ReusableHoldout(X[LAST], y[LAST], correlation=Groups(g[LAST]), random_state=0)
     again = search(holdout=holdout)
-    fitted, messages = said(lambda: again.fit(X[~LAST], y[~LAST], groups=g[~LAST]), "both sides")
+    fitted, messages = said(lambda: again.fit(X[~LAST], y[~LAST], groups=g[~LAST]), "same labels")
     assert len(messages) == 1
-    assert "100 of 100 groups" in messages[0]
     assert sum("given anew" in a for a in fitted.certificate_.assumptions) == 1
     travelled = pickle.loads(pickle.dumps(Groups(g[LAST])))
     holdout = ReusableHoldout(X[LAST], y[LAST], correlation=travelled, random_state=0)
     again = search(holdout=holdout, correlation=Groups(g[~LAST]))
-    assert len(said(lambda: again.fit(X[~LAST], y[~LAST]), "both sides")[1]) == 1
+    assert len(said(lambda: again.fit(X[~LAST], y[~LAST]), "same labels")[1]) == 1
     explicit = search(correlation=Groups(g[LAST]))
     rest = {"X_val": X[LAST], "y_val": y[LAST], "groups": g[~LAST]}
-    assert len(said(lambda: explicit.fit(X[~LAST], y[~LAST], **rest), "both sides")[1]) == 1
+    assert len(said(lambda: explicit.fit(X[~LAST], y[~LAST], **rest), "same labels")[1]) == 1
 
 
 def test_groups_on_one_side_are_not_said_nor_are_plain_numbers():
@@ -185,22 +184,22 @@ def test_groups_on_one_side_are_not_said_nor_are_plain_numbers():
         holdout = ReusableHoldout(X[held], y[held], correlation=Groups(g[held]), random_state=0)
         again = search(holdout=holdout)
         fit = lambda: again.fit(X[~held], y[~held], groups=g[~held])  # noqa: B023, E731
-        assert not said(fit, "both sides")[1]
+        assert not said(fit, "same labels")[1]
     ours, theirs = np.repeat(np.arange(25), 4), np.repeat(np.arange(1, 76), 4)
     holdout = ReusableHoldout(X[held], y[held], correlation=Groups(ours), random_state=0)
     again = search(holdout=holdout)
-    assert not said(lambda: again.fit(X[~held], y[~held], groups=theirs), "both sides")[1]
+    assert not said(lambda: again.fit(X[~held], y[~held], groups=theirs), "same labels")[1]
 
 
 def test_a_search_goes_on_with_the_holdout_of_another_and_its_groups():
     first = search(correlation="groups").fit(X, y, groups=PATIENTS)
     part = first.train_indices_
     again = search(holdout=first.holdout_)
-    assert not said(lambda: again.fit(X[part], y[part], groups=PATIENTS[part]), "both sides")[1]
+    assert not said(lambda: again.fit(X[part], y[part], groups=PATIENTS[part]), "same labels")[1]
     everything = np.r_[part, first.holdout_indices_[:0]]
     moved = PATIENTS[everything].copy()
     moved[:40] = PATIENTS[first.holdout_indices_][:40]
-    assert len(said(lambda: again.fit(X[part], y[part], groups=moved), "both sides")[1]) == 1
+    assert len(said(lambda: again.fit(X[part], y[part], groups=moved), "same labels")[1]) == 1
 
 
 def test_who_the_groups_are_is_no_part_of_what_models_are():
@@ -226,34 +225,23 @@ def test_labels_coded_in_another_way_are_said(coded, explicit):
     else:
         again = search(holdout=ReusableHoldout(X[held], y[held], random_state=0))
         fit = lambda: again.fit(X[train], coded(y[train]))  # noqa: E731
-    _, messages = said(fit, "class(es)")
-    assert len(messages) == 1
-    assert (
-        "the holdout has 1 class(es) that the training part lacks, and the training part has 1"
-        in (messages[0])
-    )
+    assert len(said(fit, "A class of one side")[1]) == 1
 
 
 def test_a_rare_class_may_be_missing_from_the_holdout_a_common_one_not():
     labels = y.copy()
     labels[:3] = 2  # rare
     rest = {"X_val": X[300:], "y_val": y[300:]}
-    assert not said(lambda: search().fit(X[:300], labels[:300], **rest), "class(es)")[1]
+    assert not said(lambda: search().fit(X[:300], labels[:300], **rest), "A class of one side")[1]
     labels[:100] = 2
-    (message,) = said(lambda: search().fit(X[:300], labels[:300], **rest), "class(es)")[1]
-    assert message.startswith("the training part has 1 class(es) that the holdout lacks (2)")
-    (message,) = said(
-        lambda: search().fit(X[:300], y[:300], X_val=X[300:], y_val=y[300:] * 2 + (y[300:] > 9)),
-        "that the training part lacks",
-    )[1]
-    assert "lacks, and" in message
+    assert len(said(lambda: search().fit(X[:300], labels[:300], **rest), "A class of")[1]) == 1
 
 
 @pytest.mark.parametrize("coded", [lambda y: y.astype(bool), lambda y: y.astype(float), list])
 def test_the_same_classes_in_another_type_are_the_same(coded):
     rest = {"X_val": X[300:], "y_val": y[300:]}
-    assert not said(lambda: search().fit(X[:300], coded(y[:300]), **rest), "class(es)")[1]
-    assert not said(lambda: search().fit(X, coded(y)), "class(es)")[1]
+    assert not said(lambda: search().fit(X[:300], coded(y[:300]), **rest), "A class of one side")[1]
+    assert not said(lambda: search().fit(X, coded(y)), "A class of one side")[1]
 
 
 def test_an_index_that_only_counts_may_have_been_made_anew():

@@ -1,0 +1,234 @@
+"""The check that reads the holdout: it says one of a few words, which is charged (theory G21).
+
+Rows that are known to stand on the training side are never compared again, at no charge.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import hashlib
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from sklearn_bdp._digests import count_shared_rows, row_digests
+from sklearn_bdp._sklearn_compat import is_frame
+from sklearn_bdp.correlation import count_shared_labels
+from sklearn_bdp.exceptions import MissingClassesWarning, SharedGroupsWarning, SharedRecordsError
+from sklearn_bdp.guards._columns import same_columns
+from sklearn_bdp.guards._guard import Guard
+
+_WHEN = "when a training set meets a holdout that the caller split off, once for each set"
+ROWS = Guard(
+    "shared rows",
+    "holdout",
+    _WHEN,
+    "X contains holdout records, more than chance explains. Pass training rows only. If equal "
+    "records are different people or events, make the holdout with allow_shared_rows=True. No "
+    "query was answered. The check read the holdout and is charged.",
+    SharedRecordsError,
+)
+GROUPS = Guard(
+    "shared groups",
+    "holdout",
+    _WHEN,
+    "Groups of the training set and of the holdout have the same labels. If they are the same "
+    "groups (patients, users, sites), models know them, and scores and intervals are too good for "
+    "new groups: divide whole groups, as correlation='groups' does. If labels were given anew on "
+    "each side, make them unique.",
+    SharedGroupsWarning,
+)
+LABELS = Guard(
+    "other labels",
+    "holdout",
+    _WHEN,
+    "y has no label in common with the holdout. Code y as the holdout's targets. No query was "
+    "answered. The check read the holdout and is charged.",
+    ValueError,
+)
+CLASSES = Guard(
+    "missing classes",
+    "holdout",
+    _WHEN,
+    "A class of one side is missing from the other side. If labels are coded in another way there "
+    "(0 and 1, 1 and 2, -1 and 1), code y as the holdout's targets. If not, no model can predict a "
+    "class that it has not seen. The check read the holdout and is charged.",
+    MissingClassesWarning,
+)
+#: The words, in the order in which they are looked for: one is said at most.
+WORDS = {"rows": ROWS, "groups": GROUPS, "labels": LABELS, "classes": CLASSES}
+
+MIXED = Guard(
+    "unknown rows",
+    "training set",
+    "when a training set meets a holdout that a search drew",
+    "X contains rows that were not among the training rows when the search drew its holdout. Pass "
+    "X[search.train_indices_]. To add new records, call holdout.check_training_rows(X_new, y_new) "
+    "first, which is charged. The holdout was not queried.",
+    SharedRecordsError,
+)
+#: What has to be true where labels of groups stand on both sides.
+ANEW = (
+    "groups of the holdout whose labels the training set has, too, are other groups (labels given "
+    "anew on each side)"
+)
+#: Chance below which a class is missing from one side for a reason.
+_NO_CHANCE = 1e-3
+#: Fitted attributes of scikit-learn's models that are training rows: of neighbors, of support
+#: vector machines, of Gaussian processes.
+_KEEPERS = ("_fit_X", "support_vectors_", "X_train_")
+_PARTS = 20  # members of an ensemble, or of a list among the fit parameters, that are looked at
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class TrainingSide:
+    """What an analyst brings to a holdout."""
+
+    #: Pairs of records and targets; without targets, features are compared alone.
+    tables: tuple
+    train_model: Any = None  # the correlation of the training records, which may name groups
+    classifier: bool = False  # whether targets are classes
+
+    @functools.cached_property
+    def rows(self) -> list[Any]:
+        """Digests of each table's rows, with and without targets; None where there are none."""
+        return [_digests(X, y) for X, y in self.tables]
+
+    def digest(self) -> str:
+        """Return what the side is known by: the same records in any order."""
+        state = hashlib.sha256(b"classes" if self.classifier else b"")
+        for codes in (*self.rows, (self.groups,)):
+            state.update(b"table")
+            for part in codes or ():
+                state.update(np.sort(part).tobytes())
+        return state.hexdigest()
+
+    @property
+    def groups(self) -> Any:
+        """Digests of the labels of groups; empty where there are none."""
+        labels = getattr(self.train_model, "_labels", None)
+        return np.array([], np.uint64) if labels is None else labels.digests
+
+    def word(self, X: Any, y: Any, model: Any, *, rows: bool) -> str | None:
+        """Return what the holdout's records say about it: one of ``WORDS``, or nothing."""
+        if rows:
+            for own, targets in self.tables:
+                shared, chance = count_shared_rows(own, targets, X, y)
+                if shared > chance:
+                    return "rows"
+        if self.train_model is not None and count_shared_labels(model, self.train_model)[0]:
+            return "groups"
+        return _word_of_classes(self.tables[0][1], y, model) if self.classifier else None
+
+
+def _digests(X, y):
+    """Return digests of rows with and without targets, of one width; None for cells without any."""
+    try:
+        features = row_digests(X)
+        return (features, features) if y is None else (row_digests(X, y), features)
+    except (TypeError, ValueError):
+        return None
+
+
+class KnownRows:
+    """Rows that stand on the training side: drawn there, or compared with the holdout before."""
+
+    def __init__(self) -> None:
+        self.drawn = False  # whether a search drew the holdout and its training rows
+        self._known = [np.array([], np.uint64), np.array([], np.uint64)]
+        self._groups = np.array([], np.uint64)
+        self._sides: set[str] = set()
+
+    def add(self, side: TrainingSide, *, drawn: bool = False) -> None:
+        """Take in a side that has no holdout records."""
+        self.drawn |= drawn
+        self._sides.add(side.digest())
+        self._groups = np.union1d(self._groups, side.groups)
+        for codes in side.rows:
+            if codes is not None:
+                self._known = [
+                    np.union1d(old, new) for old, new in zip(self._known, codes, strict=True)
+                ]
+
+    def covers(self, side: TrainingSide) -> bool:
+        """Return whether comparing the side with the holdout would say nothing new."""
+        if side.digest() in self._sides:
+            return True
+        rows_only = side.train_model is None and not side.classifier
+        return (self.drawn or rows_only) and min(self._shares(side)) == 1.0
+
+    def mixes(self, side: TrainingSide) -> bool:
+        """Return whether a table holds rows of the training part and others."""
+        return self.drawn and any(0.0 < share < 1.0 for share in self._shares(side))
+
+    def mixes_groups(self, side: TrainingSide) -> bool:
+        """Return whether groups are named that were not among those of the training part."""
+        known = np.isin(side.groups, self._groups)
+        return self.drawn and bool(known.any() and not known.all())
+
+    def _shares(self, side):
+        """Return which part of each table's rows is known; 1 where nothing can be compared."""
+        result = [1.0]
+        for codes, (_, y) in zip(side.rows, side.tables, strict=True):
+            if codes is not None and codes[0].size:
+                result.append(float(np.isin(codes[0], self._known[y is None]).mean()))
+        return result
+
+
+def _word_of_classes(y, y_holdout, model):
+    """Return what the classes of the two sides say, where chance does not explain it."""
+    labels, held = classes_of(y), classes_of(y_holdout)
+    if labels is None or held is None or not labels.size or _is_text(labels) != _is_text(held):
+        return None  # of other kinds: an error of its own
+    if not np.isin(held, labels).any():
+        return "labels"
+    sides = ((held, labels, len(labels)), (labels, held, model.effective_n(len(held))))
+    return "classes" if any(_lacks(*side) for side in sides) else None
+
+
+def _lacks(labels, others, size):
+    """Return whether others lack a class that chance would not leave out of ``size`` records."""
+    known, counts = np.unique(labels, return_counts=True)
+    expected = (1.0 - counts / len(labels)) ** size < _NO_CHANCE
+    return bool((~np.isin(known, others) & expected).any())
+
+
+def classes_of(y: Any) -> Any:
+    """Return one label per record; None where there is more than one output."""
+    labels = np.asarray(y)
+    if labels.ndim == 2 and labels.shape[1] == 1:
+        labels = labels[:, 0]
+    return labels if labels.ndim == 1 else None
+
+
+def _is_text(labels):
+    return labels.dtype.kind in "OUST" and isinstance(labels[0], str)
+
+
+def kept_rows(estimator: Any, depth: int = 3) -> Iterator[np.ndarray]:
+    """Yield the training rows that a fitted model, or one inside it, keeps as they are."""
+    state = getattr(estimator, "__dict__", None) or {}
+    for name in _KEEPERS:
+        rows = state.get(name)
+        if isinstance(rows, np.ndarray) and rows.ndim == 2 and rows.dtype.kind == "f":
+            yield rows
+    if depth and hasattr(estimator, "get_params"):
+        for name, inner in state.items():
+            parts = inner if isinstance(inner, list | tuple) else [inner]
+            for part in parts[:_PARTS]:
+                one = part[1] if isinstance(part, tuple) and len(part) > 1 else part
+                if name.endswith("_") or name == "steps":
+                    yield from kept_rows(one, depth - 1)
+
+
+def tables_in(value: Any, X: Any, depth: int = 3) -> Iterator[Any]:
+    """Yield the tables among fit parameters (``eval_set``, references) that may hold records."""
+    if isinstance(value, dict):
+        value = list(value.values())
+    if isinstance(value, list | tuple) and depth:
+        for part in value[:_PARTS]:
+            yield from tables_in(part, X, depth - 1)
+    elif (is_frame(value) or getattr(value, "ndim", 0) == 2) and same_columns(value, X):
+        yield value
