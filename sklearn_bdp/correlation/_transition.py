@@ -118,14 +118,6 @@ def projective_diameter(matrix):
     return worst
 
 
-def max_log_ratio(kernel):
-    """Return the largest log ratio between two entries of one column (infinite with a zero)."""
-    largest, smallest = kernel.max(axis=0), kernel.min(axis=0)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        ratio = np.where(largest > 0, np.log(largest) - np.log(smallest), 0.0)
-    return float(ratio.max())
-
-
 def mixing_profile(matrix, *, length=2000, tolerance=1e-16):
     """Return ``theta(P^k)``, non-increasing, for ``k = 1, 2, …`` until it is negligible."""
     profile, power = [], np.eye(len(matrix))

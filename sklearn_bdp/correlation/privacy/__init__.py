@@ -6,12 +6,9 @@ certificate's line on privacy). What computes intervals never imports this packa
 
 from sklearn_bdp.correlation.privacy._calibration import Calibration, calibrate
 from sklearn_bdp.correlation.privacy._chains import ChainCalibration, block_information
-from sklearn_bdp.correlation.privacy._influence import influence_over_distance
 from sklearn_bdp.correlation.privacy._kernels import kernel_leakage
 from sklearn_bdp.correlation.privacy._networks import (
     NetworkCalibration,
     birkhoff_messages,
     reach_factor,
 )
-
-__all__ = ["Calibration", "calibrate", "influence_over_distance"]
