@@ -5,19 +5,22 @@ from __future__ import annotations
 import copy
 import hashlib
 import numbers
+import pickle
 from typing import Any
 
+import joblib
 import numpy as np
 import scipy.sparse as sp
 
 _CONTENT = "content:"
+_PLAIN = bool | np.bool_ | numbers.Number
 
 
-def data_digest(X, y):
+def data_digest(*data):
     """Return the SHA-256 of shapes, types, names, categories in their order, and values."""
     state = hashlib.sha256()
-    feed(state, X, other=_cell)
-    feed(state, y, other=_cell)
+    for each in data:
+        feed(state, each, other=_cell)
     return state.hexdigest()
 
 
@@ -27,10 +30,7 @@ def training_digest(*data):
     The layout in memory, the index and the width of floating-point numbers do not count: an
     estimator learns from equal values the same.
     """
-    state = hashlib.sha256()
-    for each in data:
-        feed(state, _widened(each), other=_cell)
-    return state.hexdigest()
+    return data_digest(*map(_widened, data))
 
 
 def query_key(*parts: Any) -> str:
@@ -92,27 +92,22 @@ def copied(X):
 def freeze_data(X):
     """Return a copy of data that neither the caller's changes nor writes through it can reach.
 
-    Arrays are read-only; the lists and objects inside lists and object arrays are copied, too.
+    Arrays are read-only; the lists and objects inside lists, frames and arrays are copied, too.
     """
-    if sp.issparse(X):
+    if hasattr(X, "__array_namespace__") and not isinstance(X, np.ndarray):
+        return copied(X)
+    if getattr(getattr(X, "dtype", None), "hasobject", True) and not sp.issparse(X):
+        X = X if hasattr(X, "shape") else list(X)
+        try:
+            frozen = pickle.loads(pickle.dumps(X, protocol=5))
+        except Exception:  # cells of a class that cannot be named
+            frozen = copy.deepcopy(X)
+    else:
         frozen = X.copy()
-        for name in ("data", "indices", "indptr", "row", "col", "offsets"):
-            if isinstance(getattr(frozen, name, None), np.ndarray):
-                getattr(frozen, name).setflags(write=False)
-        return frozen
-    if isinstance(X, np.ndarray):
-        frozen = copy.deepcopy(X) if X.dtype.hasobject else X.copy()
-        frozen.setflags(write=False)
-        return frozen
-    if hasattr(X, "iloc"):
-        return _frozen_frame(X)
-    if hasattr(X, "get_columns"):  # a polars frame, whose columns cannot be written to
-        return X.clone()
-    if hasattr(X, "__array_namespace__"):
-        return X.__array_namespace__().asarray(X, copy=True)
-    if hasattr(X, "copy") and not isinstance(X, list | dict):
-        return X.copy()
-    return copy.deepcopy(list(X))
+    for part in (frozen, *getattr(frozen, "__dict__", {}).values()):  # of sparse data, its arrays
+        if isinstance(part, np.ndarray):
+            part.setflags(write=False)
+    return frozen
 
 
 def feed(state, value, *, other=None):
@@ -120,136 +115,97 @@ def feed(state, value, *, other=None):
 
     ``other`` gives the digest of an object that is no plain data; without it such objects raise.
     """
+    kind, size, content = _opened(value)
+    if kind is None:
+        if other is None:
+            raise TypeError(
+                "data and keys must be made of arrays, frames, sparse matrices, numbers and "
+                f"strings, got {type(value).__name__}."
+            )
+        kind, size = "other", other(value)
+    state.update(f"{kind}:{len(size)}:{size};".encode("utf-8", "surrogatepass"))
+    if isinstance(content, bytes):
+        state.update(content)
+        return
+    if kind == "objects":
+        other = other or _cell
+    for part in content:
+        feed(state, part, other=other)
+
+
+def _opened(value):
+    """Return the kind of a value, its size in words, and its content: bytes, or further values."""
+    if isinstance(value, str | bytes):
+        data = value.encode("utf-8", "surrogatepass") if isinstance(value, str) else value
+        return type(value).__name__, str(len(data)), data
+    if value is None or isinstance(value, _PLAIN):
+        # numpy scalars and Python numbers of equal value are the same content
+        plain = value.item() if isinstance(value, np.generic) else value
+        return type(plain).__name__, repr(plain), b""
     if sp.issparse(value):
         rows = value.tocsr().copy()
         rows.sum_duplicates()
         rows.sort_indices()
-        _tag(state, "sparse", repr(rows.shape))
-        for array in (rows.indptr.astype(np.int64), rows.indices.astype(np.int64), rows.data):
-            feed(state, array, other=other)
-    elif hasattr(value, "iloc") and hasattr(value, "columns"):
-        _tag(state, "frame", repr(value.shape))
-        for position, name in enumerate(value.columns):
-            feed(state, str(name), other=other)
-            feed(state, value.iloc[:, position], other=other)
-    elif hasattr(value, "iloc"):
-        _feed_series(state, value, other)
-    elif isinstance(value, np.ndarray):
-        _feed_array(state, value, other)
-    elif hasattr(value, "get_columns"):
-        _tag(state, "frame", repr(value.shape))
-        for column in value.get_columns():
-            feed(state, column.name, other=other)
-            feed(state, column.to_numpy(), other=other)
-    elif hasattr(value, "__array_namespace__"):
-        _feed_array(state, np.asarray(value), other)
-    elif isinstance(value, str | bytes):
-        data = value.encode("utf-8", "surrogatepass") if isinstance(value, str) else value
-        _tag(state, type(value).__name__, str(len(data)))
-        state.update(data)
-    elif value is None or isinstance(value, bool | np.bool_ | numbers.Number):
-        # numpy scalars and Python numbers of equal value are the same content
-        plain = value.item() if isinstance(value, np.generic) else value
-        _tag(state, type(plain).__name__, repr(plain))
-    elif hasattr(value, "__array__"):  # a tensor: its repr leaves values out
-        _feed_array(state, np.asarray(value), other)
-    elif isinstance(value, dict):
-        _tag(state, "dict", str(len(value)))
-        for name in sorted(value, key=repr):
-            feed(state, name, other=other)
-            feed(state, value[name], other=other)
-    elif isinstance(value, list | tuple):
-        _tag(state, "list", str(len(value)))
-        for item in value:
-            feed(state, item, other=other)
-    elif other is not None:
-        _tag(state, "other", other(value))
-    else:
-        raise TypeError(
-            f"data and keys must be made of arrays, frames, sparse matrices, numbers and strings, "
-            f"got {type(value).__name__}."
-        )
+        places = rows.indptr.astype(np.int64), rows.indices.astype(np.int64)
+        return "sparse", repr(rows.shape), (*places, rows.data)
+    if hasattr(value, "columns") and hasattr(value, "shape"):
+        columns = ((name, _column(value, place)) for place, name in enumerate(value.columns))
+        parts = [part for name, column in columns for part in (str(name), column)]
+        return "frame", repr(value.shape), parts
+    if hasattr(value, "iloc"):
+        return _opened_series(value)
+    if isinstance(value, dict):
+        parts = [part for name in sorted(value, key=repr) for part in (name, value[name])]
+        return "dict", str(len(value)), parts
+    if isinstance(value, list | tuple):
+        return "list", str(len(value)), value
+    if hasattr(value, "__array__") or hasattr(value, "__array_namespace__"):
+        return _opened_array(np.asarray(value))
+    return None, "", b""
 
 
-def _feed_series(state, series, other):
-    """Add a column; of categories their values and order, and which each record has."""
-    _tag(state, "series", str(series.dtype))
+def _column(frame, place):
+    """Return a column of a frame of pandas or polars."""
+    return frame.iloc[:, place] if hasattr(frame, "iloc") else frame.get_columns()[place]
+
+
+def _opened_series(series):
+    """Return a column; of categories their values and order, and which each record has."""
     categories = getattr(series.dtype, "categories", None)
     if categories is None:
-        _feed_array(state, np.asarray(series), other)
-        return
-    _tag(state, "ordered", str(series.dtype.ordered))
-    _feed_array(state, np.asarray(categories), other)
-    _feed_array(state, np.asarray(series.cat.codes, dtype=np.int64), other)
+        return "series", str(series.dtype), [np.asarray(series)]
+    codes = np.asarray(series.cat.codes, dtype=np.int64)
+    return "series", f"{series.dtype} {series.dtype.ordered}", [np.asarray(categories), codes]
 
 
-def _feed_array(state, array, other):
-    if array.dtype == object or array.dtype.hasobject or array.dtype.kind == "T":
-        _tag(state, "objects", repr(array.shape))
-        for item in array.ravel().tolist():
-            feed(state, item, other=other or _cell)
-    else:
-        _tag(state, array.dtype.newbyteorder("<").str, repr(array.shape))
-        little = np.ascontiguousarray(array.astype(array.dtype.newbyteorder("<"), copy=False))
-        state.update(little.tobytes())
+def _opened_array(array):
+    if array.dtype.hasobject or array.dtype.kind == "T":
+        return "objects", repr(array.shape), array.ravel().tolist()
+    little = array.dtype.newbyteorder("<")
+    data = np.ascontiguousarray(array.astype(little, copy=False)).tobytes()
+    return little.str, repr(array.shape), data
 
 
 def _cell(item):
     """Return the content of an unusual cell (a date, a missing mark, an object of the caller's)."""
-    kind = f"{type(item).__module__}.{type(item).__qualname__}"
     if isinstance(item, set | frozenset):
-        return f"{kind}:{sorted(map(_cell, item))}"
-    if type(item).__repr__ is not object.__repr__:
-        return f"{kind}:{item!r}"
-    # The default repr is an address: equal objects would differ, and changed ones would not.
-    return f"{kind}:{query_key(_attributes(item))}"
-
-
-def _attributes(item):
-    """Return what an object consists of, as plain data."""
-    content = dict(getattr(item, "__dict__", {}))
-    for kind in type(item).__mro__:
-        slots = kind.__dict__.get("__slots__", ())
-        for name in (slots,) if isinstance(slots, str) else slots:
-            if hasattr(item, name):
-                content[name] = getattr(item, name)
-    if not content:
-        raise TypeError(f"a cell of type {type(item).__name__} has no content to be known by.")
-    return {name: _plain(value) for name, value in content.items()}
-
-
-def _plain(value):
-    simple = isinstance(value, str | bytes | numbers.Number | np.ndarray | None.__class__)
-    return value if simple else _cell(value)
+        return f"set:{sorted(map(_cell, item))}"
+    try:
+        return f"{type(item).__qualname__}:{joblib.hash(item, hash_name='sha1')}"
+    except Exception:  # what cannot be pickled
+        pass
+    raise TypeError(f"a cell of type {type(item).__name__} has no content to be known by.")
 
 
 def _widened(data):
     """Return data with floating-point numbers of single and double precision in one type."""
     if hasattr(data, "iloc") and hasattr(data, "columns"):
-        narrow = {name for name, kind in enumerate(data.dtypes) if str(kind) == "float32"}
-        if not narrow:
-            return data
-        data = data.copy()
+        narrow = [place for place, kind in enumerate(data.dtypes) if str(kind) == "float32"]
+        if narrow:
+            data = data.copy()
         for place in narrow:
             data.isetitem(place, data.iloc[:, place].astype(np.float64))
         return data
     if getattr(data, "dtype", None) == np.float32:
         return data.astype(np.float64)
     return data
-
-
-def _frozen_frame(frame):
-    """Return a deep copy of a frame or series, objects in its cells included."""
-    frozen = frame.copy()
-    if hasattr(frozen, "columns"):
-        for place, kind in enumerate(frozen.dtypes):
-            if kind.kind == "O":
-                column = frozen.iloc[:, place]
-                frozen.isetitem(place, copy.deepcopy(column))
-        return frozen
-    return copy.deepcopy(frozen) if frozen.dtype == object else frozen
-
-
-def _tag(state, kind, content):
-    text = f"{kind}:{len(content)}:{content};"
-    state.update(text.encode("utf-8", "surrogatepass"))

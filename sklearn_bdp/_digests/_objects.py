@@ -14,42 +14,32 @@ import inspect
 import numbers
 import os
 import pathlib
+import sys
 import types
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.base import BaseEstimator
 
-from sklearn_bdp._digests._content import feed
-from sklearn_bdp._digests._installed import installed_version, is_installed_code
-from sklearn_bdp._digests._members import (
+from sklearn_bdp._digests._code import (
     FITTING,
     WRAPPINGS,
-    canonical,
     cell_content,
-    constant_digest,
     file_digest,
     fit_only,
     foreigners,
-    is_seed,
+    installed_version,
+    is_installed_code,
     is_time,
     joined,
-    loaded_module,
     names_in,
-    python_version,
-    scalar_digest,
-    text_digest,
+    plain_digest,
     underlying,
 )
+from sklearn_bdp._digests._content import feed
 
 #: Parameters of installed estimators that say how work is done, not what comes out.
 _MANNERS = {"n_jobs", "verbose", "memory", "pre_dispatch"}
-_CLASS_NOISE = {
-    "__dict__", "__weakref__", "__doc__", "__module__", "__qualname__", "__firstlineno__",
-    "__static_attributes__", "__abstractmethods__", "_abc_impl", "__annotations__",
-    "__annotations_cache__", "__annotate_func__", "__match_args__", "__orig_bases__",
-    "__parameters__", "__slotnames__", "_sklearn_auto_wrap_output_keys",
-}  # fmt: skip
+_MADE_BY_CLASSES = ("_abc_impl", "_sklearn_auto_wrap_output_keys")
 _LONGEST_PATH = 1000
 _SCALARS = {type(None), bool, int, float}
 _LOCKS = ("lock", "RLock", "_RLock", "Condition", "Event", "Semaphore")
@@ -91,21 +81,18 @@ class Walk:
         self._active = {}
         self._folders = []
         # What is looked up again and again; a walk is short, so that nothing changes during it.
-        self._methods, self._parameters, self._foreigners, self._found = {}, {}, {}, {}
+        self._foreigners, self._methods = {}, {}
         settled = _SETTLED.get()
         self._settled = {} if settled is None else settled
 
     def digest(self, value):
         """Return the digest of one value; raise Opaque where something in it cannot be read."""
-        kind = type(value)
-        if kind in _SCALARS:
-            return scalar_digest(kind.__name__, repr(value))
-        if kind is str:
+        if type(value) in _SCALARS:
+            return plain_digest(type(value).__name__, repr(value))
+        if isinstance(value, str):
             return self._text(value)
         if isinstance(value, np.bool_ | numbers.Number | bytes):
             return self._content(value)
-        if isinstance(value, str):
-            return self._text(value)
         if id(value) in self._known:
             return self._known[id(value)][1]
         if id(value) in self._active:
@@ -118,6 +105,10 @@ class Walk:
         self._known[id(value)] = (value, found)
         return found
 
+    def _all(self, kind, *parts):
+        """Return the digest of what something of a kind consists of."""
+        return joined(kind, *map(self.digest, parts))
+
     def _meet_own_code(self):
         self.own_code = True
         if self.installed_only:
@@ -127,27 +118,20 @@ class Walk:
 
     def _object(self, value):
         kind = type(value)
-        method = self._methods.get(kind, False)
-        if method is False:
-            found = (method for kinds, method in _METHODS if isinstance(value, kinds))
-            method = next(found, None)
-            if value.__class__ is kind:  # not what pretends to be of another type
-                self._methods[kind] = method
-        if method is not None:
-            return method(self, value)
+        if kind not in self._methods:
+            methods = (method for kinds, method in _METHODS if issubclass(kind, kinds))
+            self._methods[kind] = next(methods, None)
+        if self._methods[kind] is not None:
+            return self._methods[kind](self, value)
         if type(value).__name__ in ("cython_function_or_method", "fused_cython_function"):
             return self._builtin(value)
         if hasattr(value, "iloc") or hasattr(value, "__array_interface__"):
             return self._content(value)
         if hasattr(type(value), "_content_for_keys"):  # ours: what stays the same between answers
-            return self._join("ours", self.digest(value._content_for_keys()))
+            return joined("ours", self.digest(value._content_for_keys()))
         if hasattr(value, "get_params") and hasattr(value, "__dict__"):
             return self._estimator(value)
         return self._instance(value)
-
-    def _join(self, kind, *parts):
-        """Return the digest of digests and names."""
-        return joined(kind, *parts)
 
     def _content(self, value):
         """Return the digest of plain data, or of objects inside an array."""
@@ -160,29 +144,26 @@ class Walk:
 
     def _text(self, value):
         """Return the digest of a string; where it names a file, of what the file says, too."""
-        if not self.own_code or not 0 < len(value) < _LONGEST_PATH:
-            return text_digest(value)
-        return text_digest(value, *(file_digest(file) for file in self._files(value)))
+        found = plain_digest("text", value)
+        files = self._files(value) if self.own_code else ()
+        return joined(found, *map(file_digest, files)) if files else found
 
     def _files(self, name):
         """Return the files that a string may name to the code that is walked through."""
-        if "\n" in name or "\0" in name or not ("." in name or "/" in name or os.sep in name):
+        if not 0 < len(name) < _LONGEST_PATH or not {".", "/", os.sep}.intersection(name):
             return ()
-        place = (name, *self._folders[-1:])
-        if place not in self._found:
-            places = [os.path.join(folder, name) for folder in ("", *self._folders[-1:])]
-            self._found[place] = [file for file in dict.fromkeys(places) if os.path.isfile(file)]
-        return self._found[place]
+        places = [os.path.join(folder, name) for folder in ("", *self._folders[-1:])]
+        return [file for file in dict.fromkeys(places) if "\0" not in name and os.path.isfile(file)]
 
     def _array(self, value):
         if value is np.ma.masked:  # it cannot be filled
-            return self._join("masked constant")
+            return joined("masked constant")
         if value.dtype.names:  # padding between fields holds whatever was in memory
             fields = [self._array(np.ascontiguousarray(value[n])) for n in value.dtype.names]
-            return self._join("fields", str(value.dtype.names), *fields)
+            return joined("fields", str(value.dtype.names), *fields)
         if isinstance(value, np.ma.MaskedArray):
             filled, mask = np.asarray(value.filled()), np.ma.getmaskarray(value)
-            return self._join("masked", self._content(filled), self._content(mask))
+            return joined("masked", self._content(filled), self._content(mask))
         return self._content(np.asarray(value))
 
     def _mapping(self, value):
@@ -190,38 +171,31 @@ class Walk:
         if all(isinstance(name, str) for name in names):
             names.sort()
         items = [part for name in names for part in (self.digest(name), self.digest(value[name]))]
-        return self._join(self._kind(value, dict), *items)
+        return joined(self._kind(value, dict), *items)
 
     def _sequence(self, value):
-        kind = "list" if type(value) in (list, tuple) else self.digest(type(value))
-        return self._join(kind, *map(self.digest, value))
+        return joined(self._kind(value, list, tuple), *map(self.digest, value))
 
     def _set(self, value):
-        return self._join(self._kind(value, set, frozenset), *sorted(map(self.digest, value)))
+        return joined(self._kind(value, set, frozenset), *sorted(map(self.digest, value)))
 
     def _kind(self, value, *plain):
         return plain[0].__name__ if type(value) in plain else self.digest(type(value))
 
-    def _path(self, value):
-        return self._join("path", self.digest(os.fspath(value)))
-
     def _random(self, value):
         self.varies = True
         if value is np.random.mtrand._rand:  # the global one, whose state anything may advance
-            return self._join("random", "global")
-        if isinstance(value, np.random.RandomState):
-            return self._join("random", self.digest(value.get_state(legacy=False)))
-        source = value.bit_generator if isinstance(value, np.random.Generator) else value
-        return self._join("random", self.digest(source.state))
+            return joined("random", "global")
+        if isinstance(value, np.random.RandomState):  # with the number that it keeps for later
+            return self._all("random", value.get_state(legacy=False))
+        return self._all("random", getattr(value, "bit_generator", value).state)
 
     def _partial(self, value):
         varied = self.varies
         function = self.digest(value.func)
         if is_seed(value.keywords.get("random_state")):
             self.varies = varied
-        return self._join(
-            "partial", function, *map(self.digest, (list(value.args), value.keywords))
-        )
+        return joined("partial", function, *map(self.digest, (list(value.args), value.keywords)))
 
     # -- code -------------------------------------------------------------------------------------
 
@@ -233,7 +207,7 @@ class Walk:
         if version is not None and is_installed_code(value.__code__.co_filename):
             line = str(value.__code__.co_firstlineno)  # one lambda from another
             parts = (version, value.__module__, value.__qualname__, line)
-            return self._join("installed", *parts, *map(self.digest, cells))
+            return joined("installed", *parts, *map(self.digest, cells))
         self._meet_own_code()
         space = value.__globals__
         file = space.get("__file__") or value.__code__.co_filename
@@ -245,15 +219,15 @@ class Walk:
             extra = {n: v for n, v in vars(value).items() if n != "__wrapped__"}
             wrapped = getattr(value, "__wrapped__", None)
             parts = (*map(self.digest, given), self.digest(extra), self.digest(wrapped))
-            return self._join("function", self._code(value.__code__), *parts, *carried)
+            return joined("function", self._code(value.__code__), *parts, *carried)
         finally:
             self._folders.pop()
 
     def _code(self, code):
         """Return the digest of compiled code, wherever it stands."""
-        return self._join(
+        return joined(
             "code",
-            python_version(),
+            sys.version,
             code.co_code.hex(),
             repr((code.co_names, code.co_varnames, code.co_freevars, code.co_cellvars)),
             repr((code.co_argcount, code.co_posonlyargcount, code.co_kwonlyargcount)),
@@ -263,27 +237,24 @@ class Walk:
 
     def _global(self, name, space):
         """Yield what a name in code may stand for: a global, or a module it imports."""
+        places = (name, f"{space.get('__package__')}.{name}")
+        modules = [sys.modules[full] for full in places if full in sys.modules]
         if name in space:
-            yield self._join("global", name, self.digest(space[name]))
-            return
-        package = space.get("__package__")
-        for full in (name, f"{package}.{name}" if package else name):
-            module = loaded_module(full)
-            if module is not None:
-                yield self._join("import", name, self.digest(module))
-                return
+            yield self._all("global", name, space[name])
+        elif modules and isinstance(modules[0], types.ModuleType):
+            yield self._all("import", name, modules[0])
 
     def _module(self, value):
         version = installed_version(value.__name__)
         if version is not None:
-            return self._join("module", value.__name__, version)
+            return joined("module", value.__name__, version)
         self._meet_own_code()
         file = getattr(value, "__file__", None)
         self._folders.append(os.path.dirname(file or ""))
         try:
             content = {n: v for n, v in vars(value).items() if not n.startswith("__")}
             source = file_digest(file) if file and os.path.isfile(file) else ""
-            return self._join("module", value.__name__, source, self._mapping(content))
+            return joined("module", value.__name__, source, self._mapping(content))
         finally:
             self._folders.pop()
 
@@ -294,9 +265,10 @@ class Walk:
         if version is not None and not name.startswith("<"):
             if value not in self._settled:
                 # What a session put into an installed class is code of the user.
-                foreign = [part for kind in value.__mro__ for part in self._foreign(kind)]
-                found = self._join("class", version, value.__module__, name, *foreign)
-                if not all(self._is_plain(kind) for kind in value.__mro__):
+                foreign = [pair for kind in value.__mro__ for pair in self._foreign(kind)]
+                parts = [self._all("foreign", *pair) for pair in foreign]
+                found = joined("class", version, value.__module__, name, *parts)
+                if any(isinstance(member, types.FunctionType) for _, member in foreign):
                     return found
                 self._settled[value] = found
             return self._settled[value]
@@ -308,55 +280,38 @@ class Walk:
                 parts.append(self.digest(kind))
             else:
                 parts += [kind.__qualname__, *self._members(kind, skipped)]
-        return self._join("class", name, *parts)
+        return joined("class", name, *parts)
 
     def _members(self, kind, skipped):
         """Yield names and digests of what a class of the user defines."""
         for name, member in sorted(vars(kind).items()):
-            if name in _CLASS_NOISE:
-                continue
-            if isinstance(member, _DESCRIPTORS):
-                yield self._join("descriptor", name, type(member).__name__)
-            elif isinstance(underlying(member), types.FunctionType):
-                if not (self.fitted and name in FITTING):
-                    yield self._join("member", name, self.digest(member))
-            elif name not in skipped:
-                yield self._join("member", name, self.digest(member))
+            if isinstance(underlying(member), types.FunctionType):
+                told = not (self.fitted and name in FITTING)
+            elif isinstance(member, types.MemberDescriptorType | types.GetSetDescriptorType):
+                told = False  # a slot
+            elif name.startswith("__") or name in _MADE_BY_CLASSES:
+                told = callable(member) and not isinstance(member, type)
+            else:
+                told = name not in skipped
+            if told:
+                yield self._all("member", name, member)
 
     def _foreign(self, kind):
         """Return what an installed class has that is not its own, and its plain constants."""
         if kind not in self._foreigners:
             self._foreigners[kind] = foreigners(kind)
-        return [
-            self._join("foreign", name, self.digest(member))
-            if isinstance(member, types.FunctionType)
-            else self._join("constant", name, constant_digest(member))
-            for name, member in self._foreigners[kind]
-        ]
-
-    def _is_plain(self, kind):
-        """Return whether nothing in an installed class but constants is foreign to it."""
-        return not any(isinstance(each, types.FunctionType) for _, each in self._foreigners[kind])
-
-    def _property(self, value):
-        return self._join("property", *map(self.digest, (value.fget, value.fset, value.fdel)))
-
-    def _wrapping(self, value):
-        return self._join(type(value).__name__, self.digest(underlying(value)))
-
-    def _method(self, value):
-        return self._join("method", self.digest(value.__func__), self.digest(value.__self__))
+        return self._foreigners[kind]
 
     def _builtin(self, value):
         self._note_randomness(value)
         bound = getattr(value, "__self__", None)
         module = getattr(value, "__module__", None)
         if bound is not None and not isinstance(bound, types.ModuleType):
-            return self._join("builtin", value.__name__, self.digest(bound))
+            return joined("builtin", value.__name__, self.digest(bound))
         version = installed_version(module or getattr(bound, "__name__", ""))
         if version is None:
             raise Opaque(value.__name__)  # compiled code of the user
-        return self._join("builtin", version, str(module), value.__qualname__)
+        return joined("builtin", version, str(module), value.__qualname__)
 
     def _note_randomness(self, function):
         """Remember functions that draw without a seed."""
@@ -382,7 +337,7 @@ class Walk:
         kind = type(value)
         own = self.digest(kind)
         try:
-            params = self._params(value)
+            params = value.get_params(deep=False)
         except Exception:  # no estimator after all
             return self._instance(value)
         installed = installed_version(kind.__module__) is not None
@@ -393,28 +348,13 @@ class Walk:
             self._meet_own_code()
         if "random_state" in params and not is_seed(params["random_state"]):
             self.varies = True
-        learned = {
-            n: v for n, v in vars(value).items() if n not in params and n not in _MANNERS
-        } if installed else {n: v for n, v in vars(value).items() if n not in params}  # fmt: skip
+        known = {*params, *(_MANNERS if installed else ())}
+        learned = {name: part for name, part in vars(value).items() if name not in known}
         given, varied = self.digest(params), self.varies
         had = self._mapping(learned)
         if installed:  # a prototype that is kept beside the parameters gets its seed from them
             self.varies = varied
-        return self._join("estimator", own, given, had)
-
-    def _params(self, value):
-        """Return ``get_params(deep=False)``; scikit-learn reads the signature again each time."""
-        kind = type(value)
-        if not (
-            isinstance(value, BaseEstimator)
-            and "get_params" not in vars(value)
-            and kind.get_params is BaseEstimator.get_params
-            and kind._get_param_names.__func__ is BaseEstimator._get_param_names.__func__
-        ):
-            return value.get_params(deep=False)
-        if kind not in self._parameters:
-            self._parameters[kind] = kind._get_param_names()
-        return {name: getattr(value, name) for name in self._parameters[kind]}
+        return joined("estimator", own, given, had)
 
     def _note_tags(self, value):
         try:
@@ -428,7 +368,7 @@ class Walk:
         kind = type(value)
         own = self.digest(kind)
         if kind.__name__ in _LOCKS:
-            return self._join("lock", kind.__name__)
+            return joined("lock", kind.__name__)
         if hasattr(value, "__next__") or hasattr(value, "readable"):
             raise Opaque(kind.__name__)  # looking would use it up
         state = getattr(value, "__dict__", None) or {}
@@ -441,43 +381,57 @@ class Walk:
         except Exception:
             raise Opaque(kind.__name__) from None
         if isinstance(made, str):
-            return self._join("named", own, made)
+            return joined("named", own, made)
         maker, arguments, content, *items = (*made, None, None, None)[:5]
         listed = [list(each) for each in items if each is not None]
         arguments = [a for a in arguments if a is not kind and a is not value]
-        return self._join(
+        return joined(
             "instance", own, self.digest(maker), *map(self.digest, (arguments, content, listed))
         )
 
 
-_DESCRIPTORS = (
-    types.GetSetDescriptorType,
-    types.MemberDescriptorType,
-    types.WrapperDescriptorType,
-    types.MethodDescriptorType,
-)
 _METHODS = (
     (np.ndarray, Walk._array),
     (sp.spmatrix | sp.sparray, Walk._content),
-    (np.dtype, lambda walk, value: walk._join("dtype", value.str, str(value))),
+    (np.dtype, lambda walk, value: joined("dtype", value.str, str(value))),
     (dict | types.MappingProxyType, Walk._mapping),
     (list | tuple, Walk._sequence),
     (set | frozenset, Walk._set),
-    (pathlib.PurePath, Walk._path),
+    (pathlib.PurePath, lambda walk, value: walk._all("path", os.fspath(value))),
     (type, Walk._class),
     (types.FunctionType, Walk._function),
-    (types.MethodType, Walk._method),
+    (types.MethodType, lambda walk, value: walk._all("method", value.__func__, value.__self__)),
     (types.ModuleType, Walk._module),
     (types.CodeType, Walk._code),
     (functools.partial, Walk._partial),
-    (property, Walk._property),
-    (WRAPPINGS, Walk._wrapping),
+    (property, lambda walk, value: walk._all("property", value.fget, value.fset, value.fdel)),
+    (WRAPPINGS, lambda walk, value: walk._all(type(value).__name__, underlying(value))),
     (types.BuiltinFunctionType, Walk._builtin),
     (types.MethodDescriptorType | types.WrapperDescriptorType, Walk._builtin),
     (np.random.RandomState | np.random.Generator | np.random.BitGenerator, Walk._random),
-    (np.ufunc, lambda walk, value: walk._join("ufunc", value.__name__, np.__version__)),
-    (type(Ellipsis) | type(NotImplemented), lambda walk, value: walk._join("mark", repr(value))),
+    (np.ufunc, lambda walk, value: joined("ufunc", value.__name__, np.__version__)),
+    (type(Ellipsis) | type(NotImplemented), lambda walk, value: joined("mark", repr(value))),
 )
+
+
+def is_seed(value):
+    """Return whether a ``random_state`` gives the same every time."""
+    return isinstance(value, numbers.Integral) and not isinstance(value, bool)
+
+
+def canonical(kind, name, value):
+    """Return a parameter as the one of equal meaning: ``C=1`` is ``C=1.0``.
+
+    Where integers and fractions mean different things (``max_features=1`` is one feature, ``1.0``
+    all of them) scikit-learn's own constraints say so.
+    """
+    value = value.item() if isinstance(value, np.generic) else value
+    constraints = getattr(kind, "_parameter_constraints", {}).get(name, ())
+    if is_seed(value) and isinstance(constraints, list):
+        kinds = [getattr(each, "type", None) for each in constraints]
+        if numbers.Real in kinds and numbers.Integral not in kinds:
+            return float(value)
+    return value
 
 
 def object_digest(value):

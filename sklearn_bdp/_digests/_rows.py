@@ -8,10 +8,11 @@ Digests of holdout records stay in the process; nobody is shown one.
 
 import hashlib
 import math
+import numbers
 
 import numpy as np
 import scipy.sparse as sp
-from scipy.special import gammaln
+from scipy.stats import hypergeom
 
 _MANY = 4096  # columns
 _MISSING = np.uint64(0x7FF8DEADBEEF0001)
@@ -48,10 +49,30 @@ def row_digests(X, y=None, *, names=None):
     Numbers count to single precision. ``names``: columns of a frame to look at; ``None``: all
     columns, known by their places.
     """
-    total = _sum_of_columns(X, names)
+    if sp.issparse(X):
+        total = _sparse_digests(X)
+    else:
+        width, column = column_getter(X)
+        labels = dict(enumerate(map(str, range(width))))
+        if names is not None:
+            labels = {p: f"name {n}" for p, n in enumerate(map(str, X.columns)) if n in names}
+        if not labels:
+            raise ValueError("no columns")
+        total = sum(column_digest(column(place), label) for place, label in labels.items())
     if y is not None:
-        for place, column in enumerate(_columns(y)):
-            total = total + _mix(cell_codes(column), _salt(f"target {place}"))
+        width, column = column_getter(y)
+        for place in range(width):
+            total = total + column_digest(column(place), f"target {place}")
+    return total
+
+
+def _sparse_digests(X):
+    """Return the digests of sparse records: zeros count nothing."""
+    cells, total = X.tocoo(), np.zeros(X.shape[0], np.uint64)
+    salts = np.array([_salt(str(place)) for place in range(X.shape[1])], np.uint64)
+    codes = cell_codes(cells.data)
+    hashed = np.where(codes == 0, np.uint64(0), _mix(codes, salts[cells.col]))
+    np.add.at(total, cells.row, hashed)
     return total
 
 
@@ -76,18 +97,13 @@ def likeness(X, y):
 
 def _both_digests(X, y, X_holdout, y_holdout):
     """Return digests of both sets of records over the columns they share, or None."""
-    names = None
     ours, theirs = _names(X), _names(X_holdout)
-    if ours is not None and theirs is not None:
-        common = [name for name in theirs if name in set(ours)]
-        if common:
-            names = common
+    names = None if ours is None or theirs is None else set(ours).intersection(theirs) or None
     try:
         if names is None and _width(X) != _width(X_holdout):
             return None
-        return row_digests(X, y, names=names), row_digests(
-            X_holdout, None if y is None else y_holdout, names=names
-        )
+        targets = None if y is None else y_holdout
+        return row_digests(X, y, names=names), row_digests(X_holdout, targets, names=names)
     except (TypeError, ValueError):  # cells without values, ragged rows: nothing to compare
         return None
 
@@ -101,15 +117,7 @@ def _chances(counts, n, n_holdout):
     """
     others = n - 1
     if n_holdout <= others:
-        equal = counts - 1.0
-        rest = others - equal - n_holdout
-        none = (
-            gammaln(others - equal + 1)
-            - gammaln(np.maximum(rest, 0.0) + 1)
-            - gammaln(others + 1)
-            + gammaln(others - n_holdout + 1)
-        )
-        return np.where(rest >= 0.0, -np.expm1(np.minimum(none, 0.0)), 1.0)
+        return 1.0 - hypergeom.pmf(0, others, counts - 1, n_holdout)
     pairs = float((counts * (counts - 1.0)).sum()) / max(n * others, 1)
     return np.full(counts.shape, 1.0 - (1.0 - pairs) ** n_holdout)
 
@@ -129,48 +137,7 @@ def _names(X):
 
 
 def _width(X):
-    shape = getattr(X, "shape", None)
-    if shape is not None:
-        return int(np.prod(shape[1:]))
-    first = next(iter(X), ())
-    return 1 if isinstance(first, str | bytes) or not hasattr(first, "__len__") else len(first)
-
-
-def _sum_of_columns(X, names):
-    """Return the sum over columns of the hash of each cell, zeros counting nothing."""
-    if sp.issparse(X):
-        cells = X.tocoo()
-        total = np.zeros(X.shape[0], np.uint64)
-        salts = np.array([_salt(str(place)) for place in range(X.shape[1])], np.uint64)
-        codes = cell_codes(cells.data)
-        hashed = np.where(codes == 0, np.uint64(0), _mix(codes, salts[cells.col]))
-        np.add.at(total, cells.row, hashed)
-        return total
-    total = None
-    for label, column in _labelled(X, names):
-        hashed = column_digest(column, label)
-        total = hashed if total is None else total + hashed
-    if total is None:
-        raise ValueError("no columns")
-    return total
-
-
-def _labelled(X, names):
-    """Yield a label and the cells of each column."""
-    if names is not None:
-        wanted = set(names)
-        for place, name in enumerate(X.columns):
-            if str(name) in wanted:
-                yield f"name {name}", X.iloc[:, place]
-        return
-    for place, column in enumerate(_columns(X)):
-        yield str(place), column
-
-
-def _columns(data):
-    """Return the columns of records; further dimensions are laid out flat."""
-    width, column = column_getter(data)
-    return [column(place) for place in range(width)]
+    return X.shape[1] if sp.issparse(X) else column_getter(X)[0]
 
 
 def column_getter(data):
@@ -179,8 +146,7 @@ def column_getter(data):
         if not hasattr(data, "columns"):
             return 1, lambda place: data.to_numpy()
         return data.shape[1], lambda place: data.iloc[:, place].to_numpy()
-    if not isinstance(data, np.ndarray):
-        data = _as_array(data)
+    data = _as_array(data)
     if data.ndim == 1:
         return 1, lambda place: data
     flat = data.reshape(data.shape[0], -1)
@@ -198,15 +164,12 @@ def _as_array(data):
     if hasattr(data, "__array__"):
         return np.asarray(data)
     rows = list(data)
-    if any(isinstance(row, str | bytes) or not hasattr(row, "__len__") for row in rows):
-        cells = np.empty(len(rows), dtype=object)
-        cells[:] = rows
-        return cells
-    if not rows or len({len(row) for row in rows}) != 1:
+    plain = any(isinstance(row, str | bytes) or not hasattr(row, "__len__") for row in rows)
+    if not plain and len({len(row) for row in rows}) != 1:
         raise ValueError("rows of one length")
-    cells = np.empty((len(rows), len(rows[0])), dtype=object)
+    cells = np.empty(len(rows) if plain else (len(rows), len(rows[0])), dtype=object)
     for place, row in enumerate(rows):
-        cells[place, :] = list(row)
+        cells[place] = row if plain else list(row)
     return cells
 
 
@@ -241,11 +204,7 @@ def _cell_code(cell, known):
         return _MISSING
     if isinstance(cell, bytes):
         cell = cell.decode("utf-8", "surrogateescape")
-    if not isinstance(cell, str):
-        try:
-            return _number_codes(np.array([float(cell)]))[0]
-        except (TypeError, ValueError, OverflowError):
-            cell = str(cell)
+    cell = cell if isinstance(cell, str | numbers.Real) else str(cell)
     if cell not in known:
         try:
             known[cell] = _number_codes(np.array([float(cell)]))[0]
@@ -267,3 +226,107 @@ def _mix(codes, salt):
         mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
         mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
         return mixed ^ (mixed >> np.uint64(31))
+
+
+# -- copies ----------------------------------------------------------------------------------------
+#
+# A table that was oversampled or drawn with replacement holds records several times, and so does
+# each part of it: that training records equal one another is then no sign of a population with
+# equal records. What tells them apart is what is nearly equal. Where chance makes equal records
+# (binary columns, few categories, counts), it makes more that differ in one column only; copies of
+# records that stand by themselves have no neighbours.
+
+#: Copies below which nothing is said: so many records, and this share of the holdout.
+FEWEST, SMALLEST_SHARE = 5, 0.02
+#: Columns in which whatever is near a record must differ from it (one category may be coded in
+#: two): all, where there are fewer.
+_APART = 3
+#: Columns compared, at each stage: nearly all pairs of records differ in the first few already.
+_STAGES = (8, 64, 4096)
+#: Equal records whose neighbours are looked for, among so many others, in so many columns.
+_LOOKED_AT, _OTHERS, _COLUMNS = 30, (500, 20_000), 64
+
+
+def count_copies(X, y, X_holdout, y_holdout):
+    """Return how many holdout records stand in the training part, too; 0 where chance may do it.
+
+    Sparse data, texts and single columns are not looked at; copies that are too few to move a
+    score count as none.
+    """
+    if sp.issparse(X) or sp.issparse(X_holdout):
+        return 0
+    try:
+        width, column = _stacked(X, X_holdout)
+        if width < 2:
+            return 0
+        targets = []
+        if y is not None:
+            outputs, target = _stacked(y, y_holdout)
+            targets = [target(place) for place in range(outputs)]
+        held = len(column_getter(X_holdout)[1](0))
+        side = np.arange(len(column(0))) >= len(column(0)) - held
+        least = max(FEWEST, SMALLEST_SHARE * held)
+        rows, digests = _on_both_sides(width, column, targets, side, least)
+        if not rows.size:
+            return 0
+        alone = _stand_alone(width, column, targets, rows, digests)
+    except (TypeError, ValueError):  # cells without values, ragged rows: nothing to compare
+        return 0
+    # Of the equal records that were looked at, most.
+    sure = np.count_nonzero(alone) >= FEWEST and 2 * np.count_nonzero(alone) > alone.size
+    return int(np.count_nonzero(side[rows])) if sure else 0
+
+
+def _stacked(first, second):
+    """Return how many columns two tables have, and what gives one of both by its place."""
+    width, column = column_getter(first)
+    other, below = column_getter(second)
+    if width != other:
+        raise ValueError("tables of one width")
+    return width, lambda place: _joined(column(place), below(place))
+
+
+def _joined(above, below):
+    """Return two columns as one; numbers and text next to each other stay what they are."""
+    if above.dtype.kind not in "biuf" or below.dtype.kind not in "biuf":
+        above, below = above.astype(object), below.astype(object)
+    return np.concatenate([above, below])
+
+
+def _on_both_sides(width, column, targets, side, least):
+    """Return the records whose values stand on both sides, with a digest of each."""
+    rows, total = np.arange(side.size), np.zeros(side.size, np.uint64)
+    for place, target in enumerate(targets):
+        total = total + column_digest(target, f"target {place}")
+    done = np.array([], dtype=int)
+    # Records that differ in a few columns are done with; only the others are looked at again.
+    for count in _STAGES:
+        places = np.setdiff1d(_spread(width, count), done)
+        for place in places:
+            total = total + column_digest(column(place)[rows], str(place))
+        both = np.intersect1d(total[side[rows]], total[~side[rows]])
+        stay = np.isin(total, both)
+        rows, total, done = rows[stay], total[stay], np.concatenate([done, places])
+        if np.count_nonzero(side[rows]) < least:
+            return rows[:0], total[:0]
+    return rows, total
+
+
+def _stand_alone(width, column, targets, rows, digests):
+    """Return whether some of the equal records have no others near them, one entry for each."""
+    first = np.unique(digests, return_index=True)[1]
+    chosen = rows[first[_spread(first.size, _LOOKED_AT)]]
+    places = _spread(width, _COLUMNS)
+    codes = [cell_codes(values) for values in (*targets, *map(column, places))]
+    alone = np.ones(chosen.size, dtype=bool)
+    for count in _OTHERS:  # the first few have a neighbour already, where chance is at work
+        others, apart = _spread(codes[0].size, count), 0
+        for each in codes:
+            apart = apart + (each[chosen[alone], np.newaxis] != each[others]).astype(np.uint8)
+        alone[alone] = ~((apart > 0) & (apart < min(_APART, places.size))).any(axis=1)
+    return alone
+
+
+def _spread(width, count):
+    """Return the places of so many columns (or rows), evenly spread."""
+    return np.unique(np.linspace(0, width - 1, min(count, width)).round().astype(int))

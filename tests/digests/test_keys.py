@@ -1,7 +1,6 @@
 """Keys: whatever changes a prediction changes them, and the same work keeps them."""
 
 import functools
-import importlib.metadata
 import subprocess
 import sys
 import textwrap
@@ -24,8 +23,6 @@ from sklearn.preprocessing import FunctionTransformer, StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 
 from sklearn_bdp._digests import (
-    _installed,
-    _keys,
     model_key,
     recipe_key,
     training_digest,
@@ -474,20 +471,25 @@ def test_random_edits_of_numbers_change_the_key():
     assert len(keys) == 40
 
 
+def test_a_generator_counts_with_the_number_that_it_keeps_for_later():
+    generator = np.random.RandomState(0)
+    before = model(Own(mode=generator))
+    generator.randn()
+    once = model(Own(mode=generator))
+    generator.randn()  # the second of a pair: no further bits are drawn
+    assert len({before, once, model(Own(mode=generator))}) == 3
+
+
 # -- what a key costs ------------------------------------------------------------------------------
 
 
 def test_only_models_with_code_of_the_user_are_asked_to_predict(monkeypatch):
     asked = []
-    monkeypatch.setattr(_keys, "_behaviour", lambda estimator, X: asked.append(estimator) or "")
+    monkeypatch.setattr(
+        "sklearn_bdp._digests._keys._behaviour", lambda estimator, X: asked.append(estimator) or ""
+    )
     assert model(LogisticRegression()) is not None
     assert model(make_pipeline(StandardScaler(), RandomForestClassifier(3))) is not None
     assert not asked
     model(Own())
     assert len(asked) == 1
-
-
-def test_distributions_are_those_that_python_finds():
-    found = _installed._distributions()
-    for top, names in importlib.metadata.packages_distributions().items():
-        assert found[top] == set(names)

@@ -1,45 +1,72 @@
-"""What code is made of: members of classes, names in code, digests of names and files.
+"""Code: which is installed under a version and which is the user's, and what it is made of.
 
 Leaves of the walk through an object: each looks at one thing, as it is at this moment.
 """
 
 import functools
 import hashlib
-import numbers
+import importlib.metadata
 import operator
+import os
 import platform
+import site
 import sys
+import sysconfig
 import types
 
-import numpy as np
-
-from sklearn_bdp._digests._installed import installed_version, is_installed_code
+from sklearn_bdp._version import __version__
 
 FITTING = ("fit", "partial_fit", "fit_transform", "fit_predict")
 WRAPPINGS = (staticmethod, classmethod, functools.cached_property, functools._lru_cache_wrapper)
 _TIMES = ("fit_time", "score_time", "refit_time")
-_LONGEST_PATH = 1000
+#: Distributions whose name is not that of their package: asking for all takes 0.2 s.
+_DISTRIBUTIONS = {"sklearn": "scikit-learn"}
 
 
-def canonical(kind, name, value):
-    """Return a parameter as the one of equal meaning: ``C=1`` is ``C=1.0``.
+@functools.lru_cache(maxsize=1)
+def _folders():
+    """Return the folders of installed packages, of the standard library and of this package."""
+    packages = {sysconfig.get_path(name) for name in ("purelib", "platlib", "stdlib")}
+    packages.update(getattr(site, "getsitepackages", list)())
+    packages.update((site.getusersitepackages(), os.path.dirname(os.path.dirname(__file__))))
+    return tuple(os.path.realpath(folder) + os.sep for folder in packages if folder)
 
-    Where integers and fractions mean different things (``max_features=1`` is one feature, ``1.0``
-    all of them) scikit-learn's own constraints say so.
+
+@functools.lru_cache(maxsize=4096)
+def is_installed_code(file):
+    """Return whether a source file is part of Python, of an installed package or of this one."""
+    if file.startswith("<"):  # frozen modules of Python; cells and strings are the user's
+        return file.startswith("<frozen ")
+    return os.path.realpath(file).startswith(_folders())
+
+
+@functools.lru_cache(maxsize=4096)
+def installed_version(name):
+    """Return what names the version of a module's code, or ``None`` for code of the user.
+
+    A distribution in a folder of packages has a version that says what its code is. An editable
+    installation, a notebook, a script or a module next to it has none. Compiled classes may leave
+    the package out of their module's name (scikit-learn 1.6 does); the module itself knows it.
     """
-    if isinstance(value, np.generic):
-        value = value.item()
-    if isinstance(value, int) and not isinstance(value, bool):
-        constraints = getattr(kind, "_parameter_constraints", {}).get(name, ())
-        if isinstance(constraints, list):
-            kinds = [getattr(each, "type", None) for each in constraints]
-            if numbers.Real in kinds and numbers.Integral not in kinds:
-                return float(value)
-    return value
+    name = getattr(sys.modules.get(name), "__name__", name)
+    top = name.partition(".")[0] if isinstance(name, str) else ""
+    if not top or top in ("__main__", "__mp_main__"):
+        return None
+    if top in sys.builtin_module_names or top in sys.stdlib_module_names:
+        return f"python {platform.python_version()}"
+    file = getattr(sys.modules.get(top), "__file__", None)
+    if file is None or not is_installed_code(os.path.join(os.path.dirname(file), "x.py")):
+        return None
+    return f"{top} {__version__}" if top == __name__.partition(".")[0] else _distribution(top)
 
 
-def is_seed(value):
-    return isinstance(value, int | np.integer) and not isinstance(value, bool)
+def _distribution(top):
+    """Return name and version of the distributions that a package belongs to, or ``None``."""
+    try:
+        return f"{top} {importlib.metadata.version(_DISTRIBUTIONS.get(top, top))}"
+    except importlib.metadata.PackageNotFoundError:
+        names = set(importlib.metadata.packages_distributions().get(top, ()))
+    return " ".join(f"{each} {importlib.metadata.version(each)}" for each in sorted(names)) or None
 
 
 @functools.lru_cache(maxsize=4096)
@@ -82,37 +109,19 @@ def joined(*parts):
     return hashlib.sha256(b"".join([b"%d:%b" % (len(each), each) for each in encoded])).hexdigest()
 
 
-@functools.lru_cache(maxsize=4096)
-def scalar_digest(kind, text):
-    """Return what ``feed`` makes of a plain number: immutable, hence known for good."""
-    return hashlib.sha256(f"{kind}:{len(text)}:{text};".encode()).hexdigest()
-
-
-def text_digest(text, *files):
-    """Return the digest of a string and of the files that it names."""
-    if files or len(text) > _LONGEST_PATH:
-        return joined(
-            "text", hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest(), *files
-        )
-    return _name_digest(text)
-
-
-def constant_digest(value):
-    """Return the digest of a number, or of a string that names no file."""
-    if isinstance(value, str):
-        return text_digest(value)
-    return scalar_digest(type(value).__name__, repr(value))
-
-
 @functools.lru_cache(maxsize=16384)
-def _name_digest(text):
-    return joined("text", hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest())
+def plain_digest(kind, text):
+    """Return what ``feed`` makes of a plain number or a string: immutable, hence known for good."""
+    return hashlib.sha256(
+        f"{kind}:{len(text)}:{text};".encode("utf-8", "surrogatepass")
+    ).hexdigest()
 
 
 def cell_content(cell):
+    """Return what a closure holds; None for a name that is bound later."""
     try:
         return cell.cell_contents
-    except ValueError:  # a name that is bound later
+    except ValueError:
         return None
 
 
@@ -140,35 +149,22 @@ def fit_only(kind):
     Their influence is in what was learned. Names that an installed base class defines do not
     count, because its code may look at them at any time.
     """
-    fitting, others, inherited = set(), set(), set()
+    fitting, others = set(), set()
     for each in kind.__mro__:
         if installed_version(each.__module__) is not None:
-            inherited.update(vars(each))
+            others.update(vars(each))
             continue
         for name, member in vars(each).items():
             function = underlying(member)
             if isinstance(function, types.FunctionType):
                 (fitting if name in FITTING else others).update(names_in(function.__code__))
-    return fitting - others - inherited
-
-
-def loaded_module(name):
-    module = sys.modules.get(name)
-    return module if isinstance(module, types.ModuleType) else None
-
-
-@functools.lru_cache(maxsize=1)
-def python_version():
-    return platform.python_version()
+    return fitting - others
 
 
 def file_digest(file):
     """Return the digest of a file's content: a checkpoint is part of the code that loads it."""
-    state = hashlib.sha256()
     try:
         with open(file, "rb") as stream:
-            while block := stream.read(1 << 20):
-                state.update(block)
+            return hashlib.file_digest(stream, "sha256").hexdigest()
     except OSError:
         return "unreadable"
-    return state.hexdigest()
