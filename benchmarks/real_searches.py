@@ -25,8 +25,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC, SVR
 
 from sklearn_bdp import ReusableHoldout
-from sklearn_bdp._evaluation import CONTEST
-from sklearn_bdp.accounting import ModelTail
+from sklearn_bdp.accounting import CONTEST, ModelTail
 from sklearn_bdp.correlation import Independent
 
 SEARCHES, SIZE = 4, 40

@@ -21,8 +21,8 @@ import math
 import numpy as np
 from scipy.special import ndtr, ndtri
 
-from sklearn_bdp._evaluation import CONTEST
 from sklearn_bdp.accounting import (
+    CONTEST,
     NOISE_PART,
     ModelTail,
     Pace,

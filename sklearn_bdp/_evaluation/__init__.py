@@ -7,7 +7,6 @@ from sklearn_bdp._evaluation._division import check_records
 from sklearn_bdp._evaluation._failures import all_failed, warn_some_failed
 from sklearn_bdp._evaluation._gains import Gain, PairedGain, paired_gain
 from sklearn_bdp._evaluation._opening import (
-    CONTEST,
     assumed,
     check_owner,
     config_of,

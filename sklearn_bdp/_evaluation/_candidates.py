@@ -86,7 +86,7 @@ class Outcome:
     clipping: object = None  # what clipping changes on training records, where that was found out
 
 
-def evaluate(setting, candidate, *, training, holdout, keyed, keep=True, memory=None):
+def evaluate(setting, candidate, *, training, holdout, keyed, memory=None):
     """Score a candidate on the training side, on the holdout, or on both; scores in [0, 1].
 
     ``keyed``: with a key of the fitted model. ``memory``: steps that candidates of a worker share.
@@ -119,7 +119,7 @@ def evaluate(setting, candidate, *, training, holdout, keyed, keep=True, memory=
         training=seen.training if known else value,
         clipping=seen.clipping if known else clipping,
         scores=scores,
-        model=model if keep else None,
+        model=model,
         fit_time=fitted - start,
         score_time=time.perf_counter() - fitted,
     )

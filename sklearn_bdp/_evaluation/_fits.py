@@ -90,7 +90,7 @@ class WholeJob:
             return evaluate(
                 self.setting,
                 task.candidate,
-                training=self.setting.training is not None,
+                training=self.setting.training == "resubstitution",
                 holdout=True,
                 keyed=task.keyed,
                 memory=memory,

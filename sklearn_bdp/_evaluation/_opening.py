@@ -51,11 +51,6 @@ RECORDED = (
     "the strength of dependence is the one that the ledger recorded when the holdout was made"
 )
 
-#: A candidate behind the leader is left alone unless it is off by this part of the distance: the
-#: answer would cost information and could hardly change the choice. At half the distance a
-#: hopeless candidate costs ten nats in two of five years of `benchmarks/real_searches.py`.
-CONTEST = 0.7
-
 
 def config_of(owner):
     """Return the :class:`HoldoutConfig` that ``holdout=`` stands for; None for an open holdout."""

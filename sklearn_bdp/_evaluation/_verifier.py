@@ -13,7 +13,6 @@ from numbers import Number
 
 import numpy as np
 from sklearn.base import clone
-from sklearn.utils.parallel import Parallel, delayed
 
 from sklearn_bdp._digests import (
     content_key,
@@ -31,19 +30,17 @@ from sklearn_bdp._evaluation._candidates import (
 )
 from sklearn_bdp._evaluation._failures import all_failed, warn_some_failed
 from sklearn_bdp._evaluation._fits import INTERRUPTIONS, Task, WholeJob, run_jobs
-from sklearn_bdp._evaluation._gains import Gain, paired_gain
-from sklearn_bdp._evaluation._opening import CONTEST
 from sklearn_bdp._evaluation._progress import ModelStore
 from sklearn_bdp._sealed import sealed_errors
 from sklearn_bdp._sklearn_compat import num_samples
+from sklearn_bdp.accounting import CONTEST
 from sklearn_bdp.exceptions import BudgetExhaustedError
 from sklearn_bdp.guards import RowWiseCheck
-from sklearn_bdp.holdout import query_key
 
 
-@dataclass(frozen=True)
+@dataclass
 class Assessment:
-    """A candidate and what is known of it in public, in units of [0, 1]."""
+    """One query about a candidate, and what is known of it in public, in units of [0, 1]."""
 
     columns: tuple | None  # the subset of columns; ``None``: all
     training: float  # training-side score
@@ -53,7 +50,7 @@ class Assessment:
     upper: float = math.nan
     source: str = "unanswered"  # where the answer came from
     key: str | None = None  # what the query is known by
-    #: What the workers returned. It holds raw scores: never kept beyond ``fit``.
+    #: What the workers returned. It holds raw scores until the query is asked.
     outcome: object = field(default=None, repr=False)
     #: The same by further metrics that the search was asked for.
     beside: dict = field(default_factory=dict)
@@ -67,11 +64,21 @@ class Assessment:
         """
         return min(self.training, self.released) if math.isfinite(self.released) else math.nan
 
+    @property
+    def is_ready(self):
+        """Whether it can be asked: both sides are scored."""
+        return self.outcome.evaluation is not None and math.isfinite(self.training)
+
+    def enter(self, answer):
+        """Enter the holdout's answer, new or recorded."""
+        self.released, self.lower, self.upper = answer.value, answer.lower, answer.upper
+        self.source = answer.source
+
 
 class Verifier:
     """Ask the holdout about candidates.
 
-    ``verify``: "all", or how many of a batch it sees, by their training-side score.
+    ``verify``: "all", or how many subsets of a batch it sees, by their training-side score.
     """
 
     def __init__(self, setting, holdout, *, verify="all", n_jobs=None, pre_dispatch, verbose=0):
@@ -79,11 +86,10 @@ class Verifier:
         self.holdout = holdout
         self.verify = verify
         self.verbose = verbose
-        self.n_recorded = 0
         self._dispatch = {"n_jobs": n_jobs, "pre_dispatch": pre_dispatch}
         self._training_size = num_samples(setting.X)
         self._data = None
-        self._recipes = {}
+        self._recipes, self._recorded = {}, {}
         self._ready, self._models = {}, ModelStore()
         self._told = set()  # causes of failed fits
         self.row_wise = RowWiseCheck()
@@ -136,11 +142,11 @@ class Verifier:
         names = (None, *self.setting.beside)
         with settled_classes():
             keys = [[self.key(task.candidate, name) for name in names] for task in tasks]
-        recorded = self.holdout.recorded([key for own in keys for key in own if key is not None])
+        recorded = self._look_up([key for own in keys for key in own])
         return [
             replace(task, keyed=own[0] is None, context=None)
             for task, own in zip(tasks, keys, strict=True)
-            if not all(key in recorded for key in own) and task.row not in self._ready
+            if not all(recorded.get(key) for key in own) and task.row not in self._ready
         ]
 
     def take(self, task, outcome, *, guess):
@@ -165,18 +171,18 @@ class Verifier:
         """
         tasks = [Task(row, one) for row, one in zip(rows, candidates, strict=True)]
         job, todo = self.whole_job(), self.whole_tasks(tasks)
+        known = {} if training is None else dict(zip(rows, training, strict=True))
 
         def take(job, task, outcome):
-            value = outcome.training
-            self.take(task, outcome, guess=value if math.isfinite(value) else 0.0)
+            self.take(
+                task, outcome, guess=float(np.nan_to_num(known.get(task.row, outcome.training)))
+            )
 
         try:
             run_jobs([(job, todo)], take, **self._dispatch)
         except INTERRUPTIONS:
-            values = {row: outcome.training for row, outcome in self._ready.items()}
-            if training is not None:
-                values = dict(zip(rows, training, strict=True))
-            self.ask_finished(tasks, values)
+            fitted = {row: outcome.training for row, outcome in self._ready.items()}
+            self.ask_finished(tasks, known or fitted)
             raise
 
     def ask_finished(self, tasks, training):
@@ -203,75 +209,71 @@ class Verifier:
     def assess(self, candidates, training=None, *, rows=None, beside=None, variances=None):
         """Return an :class:`Assessment` of each candidate, from one batch of queries.
 
+        ``rows``: of candidates that were fitted before; without them the best are fitted here.
         ``beside`` holds training-side scores by the further metrics that are asked about, by name
         (``None`` where they come with the fit), ``variances`` those of records' training scores.
         """
         candidates = [c if isinstance(c, Candidate) else Candidate(columns=c) for c in candidates]
-        keys = [self.key(candidate) for candidate in candidates]
-        recorded = self.holdout.recorded([key for key in keys if key is not None])
-        known = [key in recorded for key in keys]
-        self.n_recorded = sum(known)
-        if rows is not None:
-            outcomes = self._taken(rows, training, variances)
-        else:
-            outcomes = self._outcomes(candidates, training, known)
-        _report_failures(candidates, outcomes, known, self._told)
-        keys = [key or outcome.key for key, outcome in zip(keys, outcomes, strict=True)]
-        asked = [
-            place
-            for place, outcome in enumerate(outcomes)
-            if outcome.evaluation is not None and math.isfinite(outcome.training)
-        ]
+        in_search = rows is not None
+        if not in_search:
+            rows = [candidate.columns for candidate in candidates]
+            self._fit_leaders(rows, candidates, training)
+        outcomes = self._taken(rows, training, variances)
+        names = list(self.setting.beside) if beside is not None else []
         found = [
-            self._recorded(candidate, outcome, recorded.get(key))
-            for candidate, outcome, key in zip(candidates, outcomes, keys, strict=True)
+            self._query(candidate, outcome, {name: _at(beside[name], place) for name in names})
+            for place, (candidate, outcome) in enumerate(zip(candidates, outcomes, strict=True))
         ]
-        if rows is not None and asked:  # a breach of contract ends the search before it is asked
-            leader = max((outcomes[place] for place in asked), key=lambda one: one.training)
-            self.setting.metric.check_clipping(leader.clipping)
-        further = self._further(candidates, outcomes, beside)
-        ranked = [(outcomes[p], keys[p]) for p in asked]
-        answers, more = self._ask(ranked, [(outcome, key) for _, _, outcome, key in further])
-        for row, place in enumerate(asked):
-            outcome = outcomes[place]
-            if rows is not None:  # gains need the evaluation, a search does not
-                outcome = replace(outcome, evaluation=None, beside={})
-            found[place] = _answered(candidates[place], outcome, keys[place], answers[row])
-        self._enter(found, candidates, beside)
-        for row, (place, name, outcome, key) in enumerate(further):
-            outcome = Outcome(training=outcome.training)
-            found[place].beside[name] = _answered(candidates[place], outcome, key, more[row])
+        self._enter_recorded(found)
+        known = [one.source != "unanswered" for one in found]
+        _report_failures(candidates, outcomes, known, self._told)
+        ranked = [one for one in found if one.is_ready]
+        if in_search and ranked:  # a breach of contract ends the search before it is asked
+            leader = max(ranked, key=lambda one: one.training)
+            self.setting.metric.check_clipping(leader.outcome.clipping)
+        complete = [one for one in found if math.isfinite(one.outcome.training)]
+        further = [one.beside[name] for name in names for one in complete]
+        self._ask(ranked, [one for one in further if one.is_ready])
+        if in_search:
+            for one in found:
+                one.outcome = replace(one.outcome, evaluation=None, beside={})
+                for other in one.beside.values():
+                    other.outcome = None
         return found
 
-    def _further(self, candidates, outcomes, beside):
-        """Return what is asked by further metrics: (place, name, outcome, key)."""
-        result = []
-        for name in self.setting.beside if beside is not None else ():
-            for place, whole in enumerate(outcomes):
-                outcome = whole.beside.get(name)
-                if outcome is None or not math.isfinite(whole.training):
-                    continue
-                if beside.get(name) is not None:
-                    outcome = replace(outcome, training=float(beside[name][place]))
-                if math.isfinite(outcome.training):
-                    key = self.key(candidates[place], name)
-                    if key is None and outcome.key is not None:
-                        key = content_key("beside", outcome.key)
-                    result.append((place, name, outcome, key))
-        return result
+    def _query(self, candidate, outcome, beside):
+        """Return the query about a candidate, with those by further metrics beside it."""
+        key = self.key(candidate) or outcome.key
+        own = Assessment(candidate.columns, outcome.training, key=key, outcome=outcome)
+        for name, training in beside.items():
+            other = outcome.beside.get(name, Outcome())
+            key = self.key(candidate, name)
+            if key is None and other.key is not None:
+                key = content_key("beside", other.key)
+            value = other.training if training is None else training
+            own.beside[name] = Assessment(candidate.columns, value, key=key, outcome=other)
+        return own
 
-    def _enter(self, found, candidates, beside):
-        """Enter recorded answers of further metrics, for candidates that were not fitted again."""
-        for name in self.setting.beside if beside is not None else ():
-            keys = [self.key(candidate, name) for candidate in candidates]
-            recorded = self.holdout.recorded([key for key in keys if key is not None])
-            for place, key in enumerate(keys):
-                known = Outcome() if beside.get(name) is None else Outcome(beside[name][place])
-                record = recorded.get(key)
-                found[place].beside[name] = self._recorded(candidates[place], known, record)
+    def _look_up(self, keys):
+        """Return the recorded answers by key; each key is looked up once."""
+        new = {key for key in keys if key is not None} - self._recorded.keys()
+        if new:
+            self._recorded |= dict.fromkeys(new) | self.holdout.recorded(sorted(new))
+        return self._recorded
+
+    def _enter_recorded(self, found):
+        """Enter what was answered before."""
+        queries = [query for one in found for query in (one, *one.beside.values())]
+        recorded = self._look_up([query.key for query in queries])
+        for query in queries:
+            record = recorded.get(query.key)
+            if record is not None:
+                query.enter(record)
+                if not math.isfinite(query.training):
+                    query.training = record.training_value
 
     def _taken(self, rows, training, variances):
-        """Return the finished fits of a search, with their training side."""
+        """Return the finished fits of some rows, with their training side."""
         outcomes = [self._ready.pop(row, Outcome()) for row in rows]
         if training is None:
             return outcomes
@@ -281,155 +283,52 @@ class Verifier:
             for outcome, value, known in zip(outcomes, training, variances, strict=True)
         ]
 
-    def _variance(self, outcome):
-        """Return the variance of a record's training score, as far as it is known."""
-        if outcome.scores is None or not self.setting.metric.is_mean:
-            return outcome.variance
-        return min(float(np.nanvar(outcome.scores.astype(float))), 0.25)
-
-    def _outcomes(self, candidates, training, known):
-        """Return the training side of all candidates, with the holdout side of those to ask."""
-        everything = self.verify == "all"
-        if training is None:
-            outcomes = self._work(
-                (candidate, True, everything and not before)
-                for candidate, before in zip(candidates, known, strict=True)
-            )
-        else:
-            outcomes = [Outcome(training=float(value)) for value in training]
-        chosen = [
-            place
-            for place in self._leaders(outcomes)
-            if not known[place] and outcomes[place].evaluation is None and not outcomes[place].error
-        ]
-        seen = self._work((candidates[place], False, True) for place in chosen)
-        for place, other in zip(chosen, seen, strict=True):
-            outcomes[place] = _with_holdout(outcomes[place], other)
-        return outcomes
-
-    def _leaders(self, outcomes):
-        """Return the places of the candidates that the holdout sees, in their order."""
-        finite = [place for place, o in enumerate(outcomes) if math.isfinite(o.training)]
-        if self.verify == "all":
-            return finite
-        return sorted(sorted(finite, key=lambda p: -outcomes[p].training)[: self.verify])
+    def _fit_leaders(self, rows, candidates, training):
+        """Fit the candidates that the holdout sees: the best on the training side."""
+        shown = np.flatnonzero(np.isfinite(training))
+        if self.verify != "all":
+            best = sorted(shown, key=lambda place: -training[place])
+            shown = sorted(best[: self.verify])
+        chosen = ([values[place] for place in shown] for values in (rows, candidates, training))
+        self.fit(*chosen)
 
     def _ask(self, ranked, further):
-        """Return the holdout's answers to one batch: to what ranks, and to further metrics.
+        """Put one batch to the holdout: what ranks, and further metrics.
 
         A declared budget is for what ranks: the rest is a batch of its own, which may find none.
         """
         if self.holdout.remaining_budget is None:
-            answers = self._answers(ranked, further)
-            return answers[: len(ranked)], answers[len(ranked) :]
-        answers = self._answers(ranked, [])
-        try:
-            return answers, self._answers([], further)
-        except BudgetExhaustedError:
-            return answers, [None] * len(further)
+            self._put(ranked, further)
+            return
+        self._put(ranked, [])
+        with contextlib.suppress(BudgetExhaustedError):
+            self._put([], further)
 
-    def _answers(self, ranked, further):
-        """Return one answer for each query."""
+    def _put(self, ranked, further):
+        """Put queries to the holdout and enter its answers."""
         queries = [*ranked, *further]
         if not queries:
-            return []
-        values = np.array([outcome.training for outcome, _ in queries])
+            return
+        training = np.array([query.training for query in queries])
         beside = np.arange(len(queries)) >= len(ranked)
-        leader = values[~beside].max(initial=0.0)
-        found = self.holdout.answer_evaluations(
-            values,
-            [outcome.evaluation for outcome, _ in queries],
+        leader = training[~beside].max(initial=0.0)
+        answers = self.holdout.answer_evaluations(
+            training,
+            [query.outcome.evaluation for query in queries],
             training_size=self._training_size,
-            keys=[key for _, key in queries],
-            slack=np.where(beside, 0.0, CONTEST * (leader - values)),
+            keys=[query.key for query in queries],
+            slack=np.where(beside, 0.0, CONTEST * (leader - training)),
             beside=beside,
-            training_variance=[self._variance(outcome) for outcome, _ in queries],
+            training_variance=[query.outcome.variance for query in queries],
         )
-        return list(found)
-
-    def _work(self, tasks):
-        """Evaluate candidates, given as (candidate, training side?, holdout?)."""
-        calls = [
-            delayed(evaluate)(
-                self.setting,
-                candidate,
-                training=training,
-                holdout=holdout,
-                keyed=holdout and self.key(candidate) is None,
-                keep=self.key(candidate) is None,
-            )
-            for candidate, training, holdout in tasks
-        ]
-        return Parallel(verbose=max(0, self.verbose - 1), **self._dispatch)(calls) if calls else []
-
-    def _recorded(self, candidate, outcome, record):
-        """Return the assessment of a candidate whose answer was recorded before."""
-        if record is None:
-            return Assessment(candidate.columns, outcome.training, outcome=outcome)
-        found = _answered(candidate, outcome, record.key, record)
-        training = outcome.training if math.isfinite(outcome.training) else record.training_value
-        return replace(found, training=training)
-
-    def paired(self, first, second):
-        """Return the :class:`PairedGain` of two assessments; it costs nothing."""
-        return paired_gain(
-            first.outcome.scores,
-            second.outcome.scores,
-            is_mean=self.setting.metric.is_mean,
-            n_effective=self.setting.n_effective,
-        )
-
-    def over(self, assessment, columns):
-        """Return the :class:`PairedGain` over a subset that is not asked about, and its score.
-
-        Both are of the training side alone.
-        """
-        (other,) = self._work([(Candidate(columns=columns), True, False)])
-        return self.paired(assessment, Assessment(columns, other.training, outcome=other)), (
-            other.training
-        )
-
-    @sealed_errors  # the differences below are raw scores
-    def gain(self, first, second, paired):
-        """Return the :class:`Gain` that the holdout confirms.
-
-        For a mean over records it is asked as two queries, what is won and what is lost: both
-        are small numbers, whose intervals are far narrower than those of the two scores.
-        """
-        if not self.setting.metric.is_mean:
-            return Gain(
-                released=first.released - second.released,
-                lower=first.lower - second.upper,
-                upper=first.upper - second.lower,
-                floor=self._grid(("holdout" in (first.source, second.source)) * 1),
-            )
-        keys = None
-        if first.key and second.key:
-            keys = [query_key("gain", side, first.key, second.key) for side in ("won", "lost")]
-        known = self.holdout.recorded(keys or [])
-        if keys and all(key in known for key in keys):
-            won, lost = (known[key] for key in keys)
-        else:
-            difference = self.evaluation(first).per_record - self.evaluation(second).per_record
-            won, lost = self.holdout.answer(
-                [paired.wins, paired.losses],
-                np.stack([np.maximum(difference, 0.0), np.maximum(-difference, 0.0)]),
-                training_size=self._training_size,
-                keys=keys,
-            )
-        return Gain(
-            released=won.value - lost.value,
-            lower=won.lower - lost.upper,
-            upper=won.upper - lost.lower,
-            floor=self._grid(int(won.above) + int(lost.above)),
-        )
+        for query, answer in zip(queries, answers, strict=True):
+            query.enter(answer)
+            self._recorded.pop(query.key, None)  # it is in the ledger now
 
     def model(self, assessment, candidate=None, *, row=None):
         """Return the verified model of a candidate, fitted on the training part."""
-        model = self._models.get(row)
-        if model is None and assessment is not None and assessment.outcome is not None:
-            model = assessment.outcome.model
         candidate = Candidate(columns=assessment.columns) if candidate is None else candidate
+        model = self._models.get(candidate.columns if row is None else row)
         if model is None:
             model = fit_candidate(self.setting, candidate)
         self._look_at(model, candidate)
@@ -439,28 +338,15 @@ class Verifier:
         """Return the raw evaluation of a subset; of one answered before it is computed now."""
         known = assessment.outcome.evaluation
         if known is None:
-            (outcome,) = self._work([(Candidate(columns=assessment.columns), False, True)])
-            known = outcome.evaluation
+            candidate = Candidate(columns=assessment.columns)
+            known = evaluate(self.setting, candidate, training=False, holdout=True, keyed=False)
+            known = known.evaluation
         return known
 
-    def _grid(self, n_above):
-        """Return what rounding and noise can explain: about half a cell each per answer."""
-        return n_above * float(self.holdout.certificate().resolution)
 
-
-def _answered(candidate, outcome, key, answer):
-    """Return the assessment after an answer, new or recorded; ``None``: it could not be asked."""
-    known = Assessment(candidate.columns, outcome.training, key=key, outcome=outcome)
-    if answer is None:
-        return known
-    value, lower, upper, source = answer.value, answer.lower, answer.upper, answer.source
-    return replace(known, released=value, lower=lower, upper=upper, source=source)
-
-
-def _with_holdout(outcome, other):
-    """Return the training side of one outcome with the holdout side of another."""
-    training = math.nan if other.error else outcome.training
-    return replace(other, training=training, scores=outcome.scores, clipping=outcome.clipping)
+def _at(values, place):
+    """Return one of some numbers; ``None`` where they come with the fit."""
+    return None if values is None else float(values[place])
 
 
 def _report_failures(candidates, outcomes, known, told):

@@ -20,6 +20,7 @@ from sklearn_bdp.accounting._class_tails import (
 )
 from sklearn_bdp.accounting._codes import check_length, code_length, leakage_code_length
 from sklearn_bdp.accounting._noise_calibration import (
+    CONTEST,
     NOISE_PART,
     auto_resolution,
     auto_scales,

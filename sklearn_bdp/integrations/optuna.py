@@ -17,9 +17,9 @@ from sklearn.utils import indexable
 
 from sklearn_bdp._checks import caller_level, check_integer
 from sklearn_bdp._digests import model_key
-from sklearn_bdp._evaluation import CONTEST
 from sklearn_bdp._sealed import sealed_errors
 from sklearn_bdp._sklearn_compat import num_samples, safe_split
+from sklearn_bdp.accounting import CONTEST
 from sklearn_bdp.correlation import Independent
 from sklearn_bdp.exceptions import InnerFoldsWarning
 from sklearn_bdp.guards import TrainingSide, warn_clipped
