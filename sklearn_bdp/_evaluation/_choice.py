@@ -9,10 +9,12 @@ from sklearn_bdp._evaluation._candidates import Candidate, cross_validated
 from sklearn_bdp._evaluation._opening import assumed
 from sklearn_bdp._sklearn_compat import num_samples
 from sklearn_bdp.guards import ALL, share_of
+from sklearn_bdp.holdout import as_last_seen
 
 _GOALS = (0.2, 0.1, 0.05, 0.02, 0.01, 0.005, 0.002, 0.001)
 
 
+@as_last_seen()  # the batch was written just now
 def certified(holdout, division, metric, *, of, score, interval, notes=(), assumptions=()):
     """Return the certificate of a holdout, led by the score of what was chosen.
 

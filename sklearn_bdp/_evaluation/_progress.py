@@ -11,6 +11,7 @@ import joblib
 import numpy as np
 
 from sklearn_bdp._digests import object_digest
+from sklearn_bdp.holdout import as_last_seen
 
 #: Seconds between two writes of finished fits to a ledger.
 EVERY = 10.0
@@ -88,8 +89,11 @@ class Progress:
             scores[test], fold[test] = _unpacked(kept[part][0]), part
         return scores, fold
 
-    def write(self):
-        """Write what is new into the ledger, if there is one: training-side numbers only."""
+    def write(self, *, wait=False):
+        """Write what is new into the ledger, if there is one: training-side numbers only.
+
+        ``wait``: together with the batch that comes next.
+        """
         if self.signature is None or self.holdout is None or self.holdout.ledger is None:
             return
         done = [
@@ -98,14 +102,16 @@ class Progress:
             if not self.folds[row, name]["fit_error"] and self._digest(row) is not None
         ]
         if done:
-            self.holdout.note(f"fits {self.signature}", done)
+            self.holdout.note(f"fits {self.signature}", done, wait=wait)
         self._unwritten, self._written = [], time.monotonic()
 
     def read(self):
         """Take in what an earlier process wrote."""
         if self.signature is None or self.holdout.ledger is None:
             return
-        for done in self.holdout.notes(f"fits {self.signature}"):
+        with as_last_seen():  # it was opened just now
+            before = self.holdout.notes(f"fits {self.signature}")
+        for done in before:
             for row, name, params, result in done:
                 if "sums" in result:
                     self._sums[row][tuple(name)] = result.pop("sums")

@@ -104,7 +104,8 @@ class Rounds:
             self.search._run_search(self.evaluate)
         if not self.out:
             raise ValueError("No fits were performed: the search has no candidates.")
-        self.progress.write()  # whoever runs this again, in another process, need not fit again
+        # Whoever runs this again, in another process, need not fit again.
+        self.progress.write(wait=self.eager)
 
     def evaluate(self, candidate_params, cv=None, more_results=None, callback_ctx=None):
         """Cross-validate candidates; the signature is that of scikit-learn's searches."""

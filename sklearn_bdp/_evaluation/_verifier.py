@@ -36,6 +36,7 @@ from sklearn_bdp._sklearn_compat import num_samples
 from sklearn_bdp.accounting import CONTEST
 from sklearn_bdp.exceptions import BudgetExhaustedError
 from sklearn_bdp.guards import RowWiseCheck
+from sklearn_bdp.holdout import as_last_seen
 
 
 @dataclass
@@ -258,7 +259,8 @@ class Verifier:
         """Return the recorded answers by key; each key is looked up once."""
         new = {key for key in keys if key is not None} - self._recorded.keys()
         if new:
-            self._recorded |= dict.fromkeys(new) | self.holdout.recorded(sorted(new))
+            with as_last_seen():
+                self._recorded |= dict.fromkeys(new) | self.holdout.recorded(sorted(new))
         return self._recorded
 
     def _enter_recorded(self, found):

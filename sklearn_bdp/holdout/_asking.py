@@ -17,7 +17,7 @@ from sklearn_bdp._sealed import sealed_errors
 from sklearn_bdp.accounting import PredictiveCode
 from sklearn_bdp.guards import note_answers
 from sklearn_bdp.holdout._batch import decide, exhausted_error
-from sklearn_bdp.holdout._identity import LedgerHandle
+from sklearn_bdp.holdout._identity import LedgerHandle, as_last_seen
 from sklearn_bdp.holdout._inputs import (
     check_evaluations,
     check_queries,
@@ -168,11 +168,10 @@ class Asking(LedgerHandle):
             for key, value in zip(queries.keys, queries.training_values, strict=True)
         ]
         wanted = [name for name in names if name is not None]
-        if len(wanted) == len(queries):
+        if len(wanted) == len(queries) and self._are_recorded(wanted):
             with self._reading() as transaction:
                 known = transaction.match(wanted)
-            if all(name in known for name in wanted):
-                return self._release(queries, [known[name] for name in names])
+            return self._release(queries, [known[name] for name in names])
         with self._writing() as transaction:
             known = transaction.match(wanted)
             new = first_askings(names, known)
@@ -195,6 +194,12 @@ class Asking(LedgerHandle):
                 for position, name in enumerate(names)
             ],
         )
+
+    def _are_recorded(self, names):
+        """Return whether all of these queries were answered, as far as this process knows."""
+        with as_last_seen(), self._reading() as book:
+            known = book.match(names)
+        return all(name in known for name in names)
 
     def _decide(self, queries, transaction, metric):
         """Run the mechanism on new queries and write the batch; not durable yet."""

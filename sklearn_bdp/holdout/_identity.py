@@ -7,10 +7,12 @@ again, or finds its ledger, or can only be read.
 from __future__ import annotations
 
 import contextlib
+import contextvars
 import math
 import os
 import secrets
 import weakref
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -50,6 +52,22 @@ TARGETS = "targets before the split"  # the note of the digest of targets that w
 _HANDLES: Any = weakref.WeakValueDictionary()  # token: the holdout that copies resolve to
 # Ledgers in memory outlive their handle once it was pickled: the pickle may come back.
 _MEMORY: dict[str, Any] = {}
+
+
+_KNOWN_STATE: contextvars.ContextVar[bool] = contextvars.ContextVar("known state", default=False)
+
+
+@contextlib.contextmanager
+def as_last_seen() -> Iterator[None]:
+    """Read accounts in this block as this process knows them; files are not looked at again.
+
+    Recorded answers never change. What others have recorded since is found when a batch is written.
+    """
+    token = _KNOWN_STATE.set(True)
+    try:
+        yield
+    finally:
+        _KNOWN_STATE.reset(token)
 
 
 class LedgerHandle:
@@ -112,6 +130,10 @@ class LedgerHandle:
     def _reading(self):
         if self._records is None and self._snapshot is not None:
             yield self._snapshot
+            return
+        if _KNOWN_STATE.get():
+            with self._open().seen() as book:
+                yield book
             return
         with self._open().transaction() as transaction:
             yield transaction
@@ -225,7 +247,7 @@ class LedgerHandle:
         if kept and not self.allow_shared_rows:
             compare(self, TrainingSide(kept), known=self._known, explicit=True)
 
-    def note(self, name: str, content: Any) -> None:
+    def note(self, name: str, content: Any, *, wait: bool = False) -> None:
         """Record a fact with the holdout, as durably as its answers and in their order.
 
         Parameters
@@ -235,7 +257,12 @@ class LedgerHandle:
         content : object
             Anything that JSON can say; nothing computed from holdout scores, except released
             values.
+        wait : bool, default=False
+            Record it together with the next batch. It is lost if there is none.
         """
+        if wait:
+            self._open().later(name, content)
+            return
         with self._writing() as transaction:
             transaction.note(name, content)
 
