@@ -30,11 +30,13 @@ from sklearn_bdp.accounting import (
     ModelTail,
     PredictiveCode,
     Reply,
+    Spending,
     answer_margin,
     auto_scales,
     code_length,
     noise_margin,
     noise_share,
+    paced,
     play_batch,
 )
 from sklearn_bdp.correlation import Groups, Independent, MarkovChain
@@ -106,8 +108,9 @@ def as_used_width(n, n_queries, overfit, *, score=0.9, beta=0.05):
             training_factors=np.full(1, 4 / 3),
             deviation=lambda positions, predictions: tail.standard_deviation(predictions),
         )
-        game = play_batch(queries, code, margins=margins, n_above=rounds)
-        before = released
+        spent = code_length(released=released, batch_index=query)
+        pace = paced(Spending(), query, math.log(0.9 * beta / 2) - spent)
+        game = play_batch(queries, code, margins=margins, n_above=rounds, pace=pace)
         try:
             asked = next(game)
             while True:
@@ -116,7 +119,7 @@ def as_used_width(n, n_queries, overfit, *, score=0.9, beta=0.05):
         except StopIteration as end:
             outcome = end.value
         released, rounds = released + outcome.released, rounds + outcome.n_above
-    side = math.log(0.9 * beta / 2) - code_length(released=before, batch_index=n_queries)
+    side = math.log(0.9 * beta / 2) - spent
     lower = tail.lower_limit(outcome.least, side)
     upper = tail.upper_limit(outcome.most, side)
     return float(np.max(upper - lower)) / 2

@@ -1,16 +1,16 @@
-"""A year of adaptive searches on one holdout, simulated with known truth.
+"""Years of adaptive searches on one holdout, simulated with known truth.
 
-Ten searches of a hundred candidates each; accuracies .85-.95, errors of the candidates correlated
-(records differ in difficulty), cross-validation biased upwards. Each search explores around the
-best verified candidate so far. Printed per holdout: the half-width of the selected candidate after
-the first and the tenth search, in units of the deviation ``sqrt(p(1-p)/n)`` (chains: of their own
-``n``), looks at the holdout, information spent, and years with an interval that missed the truth.
-The constants of the code and of the race were chosen here, on these years and on three real
-searches (``real_searches.py``):
+Twenty searches of a hundred candidates each (the first workloads also fifty); errors of the
+candidates correlated (records differ in difficulty), cross-validation honest or biased upwards.
+Each search explores around the best verified candidate so far. Printed per workload and way of
+spending: medians of the half-width of the selected candidate after search 1, 5, 10 and 20, and of
+a final report on it after 1, 10, 20 and 50, in units of the deviation ``sqrt(p(1-p)/n)`` (chains:
+of their own ``n``), information spent, and years with an interval or a report that missed the
+truth. The constants of the code and of the race were chosen with ``--sweep``, on other seeds:
 
-    python benchmarks/simulate_year.py                    # the library's choice
+    python benchmarks/simulate_year.py                    # both ways of spending
     python benchmarks/simulate_year.py --sweep            # other values of every constant
-    python benchmarks/simulate_year.py --sweep coarse --real     # of one, without real data
+    python benchmarks/simulate_year.py --sweep offset     # of one
 """
 
 import argparse
@@ -28,14 +28,17 @@ from sklearn_bdp.accounting import (
     Pace,
     PredictiveCode,
     Reply,
+    Spending,
     _asked,
     _codes,
     _predictive,
     answer_margin,
     auto_scales,
     code_length,
+    final_code_length,
     noise_margin,
     noise_share,
+    paced,
     play_batch,
 )
 from sklearn_bdp.accounting import BatchQueries as Public
@@ -55,17 +58,9 @@ LAZY = [[0.9, 0.1], [0.1, 0.9]]
 class Choice:
     """Constants under test; ``None`` and the defaults are those of the library."""
 
-    pace: Pace = dataclasses.field(default_factory=Pace)
+    spending: Spending = dataclasses.field(default_factory=Spending)
+    pace: Pace | None = None
     noise: float | None = None
-    predictor: str = "learns"
-
-
-class Forgetful(PredictiveCode):
-    """A code whose predictions never learn."""
-
-    def learn(self, training_value, released_value, variance, *, instead=None):
-        """Ignore."""
-        return 0
 
 
 class Account:
@@ -86,7 +81,7 @@ class Account:
         self.mechanism = Thresholdout(
             0.0, **dict(zip(names, self.scales, strict=True)), random_state=rng
         )
-        self.code = PredictiveCode() if choice.predictor == "learns" else Forgetful()
+        self.code, self.rng = PredictiveCode(), rng
         self.released, self.n_above, self.batch, self.nats = 0.0, 0, 0, 0.0
 
     def margins(self, n_above):
@@ -111,9 +106,12 @@ class Account:
             training_factors=self.factors(training),
             deviation=lambda positions, predictions: self.tail.standard_deviation(predictions),
         )
-        outcome = self._play(public, holdout)
-        spent = code_length(released=self.released, batch_index=self.batch)
-        side = math.log(self.sampling / 2) - spent - outcome.places
+        spending = self.choice.spending
+        spent = code_length(released=self.released, batch_index=self.batch, spending=spending)
+        log_failure = math.log(self.sampling / 2) - spent
+        pace = self.choice.pace or paced(spending, self.batch, log_failure)
+        outcome = self._play(public, holdout, pace)
+        side = log_failure - outcome.places
         lower = self.tail.lower_limit(outcome.least, side)
         upper = self.tail.upper_limit(outcome.most, side)
         self.nats = spent + outcome.places.min()
@@ -121,10 +119,18 @@ class Account:
         self.n_above += outcome.n_above
         return outcome.values, lower, upper
 
-    def _play(self, public, holdout):
-        game = play_batch(
-            public, self.code, margins=self.margins, n_above=self.n_above, pace=self.choice.pace
+    def report(self, holdout):
+        """Return the ends of a final report that were given now; the account does not notice."""
+        spent = final_code_length(
+            released=self.released, n_batches=self.batch, spending=self.choice.spending
         )
+        margin, side = self.margins(self.n_above)[1], math.log(self.sampling / 2) - spent
+        value = holdout + self.rng.laplace(0.0, self.scales[2])
+        least, most = np.clip([value - margin, value + margin], 0.0, 1.0)
+        return float(self.tail.lower_limit(least, side)), float(self.tail.upper_limit(most, side))
+
+    def _play(self, public, holdout, pace):
+        game = play_batch(public, self.code, margins=self.margins, n_above=self.n_above, pace=pace)
         with contextlib.suppress(StopIteration):
             asked = next(game)
             while True:
@@ -161,77 +167,108 @@ def draw_counts(n, rng, *, lazy):
     return np.concatenate([easy, rng.multinomial(int(hard.sum()), np.full(half, 1 / half))])
 
 
-def small_batches(n, choice, seed, *, size=5, batches=10, bias=0.05):
-    """Ten batches of a few queries; half-widths in deviations of the last one's leader and rest."""
+@dataclasses.dataclass(frozen=True)
+class Workload:
+    """What is searched, and how wrong cross-validation is."""
+
+    n: int
+    candidates: int = 100
+    bias: float = 0.0  # of cross-validation
+    top: float = 0.95  # best accuracy there is
+    kind: str = "constant"  # how the bias moves: "constant", "growing" or "surprising"
+    verify: int | None = None  # how many are shown to the holdout, by cross-validation
+    lazy: bool = False  # whether records form a chain
+
+    def bias_of(self, number, rng):
+        """Return the bias of cross-validation in search ``number = 0, 1, ...``."""
+        if self.kind == "growing":
+            return self.bias * min(1.0, (number + 1) / 20)
+        return self.bias * rng.integers(2) if self.kind == "surprising" else self.bias
+
+    def __str__(self):
+        words = [f"{self.n:,}", f"{self.verify or self.candidates}", f"{self.bias:+.2f}"]
+        words += [f"top {self.top:.2f}"] * (self.top != 0.95) + ["chain"] * self.lazy
+        return " ".join(words + [self.kind] * (self.kind != "constant"))
+
+
+WORKLOADS = (
+    Workload(1000),
+    Workload(1000, bias=0.05),
+    Workload(1000, verify=1),
+    Workload(200),
+    Workload(10_000, top=0.85),
+    Workload(10_000, bias=0.05),
+    Workload(1000, bias=0.05, kind="growing"),
+    Workload(1000, bias=0.15),
+    Workload(1000, bias=0.1, kind="surprising"),
+    Workload(1000, candidates=5),
+    Workload(1000, bias=0.05, lazy=True),
+)
+INTERIM, REPORTS = (1, 5, 10, 20), (1, 10, 20, 50)
+
+
+def simulate_year(work, choice, seed, *, searches=20, shared=0.7):
+    """One year; returns half-widths in deviations by search, those of reports, nats, misses."""
     rng = np.random.default_rng(seed)
-    account = Account(n, choice, rng, contest=0.0)
-    sizes = n, account.training_size
-    counts = [draw_counts(size, rng, lazy=False) for size in sizes]
-    for _ in range(batches):
-        accuracy = np.clip(rng.normal(0.87, 0.015, size), 0.6, 0.97)
+    account = Account(work.n, choice, rng, model=MarkovChain(LAZY) if work.lazy else None)
+    sizes = work.n, account.training_size
+    counts = [draw_counts(size, rng, lazy=work.lazy) for size in sizes]
+    center, wrong, missed, rows = work.top - 0.08, False, 0, []
+    for number in range(searches):
+        accuracy = rng.normal(center, 0.015, work.candidates)
+        accuracy = np.clip(accuracy, work.top - 0.1, work.top)
         (q, truth), (v, _) = (
-            draw_scores(accuracy, *sample, rng, shared=0.7)
+            draw_scores(accuracy, *sample, rng, shared=shared)
             for sample in zip(sizes, counts, strict=True)
         )
-        values, lower, upper = account.answer(np.minimum(v + bias, 1.0), q)
-    deviations = 0.5 * (upper - lower) / np.sqrt(truth * (1 - truth) / n)
-    best = int(np.argmax(values))
-    return deviations[best], np.delete(deviations, best).mean()
-
-
-def simulate_year(
-    n, choice, seed, *, searches=10, candidates=100, bias=0.05, shared=0.7, lazy=False
-):
-    """One year; returns half-widths and deviations, counts, nats and whether it was wrong."""
-    rng = np.random.default_rng(seed)
-    account = Account(n, choice, rng, model=MarkovChain(LAZY) if lazy else None)
-    n_train = account.training_size
-    counts, train_counts = (draw_counts(size, rng, lazy=lazy) for size in (n, n_train))
-    center, wrong, widths = 0.87, False, []
-    for _ in range(searches):
-        accuracy = np.clip(rng.normal(center, 0.015, candidates), 0.85, 0.95)
-        q, truth = draw_scores(accuracy, n, counts, rng, shared=shared)
-        v, _ = draw_scores(accuracy, n_train, train_counts, rng, shared=shared)
-        values, lower, upper = account.answer(np.minimum(v + bias, 1.0), q)
-        wrong |= bool(((truth < lower) | (truth > upper)).any())
+        v = np.minimum(v + work.bias_of(number, rng), 1.0)
+        shown = np.argsort(-v)[: work.verify]
+        values, lower, upper = account.answer(v[shown], q[shown])
+        wrong |= bool(((truth[shown] < lower) | (truth[shown] > upper)).any())
         best = int(np.argmax(values))
-        deviation = math.sqrt(truth[best] * (1 - truth[best]) / account.model.effective_n(n))
-        widths.append(((upper[best] - lower[best]) / 2, deviation))
-        center = min(0.92, 0.5 * center + 0.5 * accuracy[best])
-    return widths[0], widths[-1], account.n_above, account.nats, wrong
+        chosen = shown[best]
+        deviation = math.sqrt(
+            truth[chosen] * (1 - truth[chosen]) / account.model.effective_n(work.n)
+        )
+        ends = account.report(q[chosen])
+        missed += not ends[0] <= truth[chosen] <= ends[1]
+        widths = upper[best] - lower[best], ends[1] - ends[0]
+        rows.append([0.5 * width / deviation for width in widths])
+        center = min(work.top - 0.03, 0.5 * center + 0.5 * accuracy[chosen])
+    return np.array(rows), account.released, account.n_above, wrong, missed
 
 
-def summarise(n, choice, years, *, seed=0, **options):
-    """Mean first and last half-width, mean counts and nats, and the number of wrong years."""
-    rows = [simulate_year(n, choice, (seed, n, year), **options) for year in range(years)]
-    first, last, above, nats, wrong = map(np.array, zip(*rows, strict=True))
+def summarise(work, choice, years, *, seed=0, searches=20):
+    """Medians by search, mean nats and looks, and the numbers of wrong years and reports."""
+    played = [
+        simulate_year(work, choice, (seed, work.n, year), searches=searches)
+        for year in range(years)
+    ]
+    widths, nats, looks, wrong, missed = zip(*played, strict=True)
+    medians = np.median(widths, axis=0)
     return {
-        "n": n,
-        "first": first[:, 0].mean(),
-        "half-width": last[:, 0].mean(),
-        "largest": last[:, 0].max(),
-        "first in sd": (first[:, 0] / first[:, 1]).mean(),
-        "tenth in sd": (last[:, 0] / last[:, 1]).mean(),
-        "above": above.mean(),
-        "nats": nats.mean(),
-        "wrong": int(wrong.sum()),
-        "years": years,
+        "interim": [medians[t - 1, 0] for t in INTERIM if t <= searches],
+        "final": [medians[t - 1, 1] for t in REPORTS if t <= searches],
+        "nats": float(np.mean(nats)),
+        "looks": float(np.mean(looks)),
+        "wrong": int(np.sum(wrong)),
+        "missed": float(np.mean(missed)) / searches,
     }
 
 
 SWEEP = (  # where a constant lives, its name, other values
-    (Pace, "coarse", (4.5, 7.0)),
-    (_asked, "_NARROW", (0.5, 2.5, 5.5)),
-    (_asked, "_WIDENING", (0.5, 1.3)),
-    (Pace, "price", (1.5, 2.5)),
-    (Pace, "patience", (14.0, 24.0, 60.0)),
+    (_asked, "_COARSE", (5.5, 7.5)),
+    (_asked, "_CLIP", ((1.5, 5.0), (2.2, 5.0))),
+    (_asked, "_FINEST", (0.3, 1.0)),
+    (_asked, "_TOWARD", ((0.0, 0.04), (2.5, 0.04))),
+    (_codes, "_RESERVE", (0.3, 0.7)),
     (_codes, "_LEVEL", (1.0, 6.0)),
     (_predictive, "_EVEN", (0.05, 0.5)),
     (_predictive, "OFFSET", (0.02, 0.06)),
     (_predictive, "_FADING", (0.0, 0.3)),
+    (_predictive, "_STEPS", (1.0, 16.0)),
     (_predictive, "BANDWIDTH", (0.08, 0.15)),
-    (_predictive, "TAILS_PRIOR", (np.array([0.5, 0.5]), np.array([0.97, 0.03]))),
-    (_asked, "_LONE", (1.0,)),
+    (_predictive, "TAILS_PRIOR", (np.array([0.7, 0.3]),)),
     (None, "noise", (0.01, 0.03)),
 )
 
@@ -254,9 +291,7 @@ def choices(only=()):
         plain = name.strip("_").lower()
         for value in values if not only or plain in only else ():
             label = f"{plain}={np.ravel(value)[0]:g}"
-            if home is Pace:
-                yield label, Choice(pace=dataclasses.replace(Pace(), **{name: value}))
-            elif home is None:
+            if home is None:
                 yield label, Choice(noise=value)
             else:
                 with changed(home, name, value) as choice:
@@ -264,62 +299,64 @@ def choices(only=()):
 
 
 def real_half_widths(pool, choice, seed):
-    """Half-widths of the selected candidate after the first and the last of four real searches."""
+    """Lower limits of the selected candidate after four real searches: interim, final report."""
     account = Account(
         pool.scores.shape[1], choice, np.random.default_rng(seed),
         training_size=pool.training_size, binary=pool.binary,
     )  # fmt: skip
-    means = pool.scores.mean(axis=1)
-    seen = real_searches.play(
-        pool, lambda chosen: account.answer(pool.training_values[chosen], means[chosen])
-    )
-    return 0.5 * (seen[[0, -1], 2] - seen[[0, -1], 1])
+    means, last = pool.scores.mean(axis=1), None
+
+    def ask(chosen):
+        nonlocal last
+        values, lower, upper = account.answer(pool.training_values[chosen], means[chosen])
+        last = chosen[int(np.argmax(values))]
+        return values, lower, upper
+
+    seen = real_searches.play(pool, ask)
+    return seen[-1, 1], account.report(means[last])[0]
 
 
-def sweep(args):
-    """Print first and last width of every alternative: deviations, and score units on real data."""
-    pools = {name: [real_searches.make_pool(name, seed) for seed in range(2)] for name in args.real}
-    plays = [(n, False) for n in args.sizes] + [(max(args.sizes), True)]
-    heads = [f"{n}{' chain' if lazy else ''}" for n, lazy in plays]
-    few = sorted(args.sizes)[len(args.sizes) // 2]
-    heads = [*heads, f"{few} in fives", *pools]
-    print(f"{'choice':<18}" + "".join(f"{head:>15}" for head in heads))
-    for label, choice in choices(args.sweep):
-        cells = []
-        for n, lazy in plays:
-            row = summarise(n, choice, args.years, lazy=lazy)
-            cells.append(f"{row['first in sd']:.2f} / {row['tenth in sd']:.2f}")
-        fives = [small_batches(few, choice, (few, year)) for year in range(args.years)]
-        cells.append("{:.2f} / {:.2f}".format(*np.mean(fives, axis=0)))
-        for given in pools.values():
-            first, last = np.mean(
-                [real_half_widths(pool, choice, seed) for seed, pool in enumerate(given)], axis=0
-            )
-            cells.append(f"{first:.3f} / {last:.3f}")
-        print(f"{label:<18}" + "".join(f"{cell:>15}" for cell in cells), flush=True)
+def show(label, row):
+    """Print one line."""
+    interim, final = (" / ".join(f"{x:.2f}" for x in row[name]) for name in ("interim", "final"))
+    print(
+        f"{label:<40}{interim:>30}{final:>30}{row['nats']:>8.1f}{row['looks']:>7.1f}"
+        f"{row['wrong']:>7}{row['missed']:>8.4f}", flush=True,
+    )  # fmt: skip
 
 
 def main():
     """Print the table, or the sweep."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--years", type=int, default=40)
+    parser.add_argument("--searches", type=int, default=50)
+    parser.add_argument("--seed", type=int, default=0, help="constants were chosen with others")
     parser.add_argument("--sweep", nargs="*", metavar="NAME", help="all constants, or these")
-    parser.add_argument("--real", nargs="*", default=list(real_searches.DATA), help="data, or none")
-    parser.add_argument("--sizes", type=int, nargs="+", default=[200, 1000, 10_000])
+    parser.add_argument("--work", type=int, nargs="*", help="workloads by number, from 0")
+    parser.add_argument("--real", action="store_true", help="real searches too")
     args = parser.parse_args()
-    if args.sweep is not None:
-        sweep(args)
-        return
-    print(f"{'choice':<18}{'n':>13}{'first':>8}{'tenth':>8}{'(sd)':>6}{'tenth':>9}{'looks':>7}"
-          f"{'nats':>7}{'wrong':>12}")  # fmt: skip
-    for n, lazy in [(n, False) for n in args.sizes] + [(max(args.sizes), True)]:
-        row = summarise(n, Choice(), args.years, lazy=lazy)
-        print(
-            f"{'library':<18}{n:>7}{' chain' if lazy else '':>6}{row['first in sd']:>8.2f}"
-            f"{row['tenth in sd']:>8.2f}{'':>6}{row['half-width']:>9.4f}{row['above']:>7.1f}"
-            f"{row['nats']:>7.1f}{row['wrong']:>5} of {row['years']:>4}",
-            flush=True,
-        )
+    works = [WORKLOADS[i] for i in args.work or range(len(WORKLOADS))]
+    options = {"years": args.years, "searches": args.searches}
+    print(
+        f"{'n, candidates, bias of training':<40}{'interim ' + str(INTERIM):>30}"
+        f"{'final ' + str(REPORTS):>30}{'nats':>8}{'looks':>7}{'wrong':>7}{'missed':>8}"
+    )
+    for work in works:
+        if args.sweep is not None:
+            for label, choice in choices(args.sweep):
+                row = summarise(work, choice, seed=args.seed + 1000, **options)
+                show(f"{work} {label}", row)
+            continue
+        for name in ("final", "even"):
+            row = summarise(work, Choice(Spending(name)), seed=args.seed, **options)
+            show(f"{work} {name}", row)
+    for name in real_searches.DATA if args.real else ():
+        for way in ("final", "even"):
+            ends = [
+                real_half_widths(real_searches.make_pool(name, seed), Choice(Spending(way)), seed)
+                for seed in range(8)
+            ]
+            print(f"{name} {way}: lower limit interim, report", np.mean(ends, axis=0).round(3))
 
 
 if __name__ == "__main__":

@@ -6,10 +6,12 @@ In ``__all__`` stands what users may compute with; the other names serve the pac
 from sklearn_bdp.accounting._asked import (
     Asked,
     BatchQueries,
+    FinalPace,
     Outcome,
     Pace,
     Reply,
     fine_half_width,
+    paced,
 )
 from sklearn_bdp.accounting._certificate import Certificate
 from sklearn_bdp.accounting._class_tails import (
@@ -18,7 +20,13 @@ from sklearn_bdp.accounting._class_tails import (
     PairsTail,
     score_tail,
 )
-from sklearn_bdp.accounting._codes import check_length, code_length, leakage_code_length
+from sklearn_bdp.accounting._codes import (
+    Spending,
+    check_length,
+    code_length,
+    final_code_length,
+    leaked_length,
+)
 from sklearn_bdp.accounting._noise_calibration import (
     CONTEST,
     NOISE_PART,

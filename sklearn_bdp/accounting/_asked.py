@@ -5,21 +5,32 @@ from __future__ import annotations
 import dataclasses
 import math
 import typing
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from scipy.special import ndtr
+from scipy.special import ndtr, ndtri_exp
 
 from sklearn_bdp._typing import Array, FloatOrArray
+from sklearn_bdp.accounting._codes import Spending
 from sklearn_bdp.accounting._predictive import Cells, PredictiveCode
 
+# Theory G17, all by ``benchmarks/simulate_year.py`` on other seeds than are reported. Half-widths
+# that are wanted of a leader in batch 1, 2, 5, ..., in deviations; by logarithms between them.
+_WANTED = ((1, 2, 5, 10, 20, 50), (4.2, 6.8, 6.6, 7.0, 7.1, 8.4))
+_LATE, _WIDER = 50, 0.5  # batches from which on cells widen, and by how much with their log
+_CLIP = (3.0, 5.0)  # finest and coarsest fine cell, in deviations of the prediction
+_FINEST = 0.6  # finest cell, in deviations of the score
+_SKEW = 0.12  # what limits lie beyond the normal quantile
+_COARSE = 6.5  # half-width of coarse cells, in deviations of prediction and score
+_TOWARD = (1.5, 0.04)  # how far scores may lie toward 1/2: in drifts, and of drifts up to this
 _LONE = 4.0  # lone queries until they are priced like the leader of a search
 _NARROW, _WIDENING = 1.5, 0.9  # coarse cells: of one query, and by how much with the log of m
 
 
 @dataclasses.dataclass(frozen=True)
 class Pace:
-    """How finely queries are asked; chosen by ``benchmarks/simulate_year.py --sweep``."""
+    """How finely ``spending="even"`` asks; chosen by ``benchmarks/simulate_year.py --sweep``."""
 
     # Half-width of the coarse cells of a large batch, in deviations of prediction and score.
     coarse: float = 5.5
@@ -37,7 +48,7 @@ class Pace:
         """
         return min(self.coarse, _NARROW + _WIDENING * math.log(m))
 
-    def fine(self, known: FloatOrArray, n_fine: int, *, alone: bool = False) -> Any:
+    def fine(self, known: FloatOrArray, n_fine: int, *, alone: bool = False, **_: Any) -> Any:
         """Return half-widths of the next fine cells, in deviations of the score.
 
         The sum of half-width and price of the expected code length is least (normal predictions).
@@ -50,6 +61,49 @@ class Pace:
         if alone:
             worth *= min(1.0, (1.0 + n_fine) / _LONE)
         return known * np.interp(np.log(known / worth), _STEEPNESS, _BEST)
+
+
+@dataclasses.dataclass(frozen=True)
+class FinalPace:
+    """How finely ``spending="final"`` asks in one batch (theory G17): as widths are wanted.
+
+    An interim answer says whether the holdout still agrees; a cell is as wide as the interval
+    that is wanted allows, and never finer than the prediction deserves.
+    """
+
+    wanted: float  # half-width of the leader's interval, in deviations of the score
+    log_failure: float  # of one side of an interval, the place in the batch apart
+    least: float = _CLIP[0]  # finest cell, in deviations of the prediction
+
+    def coarsely(self, m: int) -> float:
+        """Return the half-width of coarse cells, in deviations of prediction and score."""
+        return _COARSE
+
+    def fine(
+        self, known: FloatOrArray, n_fine: int, *, places: FloatOrArray = 0.0, **_: Any
+    ) -> Any:
+        """Return half-widths of the next fine cells, in deviations of the score.
+
+        ``known`` are deviations of the predictions in the same unit, ``places`` code lengths of
+        the places in the batch.
+        """
+        sampling = -ndtri_exp(np.minimum(self.log_failure - np.asarray(places), -math.log(2.0)))
+        half = self.wanted - sampling - _SKEW
+        # The first fine cell of a life is as narrow as wanted: nothing is known before it.
+        half = np.maximum(half, self.least * known if n_fine else 0.0)
+        return np.maximum(np.minimum(half, _CLIP[1] * known), _FINEST)
+
+
+def paced(spending: Spending, batch_index: int, log_failure: float) -> Pace | FinalPace:
+    """Return how finely a batch asks; ``log_failure`` is that of one side of its intervals."""
+    if spending.name == "even":
+        return Pace()
+    age = batch_index + (spending.n_searches is not None)  # whoever plans ahead wants no first one
+    log_age = math.log(age)
+    wanted = float(np.interp(log_age, np.log(_WANTED[0]), _WANTED[1]))
+    late = max(0.0, log_age - math.log(_LATE))
+    # A stream of batches costs ever less each: in all, like the logarithm of its length.
+    return FinalPace(wanted + _WIDER * late, log_failure, max(_CLIP[0], math.sqrt(2.0 * late)))
 
 
 def _best_halves():
@@ -127,21 +181,27 @@ class Outcome:
 
 
 def fine_half_width(
-    pace: Pace,
+    pace: Pace | FinalPace,
     code: PredictiveCode,
     *,
-    deviation: FloatOrArray,
+    predictions: FloatOrArray,
+    deviation: Callable[[Any], Any],
     factor: FloatOrArray,
     drift: FloatOrArray,
     sharpness: FloatOrArray = 1.0,
+    places: FloatOrArray = 0.0,
     alone: bool = False,
 ) -> Any:
     """Return half-widths of fine cells, in score units: as fine as the prediction is good.
 
-    The code knows how good predictions have been, and how many fine cells there were. ``deviation``
-    is that of the score, ``factor`` is ``1 + n / training size``, ``drift`` the deviation of the
-    common offset; ``sharpness`` is the deviation that intervals go by, in deviations of the score.
+    The code knows how good predictions have been, and how many fine cells there were.
+    ``deviation`` gives that of scores at predictions, ``factor`` is ``1 + n / training size``,
+    ``drift`` the deviation of the common offset; ``sharpness`` is the deviation that intervals go
+    by, in deviations of the score, ``places`` code lengths of the places in the batch.
     """
-    known = np.sqrt((code.scale * deviation) ** 2 * factor + np.square(drift))
-    half = pace.fine(known / deviation, code.n_fine, alone=alone)
-    return half * deviation * sharpness
+    predictions, own = np.asarray(predictions, dtype=float), deviation(predictions)
+    known = np.hypot(code.scale * own * np.sqrt(factor), code.drift_scale * np.asarray(drift))
+    toward = _TOWARD[0] * np.minimum(code.drift_scale * np.asarray(drift), _TOWARD[1])
+    moved = predictions + np.clip(0.5 - predictions, -toward, toward)
+    unit = np.maximum(own, deviation(moved)) * sharpness
+    return unit * pace.fine(known * sharpness / unit, code.n_fine, places=places, alone=alone)

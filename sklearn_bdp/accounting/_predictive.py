@@ -19,12 +19,15 @@ from scipy.special import ndtr
 from sklearn_bdp._checks import check_array
 from sklearn_bdp._typing import Array, FloatOrArray
 
-# Theory G7: scales of the predictive distribution in units of the deviation of the score, each
-# with and without a heavy tail.
+# Theory G7, G17: scales of the predictive distribution in units of the deviation of the score, of
+# the deviation of the common offset, and heavy tails; the numbers are the simulation's.
 SCALES = np.array([0.25, 0.5, 1.0, 1.7, 3.0])
-TAILS = np.array([1e-7, 0.02])
-TAILS_PRIOR = np.array([0.85, 0.15])
-PRIOR = np.array([0.1, 0.4, 0.4, 0.08, 0.02])  # of the scales: a miss is rarely several deviations
+SCALES_PRIOR = np.array([0.15, 0.4, 0.4, 0.03, 0.01]) / 0.99  # a miss is rarely several deviations
+DRIFTS = np.array([0.1, 1.0, 1.5])
+DRIFTS_PRIOR = np.array([0.45, 0.52, 0.03])  # agreement with the first answers sharpens it
+TAILS = np.array([1e-4, 0.05])
+TAILS_PRIOR = np.array([0.95, 0.05])
+_SHAPE = (SCALES.size, DRIFTS.size, TAILS.size)
 # Training-side values are off by a common amount, about this large before anything is known.
 OFFSET = 0.04
 # Training-side values clearly nearer than this share their offset, farther ones do not (G14).
@@ -41,7 +44,9 @@ _GRID = np.linspace(0.0, 1.0, 129)
 _FEW = 16  # values for which curves are worked out at their own grid points only
 _FREEDOM = 4.0  # of Student's distribution that weighs released pairs against each other
 _WEIGHINGS = 4
-_FADING = 0.1  # relative growth of a pair's variance with each later one
+_FADING = 0.1  # relative growth of a pair's variance with each later batch
+# The offset walks: variance of a step, as many batches as that is worth, and their memory.
+_STEP, _STEPS, _MEMORY = 0.002**2, 4.0, 0.8
 _BEYOND = 1.5  # bandwidths from which on nothing is taught
 _EVEN = 0.15  # of the weights of places is spread evenly, the rest falls with the rank
 
@@ -92,9 +97,10 @@ class PredictiveCode:
     """Sequential code of released cells: a Bayes mixture around public predictions.
 
     Theory G7 (any public distribution over cells is valid) and G14 (predictions are robust).
-    ``log_weights`` are those of the components; pairs are training-side value, released difference
-    and its variance, oldest first; ``ceiling`` is the largest training-side or released value so
-    far, ``n_fine`` the number of queries asked finely.
+    ``log_weights`` are those of the components; pairs are training-side value, released difference,
+    its variance and its batch, oldest first; ``ceiling`` is the largest training-side or released
+    value so far, ``n_fine`` the number of queries asked finely, ``n_batches`` that of batches, and
+    ``steps`` the sum and the number (both fading) of squared surprises of their first leaders.
 
     Examples
     --------
@@ -111,14 +117,16 @@ class PredictiveCode:
         pairs: Sequence[tuple[float, ...]] = (),
         ceiling: float = 0.0,
         n_fine: int = 0,
+        n_batches: int = 0,
+        steps: tuple[float, float] = (0.0, 0.0),
     ) -> None:
         if log_weights is None:
-            log_weights = np.log(np.outer(PRIOR, TAILS_PRIOR).ravel())
-        self.log_weights = check_array(
-            "log_weights", log_weights, shape=(SCALES.size * TAILS.size,)
-        )
+            prior = np.multiply.outer(np.outer(SCALES_PRIOR, DRIFTS_PRIOR), TAILS_PRIOR)
+            log_weights = np.log(prior.ravel())
+        self.log_weights = check_array("log_weights", log_weights, shape=(math.prod(_SHAPE),))
         self.pairs = [tuple(map(float, pair)) for pair in pairs]
-        self.ceiling, self.n_fine = float(ceiling), int(n_fine)
+        self.ceiling, self.n_fine, self.n_batches = float(ceiling), int(n_fine), int(n_batches)
+        self.steps = tuple(map(float, steps))
         self._curves: Any = None
         self._around: Any = None  # the same for the few values that were asked for last
 
@@ -132,13 +140,13 @@ class PredictiveCode:
             "pairs": [list(pair) for pair in self.pairs[after:]],
             "ceiling": self.ceiling,
             "n_fine": self.n_fine,
+            "n_batches": self.n_batches,
+            "steps": list(self.steps),
         }
 
     def follow(self, state: dict[str, Any]) -> None:
         """Take over the ``state(after=...)`` after a later batch, whose own pairs it holds."""
-        later = PredictiveCode(
-            state["log_weights"], state["pairs"], state["ceiling"], state["n_fine"]
-        )
+        later = PredictiveCode(**state)
         later.pairs = [*self.pairs, *later.pairs][-REMEMBERED:]
         vars(self).update(vars(later))
 
@@ -149,6 +157,22 @@ class PredictiveCode:
         return twin
 
     # -- Predictions ------------------------------------------------------------------------------
+
+    def begin(self) -> None:
+        """Begin another batch: what was learned before is one batch older."""
+        self.n_batches += 1
+        self._curves = self._around = None
+
+    def surprised(self, square: float) -> None:
+        """Take note of the squared surprise of a batch's first leader, 0 where there was none."""
+        total, count = self.steps
+        self.steps = (_MEMORY * total + square, _MEMORY * count + 1.0)
+        self._curves = self._around = None
+
+    @property
+    def step(self) -> float:
+        """Variance by which the common offset is taken to move from batch to batch."""
+        return (_STEPS * _STEP + self.steps[0]) / (_STEPS + self.steps[1])
 
     def expect(self, training_values: FloatOrArray) -> None:
         """Take note of the training-side values of a batch before any of it is answered."""
@@ -167,7 +191,8 @@ class PredictiveCode:
         ``variance`` is that of the difference around the common offset; ``instead`` the number of a
         pair that this one replaces: the same query, released more finely.
         """
-        pair = (float(training_value), float(released_value - training_value), float(variance))
+        difference = float(released_value - training_value)
+        pair = (float(training_value), difference, float(variance), float(self.n_batches))
         self.ceiling = max(self.ceiling, float(released_value))
         self._curves = self._around = None
         if instead is not None:
@@ -194,7 +219,7 @@ class PredictiveCode:
         asked = values.tobytes()
         if self._around is not None and self._around[0] == asked:
             return self._around[1]
-        pairs = np.array(self.pairs[-REMEMBERED:])
+        pairs = self._aged(np.array(self.pairs[-REMEMBERED:]))
         if values.size > _FEW:
             self._curves = (_GRID, *_offset_curves(pairs, _GRID))
             return self._curves
@@ -203,11 +228,24 @@ class PredictiveCode:
         self._around = asked, (grid, *_offset_curves(pairs, grid))
         return self._around[1]
 
+    def _aged(self, pairs):
+        """Return values, differences and variances: what is asked later was chosen by what is
+        known, so the offset moves on and old pairs count less."""
+        values, differences, variances, batches = pairs.T
+        age = self.n_batches - batches
+        return values, differences, variances * (1.0 + _FADING * age) + self.step * age
+
     @property
     def scale(self) -> float:
         """Root mean square of the mixture's scales, in units of the score's deviation."""
-        weights = np.exp(self.log_weights).reshape(SCALES.size, TAILS.size).sum(axis=1)
+        weights = np.exp(self.log_weights).reshape(_SHAPE).sum(axis=(1, 2))
         return float(np.sqrt(weights @ SCALES**2))
+
+    @property
+    def drift_scale(self) -> float:
+        """The same of the common offset, in units of its own deviation."""
+        weights = np.exp(self.log_weights).reshape(_SHAPE).sum(axis=(0, 2))
+        return float(np.sqrt(weights @ DRIFTS**2))
 
     # -- Prices -----------------------------------------------------------------------------------
 
@@ -218,22 +256,27 @@ class PredictiveCode:
         centers: FloatOrArray,
         deviations: FloatOrArray,
         drifts: FloatOrArray,
+        *,
+        tail: float = 1.0,
     ) -> Array:
         """Return the mass of intervals under every component, shape (components, m).
 
-        Infinite ends take the tails; the last three are predictions, deviations of the scores and
-        deviations of the offset.
+        Infinite ends take the tails; the last three arrays are predictions, deviations of the
+        scores and deviations of the offset. ``tail`` is the part of heavy tails that is meant:
+        many queries share the surprises of one.
         """
         low, high, centers = (np.atleast_1d(np.asarray(x, float)) for x in (low, high, centers))
-        spread = np.sqrt((SCALES[:, None] * deviations) ** 2 + np.square(drifts))
+        own, common = np.square(deviations), np.square(drifts)
+        spread = np.sqrt(SCALES[:, None, None] ** 2 * own + DRIFTS[:, None] ** 2 * common)
         left, right = (low - centers) / spread, (high - centers) / spread
         flip = left > 0.0  # differences of small tails, not of numbers near 1
         core = ndtr(np.where(flip, -left, right)) - ndtr(np.where(flip, -right, left))
         angles = (np.arctan(right) - np.arctan(left)) / math.pi
         flat = np.minimum(high, 1.0) - np.maximum(low, 0.0)
         heavy = 0.5 * np.maximum(angles, 0.0) + 0.5 * np.maximum(flat, 0.0)
-        mixed = (1.0 - TAILS[:, None]) * core[:, None] + TAILS[:, None] * heavy[:, None]
-        return mixed.reshape(SCALES.size * TAILS.size, -1)
+        tails = tail * TAILS[:, None]
+        mixed = (1.0 - tails) * core[:, :, None] + tails * heavy[:, :, None]
+        return mixed.reshape(math.prod(_SHAPE), -1)
 
     def price_below(self, low: FloatOrArray, high: FloatOrArray, mass: Callable[..., Any]) -> Array:
         """Return the log mass of "below" by component; ``mass(low, high)`` prices intervals so."""
@@ -266,9 +309,7 @@ def _offset_curves(pairs, grid):
     A local mean of released differences: near training-side values count, and differences that
     the others contradict count little (Student's weights, theory G14).
     """
-    values, differences, variances = pairs.T
-    # What is asked later was chosen by what is known: the offset moves on, old pairs count less.
-    variances = variances * (1.0 + _FADING * np.arange(len(values))[::-1])
+    values, differences, variances = pairs
     distance = np.abs(grid[:, None] - values) / BANDWIDTH
     # However precise, a difference says little about the offset of a far training-side value.
     farness = np.exp(np.square(np.square(np.square(np.minimum(distance, _BEYOND)))))

@@ -14,7 +14,15 @@ from typing import Any
 
 import numpy as np
 
-from sklearn_bdp.accounting._asked import Asked, BatchQueries, Outcome, Pace, Reply, fine_half_width
+from sklearn_bdp.accounting._asked import (
+    Asked,
+    BatchQueries,
+    FinalPace,
+    Outcome,
+    Pace,
+    Reply,
+    fine_half_width,
+)
 from sklearn_bdp.accounting._predictive import OUTSIDE, RIM, PredictiveCode, place_lengths
 
 _AHEAD = 8192  # queries compared in one go: an "above" moves the predictions of the rest
@@ -26,7 +34,7 @@ def play_batch(
     *,
     margins: Callable[..., Any],
     n_above: int = 0,
-    pace: Pace | None = None,
+    pace: Pace | FinalPace | None = None,
     fixed: FixedCells | None = None,
 ) -> Generator[Asked, Reply, Outcome]:
     """Yield :class:`Asked` and take :class:`Reply` until the batch is answered; return `Outcome`.
@@ -67,6 +75,8 @@ class _Game:
         self.half = np.full(len(queries), np.inf)  # half-widths they were asked with
         self.taught = {}
         self.apart = False  # whether queries have nothing in common
+        self.knew = bool(code.pairs)  # a first surprise is where the offset starts, not its walk
+        code.begin()
         code.expect(queries.training_values)
         centers, _ = code.predict(queries.training_values)
         none = np.zeros(len(queries), dtype=bool)
@@ -97,7 +107,7 @@ class _Game:
             centers, drifts, deviations = self._predictions(positions)
             typical = deviations * np.sqrt(self.queries.training_factors[positions])
             # Whoever surprises is released finely: the holdout has been looked at anyway.
-            halves = self._fine(pace, positions, deviations, drifts, leads=fine)
+            halves = self._fine(pace, positions, centers, drifts, leads=fine)
             coarse = pace.coarsely(len(self.queries))
             least = halves if fine else np.maximum(halves, coarse * typical)
             thresholds = np.maximum(least, self.queries.slacks[positions])
@@ -105,23 +115,24 @@ class _Game:
             reply = yield asked
             # Left wide on purpose: far enough behind that no finer cell would be worth its price.
             slack = self.queries.slacks[positions] > halves
-            self._take(asked, reply, (typical, drifts), slack, teach=fine)
+            self._take(asked, reply, (typical, drifts), slack, leads=fine)
             done += reply.count
             self.code.n_fine += fine
             if reply.count == 0:
                 self.outcome.exhausted = True
                 return
 
-    def _fine(self, pace, positions, deviations, drifts, *, leads):
-        factors, sharpness = self.queries.training_factors[positions], self.queries.sharpness
-        sharp = 1.0 if sharpness is None or not leads else sharpness[positions]
+    def _fine(self, pace, positions, centers, drifts, *, leads):
+        sharpness = self.queries.sharpness
         return fine_half_width(
             pace,
             self.code,
-            deviation=deviations,
-            factor=factors,
+            predictions=centers,
+            deviation=lambda predictions: self.queries.deviation(positions, predictions),
+            factor=self.queries.training_factors[positions],
             drift=drifts,
-            sharpness=sharp,
+            sharpness=1.0 if sharpness is None or not leads else sharpness[positions],
+            places=self.outcome.places[positions],
             alone=len(self.queries) == 1,
         )
 
@@ -131,7 +142,7 @@ class _Game:
         centers, drifts, deviations = self._predictions(positions)
         typical = deviations * np.sqrt(self.queries.training_factors[positions])
         halves = np.maximum(
-            self._fine(pace, positions, deviations, drifts, leads=True), self.queries.slacks[best]
+            self._fine(pace, positions, centers, drifts, leads=True), self.queries.slacks[best]
         )
         if not halves[0] < 0.6 * self.half[best]:
             return
@@ -179,30 +190,43 @@ class _Game:
         centers, drifts = self.code.predict(self.queries.training_values[positions])
         return centers, drifts, self.queries.deviation(positions, centers)
 
-    def _take(self, asked, reply, spreads, slack, *, centers=None, step=0.0, teach=False):
-        """Enter a stretch of "below" answers and the "above" that may end it."""
+    def _take(self, asked, reply, spreads, slack, *, centers=None, step=0.0, leads=None):
+        """Enter a stretch of "below" answers and the "above" that may end it.
+
+        ``leads``: whether this is the leader of a race, or the rest of it; ``None``: no race.
+        """
         quiet = reply.count - (reply.cell is not None)
         centers = asked.predictions if centers is None else centers
+        # Theory G17: the surprises of a first pass are shared out among those who do not lead.
+        tail = 1.0 / len(self.queries) if leads is False else 1.0
+        typical, drifts = spreads
+        expected = (self.code.scale * typical) ** 2 + (self.code.drift_scale * drifts) ** 2
         if quiet:
-            self._quiet(asked, quiet, centers, spreads)
+            self._quiet(asked, quiet, centers, spreads, tail)
         self.outcome.relaxed[asked.positions[: reply.count]] = slack[: reply.count]
         if reply.cell is not None:
             self.outcome.first.append([int(asked.positions[quiet]), reply.cell])
             last = slice(quiet, quiet + 1)
             one = Asked(*(part[last] for part in asked))
             law = (centers[last], *(part[last] for part in spreads))
-            self._settle(one, reply.cell, law, step=step)
+            self._settle(one, reply.cell, law, step=step, tail=tail)
             self.outcome.relaxed[asked.positions[quiet]] = False
-        elif teach:
-            self._teach(int(asked.positions[0]), spreads[0][0])
+        elif leads:
+            self._teach(int(asked.positions[0]))
+        if leads and reply.count and self.knew:  # theory G17: the common offset walks
+            position = asked.positions[0]
+            off = 0.5 * (self.low[position] + self.high[position]) - asked.predictions[0]
+            square = 0.0 if reply.cell is None else max(0.0, off**2 - 2.0 * expected[0])
+            self.code.surprised(square)
 
-    def _quiet(self, asked, count, centers, spreads):
+    def _quiet(self, asked, count, centers, spreads, tail):
         positions, mu, half = (part[:count] for part in asked[:3])
         typical, drifts = (part[:count] for part in spreads)
         inner = (1.0 - RIM) * half
         low = np.where(mu - half <= 0.0, -np.inf, mu - inner)
         high = np.where(mu + half >= 1.0, np.inf, mu + inner)
-        mass = lambda a, b: self.code.masses(a, b, centers[:count], typical, drifts)  # noqa: E731
+        law = (centers[:count], typical, drifts)
+        mass = lambda a, b: self.code.masses(a, b, *law, tail=tail)  # noqa: E731
         self.outcome.released += self.code.charge(self.code.price_below(low, high, mass))
         margin = self.margins(self.before + self.outcome.n_above)[0]
         margin = margin * self.queries.sensitivities[positions]
@@ -210,13 +234,12 @@ class _Game:
         self.outcome.values[positions] = mu
         self.outcome.answered[positions] = True
 
-    def _settle(self, asked, cell, law, *, step=0.0, known=False):
+    def _settle(self, asked, cell, law, *, step=0.0, known=False, tail=1.0):
         """Enter one query: charge its release, narrow what is known, learn from it."""
         position, mu, threshold, half = (part[0] for part in asked)
-        centers, typical, drifts = law
         unit = self.queries.sensitivities[position]
         cells = asked.cells(0, step * unit)
-        price = self._price(position, centers, typical, drifts, known=known)
+        price = self._price(position, law, known=known, tail=tail)
         below, above = self.margins(self.before + self.outcome.n_above)
         if cell is None:
             logs = self.code.price_below(*cells.central(), price)
@@ -239,13 +262,13 @@ class _Game:
         elif step > 0:
             self.outcome.values[position] = min((cell + 0.5) * cells.width, 1.0)
         if not self.apart:
-            self._teach(int(position), float(np.ravel(typical)[0]))
+            self._teach(int(position))
 
-    def _price(self, position, centers, typical, drifts, *, known):
+    def _price(self, position, law, *, known, tail):
         """Return the function that prices intervals, given what is known of the query."""
 
         def mass(low, high):
-            return self.code.masses(low, high, centers, typical, drifts)
+            return self.code.masses(low, high, *law, tail=tail)
 
         if not known:
             return mass
@@ -271,11 +294,13 @@ class _Game:
         self.low[positions], self.high[positions] = ends
         self.half[positions] = half
 
-    def _teach(self, position, typical):
+    def _teach(self, position):
         """Let the predictor learn from a released cell."""
         value = 0.5 * (self.low[position] + self.high[position])
         half = 0.5 * (self.high[position] - self.low[position])
-        own = (self.code.scale * typical) ** 2
+        # As scores vary where they are found to be, not where they were predicted.
+        deviation = self.queries.deviation(np.array([position]), np.array([value]))[0]
+        own = (self.code.scale * deviation) ** 2 * self.queries.training_factors[position]
         self.taught[position] = self.code.learn(
             self.queries.training_values[position],
             value,

@@ -21,7 +21,9 @@ from sklearn_bdp.accounting import (
     auto_threshold,
     code_length,
     drawn_variances,
-    leakage_code_length,
+    final_code_length,
+    leaked_length,
+    paced,
     play_batch,
 )
 from sklearn_bdp.exceptions import BudgetExhaustedError
@@ -121,23 +123,37 @@ def next_code_length(last: BatchRecord, settings: Settings) -> float:
     return route(last, settings)[0]
 
 
-def route(last, settings):
+def route(last, settings, *, report=False):
     r"""Return the code length of the next batch, places not included, and what it rests on.
+
+    ``report``: of a final report instead, its parts not included.
 
     Theory G9: where a level of leakage holds for life, leakage (G1) and code (G7) hold together at
     half the failure probability each (``ln 2`` nats), and the shorter length may be used.
     """
-    number = last.number + 1
-    coded = code_length(released=last.released, batch_index=number)
+
+    def length(released):
+        if report:
+            return final_code_length(
+                released=released, n_batches=last.number, spending=settings.spending
+            )
+        return code_length(
+            released=released, batch_index=last.number + 1, spending=settings.spending
+        )
+
     if settings.information is None:
-        return coded, "code"
-    leaked = leakage_code_length(
-        information=settings.information,
-        failure=settings.sampling_failure / 2.0,
-        batch_index=number,
+        return length(last.released), "code"
+    leaked = leaked_length(
+        information=settings.information, failure=settings.sampling_failure / 2.0
     )
-    best, name = min((coded, "code"), (leaked, "leakage"))
-    return best + math.log(2.0), name
+    best, name = min((last.released, "code"), (leaked, "leakage"))
+    return length(best) + math.log(2.0), name
+
+
+def pace_of(last, settings, length):
+    """Return how finely the batch after ``last`` asks, at this code length."""
+    log_failure = math.log(settings.sampling_failure / 2.0) - length
+    return paced(settings.spending, last.number + 1, log_failure)
 
 
 def public_queries(queries, n):
@@ -199,8 +215,9 @@ def decide(
     failure = math.log(settings.sampling_failure)
     plan = planned(queries, code, settings, failure - length - LEADING)
     outcome = _play(
-        queries, code, last=last, mechanism=mechanism, settings=settings, model=model, pace=pace
-    )
+        queries, code, last=last, mechanism=mechanism, settings=settings, model=model,
+        pace=pace_of(last, settings, length) if pace is None else pace,
+    )  # fmt: skip
     done = int(np.count_nonzero(outcome.answered))
     if done == 0:
         return None, []

@@ -8,14 +8,15 @@ import numpy as np
 from sklearn_bdp._checks import caller_level
 from sklearn_bdp.accounting import (
     Certificate,
-    Pace,
+    PredictiveCode,
     auto_threshold,
     code_length,
+    fine_half_width,
     half_width,
     zhao_required_n,
 )
 from sklearn_bdp.exceptions import VacuousGuaranteeWarning
-from sklearn_bdp.holdout._batch import route
+from sklearn_bdp.holdout._batch import pace_of, route
 from sklearn_bdp.holdout._settings import margins
 from sklearn_bdp.ledger import BatchRecord
 
@@ -28,10 +29,10 @@ def first_width(settings, model):
     return _reach(last, settings) + _sampling(last, settings=settings, model=model)
 
 
-def _reach(last, settings):
+def _reach(last, settings, code=None):
     """Return the pre-sampling half-width of a lone query near 1/2."""
     z_below, z_above = margins(settings, last.n_rounds)
-    threshold = _threshold(last, settings)
+    threshold = _threshold(last, settings, code)
     cell = threshold if settings.races else settings.resolution / 2.0
     return max(threshold + z_below, cell + z_above)
 
@@ -71,11 +72,13 @@ def _sampling(last, *, settings, model):
     return float(np.ravel(half_width(level, model, settings.n))[0])
 
 
-def holdout_certificate(last, *, settings, model, ledger, seeded, shared=False, another=False):
-    """Return the :class:`Certificate` after the account ``last``."""
+def holdout_certificate(
+    last, *, code, settings, model, ledger, seeded, shared=False, another=False
+):  # fmt: skip
+    """Return the :class:`Certificate` after the account ``last``; ``code`` is what it taught."""
     alpha = _sampling(last, settings=settings, model=model)
-    threshold = _threshold(last, settings)
-    widest = _reach(last, settings) + alpha
+    threshold = _threshold(last, settings, code)
+    widest = _reach(last, settings, code) + alpha
     dp_epsilon, bdp_epsilon = _levels(last, settings=settings, model=model)
     return Certificate(
         tau=min(1.0, max(widest, last.widest)),
@@ -110,13 +113,23 @@ def holdout_certificate(last, *, settings, model, ledger, seeded, shared=False, 
     )
 
 
-def _threshold(last, settings):
+def _threshold(last, settings, code=None):
     """Return the threshold of a lone query whose prediction is 1/2, the largest there is."""
     if settings.threshold is not None:
         return settings.threshold
     if settings.races:
-        deviation = math.sqrt(0.25 / settings.n_effective)
-        return float(Pace().fine(1.5, last.code.get("n_fine", 0), alone=True)) * deviation
+        code = PredictiveCode() if code is None else code.copy()
+        code.begin()
+        half = fine_half_width(
+            pace_of(last, settings, route(last, settings)[0]),
+            code,
+            predictions=0.5,
+            deviation=lambda _: math.sqrt(0.25 / settings.n_effective),
+            factor=2.0,
+            drift=code.predict([0.5])[1],
+            alone=True,
+        )
+        return float(np.max(half))
     return float(auto_threshold(0.5, settings.n_effective, settings.n))
 
 
@@ -206,7 +219,9 @@ def _notes(last, *, settings, model):
             "leakage": "leakage, that is Bayesian differential privacy (G1)",
         }[route(last, settings)[1]]
         nats, by = route(last, settings)
-        coded = code_length(released=last.released, batch_index=last.number + 1) + math.log(2.0)
+        coded = code_length(
+            released=last.released, batch_index=last.number + 1, spending=settings.spending
+        ) + math.log(2.0)
         instead = "" if by == "code" else f" instead of {coded:.3g} by the code"
         notes.append(
             f"the next answer rests on {carried}, {nats:.3g} nats{instead}; both hold at half the "

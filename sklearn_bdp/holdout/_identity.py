@@ -309,8 +309,10 @@ class LedgerHandle:
             last = transaction.last
             shared = transaction.notes(_SHARED)
             another = transaction.notes(_ANOTHER)
+            code = self._code(transaction)
         return holdout_certificate(
             last,
+            code=code,
             settings=self._settings,
             model=self.model,
             ledger=self.ledger,

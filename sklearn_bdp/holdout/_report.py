@@ -8,9 +8,9 @@ import math
 import numpy as np
 
 from sklearn_bdp._card import card, expected, interval_picture
-from sklearn_bdp.accounting import ModelTail, Pace, fine_half_width, place_lengths, score_tail
+from sklearn_bdp.accounting import ModelTail, fine_half_width, place_lengths, score_tail
 from sklearn_bdp.exceptions import HoldoutClosedError
-from sklearn_bdp.holdout._batch import route
+from sklearn_bdp.holdout._batch import pace_of, route
 from sklearn_bdp.holdout._certificate import fixed_reach
 from sklearn_bdp.holdout._settings import margins
 from sklearn_bdp.holdout._squares import ask_squares, planned
@@ -89,11 +89,12 @@ def preview_batch(last, code, *, n_queries, score, training_size, settings, mode
     below, above = margins(settings, last.n_rounds)
     if settings.races:
         drift = float(code.predict([score])[1][0])
+        pace = pace_of(last, settings, length)
         fine = fine_half_width(
-            Pace(), code, deviation=deviation, factor=(typical / deviation) ** 2, drift=drift,
-            alone=n_queries == 1,
+            pace, code, predictions=score, deviation=lambda at: float(tail.standard_deviation(at)),
+            factor=(typical / deviation) ** 2, drift=drift, places=place, alone=n_queries == 1,
         )  # fmt: skip
-        coarse = max(fine, Pace().coarsely(n_queries) * typical)
+        coarse = max(fine, pace.coarsely(n_queries) * typical)
         reaches = (fine + max(below, above), coarse + below)
         spending = _expected(code, score, typical, drift, fine, coarse, n_queries)
     else:
@@ -139,7 +140,7 @@ def close(queries, *, last, code, mechanism, settings, time, seeded):
     Theory G7, a last word: nothing is asked afterwards, so the release enters no later query;
     its pre-sampling half-width is the noise margin alone.
     """
-    length, by = route(last, settings)
+    length, by = route(last, settings, report=True)
     failure = math.log(settings.sampling_failure) - length
     plan = planned(queries, code, settings, failure)
     unit = float(queries.sensitivities[0])

@@ -53,6 +53,13 @@ class ReusableHoldout(Asking):
         :func:`~sklearn_bdp.correlation.check_correlation` takes. ``None``: independent.
     beta : float, default=0.05
         Probability that any of the intervals is wrong.
+    spending : {"final", "even"}, default="final"
+        Where the failure probability goes. ``"final"``: half of it is reserved for
+        :meth:`final_report`, and interim intervals are wide (O'Brien-Fleming boundaries in
+        sequential trials). ``"even"``: narrow interim intervals, paid for at the end (Pocock).
+    n_searches : int or None, default=None
+        About how many batches are expected before the final report. A hint that sharpens the
+        report; more or fewer batches are as valid.
     epsilon : float or "auto", default="auto"
         A Bayesian differential privacy level (nats) for the whole life of the holdout, or as much
         noise as widens intervals by at most a tenth; the level reached is then reported.
@@ -61,10 +68,10 @@ class ReusableHoldout(Asking):
     threshold : float or "auto", default="auto"
         Deviation from which a query is answered from the holdout. ``"auto"``: for each query, from
         public quantities only. A batch is then a race: whoever leads by prediction is compared
-        at a fine threshold (:class:`~sklearn_bdp.accounting.Pace` says how fine), the others at
-        a coarse one, :math:`c_m \sqrt{\tilde v(1-\tilde v)(1/n_\mathrm{eff} + 1/n_D)}` with
-        :math:`\tilde v` the prediction, drawn slightly towards 1/2, :math:`n_D` the
-        ``training_size`` and :math:`c_m = \min(1.5 + .9 \ln m, 5.5)` for ``m`` queries; whoever
+        at a fine threshold (``spending`` sets how fine), the others at a coarse one,
+        :math:`c \sqrt{\tilde v(1-\tilde v)(1/n_\mathrm{eff} + 1/n_D)}` with :math:`\tilde v` the
+        prediction, drawn slightly towards 1/2, and :math:`n_D` the ``training_size`` (``"final"``:
+        :math:`c = 6.5`; ``"even"``: :math:`\min(1.5 + .9 \ln m, 5.5)` for ``m`` queries); whoever
         then leads is asked again, finely. Where a ``budget``, a numeric ``epsilon`` or a
         ``resolution`` is given, every query is asked once, in order, at
         :func:`~sklearn_bdp.accounting.auto_threshold`.
@@ -176,6 +183,8 @@ class ReusableHoldout(Asking):
         *,
         correlation: Any = None,
         beta: float = 0.05,
+        spending: Literal["final", "even"] = "final",
+        n_searches: int | None = None,
         epsilon: float | Literal["auto"] = "auto",
         calibration: Literal["tight", "zhao2017"] = "tight",
         threshold: float | Literal["auto"] = "auto",
@@ -191,8 +200,9 @@ class ReusableHoldout(Asking):
         allow_shared_rows: bool = False,
     ) -> None:
         parameters = check_parameters(
-            beta=beta, epsilon=epsilon, calibration=calibration, threshold=threshold, budget=budget,
-            n_queries=n_queries, resolution=resolution, gap=gap,
+            beta=beta, spending=spending, n_searches=n_searches, epsilon=epsilon,
+            calibration=calibration, threshold=threshold, budget=budget, n_queries=n_queries,
+            resolution=resolution, gap=gap,
         )  # fmt: skip
         self.on_exhausted = check_option("on_exhausted", on_exhausted, ON_EXHAUSTED)
         seed = random_state

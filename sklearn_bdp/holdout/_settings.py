@@ -17,6 +17,7 @@ from sklearn_bdp._checks import check_beta, check_integer, check_option, check_r
 from sklearn_bdp._typing import Seed
 from sklearn_bdp.accounting import (
     NOISE_PART,
+    Spending,
     answer_margin,
     auto_resolution,
     auto_scales,
@@ -86,6 +87,11 @@ class Settings:
             **chosen,
         )
 
+    @property
+    def spending(self) -> Spending:
+        """How failure probability is spread over the life of the holdout."""
+        return Spending(self.parameters["spending"], self.parameters["n_searches"])
+
     @classmethod
     def recorded(cls, header: dict[str, Any]) -> Self:
         """Return the settings in a ledger's header; see :meth:`header`."""
@@ -117,6 +123,8 @@ class Settings:
 def check_parameters(
     *,
     beta: float = 0.05,
+    spending: Literal["final", "even"] = "final",
+    n_searches: int | None = None,
     epsilon: float | Literal["auto"] = "auto",
     calibration: Literal["tight", "zhao2017"] = "tight",
     threshold: float | Literal["auto"] = "auto",
@@ -153,8 +161,11 @@ def check_parameters(
                 "calibration='zhao2017' fixes the noise itself; leave epsilon='auto', got "
                 f"epsilon={epsilon!r}."
             )
+    spread = Spending(spending, n_searches)
     return {
         "beta": check_beta(beta),
+        "spending": spread.name,
+        "n_searches": spread.n_searches,
         "calibration": calibration,
         "budget": budget,
         "n_queries": n_queries,

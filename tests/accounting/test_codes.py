@@ -3,28 +3,61 @@ import math
 import numpy as np
 import pytest
 
-from sklearn_bdp.accounting import adaptive_log_failure, code_length, leakage_code_length
+from sklearn_bdp.accounting import (
+    Spending,
+    adaptive_log_failure,
+    code_length,
+    final_code_length,
+    leaked_length,
+)
+
+EVEN = Spending("even")
+WAYS = [Spending(), EVEN, Spending("final", 1), Spending("final", 40), Spending("even", 8)]
 
 
 def test_the_first_batch_pays_for_its_order_only_and_releases_are_added():
-    assert code_length(released=0.0, batch_index=1) == pytest.approx(math.log(4))
-    assert code_length(released=3.5, batch_index=4) == pytest.approx(3.5 + math.log(14))
+    assert code_length(released=0.0, batch_index=1, spending=EVEN) == pytest.approx(math.log(4))
+    assert code_length(released=3.5, batch_index=4, spending=EVEN) == pytest.approx(
+        3.5 + math.log(14)
+    )
+    assert code_length(released=3.5, batch_index=4) == pytest.approx(3.5 + math.log(28))
 
 
 def test_weights_of_all_batches_sum_to_one():
-    weights = [math.exp(-code_length(released=0.0, batch_index=t)) for t in range(1, 5000)]
+    weights = [
+        math.exp(-code_length(released=0.0, batch_index=t, spending=EVEN)) for t in range(1, 5000)
+    ]
     assert sum(weights) == pytest.approx(1.0 - 3 / 5002)
 
 
-def test_leakage_code_spends_exactly_the_failure_probability():
-    # All batches together: the union of fixed-query failures goes through G1 back to beta.
-    information, beta, size = 1.7, 0.03, 7
-    total = 0.0
-    for t in range(1, 5000):
-        nats = leakage_code_length(information=information, failure=beta, batch_index=t)
-        total += size * beta * math.exp(-nats - math.log(size))
+@pytest.mark.parametrize("spending", WAYS)
+@pytest.mark.parametrize("after", [0, 1, 2, 7, 100])
+def test_a_report_takes_what_the_batches_before_it_left(spending, after):
+    """G16: whenever it is given, and whatever number of searches was expected."""
+    before = sum(spending.of_batch(t) for t in range(1, after + 1))
+    assert before + spending.of_report(after) == pytest.approx(1.0)
+    assert final_code_length(released=2.0, n_batches=after, spending=spending) == pytest.approx(
+        2.0 - math.log(spending.of_report(after))
+    )
+
+
+def test_a_reserved_report_pays_next_to_nothing_for_batches():
+    """The figures of G16: .13 nats after one batch, .57 after twenty."""
+    assert final_code_length(released=0.0, n_batches=0) == 0.0
+    assert final_code_length(released=0.0, n_batches=1) == pytest.approx(0.134, abs=0.001)
+    assert final_code_length(released=0.0, n_batches=20) == pytest.approx(0.571, abs=0.001)
+
+
+def test_leakage_spends_exactly_the_failure_probability():
+    # All batches and a report: the union of fixed-query failures goes through G1 back to beta.
+    information, beta, size, batches = 1.7, 0.03, 7, 12
+    nats, total = leaked_length(information=information, failure=beta), 0.0
+    for t in range(1, batches + 1):
+        each = code_length(released=nats, batch_index=t) + math.log(size)
+        total += size * beta * math.exp(-each)
+    total += beta * math.exp(-final_code_length(released=nats, n_batches=batches))
     bound = math.exp(adaptive_log_failure(math.log(total), information))
-    assert bound <= beta
+    assert bound <= beta * (1 + 1e-12)
     assert bound == pytest.approx(beta, rel=1e-3)
 
 
@@ -40,4 +73,12 @@ def test_impossible_accounts_raise(change):
 @pytest.mark.parametrize("information", [-1.0, np.nan])
 def test_impossible_leakage_raises(information):
     with pytest.raises(ValueError, match="information"):
-        leakage_code_length(information=information, failure=0.05, batch_index=1)
+        leaked_length(information=information, failure=0.05)
+
+
+@pytest.mark.parametrize(
+    "change", [{"name": "pocock"}, {"name": None}, {"n_searches": 0}, {"n_searches": 2.5}]
+)
+def test_impossible_spending_raises(change):
+    with pytest.raises((ValueError, TypeError), match=r"spending|n_searches"):
+        Spending(**change)

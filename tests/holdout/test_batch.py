@@ -12,7 +12,7 @@ from sklearn_bdp.accounting import (
     PredictiveCode,
     SensitivityTail,
     code_length,
-    leakage_code_length,
+    leaked_length,
     noise_share,
     place_lengths,
 )
@@ -88,9 +88,8 @@ def test_leakage_and_code_share_beta_and_the_shorter_carries_the_answer():
     )  # fmt: skip
     length, by = route(loud, chosen)
     assert by == "leakage"
-    assert length == pytest.approx(math.log(2) + leakage_code_length(
-        information=chosen.information, failure=chosen.sampling_failure / 2, batch_index=2,
-    ))  # fmt: skip
+    leaked = leaked_length(information=chosen.information, failure=chosen.sampling_failure / 2)
+    assert length == pytest.approx(math.log(2) + code_length(released=leaked, batch_index=2))
     level = chosen.mechanism().dp_epsilon(1 / N)
     assert chosen.information == pytest.approx(MODEL.sequential_information(level, N))
     assert settings().information is None

@@ -52,8 +52,9 @@ def test_a_right_guess_is_confirmed_and_a_wrong_one_corrected(holdout):
     assert ((answers.lower <= answers.values) & (answers.values <= answers.upper)).all()
 
 
-def test_what_one_answer_teaches_moves_the_predictions_of_the_rest(holdout):
+def test_what_one_answer_teaches_moves_the_predictions_of_the_rest():
     """A constant bias is discovered once: the first above, the others below."""
+    holdout = ReusableHoldout(X, Y, spending="even", random_state=0)
     answers = holdout.answer(np.full(20, 0.8), np.tile(level(0.6), (20, 1)))
     assert answers.above[0]
     assert answers.above.sum() <= 2
@@ -79,14 +80,14 @@ def test_released_values_lie_on_the_grid():
 
 
 def test_information_spent_is_the_code_length_of_the_next_query(holdout):
-    assert holdout.information_spent == pytest.approx(math.log(4))
+    assert holdout.information_spent == pytest.approx(math.log(8))
     holdout.answer([0.5, 0.5, 0.5], levels(0.5, 0.5, 0.5))
     with holdout._reading() as transaction:
         released = transaction.last.released
     assert 0 < released < 1
     assert holdout.information_spent == pytest.approx(code_length(released=released, batch_index=2))
     lengths = [record.code_length for record in holdout.history()]
-    assert lengths == pytest.approx(math.log(4) + place_lengths([0.5, 0.5, 0.5]))
+    assert lengths == pytest.approx(math.log(8) + place_lengths([0.5, 0.5, 0.5]))
 
 
 def test_intervals_widen_with_what_was_spent(holdout):
@@ -98,8 +99,10 @@ def test_intervals_widen_with_what_was_spent(holdout):
 
 
 def test_a_larger_training_size_narrows_the_threshold():
-    few = ReusableHoldout(X, Y).answer([0.5], levels(0.5), training_size=50)
-    many = ReusableHoldout(X, Y).answer([0.5], levels(0.5), training_size=5000)
+    few, many = (
+        ReusableHoldout(X, Y, spending="even").answer([0.5], levels(0.5), training_size=size)
+        for size in (50, 5000)
+    )
     assert many.upper[0] - many.lower[0] < few.upper[0] - few.lower[0]
 
 
@@ -133,7 +136,7 @@ def test_a_key_twice_in_a_batch_is_one_query(holdout):
     answers = holdout.answer([0.9, 0.9, 0.5], levels(0.3, 0.3, 0.5), keys=["a", "a", None])
     assert answers.values[0] == answers.values[1]
     assert len(holdout.history()) == 2
-    two = math.log(4) + place_lengths([0.9, 0.5])[0]  # two queries, not three
+    two = math.log(8) + place_lengths([0.9, 0.5])[0]  # two queries, not three
     assert holdout.history()[0].code_length == pytest.approx(two)
 
 

@@ -15,7 +15,7 @@ def scores(*means):
 
 
 def ask(slack):
-    holdout = ReusableHoldout(X, Y, random_state=0)
+    holdout = ReusableHoldout(X, Y, spending="even", random_state=0)
     return holdout, holdout.answer([0.9, 0.3], scores(0.9, 0.5), slack=slack)
 
 

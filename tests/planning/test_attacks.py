@@ -8,10 +8,10 @@ import pytest
 from scipy.sparse import coo_array
 from scipy.stats import binom
 
-from sklearn_bdp.accounting import ModelTail, Pace, PredictiveCode, fine_half_width, half_width
+from sklearn_bdp.accounting import ModelTail, PredictiveCode, fine_half_width, half_width
 from sklearn_bdp.correlation import DependencyGraph, Groups, Independent, MarkovChain
 from sklearn_bdp.holdout import BatchRecord
-from sklearn_bdp.holdout._batch import Queries, decide
+from sklearn_bdp.holdout._batch import Queries, decide, pace_of, route
 from sklearn_bdp.holdout._settings import Settings, check_parameters
 from sklearn_bdp.mechanisms import Thresholdout
 from sklearn_bdp.planning import certify
@@ -100,12 +100,14 @@ class Account:
     def edge(self, values):
         """Where lone queries of these training-side values turn from "below" to "above"."""
         code = self.code.copy()
+        code.begin()
         code.expect(values)
         centers, drifts = code.predict(values)
-        deviations = self.tail.standard_deviation(centers)
+        pace = pace_of(self.last, self.settings, route(self.last, self.settings)[0])
         return centers + fine_half_width(
-            Pace(), code, deviation=deviations, factor=1 + 1 / 3, drift=drifts
-        )
+            pace, code, predictions=centers, deviation=self.tail.standard_deviation,
+            factor=1 + 1 / 3, drift=drifts, alone=True,
+        )  # fmt: skip
 
     def ask(self, training, holdout):
         """One batch; returns values and whether they came from the holdout."""
