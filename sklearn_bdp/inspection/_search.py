@@ -194,7 +194,7 @@ class HoldoutSearchDisplay(Display):
             self._mark_best(ax, x[self.best])
         self._zoom(ax)
         self._scale(ax, x)
-        finish(ax, above=True, xlabel=self.x_label, ylabel=self.score_name)
+        finish(ax, above=True, xlabel=self.x_label + self._why_long(), ylabel=self.score_name)
 
     def _bars(self):
         # An answer may lie outside its own interval by rounding; a bar of negative length may not.
@@ -218,26 +218,23 @@ class HoldoutSearchDisplay(Display):
         ax.plot([x], [score], zorder=5, label=label, **style)
 
     def _zoom(self, ax):
-        """Show scores and the chosen interval; say why intervals beyond are long."""
-        known = [self.training_score, self.holdout_score]
-        if self.others is not None:
-            known.append(self.others)
-        if self.baseline is not None:
-            known.append([self.baseline])
-        if self.best is not None:
-            known.append([self.holdout_lower[self.best], self.holdout_upper[self.best]])
-        known = np.concatenate(known)
-        known = known[np.isfinite(known)]
-        if not known.size or self.best is None:
+        """Show all scores, the baseline and the chosen interval; longer intervals are cut off."""
+        if self.best is None:
             return
-        edge = 0.08 * (known.max() - known.min()) or 0.01
-        low, high = known.min() - edge, known.max() + edge
-        ax.set_ylim(low, high)
+        known = [*self.training_score, *self.holdout_score]
+        known += [self.holdout_lower[self.best], self.holdout_upper[self.best]]
+        if self.baseline is not None:
+            known.append(self.baseline)
+        low, high = np.nanmin(known), np.nanmax(known)
+        edge = 0.08 * (high - low) or 0.01
+        ax.set_ylim(low - edge, high + edge)
+
+    def _why_long(self):
+        """Return a line on intervals that are longer than that of the chosen candidate."""
         widths = self.holdout_upper - self.holdout_lower
-        if np.nanmax(widths) > 1.3 * widths[self.best]:
-            text = "Longer intervals: candidates that trail (relaxed)."
-            style = {"transform": ax.transAxes, "fontsize": "small", "color": GREY}
-            ax.text(0.01, 0.02, text, **style)
+        if self.best is None or not np.nanmax(widths) > 1.3 * widths[self.best]:
+            return ""
+        return "\n(longer intervals: candidates that trail, relaxed)"
 
     def _scale(self, ax, x):
         if self.tick_labels is not None:
