@@ -24,13 +24,21 @@ PAGES = [
 ]
 # What a page takes for granted (its X and y) stands in a comment that readers do not see.
 BLOCK = re.compile(r"^(?:```python|<!-- setup)\n(.*?)^(?:```|-->)", re.M | re.S)
+# A block that means to warn says so in a comment above it: <!-- warns: RowOrderWarning -->
+WARNS = re.compile(r"<!-- warns: ([\w, ]+) -->\n+$")
+# All pages run in one process, and many use the same data.
+ANYWHERE = {"AnotherAccountWarning"}
 OPTIONAL = ("optuna", "networkx", "matplotlib", "dask", "ray", "joblibspark", "polars", "pandas")
 
 
 def blocks(page):
-    """Return (line, code) of each Python block of a page."""
-    text = page.read_text(encoding="utf-8")
-    return [(text[: m.start(1)].count("\n") + 1, m[1]) for m in BLOCK.finditer(text)]
+    """Return (line, code, names of warnings that it may give) of each Python block of a page."""
+    text, found = page.read_text(encoding="utf-8"), []
+    for block in BLOCK.finditer(text):
+        meant = WARNS.search(text[: block.start()])
+        names = ANYWHERE | (set(meant[1].split(", ")) if meant else set())
+        found.append((text[: block.start(1)].count("\n") + 1, block[1], names))
+    return found
 
 
 @pytest.mark.parametrize(
@@ -40,14 +48,20 @@ def test_code_blocks_run(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("MPLBACKEND", "agg")
     for name in OPTIONAL:
-        if any(re.search(rf"^(import|from) {name}\b", code, re.M) for _, code in blocks(page)):
+        if any(re.search(rf"^(import|from) {name}\b", code, re.M) for _, code, _ in blocks(page)):
             pytest.importorskip(name)
-    names = {"__name__": "__main__"}
-    with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
-        warnings.simplefilter("ignore", UserWarning)
-        for line, code in blocks(page):
-            padded = "\n" * line + code  # so that a traceback names the line of the page
+    names, wrong = {"__name__": "__main__"}, []
+    for line, code, meant in blocks(page):
+        padded = "\n" * line + code  # so that a traceback names the line of the page
+        with (
+            warnings.catch_warnings(record=True) as given,
+            contextlib.redirect_stdout(io.StringIO()),
+        ):
+            warnings.simplefilter("always", UserWarning)
             exec(compile(padded, str(page), "exec"), names)
+        given = {w.category.__name__: w for w in given if issubclass(w.category, UserWarning)}
+        wrong += [f"line {line}: {name}: {given[name].message}" for name in given.keys() - meant]
+    assert not wrong
 
 
 def test_links_between_pages_lead_somewhere():
