@@ -130,7 +130,7 @@ def divide(estimator, X, y, *, test_size, correlation, groups, X_val, y_val, ran
         holdout=test,
         model=model.given_rest(test),
         train_model=_training_model(model, train),
-        gap=_gaps(train, test),
+        gap=model.gaps(train, test),
         assumption=assumption,
     )
 
@@ -211,7 +211,7 @@ def _refuse_cut(model, train, test, *, n, cutter):
     Chains are contiguous, and say themselves what a cut costs; networks of finite strength are
     split by nodes (theory G13).
     """
-    if model.n_records is None or model.holds_given_rest:
+    if model.n_records is None or model.holds_given_rest or model.is_sequential:
         return
     codes = model.components(n)
     both = np.intersect1d(codes[train], codes[test]).size
@@ -267,13 +267,3 @@ def _training_model(model, train):
         return model.given_rest(train)
     except ValueError:  # a chain with the holdout cut out of its middle is two chains
         return None
-
-
-def _gaps(train, test):
-    """Return how many records lie between the holdout and the training records on each side."""
-    before = train[train < test.min()]
-    after = train[train > test.max()]
-    return (
-        int(test.min() - before.max() - 1) if before.size else None,
-        int(after.min() - test.max() - 1) if after.size else None,
-    )

@@ -24,6 +24,7 @@ from sklearn_bdp.correlation._misfit import (
     running_autocorrelation_time,
 )
 from sklearn_bdp.correlation._network import MarkovNetwork
+from sklearn_bdp.correlation._panel import Panel, date_numbers
 from sklearn_bdp.correlation._row_order import IndependenceReport, check_independence
 from sklearn_bdp.correlation._strength import (
     DriftReport,
@@ -53,6 +54,7 @@ __all__ = [
     "Groups",
     "MarkovChain",
     "SeenStates",
+    "Panel",
     "DependencyGraph",
     "MarkovNetwork",
     "BayesianNetwork",

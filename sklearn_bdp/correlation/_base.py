@@ -106,6 +106,21 @@ class CorrelationModel(Divisible, FrozenValue):
         """
         return self.check_n(n), "records"
 
+    def unit_means(self, scores: ArrayLike) -> Array:
+        """Return scores of the units that come in time: records, or means of dates.
+
+        Parameters
+        ----------
+        scores : array-like of shape (n,)
+            Per-record scores; NaN where a record was not scored.
+
+        Returns
+        -------
+        ndarray
+            One score per unit, in time order.
+        """
+        return np.asarray(scores, dtype=float)
+
     # -- which records may depend on each other ---------------------------------------------
 
     def components(self, n: int) -> Array:

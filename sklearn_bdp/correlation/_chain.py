@@ -387,6 +387,7 @@ class MarkovChain(TimeModel):
 
 def chain_record(model: CorrelationModel) -> dict[str, Any] | None:
     """Return what a chain is made of, as JSON can say it; None for any other model."""
+    model = getattr(model, "chain", model)  # of the dates of a panel
     if type(model) is not MarkovChain or model.confidence < 1.0:
         return None
     return {

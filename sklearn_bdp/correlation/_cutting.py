@@ -101,6 +101,26 @@ class Divisible(ABC):
         check_real("failure", failure, low=0.0, high=1.0, closed="neither")
         return 0
 
+    def gaps(self, train: Array, holdout: Array) -> tuple[int | None, int | None]:
+        """Return how much lies between a holdout and the training records on each side.
+
+        Parameters
+        ----------
+        train, holdout : ndarray of int
+            Places of the records.
+
+        Returns
+        -------
+        tuple of (int or None)
+            Records (dates of a panel) dropped before and after the holdout; None on a side
+            without training records.
+        """
+        before, after = train[train < holdout.min()], train[train > holdout.max()]
+        return (
+            int(holdout.min() - before.max() - 1) if before.size else None,
+            int(after.min() - holdout.max() - 1) if after.size else None,
+        )
+
     def split(
         self,
         n: int,

@@ -172,5 +172,6 @@ def _more_dependence(promised, shown, time):
 
 def _promised_time(model, n):
     """Return ``n / effective_n``, of a long stretch when the model allows any length."""
+    model = getattr(model, "chain", model)  # of the dates of a panel, whose means are the scores
     n = model.n_records if model.n_records is not None else max(n, 100_000)
     return n / model.effective_n(n)

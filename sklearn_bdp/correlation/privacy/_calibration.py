@@ -10,6 +10,7 @@ import numpy as np
 from sklearn_bdp._bisection import safe_inverse
 from sklearn_bdp.correlation._base import CorrelationModel
 from sklearn_bdp.correlation._components import ComponentModel
+from sklearn_bdp.correlation._panel import Panel
 from sklearn_bdp.correlation._time import SeenStates
 from sklearn_bdp.correlation._worst import WorstOf
 
@@ -141,3 +142,29 @@ class WorstCalibration(Calibration):
 
     def posterior_bias(self, dp_epsilon, n):
         return self._worst("posterior_bias", dp_epsilon, n)
+
+
+@calibrate.register(Panel)
+class PanelCalibration(Calibration):
+    """Dates as the records of a chain: changing one record changes one date (group privacy)."""
+
+    def check_method(self, n, method):
+        if method != "tight":
+            raise ValueError(f"method={method!r} needs one record per date. Use method='tight'.")
+
+    def _of_dates(self, name, dp_epsilon):
+        model = self.model
+        level = dp_epsilon * int(model.counts_.max())
+        return getattr(model.chain, name)(level, len(model.counts_))
+
+    def leakage(self, dp_epsilon, n, method):
+        return self._of_dates("bdp_epsilon", dp_epsilon)
+
+    def sequential_epsilon(self, dp_epsilon, n):
+        return self._of_dates("sequential_epsilon", dp_epsilon)
+
+    def sequential_information(self, dp_epsilon, n):
+        return self._of_dates("sequential_information", dp_epsilon)
+
+    def posterior_bias(self, dp_epsilon, n):
+        return self._of_dates("posterior_bias", dp_epsilon)
