@@ -1,13 +1,14 @@
 """One candidate: split, folds, open a holdout, fit, score, digest; for searches and selectors."""
 
-from sklearn_bdp._evaluation._autologging import autologged
 from sklearn_bdp._evaluation._candidates import Candidate, Setting, fit_candidate
-from sklearn_bdp._evaluation._choice import certified, clipping_of, outlook
 from sklearn_bdp._evaluation._division import check_records
-from sklearn_bdp._evaluation._failures import all_failed, warn_some_failed
+from sklearn_bdp._evaluation._fits import all_failed, warn_some_failed
+from sklearn_bdp._evaluation._fitted import Savable, autologged, certified, clipping_of, outlook
 from sklearn_bdp._evaluation._gains import Gain, PairedGain, paired_gain
 from sklearn_bdp._evaluation._opening import (
+    Pilot,
     assumed,
+    check_dependence,
     check_owner,
     config_of,
     divide_for,
@@ -15,7 +16,6 @@ from sklearn_bdp._evaluation._opening import (
     recorded_seed,
 )
 from sklearn_bdp._evaluation._progress import Progress
-from sklearn_bdp._evaluation._saving import Savable
 from sklearn_bdp._evaluation._scoring import (
     RULES,
     MetricScorer,
@@ -25,7 +25,6 @@ from sklearn_bdp._evaluation._scoring import (
     public_scorer,
     verified_metric,
 )
-from sklearn_bdp._evaluation._strength import Pilot, check_dependence
 from sklearn_bdp._evaluation._training_side import (
     Rounds,
     inner_folds,

@@ -28,8 +28,14 @@ from sklearn_bdp._evaluation._candidates import (
     evaluate,
     fit_candidate,
 )
-from sklearn_bdp._evaluation._failures import all_failed, warn_some_failed
-from sklearn_bdp._evaluation._fits import INTERRUPTIONS, Task, WholeJob, run_jobs
+from sklearn_bdp._evaluation._fits import (
+    INTERRUPTIONS,
+    Task,
+    WholeJob,
+    all_failed,
+    run_jobs,
+    warn_some_failed,
+)
 from sklearn_bdp._evaluation._progress import ModelStore
 from sklearn_bdp._sealed import sealed_errors
 from sklearn_bdp._sklearn_compat import num_samples

@@ -34,14 +34,13 @@ from sklearn_bdp._sklearn_compat import (
 )
 from sklearn_bdp._typing import Correlation, RandomState
 from sklearn_bdp.metrics import BoundedMetric, PerRecordScore, available_metrics
-from sklearn_bdp.model_selection._preparation import Preparation
+from sklearn_bdp.model_selection._preparation import Preparation, sampling_space
 from sklearn_bdp.model_selection._results import (
     certificate_of,
     chosen_row,
     in_words,
     search_results,
 )
-from sklearn_bdp.model_selection._space import sampling_space
 
 if TYPE_CHECKING:
     from sklearn_bdp.holdout import FinalReport, Preview

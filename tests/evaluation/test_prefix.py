@@ -12,8 +12,7 @@ from sklearn.svm import SVC
 
 from sklearn_bdp import ReusableHoldoutSearchCV
 from sklearn_bdp._evaluation import Candidate, Setting
-from sklearn_bdp._evaluation._candidates import evaluate
-from sklearn_bdp._evaluation._prefix import PrefixMemory
+from sklearn_bdp._evaluation._candidates import PrefixMemory, evaluate
 from sklearn_bdp.metrics import PerRecordScore, get_metric
 
 
