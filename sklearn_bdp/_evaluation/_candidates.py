@@ -8,7 +8,6 @@ import functools
 import math
 import time
 import traceback
-import warnings
 from collections import OrderedDict
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -81,7 +80,6 @@ class Outcome:
     fit_time: float = math.nan  # seconds, as the next one
     score_time: float = math.nan
     error: str = ""  # traceback of a failed fit, else empty
-    misfit: str = ""  # what is wrong with a model that raises on every holdout record, else empty
     #: The same of the further metrics that the model could be asked about.
     beside: dict = field(default_factory=dict, repr=False)
     #: Of a record's cross-validated score, where ``scores`` are not kept; else NaN.
@@ -156,8 +154,6 @@ def _scored(setting, candidate, model, memory, *, keyed, known):
         return Outcome(training=value, evaluation=evaluation, key=keys[name], clipping=clipping)
 
     found = scored(None)
-    zero = not found.evaluation.value > 0.0
-    misfit = _misfit(setting.metric, model, candidate, setting) if zero else ""
     beside = {}
     for name in setting.beside:
         try:
@@ -166,30 +162,7 @@ def _scored(setting, candidate, model, memory, *, keyed, known):
             raise
         except Exception:  # a metric that this model cannot be asked about
             continue
-    return replace(found, misfit=misfit, beside=beside)
-
-
-def _misfit(metric, model, candidate, setting):
-    """Say that a model raises on every record, or nothing if it scores one of them.
-
-    The words hold no more than the type of the error: its message might quote a record.
-    """
-    X, y = columns_of(setting.X_holdout, candidate.columns), np.asarray(setting.y_holdout)
-    kind = ""
-    for place in range(len(y)):
-        try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                one = np.array([place])
-                metric.training_score(model, safe_indexing(X, one), y[one])
-        except Exception as error:
-            kind = type(error).__name__
-        else:
-            return ""
-    return (
-        f"{type(model).__name__} raises {kind} on every holdout record: the holdout does not fit "
-        "the training data (columns, types, labels). Nothing was asked of it."
-    )
+    return replace(found, beside=beside)
 
 
 def fit_candidate(setting, candidate, memory=None):

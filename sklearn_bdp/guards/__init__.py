@@ -33,6 +33,8 @@ from sklearn_bdp.guards._reading import (
     tables_in,
 )
 from sklearn_bdp.guards._row_wise import (
+    BATCHES,
+    FAILS,
     RowWiseCheck,
     may_read_other_rows,
     reads_other_rows,
@@ -42,4 +44,4 @@ from sklearn_bdp.guards._split import COPIES, check_copies, check_orders
 __all__ = ["GUARDS", "Guard", "table"]
 
 #: Every guard, as the page of guards lists them.
-GUARDS = (MIXED, *WORDS.values(), COPIES)
+GUARDS = (MIXED, *WORDS.values(), COPIES, BATCHES, FAILS)

@@ -1,4 +1,4 @@
-"""Does a model score each record by itself? Asked on training rows, which are public."""
+"""Does a model score each record by itself, and new ones at all? Asked on training rows."""
 
 from __future__ import annotations
 
@@ -9,17 +9,37 @@ import scipy.sparse
 from sklearn.base import BaseEstimator
 from sklearn.preprocessing import FunctionTransformer
 
-from sklearn_bdp._checks import caller_level
 from sklearn_bdp._digests import copied
 from sklearn_bdp._sklearn_compat import num_samples, safe_indexing
-from sklearn_bdp.exceptions import BatchPredictionWarning
+from sklearn_bdp.exceptions import BatchPredictionWarning, FailingModelWarning
+from sklearn_bdp.guards._guard import Guard
 
 #: Rows that a model is asked to predict: what looks further back than that goes unseen.
 ROWS = 48
 #: Different pipelines of one search that are asked.
 MOST = 12
+#: Fewer training rows are not split into two different batches.
+FEWEST = 16
 _RESPONSES = ("predict_proba", "decision_function", "predict")
 
+BATCHES = Guard(
+    "predictions by batch",
+    "training set",
+    "after a fit, once for each kind of pipeline",
+    "Predictions of {name} depend on the other rows of the batch. Its score is then not a mean "
+    "over records, and its interval does not hold. Make features of neighboring rows (lags, "
+    "rolling means) before the search, so that each row of X carries its own and looks back only. "
+    "Learn means and scales in fit, not from the rows to be predicted.",
+    BatchPredictionWarning,
+)
+FAILS = Guard(
+    "failing predictions",
+    "training set",
+    "after a fit, once for each kind of pipeline",
+    "{name} raises an error for new rows made of training values. Holdout records that it cannot "
+    "predict get the worst score. Let predict take rows that fit has not seen.",
+    FailingModelWarning,
+)
 #: What a certificate says of a search in which such a model was found.
 ASSUMPTION = (
     "NOT MET: predictions of {names} depend on the other rows of a batch, so that its queries are "
@@ -35,7 +55,7 @@ def reads_other_rows(model, X):
     also where it uses the place of a row in the batch; what draws at random is left alone.
     """
     n = num_samples(X)
-    if n < 16:
+    if n < FEWEST:
         return False
     size = min(ROWS, n // 2)
     rng = np.random.default_rng(0)
@@ -78,20 +98,42 @@ def _equal(first, second):
     return bool(np.all(np.isclose(first, second, rtol=0.0, atol=width, equal_nan=True)))
 
 
+def fails_on_new_rows(model, X):
+    """Return whether a fitted model predicts training rows, but no row mixed of training values."""
+    n, rng = num_samples(X), np.random.default_rng(0)
+    if n < FEWEST or (not hasattr(X, "dtypes") and not isinstance(X, np.ndarray)) or X.ndim != 2:
+        return False
+    rows = np.arange(4)
+    mixed = copied(safe_indexing(X, rows))
+    for place in range(X.shape[1]):
+        other = safe_indexing(X, rng.choice(n, size=rows.size, replace=False))
+        if isinstance(X, np.ndarray):
+            mixed[:, place] = other[:, place]
+        else:
+            mixed.isetitem(place, other.iloc[:, place].set_axis(mixed.index))
+    return _answers(model, safe_indexing(X, rows)) and not _answers(model, mixed)
+
+
+def _answers(model, X):
+    """Return whether a model has a response for some rows."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for name in _RESPONSES:
+            try:
+                _said(model, name, X)
+            except Exception:  # it may lack this one
+                continue
+            return True
+    return False
+
+
 def may_read_other_rows(model):
     """Return whether a model holds code that scikit-learn does not answer for."""
-    return any(
-        not _is_sklearn(part) or isinstance(part, FunctionTransformer) for part in _parts(model)
-    )
-
-
-def _parts(model):
-    """Yield a model, the estimators inside it and what else it calls."""
-    yield model
+    parts = [model]
     if isinstance(model, BaseEstimator):
-        for value in model.get_params(deep=True).values():
-            if hasattr(value, "fit") or callable(value):
-                yield value
+        values = model.get_params(deep=True).values()
+        parts += [value for value in values if hasattr(value, "fit") or callable(value)]
+    return any(not _is_sklearn(part) or isinstance(part, FunctionTransformer) for part in parts)
 
 
 def _is_sklearn(part):
@@ -103,7 +145,7 @@ class RowWiseCheck:
     """Asks one model of each kind of pipeline, and warns once."""
 
     def __init__(self):
-        self._asked, self._found = set(), []
+        self._asked, self._found = set(), {BATCHES: [], FAILS: []}
 
     def ask(self, model, X, params):
         """Look at a model fitted with ``params``, unless one of its kind was looked at.
@@ -114,18 +156,22 @@ class RowWiseCheck:
         if kind in self._asked or len(self._asked) >= MOST:
             return
         self._asked.add(kind)
-        if not may_read_other_rows(model) or not reads_other_rows(model, X):
+        if not may_read_other_rows(model):
             return
-        name = model_name(model)
-        if not self._found:
-            warn_of_batches(name)
-        if name not in self._found:
-            self._found.append(name)
+        for guard, check in ((BATCHES, reads_other_rows), (FAILS, fails_on_new_rows)):
+            if not check(model, X):
+                continue
+            found, name = self._found[guard], model_name(model)
+            if not found:
+                guard.warn(name=name)
+            if name not in found:
+                found.append(name)
 
     @property
     def assumptions(self):
         """What a certificate has to say."""
-        return (ASSUMPTION.format(names=", ".join(self._found)),) if self._found else ()
+        names = ", ".join(self._found[BATCHES])
+        return (ASSUMPTION.format(names=names),) if names else ()
 
 
 def _kind(model, params):
@@ -156,17 +202,3 @@ def _step(step):
     function = getattr(step, "func", None) if isinstance(step, FunctionTransformer) else None
     inside = getattr(function, "__name__", "") if function is not None else ""
     return f"{type(step).__name__}({inside})" if inside else type(step).__name__
-
-
-def warn_of_batches(name):
-    """Warn of a model whose predictions depend on the other rows of a batch."""
-    warnings.warn(
-        f"predictions of {name} depend on the other rows of the batch (asked on training rows): "
-        "its score on the holdout is then no mean over records, a row that is predicted alone gets "
-        "another prediction, and the interval does not hold. Make features of neighbouring rows "
-        "(lags, rolling means) before the search, so that each row of X carries its own and looks "
-        "back only; learn what a step needs (means, scales) in fit and keep it, in place of "
-        "computing it from the rows to be predicted.",
-        BatchPredictionWarning,
-        stacklevel=caller_level(),
-    )
