@@ -1,7 +1,7 @@
 """One candidate: split, folds, open a holdout, fit, score, digest; for searches and selectors."""
 
 from sklearn_bdp._evaluation._candidates import Candidate, Setting, fit_candidate
-from sklearn_bdp._evaluation._division import check_records
+from sklearn_bdp._evaluation._division import Division, check_records
 from sklearn_bdp._evaluation._fits import all_failed, warn_some_failed
 from sklearn_bdp._evaluation._fitted import Savable, autologged, certified, clipping_of, outlook
 from sklearn_bdp._evaluation._gains import Gain, PairedGain, paired_gain

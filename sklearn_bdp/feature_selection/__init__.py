@@ -1,7 +1,6 @@
 """Feature selection in which every look at the holdout is verified."""
 
 from sklearn_bdp.feature_selection._correlation_filter import HoldoutCorrelationFilter
-from sklearn_bdp.feature_selection._rankings import rank_features
 from sklearn_bdp.feature_selection._report import SelectionReport
 from sklearn_bdp.feature_selection._selector import HoldoutFeatureSelector
 
@@ -9,5 +8,4 @@ __all__ = [
     "HoldoutCorrelationFilter",
     "HoldoutFeatureSelector",
     "SelectionReport",
-    "rank_features",
 ]

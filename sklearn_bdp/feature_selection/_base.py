@@ -22,6 +22,8 @@ from sklearn.utils.validation import (
 
 from sklearn_bdp._checks import check_integer, check_option
 from sklearn_bdp._evaluation import (
+    Candidate,
+    Division,
     Pilot,
     Savable,
     Setting,
@@ -29,6 +31,7 @@ from sklearn_bdp._evaluation import (
     assumed,
     check_owner,
     divide_for,
+    fit_candidate,
     inner_folds,
     recorded_seed,
 )
@@ -39,12 +42,14 @@ from sklearn_bdp._sklearn_compat import (
     num_samples,
     safe_indexing,
 )
+from sklearn_bdp.correlation import check_correlation
 from sklearn_bdp.exceptions import NothingSelectedError, UnknownFeaturesError
+from sklearn_bdp.feature_selection._report import with_score
 from sklearn_bdp.guards import ADDED, check_orders
 from sklearn_bdp.holdout import FinalReport
 from sklearn_bdp.metrics import get_metric
 
-ON_EMPTY = ("raise", "keep_best")
+ON_EMPTY = ("keep_best", "raise")
 
 
 class HoldoutSelectorBase(Savable, SelectorMixin, BaseEstimator):
@@ -77,7 +82,7 @@ class HoldoutSelectorBase(Savable, SelectorMixin, BaseEstimator):
         check_is_fitted(self)
         if not self.support_.any():
             raise NothingSelectedError(
-                f"{self._what_was_found()} on_empty='keep_best' goes on with the best there is."
+                f"{self._what_was_found()} To hand on the best features, set on_empty='keep_best'."
             )
         if not is_frame(X):
             return super().transform(X)
@@ -106,11 +111,6 @@ class HoldoutSelectorBase(Savable, SelectorMixin, BaseEstimator):
         """Check the parameters that all selectors have."""
         check_option("on_empty", self.on_empty, ON_EMPTY)
         check_integer("verbose", int(self.verbose), low=0)
-        if self.holdout is None:
-            raise ValueError(
-                "holdout must be a fraction, a splitter or a ReusableHoldout, got holdout=None; "
-                "for selection without a holdout use scikit-learn's selectors."
-            )
 
     def _tell(self, message):
         """Print one line of progress when asked to; it holds released values only."""
@@ -145,6 +145,8 @@ class HoldoutSelectorBase(Savable, SelectorMixin, BaseEstimator):
 
         The columns of the holdout get the order of those of ``X``.
         """
+        if self.holdout is None:
+            return self._undivided(X, y, X_val=X_val, groups=groups), None
         check_owner(self, X_val)
         _, split = recorded_seed(self, (X, y, X_val, y_val, groups))
         division = divide_for(
@@ -159,6 +161,14 @@ class HoldoutSelectorBase(Savable, SelectorMixin, BaseEstimator):
             pilot=pilot,
         )
         return replace(division, X_holdout=_aligned(X, division.X_holdout)), split
+
+    def _undivided(self, X, y, *, X_val, groups):
+        """Return the :class:`Division` in which all records choose and nothing is verified."""
+        if X_val is not None:
+            raise ValueError("holdout=None verifies nothing: X_val has no place in it.")
+        model = check_correlation(self.correlation, groups=groups)
+        model.check_n(num_samples(X))
+        return Division(X, y, None, None, None, None, model, model)
 
     @staticmethod
     def _training_n_effective(division):
@@ -200,6 +210,8 @@ class SubsetSelectorBase(MetaEstimatorMixin, HoldoutSelectorBase):
             If nothing was selected.
         """
         check_is_fitted(self)
+        if self.holdout_ is None:
+            raise ValueError("final_report() needs a holdout, got holdout=None in fit.")
         if not self.support_.any():
             raise NothingSelectedError(f"{self._what_was_found()} There is nothing to report on.")
         metric, expected, variance = self._training_side
@@ -255,27 +267,43 @@ class SubsetSelectorBase(MetaEstimatorMixin, HoldoutSelectorBase):
             n_jobs=self.n_jobs,
         )
 
-    def _keep_subset(self, columns, found, verifier, scores):
-        """Set what is selected, its model and its score; ``scores``: of its training side."""
-        metric = verifier.setting.metric
+    def _keep_subset(self, proposal, found, setting, verifier):
+        """Set what is selected, its model and its score."""
+        metric, columns = setting.metric, () if proposal is None else proposal.columns
         self.support_ = np.zeros(self.n_features_in_, dtype=bool)
         self.support_[list(columns)] = True
         self.n_features_to_select_ = len(columns)
-        self.estimator_ = None if found is None else verifier.model(found)
+        self.estimator_ = None
+        if verifier is not None and found is not None:
+            self.estimator_ = verifier.model(found)
+        elif proposal is not None:
+            self.estimator_ = fit_candidate(setting, Candidate(columns=columns))
         values = [np.nan] * 3 if found is None else [found.released, found.lower, found.upper]
         score, lower, upper = (float(metric.from_unit(value)) for value in values)
         self.score_, self.interval_ = score, (lower, upper)
         variance = None
-        if scores is not None and metric.is_mean:
-            variance = min(float(np.nanvar(scores.astype(float))), 0.25)
+        if proposal is not None and metric.is_mean:
+            variance = min(float(np.nanvar(proposal.scores.astype(float))), 0.25)
         self._training_side = (metric, None if found is None else found.training, variance)
+
+    def _keep_account(self, division, setting, verifier):
+        """Set the fitted attributes that speak of the holdout; None without one."""
+        if verifier is None:
+            self.holdout_ = self.certificate_ = None
+            self.train_indices_ = np.arange(num_samples(division.X))
+            self.holdout_indices_ = np.arange(0)
+            return
+        metric = setting.metric
+        self._keep_holdout(
+            verifier.holdout, division, (metric.measured, metric.lower, metric.upper)
+        )
+        self.certificate_ = with_score(self.certificate_, self, setting)
 
     def _verifier(self, setting, holdout):
         """Return who asks the holdout."""
         return Verifier(
             setting,
             holdout,
-            verify=self.verify,
             n_jobs=self.n_jobs,
             pre_dispatch=self.pre_dispatch,
             verbose=self.verbose,

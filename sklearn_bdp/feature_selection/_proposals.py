@@ -10,6 +10,7 @@ import traceback
 from dataclasses import dataclass, field, replace
 
 import numpy as np
+from scipy.stats import rankdata
 from sklearn.base import is_classifier
 from sklearn.utils.parallel import Parallel, delayed
 
@@ -33,22 +34,18 @@ class Proposal:
     #: Cross-validated score of each training record, in [0, 1] (NaN where it was in no test fold),
     #: or of each fold where the metric is no mean over records.
     scores: np.ndarray = field(repr=False)
-    #: For each unit, the share of the folds in which it was chosen, too.
-    frequency: np.ndarray | None = field(default=None, repr=False)
+    folds: tuple = field(default=(), repr=False)  # the units that each fold chose, as many
     #: Of each training record, how far its score is beyond what its prediction scores with the
     #: label of any other record, and its label with any other prediction: the mean is 0 where
     #: predictions know nothing of labels. ``None`` where that is not asked (:func:`_labels`).
     beyond: np.ndarray | None = field(default=None, repr=False)
+    #: What the predictions score with labels dealt out at random; ``None`` where it is not known.
+    by_chance: float | None = None
 
     @property
     def training(self):
         """Return the training-side score in [0, 1]; NaN where a fit failed."""
         return float(np.nanmean(self.scores)) if np.isfinite(self.scores).any() else math.nan
-
-    @property
-    def by_chance(self):
-        """Return what the predictions score with labels dealt out at random; None if unknown."""
-        return None if self.beyond is None else self.training - float(np.nanmean(self.beyond))
 
 
 def path_sizes(n_units, n_records, *, target=None):
@@ -78,7 +75,7 @@ def propose(setting, units, rankings, *, target, n_jobs, pre_dispatch):
     most = max(sizes, default=0)
 
     orders = [
-        _Orders(rankings, records, chosen, units, scores, most)
+        _Orders(rankings, records, chosen, units, scores, most, target is not None)
         for chosen, scores in zip(rows, univariate, strict=True)
     ]
     *by_fold, whole = orders
@@ -117,13 +114,21 @@ class _Orders:
     univariate: np.ndarray = field(repr=False)
     most: int
 
+    filled: bool = False  # whether a number was asked for: then no order may be shorter
+
     def __call__(self):
-        return [
-            order_units(
-                ranking, self.records, self.rows, self.units, self.univariate, most=self.most
-            )
-            for ranking in self.rankings
-        ]
+        args = (self.records, self.rows, self.units, self.univariate)
+        orders = [order_units(one, *args, most=self.most) for one in self.rankings]
+        if not self.filled:
+            return orders
+        last = order_units("univariate", *args, most=len(self.units))
+        everything = np.concatenate([last, np.setdiff1d(np.arange(len(self.units)), last)])
+        return [_unique(np.concatenate([order, everything]))[: self.most] for order in orders]
+
+
+def _unique(order):
+    """Return the units of an order, each at its first place."""
+    return order[np.sort(np.unique(order, return_index=True)[1])]
 
 
 @dataclass(frozen=True)
@@ -142,7 +147,7 @@ def _labels(setting, units):
     Not beside fixed features, which may know of them; not for numbers or for many classes, where
     the constant prediction is no such rival.
     """
-    if units.fixed or not setting.metric.is_mean or not is_classifier(setting.estimator):
+    if units.fixed or not is_classifier(setting.estimator):
         return None
     labels = np.asarray(setting.y)
     found = np.unique(labels) if labels.ndim == 1 else ()
@@ -186,10 +191,7 @@ class _Rows:
 
 
 def _one_fold(setting, orders, plans, units, bare, labels):
-    """Return scores of the test fold and the chosen units, for the constant and each plan.
-
-    If ``labels`` are given, scores with every one of them follow in further columns.
-    """
+    """Return scores of the test fold and the chosen units, for the constant and each plan."""
     orders = orders()
     chosen = [tuple(orders[which][:size].tolist()) for which, size in plans]
     subsets = [units.columns(picked) for picked in chosen]
@@ -207,7 +209,7 @@ def _one_fold(setting, orders, plans, units, bare, labels):
 
 
 def _score(setting, columns, labels):
-    """Return scores of the test fold (and with labels), or the traceback of a failed fit."""
+    """Return scores of the test fold and with every label, or the traceback of a failed fit."""
     metric = setting.metric
     try:
         model = fit_candidate(setting, Candidate(columns=columns))
@@ -218,65 +220,84 @@ def _score(setting, columns, labels):
     X = setting.X_holdout
     X = safe_indexing(X, np.asarray(columns), axis=1) if columns else np.zeros((num_samples(X), 1))
     found = metric.evaluate(model, X, setting.y_holdout)
-    if labels is None:
-        return found.per_record if metric.is_mean else found.value
-    every = [np.full(num_samples(X), label) for label in labels]
-    table = [metric.evaluate(model, X, label).per_record for label in every]
-    return np.column_stack([found.per_record, *table])
+    own = found.per_record if metric.is_mean else found.value
+    return own, None if labels is None else _table(metric, model, X, labels)
+
+
+def _table(metric, model, X, labels):
+    """Return what each prediction scores with each label, as far as records can be told apart.
+
+    For an area under the curve these are ranks within the fold, for other metrics that are no
+    mean over records whether the label is predicted.
+    """
+    if metric.is_mean:
+        every = [np.full(num_samples(X), label) for label in labels]
+        return np.column_stack([metric.evaluate(model, X, label).per_record for label in every])
+    ranked = hasattr(model, "decision_function") or hasattr(model, "predict_proba")
+    if len(labels) == 2 and metric.name == "roc_auc" and ranked:
+        has = hasattr(model, "decision_function")
+        response = model.decision_function(X) if has else model.predict_proba(X)[:, 1]
+        ranks = rankdata(response) / len(response)
+        return np.column_stack([1.0 - ranks, ranks])
+    return (np.asarray(model.predict(X))[:, None] == labels[None, :]).astype(float)
 
 
 def _collect(setting, units, rankings, plans, bare, labels, done):
     """Return proposals from what the folds found."""
-    places = None if labels is None else np.searchsorted(labels, np.asarray(setting.y))
+    known = None if labels is None else np.searchsorted(labels, np.asarray(setting.y))
     listed = [("constant", ())] if bare else []
     listed += [(ranking_name(rankings[which]), chosen) for which, _, chosen in plans]
     proposals, errors = [], []
     for place, (ranking, chosen) in enumerate(listed):
-        scores = _blank(setting, labels)
-        for fold, (found, _) in enumerate(done):
-            if isinstance(found[place], str):
-                errors.append(found[place])
-                scores[:] = math.nan
-                break
-            scores[setting.folds[fold][1] if setting.metric.is_mean else fold] = found[place]
+        found = [scored[place] for scored, _ in done]
+        failed = [one for one in found if isinstance(one, str)]
+        errors += failed[:1]
+        scores, beyond, by_chance = _joined(setting, None if failed else found, known, labels)
         by_folds = [] if ranking in ("constant", "given") else [p[place - bare] for _, p in done]
-        frequency, beyond = _frequency(chosen, by_folds), None
-        if places is not None:
-            scores, beyond = scores[:, 0], _beyond(scores, places)
         columns = units.columns(chosen)
-        proposals.append(Proposal(ranking, chosen, columns, scores, frequency, beyond))
+        proposals.append(
+            Proposal(ranking, chosen, columns, scores, tuple(by_folds), beyond, by_chance)
+        )
     _report_failures(errors, proposals, bare)
     return proposals
 
 
-def _blank(setting, labels):
-    count = num_samples(setting.X) if setting.metric.is_mean else len(setting.folds)
-    return np.full(count if labels is None else (count, 1 + len(labels)), math.nan)
+def _joined(setting, found, known, labels):
+    """Return scores over all folds, what is beyond chance in them, and what chance explains."""
+    mean, n = setting.metric.is_mean, num_samples(setting.X)
+    scores = np.full(n if mean else len(setting.folds), math.nan)
+    if found is None:
+        return scores, None, None
+    table = None if labels is None else np.full((n, len(labels)), math.nan)
+    for fold, (own, part) in enumerate(found):
+        tested = setting.folds[fold][1]
+        scores[tested if mean else fold] = own
+        if table is not None:
+            table[tested] = part
+    if table is None:
+        return scores, None, None
+    if mean:
+        beyond = _beyond(scores, table, known)
+        chance = None if beyond is None else float(np.nanmean(scores) - np.nanmean(beyond))
+        return scores, beyond, chance
+    table /= np.bincount(known, minlength=len(labels)) / n  # every class counts alike
+    return scores, _beyond(table[np.arange(n), known], table, known), None
 
 
-def _beyond(scores, places):
+def _beyond(own, table, places):
     """Return scores less what predictions and labels explain on their own.
 
-    ``scores``: of each record with its label, then with every label; ``places``: which label it
+    ``own``: of each record with its label; ``table``: with every label; ``places``: which label it
     has. Without interaction, as in an analysis of variance: over all ways to deal the labels out
     to the records, the sum of what is returned is 0 on average. None where a record's score turns
     out to depend on other records' labels.
     """
-    own, table = scores[:, 0], scores[:, 1:]
-    inside = np.isfinite(scores).all(axis=1)
+    inside = np.isfinite(own) & np.isfinite(table).all(axis=1)
     if not np.allclose(own[inside], table[inside, places[inside]]):
         return None
     share = np.bincount(places[inside], minlength=table.shape[1]) / max(1, inside.sum())
     of_label = table[inside].mean(axis=0) if inside.any() else np.zeros(table.shape[1])
     return own - table @ share - of_label[places] + of_label @ share
-
-
-def _frequency(chosen, by_folds):
-    """Return for each unit the share of folds that chose it among as many; None without folds."""
-    if not by_folds:
-        return None
-    sets = [set(units) for units in by_folds]
-    return np.array([np.mean([unit in units for units in sets]) for unit in chosen])
 
 
 def ranking_name(ranking):

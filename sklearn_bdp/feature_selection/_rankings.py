@@ -1,4 +1,4 @@
-"""Orders of features, best first, from training records alone.
+"""Columns, the units in which they are selected, and their orders from training records alone.
 
 Every ranking is a function of some training records and gives a score per column; it is computed
 inside each fold, so that cross-validated scores of its subsets know nothing of the test fold.
@@ -6,36 +6,146 @@ inside each fold, so that cross-validated scores of its subsets know nothing of 
 
 from __future__ import annotations
 
-import math
+import numbers
 import warnings
-from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 import scipy.sparse
-from numpy.typing import ArrayLike
 from sklearn.base import clone, is_classifier
 from sklearn.ensemble import ExtraTreesClassifier, ExtraTreesRegressor
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.linear_model import Ridge, lasso_path
+from sklearn.linear_model import lasso_path
 from sklearn.pipeline import Pipeline
 
-from sklearn_bdp._checks import check_option
+from sklearn_bdp._checks import check_integer, check_option, check_real
 from sklearn_bdp._sklearn_compat import is_frame, safe_indexing
-from sklearn_bdp._typing import Array
-from sklearn_bdp.feature_selection._units import column_blocks, make_units
 
-RANKINGS = ("univariate", "l1", "importance", "elimination", "stability")
+RANKINGS = ("univariate", "l1", "importance")
 
 #: Columns that a multivariate ranking looks at: so many per training record, the best univariate.
 _LOOKED_AT = 1.0
-#: Subsamples of a stability ranking, in complementary pairs.
-_SUBSAMPLES = 50
 #: Length and reach of an L1 path: penalties from the largest down to this part of it.
 _ALPHAS, _REACH = 40, 0.05
-#: Share of the columns that go in one round of elimination.
-_ROUND = 0.25
+#: Numbers held at a time while columns are looked at (8 MB): a block fits into the cache.
+_BLOCK = 2**20
+
+
+def column_blocks(X):
+    """Return ranges of columns that are looked at together."""
+    step = max(1, _BLOCK // X.shape[0])
+    starts = range(0, X.shape[1], step)
+    return [range(start, min(start + step, X.shape[1])) for start in starts]
+
+
+@dataclass(frozen=True)
+class Units:
+    """Columns in the units in which they are added and removed."""
+
+    members: tuple  # columns of each unit
+    fixed: tuple  # columns that are in every subset
+    names: np.ndarray | None  # names of all columns
+
+    def __len__(self):
+        return len(self.members)
+
+    def columns(self, chosen):
+        """Return the sorted columns of a set of units, with the fixed ones."""
+        added = [column for unit in chosen for column in self.members[unit]]
+        return tuple(sorted({*self.fixed, *added}))
+
+    def label(self, unit):
+        """Return how a unit is called in messages: its column names."""
+        return ", ".join(map(self.column_label, self.members[unit]))
+
+    def column_label(self, column):
+        """Return how a column is called."""
+        return f"x{column}" if self.names is None else str(self.names[column])
+
+    def target(self, n_features_to_select):
+        """Return how many units to choose besides the fixed features; None for "auto".
+
+        A number of features (groups count as one each) or a fraction of them includes those.
+        """
+        value, fixed = n_features_to_select, len(self.fixed)
+        total = len(self) + fixed
+        if isinstance(value, str):
+            if value != "auto":
+                raise ValueError(
+                    "n_features_to_select must be 'auto', a positive integer or a fraction, got "
+                    f"n_features_to_select={value!r}."
+                )
+            return None
+        if isinstance(value, numbers.Integral):
+            count = check_integer("n_features_to_select", value, low=max(1, fixed), high=total)
+        else:
+            share = check_real("n_features_to_select", value, low=0.0, high=1.0, closed="right")
+            count = max(1, fixed, int(share * total))
+        return count - fixed
+
+
+def make_units(n_features, names, *, fixed_features, feature_groups):
+    """Return the :class:`Units` of the columns; a group with a fixed column is fixed as a whole."""
+    fixed = set(_columns("fixed_features", fixed_features, n_features, names))
+    groups = [
+        _columns("feature_groups", group, n_features, names) for group in feature_groups or ()
+    ]
+    grouped = [column for group in groups for column in group]
+    if len(set(grouped)) != len(grouped):
+        twice = sorted({column for column in grouped if grouped.count(column) > 1})
+        raise ValueError(f"feature_groups must not share columns, got {twice} in more than one.")
+    if not all(groups):
+        raise ValueError("feature_groups must not hold an empty group.")
+    units = [tuple(sorted(group)) for group in groups]
+    taken = set(grouped)
+    units += [(column,) for column in range(n_features) if column not in taken]
+    for unit in units:
+        if fixed & set(unit):
+            fixed |= set(unit)
+    members = tuple(sorted(unit for unit in units if not fixed & set(unit)))
+    return Units(members=members, fixed=tuple(sorted(fixed)), names=names)
+
+
+def subsets_of_units(units, subsets, n_features, names):
+    """Return the units of each subset that the user lists, each set of units once.
+
+    Fixed columns may be left out.
+    """
+    found = {}
+    for subset in subsets:
+        columns = set(_columns("ranking", list(subset), n_features, names))
+        chosen = [unit for unit, members in enumerate(units.members) if columns & set(members)]
+        cut = [unit for unit in chosen if not columns >= set(units.members[unit])]
+        if cut:
+            raise ValueError(
+                "ranking must list whole feature_groups, got a subset with a part of "
+                f"({units.label(cut[0])})."
+            )
+        if chosen:
+            found[frozenset(chosen)] = tuple(chosen)
+    if not found:
+        raise ValueError("ranking must list at least one subset with a column that is not fixed.")
+    return list(found.values())
+
+
+def _columns(parameter, values, n_features, names):
+    """Return column numbers for numbers or names."""
+    if values is None:
+        return []
+    if isinstance(values, str) or not np.iterable(values):
+        raise TypeError(f"{parameter} must list columns, got {values!r}.")
+    known = {} if names is None else {str(name): place for place, name in enumerate(names)}
+    columns = []
+    for value in values:
+        if isinstance(value, str):
+            if value not in known:
+                raise ValueError(f"{parameter} must name columns of X, got {value!r}.")
+            columns.append(known[value])
+        else:
+            columns.append(check_integer(parameter, value, low=0, high=n_features - 1))
+    if len(set(columns)) != len(columns):
+        raise ValueError(f"{parameter} must not repeat a column, got {list(values)!r}.")
+    return columns
 
 
 @dataclass(frozen=True)
@@ -94,51 +204,6 @@ def check_ranking(ranking):
     return "subsets"
 
 
-def rank_features(
-    estimator: Any, X: Any, y: ArrayLike, *, ranking: str | Callable[..., Any] = "univariate"
-) -> Array:
-    """Return the columns of ``X`` in the order of a ranking, best first.
-
-    Parameters
-    ----------
-    estimator : estimator
-        Tells classes from numbers; rankings by coefficients or importances fit it.
-    X : array-like of shape (n_samples, n_features)
-        Records that may be looked at: training data, never those of a holdout in use.
-    y : array-like of shape (n_samples,)
-        Targets.
-    ranking : str or callable, default="univariate"
-        As in :class:`HoldoutFeatureSelector`.
-
-    Returns
-    -------
-    ndarray of int
-        Columns; those without any score (among many more features than records) are left out.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from sklearn.naive_bayes import GaussianNB
-    >>> from sklearn_bdp.feature_selection import rank_features
-    >>> rng = np.random.default_rng(0)
-    >>> X, y = rng.normal(size=(200, 5)), rng.integers(0, 2, 200)
-    >>> X[:, 3] += y
-    >>> int(rank_features(GaussianNB(), X, y)[0])
-    3
-    """
-    if check_ranking(ranking) != "rankings" or not (isinstance(ranking, str) or callable(ranking)):
-        raise TypeError(f"ranking must be one name or one score function, got {ranking!r}.")
-    if ranking == "auto":
-        raise ValueError("ranking='auto' stands for several rankings; name one of them.")
-    if not hasattr(X, "shape"):
-        X = np.asarray(X)
-    records, n = Records.of(X, y, estimator), X.shape[0]
-    (univariate,) = univariate_scores(records, np.ones((1, n), dtype=bool))
-    p = univariate.size
-    units = make_units(p, None, fixed_features=None, feature_groups=None)
-    return order_units(ranking, records, np.arange(n), units, univariate, most=p)
-
-
 def rankings_for(ranking, estimator):
     """Return the rankings that ``ranking="auto"`` stands for, or the ones that were asked for.
 
@@ -178,12 +243,7 @@ def _scores(ranking, records, rows, univariate):
     else:
         count = min(univariate.size, max(50, int(_LOOKED_AT * rows.size)))
         columns = np.sort(np.argpartition(-univariate, count - 1)[:count])
-    inner = {
-        "l1": _l1_scores,
-        "importance": _importance_scores,
-        "elimination": _elimination_scores,
-        "stability": _stability_scores,
-    }[ranking](records, rows, columns)
+    inner = {"l1": _l1_scores, "importance": _importance_scores}[ranking](records, rows, columns)
     scores = np.full(univariate.size, -np.inf)
     scores[columns] = inner
     return scores
@@ -257,45 +317,6 @@ def _importance_scores(records, rows, columns):
     return found
 
 
-def _elimination_scores(records, rows, columns):
-    """Return in which round each column is eliminated, a quarter of them in each."""
-    scores = np.zeros(columns.size)
-    left, turn = np.arange(columns.size), 0
-    while left.size:
-        found = _importances(_fitted(records, rows, columns[left]))
-        if found is None or found.size != left.size:
-            found = _ridge_importances(records, rows, columns[left])
-        order = np.argsort(found, kind="stable")
-        out = left[order[: max(1, int(_ROUND * left.size))]]
-        # Within a round, the weaker go first.
-        scores[out] = turn + np.arange(1, out.size + 1) / (out.size + 1.0)
-        left, turn = np.setdiff1d(left, out), turn + 1
-    return scores
-
-
-def _stability_scores(records, rows, columns):
-    """Return how often each column is among the first of the L1 path of half the records."""
-    rng = np.random.default_rng(0)
-    first = min(columns.size, max(5, rows.size // 8, math.isqrt(columns.size)))
-    frequency, places = np.zeros((2, columns.size))
-    for _ in range(_SUBSAMPLES // 2):
-        shuffled = rng.permutation(rows)
-        for half in (shuffled[: rows.size // 2], shuffled[rows.size // 2 :]):
-            scores = _l1_scores(records, half, columns)
-            order = np.argsort(-scores, kind="stable")[:first]
-            order = order[np.isfinite(scores[order])]
-            frequency[order] += 1.0 / _SUBSAMPLES
-            places[order] += 1.0 - np.arange(order.size) / first
-    return np.where(frequency > 0, frequency + places / (2.0 * _SUBSAMPLES**2), -np.inf)
-
-
-def _ridge_importances(records, rows, columns):
-    """Return sizes of ridge coefficients, for estimators without coefficients."""
-    X = records.columns(columns, rows)
-    model = Ridge(alpha=1.0).fit(X, records.targets[rows])
-    return (np.atleast_2d(model.coef_) ** 2).sum(axis=0)
-
-
 def _fitted(records, rows, columns):
     """Return the estimator fitted on some records and columns, or None where it cannot be."""
     last = type(_last(records.estimator))
@@ -361,6 +382,18 @@ def _numbers(X):
     values -= np.where(np.isfinite(center), center, 0.0)
     np.nan_to_num(values, copy=False, nan=0.0, posinf=0.0, neginf=0.0)
     return values
+
+
+def correlations(X, first, second):
+    """Return correlations of some columns (rows of the result) with others."""
+    parts = []
+    for columns in (first, second):
+        part = safe_indexing(X, np.asarray(columns), axis=1)
+        part = _numbers(part.toarray() if scipy.sparse.issparse(part) else part)
+        part = part - part.mean(axis=0)
+        scale = np.sqrt((part**2).sum(axis=0))
+        parts.append(part / np.where(scale > 0, scale, 1.0))
+    return parts[0].T @ parts[1]
 
 
 def _codes(column, kind):

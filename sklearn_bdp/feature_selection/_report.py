@@ -5,19 +5,24 @@ from __future__ import annotations
 import html
 import math
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 
 from sklearn_bdp._card import card
 from sklearn_bdp._evaluation import clipping_of, outlook
 from sklearn_bdp._sklearn_compat import num_samples
+from sklearn_bdp.feature_selection._rankings import correlations
 from sklearn_bdp.guards import warn_of_choice
 
 #: Rows of a table that are shown; ``rows`` holds all of them.
 SHOWN = 20
 
-#: What a selection says that found nothing. It is no proof that nothing helps.
-NOTHING = "Nothing could be told from chance."
+#: What a selection says of features that may be no better than none. It is no proof of that.
+NOT_TOLD = "Not told apart from chance"
+
+#: Share of the folds from which on a feature is stable, and correlation that makes a near copy.
+STABLE, NEAR = 0.8, 0.8
 
 NO_FALSE_DISCOVERY_RATE = (
     "Not verified: how many of the kept features are useless. No false discovery rate is proved."
@@ -66,6 +71,31 @@ class SelectionReport:
     def _more(self):
         hidden = len(next(iter(self.rows.values()), [])) - SHOWN
         return [f"    and {hidden:,} more in report.rows"] if hidden > 0 else []
+
+    def plot(self, ax: Any = None) -> Any:
+        """Draw in which share of the folds each feature was chosen.
+
+        Parameters
+        ----------
+        ax : matplotlib axes, default=None
+            Where to draw; ``None``: a new figure.
+
+        Returns
+        -------
+        matplotlib axes
+            Horizontal bars, at most twenty; the name of a near copy is written beside its bar.
+        """
+        import matplotlib.pyplot as plt
+
+        ax = plt.subplots(layout="constrained")[1] if ax is None else ax
+        shares = [float(text.rstrip("%") or "nan") for text in self.rows["chosen in folds"][:SHOWN]]
+        bars = ax.barh(range(len(shares)), shares)
+        ax.set_yticks(range(len(shares)), self.rows["feature"][:SHOWN])
+        copies = self.rows.get("near copy", [])[:SHOWN]
+        ax.bar_label(bars, [name and f"or {name}" for name in copies], padding=3)
+        ax.invert_yaxis()
+        ax.set(xlabel="chosen in inner folds, %", xlim=(0, 100), title=self.title)
+        return ax
 
     def _repr_html_(self):
         """Return the same for notebooks; the table is folded away."""
@@ -127,100 +157,106 @@ def screening_report(screen):
 class Told:
     """What a selection tells: a summary, a report, lines of progress."""
 
-    summary: str  # one or two sentences with released values
+    summary: str  # sentences with released values
     report: SelectionReport
-    progress: tuple = ()  # one line per subset
+    progress: tuple = ()  # one line per verified subset
 
 
-def path_report(selector, entries, place, verdict, units, metric):
-    """Return what is :class:`Told` of a path."""
-    scored = _Scored(metric)
-    lines, rows = [], {"feature": [], "chosen by": [], "chosen in folds": []}
-    failed = sum(math.isnan(entry.assessment.training) for entry in entries)
-    summary = _summary(entries, verdict, scored, _least(units), failed)
+def path_report(selector, proposals, found, choice, verdict, place, units, setting):
+    """Return what is :class:`Told` of a path; ``place`` is that of what is handed on."""
+    scored = _Scored(setting.metric)
+    summary = _summary(selector, proposals, found, choice, scored, units)
+    lines = [] if selector.confirmed_ else [summary]
+    failed = sum(math.isnan(one.training) for one in proposals)
     if failed:
         lines.append(
-            f"{failed:,} of {len(entries):,} subsets could not be fitted and were not shown to the "
-            "holdout; a warning of fit says why."
+            f"{failed:,} of {len(proposals):,} subsets could not be fitted and were not verified. "
+            "A warning of fit says why."
         )
-    if place is None or (place == verdict.constant and not selector.confirmed_):
-        lines.append(f"{NOTHING} {summary}")
+    count, rows = 0, {"feature": [], "chosen by": [], "chosen in folds": []}
+    if place is not None and proposals[place].columns:
+        chosen = proposals[place]
+        count, rows = len(chosen.columns), _members(chosen, units, setting)
+        lines += _verified_lines(found, choice, verdict, place, scored, units)
+        if chosen.chosen:
+            lines += _choice_lines(proposals, choice, chosen, rows, setting.metric)
         lines.append(
-            "That is no proof: what might help was not told from chance"
-            + (", by neither side." if verdict.doubtful else " on the training side.")
-        )
-    if place is not None and units.columns(entries[place].proposal.chosen):
-        chosen = entries[place]
-        rows = _members(chosen.proposal, units)
-        lines += _verified_lines(selector, chosen, entries, verdict, scored, units)
-        lines.append(
-            "Not verified: that any single one of them is needed, or that one left out is useless. "
+            "Not verified: that any single feature is needed, or that one left out is useless. "
             "No false discovery rate is proved."
         )
-    count = 0 if place is None else len(entries[place].proposal.columns)
-    title = _title(selector, count)
+    title = f"{type(selector).__name__}: {count:,} of {selector.n_features_in_:,} features"
     progress = tuple(
-        f"{entry.proposal.ranking}: {_count(entry)}, verified score {scored(entry.assessment)}"
-        for entry in entries
+        f"{one.ranking}: {_count(one)}, verified score {scored(answer)}"
+        for one, answer in zip(proposals, found, strict=True)
+        if answer.key is not None
     )
     return Told(summary, SelectionReport(title, tuple(lines), rows), progress)
 
 
-def _summary(entries, verdict, scored, least, failed):
-    """Return one sentence on the best subset and what it is compared with, if any was answered."""
-    best, constant = verdict.best, verdict.constant
-    if best is None:
-        return ""
-    found = entries[best]
+def _summary(selector, proposals, found, choice, scored, units):
+    """Return sentences on a selection that is not told apart from chance."""
+    if choice.best is None:
+        return "No subset could be scored."
+    chosen = proposals[choice.chosen]
     compared = ""
-    if constant is not None:
-        compared = f", {least} {scored(entries[constant].assessment)}"
+    if choice.constant is not None:
+        compared = f", {_least(units)} scores {scored(found[choice.constant])}"
+    kept = "kept because n_features_to_select asks for them" if choice.asked else "handed on"
+    if selector.on_empty == "raise" and not choice.asked:
+        kept = "not selected (on_empty='raise')"
     return (
-        f"The best of {len(entries) - (constant is not None) - failed} subsets "
-        f"({_count(found)}, {found.proposal.ranking}) scores {scored(found.assessment)} on the "
-        f"holdout{compared}."
+        f"{NOT_TOLD}: the best features may be no better than {_least(units)}. The "
+        f"{_count(chosen)} ({chosen.ranking}) score {scored(found[choice.chosen])}{compared}. "
+        f"They are {kept}. This does not prove that they are useless. Add records, or do not "
+        "interpret the list."
     )
 
 
-def not_told(n_features_to_select):
-    """Return the sentence on features that were asked for and could not be told from chance."""
-    return (
-        f"Kept because n_features_to_select={n_features_to_select} asked for so many: that they "
-        "help could not be told from chance (confirmed_ is False), which is no proof that they do "
-        "not."
-    )
-
-
-def _verified_lines(selector, chosen, entries, verdict, scored, units):
-    """Return what was verified of a selected subset, and how it was chosen."""
-    together, least = scored(chosen.assessment), _least(units)
-    lines = []
-    fixed = chosen.proposal.ranking == "constant"
-    if not selector.confirmed_ and not fixed:
-        if verdict.asked:
-            lines.append(not_told(selector.n_features_to_select))
-        else:
-            lines.append(f"Kept as a stopgap (on_empty='keep_best'): {NOTHING.lower()}")
-    lines.append(f"Verified: together they score {together} ({scored.metric.name}).")
-    if fixed:
+def _verified_lines(found, choice, verdict, place, scored, units):
+    """Return what was verified of a selected subset."""
+    if math.isnan(found[place].released):
+        return ["Not verified: all records chose (holdout=None), or the holdout gave no answer."]
+    lines = [f"Verified: together they score {scored(found[place])} ({scored.metric.name})."]
+    if choice.constant in (None, place):
         return lines
-    if verdict.constant is not None:
-        proved = "shown to be better" if verdict.certified else "not separated by the intervals"
-        constant = scored(entries[verdict.constant].assessment)
-        lines.append(f"Verified: {least} {constant}; {proved}.")
-    if verdict.doubtful and verdict.helps:
+    proved = "shown to be better" if verdict.proved else "the intervals do not separate them"
+    lines.append(f"Verified: {_least(units)} scores {scored(found[choice.constant])}; {proved}.")
+    if verdict.challenged and verdict.helps:
         lines.append(
-            "That they help is not sure on the training side alone. Asked about the best subset as "
-            "if it were worth nothing, the holdout gave a better answer: evidence, no proof."
+            "The training set alone leaves a doubt. Asked about these features as if they were "
+            "worth nothing, the holdout gave a better answer: evidence, not proof."
         )
-    how = f"Chosen on the training side: ranking {chosen.proposal.ranking!r}"
-    if verdict.best is not None and entries[verdict.best] is not chosen:
-        best = entries[verdict.best]
+    return lines
+
+
+def _choice_lines(proposals, choice, chosen, rows, metric):
+    """Return how the training set chose, and how stable that is."""
+    how = f"Chosen in the training set: ranking {chosen.ranking!r}, {_count(chosen)}"
+    if choice.best != choice.chosen:
+        width = metric.upper - metric.lower
         how += (
-            f"; the smallest subset within {scored.width * verdict.tolerance:.2g} of the best "
-            f"({_count(best)}, {scored(best.assessment)})"
+            f", the smallest subset within {width * choice.tolerance:.2g} of the best "
+            f"({_count(proposals[choice.best])})"
         )
-    return [*lines, f"{how}."]
+    lines = [f"{how}."]
+    if len(choice.near) > 1:
+        lines.append(
+            f"From {choice.near[0]:,} to {choice.near[-1]:,} features score within a standard "
+            "error of the best: how many are listed is partly arbitrary."
+        )
+    if chosen.folds:
+        often = sum(share >= STABLE for share in _shares(chosen))
+        lines.append(
+            f"Stability: {often:,} of {len(chosen.chosen):,} were chosen in at least "
+            f"{STABLE:.0%} of the {len(chosen.folds)} inner folds."
+        )
+    copies = sum(bool(name) for name in rows.get("near copy", ()))
+    if copies:
+        lines.append(
+            f"Arbitrary among neighbors: {copies:,} of them have a near copy (absolute correlation "
+            f"of at least {NEAR:g}) that other folds chose instead."
+        )
+    return lines
 
 
 def _least(units):
@@ -228,28 +264,45 @@ def _least(units):
     return "the fixed features alone" if units.fixed else "a constant prediction"
 
 
-def _members(proposal, units):
+def _members(proposal, units, setting):
     """Return the rows of the table: units in the order in which they were chosen."""
+    shares = [f"{share:.0%}" for share in _shares(proposal)]
     rows = {
         "feature": [units.label(unit) for unit in proposal.chosen],
         "chosen by": [proposal.ranking] * len(proposal.chosen),
-        "chosen in folds": _shares(proposal),
+        "chosen in folds": shares or [""] * len(proposal.chosen),
+        "near copy": _near_copies(proposal, units, setting),
     }
     for column in units.fixed:
-        rows["feature"].append(units.column_label(column))
-        rows["chosen by"].append("fixed")
-        rows["chosen in folds"].append("")
+        for name, cell in zip(rows, (units.column_label(column), "fixed", "", ""), strict=True):
+            rows[name].append(cell)
     return rows
 
 
 def _shares(proposal):
-    if proposal.frequency is None:
-        return [""] * len(proposal.chosen)
-    return [f"{share:.0%}" for share in proposal.frequency]
+    """Return the share of the folds that chose each unit among as many."""
+    folds = [set(chosen) for chosen in proposal.folds]
+    return [np.mean([unit in one for one in folds]) for unit in proposal.chosen] if folds else []
 
 
-def _count(entry):
-    count = len(entry.proposal.columns)
+def _near_copies(proposal, units, setting):
+    """Return for each unit the most alike one that other folds chose and the whole did not."""
+    others = sorted({unit for one in proposal.folds for unit in one} - set(proposal.chosen))
+    names = [""] * len(proposal.chosen)
+    if not others or not names:
+        return names
+    own, other = ([units.members[unit][0] for unit in part] for part in (proposal.chosen, others))
+    alike = np.abs(correlations(setting.X, own, other))
+    for place, (best, share) in enumerate(
+        zip(alike.argmax(axis=1), _shares(proposal), strict=True)
+    ):
+        if share < 1.0 and alike[place, best] >= NEAR:
+            names[place] = units.label(others[best])
+    return names
+
+
+def _count(proposal):
+    count = len(proposal.columns)
     return f"{count:,} feature{'s' * (count != 1)}"
 
 
@@ -258,19 +311,14 @@ class _Scored:
 
     def __init__(self, metric):
         self.metric = metric
-        self.width = metric.upper - metric.lower
 
     def __call__(self, found):
-        if found is None:
-            return "unknown"
+        if math.isnan(found.released):
+            return f"{self.metric.from_unit(found.training):.3g} in cross-validation"
         value, low, high = (
             float(self.metric.from_unit(v)) for v in (found.released, found.lower, found.upper)
         )
         return f"{value:.3g} [{low:.3g}, {high:.3g}]"
-
-
-def _title(selector, count):
-    return f"{type(selector).__name__}: {count:,} of {selector.n_features_in_:,} features"
 
 
 def with_score(certificate, selector, setting):

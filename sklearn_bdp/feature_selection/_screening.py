@@ -9,7 +9,7 @@ import scipy.sparse
 from scipy.special import ndtr
 
 from sklearn_bdp._sklearn_compat import is_frame, safe_indexing
-from sklearn_bdp.feature_selection._units import column_blocks
+from sklearn_bdp.feature_selection._rankings import column_blocks
 from sklearn_bdp.metrics import Evaluation
 
 #: Of cells, in standard deviations on the holdout: at most, at least, and how far a useless

@@ -21,26 +21,38 @@ from sklearn_bdp._sklearn_compat import check_method_params
 from sklearn_bdp._typing import Correlation, RandomState
 from sklearn_bdp.exceptions import NothingConfirmedWarning
 from sklearn_bdp.feature_selection._base import SubsetSelectorBase
+from sklearn_bdp.feature_selection._choice import (
+    SURE,
+    Verdict,
+    choose,
+    judge,
+    path_table,
+    stability,
+    unverified,
+    verify,
+)
 from sklearn_bdp.feature_selection._proposals import propose, propose_given
-from sklearn_bdp.feature_selection._rankings import check_ranking, rankings_for
-from sklearn_bdp.feature_selection._report import NOTHING, path_report, with_score
-from sklearn_bdp.feature_selection._units import make_units, subsets_of_units
-from sklearn_bdp.feature_selection._verified_path import decide, path_table, verify_path
+from sklearn_bdp.feature_selection._rankings import (
+    check_ranking,
+    make_units,
+    rankings_for,
+    subsets_of_units,
+)
+from sklearn_bdp.feature_selection._report import path_report
 
 
 class HoldoutFeatureSelector(SubsetSelectorBase):
-    r"""Select features; the accuracy of every candidate subset is verified on a reusable holdout.
+    r"""Select features and verify what they are worth together on a reusable holdout.
 
-    The data are divided into a training part and a holdout. The training part proposes subsets
-    along a path: features are ranked, and the first 1, 2, 3, 4, 6, 8, 11, ... of them are
-    candidates. They are scored by cross-validation with the ranking computed anew inside each
-    fold, fitted on the training part, and put to the holdout in one batch of a few dozen queries.
-    Selected is the subset with the best verified score, or the smallest one within ``tol`` of it.
-    All intervals hold at once with probability ``1 - beta``, whatever was selected and whatever
-    is asked of the same holdout later.
+    The data are divided into a training set and a holdout. The training set chooses: features are
+    ranked, and the first 1, 2, 3, 4, 6, 8, 11, ... of each ranking are scored by cross-validation,
+    with the ranking computed again inside each fold. The subset with the best cross-validated
+    score is selected. The holdout verifies: it is asked for the score of the selected subset, and
+    of a constant prediction to compare it with. All intervals hold together with probability
+    ``1 - beta``, including those of later queries to the same holdout.
 
-    The holdout verifies what subsets are worth together, not each feature: a few hundred records
-    can tell .79 from .5, but not which of two thousand features is useless.
+    The holdout verifies what the features are worth together, not each feature: a few hundred
+    records can tell 0.79 from 0.5, but not which of two thousand features is useless.
 
     Parameters
     ----------
@@ -57,8 +69,6 @@ class HoldoutFeatureSelector(SubsetSelectorBase):
         - ``"l1"``: how early a feature enters the L1 path of a linear model;
         - ``"importance"``: coefficients or importances of the estimator, or of random trees
           where it has none;
-        - ``"elimination"``: the weakest quarter is eliminated, again and again;
-        - ``"stability"``: how often a feature is chosen by the L1 path of half the records;
         - a score function ``(X, y) -> scores`` as for ``SelectKBest``
           (``mutual_info_classif``);
         - a list of these: all of them propose, the scores decide;
@@ -71,14 +81,14 @@ class HoldoutFeatureSelector(SubsetSelectorBase):
         Among more features than training records, all but the first look only at as many
         features as there are records, the best univariate ones.
     tol : "auto", "certified" or float, default="auto"
-        With ``n_features_to_select="auto"``: how far behind the best the verified score of a
-        smaller subset may be, in score units. ``"auto"``: the best subset, by scores that are
-        smoothed along the path; ``"certified"``: the same, and features are selected only if the
-        interval of their score lies above that of a constant prediction.
-    on_empty : {"raise", "keep_best"}, default="raise"
-        What happens if nothing can be told from chance. ``"raise"``: ``fit`` warns, and
-        ``transform`` raises an error that says what was found; ``"keep_best"``: the best subset
-        there is is kept, and the report says that it is a stopgap.
+        With ``n_features_to_select="auto"``: how far behind the best the cross-validated score of
+        a smaller subset may be, in score units. ``"auto"``: the best subset, by scores that are
+        smoothed along the path; ``"certified"``: the same, and the selection is confirmed only if
+        the interval of its score lies above that of a constant prediction.
+    on_empty : {"keep_best", "raise"}, default="keep_best"
+        What happens if the selected features are not told apart from chance. In both cases ``fit``
+        warns and ``confirmed_`` is False. ``"keep_best"``: they are handed on all the same;
+        ``"raise"``: nothing is selected, and ``transform`` raises an error that says why.
     scoring : str, callable or None, default=None
         A bounded metric (see :mod:`sklearn_bdp.metrics`); ``None``: accuracy for classifiers, a
         clipped absolute error for regressors.
@@ -99,16 +109,18 @@ class HoldoutFeatureSelector(SubsetSelectorBase):
         Seeds split and noise. An integer is meant for tests: the certificate says so.
     error_score : "raise" or float, default=nan
         What to do when a fit fails; unless ``"raise"``, such a subset is not a candidate.
-    holdout : float, splitter or ReusableHoldout, default=0.25
-        A fraction of the records, a splitter with one split, or an existing holdout; the data
-        given to ``fit`` are then all training data.
+    holdout : float, HoldoutConfig, splitter, ReusableHoldout or None, default=0.25
+        A fraction of the records, a :class:`~sklearn_bdp.HoldoutConfig`, a splitter with one
+        split, or an existing holdout; the data given to ``fit`` are then all training data.
+        ``None``: all records choose, and nothing is verified.
     correlation : None, array, sparse array, graph, model, list, "groups" or "time", default=None
         How records depend on one another; see
         :func:`~sklearn_bdp.correlation.check_correlation`. ``"time"``: records in time order, the
         last ones become the holdout; how slowly scores forget is read off cross-validated scores
         of the estimator with all features, an assumption that the certificate names.
-    verify : "all" or int, default="all"
-        Show the holdout all candidates, or only so many with the best training side.
+    verify : int or "all", default=1
+        Number of subsets to verify. The selected one is always among them; the others are those
+        with the best cross-validated scores.
     beta, epsilon, calibration, threshold, budget, n_queries, on_exhausted, ledger : object
         As for :class:`~sklearn_bdp.ReusableHoldout`.
 
@@ -121,12 +133,13 @@ class HoldoutFeatureSelector(SubsetSelectorBase):
     accuracy_path_ : dict of arrays
         Ready for ``pandas.DataFrame``, one entry per subset: ``ranking`` (who proposed it),
         ``n_features``, ``features`` (columns, as a tuple), ``training_score``, ``holdout_score``,
-        ``holdout_lower``, ``holdout_upper``, ``answered_from``, ``selected``; in score units.
+        ``holdout_lower``, ``holdout_upper`` (NaN where it was not asked), ``answered_from``,
+        ``selected``; in score units.
+    stability_ : ndarray of shape (n_features,)
+        Share of the inner folds in which each feature was chosen, by the same ranking among as
+        many. NaN for subsets of your own.
     confirmed_ : bool
-        Whether both sides say that the selected features help (see the notes); ``False`` if nothing
-        was selected, if a stopgap was under ``on_empty="keep_best"``, or if those that
-        ``n_features_to_select`` asked for, which are kept in any case, could not be told from
-        chance.
+        Whether the selected features are told apart from chance (see the notes).
     score_ : float
         Their verified score.
     interval_ : tuple of float
@@ -153,23 +166,24 @@ class HoldoutFeatureSelector(SubsetSelectorBase):
 
     Notes
     -----
-    That the selected features help (``confirmed_``) is a judgement, and so is that nothing helps;
-    neither is part of the certificate. Along a path features help if the cross-validated
-    predictions of the best subset agree with the labels more than those of the luckiest of so many
-    useless subsets would (at level .01, by a normal approximation with the correction of [2]_ for
-    folds that share records), or, where that leaves a doubt (up to level .2), if the holdout is
-    asked for the score of that subset once more, predicted as worth nothing, and answers with a
-    better one; and if both sides score it above the constant prediction. For numbers, more than
-    ten classes, fixed features and scores that are no mean over records the question on the
-    training side is how far the best subset is ahead of the constant. What is proved are the
-    intervals alone: features help for certain (with probability ``1 - beta``) if their interval
-    lies above that of the constant prediction, which ``tol="certified"`` demands. That nothing
-    helps is never proved. A number of features that is asked for is kept whatever is judged, and
-    nothing more is asked of the holdout: the level is .01 then.
+    To choose features needs no test. Whether they are better than nothing (``confirmed_``) is a
+    judgement of both sides. In the training set the question is whether predictions know anything
+    of the labels: whether those of the best subset agree with the labels more than those of the
+    luckiest of so many useless subsets would (level .01, by a normal approximation with the
+    correction of [2]_ for folds that share records). Up to level .2 the holdout decides: it is
+    asked for the score of the subset once more, predicted as worth nothing, and has to answer
+    with a better one. Both sides must score the subset above the constant prediction, too. For
+    numbers, more than ten classes and fixed features the question in the training set is how far
+    the best subset is ahead of the constant. The judgement is not part of the certificate. What
+    is proved are the intervals: features help for certain (with probability ``1 - beta``) if their
+    interval lies above that of the constant prediction. That nothing helps is never proved. A
+    number of features that was asked for is kept in any case, and no further query is made.
 
-    What is handed on is what was verified: features that the training part chose. To choose anew
-    on all records after the final report, fit a clone with ``holdout=None`` on all of them: two
-    lines, and what they choose is verified by nothing.
+    What is handed on is what was verified. To choose again from all records after the final
+    report, fit a clone with ``holdout=None`` on all of them. What it chooses is not verified.
+
+    After features were chosen and a model was tuned on the same training set, its cross-validated
+    score is optimistic. The interval of the holdout is not affected.
 
     In a pipeline with other steps that learn from a holdout (a filter before, a search after),
     make one :class:`~sklearn_bdp.ReusableHoldout`, pass it to all of them as ``holdout``, and fit
@@ -195,7 +209,7 @@ class HoldoutFeatureSelector(SubsetSelectorBase):
     >>> y = rng.integers(0, 2, 2000)
     >>> X = rng.normal(size=(2000, 12))
     >>> X[:, :2] += y[:, None]  # two features know something, ten do not
-    >>> selector = HoldoutFeatureSelector(GaussianNB(), tol=0.01, random_state=0).fit(X, y)
+    >>> selector = HoldoutFeatureSelector(GaussianNB(), tol=0.02, random_state=0).fit(X, y)
     >>> selector.get_support(indices=True).tolist()
     [0, 1]
     >>> selector.transform(X).shape
@@ -212,7 +226,7 @@ class HoldoutFeatureSelector(SubsetSelectorBase):
         n_features_to_select: float | Literal["auto"] = "auto",
         ranking: Any = "auto",
         tol: float | Literal["auto", "certified"] = "auto",
-        on_empty: Literal["raise", "keep_best"] = "raise",
+        on_empty: Literal["keep_best", "raise"] = "keep_best",
         scoring: str | Callable[..., Any] | None = None,
         fixed_features: Sequence[int | str] | None = None,
         feature_groups: Sequence[Sequence[int | str]] | None = None,
@@ -224,7 +238,7 @@ class HoldoutFeatureSelector(SubsetSelectorBase):
         error_score: float | Literal["raise"] = np.nan,
         holdout: Any = 0.25,
         correlation: Correlation | None = None,
-        verify: int | Literal["all"] = "all",
+        verify: int | Literal["all"] = 1,
         beta: Any = 0.05,
         epsilon: Any = "auto",
         calibration: Any = "tight",
@@ -307,17 +321,18 @@ class HoldoutFeatureSelector(SubsetSelectorBase):
             fit_params = check_method_params(X, fit_params, indices=division.train)
             groups = None if groups is None else np.asarray(groups)[division.train]
         setting = self._setting(division, metric, fit_params, groups)
-        holdout = open_holdout(self, division, split=split, metric=metric, fit_params=fit_params)
-        verifier = self._verifier(setting, holdout)
+        verifier = None
+        if self.holdout is not None:
+            holdout = open_holdout(self, division, split=split, metric=metric, fit_params=fit_params)
+            verifier = self._verifier(setting, holdout)
         _, self.drift_report_, _ = check_dependence(
             division, setting, {}, folds=setting.folds, groups=groups
         )
-        entries = verify_path(verifier, self._proposals(setting, units, target))
-        self._keep_path(entries, verifier, units, target)
-        self._keep_holdout(holdout, division, (metric.measured, metric.lower, metric.upper))
-        self.certificate_ = with_score(self.certificate_, self, setting)
-        asked = target is not None and self.n_features_to_select_ > len(units.fixed)
-        if not (self.confirmed_ or asked):
+        proposals = self._proposals(setting, units, target)
+        choice = choose(proposals, setting, tol=self.tol, target=target)
+        self._keep_chosen(proposals, choice, setting, verifier, units)
+        self._keep_account(division, setting, verifier)
+        if not (self.confirmed_ or choice.asked or verifier is None):
             warnings.warn(
                 self._what_was_found(), NothingConfirmedWarning, stacklevel=caller_level()
             )
@@ -351,30 +366,30 @@ class HoldoutFeatureSelector(SubsetSelectorBase):
         subsets = subsets_of_units(units, self.ranking, self.n_features_in_, names)
         return [one for one in subsets if target is None or len(one) == target]
 
-    def _keep_path(self, entries, verifier, units, target):
-        """Set the fitted attributes of a path; nothing raw is among them."""
-        metric = verifier.setting.metric
-        verdict = decide(verifier, entries, tol=self.tol, target=target)
-        place = verdict.selected
+    def _keep_chosen(self, proposals, choice, setting, verifier, units):
+        """Set what was selected, asked and found; nothing raw is among it."""
+        found, place = unverified(proposals), choice.chosen
+        helps, answer = choice.luck <= SURE, None
+        verdict = Verdict(helps, False)
+        if verifier is not None:
+            found = verify(verifier, proposals, choice, self.verify)
+            verdict, answer = judge(verifier, proposals, found, choice, tol=self.tol)
+            if answer is not None:
+                found[place] = answer
         self.confirmed_ = verdict.helps is not False
-        if not (self.confirmed_ or verdict.asked) and self.on_empty == "raise":
-            place = verdict.constant
-        self.accuracy_path_ = path_table(entries, place, metric)
-        self._verdict = path_report(self, entries, place, verdict, units, metric)
-        for line in self._verdict.progress:
+        if not (self.confirmed_ or choice.asked) and self.on_empty == "raise":
+            place = choice.constant
+        self.accuracy_path_ = path_table(proposals, found, place, setting.metric)
+        self._told = path_report(self, proposals, found, choice, verdict, place, units, setting)
+        for line in self._told.progress:
             self._tell(line)
-        chosen = None if place is None else entries[place].assessment
-        scores = None if place is None else entries[place].proposal.scores
-        self._keep_subset(() if chosen is None else chosen.columns, chosen, verifier, scores)
+        self.stability_ = stability(proposals, place, units, self.n_features_in_)
+        chosen = None if place is None else proposals[place]
+        self._keep_subset(chosen, None if place is None else found[place], setting, verifier)
 
     def _what_was_found(self):
-        """Return one sentence about a selection in which nothing helps."""
-        kept = bool(self.fixed_features)
-        return (
-            f"No feature was {'added' if kept else 'selected'}: {NOTHING.lower()} "
-            f"{self._verdict.summary} Bring more records, or say with n_features_to_select how "
-            "many to take."
-        ).replace("  ", " ")
+        """Return sentences about features that are not told apart from chance."""
+        return self._told.summary
 
     def _report(self):
-        return self._verdict.report
+        return self._told.report

@@ -10,7 +10,7 @@ import pytest
 import scipy.sparse
 from sklearn.base import clone
 from sklearn.ensemble import HistGradientBoostingClassifier
-from sklearn.feature_selection import f_regression, mutual_info_classif
+from sklearn.feature_selection import mutual_info_classif
 from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import make_pipeline
@@ -19,13 +19,8 @@ from sklearn.tree import DecisionTreeClassifier
 
 from sklearn_bdp import ReusableHoldout, ReusableHoldoutSearchCV
 from sklearn_bdp.correlation import MarkovChain, MarkovNetwork
-from sklearn_bdp.exceptions import NothingSelectedError
-from sklearn_bdp.feature_selection import (
-    HoldoutCorrelationFilter,
-    HoldoutFeatureSelector,
-    rank_features,
-)
-from sklearn_bdp.feature_selection._rankings import RANKINGS, Records, univariate_scores
+from sklearn_bdp.exceptions import NothingConfirmedWarning, NothingSelectedError
+from sklearn_bdp.feature_selection import HoldoutCorrelationFilter, HoldoutFeatureSelector
 
 
 def planted(n=800, n_features=300, *, n_true=4, shift=0.8, seed=0):
@@ -54,16 +49,14 @@ def few_useless(fitted, n_true=4):
 
 @pytest.mark.parametrize(
     "ranking",
-    ["auto", "univariate", "l1", "importance", "elimination", "stability", ["univariate", "l1"]],
+    ["auto", "univariate", "l1", "importance", ["univariate", "l1"]],
     ids=str,
 )
 def test_every_ranking_finds_the_true_features_in_one_small_batch(data, ranking):
     fitted = selector(ranking=ranking).fit(*data)
     assert few_useless(fitted)
     assert fitted.confirmed_
-    history = fitted.holdout_.history()
-    assert len([record for record in history if record.batch == 1]) <= 45
-    assert len([record for record in history if record.batch > 1]) <= 1  # the selected one, finer
+    assert len(fitted.holdout_.history()) == 2  # the selected subset, and a constant
     low, high = fitted.interval_
     assert low < fitted.score_ < high
 
@@ -88,7 +81,7 @@ def test_the_smallest_subset_within_the_tolerance_is_selected(data):
     for tol in (0.0, 0.05, 1.0):
         fitted = selector(tol=tol).fit(*data)
         path = pd.DataFrame(fitted.accuracy_path_)
-        rank = path[["training_score", "holdout_score"]].min(axis=1)[1:]
+        rank = path["training_score"][1:]
         near = path["n_features"][1:][rank >= rank.max() - tol]
         assert fitted.n_features_to_select_ == near.min()
         assert path["selected"].sum() == 1
@@ -102,27 +95,106 @@ def test_a_number_of_features_is_kept_to(data, wanted, count):
     assert len(fitted.holdout_.history()) <= 3
 
 
-def test_the_holdout_is_asked_against_scores_that_are_nested(data):
+def test_more_subsets_are_verified_on_request_and_change_nothing(data):
+    one, three, every = (selector(verify=count).fit(*data) for count in (1, 3, "all"))
+    for other in (three, every):
+        np.testing.assert_array_equal(one.support_, other.support_)
+        assert one.interval_ == other.interval_
+    answered = [np.isfinite(f.accuracy_path_["holdout_score"]).sum() for f in (one, three, every)]
+    assert answered == [2, 4, len(every.accuracy_path_["selected"])]
+    assert (one.accuracy_path_["answered_from"] == "not asked").any()
+
+
+def test_on_noise_it_is_said_and_refusal_is_for_who_wants_it():
+    X, y = planted(400, 200, n_true=0, seed=1)
+    chooser = selector()
+    with pytest.warns(NothingConfirmedWarning, match="Not told apart from chance"):
+        make_pipeline(chooser, GaussianNB()).fit(X, y)
+    assert chooser.support_.any()
+    assert not chooser.confirmed_
+    assert chooser.interval_[0] <= 0.5 <= chooser.interval_[1]
+    assert "Not told apart from chance" in str(chooser.report())
+    strict = selector(on_empty="raise")
+    with (
+        pytest.warns(NothingConfirmedWarning, match="not selected"),
+        pytest.raises(NothingSelectedError, match=r"apart from chance.*keep_best"),
+    ):
+        make_pipeline(strict, GaussianNB()).fit(X, y)
+    assert not strict.support_.any()
+
+
+def test_without_a_holdout_all_records_choose_and_nothing_is_verified(data):
+    fitted = selector(holdout=None).fit(*data)
+    assert few_useless(fitted)
+    assert fitted.confirmed_
+    assert np.isnan(fitted.score_)
+    assert fitted.holdout_ is None
+    assert fitted.certificate_ is None
+    assert fitted.train_indices_.size == 800
+    assert fitted.estimator_.n_features_in_ == fitted.n_features_to_select_
+    assert "Not verified: all records chose" in str(fitted.report())
+    with pytest.raises(ValueError, match="holdout=None"):
+        fitted.final_report()
+    with pytest.raises(ValueError, match="X_val"):
+        selector(holdout=None).fit(*data, X_val=data[0], y_val=data[1])
+
+
+def test_choosing_anew_on_all_records_takes_two_lines(data):
+    first = selector().fit(*data)
+    first.final_report()
+    again = clone(first).set_params(holdout=None).fit(*data)
+    assert few_useless(again)
+
+
+@pytest.mark.parametrize("scoring", ["accuracy", "roc_auc", "balanced_accuracy"])
+def test_weak_signals_among_few_records_are_handed_on(scoring):
+    """Which features is a question of the training set: no test is needed to choose."""
+    X, y = planted(150, 300, shift=1.2, seed=3)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        fitted = selector(scoring=scoring, cv=5).fit(X, y)
+    assert fitted.support_[:4].sum() >= 2
+    fresh, labels = planted(4000, 300, shift=1.2, seed=9)
+    assert fitted.estimator_.score(fresh[:, fitted.support_], labels) > 0.65
+
+
+def test_stability_is_the_share_of_folds_that_chose_a_feature(data):
     fitted = selector().fit(*data)
-    history = fitted.holdout_.history()
-    sent = sorted(record.training_value for record in history if record.batch == 1)
-    np.testing.assert_allclose(sent, np.sort(fitted.accuracy_path_["training_score"]))
+    assert fitted.stability_.shape == (300,)
+    assert (fitted.stability_[:4] == 1.0).all()
+    assert fitted.stability_[4:].mean() < 0.1
+    report = fitted.report()
+    shown = [f"{fitted.stability_[int(name[1:])]:.0%}" for name in report.rows["feature"]]
+    assert report.rows["chosen in folds"] == shown
+    assert "inner folds" in str(report)
 
 
-def test_the_selected_subset_gets_a_sharper_interval_than_others_behind_the_leader(data):
-    fitted = selector(tol=0.08).fit(*data)
-    path = pd.DataFrame(fitted.accuracy_path_)
-    width = path["holdout_upper"] - path["holdout_lower"]
-    chosen, leader = path["selected"].idxmax(), path["training_score"].idxmax()
-    assert chosen != leader
-    assert width[chosen] < 0.8 * width[1:].median()
-    assert len(fitted.holdout_.history()) == len(path) + 1
+def test_a_list_that_is_arbitrary_among_near_copies_says_so():
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 2, 300)
+    pathway = rng.standard_normal(300) + 0.8 * y
+    X = rng.standard_normal((300, 60))
+    X[:, :30] = pathway[:, None] + 0.3 * rng.standard_normal((300, 30))
+    report = selector(n_features_to_select=5, ranking="univariate").fit(X, y).report()
+    assert "Arbitrary among neighbors" in str(report)
+    copies = [name for name in report.rows["near copy"] if name]
+    assert copies
+    assert all(int(name[1:]) < 30 for name in copies)
+
+
+def test_stability_is_drawn(data):
+    pyplot = pytest.importorskip("matplotlib.pyplot")
+    report = selector().fit(*data).report()
+    ax = report.plot()
+    assert [bar.get_width() for bar in ax.patches][:4] == [100.0] * 4
+    assert [text.get_text() for text in ax.get_yticklabels()] == report.rows["feature"][:20]
+    pyplot.close(ax.figure)
 
 
 def test_training_scores_know_nothing_of_their_test_folds():
     """Ranked on all records and then cross-validated, noise would score .7 and more."""
     X, y = planted(300, 2000, n_true=0, seed=3)
-    with pytest.warns(UserWarning, match="No feature was selected"):
+    with pytest.warns(NothingConfirmedWarning):
         fitted = selector().fit(X, y)
     path = pd.DataFrame(fitted.accuracy_path_)
     assert path["training_score"].mean() == pytest.approx(0.5, abs=0.05)
@@ -132,36 +204,13 @@ def test_training_scores_know_nothing_of_their_test_folds():
     assert reused > 0.65
 
 
-def test_on_noise_nothing_helps_and_a_pipeline_says_so():
-    X, y = planted(400, 200, n_true=0, seed=1)
-    chooser = selector()
-    with (
-        pytest.warns(UserWarning, match=r"No feature was selected.*a constant prediction"),
-        pytest.raises(NothingSelectedError, match=r"The best of \d+ subsets.*keep_best"),
-    ):
-        make_pipeline(chooser, GaussianNB()).fit(X, y)
-    assert not chooser.confirmed_
-    assert chooser.interval_[0] <= 0.5 <= chooser.interval_[1]
-    assert "Nothing could be told from chance" in str(chooser.report())
-
-
-def test_keep_best_hands_on_a_stopgap_and_says_so():
-    X, y = planted(200, 5, n_true=0, seed=1)
-    chooser = selector(on_empty="keep_best")
-    with pytest.warns(UserWarning, match="No feature was selected"):
-        make_pipeline(chooser, GaussianNB()).fit(X, y)
-    assert chooser.support_.any()
-    assert not chooser.confirmed_
-    assert "stopgap" in str(chooser.report())
-
-
 def test_the_report_says_what_was_verified_and_what_was_not(data):
     frame = pd.DataFrame(data[0]).add_prefix("<f").add_suffix(">")
     fitted = selector(fixed_features=["<f7>"]).fit(frame, data[1])
     report = fitted.report()
     low, high = fitted.interval_
     assert f"together they score {fitted.score_:.3g} [{low:.3g}, {high:.3g}]" in str(report)
-    assert "Chosen on the training side" in str(report)
+    assert "Chosen in the training set" in str(report)
     assert "No false discovery rate is proved" in str(report)
     assert set(report.rows["feature"]) == set(fitted.get_feature_names_out())
     assert report.rows["chosen by"][-1] == "fixed"
@@ -263,7 +312,7 @@ def test_nothing_raw_is_kept(data):
     np.testing.assert_allclose(
         path["holdout_score"][untouched], path["training_score"][untouched], atol=0.1
     )
-    assert untouched.mean() > 0.5
+    assert untouched.any()
 
 
 def test_sparse_frames_and_arrays_agree(data):
@@ -367,10 +416,9 @@ def test_fixed_features_alone_are_verified(data, n_columns, wanted):
 
 def test_when_nothing_is_better_than_the_fixed_features_they_stay(data):
     X, y = data
-    chooser = selector(fixed_features=[0, 1, 2, 3])
-    with pytest.warns(UserWarning, match=r"No feature was added.*the fixed features alone"):
+    chooser = selector(fixed_features=[0, 1, 2, 3], on_empty="raise")
+    with pytest.warns(NothingConfirmedWarning, match="no better than the fixed features alone"):
         assert chooser.fit_transform(X[:, :30], y).shape == (len(y), 4)
-    assert "Nothing could be told from chance" in str(chooser.report())
     assert not chooser.confirmed_
 
 
@@ -405,7 +453,7 @@ def test_a_tree_sees_what_no_univariate_score_sees():
     assert {0, 1} <= set(fitted.get_support(indices=True))
 
 
-@pytest.mark.parametrize("ranking", ["univariate", "l1", "elimination"])
+@pytest.mark.parametrize("ranking", ["univariate", "l1"])
 def test_units_of_measurement_do_not_matter(data, ranking):
     scaled = make_pipeline(StandardScaler(), LogisticRegression())
     X, y = data[0][:, :60], data[1]
@@ -417,26 +465,16 @@ def test_units_of_measurement_do_not_matter(data, ranking):
     assert set(one.get_support(indices=True)) >= {0, 1, 2, 3}
 
 
-def test_rank_features_puts_the_true_ones_first(data):
-    for ranking in RANKINGS:
-        order = rank_features(GaussianNB(), *data, ranking=ranking)
-        assert set(order[:4]) == {0, 1, 2, 3}
-        assert len(set(order)) == len(order)
-    for wrong in ("auto", ["l1"], [[0]], 3):
-        with pytest.raises((ValueError, TypeError), match="ranking"):
-            rank_features(GaussianNB(), *data, ranking=wrong)
-
-
 @pytest.mark.parametrize("scoring", ["roc_auc", "neg_brier_score", "balanced_accuracy"])
 def test_other_bounded_metrics(data, scoring):
     fitted = selector(scoring=scoring, ranking="univariate", cv=10).fit(*data)
     assert set(fitted.get_support(indices=True)) >= {0, 1, 2}
 
 
-def test_progress_shows_one_line_per_subset(data, capsys):
+def test_progress_shows_one_line_per_verified_subset(data, capsys):
     fitted = selector(verbose=1).fit(*data)
     lines = capsys.readouterr().out.splitlines()
-    assert len(lines) == len(fitted.accuracy_path_["n_features"])
+    assert len(lines) == len(fitted.holdout_.history())
     assert "verified score" in lines[0]
 
 
@@ -465,14 +503,3 @@ def test_noise_passes_rarely_and_intervals_hold():
         missed += ((path["holdout_lower"] > 0.5) | (path["holdout_upper"] < 0.5)).any()
     assert passed <= 100 * 0.05 + 3 * np.sqrt(100 * 0.05 * 0.95)
     assert missed <= 100 * 0.05 + 3 * np.sqrt(100 * 0.05 * 0.95)
-
-
-def test_regression_correlations_rank_as_f_regression_does():
-    rng = np.random.default_rng(0)
-    X, y = rng.standard_normal((200, 40)) + 5.0, rng.standard_normal(200)
-    masks = rng.random((3, 200)) < 0.7
-    found = univariate_scores(Records.of(X, y, LinearRegression()), masks)
-    for mask, scores in zip(masks, found, strict=True):
-        np.testing.assert_array_equal(
-            np.argsort(-scores), np.argsort(-f_regression(X[mask], y[mask])[0])
-        )

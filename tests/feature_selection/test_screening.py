@@ -5,7 +5,7 @@ import pytest
 import scipy.sparse
 from scipy import stats
 
-from sklearn_bdp.feature_selection import _units
+from sklearn_bdp.feature_selection import _rankings
 from sklearn_bdp.feature_selection._screening import (
     HoldoutQueries,
     associate,
@@ -94,7 +94,7 @@ def test_sparse_and_dense_agree_in_blocks_of_any_size(monkeypatch):
     rng = np.random.default_rng(6)
     y, X = rng.integers(0, 2, 100), rng.standard_normal((100, 11)) * (rng.random((100, 11)) < 0.5)
     scores, whole = found(X, y, None)
-    monkeypatch.setattr(_units, "_BLOCK", 300)
+    monkeypatch.setattr(_rankings, "_BLOCK", 300)
     _, pieces = found(scipy.sparse.csr_matrix(X), y, None)
     np.testing.assert_allclose(pieces.effect, whole.effect)
     queries = HoldoutQueries(scipy.sparse.csr_matrix(X), scores(y), pieces, np.arange(11))

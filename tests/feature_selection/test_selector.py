@@ -48,15 +48,6 @@ def selector(**params):
     )
 
 
-def test_noise_leaves_nothing_and_says_so():
-    X, y = planted(n_true=0)
-    with pytest.warns(UserWarning, match="No feature was selected"):
-        fitted = selector().fit(X, y)
-    assert not fitted.support_.any()
-    low, high = fitted.interval_
-    assert low <= 0.5 <= high
-
-
 def test_the_score_speaks_of_the_model_that_is_kept(data):
     fitted = selector().fit(*data)
     part = data[0][fitted.train_indices_][:, fitted.support_], data[1][fitted.train_indices_]
@@ -67,9 +58,19 @@ def test_the_score_speaks_of_the_model_that_is_kept(data):
     assert fitted.interval_[0] <= fitted.score_ <= fitted.interval_[1]
 
 
-@pytest.mark.parametrize(("wanted", "count"), [(2, 2), (0.5, 4), (7, 7)])
+@pytest.mark.parametrize(("wanted", "count"), [(2, 2), (0.5, 4), (7, 7), (8, 8)])
 def test_a_number_of_features_is_kept_to(data, wanted, count):
     assert selector(n_features_to_select=wanted).fit(*data).support_.sum() == count
+
+
+@pytest.mark.parametrize(("wanted", "count"), [(3, 4), (1.0, 8), (0.01, 1)])
+def test_targets_count_fixed_features_and_groups(data, wanted, count):
+    """Three of: a group of two columns, five others, and a fixed one, which is always there."""
+    given = {"fixed_features": [0], "feature_groups": [[1, 2]]}
+    fitted = selector(n_features_to_select=wanted, **given).fit(*data)
+    assert fitted.support_[0]
+    assert fitted.support_[1] == fitted.support_[2]
+    assert fitted.support_.sum() == count
 
 
 def test_fixed_features_and_groups_by_name(data):
@@ -141,7 +142,7 @@ def test_filter_and_selector_share_one_holdout_in_a_pipeline():
     pipeline.fit(frame[:1200], y[:1200])
     assert list(pipeline[:-1].get_feature_names_out()) == ["f0", "f1", "f2"]
     assert pipeline[1].holdout_ is holdout
-    assert len(holdout.history()) > 60
+    assert len(holdout.history()) >= 3 + 2  # three attributes, a subset and a constant
 
 
 def test_columns_without_names_are_not_guessed(data):
@@ -221,12 +222,23 @@ def test_sparse_data(data):
 
 
 BAD = {
+    "shared columns": {"feature_groups": [[0, 1], [1, 2]]},
+    "empty group": {"feature_groups": [[]]},
+    "column twice": {"feature_groups": [[0, 0]]},
+    "no such column": {"fixed_features": [8]},
+    "negative column": {"fixed_features": [-1]},
+    "columns as text": {"fixed_features": "a"},
+    "column as bool": {"fixed_features": [True]},
+    "columns as number": {"fixed_features": 3},
+    **{
+        f"{value!r} features": {"n_features_to_select": value}
+        for value in (0, 1.5, 0.0, -1, "all", float("nan"), None)
+    },
     "tol word": {"tol": "typo"},
     "tol negative": {"tol": -0.1},
     "tol NaN": {"tol": float("nan")},
     "number of features": {"n_features_to_select": 9},
     "verify": {"verify": 0},
-    "no holdout": {"holdout": None},
     "holdout fraction": {"holdout": 1.0},
     "unbounded metric": {"scoring": "f1"},
     "beta": {"beta": 0.0},
