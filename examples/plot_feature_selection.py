@@ -8,9 +8,9 @@ Eight of 2,000 features know something about the label. Two analysts choose feat
 - One adds one feature after the other and reads the raw holdout score of every candidate. Every
   step is a contest of 2,000 candidates on 250 records, and its winner is lucky as well as good:
   the reported accuracy climbs on, the accuracy on fresh records does not.
-- The other lets :class:`~sklearn_bdp.feature_selection.HoldoutFeatureSelector` propose subsets on
-  the training side, with the ranking computed anew inside each fold, and has their accuracy
-  verified in one batch. The intervals hold for all subsets at once.
+- The other lets :class:`~sklearn_bdp.feature_selection.HoldoutFeatureSelector` choose in the
+  training set, with the ranking computed again inside each fold, and has the accuracy of the chosen
+  subset verified. Here all subsets are verified for the picture. All intervals hold together.
 """
 
 # %%
@@ -32,7 +32,7 @@ X = pd.DataFrame(data.X).add_prefix("f")
 # %%
 # Verified selection, as it comes. The report says what was verified and what was not.
 
-selector = HoldoutFeatureSelector(GaussianNB(), random_state=0).fit(X, data.y)
+selector = HoldoutFeatureSelector(GaussianNB(), verify="all", random_state=0).fit(X, data.y)
 print(selector.report())
 path = pd.DataFrame(selector.accuracy_path_)
 train, held = selector.train_indices_, selector.holdout_indices_

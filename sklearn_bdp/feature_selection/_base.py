@@ -181,12 +181,15 @@ class HoldoutSelectorBase(Savable, SelectorMixin, BaseEstimator):
 
     def _keep_holdout(self, holdout, division, units):
         """Set the fitted attributes that speak of the holdout, in units (name, lower, upper)."""
-        self.holdout_ = holdout
+        self.holdout_, self.certificate_ = holdout, None
+        self.train_indices_, self.holdout_indices_ = division.train, division.holdout
+        if holdout is None:
+            self.train_indices_, self.holdout_indices_ = np.arange(num_samples(division.X)), ()
+            return
         certificate = holdout.certificate().in_units(*units)
         self.certificate_ = replace(
             certificate, assumptions=(*certificate.assumptions, *assumed(holdout, division))
         )
-        self.train_indices_, self.holdout_indices_ = division.train, division.holdout
 
 
 class SubsetSelectorBase(MetaEstimatorMixin, HoldoutSelectorBase):

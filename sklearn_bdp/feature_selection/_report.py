@@ -133,15 +133,18 @@ def screening_report(screen):
     count = kept.size if screen.confirmed_ else 0
     asked = int(np.isfinite(screen.verified_associations_).sum())
     proved = int(((screen.lower_ > 0.0) | (screen.upper_ < 0.0))[kept].sum())
-    lines = [
-        f"Verified: the association ({screen.query}) of the {asked:,} attributes that pass in the "
-        f"training set (Benjamini-Hochberg at alpha={screen.alpha:g}). All intervals hold together "
-        f"with probability {1 - screen.holdout_.beta:.0%} "
-        f"({screen.holdout_.n:,} holdout records).",
-        f"Shown to be associated, because their interval excludes 0: {proved:,} of {count:,}.",
-        f"Not verified: the other {screen.n_features_in_ - asked:,} attributes.",
-        NO_FALSE_DISCOVERY_RATE,
-    ]
+    passed = f"in the training set (Benjamini-Hochberg at alpha={screen.alpha:g})"
+    if screen.holdout_ is None:
+        lines = [f"Not verified (holdout=None): {count:,} attributes pass {passed}."]
+    else:
+        lines = [
+            f"Verified: the association ({screen.query}) of the {asked:,} attributes that pass "
+            f"{passed}. All intervals hold together with probability "
+            f"{1 - screen.holdout_.beta:.0%} ({screen.holdout_.n:,} holdout records).",
+            f"Shown to be associated, because their interval excludes 0: {proved:,} of {count:,}.",
+            f"Not verified: the other {screen.n_features_in_ - asked:,} attributes.",
+        ]
+    lines.append(NO_FALSE_DISCOVERY_RATE)
     if not screen.confirmed_:
         lines.insert(0, screen._what_was_found())
         if kept.size:

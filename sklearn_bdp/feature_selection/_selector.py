@@ -121,8 +121,6 @@ class HoldoutFeatureSelector(SubsetSelectorBase):
     verify : int or "all", default=1
         Number of subsets to verify. The selected one is always among them; the others are those
         with the best cross-validated scores.
-    beta, epsilon, calibration, threshold, budget, n_queries, on_exhausted, ledger : object
-        As for :class:`~sklearn_bdp.ReusableHoldout`.
 
     Attributes
     ----------
@@ -191,7 +189,7 @@ class HoldoutFeatureSelector(SubsetSelectorBase):
     each other. Columns are matched by name there, so pass data frames and let the pipeline
     hand them on (``set_output(transform="pandas")``).
 
-    A run that was interrupted resumes for free with the same data, parameters and ``ledger``:
+    A run that was interrupted resumes for free with the same data, parameters and ledger:
     recorded subsets are not fitted for verification again.
 
     References
@@ -239,14 +237,6 @@ class HoldoutFeatureSelector(SubsetSelectorBase):
         holdout: Any = 0.25,
         correlation: Correlation | None = None,
         verify: int | Literal["all"] = 1,
-        beta: Any = 0.05,
-        epsilon: Any = "auto",
-        calibration: Any = "tight",
-        threshold: Any = "auto",
-        budget: Any = None,
-        n_queries: Any = None,
-        on_exhausted: Any = "raise",
-        ledger: Any = None,
     ) -> None:
         self.estimator, self.scoring = estimator, scoring
         self.n_features_to_select = n_features_to_select
@@ -255,9 +245,6 @@ class HoldoutFeatureSelector(SubsetSelectorBase):
         self.cv, self.n_jobs, self.pre_dispatch, self.verbose = cv, n_jobs, pre_dispatch, verbose
         self.random_state, self.error_score = random_state, error_score
         self.holdout, self.correlation, self.verify = holdout, correlation, verify
-        self.beta, self.epsilon, self.calibration = beta, epsilon, calibration
-        self.threshold, self.budget, self.n_queries = threshold, budget, n_queries
-        self.on_exhausted, self.ledger = on_exhausted, ledger
 
     def fit(
         self,

@@ -17,7 +17,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 
-from sklearn_bdp import ReusableHoldout, ReusableHoldoutSearchCV
+from sklearn_bdp import HoldoutConfig, ReusableHoldout, ReusableHoldoutSearchCV
 from sklearn_bdp.correlation import MarkovChain, MarkovNetwork
 from sklearn_bdp.exceptions import NothingConfirmedWarning, NothingSelectedError
 from sklearn_bdp.feature_selection import HoldoutCorrelationFilter, HoldoutFeatureSelector
@@ -252,7 +252,7 @@ def test_a_search_around_a_selector_shares_one_account(data):
 
 def test_asking_again_is_free_and_resumes_through_the_ledger(data, tmp_path):
     ledger = tmp_path / "ledger.sqlite"
-    first, again = (selector(ledger=ledger).fit(*data) for _ in range(2))
+    first, again = (selector(holdout=HoldoutConfig(ledger=ledger)).fit(*data) for _ in range(2))
     assert len(again.holdout_.history()) == len(first.holdout_.history())
     for name, column in first.accuracy_path_.items():
         np.testing.assert_array_equal(column, again.accuracy_path_[name])
@@ -265,8 +265,8 @@ def test_the_same_script_resumes_without_a_seed(data, screen, tmp_path):
 
     def fit():
         if screen:
-            return HoldoutCorrelationFilter(ledger=ledger).fit(*data)
-        return selector(ledger=ledger, random_state=None).fit(*data)
+            return HoldoutCorrelationFilter(holdout=HoldoutConfig(ledger=ledger)).fit(*data)
+        return selector(holdout=HoldoutConfig(ledger=ledger), random_state=None).fit(*data)
 
     first, again = fit(), fit()
     np.testing.assert_array_equal(first.holdout_indices_, again.holdout_indices_)
@@ -284,7 +284,7 @@ def test_an_interrupted_path_goes_on(data, tmp_path):
                 raise KeyboardInterrupt
             return super().fit(X, y)
 
-    path = {"cv": 3, "ledger": tmp_path / "ledger.sqlite"}
+    path = {"cv": 3, "holdout": HoldoutConfig(ledger=tmp_path / "ledger.sqlite")}
     with pytest.raises(KeyboardInterrupt):
         HoldoutFeatureSelector(Fragile(), **path).fit(*data)
     Fragile.left = 10**6
@@ -486,7 +486,7 @@ def test_progress_shows_one_line_per_verified_subset(data, capsys):
 def test_bad_rankings_are_refused_before_anything_is_spent(data, ranking, tmp_path):
     ledger = tmp_path / "ledger.sqlite"
     with pytest.raises((ValueError, TypeError), match=r".{20}"):
-        selector(ranking=ranking, ledger=ledger).fit(*data)
+        selector(ranking=ranking, holdout=HoldoutConfig(ledger=ledger)).fit(*data)
     assert not ledger.exists()
 
 

@@ -6,7 +6,7 @@ import scipy.sparse
 from scipy import stats
 
 from sklearn_bdp.feature_selection import _rankings
-from sklearn_bdp.feature_selection._screening import (
+from sklearn_bdp.feature_selection._correlation_filter import (
     HoldoutQueries,
     associate,
     critical_level,

@@ -1,5 +1,7 @@
 """The selector: what it selects, what it tells, and what it never shows."""
 
+import dataclasses
+import inspect
 import pickle
 import warnings
 
@@ -19,7 +21,7 @@ from sklearn.tree import DecisionTreeClassifier
 from sklearn.utils.estimator_checks import check_estimator
 
 from benchmarks.feature_selection import naive_steps
-from sklearn_bdp import ReusableHoldout
+from sklearn_bdp import HoldoutConfig, ReusableHoldout
 from sklearn_bdp.exceptions import (
     BudgetExhaustedError,
     UnboundedMetricError,
@@ -89,9 +91,9 @@ def test_answers_do_not_depend_on_n_jobs(data):
 
 def test_asking_again_is_free_and_gives_the_same(data, tmp_path):
     ledger = tmp_path / "ledger.sqlite"
-    first = selector(ledger=ledger).fit(*data)
+    first = selector(holdout=HoldoutConfig(ledger=ledger)).fit(*data)
     count, spent = len(first.holdout_.history()), first.holdout_.information_spent
-    again = selector(ledger=ledger).fit(*data)
+    again = selector(holdout=HoldoutConfig(ledger=ledger)).fit(*data)
     assert len(again.holdout_.history()) == count
     assert again.holdout_.information_spent == spent
     np.testing.assert_array_equal(again.support_, first.support_)
@@ -241,7 +243,6 @@ BAD = {
     "verify": {"verify": 0},
     "holdout fraction": {"holdout": 1.0},
     "unbounded metric": {"scoring": "f1"},
-    "beta": {"beta": 0.0},
     "unknown column": {"fixed_features": ["a"]},
     "verbose": {"verbose": -1},
 }
@@ -251,7 +252,7 @@ BAD = {
 def test_bad_input_is_refused_before_anything_is_spent(data, case, tmp_path):
     ledger = tmp_path / "ledger.sqlite"
     with pytest.raises((ValueError, TypeError), match=r".{20}"):
-        selector(ledger=ledger, **BAD[case]).fit(*data)
+        selector(**{"holdout": HoldoutConfig(ledger=ledger), **BAD[case]}).fit(*data)
     assert not ledger.exists()
 
 
@@ -260,6 +261,12 @@ def test_a_reused_holdout_leaves_no_room_for_another(data):
     with pytest.raises(ValueError, match="X_val"):
         selector(holdout=holdout).fit(*data, X_val=data[0], y_val=data[1])
     assert len(holdout.history()) == 0
+
+
+def test_the_selector_has_few_parameters_of_its_own():
+    own = inspect.signature(HoldoutFeatureSelector).parameters
+    assert len(own) <= 17
+    assert not set(own) & {field.name for field in dataclasses.fields(HoldoutConfig)}
 
 
 def test_metrics_that_are_no_mean_need_independent_records(data):
@@ -273,11 +280,11 @@ def test_metrics_that_are_no_mean_need_independent_records(data):
 def test_a_spent_budget_ends_the_selection(data):
     tight = {"budget": 1, "threshold": 0.0001, "epsilon": 1000.0}
     with pytest.raises(BudgetExhaustedError):
-        selector(**tight).fit(*data)
+        selector(holdout=HoldoutConfig(**tight)).fit(*data)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         for mode in ("nan", "training"):
-            fitted = selector(**tight, on_exhausted=mode).fit(*data)
+            fitted = selector(holdout=HoldoutConfig(**tight, on_exhausted=mode)).fit(*data)
             assert (fitted.accuracy_path_["answered_from"] == "holdout").sum() <= 1
 
 

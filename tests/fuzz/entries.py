@@ -304,7 +304,6 @@ def search_entries():
         "verify": either(COUNT, option("all")),
         "on_empty": option("raise", "keep_best"),
         "holdout": PROBABILITY,
-        **{k: v for k, v in HOLDOUT.items() if k != "correlation"},
     }
     yield Entry(
         "HoldoutFeatureSelector.fit",
@@ -314,12 +313,11 @@ def search_entries():
         dict.fromkeys(kinds, SCALARS[::4]),
     )
     kinds = {
-        "query": option("sign", "moment"),
+        "query": option("sign", "correlation"),
         "alpha": PROBABILITY,
         "clip": POSITIVE,
         "on_empty": option("raise", "keep_best"),
         "holdout": PROBABILITY,
-        **{k: v for k, v in HOLDOUT.items() if k != "correlation"},
     }
     yield Entry(
         "HoldoutCorrelationFilter.fit",

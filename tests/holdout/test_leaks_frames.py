@@ -172,7 +172,7 @@ def test_ctrl_c_in_a_correlation_filter(monkeypatch):
         raise KeyboardInterrupt
 
     monkeypatch.setattr(ReusableHoldout, "_ask", interrupted)
-    owner = HoldoutCorrelationFilter(holdout=holdout)
+    owner = HoldoutCorrelationFilter(holdout=holdout, alpha=0.999)
     with pytest.raises(KeyboardInterrupt) as caught:
         owner.fit(WIDE[TRAIN], Y[TRAIN])
     assert raw
