@@ -310,7 +310,9 @@ class HoldoutFeatureSelector(SubsetSelectorBase):
         setting = self._setting(division, metric, fit_params, groups)
         verifier = None
         if self.holdout is not None:
-            holdout = open_holdout(self, division, split=split, metric=metric, fit_params=fit_params)
+            holdout = open_holdout(
+                self, division, split=split, metric=metric, fit_params=fit_params
+            )
             verifier = self._verifier(setting, holdout)
         _, self.drift_report_, _ = check_dependence(
             division, setting, {}, folds=setting.folds, groups=groups
