@@ -21,10 +21,8 @@ from functools import cached_property, partial
 
 import numpy as np
 
-from sklearn_bdp.datasets import make_dwork_signal, make_markov
-
-# Internal, but pinned by the tests of the package: both are exact to rounding.
-from sklearn_bdp.datasets._dataset import apply_neighbours, neighbour_noise, simulate_states
+from benchmarks.experiments._markov import apply_neighbours, make_markov, neighbour_noise
+from sklearn_bdp.datasets import make_dwork_signal, simulate_states
 
 
 @dataclass(frozen=True)
@@ -55,7 +53,8 @@ class Population:
         of_label_one = distribution.means[distribution.labels == 1]
         shifts = of_label_one.mean(axis=0)
         loadings = of_label_one[-1] - shifts  # the last component has mood +1
-        return shifts, loadings, distribution.scales, distribution.neighbour_correlation
+        correlation = getattr(distribution, "neighbour_correlation", 0.0)
+        return shifts, loadings, distribution.scales, correlation
 
 
 def dwork_population(n_features, n_shifted, shift):

@@ -16,6 +16,7 @@ from sklearn_bdp.correlation._components import (
 )
 from sklearn_bdp.correlation._cutting import Split
 from sklearn_bdp.correlation._declared import check_correlation, check_declared
+from sklearn_bdp.correlation._forest import rooted
 from sklearn_bdp.correlation._graph import DependencyGraph
 from sklearn_bdp.correlation._misfit import (
     MisfitReport,

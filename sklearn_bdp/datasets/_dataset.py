@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any
 
 import numpy as np
 import scipy.sparse
 from numpy.typing import ArrayLike
-from scipy.signal import lfilter
 from scipy.special import ndtr
 
 from sklearn_bdp._checks import check_array, check_integer
@@ -47,29 +45,6 @@ def simulate_states(transition, n, rng):
     return paths[:, np.arange(n_blocks), entry].T.ravel()[:n]
 
 
-def apply_neighbours(rows, correlation):
-    """Multiply each row by the matrix of entries ``correlation ** |j - k|``, in linear time.
-
-    A sum over earlier and a sum over later attributes; each is a first-order recursion.
-    """
-    if correlation == 0.0:
-        return rows
-    filtered = partial(lfilter, [1.0], [1.0, -correlation], axis=-1)
-    return filtered(rows) + filtered(rows[..., ::-1])[..., ::-1] - rows
-
-
-def neighbour_noise(normals, correlation):
-    """Turn rows of independent standard normals into rows with those correlations.
-
-    A stationary first-order autoregression over the attributes. Works in place of a dense factor
-    of the covariance, in linear time; changes ``normals``.
-    """
-    if correlation == 0.0:
-        return normals
-    normals[..., 1:] *= np.sqrt(1.0 - correlation**2)
-    return lfilter(np.ones(1, normals.dtype), np.array([1.0, -correlation], normals.dtype), normals)
-
-
 @dataclass(frozen=True, eq=False, repr=False)
 class GaussianMixture:
     """The distribution of one record: a mixture of labelled Gaussians with one covariance.
@@ -84,16 +59,12 @@ class GaussianMixture:
         Mean of the attributes in each component.
     scales : ndarray of shape (n_features,)
         Standard deviation of each attribute within a component.
-    neighbour_correlation : float, default=0.0
-        Within a component, attributes ``j`` and ``k`` have correlation
-        ``neighbour_correlation ** |j - k|``.
     """
 
     weights: np.ndarray
     labels: np.ndarray
     means: np.ndarray
     scales: np.ndarray
-    neighbour_correlation: float = 0.0
 
     def accuracy(self, coef: Array, intercept: Array) -> Array:
         """Return P[(x @ coef + intercept > 0) == y] for each row of ``coef``, exactly.
@@ -114,12 +85,25 @@ class GaussianMixture:
             Population accuracies.
         """
         centre = coef @ self.means.T + intercept[:, None]
-        weighted = coef * self.scales
-        blurred = apply_neighbours(weighted, self.neighbour_correlation)
-        spread = np.sqrt(np.einsum("ij,ij->i", weighted, blurred))[:, None]
+        spread = np.sqrt(self.variances(coef * self.scales))[:, None]
         with np.errstate(divide="ignore", invalid="ignore"):
             positive = np.where(spread > 0, ndtr(centre / spread), centre > 0)
         return np.where(self.labels == 1, positive, 1.0 - positive) @ self.weights
+
+    def variances(self, weighted: Array) -> Array:
+        """Return the variance within a component of each row of weights, scales included.
+
+        Parameters
+        ----------
+        weighted : ndarray of shape (n_classifiers, n_features)
+            Weights times scales.
+
+        Returns
+        -------
+        ndarray of shape (n_classifiers,)
+            Variances.
+        """
+        return (weighted**2).sum(axis=1)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -214,11 +198,8 @@ class SimulatedDataset:
                 f"coef must have {self.X.shape[1]} values per classifier, got shape {coef.shape}."
             )
         intercept = check_array("intercept", intercept)
-        if intercept.ndim > 1 or intercept.size not in (1, len(coef)):
-            raise ValueError(
-                f"intercept must be a number or have shape ({len(coef)},), "
-                f"got shape {intercept.shape}."
-            )
+        if intercept.size not in (1, len(coef)):
+            raise ValueError(f"intercept must have {len(coef)} values, got {intercept.size}.")
         value = self.distribution.accuracy(coef, np.broadcast_to(intercept.ravel(), len(coef)))
         return float(value[0]) if len(coef) == 1 else value
 

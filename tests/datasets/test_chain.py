@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from sklearn_bdp.correlation import MarkovChain, stationary_distribution
-from sklearn_bdp.datasets import make_regimes
-from sklearn_bdp.datasets._dataset import simulate_states
+from sklearn_bdp.datasets import make_regimes, simulate_states
 
 CYCLE = [[0.0, 1.0, 0.0], [0.0, 0.0, 1.0], [1.0, 0.0, 0.0]]
 THREE = [[0.9, 0.1, 0.0], [0.0, 0.5, 0.5], [0.3, 0.3, 0.4]]

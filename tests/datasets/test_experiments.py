@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from scipy.special import ndtr
 from scipy.stats import ks_2samp
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -91,6 +92,38 @@ def test_correlations_have_the_distribution_of_the_records(name):
     error = np.sqrt((a.var(axis=0) + b.var(axis=0)) / 1500)
     assert (np.abs(a.mean(axis=0) - b.mean(axis=0)) < 4 * error).all()
     np.testing.assert_allclose(np.cov(a.T), np.cov(b.T), atol=6 * a.var() / np.sqrt(1500))
+
+
+def test_neighbour_covariance_matches_the_dense_matrix():
+    make = module("_markov").make_markov
+    data = make(5, 40, n_shifted=0, loading=0.3, neighbour_correlation=0.6)
+    coef = np.random.default_rng(0).standard_normal(40)
+    j = np.arange(40)
+    scale = np.sqrt(1 - 0.09)
+    dense = scale**2 * 0.6 ** np.abs(j[:, None] - j)
+    spread = np.sqrt(coef @ dense @ coef)
+    mood = coef @ (0.3 * (-1.0) ** j)
+    by_hand = np.mean([ndtr(v * mood / spread + 0.4 / spread) for v in (-1, 1)]) / 2
+    by_hand += np.mean([ndtr(-v * mood / spread - 0.4 / spread) for v in (-1, 1)]) / 2
+    assert data.population_accuracy(coef, 0.4) == pytest.approx(by_hand)
+
+
+def test_markov_attributes_have_the_stated_correlations():
+    make = module("_markov").make_markov
+    data = make(200_000, 4, n_shifted=0, stay=0.6, loading=0.5, random_state=0)
+    observed = np.corrcoef(data.X.T)
+    j = np.arange(4)
+    expected = 0.75 * 0.5 ** np.abs(j[:, None] - j) + 0.25 * (-1.0) ** (j[:, None] + j)
+    np.testing.assert_allclose(observed, expected, atol=0.015)
+    np.testing.assert_array_equal(data.states % 2, data.y)
+
+
+def test_markov_states_follow_the_stated_chain():
+    make = module("_markov").make_markov
+    data = make(100_000, 1, n_shifted=0, random_state=0)
+    pairs = np.zeros((4, 4))
+    np.add.at(pairs, (data.states[:-1], data.states[1:]), 1)
+    np.testing.assert_allclose(pairs / pairs.sum(1, keepdims=True), data.transition, atol=0.01)
 
 
 TRAINING = np.array([0.30, -0.50, 0.20, 0.40, 0.05, -0.25])

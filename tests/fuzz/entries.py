@@ -39,11 +39,9 @@ from sklearn_bdp import (
 )
 from sklearn_bdp import correlation as models
 from sklearn_bdp.datasets import (
-    make_dwork_noise,
     make_dwork_signal,
     make_graph,
     make_groups,
-    make_markov,
     make_regimes,
 )
 from sklearn_bdp.feature_selection import HoldoutCorrelationFilter, HoldoutFeatureSelector
@@ -688,29 +686,15 @@ def dataset_entries():
     size = integer(1)
     calls = [
         (
-            "make_dwork_noise",
-            make_dwork_noise,
-            {"n": 20, "n_features": 5},
-            {"n": size, "n_features": size, "dtype": anything},
-        ),
-        (
             "make_dwork_signal",
             make_dwork_signal,
-            {"n": 20, "n_features": 30, "n_shifted": 2},
-            {"n": size, "n_features": integer(2), "n_shifted": integer(0, 30), "shift": real()},
-        ),
-        (
-            "make_markov",
-            make_markov,
             {"n": 20, "n_features": 30, "n_shifted": 2},
             {
                 "n": size,
                 "n_features": integer(2),
                 "n_shifted": integer(0, 30),
                 "shift": real(),
-                "stay": PROBABILITY,
-                "loading": real(),
-                "neighbour_correlation": real(-1, 1, open_low=True, open_high=True),
+                "dtype": anything,
             },
         ),
         (
