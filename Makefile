@@ -3,6 +3,8 @@ VENV ?= .venv
 PY := $(VENV)/bin/python
 OUTPUT ?= output
 WORKERS ?= auto
+# How many of the slowest tests are listed.
+SLOWEST ?= 25
 # One thread for each test process: many small fits in parallel, none large.
 export OMP_NUM_THREADS ?= 1
 export OPENBLAS_NUM_THREADS ?= 1
@@ -11,17 +13,23 @@ export OPENBLAS_NUM_THREADS ?= 1
 PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11 python; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
 
-.PHONY: help demo test test-all test-oldest conformance lint docs bench clean
+.PHONY: help demo test test-all test-oldest conformance lint docs bench dist clean
 
 help:
-	@echo "make demo      the main job on real data: tables and one picture in $(OUTPUT)/"
-	@echo "make test      install and run the tests (a few minutes)"
-	@echo "make test-all  the same, with the statistical tests in full size"
-	@echo "make conformance  scikit-learn's own search tests, with our search swapped in"
-	@echo "make test-oldest  the tests with the oldest versions that are supported"
-	@echo "make lint      ruff, layers, types, docstrings, spelling"
-	@echo "make docs      the documentation, in doc/_build/html"
-	@echo "make bench     all benchmarks, into doc/benchmarks.md (hours); SIZE=small: minutes, into output/"
+	@echo "To use the package:"
+	@echo "  make demo         the main job on real data: tables, and one picture in $(OUTPUT)/"
+	@echo "  make test         install and run the tests (SLOWEST=25 lists so many of the slowest)"
+	@echo "To change it (CONTRIBUTING.md says how long each takes):"
+	@echo "  make lint         ruff, layers, types, docstrings, labels, spelling, size"
+	@echo "  make conformance  scikit-learn's own search tests, with our search swapped in"
+	@echo "  make docs         the documentation, in doc/_build/html"
+	@echo "  make test-oldest  the tests with the oldest versions that are supported"
+	@echo "  make test-all     the tests with the statistical ones in full size (hours)"
+	@echo "  make bench        all benchmarks, into doc/benchmarks.md (hours)"
+	@echo "                    SIZE=small: minutes, into $(OUTPUT)/"
+	@echo "  make dist         source distribution and wheel, in dist/"
+	@echo "  make clean        remove everything that the targets above made"
+	@echo "One file or one test: $(PY) -m pytest tests/planning -k certify"
 
 $(VENV)/.made:
 	@test -n "$(PYTHON)" || { echo "Python >= 3.11 is needed and was not found"; exit 1; }
@@ -45,10 +53,10 @@ demo: $(VENV)/.plot
 	$(PY) examples/demo.py --output $(OUTPUT)
 
 test: $(VENV)/.test
-	$(PY) -m pytest -n $(WORKERS) -m "not slow"
+	$(PY) -m pytest -n $(WORKERS) -m "not slow" --durations=$(SLOWEST)
 
 test-all: $(VENV)/.test
-	$(PY) -m pytest -n $(WORKERS)
+	$(PY) -m pytest -n $(WORKERS) --durations=$(SLOWEST)
 
 conformance: $(VENV)/.test
 	$(PY) tests/conformance/run.py
@@ -89,6 +97,10 @@ docs: $(VENV)/.docs
 	$(PY) -m sphinx -W --keep-going -b html doc doc/_build/html
 	$(PY) .ci/check_site.py doc/_build/html
 	@echo "open doc/_build/html/index.html"
+
+dist: $(VENV)/.made
+	$(PY) -m pip install --quiet build
+	$(PY) -m build
 
 clean:
 	rm -rf $(VENV) $(VENV)-oldest doc/_build doc/auto_examples doc/generated doc/api.rst build dist *.egg-info .pytest_cache .ruff_cache .mypy_cache .hypothesis $(OUTPUT)

@@ -113,7 +113,7 @@ def private(name):
     for part in parts[1:]:
         is_room = path == PACKAGE and (path / part).is_dir()
         is_module = (path / part).is_dir() or (path / f"{part}.py").is_file()
-        if is_module and part.startswith("_") and not is_room:
+        if is_module and part.startswith("_") and not is_room and part != "__main__":
             return True
         path /= part
     return False

@@ -10,6 +10,10 @@ import dataclasses
 import json
 import sys
 
+import numpy as np
+from sklearn import __version__ as sklearn_version
+
+from sklearn_bdp._version import __version__
 from sklearn_bdp.exceptions import LedgerError
 from sklearn_bdp.holdout import Settings, next_code_length
 from sklearn_bdp.ledger import AnswerRecord, Ledger, canonical
@@ -35,6 +39,8 @@ def main(arguments=None):
 
 def _parser():
     parser = argparse.ArgumentParser(prog="python -m sklearn_bdp", description="Reusable holdouts.")
+    versions = f"sklearn_bdp {__version__}, scikit-learn {sklearn_version}, numpy {np.__version__}"
+    parser.add_argument("--version", action="version", version=versions)
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     ledger = commands.add_parser("ledger", help="inspect the ledger of a holdout")
     actions = ledger.add_subparsers(required=True, metavar="ACTION")
@@ -78,7 +84,7 @@ def _facts(transaction):
     lead = f"{settings['n']} records "
     facts = [
         ("ledger of", f"{settings['n']:,} records, {header['described'].removeprefix(lead)}"),
-        ("all right with", f"probability {100 * (1 - parameters['beta']):g} %"),
+        ("confidence", f"at least {100 * (1 - parameters['beta']):g}% for all intervals together"),
         (
             "answers",
             f"{last.n_answered:,} in {last.number:,} batch(es), {above:,} of them corrected by the "

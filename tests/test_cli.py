@@ -9,7 +9,7 @@ import sys
 import numpy as np
 import pytest
 
-from sklearn_bdp._cli import main
+from sklearn_bdp.__main__ import main
 from sklearn_bdp.holdout import ReusableHoldout
 from sklearn_bdp.ledger import AnswerRecord, Chain, canonical
 

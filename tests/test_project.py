@@ -1,0 +1,64 @@
+"""Files around the package agree with it and with each other."""
+
+import configparser
+import re
+from pathlib import Path
+
+import pytest
+
+import sklearn_bdp
+
+ROOT = Path(__file__).resolve().parents[1]
+WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
+MAKEFILE = (ROOT / "Makefile").read_text("utf-8")
+TARGETS = set(re.search(r"^\.PHONY: (.*)$", MAKEFILE, re.M)[1].split())
+
+
+def settings():
+    config = configparser.ConfigParser()
+    config.read(ROOT / "setup.cfg")
+    return config
+
+
+def test_the_citation_names_this_version_and_both_papers():
+    text = (ROOT / "CITATION.cff").read_text("utf-8")
+    assert f"\nversion: {sklearn_bdp.__version__}\n" in text
+    assert {"10.1145/3139550.3139556", "10.1145/3051088"} <= set(re.findall(r"doi: (\S+)", text))
+
+
+def test_pythons_of_the_classifiers_are_those_that_the_workflow_runs():
+    found = re.findall(r"Python :: (3\.\d+)", settings()["metadata"]["classifiers"])
+    matrix = re.search(r"python: \[(.*)\]", (ROOT / ".github/workflows/tests.yml").read_text())[1]
+    assert re.findall(r"3\.\d+", matrix) == found
+    assert settings()["options"]["python_requires"] == f">={found[0]}"
+
+
+def test_targets_are_explained_and_workflows_call_targets_that_exist():
+    contributing = (ROOT / "CONTRIBUTING.md").read_text("utf-8")
+    for target in TARGETS - {"help"}:
+        assert f"make {target}" in MAKEFILE
+        assert target == "clean" or f"`make {target}`" in contributing
+    for workflow in WORKFLOWS:
+        text = workflow.read_text("utf-8")
+        called = set(re.findall(r"target: \[?([\w-]+)", text)) | set(
+            re.findall(r"make ([\w-]+)", text)
+        )
+        assert called <= TARGETS
+
+
+@pytest.mark.parametrize("path", [*WORKFLOWS, *(ROOT / ".github/ISSUE_TEMPLATE").glob("*.yml")])
+def test_files_of_the_host_can_be_read(path):
+    yaml = pytest.importorskip("yaml")
+    assert isinstance(yaml.safe_load(path.read_text("utf-8")), dict)
+
+
+def test_problem_reports_ask_for_the_certificate():
+    for name in ("wrong_result", "wide_interval"):
+        text = (ROOT / f".github/ISSUE_TEMPLATE/{name}.yml").read_text("utf-8")
+        assert "certificate" in text
+
+
+def test_the_source_distribution_holds_tests_docs_and_examples():
+    text = (ROOT / "MANIFEST.in").read_text("utf-8")
+    for folder in ("tests", "doc", "examples", "benchmarks", ".ci"):
+        assert f"graft {folder}\n" in text
