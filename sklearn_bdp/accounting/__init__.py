@@ -16,9 +16,12 @@ from sklearn_bdp.accounting._asked import (
 from sklearn_bdp.accounting._certificate import Certificate
 from sklearn_bdp.accounting._class_tails import (
     ClassMeansTail,
-    KnownSizesTail,
     PairsTail,
+    ShareCells,
+    class_floors,
     score_tail,
+    share_cells,
+    shares_needed,
 )
 from sklearn_bdp.accounting._codes import (
     Spending,

@@ -1,7 +1,7 @@
 """Tails of fixed queries as frozen values: limits at a coded failure probability, and a scale.
 
-A tail is made of public quantities only (the metric, the declared correlation, ``n``, class
-shares of the training data), never of the holdout's values.
+A tail is made of public quantities only (the metric, the declared correlation, ``n``, released
+floors of class counts), never of the holdout's values.
 """
 
 from __future__ import annotations
@@ -24,9 +24,6 @@ class Tail(abc.ABC):
     All limits are one-sided: a two-sided interval of failure probability ``f`` asks both sides at
     ``log(f / 2)``. They are monotone in the value and in the failure probability.
     """
-
-    #: Nats that knowing the tail gives away, where it is made of the holdout's own labels.
-    price = 0.0
 
     def lower_limit(self, values: FloatOrArray, log_failure: FloatOrArray) -> Array:
         """Return lower limits for the expectations of fixed queries.

@@ -3,6 +3,7 @@
 Everything here sees training records only, except that a hint may read the index of ``X``.
 """
 
+import dataclasses
 import math
 import warnings
 import weakref
@@ -248,12 +249,11 @@ def warn_few_groups(holdout, division, metric):
 
 def _warn_wide_by_class(holdout, model, metric):
     """The same for ROC AUC and balanced accuracy, which few groups tell hardly anything about."""
-    counts = getattr(metric, "class_counts", None)
-    if counts is None:
+    shape = metric.expected_shape(holdout.n)
+    if shape.class_counts is None:
         return
     level = math.log(holdout.beta / 2.0)
-    kind = "pairs" if metric.name == "roc_auc" else "class_means"
-    tail = score_tail(model, holdout.n, kind=kind, class_counts=counts)
+    tail = score_tail(model, holdout.n, **dataclasses.asdict(shape))
     width = USUAL_SCORE - float(tail.lower_limit(USUAL_SCORE, level))
     mean = USUAL_SCORE - float(model.mean_lower_limit(USUAL_SCORE, level, holdout.n))
     if width < WIDE:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import json
 import math
 import secrets
 import warnings
@@ -123,11 +124,14 @@ class Asking(LedgerHandle):
             last = transaction.last
             check_open(last)
             budget = self._settings.budget
-            if budget is not None and last.n_above >= budget:
+            if budget is not None and last.n_rounds >= budget:
                 raise exhausted_error(self._settings, last, unanswered=1)
             mechanism = self._mechanism(transaction.sealed(), last.number + 1, fine=True)
-            record, answer = close(queries, mechanism=mechanism, **self._terms(transaction))
-            self._record(transaction, record, mechanism, [answer])
+            terms = self._terms(transaction)
+            record, answer = close(queries, mechanism=mechanism, model=self.model, **terms)
+            if record is None:
+                raise exhausted_error(self._settings, last, unanswered=1)
+            self._record(transaction, record, mechanism, [answer], terms["seed"])
         return last, answer
 
     def _terms(self, transaction):
@@ -138,12 +142,25 @@ class Asking(LedgerHandle):
             "settings": self._settings,
             "time": datetime.datetime.now(datetime.UTC).isoformat(timespec="microseconds"),
             "seeded": self._seed is not None,
+            "seed": self._slices_seed(transaction.sealed()),
         }
 
-    def _record(self, transaction, record, mechanism, answers):
+    def _slices_seed(self, sealed):
+        """Return what draws one visit of each patient (theory G19), the same for life and secret.
+
+        Whoever knew it could choose models that fit these visits.
+        """
+        if sealed is not None:
+            return int(json.loads(sealed)["slices"])
+        if self._seed is not None:
+            return int(np.random.SeedSequence([self._seed, 0]).generate_state(1)[0])
+        return secrets.randbits(128)
+
+    def _record(self, transaction, record, mechanism, answers, seed):
         """Write a batch; the salt keeps the commitment to the noise from being searched."""
         note_answers(self._about)
-        sealed = {"mechanism": mechanism.state(), "salt": secrets.token_hex(16)}
+        salt = secrets.token_hex(16)
+        sealed = {"mechanism": mechanism.state(), "salt": salt, "slices": str(seed)}
         transaction.append(record, sealed=canonical(sealed), answers=answers)
 
     def _evaluate(self, metric, estimator):
@@ -205,15 +222,12 @@ class Asking(LedgerHandle):
         """Run the mechanism on new queries and write the batch; not durable yet."""
         check_open(transaction.last)
         mechanism = self._mechanism(transaction.sealed(), transaction.last.number + 1)
+        terms = self._terms(transaction)
         record, answers = decide(
-            queries,
-            mechanism=mechanism,
-            model=self.model,
-            metric=metric,
-            **self._terms(transaction),
+            queries, mechanism=mechanism, model=self.model, metric=metric, **terms
         )
         if record is not None:
-            self._record(transaction, record, mechanism, answers)
+            self._record(transaction, record, mechanism, answers, terms["seed"])
         return answers, len(answers) < len(queries)
 
     def _mechanism(self, sealed, number, *, fine=False):

@@ -28,6 +28,7 @@ from sklearn_bdp.accounting import (
 )
 from sklearn_bdp.exceptions import BudgetExhaustedError
 from sklearn_bdp.holdout._settings import margins
+from sklearn_bdp.holdout._shares import settle_shares
 from sklearn_bdp.holdout._squares import ask_squares, asked_finely, planned
 from sklearn_bdp.ledger import BatchRecord, answer_records
 
@@ -58,6 +59,8 @@ class Queries:
     squares: np.ndarray = dataclasses.field(repr=False)
     #: (m,): half-widths of cells of their own for queries that have nothing in common; or None.
     halves: np.ndarray | None = None
+    #: What scores by class are made of, None for others: for the mechanism only.
+    by_class: tuple = dataclasses.field(default=(), repr=False)
 
     def __len__(self):
         return len(self.keys)
@@ -79,6 +82,7 @@ class Queries:
             variances=self.variances[positions],
             squares=self.squares[positions],
             halves=None if self.halves is None else self.halves[positions],
+            by_class=tuple(self.by_class[position] for position in positions),
         )
 
     def deviations(self, positions, predictions):
@@ -199,7 +203,7 @@ def fixed_cells(queries, settings, model):
 
 
 def decide(
-    queries, *, last, code, mechanism, settings, model, time, seeded, metric=None, pace=None
+    queries, *, last, code, mechanism, settings, model, time, seeded, seed=0, metric=None, pace=None
 ):
     """Answer a batch of new queries after the account ``last``; advance ``code`` and ``mechanism``.
 
@@ -207,6 +211,11 @@ def decide(
     :class:`AnswerRecord` of each answered query, a prefix of the batch; ``metric`` is for them.
     """
     known = len(code.pairs)
+    queries, last = settle_shares(
+        queries, last=last, mechanism=mechanism, settings=settings, model=model, seed=seed
+    )
+    if queries is None:
+        return None, []
     ratio = _privacy_ratio(last, mechanism, settings)
     if settings.budget is None:
         queries, largest = _scaled_to_spread(queries, settings, model)
@@ -221,8 +230,6 @@ def decide(
     done = int(np.count_nonzero(outcome.answered))
     if done == 0:
         return None, []
-    price, sizes_of = _class_sizes(queries, last, settings)
-    length += price
     lengths = length + outcome.places
     least, most = np.fmax(outcome.least, 0.0), np.fmin(outcome.most, 1.0)
     fine, rounds = asked_finely(plan, queries, outcome), last.n_rounds + outcome.n_above
@@ -244,10 +251,10 @@ def decide(
         n_answered=last.n_answered + done,
         n_above=last.n_above + int(outcome.above.sum()),
         n_rounds=rounds + squares.n_above,
-        released=last.released + outcome.released + price + squares.released,
+        released=last.released + outcome.released + squares.released,
         code=code.state(after=known),
-        cells=_cells(queries, outcome, squares, by=by)
-        | {"sizes_of": sizes_of, "pairs": _pairs(queries, last)},
+        cells=_cells(queries, outcome, squares, by=by) | {"pairs": _pairs(queries, last)},
+        shares=last.shares,
         widest=max(last.widest, float(np.max(ends[told], initial=0.0))),
         n_relaxed=last.n_relaxed + done - int(told.sum()),
         dp_epsilon=_finite(last, ratio * mechanism.dp_epsilon_used(1.0 / settings.n)),
@@ -259,25 +266,6 @@ def decide(
 def _pairs(queries, last):
     """Return whether a score over pairs was ever asked for: the certificate says so."""
     return bool(last.cells.get("pairs")) or any(s["kind"] == "pairs" for s in queries.shapes)
-
-
-def _class_sizes(queries, last, settings):
-    """Return the nats of class sizes used for the first time, and whose sizes are known by now.
-
-    Sizes are functions of the holdout's labels and of the classes they are counted for: a later
-    batch that uses the same ones learns nothing new. Theory G10: sizes taken from the labels are
-    one more release, before all else.
-    """
-    known = last.cells.get("sizes_of", [])
-    used = {tail.classes: tail.price for tail in queries.tails if tail.price}
-    new = {classes: price for classes, price in used.items() if list(classes) not in known}
-    price = sum(new.values())
-    if price and (settings.information is not None or settings.tau is not None):
-        raise ValueError(
-            "a level of privacy for life does not cover class sizes of the holdout: make the "
-            "metric with those of the training data, as in get_metric('roc_auc', y=y_train)."
-        )
-    return price, known + [list(classes) for classes in new]
 
 
 def _columns(queries, outcome, lengths, lower, upper):

@@ -294,7 +294,7 @@ class LedgerHandle:
         if self._settings.budget is None:
             return None
         with self._reading() as transaction:
-            return self._settings.budget - transaction.last.n_above
+            return self._settings.budget - transaction.last.n_rounds
 
     def certificate(self) -> Certificate:
         """Return the guarantee as it stands.

@@ -32,6 +32,7 @@ class Scored(typing.NamedTuple):
     shape_of: np.ndarray
     sensitivities: np.ndarray
     squares: np.ndarray  # means of squared scores; of no use where a score is no mean
+    by_class: tuple = ()  # what scores by class are made of; None for others
 
     def __repr__(self):
         return f"<{self.values.size} raw scores>"  # a traceback that shows locals shows no score
@@ -104,7 +105,8 @@ def check_evaluations(evaluations, n, model):
     shape_of = [shapes.setdefault(tuple(sorted(s.items())), len(shapes)) for *_, s in found]
     values, squares, largest = (np.array([one[part] for one in found]) for part in range(3))
     kinds = tuple(map(dict, shapes))
-    return Scored(values, kinds, np.array(shape_of, dtype=int), largest, squares)
+    rows = tuple(evaluation.by_class for evaluation in evaluations)
+    return Scored(values, kinds, np.array(shape_of, dtype=int), largest, squares, rows)
 
 
 def _one(evaluation, n, model):
@@ -125,21 +127,7 @@ def _one(evaluation, n, model):
     value, sensitivity = float(evaluation.value), float(evaluation.sensitivity)
     if not (0.0 <= value <= 1.0 and 0.0 < sensitivity <= 1.0):
         raise ValueError("an evaluation must have a value and a sensitivity in [0, 1].")
-    shape = _shape(evaluation, sensitivity, model=model, n=n)
-    return value, value, max(1.0, sensitivity * n), shape
-
-
-def _shape(evaluation, sensitivity, *, model, n):
-    """Return what is public of a score that is no mean: its own tail, or one by sensitivity."""
-    shape = evaluation.shape
-    if shape.kind != "bounded":
-        return dataclasses.asdict(shape)
-    typical = float(evaluation.rms_sensitivity)
-    # Theory H1: unequal c_i enter by their squares where records are independent
-    # (McDiarmid); groups need the largest.
-    if not (model.is_independent and 0.0 < typical <= sensitivity):
-        typical = sensitivity
-    return {"kind": "bounded", "sensitivity": max(1.0 / n, typical)}
+    return value, value, max(1.0, sensitivity * n), dataclasses.asdict(evaluation.shape)
 
 
 def check_queries(
@@ -188,6 +176,7 @@ def check_queries(
         variances=_useful_variances(variances, scored, model=model, count=count),
         squares=scored.squares,
         halves=_own_cells(own_cells, count),
+        by_class=scored.by_class or (None,) * count,
     )
 
 

@@ -13,6 +13,7 @@ from sklearn_bdp.exceptions import HoldoutClosedError
 from sklearn_bdp.holdout._batch import pace_of, route
 from sklearn_bdp.holdout._certificate import fixed_reach
 from sklearn_bdp.holdout._settings import margins
+from sklearn_bdp.holdout._shares import settle_shares
 from sklearn_bdp.holdout._squares import ask_squares, planned
 from sklearn_bdp.ledger import AnswerRecord, BatchRecord
 
@@ -134,12 +135,17 @@ def _expected(code, score, typical, drift, fine, coarse, n_queries):
     return entropy(fine, steps) + (n_queries - 1) * entropy(coarse, steps[199:202])
 
 
-def close(queries, *, last, code, mechanism, settings, time, seeded):
+def close(queries, *, last, code, mechanism, settings, model, time, seeded, seed=0):
     """Decide the last word: one query at threshold 0, whose value need not be coded.
 
     Theory G7, a last word: nothing is asked afterwards, so the release enters no later query;
     its pre-sampling half-width is the noise margin alone.
     """
+    queries, last = settle_shares(
+        queries, last=last, mechanism=mechanism, settings=settings, model=model, seed=seed
+    )
+    if queries is None:
+        return None, None
     length, by = route(last, settings, report=True)
     failure = math.log(settings.sampling_failure) - length
     plan = planned(queries, code, settings, failure)
@@ -178,6 +184,7 @@ def close(queries, *, last, code, mechanism, settings, time, seeded):
         n_above=last.n_above + looked,
         n_rounds=last.n_rounds + looked + squares.n_above,
         released=last.released,
+        shares=last.shares,
         code=code.state(after=len(code.pairs)),
         cells={"route": by, "last_word": True, "squares": squares.cells},
         widest=max(last.widest, value - answer.lower, answer.upper - value),

@@ -27,19 +27,19 @@ from sklearn_bdp.metrics._silence import silenced
 class ScoreShape:
     """What is public about how a score varies: known from the metric and the training side.
 
-    Its fields are the arguments of :func:`sklearn_bdp.accounting.score_tail`, described there; the
-    price is paid once by a holdout, before it releases anything made of ``class_sizes``.
+    Its fields are the arguments of :func:`sklearn_bdp.accounting.score_tail`, described there. A
+    holdout fills in ``class_floors``, once its mechanism was asked for the shares of the classes.
     """
 
     kind: str = "mean"
     binary: bool = False
-    class_counts: tuple | None = None
-    class_floors: tuple | None = None
-    class_sizes: tuple | None = None
-    price: float = 0.0
     classes: tuple = ()
+    class_counts: tuple | None = None
+    counted: tuple | None = None
+    class_floors: tuple | None = None
     weights: tuple | None = None
     sensitivity: float | None = None
+    known: float | None = None
 
     @property
     def is_mean(self) -> bool:
@@ -56,19 +56,17 @@ class Evaluation:
 
     per_record: np.ndarray | None  # in [0, 1], greater is better; None: no mean over records
     value: float  # the score in [0, 1]
-    sensitivity: float  # how far one record can move the value
-    #: Root mean square of what each record can do (`BoundedMetric.rms_sensitivity`).
-    rms_sensitivity: float | None = None
+    sensitivity: float  # how far one record can move the value, as far as that is public
     #: What is public about how the score varies; by default what ``per_record`` says.
     shape: ScoreShape | None = None
+    #: What a score by class is made of, once the shares of the classes are known.
+    by_class: Any = None
 
     def __post_init__(self):
         if self.shape is None:
             kind = "bounded" if self.per_record is None else "mean"
             sensitivity = float(self.sensitivity) if kind == "bounded" else None
             object.__setattr__(self, "shape", ScoreShape(kind, sensitivity=sensitivity))
-        if self.rms_sensitivity is None:
-            object.__setattr__(self, "rms_sensitivity", self.sensitivity)
 
     def __repr__(self) -> str:
         # Never the numbers: a record that ends up in a log or a traceback must not leak.
@@ -88,8 +86,6 @@ def _weighted(per_record, weights):
         per_record=None,
         value=float(np.clip(weights @ per_record, 0.0, 1.0)),
         sensitivity=largest,
-        # McDiarmid's exponent needs the sum of squares.
-        rms_sensitivity=min(largest, float(np.sqrt(np.mean(weights**2)))),
         shape=ScoreShape("weighted", weights=pairs),
     )
 
@@ -203,14 +199,6 @@ class BoundedMetric(abc.ABC):
         """
         return self
 
-    def _public_sensitivities(self, y):
-        """Return bounds of `sensitivity` and `rms_sensitivity` that may be shown."""
-        return self.sensitivity(y), self.rms_sensitivity(y)
-
-    def _shape(self, y):
-        """Return what is public about how the score of these records varies."""
-        return ScoreShape(binary=self._binary)
-
     def expected_shape(self, n: int) -> ScoreShape:
         """Return what is public about how the score of records varies before there are any.
 
@@ -224,50 +212,15 @@ class BoundedMetric(abc.ABC):
         ScoreShape
             The arguments of :func:`sklearn_bdp.accounting.score_tail`.
         """
-        return self._shape(np.zeros(n))
+        return ScoreShape(binary=self._binary)
 
     @abc.abstractmethod
     def _rows(self, estimator, X, y):
         """Return one number per row; it may raise or hold NaN."""
 
     @abc.abstractmethod
-    def _combine(self, rows, y):
-        """Return (per_record or None, value) from the rows, NaN marking a failed row."""
-
-    @abc.abstractmethod
-    def sensitivity(self, y: ArrayLike) -> float:
-        """Return how far one record can move the score in [0, 1].
-
-        Parameters
-        ----------
-        y : array-like of shape (n,)
-            Targets of the records; only their number (and the fixed class counts) matter.
-
-        Returns
-        -------
-        float
-            The sensitivity in units of [0, 1].
-        """
-
-    def rms_sensitivity(self, y: ArrayLike) -> float:
-        r"""Return the root mean square over records of their individual sensitivities.
-
-        With :math:`c_i` the largest change that record ``i`` can cause, McDiarmid's exponent for
-        independent records is :math:`2\alpha^2 / \sum c_i^2 = 2\alpha^2 / (n \Delta_{rms}^2)`; it
-        uses the unequal :math:`c_i` of metrics with fixed class counts where the largest one
-        would be loose. Privacy needs `sensitivity`.
-
-        Parameters
-        ----------
-        y : array-like of shape (n,)
-            Targets of the records.
-
-        Returns
-        -------
-        float
-            At most ``sensitivity(y)``.
-        """
-        return self.sensitivity(y)
+    def _evaluated(self, estimator, rows, y) -> Evaluation:
+        """Return the evaluation that the rows make, NaN marking a failed row."""
 
     def evaluate(
         self, estimator: Any, X: Any, y: ArrayLike, *, sample_weight: ArrayLike | None = None
@@ -310,17 +263,8 @@ class BoundedMetric(abc.ABC):
         y = self._check(estimator, X, y)
         with silenced():
             rows = score_rows(self._rows, estimator, X, y)
-            per_record, value = self._combine(rows, y)
-        if weights is not None:
-            return _weighted(per_record, weights)
-        largest, typical = self._public_sensitivities(y)
-        return Evaluation(
-            per_record=per_record,
-            value=value,
-            sensitivity=largest,
-            rms_sensitivity=typical,
-            shape=self._shape(y),
-        )
+            evaluation = self._evaluated(estimator, rows, y)
+        return evaluation if weights is None else _weighted(evaluation.per_record, weights)
 
     def training_score(
         self, estimator: Any, X: Any, y: ArrayLike, *, sample_weight: ArrayLike | None = None
@@ -363,7 +307,8 @@ class BoundedMetric(abc.ABC):
                 f"{self.name} must give one number per record, got shape {rows.shape} for "
                 f"{len(y)} records."
             )
-        return self._combine(rows, y)
+        evaluation = self._evaluated(estimator, rows, y)
+        return evaluation.per_record, evaluation.value
 
     def _weights(self, sample_weight, n):
         """Return weights that sum to 1, or None."""
@@ -470,10 +415,9 @@ class MeanMetric(BoundedMetric):
     is_mean: ClassVar[bool] = True
     by_predictions: ClassVar[bool] = True
 
-    def _combine(self, rows, y):
+    def _evaluated(self, estimator, rows, y):
         per_record = np.clip(np.nan_to_num(rows, nan=0.0, posinf=1.0, neginf=0.0), 0.0, 1.0)
-        return per_record, float(per_record.mean())
-
-    def sensitivity(self, y):
-        """Return 1/n: replacing one record moves one term of the mean by at most 1."""
-        return 1.0 / len(y)
+        # Replacing one record moves one term of the mean by at most 1.
+        sensitivity = 1.0 / len(per_record)
+        shape = ScoreShape(binary=self._binary)
+        return Evaluation(per_record, float(per_record.mean()), sensitivity, shape)

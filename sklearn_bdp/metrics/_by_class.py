@@ -1,74 +1,121 @@
-"""Metrics that weigh records by their class: balanced accuracy and ROC AUC.
+"""Metrics that weigh records by their class: ROC AUC, balanced accuracy, recall, specificity.
 
-Neither is a mean over records, so only models whose records (or whole components) are independent
-admit them. Neighbours replace a record by another one of the same class. How many records of each
-class the holdout has is never used for anything that is released: what is public are the classes
-and their counts in the training data.
+None of them is a mean over records, so only models whose records (or whole groups) are independent
+admit them. How many records of each class the holdout has is asked of its mechanism before the
+scores are (theory G20); classes, and what is expected of their shares, come from training labels.
 """
 
 import dataclasses
-import functools
-import itertools
-import math
 from typing import ClassVar
 
 import numpy as np
-from scipy.special import bdtr, betaincinv
 from scipy.stats import rankdata
 
-from sklearn_bdp._bisection import last_whole
-from sklearn_bdp.metrics._base import BoundedMetric, ScoreShape
+from sklearn_bdp.metrics._base import BoundedMetric, Evaluation, ScoreShape
 from sklearn_bdp.metrics._classification import class_index
-from sklearn_bdp.metrics._rows import as_labels, equal, respond
-
-# Log probability that a class of the holdout is smaller than twice its floor: part of every limit
-# (accounting.PairsTail counts it), so rare that it costs nothing.
-_RARE = -40.0
+from sklearn_bdp.metrics._rows import as_labels, respond
 
 
-@functools.lru_cache(maxsize=64)
-def class_floors(counts, n):
-    """Return counts that classes of ``n`` records, drawn like the training data, do not miss.
+@dataclasses.dataclass(frozen=True, eq=False)
+class ClassRows:
+    """The raw scores of one model with the classes of their records: for a mechanism only."""
 
-    At least 1: half of what independent records miss with probability about e^-40. Whole groups of
-    records vary more, and their limits are not to end at a constant.
-    """
-    total, rare, floors = sum(counts), math.exp(_RARE), []
-    for count in counts:
-        share = float(betaincinv(count, total - count + 1, rare))
-        seldom = lambda k, share=share: bdtr(k - 1, n, share) <= rare  # noqa: E731
-        least = last_whole(seldom, 1, n + 1)
-        floors.append(max(1, least // 2))
-    return tuple(floors)
+    shape: ScoreShape
+    rows: np.ndarray  # responses or hits; NaN where the model failed
+    index: np.ndarray  # position of each record's class
+
+    def __repr__(self) -> str:
+        return f"<{len(self.rows)} raw scores>"
+
+    def least_counts(self, n_classes: int, slices: np.ndarray | None = None) -> np.ndarray:
+        """Return how many records each class has, in the slice that has the fewest of them.
+
+        Parameters
+        ----------
+        n_classes : int
+            Number of classes.
+        slices : ndarray of shape (n_slices, n_units), optional
+            Positions of the records of each slice; by default one slice of all records.
+
+        Returns
+        -------
+        ndarray of int, shape (n_classes,)
+            For a mechanism only.
+        """
+        index = self._sliced(self.index, slices)
+        return np.array([(index == one).sum(axis=1).min() for one in range(n_classes)])
+
+    def value(self, class_floors: tuple, slices: np.ndarray | None = None) -> float:
+        r"""Return the score, averaged over slices.
+
+        Parameters
+        ----------
+        class_floors : tuple of int
+            Counts that all classes are known to have. Sums are divided by
+            :math:`\max(n_c, f_c)`, and what a class lacks counts one half, so that the
+            sensitivity below holds on every dataset.
+        slices : ndarray, optional
+            As for `least_counts`.
+
+        Returns
+        -------
+        float
+            In [0, 1]; for a mechanism only.
+        """
+        rows, index = self._sliced(self.rows, slices), self._sliced(self.index, slices)
+        floors = np.maximum(class_floors, 1)
+        if self.shape.kind == "pairs":
+            return float(_auc(rows, index == 1, floors).mean())
+        counted = range(len(floors)) if self.shape.counted is None else self.shape.counted
+        hits = np.nan_to_num(rows)
+        recalls = []
+        for one in counted:
+            own = index == one
+            count, least = own.sum(axis=1), floors[one]
+            won = (hits * own).sum(axis=1) + 0.5 * np.maximum(least - count, 0)
+            recalls.append(won / np.maximum(count, least))
+        return float(np.mean(recalls))
+
+    def sensitivity(self, class_floors: tuple) -> float:
+        r"""Return how far one record can move the score, whatever it is replaced by.
+
+        Parameters
+        ----------
+        class_floors : tuple of int
+            As for `value`.
+
+        Returns
+        -------
+        float
+            For pairs :math:`1/f_1 + 1/f_0`, for means over ``K`` classes :math:`1/K` of the two
+            largest :math:`1/f_c`: a record may leave one class for another. At most 1.
+        """
+        floors = np.maximum(class_floors, 1)
+        if self.shape.counted is not None and self.shape.kind != "pairs":
+            floors = floors[list(self.shape.counted)]
+        moved = float(np.sum(1.0 / np.sort(floors)[:2]))
+        return min(1.0, moved if self.shape.kind == "pairs" else moved / len(floors))
+
+    def _sliced(self, values, slices):
+        return values[np.newaxis] if slices is None else values[slices]
 
 
-def coarse_sizes(counts, n):
-    """Return lower bounds of class counts on a coarse grid, and the nats that they give away.
-
-    A class may be ``1.15**-(j+1)`` of an equal share of the records, ``j = 0, 1, ...``. Sizes are
-    given in rising order, not class by class: the smallest has the prior ``1 / ((j+1)(j+2))``, each
-    larger one is at step 0 or anywhere up to the step before it, half and half. Equal classes
-    cost ``ln 2`` in all.
-    """
-    equal, steps = n / len(counts), []
-    for count in counts:
-        step = 0
-        while math.floor(equal / 1.15 ** (step + 1)) > count:
-            step += 1
-        steps.append(step)
-    steps.sort(reverse=True)
-    price = math.log((steps[0] + 1) * (steps[0] + 2))
-    for before, step in itertools.pairwise(steps):
-        price -= math.log(0.5 * (step == 0) + 0.5 / (before + 1))
-    return tuple(math.floor(equal / 1.15 ** (step + 1)) for step in steps), price
+def _auc(scores, positive, floors):
+    """Return the AUC of each slice; a failed record is ranked where it contributes the worst."""
+    n_positive = positive.sum(axis=1)
+    n_negative = positive.shape[1] - n_positive
+    worst = np.where(positive, -np.inf, np.inf)
+    ranks = rankdata(np.where(np.isnan(scores), worst, scores), axis=1)
+    wins = np.sum(ranks * positive, axis=1) - n_positive * (n_positive + 1) / 2.0
+    pairs = np.maximum(n_positive, floors[1]) * np.maximum(n_negative, floors[0])
+    return (wins + 0.5 * (pairs - n_positive * n_negative)) / pairs
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ClassMetric(BoundedMetric):
-    """What both share: classes, by default those of the model or of the records, and their counts.
+    """What they share: classes, those of training labels or of the model, never of the holdout.
 
-    Public counts are those of the training data. Without them the holdout's own counts are used,
-    coarsely, and paid for.
+    ``class_counts`` are those of the training labels: what is expected of the holdout.
     """
 
     classes: tuple | None = None
@@ -76,7 +123,7 @@ class ClassMetric(BoundedMetric):
 
     is_mean: ClassVar[bool] = False
     by_predictions: ClassVar[bool] = True
-    _kind: ClassVar[str]
+    _kind: ClassVar[str] = "class_means"
 
     def informed(self, y):
         if self.class_counts is not None or y is None:
@@ -86,74 +133,105 @@ class ClassMetric(BoundedMetric):
             self, classes=tuple(classes.tolist()), class_counts=tuple(counts.tolist())
         )
 
-    def _shape(self, y):
-        counts = self.class_counts
-        if counts is not None:
-            floors = class_floors(counts, len(y))
-            return ScoreShape(self._kind, class_counts=counts, class_floors=floors)
-        sizes, price = coarse_sizes(self._counts(y), len(y))
-        names = () if self.classes is None else tuple(map(str, self.classes))
-        return ScoreShape(self._kind, class_sizes=sizes, price=price, classes=names)
+    def expected_shape(self, n):
+        return self._shape(self.classes or ())
 
-    def _counts(self, y):
-        """Return how many of the records each class has."""
-        classes = np.unique(y) if self.classes is None else np.array(self.classes, dtype=object)
-        index = class_index(y, classes)
-        return np.bincount(index[index >= 0], minlength=len(classes))
+    def _shape(self, classes):
+        return ScoreShape(
+            self._kind,
+            classes=tuple(map(str, classes)),
+            class_counts=self.class_counts,
+            counted=self._counted(classes),
+        )
 
-    def _sizes(self, y):
-        """Return the sizes that bound what a record of each class can do."""
-        if self.class_counts is not None:
-            return np.array(class_floors(self.class_counts, len(y)), float)
-        return np.maximum(self._counts(as_labels(y)), 1).astype(float)
+    def _counted(self, classes):
+        """Return the positions of the classes that count; None: all."""
+        return
 
-    def sensitivity(self, y):
-        return self._moved(self._sizes(y), len(y))[0]
+    def _known(self, estimator):
+        """Return the classes: which ones the holdout has would be told by anything else."""
+        known = self.classes
+        if known is None and getattr(estimator, "classes_", None) is not None:
+            known = tuple(np.asarray(estimator.classes_).tolist())
+        if known is None:
+            raise ValueError(
+                f"{self.name} needs the classes, and {type(estimator).__name__} has no classes_. "
+                f"Pass training labels, as in get_metric({self.name!r}, y=y_train). The holdout "
+                "was not queried."
+            )
+        return known
 
-    def rms_sensitivity(self, y):
-        return self._moved(self._sizes(y), len(y))[1]
+    def _check(self, estimator, X, y):
+        """Return the position of each record's class, -1 for labels that training lacks."""
+        labels = super()._check(estimator, X, y)
+        return class_index(labels, np.array(self._known(estimator), dtype=object))
 
-    def _moved(self, sizes, n):
-        """Return how far one record moves the score at most, and in root mean square."""
-        part = 1.0 if self._kind == "pairs" else 1.0 / len(sizes)
-        largest = part / float(sizes.min())
-        return largest, min(largest, part * float(np.sqrt((1.0 / sizes).sum() / n)))
+    def _evaluated(self, estimator, rows, index):
+        # A record of a label that nobody knew counts as a failure of the first class.
+        rows = np.where(index < 0, np.nan, rows)
+        shape = self._shape(self._known(estimator))
+        by_class = ClassRows(shape, rows, np.maximum(index, 0))
+        value = by_class.value((1,) * len(shape.classes))
+        constant = self._constant(estimator, shape)
+        if constant is not None:
+            return Evaluation(None, constant, 1.0, ScoreShape("known", known=constant))
+        # What one record can do follows from floors, which only the holdout's mechanism knows.
+        return Evaluation(None, value, 1.0, shape, by_class)
 
-    def _public_sensitivities(self, y):
-        shape = self._shape(y)
-        if shape.class_sizes is None:
-            return super()._public_sensitivities(y)
-        return self._moved(np.maximum(np.array(shape.class_sizes, float), 1.0), len(y))
+    def _constant(self, estimator, shape):
+        """Return the score of a model whose prediction is constant by construction, or None."""
+        if not _is_constant(estimator) or shape.counted is not None:
+            return None
+        return 0.5 if self._kind == "pairs" else 1.0 / len(shape.classes)
+
+    def _rows(self, estimator, X, index):
+        given = respond(estimator, X, self._methods)
+        if given.shape != index.shape:
+            raise ValueError("The model did not give one prediction per record.")
+        predicted = class_index(given, np.array(self._known(estimator), dtype=object))
+        return (predicted == index).astype(float)
+
+
+def _is_constant(estimator):
+    """Return whether a model predicts the same whatever the record, without looking at it."""
+    kind = f"{type(estimator).__module__}.{type(estimator).__name__}"
+    constant = ("most_frequent", "prior", "constant")
+    return kind == "sklearn.dummy.DummyClassifier" and estimator.strategy in constant
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class BalancedAccuracy(ClassMetric):
     r"""Mean over the classes of their recall.
 
-    **Sensitivity.** With ``K`` classes of counts :math:`n_k` the score is
-    :math:`\frac1K \sum_k \frac1{n_k} \sum_{i: y_i = k} 1[\hat y_i = k]`. A record of class ``k``
-    sits in one term only, with weight :math:`1/(K n_k)` and a factor in [0, 1]; replacing it by
-    another record of its class moves the score by at most :math:`c_i = 1/(K n_k)`. Hence
-    :math:`\Delta = 1/(K \min_k n_k)`, attained, and :math:`\sum_i c_i^2 = K^{-2} \sum_k 1/n_k`.
-    With public class counts the floors :math:`f_k` take the place of :math:`n_k`: the recall of a
-    class with fewer records, one that is missing for instance, is set to 1/2. Records of classes
-    that the training data lack are not counted.
+    **Sensitivity.** With ``K`` classes of at least :math:`f_k` records the score is
+    :math:`\frac1K \sum_k \frac1{n_k} \sum_{i: y_i = k} 1[\hat y_i = k]`. Replacing a record by
+    another one of its class moves it by at most :math:`1/(K f_k)`, by one of another class by the
+    sum of both.
     """
 
-    _kind: ClassVar[str] = "class_means"
 
-    def _rows(self, estimator, X, y):
-        return equal(respond(estimator, X, self._methods), y).astype(float)
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Recall(ClassMetric):
+    r"""Share of the records of one class that are predicted as that class.
 
-    def _combine(self, rows, y):
-        classes = np.unique(y) if self.classes is None else np.array(self.classes, dtype=object)
-        index = class_index(y, classes)
-        known = index >= 0
-        counts = np.bincount(index[known], minlength=len(classes))
-        hits = np.bincount(index[known], weights=np.nan_to_num(rows)[known], minlength=len(classes))
-        floors = 1 if self.class_counts is None else class_floors(self.class_counts, len(y))
-        recalls = np.where(counts >= floors, hits / np.maximum(counts, 1), 0.5)
-        return None, float(recalls.mean())
+    ``pos_label`` names the class; ``other`` turns to the other one of two, which makes specificity.
+    **Sensitivity.** At most :math:`1/f_k`, as for one class of balanced accuracy.
+    """
+
+    pos_label: object = 1
+    other: bool = False
+
+    def _counted(self, classes):
+        labels = list(classes)
+        if self.pos_label not in labels or (self.other and len(labels) != 2):
+            needed = "two classes, and " * self.other
+            raise ValueError(
+                f"{self.name} needs {needed}pos_label among the classes {labels}, got "
+                f"pos_label={self.pos_label!r}. Pass it, as in get_metric({self.name!r}, "
+                f"pos_label={labels[-1] if labels else 1!r})."
+            )
+        place = labels.index(self.pos_label)
+        return (1 - place if self.other else place,)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -163,11 +241,8 @@ class RocAuc(ClassMetric):
     **Sensitivity.** With counts :math:`n_1, n_0` the score is
     :math:`\frac1{n_1 n_0} \sum_{i \in +} \sum_{j \in -} h(s_i, s_j)` with
     :math:`h \in \{0, \tfrac12, 1\}`. A positive record sits in :math:`n_0` of the terms; replacing
-    it by another positive one moves the score by at most
-    :math:`c_i = n_0 / (n_1 n_0) = 1/n_1`, a negative one by :math:`1/n_0`. Hence
-    :math:`\Delta = 1/\min(n_1, n_0)`, attained, and :math:`\sum_i c_i^2 = 1/n_1 + 1/n_0`.
-    With public class counts the floors take the place of the counts: the score of records with
-    fewer in a class, or none, is 1/2.
+    it by another positive one moves the score by at most :math:`1/n_1`, a negative one by
+    :math:`1/n_0`, a positive one by a negative one by their sum.
     A record on which the model fails is ranked last among the positives, first among the
     negatives, which is the worst it can contribute; the bound is unchanged.
     """
@@ -175,41 +250,18 @@ class RocAuc(ClassMetric):
     _kind: ClassVar[str] = "pairs"
     _methods: ClassVar[tuple[str, ...]] = ("decision_function", "predict_proba")
 
-    def _rows(self, estimator, X, y):
+    def _rows(self, estimator, X, index):
         scores = respond(estimator, X, self._methods).astype(float)
         if scores.ndim == 2 and scores.shape[1] == 2:
             scores = scores[:, 1]
         return scores
 
-    def _combine(self, rows, y):
-        n_positive = int(y.sum())
-        n_negative = len(y) - n_positive
-        floors = (1, 1)
-        if self.class_counts is not None:
-            floors = class_floors(self.class_counts, len(y))
-        if min(n_positive, n_negative) < min(floors):
-            return None, 0.5
-        worst = np.where(y == 1, -np.inf, np.inf)
-        ranks = rankdata(np.where(np.isnan(rows), worst, rows))
-        wins = ranks[y == 1].sum() - n_positive * (n_positive + 1) / 2.0
-        return None, float(wins / (n_positive * n_negative))
-
-    def _counts(self, y):
-        counts = np.unique(y, return_counts=True)[1]
-        return np.r_[counts, 0] if len(counts) == 1 else counts
-
-    def _check(self, estimator, X, y):
-        """Return 1 for the positive class and 0 for the other one."""
-        y = super()._check(estimator, X, y)
-        known = self.classes
-        if known is None:
-            known = tuple(np.asarray(getattr(estimator, "classes_", np.unique(y))).tolist())
-        of_model = getattr(estimator, "classes_", known)
-        index = class_index(y, np.array(known, dtype=object))
-        if list(of_model) != list(known) or index.min() < 0:
+    def _known(self, estimator):
+        known = super()._known(estimator)
+        of_model = list(getattr(estimator, "classes_", known))
+        if of_model != list(known) or len(known) != 2:
             raise ValueError(
-                f"roc_auc needs a model of the classes in y, got one of {list(of_model)}."
+                f"roc_auc needs two classes, and a model of the same two: training labels have "
+                f"{list(known)}, the model has {of_model}. The holdout was not queried."
             )
-        if len(known) > 2:
-            raise ValueError(f"roc_auc needs two classes, got {len(known)}.")
-        return index
+        return known

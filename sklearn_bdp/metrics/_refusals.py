@@ -42,9 +42,10 @@ _REASONS = {
         ("matthews_corrcoef", "positive_likelihood_ratio", "neg_negative_likelihood_ratio"),
         (_RATIO, _CLASSES),
     ),
-    "recall": (
-        "it divides by the number of positive records, which one record can change",
-        "use 'balanced_accuracy', the mean recall of all classes with their counts fixed",
+    "recall": (  # its averages: recall_weighted and the like
+        "averages of recalls weigh classes by counts that one record can change",
+        "use 'balanced_accuracy', the mean recall of all classes, or 'recall' of one class with "
+        "get_metric('recall', pos_label=...)",
     ),
     "average_precision": (_RATIO, _RANKS),
     **dict.fromkeys(

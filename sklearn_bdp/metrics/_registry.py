@@ -16,7 +16,7 @@ from sklearn.utils.multiclass import type_of_target
 from sklearn_bdp._checks import check_array, check_integer, check_real
 from sklearn_bdp.exceptions import UnboundedMetricError
 from sklearn_bdp.metrics._base import BoundedMetric
-from sklearn_bdp.metrics._by_class import BalancedAccuracy, RocAuc
+from sklearn_bdp.metrics._by_class import BalancedAccuracy, Recall, RocAuc
 from sklearn_bdp.metrics._classification import (
     Accuracy,
     BrierScore,
@@ -189,22 +189,30 @@ def _target_bounds(name, y):
     return (float(low), float(high)) if low.ndim == 0 else (low.tolist(), high.tolist())
 
 
-def _balanced(name, estimator, y):
-    _check_classes(name, y)
-    classes = None  # those of a fitted model are public
-    if y is None and hasattr(estimator, "classes_"):
-        classes = tuple(np.asarray(estimator.classes_).tolist())
-    return BalancedAccuracy(name=name, lower=0.0, upper=1.0, classes=classes).informed(y)
+def _by_class(kind, *, binary=False, **fixed):
+    def make(name, estimator, y):
+        _check_classes(name, y)
+        if binary and y is not None and len(np.unique(as_labels(y))) != 2:
+            raise UnboundedMetricError(
+                f"{name} is available for two classes only. Use 'balanced_accuracy' or "
+                "'neg_brier_score'."
+            )
+        classes = None  # those of a fitted model are public
+        if y is None and hasattr(estimator, "classes_"):
+            classes = tuple(np.asarray(estimator.classes_).tolist())
+        metric = kind(name=name, lower=0.0, upper=1.0, classes=classes, **fixed).informed(y)
+        if metric.classes:
+            metric.expected_shape(1)  # an option that does not fit is told before anything is asked
+        return metric
+
+    return make
 
 
-def _roc_auc(name, estimator, y):
-    _check_classes(name, y)
-    if y is not None and len(np.unique(as_labels(y))) != 2:
-        raise UnboundedMetricError(
-            "roc_auc is available for two classes only; use 'balanced_accuracy' or "
-            "'neg_brier_score'."
-        )
-    return RocAuc(name=name, lower=0.0, upper=1.0).informed(y)
+def _recall(*, other):
+    def make(name, estimator, y, pos_label=1):
+        return _by_class(Recall, binary=other, other=other, pos_label=pos_label)(name, estimator, y)
+
+    return make
 
 
 _MAKERS = {
@@ -218,8 +226,10 @@ _MAKERS = {
     "neg_mean_absolute_error": _error(1),
     "neg_mean_squared_error": _error(2),
     "neg_mean_pinball_loss": _pinball,
-    "balanced_accuracy": _balanced,
-    "roc_auc": _roc_auc,
+    "balanced_accuracy": _by_class(BalancedAccuracy),
+    "recall": _recall(other=False),
+    "specificity": _recall(other=True),
+    "roc_auc": _by_class(RocAuc, binary=True),
 }
 
 
@@ -237,6 +247,7 @@ _FUNCTIONS = {
     sklearn_metrics.mean_squared_error: ("neg_mean_squared_error", -1, "predict"),
     sklearn_metrics.mean_pinball_loss: ("neg_mean_pinball_loss", -1, "predict"),
     sklearn_metrics.balanced_accuracy_score: ("balanced_accuracy", 1, "predict"),
+    sklearn_metrics.recall_score: ("recall", 1, "predict"),
     sklearn_metrics.roc_auc_score: ("roc_auc", 1, _RANKING),
 }
 # Arguments that mean here what they mean there. The Brier score of two classes is the same
@@ -245,6 +256,7 @@ _KEPT = {
     ("top_k_accuracy", "k"): "k",
     ("neg_brier_score", "pos_label"): None,
     ("neg_log_loss", "labels"): "labels",
+    ("recall", "pos_label"): "pos_label",
     ("neg_mean_pinball_loss", "alpha"): "alpha",
 }
 
@@ -278,7 +290,8 @@ def get_metric(
     **options : dict
         ``k`` (top_k_accuracy), ``clip`` and ``labels`` (neg_log_loss), ``bounds=(low, high)``
         (regression errors; a pair of sequences for several outputs), ``alpha``
-        (neg_mean_pinball_loss), ``n_classes`` (neg_brier_score).
+        (neg_mean_pinball_loss), ``n_classes`` (neg_brier_score), ``pos_label`` (recall: the class;
+        specificity: the class that is not counted).
 
     Returns
     -------

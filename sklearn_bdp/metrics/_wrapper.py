@@ -139,7 +139,8 @@ class CustomScore(ClippedMetric):
         y = self._check(estimator, X, y)
         scores = self._raw(estimator, X, y)
         self._check_contract(scores, len(y))
-        return self._combine(self._unit(scores, True), y)
+        evaluation = self._evaluated(estimator, self._unit(scores, True), y)
+        return evaluation.per_record, evaluation.value
 
     def check_training(self, estimator, X, y):
         try:

@@ -3,25 +3,20 @@
 import functools
 import itertools
 import math
-from statistics import NormalDist
 
 import numpy as np
 import pytest
 from scipy.optimize import minimize
-from scipy.special import gammaln, logsumexp, rel_entr
+from scipy.special import logsumexp, rel_entr
 from scipy.stats import binom
-from sklearn.metrics import roc_auc_score
 
 from sklearn_bdp._bisection import last_accepted
 from sklearn_bdp.accounting import (
-    ClassMeansTail,
     ModelTail,
-    PairsTail,
     SensitivityTail,
     WeightedTail,
     score_tail,
 )
-from sklearn_bdp.accounting._class_tails import _squared_shares
 from sklearn_bdp.correlation import (
     DependencyGraph,
     Groups,
@@ -369,198 +364,6 @@ def test_public_weights_may_be_merged_upwards():
 
 
 @functools.cache
-def multinomial_counts(n, k):
-    counts = itertools.product(range(n + 1), repeat=k - 1)
-    counts = np.array([c for c in counts if sum(c) <= n])
-    return np.column_stack([counts, n - counts.sum(axis=1)])
-
-
-def multinomial_table(n, shares):
-    """All counts of n records over the categories, and their probabilities."""
-    counts = multinomial_counts(n, len(shares))
-    logs = gammaln(n + 1) - gammaln(counts + 1).sum(axis=1)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        logs = logs + np.where(counts > 0, counts * np.log(shares), 0.0).sum(axis=1)
-    return counts, np.exp(logs)
-
-
-def miss_rate(make, n, n_training, share, shares, value, truth, level):
-    """Exact probability, over training labels and holdout, that the limit exceeds the truth."""
-    counts, table = multinomial_table(n, shares)
-    values, inverse = np.unique(value(counts), return_inverse=True)
-    missed = 0.0
-    for positives in range(1, n_training):
-        tail = make(n, (n_training - positives, positives))
-        limits = tail.lower_limit(values, level)[inverse]
-        missed += binom.pmf(positives, n_training, share) * table[limits > truth].sum()
-    return missed  # one-class training labels make no metric
-
-
-def auc_of_counts(counts):
-    """AUC of scores on two levels; columns: negative low, negative high, positive low, high."""
-    low0, high0, low1, high1 = counts.T
-    pairs = (low0 + high0) * (low1 + high1)
-    wins = high1 * low0 + 0.5 * (high1 * high0 + low1 * low0)
-    return np.where(pairs > 0, wins / np.maximum(pairs, 1), 0.5)
-
-
-@pytest.mark.parametrize("share", [0.5, 0.3, 0.1])
-@pytest.mark.parametrize("level", [-0.3, -1.0, -2.0])
-def test_auc_limits_hold_over_labels_and_scores(share, level):
-    """G12: exact over 20 training labels and 12 holdout records, classes missing or not."""
-    worst = 0.0
-    for high0, high1 in ((0.0, 0.9), (0.0, 0.5), (0.3, 0.9), (0.5, 0.5), (0.9, 0.95), (0.2, 1.0)):
-        shares = np.array(
-            [(1 - share) * (1 - high0), (1 - share) * high0, share * (1 - high1), share * high1]
-        )
-        truth = 0.5 + 0.5 * (high1 - high0)
-
-        def make(n, counts):
-            return PairsTail(Independent(), n, counts, (1, 1))
-
-        missed = miss_rate(make, 12, 20, share, shares, auc_of_counts, truth, level)
-        upper = miss_rate(
-            make, 12, 20, share, shares, lambda c: 1 - auc_of_counts(c), 1 - truth, level
-        )
-        worst = max(worst, missed, upper)
-    assert worst <= math.exp(level)
-
-
-@pytest.mark.slow
-def test_auc_limits_are_near_attained():
-    """G12: negatives on one level make AUC a binomial mean of the positives, the worst case."""
-    n, share, level = 40, 0.3, -2.0
-    shares = np.array([0.7, 0.0, share * 0.1, share * 0.9])
-    rates = miss_rate(
-        lambda n, counts: PairsTail(Independent(), n, counts, (1, 1)),
-        n, 60, share, shares[[0, 2, 3]],
-        lambda c: auc_of_counts(np.column_stack([c[:, 0], 0 * c[:, 0], c[:, 1:]]) * [1, 1, 1, 1]),
-        0.95, level,
-    )  # fmt: skip
-    assert rates <= math.exp(level)
-
-
-def test_auc_half_widths_of_the_examples():
-    """G12: one question to 2,500 balanced records, and to 2,000 patients of whom 5 % are ill."""
-    level = math.log(0.05 / 2) - math.log(2)  # a lone first query pays ln 2
-    widths = {}
-    for name, n, counts in (("balanced", 2500, (3750, 3750)), ("patients", 2000, (5700, 300))):
-        tail = score_tail(Independent(), n, kind="pairs", class_counts=counts)
-        widths[name] = float(
-            tail.upper_limit([0.88], level)[0] - tail.lower_limit([0.88], level)[0]
-        )
-    assert widths["balanced"] / 2 < 0.026
-    assert widths["patients"] / 2 < 0.11
-
-
-def test_auc_spread_is_that_of_hanley_and_mcneil():
-    """Exponential scores: the simulated deviation of AUC and the predictive scale agree."""
-    rng, n, auc = np.random.default_rng(0), 400, 0.8
-    tail = PairsTail(Independent(), n, (300, 100), (1, 1))
-    ratio = auc / (1 - auc)
-    scores = [
-        (rng.exponential(ratio, 100)[:, None] > rng.exponential(1.0, 300)).mean()
-        for _ in range(400)
-    ]
-    assert float(tail.standard_deviation(auc)) == pytest.approx(np.std(scores), rel=0.1)
-
-
-def balanced_of_counts(counts):
-    wrong0, right0, wrong1, right1 = counts.T
-    recalls = [
-        np.where(right + wrong > 0, right / np.maximum(right + wrong, 1), 0.5)
-        for right, wrong in ((right0, wrong0), (right1, wrong1))
-    ]
-    return np.mean(recalls, axis=0)
-
-
-@pytest.mark.parametrize("share", [0.5, 0.15])
-@pytest.mark.parametrize("level", [-0.3, -1.0, -2.0])
-def test_balanced_accuracy_limits_hold_over_labels_and_scores(share, level):
-    """G12: exact over 20 training labels and 12 holdout records, classes missing or not."""
-    worst = 0.0
-    for right0, right1 in ((0.9, 0.9), (0.5, 1.0), (0.95, 0.1)):
-        shares = np.array(
-            [(1 - share) * (1 - right0), (1 - share) * right0, share * (1 - right1), share * right1]
-        )
-        truth = 0.5 * (right0 + right1)
-
-        def make(n, counts):
-            return ClassMeansTail(Independent(), n, counts, (1, 1))
-
-        for value, target in (
-            (balanced_of_counts, truth),
-            (lambda c: 1 - balanced_of_counts(c), 1 - truth),
-        ):
-            worst = max(worst, miss_rate(make, 12, 20, share, shares, value, target, level))
-    assert worst <= math.exp(level)
-
-
-def test_a_class_too_rare_to_be_sure_of_leaves_its_part_open():
-    """G12: a class that the holdout may lack contributes anything, and nothing is vacuous."""
-    tail = ClassMeansTail(Independent(), 500, (990, 990, 4), (1, 1, 1))
-    lower, upper = tail.lower_limit([0.95], -5.0), tail.upper_limit([0.95], -5.0)
-    assert 0.5 < lower < 0.62
-    assert upper == pytest.approx(1.0)
-    alone = PairsTail(Independent(), 500, (996, 4), (1, 1))
-    assert alone.lower_limit([0.95], -5.0) == 0.0
-
-
-def test_group_models_bound_class_counts_by_whole_groups():
-    """G12 with B1: McDiarmid at counts that whole groups may miss."""
-    model = Groups(np.arange(4000) // 2)
-    for tail in (
-        PairsTail(model, 4000, (6000, 6000), (1, 1)),
-        ClassMeansTail(model, 4000, (6000, 6000), (1, 1)),
-    ):
-        lower = float(tail.lower_limit([0.88], -4.4)[0])
-        assert 0.75 < lower < 0.86
-        assert tail.lower_limit([0.88], -9.0) < lower
-
-
-@pytest.mark.parametrize("sizes", [(1, 1, 1, 1, 1), (3, 2, 2, 1), (4, 1, 1), (2, 2, 2, 2)])
-def test_groups_move_a_score_by_their_shares_of_the_classes(sizes):
-    """G12: the limit on squared shares holds for all labels of all groups, two or three classes."""
-    model = Groups(np.repeat(np.arange(len(sizes)), sizes))
-    n = sum(sizes)
-    for n_classes in (2, 3):
-        each = [
-            [part for part in itertools.product(range(k + 1), repeat=n_classes) if sum(part) == k]
-            for k in sizes
-        ]
-        for parts in itertools.product(*each):
-            table = np.array(parts, dtype=float)
-            counts = table.sum(axis=0)
-            if counts.min() == 0:
-                continue
-            squares = float(np.sum(np.sum(table / counts, axis=1) ** 2))
-            lowest = tuple(np.maximum(counts - 0.5, 0.5))
-            assert squares <= _squared_shares(model, n, tuple(counts)) + 1e-12
-            assert squares <= _squared_shares(model, n, lowest) + 1e-12
-
-
-@pytest.mark.parametrize("kind", ["pairs", "class_means"])
-def test_a_rare_class_of_whole_groups_costs_its_share_once(kind):
-    """G12: 600 patients of whom a tenth are ill; the limit holds and says something."""
-    rng = np.random.default_rng(0)
-    sizes = rng.integers(1, 8, 600)
-    group = np.repeat(np.arange(600), sizes)
-    model, n = Groups(group), len(group)
-    tail = score_tail(model, n, kind=kind, class_counts=(9 * n, n))
-    level, missed, n_runs = -2.0, 0, 60
-    for _ in range(n_runs):
-        ill = (rng.random(600) < 0.1)[group]
-        score = ill * 1.6 + rng.normal(size=600)[group]  # one score for a whole group: the worst
-        value = roc_auc_score(ill, score)
-        truth = NormalDist().cdf(1.6 / math.sqrt(2.0))
-        if kind == "class_means":
-            value = 0.5 * (np.mean(score[ill] > 0.8) + np.mean(score[~ill] <= 0.8))
-            truth = NormalDist().cdf(0.8)
-        missed += float(tail.lower_limit([value], level)[0]) > truth
-    assert binom.sf(missed - 1, n_runs, math.exp(level)) > 1e-3
-    assert float(tail.lower_limit([0.85], level)[0]) > 0.5
-
-
 def test_the_mechanics_of_a_tail():
     tail = score_tail(Independent(), 100, kind="pairs", class_counts=(30, 40))
     assert tail == score_tail(Independent(), 100, kind="pairs", class_counts=(30, 40))
@@ -583,9 +386,9 @@ def test_the_mechanics_of_a_tail():
     [
         ({"kind": "typo"}, "kind must be one of"),
         ({"kind": "bounded"}, "sensitivity must be given"),
-        ({"kind": "pairs"}, "class_counts must hold"),
-        ({"kind": "pairs", "class_counts": (0, 4)}, "class_counts must hold"),
-        ({"kind": "pairs", "class_counts": (3, 4), "class_floors": (1,)}, "class_floors"),
+        ({"kind": "pairs"}, "classes must hold"),
+        ({"kind": "pairs", "class_counts": (0, 4)}, "classes must hold"),
+        ({"kind": "known", "known": 1.5}, "known must be"),
         ({"kind": "weighted"}, "weights must be pairs"),
     ],
 )

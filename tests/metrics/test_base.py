@@ -11,10 +11,11 @@ import scipy.sparse
 from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.base import BaseEstimator
+from sklearn.dummy import DummyClassifier
 from sklearn.linear_model import LogisticRegression
 
+from sklearn_bdp.exceptions import UnboundedMetricError
 from sklearn_bdp.metrics import Evaluation, PerRecordScore, get_metric
-from sklearn_bdp.metrics._by_class import coarse_sizes
 from sklearn_bdp.metrics._silence import silenced
 
 METRICS = {
@@ -296,93 +297,96 @@ def test_a_missing_method_is_an_error_and_not_a_bad_score(name):
 # -- Sensitivity -----------------------------------------------------------------------------------
 
 
-def neighbours(y):
-    """All pairs of prediction vectors over {0, 1, 2} that differ in one record."""
-    for predictions in itertools.product([0.0, 1.0, 2.0], repeat=len(y)):
-        for row, value in itertools.product(range(len(y)), [0.0, 1.0, 2.0]):
-            if value < predictions[row]:
-                other = np.array(predictions)
-                other[row] = value
-                yield row, np.array(predictions), other
+def by_class(name, records, **options):
+    """What a score by class of records (label, prediction or None for a failure) is made of."""
+    labels, given = zip(*records, strict=True)
+    X = np.array([(one or 0, GIVES_NAN * (one is None)) for one in given], dtype=float)
+    return get_metric(name, **options).evaluate(Stub(), X, np.array(labels)).by_class
 
 
-@pytest.mark.parametrize("y", [[0, 1, 1], [0, 0, 1, 1, 1], [0, 1, 1, 1, 1]])
-@pytest.mark.parametrize("name", ["accuracy", "balanced_accuracy", "roc_auc"])
-def test_sensitivities_are_exact_by_brute_force(name, y):
-    metric, y = get_metric(name), np.array(y)
-    largest = np.zeros(len(y))
-    for row, one, other in neighbours(y):
-        values = [metric.training_score(Stub(), np.c_[p, 0 * p], y) for p in (one, other)]
-        largest[row] = max(largest[row], abs(values[0] - values[1]))
-    assert largest.max() == pytest.approx(metric.sensitivity(y))
-    assert np.sqrt((largest**2).mean()) == pytest.approx(metric.rms_sensitivity(y))
+@pytest.mark.parametrize("name", ["roc_auc", "balanced_accuracy", "recall", "specificity"])
+def test_no_neighbour_is_further_than_the_sensitivity_on_any_dataset(name):
+    """G20, exactly: all datasets of four records, each replaced by all others, labels too."""
+    kinds = list(itertools.product([0, 1], [0, 1, None]))
+    datasets = list(itertools.product(range(len(kinds)), repeat=4))
+    made = [by_class(name, [kinds[one] for one in dataset]) for dataset in datasets]
+    for floors in ((1, 1), (1, 2), (2, 2), (3, 1)):
+        values = np.array([one.value(floors) for one in made]).reshape((len(kinds),) * 4)
+        assert 0.0 <= values.min() <= values.max() <= 1.0
+        largest = max(np.ptp(values, axis=record).max() for record in range(4))
+        assert largest <= made[0].sensitivity(floors) + 1e-12
+        if name in ("recall", "specificity"):
+            counted = floors[int(name == "recall")]
+            assert made[0].sensitivity(floors) == pytest.approx(1 / counted)
+            assert largest >= 0.5 / counted
 
 
-def test_roc_auc_sensitivity_is_attained_with_ties_and_failures():
-    y = np.array([0, 0, 1, 1, 1])
-    metric, worst = get_metric("roc_auc"), 0.0
-    for row in range(5):
-        for scores in itertools.product([-1.0, 0.0, np.nan], repeat=5):
-            for new in (-1.0, 0.0, 1.0, np.nan):
-                one, other = np.array(scores), np.array(scores)
-                other[row] = new
-                values = [metric.training_score(Stub(), np.c_[s, 0 * s], y) for s in (one, other)]
-                worst = max(worst, abs(values[0] - values[1]))
-    assert worst == pytest.approx(metric.sensitivity(y)) == pytest.approx(1 / 2)
+def test_scores_by_class_are_plain_where_the_counts_reach_the_floors():
+    """G20: and what a class lacks of its floor counts one half, never the worst."""
+    rows = by_class("balanced_accuracy", [(0, 0), (0, 1), (0, 0), (1, 1), (1, 0)])
+    assert rows.value((3, 2)) == rows.value((1, 1)) == pytest.approx(0.5 * (2 / 3 + 1 / 2))
+    assert rows.value((3, 4)) == pytest.approx(0.5 * (2 / 3 + (1 + 0.5 * 2) / 4))
+    assert rows.least_counts(2).tolist() == [3, 2]
+    slices = np.array([[0, 1, 3], [0, 2, 4]])
+    assert rows.least_counts(2, slices).tolist() == [2, 1]
+    assert rows.value((2, 1), slices) == pytest.approx(0.5 * (0.75 + 0.5))
+    alone = by_class("roc_auc", [(1, 1), (1, 0)])
+    assert alone.value((0, 0)) == 0.5
 
 
-@given(st.lists(st.integers(0, 3), min_size=2, max_size=50))
-def test_rms_sensitivity_is_at_most_the_sensitivity(y):
-    metric = get_metric("balanced_accuracy")
-    assert metric.rms_sensitivity(y) <= metric.sensitivity(y) * (1 + 1e-12)
+def test_labels_that_training_lacks_are_failures_of_the_first_class():
+    """G21: no error tells that the holdout has them."""
+    plain = by_class("recall", [(0, 0), (1, 1), (0, 1), (1, 0)], pos_label=0)
+    odd = by_class("recall", [(0, 0), (1, 1), (7, 0), (1, 0)], pos_label=0)
+    assert plain.value((1, 1)) == odd.value((1, 1)) == 0.5
+
+
+def test_classes_come_from_training_labels_or_the_model_never_from_the_holdout():
+    class Nameless(Stub):
+        classes_ = None
+
+    X, y = records(6)
+    for name in ("roc_auc", "balanced_accuracy", "recall"):
+        with pytest.raises(ValueError, match="holdout was not queried"):
+            get_metric(name).evaluate(Nameless(), X, y)
+        shape = get_metric(name, y=[0, 0, 1]).evaluate(Stub(), X, y).shape
+        assert (shape.classes, shape.class_counts) == (("0", "1"), (2, 1))
+        assert get_metric(name).evaluate(Stub(), X, y).shape.class_counts is None
+
+
+def test_constant_predictions_are_known_by_construction():
+    """G20: of a DummyClassifier nothing has to be asked; of a model that happens to be, all."""
+    X, y = records(12)
+    y[:7] = 0
+    for strategy in ("prior", "most_frequent"):
+        dummy = DummyClassifier(strategy=strategy).fit(X, y)
+        auc = get_metric("roc_auc").evaluate(dummy, X, y)
+        balanced = get_metric("balanced_accuracy").evaluate(dummy, X, y)
+        assert (auc.shape.kind, auc.value, balanced.value) == ("known", 0.5, 0.5)
+        assert get_metric("recall").evaluate(dummy, X, y).shape.kind == "class_means"
+    drawn = DummyClassifier(strategy="stratified", random_state=0).fit(X, y)
+    assert get_metric("roc_auc").evaluate(drawn, X, y).shape.kind == "pairs"
+    X[:, 0] = 1.0
+    assert get_metric("roc_auc").evaluate(Stub(), X, y).shape.kind == "pairs"
+
+
+def test_recall_names_its_class():
+    for name, y in (("recall", ["a", "b"]), ("specificity", ["a", "b"])):
+        with pytest.raises(ValueError, match="pos_label among the classes"):
+            get_metric(name, y=y)
+        assert get_metric(name, y=y, pos_label="b").classes == ("a", "b")
+    assert get_metric("recall", y=[1, 2, 3], pos_label=3).expected_shape(9).counted == (2,)
+    assert get_metric("specificity", y=[0, 1]).expected_shape(9).counted == (0,)
+    with pytest.raises(UnboundedMetricError, match="two classes only"):
+        get_metric("specificity", y=[0, 1, 2])
 
 
 def test_means_have_sensitivity_one_over_n_and_say_so():
-    metric = get_metric("accuracy")
-    assert metric.is_mean
-    assert metric.sensitivity(np.zeros(8)) == metric.rms_sensitivity(np.zeros(8)) == 1 / 8
+    evaluation = get_metric("accuracy").evaluate(Stub(), *records(8))
+    assert get_metric("accuracy").is_mean
+    assert evaluation.sensitivity == 1 / 8
     assert not get_metric("roc_auc").is_mean
     assert not get_metric("balanced_accuracy").is_mean
-
-
-def test_evaluations_carry_both_sensitivities():
-    X, y = records(10)
-    y[:3] = 0
-    metric = get_metric("roc_auc")
-    evaluation = metric.evaluate(Stub(), X, y)
-    # Shown are those of coarse class sizes (G10, G12): here 3 and 4.
-    assert metric.sensitivity(y) == 1 / 3
-    assert evaluation.sensitivity == pytest.approx(1 / 3)
-    assert evaluation.shape.class_sizes == (3, 4)
-    assert evaluation.shape.price == pytest.approx(math.log(6) + math.log(4 / 3))
-    assert metric.rms_sensitivity(y) < evaluation.rms_sensitivity < 1 / 3
-
-
-@pytest.mark.parametrize(("n", "k"), [(30, 2), (14, 3), (12, 4)])
-def test_prices_of_coarse_class_sizes_obey_kraft(n, k):
-    """G10: by enumeration of all class counts of ``n`` records."""
-    prices = dict(
-        coarse_sizes(counts, n)
-        for counts in itertools.product(range(n + 1), repeat=k)
-        if sum(counts) == n
-    )
-    assert len(prices) > 4
-    assert sum(math.exp(-price) for price in prices.values()) <= 1.0
-
-
-@given(st.lists(st.integers(0, 500), min_size=2, max_size=5))
-def test_coarse_class_sizes_are_never_above_the_counts(counts):
-    """G10: sizes are lower bounds, and their prices are those of a probability."""
-    sizes, price = coarse_sizes(counts, max(1, sum(counts)))
-    counts = sorted(counts)  # which class has which size is not said
-    assert all(size <= count for size, count in zip(sizes, counts, strict=True))
-    assert price >= math.log(2) - 1e-12
-    assert all(
-        size >= count / 1.4 - 2
-        for size, count in zip(sizes, counts, strict=True)
-        if count <= sum(counts) / len(counts)
-    )
-    assert Evaluation(per_record=None, value=0.5, sensitivity=0.1).rms_sensitivity == 0.1
 
 
 @pytest.mark.parametrize("name", METRICS)

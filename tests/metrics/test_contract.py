@@ -156,6 +156,28 @@ class TestBalancedAccuracy(OfClasses):
         return sk.balanced_accuracy_score(y, replies)
 
 
+class TestRecall(TestBalancedAccuracy):
+    scoring = "recall"
+    options = {"pos_label": 2}
+
+    def expected(self, y, replies):
+        return sk.recall_score(y == 2, replies == 2)
+
+
+class TestSpecificity(TestBalancedAccuracy):
+    scoring = "specificity"
+    classes = (0, 1)
+
+    def targets(self):
+        return np.repeat([0, 1], [14, 10])
+
+    def replies(self, rng):
+        return np.where(rng.random(24) < 0.6, self.targets(), rng.integers(0, 2, 24))
+
+    def expected(self, y, replies):
+        return sk.recall_score(y, replies, pos_label=0)
+
+
 class TestRocAuc(MetricContract):
     scoring = "roc_auc"
     method = "decision_function"

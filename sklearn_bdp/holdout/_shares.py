@@ -1,0 +1,131 @@
+"""How many records of each class the holdout has, asked once and charged (theory G19, G20).
+
+Scores by class need floors under the counts of their classes. The mechanism is asked for each share
+before the batch that needs it; what it said is recorded with the batch and used by all later ones.
+Of patients with several visits, slices with one visit each are scored, drawn by a secret seed.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+
+import numpy as np
+
+from sklearn_bdp.accounting import class_floors, score_tail, share_cells, shares_needed
+from sklearn_bdp.holdout._settings import margins
+
+#: Slices of one record per group: more make scores less noisy, and cost time.
+N_SLICES = 64
+
+
+def settle_shares(queries, *, last, mechanism, settings, model, seed):
+    """Ask the shares of classes that a batch needs and that nobody asked before.
+
+    Returns the queries with their values, tails and sensitivities, and the account with what was
+    released for it; ``(None, last)`` where the budget does not suffice. ``seed`` draws the slices.
+    """
+    shapes = {index for index, shape in enumerate(queries.shapes) if _asks(shape)}
+    if not shapes:
+        return queries, last
+    slices = None if model.is_independent else one_of_each_group(model, settings.n, seed)
+    asked = _Asked(last, mechanism, settings, model, slices)
+    for index in sorted(shapes):
+        example = next(
+            rows for rows, of in zip(queries.by_class, queries.tail_of, strict=True) if of == index
+        )
+        if not asked.settle(queries.shapes[index], example):
+            return None, last
+    return _settled(queries, asked, shapes), asked.last
+
+
+def _asks(shape):
+    """Return whether a score by class has no floors yet."""
+    return shape["kind"] in ("pairs", "class_means") and shape["class_floors"] is None
+
+
+class _Asked:
+    """What is known of shares while a batch asks for them."""
+
+    def __init__(self, last, mechanism, settings, model, slices):
+        self.last, self.mechanism, self.settings = last, mechanism, settings
+        self.model, self.slices = model, slices
+        self.units = settings.n if slices is None else slices.shape[1]
+
+    def settle(self, shape, rows):
+        """Ask for the shares of one set of classes; return whether the budget sufficed."""
+        sliced, n_classes = self.slices is not None, len(shape["classes"])
+        needed = shares_needed(n_classes, shape["counted"], sliced=sliced)
+        new = [one for one in needed if _name(shape, one) not in self.last.shares]
+        budget = self.mechanism.remaining_budget
+        if budget is not None and budget <= len(new):  # one is left for the batch
+            return False
+        cells = share_cells(shape["class_counts"], n_classes, self.model, self.settings.n)
+        counts = rows.least_counts(n_classes, self.slices)
+        for one in new:
+            self._ask(_name(shape, one), cells[one], float(counts[one]) / self.units)
+        return True
+
+    def _ask(self, name, cells, share):
+        low, high = cells.ends(None)
+        unit = self.settings.n / self.units  # one record is one unit of a slice
+        run = self.mechanism.answer_run(
+            np.array([0.5 * (low + high) / unit]),
+            np.array([share / unit]),
+            thresholds=np.array([0.5 * (high - low) / unit]),
+        )
+        cell, (margin, above) = None, margins(self.settings, self.last.n_rounds)
+        if run.above[0]:
+            cell, margin = cells.place(float(run.values[0]) * unit), above
+            low, high = cells.ends(cell)
+        ends = [cell, max(0.0, low - margin * unit), min(1.0, high + margin * unit)]
+        self.last = dataclasses.replace(
+            self.last,
+            n_rounds=self.last.n_rounds + int(cell is not None),
+            released=self.last.released + cells.price(cell),
+            shares=self.last.shares | {name: ends},
+        )
+
+    def floors(self, shape):
+        """Return the least counts of all classes of a shape."""
+        sliced, n_classes = self.slices is not None, len(shape["classes"])
+        needed = shares_needed(n_classes, shape["counted"], sliced=sliced)
+        ends = {one: tuple(self.last.shares[_name(shape, one)][1:]) for one in needed}
+        return class_floors(ends, self.units, n_classes, sliced=sliced)
+
+
+def _name(shape, one):
+    """Return the name under which the share of a class is recorded: with the set it is one of."""
+    return json.dumps([one, *shape["classes"]])
+
+
+def _settled(queries, asked, indices):
+    """Return queries whose scores by class are divided by counts that are known by now."""
+    settings, values = asked.settings, queries.values.copy()
+    sensitivities, shapes, tails = (
+        queries.sensitivities.copy(), list(queries.shapes), list(queries.tails),
+    )  # fmt: skip
+    for index in indices:
+        floors = asked.floors(shapes[index])
+        shapes[index] = shapes[index] | {"class_floors": floors}
+        tails[index] = score_tail(asked.model, settings.n, **shapes[index])
+        for place in np.flatnonzero(queries.tail_of == index):
+            rows = queries.by_class[place]
+            values[place] = min(1.0, max(0.0, rows.value(floors, asked.slices)))
+            sensitivities[place] = max(1.0, settings.n * rows.sensitivity(floors))
+    return dataclasses.replace(
+        queries,
+        values=values,
+        sensitivities=sensitivities,
+        shapes=tuple(shapes),
+        tails=tuple(tails),
+    )
+
+
+def one_of_each_group(model, n, seed):
+    """Return slices of one record per group, chosen at random: positions, a row for each slice."""
+    _, group = np.unique(model.components(n), return_inverse=True)
+    order, sizes = np.argsort(group, kind="stable"), np.bincount(group)
+    starts = np.cumsum(sizes) - sizes
+    chosen = np.random.default_rng(seed).random((N_SLICES, sizes.size))
+    return order[starts + np.floor(chosen * sizes).astype(int)]
