@@ -25,7 +25,7 @@ def settle_shares(queries, *, last, mechanism, settings, model, seed):
     Returns the queries with their values, tails and sensitivities, and the account with what was
     released for it; ``(None, last)`` where the budget does not suffice. ``seed`` draws the slices.
     """
-    shapes = {index for index, shape in enumerate(queries.shapes) if _asks(shape)}
+    shapes = {int(index) for index in queries.tail_of if _asks(queries.shapes[index])}
     if not shapes:
         return queries, last
     slices = None if model.is_independent else one_of_each_group(model, settings.n, seed)

@@ -191,9 +191,9 @@ def test_continuous_targets_are_refused_by_type_and_not_listed():
 
 def test_an_interval_of_nearly_the_whole_range_is_called_vacuous():
     X, y = load_digits(return_X_y=True)
-    found = search(GaussianNB(), NAIVE, scoring="balanced_accuracy")
-    fitted, (message,) = told(lambda: found.fit(X[:600], y[:600]), VacuousGuaranteeWarning)
-    assert f"balanced_accuracy of the chosen candidate is {fitted.best_score_:.3g}" in message
+    found = search(GaussianNB(), NAIVE, scoring="roc_auc")
+    fitted, (message,) = told(lambda: found.fit(X[:240], y[:240] == 8), VacuousGuaranteeWarning)
+    assert f"roc_auc of the chosen candidate is {fitted.best_score_:.3g}" in message
     assert "records would tell it to ±0.1" in message
     assert "scoring='accuracy'" in message
     assert str(fitted.certificate_).splitlines()[2].endswith("like this one, which says nothing.")
