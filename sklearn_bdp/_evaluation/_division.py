@@ -102,7 +102,7 @@ def divide(estimator, X, y, *, test_size, correlation, groups, X_val, y_val, ran
         raise ValueError(f"X must hold at least 2 records, one for each side, got n_samples={n}.")
     model = check_correlation(correlation, groups=groups)
     model.check_n(n)
-    if model.is_sequential:
+    if model.is_sequential and model.n_records is None:
         check_sorted(X)
     assumption = ""
     if is_splitter(test_size):
@@ -180,7 +180,7 @@ def _explicit(X, y, X_val, y_val, correlation, groups):
             "correlation=Groups(labels of the validation records)."
         )
     model = check_correlation(correlation, groups=groups)
-    if model.is_sequential:
+    if model.is_sequential and model.n_records is None:
         check_future(X, X_val)
     if model.n_records == n + held:
         sides = np.arange(n), np.arange(n, n + held)

@@ -24,6 +24,7 @@ from sklearn_bdp._evaluation._candidates import Candidate, Setting, evaluate
 from sklearn_bdp._evaluation._division import divide, reuse
 from sklearn_bdp._evaluation._fits import cause_of
 from sklearn_bdp._evaluation._scoring import MEANS
+from sklearn_bdp._evaluation._times import check_times
 from sklearn_bdp._sklearn_compat import check_method_params, num_samples, safe_indexing
 from sklearn_bdp.correlation import (
     MarkovChain,
@@ -102,8 +103,13 @@ def recorded_seed(owner, data):
     return seed, {"data": name, "seed": seed}
 
 
-def divide_for(owner, estimator, X, y, *, X_val, y_val, groups, split=None, pilot=None):
-    """Return the :class:`Division` of the owner's data; ``pilot`` serves ``correlation="time"``."""
+def divide_for(
+    owner, estimator, X, y, *, X_val, y_val, groups, split=None, pilot=None, dates=(None, 0)
+):
+    """Return the :class:`Division` of the owner's data; ``pilot`` serves ``correlation="time"``.
+
+    ``dates``: what was given as ``times=`` and ``horizon=``.
+    """
     declared = correlation = owner.correlation
     config = config_of(owner)
     if config is None and declared is None:
@@ -118,8 +124,18 @@ def divide_for(owner, estimator, X, y, *, X_val, y_val, groups, split=None, pilo
         apart=X_val is not None or config is None,
     )
     assumption = ""
+    chain = owner.holdout.model if config is None and correlation is None else correlation
+    times = check_times(
+        estimator, X, X_val=X_val, correlation=chain, times=dates[0], horizon=dates[1]
+    )
     if isinstance(correlation, str) and correlation == "time":
-        correlation, assumption = _in_time(owner, config, X, y, X_val=X_val, pilot=pilot)
+        correlation, assumption = _in_time(
+            owner, config, X, y, X_val=X_val, pilot=pilot, times=times
+        )
+    if times is not None:
+        chain = owner.holdout.model if correlation is None else correlation
+        chain = getattr(chain, "chain", chain)  # of the dates of a panel
+        correlation = times.panel(chain, held=X_val is not None)
     if config is None:
         division = _reused(owner, estimator, X, y, correlation=correlation, groups=groups)
         return replace(division, hints=hints)
@@ -168,7 +184,7 @@ def _reused(owner, estimator, X, y, *, correlation, groups):
     return replace(division, side=side, assumption=copied)
 
 
-def _in_time(owner, config, X, y, *, X_val, pilot):
+def _in_time(owner, config, X, y, *, X_val, pilot, times=None):
     """Return the correlation that ``"time"`` stands for, and what is assumed about it.
 
     It is that of the holdout, the one recorded in its ledger, or learned.
@@ -186,10 +202,14 @@ def _in_time(owner, config, X, y, *, X_val, pilot):
             "correlation='time' cuts the last records itself: give holdout a fraction, or X_val "
             f"and y_val, got holdout={owner.holdout!r}."
         )
-    size = 0 if X_val is not None else math.ceil(num_samples(X) * config.test_size)
-    horizon = size if X_val is None else num_samples(X_val)
-    history = history_of(X, size)
+    codes = None if times is None else times.codes
+    n = num_samples(X) if codes is None else int(codes.max()) + 1
+    size = 0 if X_val is not None else math.ceil(n * config.test_size)
+    horizon = size
     if X_val is not None:
+        horizon = num_samples(X_val) if times is None else np.unique(times.values[times.n :]).size
+    history = history_of(X, size, codes)
+    if X_val is not None and times is None:
         check_future(X, X_val)
     # The chain is a public fact of the holdout: other candidates must not change it.
     known = read_notes(config.ledger, CHAIN) if config.ledger is not None else []
@@ -203,7 +223,7 @@ def _in_time(owner, config, X, y, *, X_val, pilot):
             "MarkovChain.from_scores((zscore(X_train) * zscore(y_train)[:, None]).T), or "
             "MarkovChain.from_autocorrelation_time(records)."
         )
-    return learned_chain(pilot, X, y, history, horizon=horizon), ""
+    return learned_chain(pilot, X, y, history, horizon=horizon, codes=codes), ""
 
 
 def open_holdout(owner, division, *, split=None, metric=None, fit_params=None):
@@ -273,18 +293,26 @@ class Pilot:
     n_jobs: int | None = None  # workers
 
 
-def history_of(X, holdout_size):
+def history_of(X, holdout_size, codes=None):
     """Return the places of the records the strength is read off: those before holdout and gap.
 
-    ``holdout_size``: records at the end that become the holdout; 0 if it is given apart.
+    ``holdout_size``: records (dates, where ``codes`` numbers them) at the end that become the
+    holdout; 0 if it is given apart.
     """
-    check_sorted(X)
-    before = num_samples(X) - holdout_size
-    return np.arange(before - (math.ceil(ROOM * before) if holdout_size else 0))
+    if codes is None:
+        check_sorted(X)
+        codes = np.arange(num_samples(X))
+    before = int(codes.max()) + 1 - holdout_size
+    return np.flatnonzero(codes < before - (math.ceil(ROOM * before) if holdout_size else 0))
 
 
-def learned_chain(pilot, X, y, history, *, horizon):
-    """Return the chain whose strength the candidates' scores show: an assumption (theory G11)."""
+def learned_chain(pilot, X, y, history, *, horizon, codes=None):
+    """Return the chain whose strength the candidates' scores show: an assumption (theory G11).
+
+    ``codes``: the date of each record, where several share one; means of dates are looked at then.
+    """
+    dates = np.arange(num_samples(X)) if codes is None else codes
+    dates = dates[history]
     part, targets = safe_indexing(X, history), safe_indexing(y, history)
     metric = pilot.metric(targets)
     if not metric.is_mean:
@@ -303,7 +331,7 @@ def learned_chain(pilot, X, y, history, *, horizon):
         metric=metric,
         fit_params=check_method_params(X, pilot.fit_params, indices=history),
         training="cv",
-        folds=_blocks(len(history)),
+        folds=[[_rows(dates, part) for part in fold] for fold in _blocks(int(dates.max()) + 1)],
     )
     outcomes = Parallel(n_jobs=pilot.n_jobs)(
         delayed(evaluate)(setting, Candidate(params), training=True, holdout=False, keyed=False)
@@ -317,7 +345,14 @@ def learned_chain(pilot, X, y, history, *, horizon):
             "correlation='time' reads the strength of dependence off their scores; nothing was "
             f"asked of the holdout. The first one said:\n{error}"
         )
-    return MarkovChain.from_scores(np.stack(scores), horizon=horizon)
+    counts = np.bincount(dates)
+    means = [np.bincount(dates, weights=s.astype(float)) / counts for s in scores]
+    return MarkovChain.from_scores(np.stack(means), horizon=horizon)
+
+
+def _rows(dates, chosen):
+    """Return the rows of some dates."""
+    return np.flatnonzero(np.isin(dates, chosen))
 
 
 def _blocks(n, n_splits=5):

@@ -13,7 +13,7 @@ from sklearn_bdp.guards._accounts import (
 )
 from sklearn_bdp.guards._choice import ALL, share_of, warn_clipped, warn_of_choice
 from sklearn_bdp.guards._columns import ADDED, check_agreement, same_columns
-from sklearn_bdp.guards._dates import check_future, check_sorted
+from sklearn_bdp.guards._dates import check_future, check_sorted, is_dates
 from sklearn_bdp.guards._dependence import (
     compare_dependence,
     declaration_hints,

@@ -121,7 +121,8 @@ def _compared(division, estimator, metric, score, folds, groups, known):
         return None if found is None else _seen(found if order is None else found[order])
 
     if in_time:
-        scores = scored() if known is None else _seen(known[0])
+        found = score(metric, folds) if known is None else known[0]
+        scores = None if found is None else _seen(model.unit_means(found))
         if scores is None:
             return None, None, None
         drift = check_drift(scores, names=metric.name) if len(scores) >= SHORTEST_DRIFT else None

@@ -145,13 +145,17 @@ class HalvingReusableHoldoutSearchCV(ReusableHoldoutSearchCV):
         X_val: Any = None,
         y_val: ArrayLike | None = None,
         groups: ArrayLike | None = None,
+        times: ArrayLike | None = None,
+        horizon: int = 0,
         **params: Any,
     ) -> Self:
         """Halve on a training part of the data and verify the last rung on the holdout.
 
         Parameters
         ----------
-        X, y, X_val, y_val, groups : array-like
+        X, y, X_val, y_val, groups, times : array-like
+            As for :meth:`ReusableHoldoutSearchCV.fit`.
+        horizon : int, default=0
             As for :meth:`ReusableHoldoutSearchCV.fit`.
         **params : dict
             Passed to the ``fit`` method of the estimator.
@@ -166,7 +170,8 @@ class HalvingReusableHoldoutSearchCV(ReusableHoldoutSearchCV):
             classifier = is_classifier(self.estimator)
             self._checked_cv_orig = check_cv(self.cv, y, classifier=classifier)
             self._resources = self._least_and_most(X, y, routed.splitter.split)
-        super().fit(X, y, X_val=X_val, y_val=y_val, groups=groups, **params)
+        beside = {"X_val": X_val, "y_val": y_val, "groups": groups}
+        super().fit(X, y, **beside, times=times, horizon=horizon, **params)
         rungs = self.cv_results_["iter"]
         self.n_candidates_ = np.bincount(rungs).tolist()
         self.n_iterations_ = len(self.n_candidates_)

@@ -90,7 +90,7 @@ class Preparation:
                         "grid needs a list."
                     )
 
-    def _check_beside(self, X, y, X_val, y_val, groups, params):
+    def _check_beside(self, X, y, X_val, y_val, groups, dates, params):
         """Check what comes beside the records: scikit-learn hands other lengths on as they are."""
         check_orders(self, X, y, X_val=X_val, y_val=y_val, groups=groups, **params)
         for name, values in (("groups", groups), ("sample_weight", params.get("sample_weight"))):
@@ -121,13 +121,13 @@ class Preparation:
         progress.split = split
         return progress
 
-    def _prepare(self, progress, X, y, X_val, y_val, groups, params):
+    def _prepare(self, progress, X, y, X_val, y_val, groups, dates, params):
         """Divide the data and open the holdout, when nothing that can be checked is wrong."""
         division = progress.division
         if division is None:
             division = divide_for(
                 self, self.estimator, X, y, X_val=X_val, y_val=y_val, groups=groups,
-                split=progress.split, pilot=self._pilot(params, groups),
+                split=progress.split, pilot=self._pilot(params, groups), dates=dates,
             )  # fmt: skip
         if division.train is not None:
             params = check_method_params(X, params, indices=division.train)

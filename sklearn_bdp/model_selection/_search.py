@@ -33,6 +33,7 @@ from sklearn_bdp._sklearn_compat import (
     num_samples,
 )
 from sklearn_bdp._typing import Correlation, RandomState
+from sklearn_bdp.correlation import date_numbers
 from sklearn_bdp.metrics import BoundedMetric, PerRecordScore, available_metrics
 from sklearn_bdp.model_selection._preparation import Preparation, sampling_space
 from sklearn_bdp.model_selection._results import (
@@ -260,6 +261,8 @@ class ReusableHoldoutSearchCV(Preparation, Savable, GridSearchCV):
         X_val: Any = None,
         y_val: ArrayLike | None = None,
         groups: ArrayLike | None = None,
+        times: ArrayLike | None = None,
+        horizon: int = 0,
         **params: Any,
     ) -> Self:
         """Search on a training part of the data and verify on the holdout.
@@ -275,6 +278,14 @@ class ReusableHoldoutSearchCV(Preparation, Savable, GridSearchCV):
             An explicit validation set, which becomes the holdout.
         groups : array-like of shape (n_samples,), default=None
             Group labels of the records: for ``correlation="groups"`` and for splitters.
+        times : array-like of shape (n_samples,), default=None
+            Date of each record, for ``correlation="time"`` or a chain of dates: rows may come in
+            any order, and the unit is the date. If None, a date level of a ``MultiIndex`` or a
+            ``DatetimeIndex`` with several rows per date is used. With ``X_val``, dates of ``X``
+            followed by those of ``X_val``.
+        horizon : int, default=0
+            Dates (rows, without dates) until the label of a record is known: as many are left out
+            of the training part before the holdout.
         **params : dict
             Passed to the ``fit`` method of the estimator (and routed as in scikit-learn).
 
@@ -297,20 +308,26 @@ class ReusableHoldoutSearchCV(Preparation, Savable, GridSearchCV):
                 raise ValueError(
                     "holdout=None is plain cross-validation: X_val has no place in it."
                 )
+            if times is not None or horizon:
+                raise ValueError(
+                    "holdout=None is plain cross-validation: times= and horizon= have no place in "
+                    "it. Set holdout=0.25, or pass cv=TimeSeriesSplit()."
+                )
             if groups is not None:
                 params["groups"] = groups
             return super().fit(X, y, **params)
         with autologged(self):
-            return self._fit_verified(X, y, X_val, y_val, groups, params)
+            dates = (None if times is None else date_numbers(times), horizon)
+            return self._fit_verified(X, y, X_val, y_val, groups, dates, params)
 
     @fit_context(prefer_skip_nested_validation=False)
-    def _fit_verified(self, X, y, X_val, y_val, groups, params):
+    def _fit_verified(self, X, y, X_val, y_val, groups, dates, params):
         """Check everything, divide, search on the training part, ask the holdout, choose."""
         self._check_options(X_val)
         X, y = indexable(X, y)
         params = check_method_params(X, params)
         check_records(self.estimator, X, y)
-        data = (X, y, X_val, y_val, groups, params)
+        data = (X, y, X_val, y_val, groups, dates, params)
         self._check_beside(*data)
         progress = self._resumed(data)
         try:

@@ -1,0 +1,151 @@
+"""Panels in searches: the date is the unit, whatever the order of rows (theory G24)."""
+
+import warnings
+
+import numpy as np
+import pytest
+from sklearn.linear_model import Ridge
+
+from sklearn_bdp import HoldoutConfig, ReusableHoldoutSearchCV
+from sklearn_bdp.correlation import MarkovChain, Panel
+from sklearn_bdp.metrics import PerRecordScore
+
+pd = pytest.importorskip("pandas")
+SHOPS, DAYS = 20, 400
+
+
+def sales(seed=0, rho=0.8):
+    """Rows of shops and days with a shock per day that all shops share, date-major."""
+    rng = np.random.default_rng(seed)
+    shock = np.zeros(DAYS)
+    for t in range(1, DAYS):
+        shock[t] = rho * shock[t - 1] + rng.normal()
+    X = rng.normal(size=(DAYS * SHOPS, 3))
+    y = X[:, 0] + np.repeat(shock, SHOPS) + rng.normal(size=DAYS * SHOPS)
+    days = np.repeat(np.datetime64("2026-01-01") + np.arange(DAYS), SHOPS)
+    return X, y, days, np.tile(np.arange(SHOPS), DAYS)
+
+
+@pytest.fixture
+def scoring():
+    def closeness(estimator, X, y):
+        return 1.0 / (1.0 + (estimator.predict(X) - y) ** 2)
+
+    return PerRecordScore(closeness, lower=0.0, upper=1.0)
+
+
+def fitted(scoring, X, y, **fit):
+    model = ReusableHoldoutSearchCV(
+        Ridge(), {"alpha": [0.1, 100.0]}, correlation="time", random_state=0, scoring=scoring
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return model.fit(X, y, **fit)
+
+
+def test_any_order_of_rows_gives_one_answer(scoring):
+    X, y, days, shop = sales()
+    by_shop = np.lexsort((days, shop))
+    one = fitted(scoring, X, y, times=days)
+    two = fitted(scoring, X[by_shop], y[by_shop], times=days[by_shop])
+    model = one.holdout_.model
+    assert isinstance(model, Panel)
+    assert model.units(one.holdout_.n) == (100, "dates")
+    assert model.effective_n(one.holdout_.n) < 60
+    for name in ("holdout_score", "holdout_lower", "holdout_upper"):
+        assert one.cv_results_[name] == pytest.approx(two.cv_results_[name], abs=1e-9)
+    assert set(days[one.train_indices_]) == set(days[by_shop][two.train_indices_])
+    assert not set(days[one.train_indices_]) & set(days[one.holdout_indices_])
+    assert "100 dates" in str(one.certificate_)
+
+
+def test_a_date_level_of_the_index_is_read(scoring):
+    X, y, days, shop = sales()
+    one = fitted(scoring, X, y, times=days)
+    index = pd.MultiIndex.from_arrays([shop, days])
+    frames = (pd.DataFrame(X, index=index), pd.DataFrame(X, index=pd.DatetimeIndex(days)))
+    for frame in frames:
+        model = fitted(scoring, frame, y).holdout_.model
+        assert model == one.holdout_.model
+
+
+def test_a_chain_of_dates_is_declared_by_a_model(scoring):
+    X, y, days, _ = sales()
+    model = ReusableHoldoutSearchCV(
+        Ridge(), {"alpha": [0.1]}, scoring=scoring,
+        correlation=MarkovChain.from_autocorrelation_time(9.0), holdout=HoldoutConfig(0.3),
+    )  # fmt: skip
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model.fit(X, y, times=days)
+        assert model.holdout_.model.effective_n(model.holdout_.n) == pytest.approx(120 / 9)
+        again = ReusableHoldoutSearchCV(
+            Ridge(), {"alpha": [5.0]}, scoring=scoring, holdout=model.holdout_, correlation="time"
+        )
+        again.fit(
+            X[model.train_indices_], y[model.train_indices_], times=days[model.train_indices_]
+        )
+    assert again.holdout_ is model.holdout_
+
+
+def test_a_validation_set_of_later_dates(scoring):
+    X, y, days, _ = sales()
+    cut = 300 * SHOPS
+    options = {"X_val": X[cut:], "y_val": y[cut:], "times": days}
+    model = fitted(scoring, X[:cut], y[:cut], **options)
+    assert model.holdout_.model.units(model.holdout_.n) == (100, "dates")
+    with pytest.raises(ValueError, match="X_val must come after X"):
+        fitted(scoring, X[cut:], y[cut:], X_val=X[:cut], y_val=y[:cut], times=np.roll(days, -cut))
+
+
+def test_labels_known_later_leave_dates_out(scoring):
+    X, y, days, _ = sales(rho=0.0)
+    near = fitted(scoring, X, y, times=days)
+    far = fitted(scoring, X, y, times=days, horizon=30)
+    last = days[far.train_indices_].max()
+    assert last + 30 < days[far.holdout_indices_].min()
+    assert near.train_indices_.size > far.train_indices_.size
+    plain = fitted(scoring, X[:1000], y[:1000], horizon=40)
+    assert plain.train_indices_.max() + 40 < plain.holdout_indices_.min()
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda d: {"times": d[:-1]}, "one date per record of X, 8000, got 7999"),
+        (
+            lambda d: {"times": np.where(d == d[0], np.datetime64("NaT"), d)},
+            r"20 are missing \(NaT\)",
+        ),
+        (lambda d: {"times": np.repeat(["Mon", "Tue"], 4000)}, "Text without an order"),
+        (lambda d: {"times": d, "horizon": -1}, "horizon must be"),
+    ],
+)
+def test_bad_dates_are_named_before_any_fit(scoring, change, message):
+    X, y, days, _ = sales()
+    with pytest.raises(ValueError, match=message):
+        fitted(scoring, X, y, **change(days))
+
+
+def test_dates_need_records_in_time(scoring):
+    X, y, days, _ = sales()
+    model = ReusableHoldoutSearchCV(Ridge(), {"alpha": [1.0]}, scoring=scoring)
+    with pytest.raises(ValueError, match="Set correlation='time'"):
+        model.fit(X, y, times=days)
+    with pytest.raises(ValueError, match="plain cross-validation"):
+        model.set_params(holdout=None, scoring=None).fit(X, y, times=days)
+
+
+class Dated(Ridge):
+    """An estimator whose fit has a parameter of that name."""
+
+    def fit(self, X, y, times=None):
+        """Fit."""
+        return super().fit(X, y)
+
+
+def test_times_belong_to_one_of_two(scoring):
+    X, y, days, _ = sales()
+    model = ReusableHoldoutSearchCV(Dated(), {"alpha": [1.0]}, scoring=scoring, correlation="time")
+    with pytest.raises(ValueError, match=r"Dated\.fit and of the search"):
+        model.fit(X, y, times=days)
