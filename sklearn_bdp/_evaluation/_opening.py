@@ -25,7 +25,12 @@ from sklearn_bdp._evaluation._division import divide, reuse
 from sklearn_bdp._evaluation._fits import cause_of
 from sklearn_bdp._evaluation._scoring import MEANS
 from sklearn_bdp._evaluation._times import check_times
-from sklearn_bdp._sklearn_compat import check_method_params, num_samples, safe_indexing
+from sklearn_bdp._sklearn_compat import (
+    check_method_params,
+    inside_validation,
+    num_samples,
+    safe_indexing,
+)
 from sklearn_bdp.correlation import (
     MarkovChain,
     chain_record,
@@ -83,8 +88,15 @@ def config_of(owner):
 def check_owner(owner, X_val):
     """Check what says which holdout is meant, before any work."""
     check_declared(owner.correlation)
-    if config_of(owner) is None and X_val is not None:
+    config = config_of(owner)
+    if config is None and X_val is not None:
         raise ValueError("Give either holdout=ReusableHoldout(...) or X_val, not both.")
+    if config is not None and config.ledger is not None and inside_validation():
+        raise ValueError(
+            f"ledger={str(config.ledger)!r} records one holdout, and cross-validation fits "
+            f"{type(owner).__name__} with another holdout in each fold. Drop the ledger inside "
+            "cross_val_score, or fit once and use final_report. Nothing was asked."
+        )
 
 
 def recorded_seed(owner, data):

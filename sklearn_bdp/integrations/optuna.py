@@ -126,6 +126,7 @@ class HoldoutObjective:
         self.scoring = scoring
         self.cv = cv
         self._best, self._told = -math.inf, False
+        self._finished = False  # whether the sampler has nothing left to suggest
         self._leader = 0.0  # best training-side value so far: public
         if not (isinstance(holdout.model, Independent) or hasattr(cv, "split")):
             warnings.warn(
@@ -185,15 +186,15 @@ class HoldoutObjective:
             values = self._verify(prepared)
         except BaseException:
             for trial in running:
-                study.tell(trial, state=optuna.trial.TrialState.FAIL)
+                self._tell(study, trial, state=optuna.trial.TrialState.FAIL)
             raise
         answered = {p.trial.number: value for p, value in zip(prepared, values, strict=True)}
         for trial in running:
             value = answered.get(trial.number, math.nan)
             if trial in pruned or math.isnan(value):
-                study.tell(trial, state=optuna.trial.TrialState.PRUNED)
+                self._tell(study, trial, state=optuna.trial.TrialState.PRUNED)
             else:
-                study.tell(trial, value)
+                self._tell(study, trial, value)
 
     def optimize(
         self, study: Any, n_trials: int, *, n_startup_trials: int = 10, **options: Any
@@ -217,7 +218,7 @@ class HoldoutObjective:
         if first:
             self.run_batch(study, first)
         callbacks = [*options.pop("callbacks", ()), self.callback]
-        if n_trials > first and self.holdout.remaining_budget != 0:
+        if n_trials > first and not self._finished and self.holdout.remaining_budget != 0:
             study.optimize(self, n_trials - first, callbacks=callbacks, **options)
 
     def callback(self, study: Any, trial: Any) -> None:
@@ -235,6 +236,16 @@ class HoldoutObjective:
         study.set_user_attr("remaining_budget", remaining)
         if remaining == 0 and self.holdout.on_exhausted == "raise":
             study.stop()
+
+    def _tell(self, study, trial, value=None, state=None):
+        """Tell a study about a trial of a batch, and remember whether its sampler stops it."""
+        try:
+            study.tell(trial, value, state=state)
+        except RuntimeError:
+            # Samplers of finite spaces stop a study once all is tried; only optimize can stop.
+            if not study.trials[trial.number].state.is_finished():
+                raise
+            self._finished = True
 
     def _check(self, study):
         """Refuse studies that cannot be served, before anything is computed."""

@@ -40,7 +40,7 @@ def unwrap_scorer(scorer, options, functions, kept):
             f"scoring is made from {described} with response_method="
             f"{scorer._response_method!r}, for which no bound is proved. Use scoring={name!r}."
         )
-    if getattr(scorer, "_metadata_request", None):
+    if _requests(scorer):
         raise UnboundedMetricError(
             f"scoring is made from {described} and asks for sample weights or other metadata, "
             f"with which no bound is proved. Use scoring={name!r}. {_WRAP_IT}"
@@ -62,6 +62,12 @@ def _translated(name, function, arguments, kept):
                 f"bound is proved. Use scoring={name!r} without it. {_WRAP_IT}"
             )
     return options
+
+
+def _requests(scorer):
+    """Return whether a scorer asks for metadata; a request of False says that it does not."""
+    request = getattr(getattr(scorer, "_metadata_request", None), "score", None)
+    return any(wanted not in (None, False) for wanted in getattr(request, "requests", {}).values())
 
 
 def _as_tuple(response):

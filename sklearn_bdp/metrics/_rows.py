@@ -108,11 +108,12 @@ def score_rows(score, estimator, X, y):
 
 
 def respond(estimator, X, methods):
-    """Return the prediction of the first method the estimator has, as an array."""
+    """Return the prediction of the first method the estimator has; a single column as a vector."""
     for method in methods:
         if hasattr(estimator, method):
             response = getattr(estimator, method)(X)
-            return response.toarray() if scipy.sparse.issparse(response) else np.asarray(response)
+            array = response.toarray() if scipy.sparse.issparse(response) else np.asarray(response)
+            return array[:, 0] if array.ndim == 2 and array.shape[1] == 1 else array
     raise TypeError(f"estimator must have one of the methods {', '.join(methods)}.")
 
 

@@ -13,6 +13,7 @@ from sklearn.base import clone, is_classifier
 from sklearn.model_selection import ParameterGrid, ParameterSampler
 from sklearn.utils import Bunch
 from sklearn.utils.metadata_routing import process_routing
+from sklearn.utils.validation import has_fit_parameter
 
 from sklearn_bdp._checks import caller_level
 from sklearn_bdp._digests import object_digest, training_digest
@@ -66,6 +67,12 @@ class Preparation:
         for candidate in filter(None, self._one_of_each()):  # the empty one sets nothing
             clone(self.estimator).set_params(**clone(candidate, safe=False))
         check_owner(self, X_val)
+        if X_val is not None and has_fit_parameter(self.estimator, "X_val"):
+            raise ValueError(
+                f"X_val is ambiguous: {type(self.estimator).__name__}.fit has a parameter of this "
+                "name, and the search makes it the holdout. Pass the holdout records as "
+                "holdout=ReusableHoldout(X_val, y_val). Nothing was fitted."
+            )
 
     def _one_of_each(self):
         """Yield a candidate of each grid, for its names."""

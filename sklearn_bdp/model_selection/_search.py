@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.model_selection import GridSearchCV, ParameterGrid, ParameterSampler
 from sklearn.utils import indexable
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
 from sklearn_bdp._checks import check_integer, check_real
 from sklearn_bdp._evaluation import (
@@ -275,7 +275,8 @@ class ReusableHoldoutSearchCV(Preparation, Savable, GridSearchCV):
         y : array-like of shape (n_samples,) or (n_samples, n_outputs), default=None
             Targets.
         X_val, y_val : array-like, default=None
-            An explicit validation set, which becomes the holdout.
+            An explicit validation set, which becomes the holdout. With ``holdout=None`` they go to
+            the estimator's ``fit`` if it has parameters of these names.
         groups : array-like of shape (n_samples,), default=None
             Group labels of the records: for ``correlation="groups"`` and for splitters.
         times : array-like of shape (n_samples,), default=None
@@ -304,10 +305,14 @@ class ReusableHoldoutSearchCV(Preparation, Savable, GridSearchCV):
             When the holdout has spent its budget and ``on_exhausted="raise"``.
         """
         if self.holdout is None:
-            if X_val is not None or y_val is not None:
-                raise ValueError(
-                    "holdout=None is plain cross-validation: X_val has no place in it."
-                )
+            for name, value in (("X_val", X_val), ("y_val", y_val)):
+                if value is not None and not has_fit_parameter(self.estimator, name):
+                    raise ValueError(
+                        f"{name} must be None with holdout=None, which is plain cross-validation: "
+                        f"{type(self.estimator).__name__}.fit does not take it."
+                    )
+                if value is not None:
+                    params[name] = value
             if times is not None or horizon:
                 raise ValueError(
                     "holdout=None is plain cross-validation: times= and horizon= have no place in "

@@ -223,3 +223,55 @@ def test_bad_arguments_are_refused_before_anything_is_asked(data):
     grouped = ReusableHoldout(X_holdout, y_holdout, correlation=Groups(np.arange(228) // 2))
     with pytest.warns(UserWarning, match="splitter"):
         HoldoutObjective(linear, X, y, holdout=grouped)
+
+
+@pytest.mark.parametrize("kind", ["grid", "brute force"])
+def test_samplers_of_finite_spaces_end_a_study(data, kind):
+    """They stop the study when all is tried: no trial stays running, and nothing is asked again."""
+    X, X_holdout, y, y_holdout = data
+    space = {"max_depth": [1, 3, 5]}
+    samplers = optuna.samplers
+    sampler = samplers.GridSampler(space) if kind == "grid" else samplers.BruteForceSampler()
+    study = optuna.create_study(direction="maximize", sampler=sampler)
+    holdout = ReusableHoldout(X_holdout, y_holdout, random_state=0)
+
+    def build(trial):
+        depth = trial.suggest_categorical("max_depth", space["max_depth"])
+        return DecisionTreeClassifier(max_depth=depth, random_state=0)
+
+    objective = HoldoutObjective(build, X, y, holdout=holdout, cv=3)
+    objective.optimize(study, n_trials=20, n_startup_trials=4)
+    assert {trial.state.name for trial in study.trials} == {"COMPLETE"}
+    assert len(study.trials) < 20
+    assert len(holdout.history()) == 3
+
+
+def test_a_study_goes_on_the_next_day(data, tmp_path):
+    """Trials are in the study's storage, answers in the ledger; both are opened anew."""
+    X, X_holdout, y, y_holdout = data
+    storage = optuna.storages.JournalStorage(
+        optuna.storages.journal.JournalFileBackend(str(tmp_path / "study.log"))
+    )
+
+    def day(n_trials, seed):
+        study = optuna.create_study(
+            study_name="trees", storage=storage, load_if_exists=True, direction="maximize",
+            sampler=optuna.samplers.TPESampler(seed=seed),
+        )  # fmt: skip
+        holdout = ReusableHoldout(X_holdout, y_holdout, ledger=tmp_path / "holdout.sqlite")
+        spent = holdout.information_spent
+
+        def build(trial):
+            depth = trial.suggest_int("max_depth", 1, 12)
+            return DecisionTreeClassifier(max_depth=depth, random_state=0)
+
+        objective = HoldoutObjective(build, X, y, holdout=holdout, cv=3)
+        objective.optimize(study, n_trials=n_trials, n_startup_trials=3)
+        return study, spent, holdout.information_spent
+
+    first, _, after = day(4, seed=0)
+    second, before, _ = day(3, seed=1)
+    assert before == after
+    assert len(second.trials) == 7
+    assert {trial.state.name for trial in second.trials} == {"COMPLETE"}
+    assert second.best_value >= first.best_value

@@ -221,7 +221,7 @@ EARLY = {
         "typo",
     ),
     "correlation is unknown": ({"correlation": "group"}, "'groups', 'time'"),
-    "holdout is data": ({"holdout": np.ones((20, 8))}, "got ndarray; .* X_val and y_val"),
+    "holdout is data": ({"holdout": np.ones((20, 8))}, r"got ndarray\. .* X_val and y_val"),
     "cv is one": ({"cv": 1}, "cv"),
     "auto without folds": ({"verify": "auto", "training_score": "resubstitution"}, "verify"),
     "one_se without folds": ({"refit": "one_se", "training_score": "resubstitution"}, "refit"),
@@ -233,7 +233,7 @@ def test_bad_parameters_are_named_before_any_fit(data, case, tmp_path):
     params, word = EARLY[case]
     ledger = tmp_path / "ledger.sqlite"
     with pytest.raises((ValueError, TypeError), match=word):
-        search(NeverFits(), holdout=HoldoutConfig(ledger=ledger), **params).fit(*data)
+        search(NeverFits(), **{"holdout": HoldoutConfig(ledger=ledger), **params}).fit(*data)
     assert not ledger.exists()
 
 
