@@ -115,7 +115,7 @@ def feed(state, value, *, other=None):
 
     ``other`` gives the digest of an object that is no plain data; without it such objects raise.
     """
-    kind, size, content = _opened(value)
+    kind, size, content = opened(value)
     if kind is None:
         if other is None:
             raise TypeError(
@@ -133,7 +133,7 @@ def feed(state, value, *, other=None):
         feed(state, part, other=other)
 
 
-def _opened(value):
+def opened(value):
     """Return the kind of a value, its size in words, and its content: bytes, or further values."""
     if isinstance(value, str | bytes):
         data = value.encode("utf-8", "surrogatepass") if isinstance(value, str) else value
@@ -160,7 +160,7 @@ def _opened(value):
     if isinstance(value, list | tuple):
         return "list", str(len(value)), value
     if hasattr(value, "__array__") or hasattr(value, "__array_namespace__"):
-        return _opened_array(np.asarray(value))
+        return _opened_array(value if isinstance(value, np.ndarray) else np.asarray(value))
     return None, "", b""
 
 
@@ -179,6 +179,14 @@ def _opened_series(series):
 
 
 def _opened_array(array):
+    """Return an array, without what its memory holds beside its values."""
+    if array is np.ma.masked:  # it cannot be filled
+        return "masked constant", "", b""
+    if array.dtype.names:  # there is padding between fields
+        names = array.dtype.names
+        return "fields", repr((names, array.shape)), [array[name] for name in names]
+    if isinstance(array, np.ma.MaskedArray):
+        return "masked", repr(array.shape), [np.asarray(array.filled()), np.ma.getmaskarray(array)]
     if array.dtype.hasobject or array.dtype.kind == "T":
         return "objects", repr(array.shape), array.ravel().tolist()
     little = array.dtype.newbyteorder("<")

@@ -24,7 +24,7 @@ def recipe_key(estimator, metric, *, training, fit_params, columns):
 
     ``training``: digest of the training data (`training_digest`).
     """
-    recipe = _recipe(estimator)
+    recipe, _ = _recipe(estimator)
     if recipe is None:
         return None
     try:
@@ -71,24 +71,20 @@ def model_keys(estimator, metrics, X, *, columns, predictor=None):
 
 def has_own_code(estimator):
     """Return whether an estimator holds code of the user: no recipe says what comes out of it."""
-    walk = Walk(installed_only=True)
-    with contextlib.suppress(Opaque, RecursionError, TypeError, RuntimeError):
-        walk.digest(clone(estimator))
-    return walk.own_code
+    return _recipe(estimator)[1]
 
 
 def _recipe(estimator):
-    """Return the digest of an unfitted estimator, or None where it does not say what comes out.
+    """Return the digest of an unfitted estimator, and whether it holds code of the user.
 
-    It does for code that is installed under a version, where every ``random_state``, of estimators
-    as of splitters and functions inside them, is an integer.
+    None for the digest where it does not say what comes out. It does for code that is installed
+    under a version, where every ``random_state``, of estimators as of splitters and functions
+    inside them, is an integer.
     """
-    try:
-        walk = Walk(installed_only=True)
+    walk, found = Walk(installed_only=True), None
+    with contextlib.suppress(Opaque, RecursionError, TypeError, RuntimeError):
         found = walk.digest(clone(estimator))
-    except (Opaque, RecursionError, TypeError, RuntimeError):
-        return None
-    return None if walk.varies else found
+    return None if walk.varies else found, walk.own_code
 
 
 def _behaviour(estimator, X):

@@ -35,13 +35,18 @@ from sklearn_bdp._digests._code import (
     plain_digest,
     underlying,
 )
-from sklearn_bdp._digests._content import feed
+from sklearn_bdp._digests._content import opened
 
 #: Parameters of installed estimators that say how work is done, not what comes out.
 _MANNERS = {"n_jobs", "verbose", "memory", "pre_dispatch"}
 _MADE_BY_CLASSES = ("_abc_impl", "_sklearn_auto_wrap_output_keys")
 _LONGEST_PATH = 1000
 _SCALARS = {type(None), bool, int, float}
+#: What compiled code is, wherever it stands.
+_FACTS = (
+    "co_code", "co_names", "co_varnames", "co_freevars", "co_cellvars", "co_argcount",
+    "co_posonlyargcount", "co_kwonlyargcount", "co_flags",
+)  # fmt: skip
 _LOCKS = ("lock", "RLock", "_RLock", "Condition", "Event", "Semaphore")
 
 
@@ -87,12 +92,14 @@ class Walk:
 
     def digest(self, value):
         """Return the digest of one value; raise Opaque where something in it cannot be read."""
+        if isinstance(value, np.number | np.bool_):
+            value = value.item()
         if type(value) in _SCALARS:
             return plain_digest(type(value).__name__, repr(value))
         if isinstance(value, str):
             return self._text(value)
-        if isinstance(value, np.bool_ | numbers.Number | bytes):
-            return self._content(value)
+        if isinstance(value, numbers.Number | bytes):
+            return self._data(value)
         if id(value) in self._known:
             return self._known[id(value)][1]
         if id(value) in self._active:
@@ -126,21 +133,21 @@ class Walk:
         if type(value).__name__ in ("cython_function_or_method", "fused_cython_function"):
             return self._builtin(value)
         if hasattr(value, "iloc") or hasattr(value, "__array_interface__"):
-            return self._content(value)
+            return self._data(value)
         if hasattr(type(value), "_content_for_keys"):  # ours: what stays the same between answers
             return joined("ours", self.digest(value._content_for_keys()))
         if hasattr(value, "get_params") and hasattr(value, "__dict__"):
             return self._estimator(value)
         return self._instance(value)
 
-    def _content(self, value):
+    def _data(self, value):
         """Return the digest of plain data, or of objects inside an array."""
-        state = hashlib.sha256()
-        try:
-            feed(state, value, other=self.digest)
-        except TypeError:
-            raise Opaque(type(value).__name__) from None
-        return state.hexdigest()
+        kind, size, content = opened(value)
+        if kind is None:
+            raise Opaque(type(value).__name__)
+        if isinstance(content, bytes):
+            return hashlib.sha256(b"%b:%b;%b" % (kind.encode(), size.encode(), content)).hexdigest()
+        return joined(kind, size, *map(self.digest, content))
 
     def _text(self, value):
         """Return the digest of a string; where it names a file, of what the file says, too."""
@@ -155,22 +162,11 @@ class Walk:
         places = [os.path.join(folder, name) for folder in ("", *self._folders[-1:])]
         return [file for file in dict.fromkeys(places) if "\0" not in name and os.path.isfile(file)]
 
-    def _array(self, value):
-        if value is np.ma.masked:  # it cannot be filled
-            return joined("masked constant")
-        if value.dtype.names:  # padding between fields holds whatever was in memory
-            fields = [self._array(np.ascontiguousarray(value[n])) for n in value.dtype.names]
-            return joined("fields", str(value.dtype.names), *fields)
-        if isinstance(value, np.ma.MaskedArray):
-            filled, mask = np.asarray(value.filled()), np.ma.getmaskarray(value)
-            return joined("masked", self._content(filled), self._content(mask))
-        return self._content(np.asarray(value))
-
     def _mapping(self, value):
         names = [name for name in value if not (isinstance(name, str) and is_time(name))]
         if all(isinstance(name, str) for name in names):
             names.sort()
-        items = [part for name in names for part in (self.digest(name), self.digest(value[name]))]
+        items = [self._all("item", name, value[name]) for name in names]
         return joined(self._kind(value, dict), *items)
 
     def _sequence(self, value):
@@ -215,25 +211,15 @@ class Walk:
         try:
             names = names_in(value.__code__)
             carried = [part for name in names for part in self._global(name, space)]
-            given = (value.__defaults__, value.__kwdefaults__, *cells)
-            extra = {n: v for n, v in vars(value).items() if n != "__wrapped__"}
-            wrapped = getattr(value, "__wrapped__", None)
-            parts = (*map(self.digest, given), self.digest(extra), self.digest(wrapped))
-            return joined("function", self._code(value.__code__), *parts, *carried)
+            given = (value.__defaults__, value.__kwdefaults__, vars(value), *cells)
+            return joined(self._code(value.__code__), self._all("given", *given), *carried)
         finally:
             self._folders.pop()
 
     def _code(self, code):
         """Return the digest of compiled code, wherever it stands."""
-        return joined(
-            "code",
-            sys.version,
-            code.co_code.hex(),
-            repr((code.co_names, code.co_varnames, code.co_freevars, code.co_cellvars)),
-            repr((code.co_argcount, code.co_posonlyargcount, code.co_kwonlyargcount)),
-            repr(code.co_flags),
-            *map(self.digest, code.co_consts),
-        )
+        facts = repr([getattr(code, name) for name in _FACTS])
+        return joined("code", sys.version, facts, *map(self.digest, code.co_consts))
 
     def _global(self, name, space):
         """Yield what a name in code may stand for: a global, or a module it imports."""
@@ -322,13 +308,9 @@ class Walk:
         plain = type(function) is types.FunctionType and not vars(function)
         if plain and "random_state" not in function.__code__.co_varnames:
             return
-        try:
-            parameters = inspect.signature(function).parameters
-        except (TypeError, ValueError):
-            return
-        seed = parameters.get("random_state")
-        if seed is not None and not is_seed(seed.default):
-            self.varies = True
+        with contextlib.suppress(TypeError, ValueError):  # no signature to be read
+            seed = inspect.signature(function).parameters.get("random_state")
+            self.varies |= seed is not None and not is_seed(seed.default)
 
     # -- instances --------------------------------------------------------------------------------
 
@@ -343,7 +325,8 @@ class Walk:
         installed = installed_version(kind.__module__) is not None
         if installed:
             params = {n: canonical(kind, n, v) for n, v in params.items() if n not in _MANNERS}
-            self._note_tags(value)
+            with contextlib.suppress(Exception):  # an estimator without tags says nothing
+                self.varies |= bool(value.__sklearn_tags__().non_deterministic)
         else:
             self._meet_own_code()
         if "random_state" in params and not is_seed(params["random_state"]):
@@ -355,13 +338,6 @@ class Walk:
         if installed:  # a prototype that is kept beside the parameters gets its seed from them
             self.varies = varied
         return joined("estimator", own, given, had)
-
-    def _note_tags(self, value):
-        try:
-            if value.__sklearn_tags__().non_deterministic:
-                self.varies = True
-        except Exception:  # an estimator without tags says nothing
-            return
 
     def _instance(self, value):
         """Return the digest of any other object, by what a copy is made of."""
@@ -391,8 +367,7 @@ class Walk:
 
 
 _METHODS = (
-    (np.ndarray, Walk._array),
-    (sp.spmatrix | sp.sparray, Walk._content),
+    (np.ndarray | sp.spmatrix | sp.sparray, Walk._data),
     (np.dtype, lambda walk, value: joined("dtype", value.str, str(value))),
     (dict | types.MappingProxyType, Walk._mapping),
     (list | tuple, Walk._sequence),

@@ -175,17 +175,14 @@ def _as_array(data):
 
 def cell_codes(column):
     """Return a 64-bit code of each cell: 0 for zero, one code for all that is missing."""
-    kind = getattr(column, "dtype", None)
-    if not isinstance(kind, np.dtype):  # a type of pandas: categories, strings, masked numbers
-        column = np.asarray(column, dtype=object)
-    column = np.asarray(column)
+    # A type of pandas (categories, strings, masked numbers) has objects in its cells.
+    plain = isinstance(getattr(column, "dtype", None), np.dtype)
+    column = np.asarray(column, dtype=None if plain else object)
     if column.dtype.kind in "biuf":
         return _number_codes(column.astype(np.float64))
     if column.dtype.kind in "mM":
         codes = column.astype(np.int64).view(np.uint64)
         return np.where(np.isnat(column), _MISSING, codes)
-    if column.dtype.kind not in "OUST":
-        raise TypeError(column.dtype)
     known = {}
     return np.array([_cell_code(cell, known) for cell in column.tolist()], dtype=np.uint64)
 
