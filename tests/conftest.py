@@ -1,6 +1,8 @@
 """Shared by all tests."""
 
 import multiprocessing
+import runpy
+import sys
 
 import pytest
 
@@ -20,6 +22,19 @@ def server():
 def _no_accounts():
     """Every test is a process of its own: no account has answered before it."""
     forget_accounts()
+
+
+@pytest.fixture
+def command_line(monkeypatch):
+    """Return what runs ``python -m sklearn_bdp`` in this process and returns its exit code."""
+
+    def run(*arguments):
+        monkeypatch.setattr(sys, "argv", ["sklearn_bdp", *map(str, arguments)])
+        with pytest.raises(SystemExit) as end:
+            runpy.run_module("sklearn_bdp", run_name="__main__")
+        return end.value.code
+
+    return run
 
 
 @pytest.fixture

@@ -9,7 +9,6 @@ import sys
 import numpy as np
 import pytest
 
-from sklearn_bdp.__main__ import main
 from sklearn_bdp.holdout import ReusableHoldout
 from sklearn_bdp.ledger import AnswerRecord, Chain, canonical
 
@@ -28,13 +27,19 @@ def used(path):
     return path
 
 
-def said(capsys, *arguments):
-    assert main(["ledger", *map(str, arguments)]) == 0
-    return capsys.readouterr().out
+@pytest.fixture
+def said(command_line, capsys):
+    """Return what prints the output of a command."""
+
+    def output(*arguments):
+        assert command_line("ledger", *arguments) == 0
+        return capsys.readouterr().out
+
+    return output
 
 
-def test_show_tells_state_fuel_and_latest_answers(used, capsys):
-    text = said(capsys, "show", used, "--last", 2)
+def test_show_tells_state_fuel_and_latest_answers(used, said):
+    text = said("show", used, "--last", 2)
     holdout = ReusableHoldout(X, Y, ledger=used, budget=5)
     assert "300 records, independent records" in text
     assert "6 in 3 batch(es)" in text
@@ -44,24 +49,24 @@ def test_show_tells_state_fuel_and_latest_answers(used, capsys):
     assert "key 1" not in text
 
 
-def test_show_of_an_empty_ledger(path, capsys):
+def test_show_of_an_empty_ledger(path, said):
     ReusableHoldout(X, Y, ledger=path)
-    assert "0 in 0 batch(es)" in said(capsys, "show", path)
+    assert "0 in 0 batch(es)" in said("show", path)
 
 
-def test_verify_passes_a_whole_ledger_and_fails_a_broken_one(used, capsys):
-    assert "intact, 3 batch(es)" in said(capsys, "verify", used)
+def test_verify_passes_a_whole_ledger_and_fails_a_broken_one(used, said, command_line, capsys):
+    assert "intact, 3 batch(es)" in said("verify", used)
     data = bytearray(used.read_bytes())
     place = data.index(b"key 1")
     data[place : place + 5] = b"key 9"
     used.write_bytes(data)
-    assert main(["ledger", "verify", str(used)]) == 1
+    assert command_line("ledger", "verify", used) == 1
     assert "LedgerCorruptedError" in capsys.readouterr().err
 
 
-def test_the_json_export_carries_the_chain(used, capsys):
+def test_the_json_export_carries_the_chain(used, said):
     """Whoever has the export can check it without the file: every link follows from the rest."""
-    lines = [json.loads(line) for line in said(capsys, "export", used).splitlines()]
+    lines = [json.loads(line) for line in said("export", used).splitlines()]
     assert [line["batch"]["number"] for line in lines[1:]] == [1, 2, 3]
     previous = Chain().start(canonical(lines[0]["header"]))
     for line in lines[1:]:
@@ -75,34 +80,32 @@ def test_the_json_export_carries_the_chain(used, capsys):
         previous = line["digest"]
 
 
-def test_the_csv_export_is_the_history(used, capsys):
-    rows = list(csv.DictReader(io.StringIO(said(capsys, "export", used, "--format", "csv"))))
+def test_the_csv_export_is_the_history(used, said):
+    rows = list(csv.DictReader(io.StringIO(said("export", used, "--format", "csv"))))
     history = ReusableHoldout(X, Y, ledger=used, budget=5).history()
     assert [float(row["value"]) for row in rows] == [answer.value for answer in history]
     assert [row["key"] for row in rows] == [answer.key or "" for answer in history]
 
 
-def test_sealed_noise_is_in_no_output(used, capsys):
+def test_sealed_noise_is_in_no_output(used, said):
     holdout = ReusableHoldout(X, Y, ledger=used, budget=5)
     with holdout._reading() as transaction:
         sealed = json.loads(transaction.sealed())
     for action in ("show", "verify", "export"):
-        text = said(capsys, action, used)
+        text = said(action, used)
         assert sealed["salt"] not in text
         assert str(sealed["mechanism"]["threshold_noise"]) not in text
 
 
-def test_a_missing_file_is_an_error_and_stays_missing(path, capsys):
-    assert main(["ledger", "show", str(path)]) == 1
+def test_a_missing_file_is_an_error_and_stays_missing(path, command_line, capsys):
+    assert command_line("ledger", "show", path) == 1
     assert "LedgerUnavailableError" in capsys.readouterr().err
     assert not path.exists()
 
 
 @pytest.mark.parametrize("arguments", [[], ["ledger"], ["ledger", "burn", "x"], ["ledger", "show"]])
-def test_wrong_usage_exits_with_two(arguments, capsys):
-    with pytest.raises(SystemExit) as caught:
-        main(arguments)
-    assert caught.value.code == 2
+def test_wrong_usage_exits_with_two(arguments, command_line):
+    assert command_line(*arguments) == 2
 
 
 def test_it_runs_as_a_module(used):

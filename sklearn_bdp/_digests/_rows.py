@@ -81,18 +81,24 @@ def likeness(X, y):
 
     ``values``: types do not count; ``rows``: nor does the order of rows; ``columns``: types and the
     order of columns do not count, where they have names; ``features``: ``values`` without targets.
-    Empty where records cannot be compared, or have too many columns to be compared in passing.
+    ``size``, ``names``, ``length``: shape and names, names or width, number of rows. Without the
+    first four where records cannot be compared, or have too many columns to be compared in passing.
     """
+    names, count = _names(X), len(y) if hasattr(y, "__len__") else None
     try:
-        if _width(X) > _MANY:
-            return {}
-        records, features = row_digests(X, y), row_digests(X)
-        found = {"values": records, "rows": np.sort(records), "features": features}
-        if _names(X) is not None:
-            found["columns"] = row_digests(X, y, names=_names(X))
+        width = names or _width(X)
+        found = {"size": [count, width], "names": width, "length": count}
+        if _width(X) <= _MANY:
+            records, features = row_digests(X, y), row_digests(X)
+            found |= {"values": records, "rows": np.sort(records), "features": features}
+            if names is not None:
+                found["columns"] = row_digests(X, y, names=names)
     except (TypeError, ValueError):
         return {}
-    return {name: hashlib.sha256(codes.tobytes()).hexdigest() for name, codes in found.items()}
+    return {
+        name: hashlib.sha256(getattr(facts, "data", repr(facts).encode())).hexdigest()
+        for name, facts in found.items()
+    }
 
 
 def _both_digests(X, y, X_holdout, y_holdout):

@@ -1,6 +1,5 @@
 """The ledger: durable records of what was answered, in transactions; it knows no statistics."""
 
-from sklearn_bdp.ledger._chain import Chain
 from sklearn_bdp.ledger._ledger import Ledger, read_notes
 from sklearn_bdp.ledger._records import (
     AnswerRecord,
@@ -11,6 +10,7 @@ from sklearn_bdp.ledger._records import (
     answer_records,
     canonical,
 )
+from sklearn_bdp.ledger._schema import Chain
 
 __all__ = [
     "AnswerRecord",

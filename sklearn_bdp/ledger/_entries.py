@@ -1,16 +1,15 @@
 """Entries of the log: parsed, checked, and kept in memory by the process that verified them."""
 
 import dataclasses
-import itertools
 import json
 import math
 
-import numpy as np
-
-from sklearn_bdp.ledger._records import AnswerRecord, BatchRecord, History, answer_records
+from sklearn_bdp.ledger._records import AnswerRecord, BatchRecord, History
 
 #: Two training-side values closer than this are one: they differ by rounding.
 SAME_VALUE = 1e-6
+_TEXTS = ("key", "metric", "model")
+_NUMBERS = ("code_length", "training_value", "value", "lower", "upper")
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,29 +128,25 @@ def parse_json(text):
     raise ValueError("nested too deep")
 
 
-def parse_entry(number, kind, content, answers, commitment, digest, *, last, given=None):
+def parse_entry(number, kind, content, answers, commitment, digest, *, last):
     """Return the :class:`Entry` that a row says; ``ValueError`` if it cannot be one.
 
-    ``last`` is the account before it, whose counts go on; ``given`` are the answers that were just
-    written as this row.
+    ``last`` is the account before it, whose counts go on.
     """
-    said = parse_json(content)
-    rows = parse_json(answers) if given is None else [answer.row() for answer in given]
+    said, rows = parse_json(content), parse_json(answers)
     if kind == "note":
         if not (isinstance(said, dict) and set(said) == {"name", "content"} and rows == []):
             raise ValueError("no note")
         if not isinstance(said["name"], str):
             raise ValueError("no name")
-        record, given, note = None, (), (said["name"], said["content"])
+        record, released, note = None, (), (said["name"], said["content"])
     elif kind == "batch":
-        record = BatchRecord.from_content(said)
-        note = None
+        record, released, note = BatchRecord.from_content(said), (), None
         if rows == [] and record.size == 0:
-            given = ()
             _check_silent(record, last)
         else:
-            given = _batch_answers(record, rows, given)
-            _check_counts(record, given, last)
+            released = _batch_answers(record, rows)
+            _check_counts(record, released, last)
     else:
         raise ValueError("no kind of entry")
     return Entry(
@@ -159,20 +154,40 @@ def parse_entry(number, kind, content, answers, commitment, digest, *, last, giv
         digest=digest,
         commitment=commitment,
         record=record,
-        answers=given,
+        answers=released,
         note=note,
     )
 
 
-def _batch_answers(record, rows, given):
+def _batch_answers(record, rows):
     """Return the answers of a batch; ``ValueError`` where rows and record do not go together."""
     if not isinstance(rows, list) or not rows:
         raise ValueError("no answers")
-    columns, scales = _columns(rows), _scales(record.scales)
-    found = _answers(record, columns, scales) if given is None else tuple(given)
-    if any(answer.scale != scales.get(answer.metric) for answer in found):
-        raise ValueError("a scale of another metric")
-    return found
+    scales = {name: tuple(scale) for name, scale in record.scales.items()}
+    for words, low, high in scales.values():
+        if not (isinstance(words, str) and -math.inf < low < high < math.inf):
+            raise ValueError("no scale")
+    return tuple(_answer(row, place, record, scales) for place, row in enumerate(rows))
+
+
+def _answer(row, place, record, scales):
+    """Return the answer that a row says; ``ValueError`` if it is none."""
+    said = dict(zip(AnswerRecord.ROW, row, strict=True))
+    numbers = [said[name] for name in _NUMBERS]
+    whole = (
+        said["position"] == place
+        and all(isinstance(said[name], str | None) for name in _TEXTS)
+        and all(type(number) in (float, int) for number in numbers)
+        and 0.0 <= said["code_length"] < math.inf
+        and all(0.0 <= number <= 1.0 for number in numbers[1:])
+        and said["lower"] <= said["upper"]
+        and said["above"] in (0, 1)
+    )
+    if not whole:
+        raise ValueError("no answer")
+    said.update({name: float(said[name]) for name in _NUMBERS}, above=bool(said["above"]))
+    scale = scales.get(said["metric"])
+    return AnswerRecord(batch=record.number, time=record.time, scale=scale, **said)
 
 
 def _check_silent(record, last):
@@ -194,61 +209,3 @@ def _check_counts(record, answers, last):
     )
     if not whole:
         raise ValueError("the counts do not add up")
-
-
-def _columns(rows):
-    """Return the columns of answers as the ledger stores them; ``ValueError`` if they are none."""
-    if not all(isinstance(row, list | tuple) and len(row) == len(AnswerRecord.ROW) for row in rows):
-        raise ValueError("no answers")
-    position, key, metric, model, *numbers, above = zip(*rows, strict=True)
-    texts = set().union(*(map(type, column) for column in (key, metric, model)))
-    kinds = set().union(*(map(type, column) for column in numbers))
-    if not (
-        position == tuple(range(len(rows)))
-        and texts <= {str, type(None)}
-        and kinds <= {float, int}
-        and set(above) <= {0, 1}
-    ):
-        raise ValueError("no answers")
-    length, *shares = np.array(numbers, dtype=float)
-    if not (np.all((length >= 0.0) & (length < math.inf)) and np.all(_is_share(np.array(shares)))):
-        raise ValueError("no answers")
-    _, _, lower, upper = shares
-    if not np.all(lower <= upper):
-        raise ValueError("no interval")
-    return key, metric, model, length, *shares, above
-
-
-def _scales(recorded):
-    """Return the words and the range of each metric; ``ValueError`` where they are none."""
-    for words, low, high in recorded.values():
-        if not (isinstance(words, str) and -math.inf < low < high < math.inf):
-            raise ValueError("no scale")
-    return {name: tuple(scale) for name, scale in recorded.items()}
-
-
-def _is_share(values):
-    return (values >= 0.0) & (values <= 1.0)
-
-
-def _answers(record, columns, scales):
-    """Return the answers of a batch from what its rows say."""
-    key, metric, model, length, training_value, value, lower, upper, above = columns
-    return tuple(
-        answer_records(
-            len(key),
-            batch=itertools.repeat(record.number),
-            position=range(len(key)),
-            key=key,
-            metric=metric,
-            model=model,
-            scale=map(scales.get, metric),
-            time=itertools.repeat(record.time),
-            code_length=length.tolist(),
-            training_value=training_value.tolist(),
-            value=value.tolist(),
-            lower=lower.tolist(),
-            upper=upper.tolist(),
-            above=map(bool, above),
-        )
-    )

@@ -1,14 +1,16 @@
-"""The file of a ledger: made whole or not at all, opened, recognised."""
+"""The file of a ledger: made whole or not at all, opened, recognised; its failures in words."""
 
 import contextlib
 import os
-import platform
 import secrets
 import sqlite3
-import zlib
-from pathlib import Path
 
-from sklearn_bdp.exceptions import LedgerUnavailableError
+from sklearn_bdp.exceptions import (
+    LedgerBusyError,
+    LedgerCorruptedError,
+    LedgerError,
+    LedgerUnavailableError,
+)
 from sklearn_bdp.ledger._schema import create_schema
 
 
@@ -18,13 +20,12 @@ def create_file(path, header, chain):
     It is built in memory, written under another name and linked into place. So an existing file is
     never taken for a new one: a ledger truncated to nothing is an error, not a fresh budget.
     """
-    _remove_drafts(path)
     if os.path.lexists(path):
         return
     with contextlib.closing(sqlite3.connect(":memory:", isolation_level=None)) as connection:
         create_schema(connection, header, chain)
         content = connection.serialize()
-    draft = path.with_name(f"{path.name}.{_host()}-{os.getpid()}-{secrets.token_hex(4)}.new")
+    draft = path.with_name(f"{path.name}.{secrets.token_hex(8)}.new")
     try:
         try:
             # 0600: the file holds the noise of the current threshold.
@@ -79,36 +80,6 @@ def identity(path):
     return status.st_dev, status.st_ino
 
 
-def _host():
-    """Return a short mark of this machine."""
-    return f"{zlib.crc32(platform.node().encode()):08x}"
-
-
-def _remove_drafts(path):
-    """Remove unfinished files of processes of this machine that are no more."""
-    with contextlib.suppress(OSError):
-        for draft in Path(path.parent).iterdir():
-            if not (draft.name.startswith(f"{path.name}.") and draft.name.endswith(".new")):
-                continue
-            host, _, rest = draft.name[len(path.name) + 1 :].partition("-")
-            number = rest.partition("-")[0]
-            if host == _host() and number.isdigit() and not _is_alive(int(number)):
-                draft.unlink(missing_ok=True)
-
-
-def _is_alive(pid):
-    """Return whether a process exists; in doubt it does."""
-    if os.name != "posix":
-        return True
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except (OSError, OverflowError):
-        return True
-    return True
-
-
 def _put_in_place(draft, path):
     """Give a finished file its name, unless another process was first."""
     try:
@@ -125,3 +96,59 @@ def _put_in_place(draft, path):
             os.fsync(folder)
         finally:
             os.close(folder)
+
+
+#: What goes wrong by SQLite's primary result codes, https://www.sqlite.org/rescode.html
+_FAILURES = (
+    (
+        {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED},
+        LedgerBusyError,
+        "is held by another process for longer than the waiting time (ledger_timeout)",
+    ),
+    ({sqlite3.SQLITE_FULL}, LedgerUnavailableError, "cannot grow: the disk is full"),
+    (
+        {
+            sqlite3.SQLITE_READONLY,
+            sqlite3.SQLITE_PERM,
+            sqlite3.SQLITE_CANTOPEN,
+            sqlite3.SQLITE_AUTH,
+        },
+        LedgerUnavailableError,
+        "cannot be written: the file or its folder is read-only, missing or not permitted",
+    ),
+    (
+        {sqlite3.SQLITE_IOERR, sqlite3.SQLITE_NOMEM},
+        LedgerUnavailableError,
+        "cannot be read or written",
+    ),
+    (
+        {sqlite3.SQLITE_CONSTRAINT, sqlite3.SQLITE_INTERRUPT, sqlite3.SQLITE_MISUSE},
+        LedgerError,
+        "refused an operation",
+    ),
+)
+
+
+def translate(error, path):
+    """Return the ledger's own error for an ``sqlite3.Error`` on the file ``path``."""
+    primary = (getattr(error, "sqlite_errorcode", None) or 0) & 0xFF
+    name = getattr(error, "sqlite_errorname", None) or type(error).__name__
+    kind, said = LedgerCorruptedError, "is truncated, overwritten, edited or not a ledger"
+    for codes, each, words in _FAILURES:
+        if primary in codes:
+            kind, said = each, words
+    return kind(f"ledger {path} {said} ({name}). The holdout was not queried.")
+
+
+@contextlib.contextmanager
+def translated(path):
+    """Raise the ledger's errors instead of SQLite's."""
+    try:
+        yield
+    except sqlite3.Error as error:
+        failure = translate(error, path)
+    except UnicodeDecodeError:
+        failure = translate(sqlite3.DatabaseError(), path)
+    else:
+        return
+    raise failure

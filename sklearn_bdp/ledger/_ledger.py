@@ -15,10 +15,8 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import secrets
 import sqlite3
 import threading
-import time
 import weakref
 from collections.abc import Iterator
 from pathlib import Path
@@ -32,12 +30,15 @@ from sklearn_bdp.exceptions import (
     LedgerUnavailableError,
     ProcessBoundaryError,
 )
-from sklearn_bdp.ledger._chain import KEY_VARIABLE, chain_from_environment
 from sklearn_bdp.ledger._entries import Book, parse_json
-from sklearn_bdp.ledger._errors import translated
-from sklearn_bdp.ledger._file import create_file, identity, open_file
+from sklearn_bdp.ledger._file import create_file, identity, open_file, translated
 from sklearn_bdp.ledger._records import canonical
-from sklearn_bdp.ledger._schema import check_schema, create_schema
+from sklearn_bdp.ledger._schema import (
+    KEY_VARIABLE,
+    chain_from_environment,
+    check_schema,
+    create_schema,
+)
 from sklearn_bdp.ledger._transaction import Transaction
 
 _LIVE: weakref.WeakSet[Any] = weakref.WeakSet()
@@ -46,13 +47,15 @@ _LIVE: weakref.WeakSet[Any] = weakref.WeakSet()
 _INHERITED: list[Any] = []
 
 
-_OTHER = "other data"
-# What is meant where two holdouts agree in this, in the order in which it is asked.
+#: What is meant if two sets of records agree in this, in the order in which it is asked.
 _LIKE = {
-    "values": "the same values in other types (float32 for float64, numbers for integers) or names",
-    "rows": "the same records in another order",
+    "values": "other types or names (float32 for float64, numbers for integers)",
+    "rows": "the same rows in another order",
     "columns": "the same columns in another order",
     "features": "the same X with other targets y",
+    "size": "other values in X",
+    "names": "other rows",
+    "length": "other columns",
 }
 
 
@@ -152,7 +155,7 @@ class Ledger:
             connection = self._connect()
             try:
                 with translated(self.path):
-                    self._begin(connection, write=write)
+                    connection.execute("BEGIN IMMEDIATE" if write else "BEGIN")
                     transaction = self._catch_up(connection)
                     if not write:
                         connection.execute("COMMIT")
@@ -199,30 +202,6 @@ class Ledger:
         transaction.catch_up(expected=self._expected)
         self._expected = None
         return transaction
-
-    def _begin(self, connection, *, write):
-        """Start a transaction; writers take turns.
-
-        SQLite's own waiting backs off to 100 ms, which leaves the file idle and starves the
-        unlucky. Short pauses of random length share better.
-        """
-        if not write or self.path is None:
-            connection.execute("BEGIN")
-            return
-        deadline = time.monotonic() + self.timeout
-        connection.execute("PRAGMA busy_timeout = 0")
-        try:
-            while True:
-                try:
-                    connection.execute("BEGIN IMMEDIATE")
-                    return
-                except sqlite3.OperationalError as error:
-                    busy = error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_BUSY
-                    if not busy or time.monotonic() >= deadline:
-                        raise
-                time.sleep(0.0005 + secrets.randbelow(3000) * 1e-6)
-        finally:
-            connection.execute(f"PRAGMA busy_timeout = {int(1000 * self.timeout)}")
 
     def _rollback(self, connection):
         """End a transaction that was not committed; drop the connection if even that fails."""
@@ -305,15 +284,11 @@ class Ledger:
             return
         problems = _differences(json.loads(json.dumps(self._header)), header)
         if problems:
-            added = (
-                " A feature that was added belongs into a transformer of the pipeline, so that the "
-                "records stay as they are."
-            )
             raise LedgerMismatchError(
-                f"ledger {self.path} belongs to another holdout: {'; '.join(problems)}. Use the "
-                f"data and parameters it was made with.{added if _OTHER in problems else ''} A new "
-                "path is for other records: over the same ones it is a new account that knows "
-                "nothing of the first."
+                f"ledger {self.path} belongs to another holdout: {'; '.join(problems)}. Pass the "
+                "data and parameters that it was made with. Put new features into a transformer "
+                "of the pipeline. Use a new path for other records only: over the same ones it is "
+                "a new account that knows nothing of the first. The holdout was not queried."
             )
 
     def _corrupted(self, problem):
@@ -368,10 +343,16 @@ def _close_at_home(connection, pid):
 
 
 def _differences(wanted, found):
-    """Say what differs between the header of a holdout and that of a file."""
-    problems = []
+    """Say what differs between the header of a holdout and that of a file, never by how much.
+
+    What was declared in consequence of the records (a gap) is named with them only if they agree.
+    """
     if wanted["data"] != found.get("data"):
-        problems.append(_other_data(wanted.get("likeness"), found.get("likeness")))
+        ours, theirs = wanted.get("likeness") or {}, found.get("likeness")
+        theirs = theirs if isinstance(theirs, dict) else {}
+        like = (said for name, said in _LIKE.items() if ours.get(name, 0) == theirs.get(name))
+        return [f"other data ({next(like, 'other rows and columns')})" if theirs else "other data"]
+    problems = []
     if wanted["correlation"] != found.get("correlation"):
         problems.append("another correlation")
     theirs = found.get("parameters")
@@ -382,16 +363,6 @@ def _differences(wanted, found):
         if value != theirs.get(name)
     )
     return problems
-
-
-def _other_data(ours, theirs):
-    """Say what differs in the data, as far as what headers say of it tells."""
-    if not isinstance(ours, dict) or not isinstance(theirs, dict):
-        return _OTHER
-    for name, what in _LIKE.items():
-        if ours.get(name) is not None and ours.get(name) == theirs.get(name):
-            return f"{_OTHER} ({what})"
-    return _OTHER
 
 
 def _after_fork_in_child():

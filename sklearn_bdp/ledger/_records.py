@@ -10,7 +10,7 @@ import hashlib
 import itertools
 import json
 from collections.abc import Iterable, Sequence
-from typing import Any, ClassVar, Self, overload
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -190,18 +190,7 @@ class AnswerRecord:
         tuple
             The fields named in ``ROW``; ``above`` as 0 or 1.
         """
-        return (
-            self.position,
-            self.key,
-            self.metric,
-            self.model,
-            self.code_length,
-            self.training_value,
-            self.value,
-            self.lower,
-            self.upper,
-            int(self.above),
-        )
+        return (*(getattr(self, name) for name in self.ROW[:-1]), int(self.above))
 
 
 def answer_records(count: int, **columns: Iterable[Any]) -> list[AnswerRecord]:
@@ -245,18 +234,12 @@ class HoldoutAnswers:
     def __len__(self) -> int:
         return self.values.size
 
-    @overload
-    def __getitem__(self, place: int) -> "HoldoutScore": ...
-
-    @overload
-    def __getitem__(self, place: slice) -> Self: ...
-
     def __getitem__(self, place: int | slice) -> Any:
         """Return one answer, or several of them."""
-        columns = (self.values, self.lower, self.upper, self.above, self.answered)
+        parts = [getattr(self, field.name)[place] for field in dataclasses.fields(self)]
         if isinstance(place, slice):
-            return type(self)(*(column[place] for column in columns))
-        return HoldoutScore(*(column[place].item() for column in columns))
+            return type(self)(*parts)
+        return HoldoutScore(*(part.item() for part in parts))
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -1,4 +1,6 @@
-"""The tables of a ledger file: a header, a log of entries, and the head that the log must reach.
+"""The form of a ledger: its tables, and the chain of digests that runs through them.
+
+There are a header, a log of entries, and the head that the log must reach.
 
 The log has no index to trust and no second table to disagree with: what an entry says is in its
 row, under its digest. The head is updated in the transaction that adds an entry. It stands on a
@@ -6,10 +8,60 @@ page of its own, so a file of which only a part survived (a journal lost after a
 """
 
 import functools
+import hashlib
+import hmac
+import os
 import sqlite3
 
-from sklearn_bdp.exceptions import LedgerCorruptedError, LedgerVersionError
-from sklearn_bdp.ledger._records import canonical
+from sklearn_bdp.exceptions import LedgerCorruptedError, LedgerError, LedgerVersionError
+from sklearn_bdp.ledger._records import canonical, digest
+
+KEY_VARIABLE = "SKLEARN_BDP_LEDGER_KEY"
+_SHORTEST_KEY = 16
+
+
+class Chain:
+    """Digests of links, each over the one before.
+
+    Without a key anybody can compute them, so an edited file whose links were computed anew
+    verifies; with one (HMAC-SHA256) only its owner can.
+    """
+
+    def __init__(self, key=None):
+        self._key = key
+
+    @property
+    def kind(self):
+        """What the header of a ledger says of its chain."""
+        return "sha256" if self._key is None else "hmac-sha256"
+
+    def start(self, header):
+        """Return the digest that the chain starts with."""
+        return self._keyed(digest("header", header))
+
+    def link(self, previous, kind, content, answers, commitment):
+        """Return the digest of one entry: the link before, what it says, what it seals."""
+        return self._keyed(digest(previous, kind, content, answers, commitment))
+
+    def __repr__(self):
+        return f"Chain({self.kind})"  # never the key
+
+    def _keyed(self, text):
+        if self._key is None:
+            return text
+        return hmac.new(self._key, text.encode(), hashlib.sha256).hexdigest()
+
+
+def chain_from_environment():
+    """Return the chain under the key in the environment, plain where there is none."""
+    key = os.environ.get(KEY_VARIABLE, "")
+    if key and len(key) < _SHORTEST_KEY:
+        raise LedgerError(
+            f"{KEY_VARIABLE} must have at least {_SHORTEST_KEY} characters, got {len(key)}; "
+            "nothing was answered."
+        )
+    return Chain(key.encode("utf-8", "surrogateescape") if key else None)
+
 
 APPLICATION_ID = 0x42445031  # "BDP1", kept in the header of the file
 SCHEMA_VERSION = 4
@@ -63,15 +115,10 @@ def check_schema(connection, path):
     version = connection.execute("PRAGMA user_version").fetchone()[0]
     if application != APPLICATION_ID:
         raise LedgerCorruptedError(f"ledger {path} is not a ledger of this package.")
-    if version > SCHEMA_VERSION:
+    if version != SCHEMA_VERSION:
         raise LedgerVersionError(
-            f"ledger {path} has schema version {version}, this package reads {SCHEMA_VERSION}: "
-            "install the newer version that wrote it."
-        )
-    if version < SCHEMA_VERSION:
-        raise LedgerVersionError(
-            f"ledger {path} has schema version {version} of a development version of this "
-            f"package; this one reads {SCHEMA_VERSION}."
+            f"ledger {path} has schema version {version}, and this package reads "
+            f"{SCHEMA_VERSION}. Install the version that wrote it."
         )
     # No view, trigger or table but ours: a crafted one could answer in their place.
     if _objects(connection) != _expected_objects():

@@ -85,7 +85,7 @@ class Transaction:
         Without answers: what a check said, which moves the account and seals nothing.
         """
         rows = canonical([answer.row() for answer in answers])
-        self._add("batch", record.to_json(), rows, sealed, given=answers)
+        self._add("batch", record.to_json(), rows, sealed)
 
     def note(self, name, content):
         """Write a note; it is durable once the transaction has committed.
@@ -102,15 +102,13 @@ class Transaction:
             self.book.add(entry)
         self._added = []
 
-    def _add(self, kind, content, answers, sealed, *, given=None):
+    def _add(self, kind, content, answers, sealed):
         """Write one entry and the head that it makes."""
         number, previous = self.head
         commitment = digest(sealed)
         link = self._chain.link(previous, kind, content, answers, commitment)
         # What could not be read back is never written.
-        entry = parse_entry(
-            number + 1, kind, content, answers, commitment, link, last=self.last, given=given
-        )
+        entry = parse_entry(number + 1, kind, content, answers, commitment, link, last=self.last)
         self._connection.execute(
             "INSERT INTO log VALUES (?, ?, ?, ?, ?, ?, ?)",
             (number + 1, kind, content, answers, sealed, commitment, link),

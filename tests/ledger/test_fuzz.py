@@ -10,7 +10,6 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from sklearn_bdp import exceptions
-from sklearn_bdp._cli import main
 from sklearn_bdp.holdout import ReusableHoldout, query_key
 from tests.holdout.planted import fitted
 
@@ -193,10 +192,10 @@ def test_any_parts_make_a_key_or_a_type_error(parts):
 
 @FEW
 @given(data=st.binary(max_size=300))
-def test_the_command_line_survives_any_file(tmp_path, data):
+def test_the_command_line_survives_any_file(command_line, tmp_path, data):
     path = tmp_path / "some file"
     path.write_bytes(data)
-    assert main(["ledger", "show", str(path)]) == 1
+    assert command_line("ledger", "show", path) == 1
 
 
 @FEW
