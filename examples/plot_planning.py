@@ -18,7 +18,6 @@ import numpy as np
 
 from sklearn_bdp import certify, plan_holdout
 from sklearn_bdp.correlation import Groups
-from sklearn_bdp.planning import plan_budget
 
 print(certify(20_000, n_queries=500, budget=3))
 
@@ -32,8 +31,6 @@ budgets = (1, 3, 10, 30, 100)
 by_budget = [certify(100_000, n_queries=500, budget=budget) for budget in budgets]
 for certificate in by_budget:
     print(f"{certificate.budget:6}  {certificate.threshold:9.3f}  {certificate.tau:15.3f}")
-largest = plan_budget(tau=0.1, n=100_000, n_queries=500)
-print(f"the largest budget that still gives ± 0.1 is {largest}")
 
 # %%
 # **Noise.** None is needed for generalization alone: answers on a coarse grid give little

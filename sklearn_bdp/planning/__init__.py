@@ -1,13 +1,13 @@
 """Before data: certificates of designs, how large a holdout must be, published bounds."""
 
 from sklearn_bdp.planning._certify import certify
-from sklearn_bdp.planning._plan import plan_budget, plan_holdout
-from sklearn_bdp.planning._plan_search import expected_half_width, plan_search
+from sklearn_bdp.planning._plan import plan_holdout
+from sklearn_bdp.planning._plan_search import SearchPlan, expected_half_width, plan_search
 from sklearn_bdp.planning._routes import dwork_required_n, floor_required_n
 
 __all__ = [
+    "SearchPlan",
     "certify",
-    "plan_budget",
     "plan_holdout",
     "plan_search",
 ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import warnings
 from dataclasses import replace
@@ -11,9 +12,9 @@ from sklearn_bdp._typing import Correlation
 from sklearn_bdp.accounting import Certificate
 from sklearn_bdp.exceptions import VacuousGuaranteeWarning
 from sklearn_bdp.mechanisms import Thresholdout
-from sklearn_bdp.planning._designs import Task, floor_half_width, splitting_half_width
+from sklearn_bdp.planning._designs import Task, splitting_half_width
 from sklearn_bdp.planning._models import any_size, plain_model
-from sklearn_bdp.planning._routes import PRINTED, ROUTES, UNTOUCHED, smallest_n, solve
+from sklearn_bdp.planning._routes import ROUTES, UNTOUCHED, smallest_n, solve
 
 #: Errors that advice aims at.
 _GOALS = (0.1, 0.05, 0.025, 0.01)
@@ -130,7 +131,7 @@ def _build(task, design, *, configured):
         noise=float(design.noise),
         threshold=float(design.threshold) if math.isfinite(design.threshold) else None,
         mechanism=design.mechanism,
-        assumptions=tuple(_assumptions(task, design)),
+        assumptions=_assumptions(task, design),
         n_queries=task.n_queries,
         budget=None if design.route in UNTOUCHED else task.budget,
         c=design.c,
@@ -142,73 +143,50 @@ def _build(task, design, *, configured):
 
 
 def _assumptions(task, design):
-    model = task.model
-    yield (
-        "Training data and training-side values do not depend on the holdout, other than through "
-        "its answers."
-    )
-    yield f"The holdout's records follow the declared correlation: {model.describe()}."
-    yield from model.caveats
-    yield "Every query is a mean over the holdout of per-record scores in [0, 1] (after rescaling)."
-    if design.route == "floor":
-        yield "All queries were fixed before any answer."
-    elif design.route == "splitting":
-        yield f"Each of {task.n_queries:,} queries gets its own part of the holdout."
-    else:
-        yield (
-            f"At most {task.n_queries:,} queries, at most {task.budget:,} answered from the "
-            "holdout."
-        )
+    model, gap = task.model, ()
     if model.cut_failure(0) > 0:
-        gap = model.gap_for(0.1 * task.beta)
-        yield (
+        gap = (
             "The holdout's first record follows the stationary distribution. Cut from the sequence "
-            f"of the training data it does not: leave out {gap:,} records on each side and add "
-            f"{0.1 * task.beta:.3g} to the failure probability per side."
+            "of the training data it does not: leave out "
+            f"{model.gap_for(0.1 * task.beta):,} records on each side and add "
+            f"{0.1 * task.beta:.3g} to the failure probability per side.",
         )
-    if design.mechanism is not None and design.route in ("bdp", "posterior"):
-        yield "The noise is secret: a mechanism with a fixed random_state is for tests."
-    if design.route == "floor":
-        yield "A yardstick for queries fixed in advance, not for adaptive ones."
+    asked = {
+        "floor": "All queries were fixed before any answer: a yardstick, not for adaptive ones.",
+        "splitting": f"Each of {task.n_queries:,} queries gets its own part of the holdout.",
+    }
+    most = f"At most {task.n_queries:,} queries, at most {task.budget:,} answered from the holdout."
+    secret = design.mechanism is not None and design.route in ("bdp", "posterior")
+    return (
+        "Training data and training-side values do not depend on the holdout, other than through "
+        "its answers.",
+        f"The holdout's records follow the declared correlation: {model.describe()}.",
+        *model.caveats,
+        "Every query is a mean over the holdout of per-record scores in [0, 1] (after rescaling).",
+        asked.get(design.route, most),
+        *gap,
+        *["The noise is secret: a mechanism with a fixed random_state is for tests."] * secret,
+    )
 
 
 def _advice(task, design, configured):
     """Yield what would make a certificate better, in plain language."""
-    if design.route == "floor":
-        return
-    vacuous = not design.tau < 0.5
-    goal = next((goal for goal in _GOALS if goal < 0.95 * design.tau), None)
-    if configured:
-        if vacuous:
-            yield "Without mechanism=, the best noise scales and threshold are chosen."
-    elif goal is not None and math.isfinite(design.tau):
-        about, n = _needed(task, design, goal)
-        if n is None:
-            yield f"No number of records is enough for ± {goal:g}."
-        elif vacuous:
-            yield f"About {n:,} records are needed for ± {goal:g}."
+    tau = design.tau
+    goal = next((goal for goal in _GOALS if goal < 0.95 * tau), None)
+    if configured and not tau < 0.5:
+        yield "Without mechanism=, the best noise scales and threshold are chosen."
+    elif goal and math.isfinite(tau) and design.route != "floor" and not configured:
+        # With noise τ falls at least like n^{−1/2}: near enough, and found at once.
+        needed = math.ceil(1.02 * task.n * (tau / goal) ** 2)
+        if design.route == "transcript" and math.isinf(design.dp_epsilon):
+            with contextlib.suppress(ValueError):  # no number is enough
+                needed = smallest_n(replace(task, model=any_size(task.model)), goal, "transcript")
+        if tau < 0.5:
+            yield f"About {needed - task.n:,} more records give ± {goal:g}."
         else:
-            yield f"{about}{n - task.n:,} more records give ± {goal:g}."
-    if design.route != "splitting" and (split := splitting_half_width(task)) < min(design.tau, 0.5):
+            yield f"About {needed:,} records are needed for ± {goal:g}."
+    if design.route not in UNTOUCHED and (split := splitting_half_width(task)) < min(tau, 0.5):
         yield (
             "Plain sample splitting is better here: fresh records for each of "
             f"{task.n_queries:,} queries give ± {split:.3g}."
         )
-    elif task.n_queries > 1 and (fixed := floor_half_width(task)) < 0.8 * design.tau:
-        yield (
-            f"Queries fixed in advance, as one batch, would have ± {fixed:.3g}. "
-            "ReusableHoldout charges a batch that way."
-        )
-
-
-def _needed(task, design, goal):
-    """Return "About " or nothing, and the records that give ``goal`` by the same route."""
-    noiseless = design.route == "transcript" and not math.isfinite(design.dp_epsilon)
-    if noiseless or design.route in PRINTED:
-        whole = replace(task, n=1, model=any_size(task.model))
-        try:
-            return "", smallest_n(whole, goal, design.route)
-        except ValueError:
-            return "", None
-    # Planning by leakage takes seconds. τ falls at least like n^{−1/2}: accurate enough for a hint.
-    return "About ", math.ceil(1.02 * task.n * (design.tau / goal) ** 2)

@@ -30,8 +30,9 @@ class _Continued:
 
     def __init__(self, model):
         self.model, self.size, self._known = model, model.n_records, {}
-        self.misspecification, self.caveats = model.misspecification, model.caveats
-        self.gap_for, self.cut_failure = model.gap_for, model.cut_failure
+
+    def __getattr__(self, name):
+        return getattr(self.model, name)  # what does not depend on the number of records
 
     def check_n(self, n):
         return n  # of any size

@@ -1,15 +1,12 @@
-"""Planning an error promised in advance: records for it, budget for it (theory C2)."""
+"""Planning an error promised in advance: the records for it (theory C2)."""
 
 from __future__ import annotations
 
-from dataclasses import replace
-
-from sklearn_bdp._bisection import doubled, last_whole
 from sklearn_bdp._checks import check_option, check_real
 from sklearn_bdp._typing import Correlation
 from sklearn_bdp.planning._designs import Task
-from sklearn_bdp.planning._models import continued, plain_model
-from sklearn_bdp.planning._routes import ROUTES, smallest_n, solve
+from sklearn_bdp.planning._models import continued
+from sklearn_bdp.planning._routes import ROUTES, smallest_n
 
 
 def plan_holdout(
@@ -62,61 +59,8 @@ def plan_holdout(
     >>> plan_holdout(tau=0.1, n_queries=100, budget=1)
     6636
     """
-    task = _checked(tau, 1, continued(correlation), n_queries, budget, beta, c, route)
-    return smallest_n(task, tau, route)
-
-
-def plan_budget(
-    *,
-    tau: float,
-    n: int,
-    n_queries: int,
-    beta: float = 0.05,
-    c: float | None = 0.5,
-    correlation: Correlation = None,
-    epsilon: float | None = None,
-    route: str = "best",
-) -> int:
-    r"""Largest budget that still certifies an error promised in advance (theory C2).
-
-    As in :func:`plan_holdout` the default counts transcripts (G2), unless ``epsilon`` asks for
-    noise of a Bayesian DP level or ``route`` for another argument.
-
-    Parameters
-    ----------
-    tau : float
-        Wanted error, in (0, 1/2).
-    n : int
-        Holdout records.
-    n_queries : int
-        Queries.
-    beta, c, correlation, epsilon, route : object
-        As in :func:`certify`.
-
-    Returns
-    -------
-    int
-        Answers from the holdout; 0 when not even one is possible.
-
-    Examples
-    --------
-    >>> from sklearn_bdp.planning import plan_budget
-    >>> plan_budget(tau=0.1, n=100_000, n_queries=1000)
-    18
-    """
-    task = _checked(tau, n, plain_model(correlation), n_queries, 1, beta, c, route)
-
-    def enough(count):
-        of_count = replace(task, budget=count)
-        return solve(of_count, route=route, epsilon=epsilon).tau <= tau
-
-    if not enough(1):
-        return 0
-    over, within = doubled(lambda count: count > n_queries or not enough(count), 2)
-    return last_whole(enough, within, min(over, n_queries + 1))
-
-
-def _checked(tau, n, model, n_queries, budget, beta, c, route):
     check_real("tau", tau, low=0.0, high=0.5, closed="neither")
     check_option("route", route, ROUTES)
-    return Task.checked(n, model, n_queries=n_queries, budget=budget, beta=beta, c=c)
+    model = continued(correlation)
+    task = Task.checked(1, model, n_queries=n_queries, budget=budget, beta=beta, c=c)
+    return smallest_n(task, tau, route)

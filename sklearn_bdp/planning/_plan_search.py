@@ -1,72 +1,102 @@
-"""How large a holdout a year of searches needs, charged as used (theory G7)."""
+"""How large a holdout a year of searches needs, charged as used (theory G16, G17): a forecast."""
 
 from __future__ import annotations
 
-import functools
 import math
 from typing import Any
 
 import numpy as np
 
 from sklearn_bdp._bisection import doubled, last_whole
-from sklearn_bdp._checks import check_beta, check_integer, check_real
+from sklearn_bdp._checks import check_integer, check_option, check_real
+from sklearn_bdp._typing import Correlation
 from sklearn_bdp.accounting import (
     NOISE_PART,
-    BatchQueries,
-    ModelTail,
-    PredictiveCode,
-    Reply,
+    Spending,
     answer_margin,
     auto_scales,
     code_length,
-    noise_margin,
+    final_code_length,
     noise_share,
-    play_batch,
+    paced,
+    place_lengths,
+    score_tail,
 )
-from sklearn_bdp.correlation import check_correlation
+from sklearn_bdp.correlation import Independent
 from sklearn_bdp.planning._models import continued, remaining_failure
 
-_PLAYED = 12  # searches played one by one; later ones are like the last of them
+# Nats that a year releases, by ``benchmarks/simulate_year.py``: at its start, for each search, for
+# the first correction (of a bias that all candidates share) and for each surprise after it.
+_START, _EACH, _FIRST, _LATER = 0.7, 0.05, 4.0, 7.0
+_KNOWN = math.sqrt(4 / 3)  # deviation of cross-validated scores of three times as many records
+_SHARES = ("accuracy", "top_k_accuracy", "neg_zero_one_loss")  # means of 0 and 1
+_MEANS = ("neg_brier_score", "neg_log_loss", "neg_hamming_loss", "neg_mean_absolute_error")
+_BY_CLASS = ("roc_auc", "balanced_accuracy", "recall", "specificity")
+
+
+class SearchPlan(int):
+    """Number of holdout records; as text also what it means for the data to collect."""
+
+    text: str
+
+    def __str__(self) -> str:
+        return self.text
+
+    def __repr__(self) -> str:
+        return f"SearchPlan({int(self)}): {self.text}"
 
 
 def plan_search(
-    *,
     tau: float,
-    n_candidates: int = 100,
+    *,
+    scoring: str | None = None,
+    prevalence: float | None = None,
     n_searches: int = 10,
+    final: bool = True,
+    correlation: Correlation = None,
+    n_candidates: int = 100,
     score: float = 0.9,
-    n_corrections: int = 3,
+    n_corrections: int = 1,
     beta: float = 0.05,
-    correlation: Any = None,
-) -> int:
+) -> SearchPlan:
     r"""Smallest holdout for which a year of searches ends with a narrow interval.
 
     A forecast, not a certificate: :class:`~sklearn_bdp.ReusableHoldout` charges each answer as
-    used, so its intervals depend on how often the training side is wrong. Whatever happens, the
-    intervals hold; this says how wide the one of the selected candidate will be when
-    ``n_corrections`` answers had to come from the holdout.
+    used, so its intervals depend on how often cross-validation is wrong. Whatever happens, the
+    intervals hold. This forecasts the width of the final report on the selected candidate, or of
+    its interval in the last search.
 
     Parameters
     ----------
     tau : float
-        Half-width wanted for the selected candidate of the last search, in (0, 0.5).
-    n_candidates : int, default=100
-        Candidates of each search, asked as one batch.
+        Half-width wanted, in (0, 0.5): score units of a metric in [0, 1], or a share of the range
+        of another one.
+    scoring : str, default=None
+        Name of the metric; accuracy by default.
+    prevalence : float, default=None
+        Share of positive records, for ROC AUC, balanced accuracy, recall and specificity. By
+        default 1/2, which the plan then says. Precision depends on the number of events.
     n_searches : int, default=10
         Searches, each built on the results of those before.
+    final : bool, default=True
+        Whether the interval is that of the final report. ``False``: that of the last search.
+    correlation : None, array, sparse matrix, graph, CorrelationModel or list
+        How the records are correlated.
+    n_candidates : int, default=100
+        Candidates of each search, asked as one batch.
     score : float, default=0.9
         Score of the selected candidate, in [0, 1]: the nearer to 0 or 1, the narrower.
-    n_corrections : int, default=3
-        Answers from the holdout before the last search.
+    n_corrections : int, default=1
+        Answers that the holdout corrects. The first is usually a bias of cross-validation that all
+        candidates share.
     beta : float, default=0.05
         Failure probability of all intervals together.
-    correlation : object, default=None
-        Anything :func:`~sklearn_bdp.correlation.check_correlation` takes.
 
     Returns
     -------
-    int
-        Number of holdout records.
+    SearchPlan
+        Number of holdout records, an ``int``. Its text adds units, events and the size of the
+        whole table.
 
     Raises
     ------
@@ -75,111 +105,116 @@ def plan_search(
 
     References
     ----------
-    Theory G7; compare ``benchmarks/simulate_year.py``.
+    Theory G16 and G17; compare ``benchmarks/simulate_year.py``.
 
     Examples
     --------
     >>> from sklearn_bdp.planning import plan_holdout, plan_search
-    >>> n = plan_search(tau=0.05, n_candidates=100, n_searches=10)
+    >>> n = plan_search(0.05, n_searches=10)
     >>> n < plan_holdout(tau=0.05, n_queries=1000, budget=3) / 10
+    True
+    >>> patients = plan_search(0.08, scoring="roc_auc", prevalence=0.1, score=0.8)
+    >>> bool(patients > 4 * plan_search(0.08, score=0.8))
     True
     """
     tau = check_real("tau", tau, low=0.0, high=0.5, closed="neither")
+    model = continued(correlation)
     year = {
-        "n_candidates": n_candidates,
-        "n_searches": n_searches,
-        "score": score,
-        "n_corrections": n_corrections,
-        "beta": beta,
-        "correlation": continued(correlation),
-    }
-    enough = lambda n: expected_half_width(n, **year) <= tau  # noqa: E731
+        "scoring": scoring, "prevalence": prevalence, "n_searches": n_searches, "final": final,
+        "correlation": model, "n_candidates": n_candidates, "score": score,
+        "n_corrections": n_corrections, "beta": beta,
+    }  # fmt: skip
+
+    def enough(n):
+        return expected_half_width(n, **year) <= tau
+
     bracket = doubled(enough, 2, most=10**12)
     if bracket is None:
         raise ValueError(f"no number of records suffices for tau={tau!r}.")
-    return last_whole(enough, *bracket, fine=1e-3)
+    plan = SearchPlan(last_whole(enough, *bracket, fine=1e-3))
+    when = "the final report" if final else "the last search"
+    plan.text = (
+        f"{int(plan):,} holdout records{_units(plan, correlation, model)}"
+        f"{_events(plan, scoring, prevalence)}, about {4 * plan:,} in all if a quarter is held "
+        f"out: half-width {tau:g} in {when} of {n_searches:,} searches of {n_candidates:,} "
+        f"candidates, at a score of {score:g}."
+    )
+    return plan
+
+
+def _units(plan, correlation, model):
+    """Return how many groups the records make, if they make groups."""
+    groups = getattr(correlation, "sizes_", None)
+    if groups is None or model.is_independent:
+        return ""
+    return f" in {math.ceil(plan * len(groups) / np.sum(groups)):,} groups"
+
+
+def _events(plan, scoring, prevalence):
+    """Return how many of the records are events, if the metric counts them."""
+    if scoring not in _BY_CLASS:
+        return ""
+    assumed = " (prevalence=0.5 is assumed)" if prevalence is None else ""
+    return f", {math.ceil(plan * (prevalence or 0.5)):,} of them events{assumed}"
+
+
+def _tail(model, n, scoring, prevalence):
+    """Return how scores of a metric concentrate, with the class sizes to be expected."""
+    names = (*_SHARES, *_MEANS, *_BY_CLASS)
+    scoring = "accuracy" if scoring is None else check_option("scoring", scoring, names)
+    if scoring not in _BY_CLASS:
+        return score_tail(model, n, binary=scoring in _SHARES)
+    share = 0.5 if prevalence is None else prevalence
+    share = check_real("prevalence", share, low=0.0, high=1.0, closed="neither")
+    # Theory G19: scores by class of grouped records are read off one visit of each group.
+    units = n if isinstance(model, Independent) else max(1, math.floor(model.effective_n(n)))
+    spread = 2.0 * math.sqrt(units * share * (1.0 - share))
+    sizes = [max(1, math.floor(units * part - spread)) for part in (share, 1.0 - share)]
+    if scoring in ("recall", "specificity"):
+        return score_tail(Independent(), sizes[scoring == "specificity"], binary=True)
+    kind = "pairs" if scoring == "roc_auc" else "class_means"
+    return score_tail(Independent(), units, kind=kind, class_sizes=sizes)
 
 
 def expected_half_width(
     n: int,
     *,
-    n_candidates: Any,
     n_searches: Any,
     score: Any,
-    n_corrections: Any,
+    n_corrections: Any = 1,
+    n_candidates: Any = 100,
+    scoring: Any = None,
+    prevalence: Any = None,
+    final: bool = True,
     beta: Any = 0.05,
     correlation: Any = None,
 ) -> float:
-    """Return the half-width that :func:`plan_search` forecasts for ``n`` records.
+    """Return the half-width that :func:`plan_search` forecasts for ``n`` records, in score units.
 
-    It is that of the interval of the selected candidate of the last search, in score units; the
-    correlation may be a model of any size.
+    The correlation may be a model of any size.
     """
-    n = check_integer("n", n, low=1)
+    n, value = check_integer("n", n, low=1), check_real("score", score, low=0.0, high=1.0)
     m = check_integer("n_candidates", n_candidates, low=1)
     searches = check_integer("n_searches", n_searches, low=1)
     above = check_integer("n_corrections", n_corrections, low=0)
-    value = check_real("score", score, low=0.0, high=1.0)
-    model = (
-        correlation if hasattr(correlation, "misspecification") else check_correlation(correlation)
-    )
-    left = remaining_failure(check_beta(beta), model)
-    tail, code, released, rounds = ModelTail(model, n), PredictiveCode(), 0.0, 0
-    margins = _margins(model, n, beta=beta, failure=NOISE_PART * left)
-    surprises = _surprises(value, min(above, searches * m - 1))
-    played = min(searches, _PLAYED)
-    for _ in range(played):
-        training = np.full(m, value)
-        wrong, surprises = surprises[: m - 1], surprises[m - 1 :]
-        training[m - wrong.size :] = wrong
-        outcome = _play(training, value, code, tail=tail, margins=margins, rounds=rounds)
-        earlier, released = released, released + outcome.released
-        rounds += outcome.n_above
-    # Later searches go on as the last one that was played.
-    earlier += (searches - played) * outcome.released
-    length = code_length(released=earlier, batch_index=searches)
-    side = math.log((1.0 - NOISE_PART) * left / 2.0) - length - outcome.places
-    lower = tail.lower_limit(outcome.least, side)
-    upper = tail.upper_limit(outcome.most, side)
-    return float((upper - lower).min()) / 2.0
-
-
-def _margins(model, n, *, beta, failure):
-    """Return the noise margins of a holdout by round."""
-    scales = auto_scales(
-        float(model.effective_n(n)), failure=noise_share(failure, 0) / 2.0, beta=beta
-    )
-
-    def margins(n_above):
-        share = noise_share(failure, n_above) / 2.0
-        below = noise_margin(failure=share, threshold_scale=scales[0], query_scale=scales[1])
-        return below, answer_margin(failure=share, answer_scale=scales[2])
-
-    return functools.cache(margins)
-
-
-def _surprises(score, count):
-    """Return training-side values that are far off, and apart so that none foretells another."""
-    spread = np.arange(1, 4 * count + 20) * 0.6180339887498949 % 1.0
-    return spread[np.abs(spread - score) > 0.3][:count]
-
-
-def _play(training, value, code, *, tail, margins, rounds):
-    """Play one search in which every candidate scores ``value``, without noise."""
-    queries = BatchQueries(
-        training_values=training,
-        slacks=np.zeros(training.size),
-        sensitivities=np.ones(training.size),
-        training_factors=np.full(training.size, 2.0),
-        deviation=lambda positions, predictions: tail.standard_deviation(predictions),
-    )
-    game = play_batch(queries, code, margins=margins, n_above=rounds)
-    try:
-        asked = next(game)
-        while True:
-            far = np.abs(asked.predictions - value) > asked.thresholds
-            at = int(np.argmax(far)) if far.any() else far.size - 1
-            cell = asked.cells(at).place(value) if far.any() else None
-            asked = game.send(Reply(at + 1, cell))
-    except StopIteration as end:
-        return end.value
+    model = correlation if hasattr(correlation, "cut_failure") else continued(correlation)
+    left = remaining_failure(beta, model)
+    tail, plain = _tail(model, n, scoring, prevalence), score_tail(model, n, binary=True)
+    share = noise_share(NOISE_PART * left, above) / 2.0
+    noise = auto_scales(
+        float(model.effective_n(n)), failure=noise_share(NOISE_PART * left, 0) / 2.0, beta=beta
+    )[2]
+    unit = float(tail.standard_deviation(0.5) / plain.standard_deviation(0.5))
+    reach = answer_margin(failure=share, answer_scale=noise) * unit
+    released = _START + _EACH * searches + _LATER * above + (_FIRST - _LATER) * (above > 0)
+    side = math.log((1.0 - NOISE_PART) * left / 2.0)
+    if final:
+        side -= final_code_length(released=released, n_batches=searches)
+    else:
+        side -= code_length(released=released, batch_index=searches)
+        place = float(place_lengths(np.zeros(m))[0])
+        fine = paced(Spending(), searches, side).fine(_KNOWN, searches - 1, places=place)
+        reach, side = reach + float(fine * tail.standard_deviation(value)), side - place
+    lower = tail.lower_limit(np.array([max(0.0, value - reach)]), side)
+    upper = tail.upper_limit(np.array([min(1.0, value + reach)]), side)
+    return float(upper[0] - lower[0]) / 2.0

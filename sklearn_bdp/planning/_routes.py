@@ -78,12 +78,12 @@ def _solve_mechanism(task, route, mechanism):
             f"budget={task.budget}."
         )
     design, notes = configured_design(task, mechanism, route), []
-    if design is None and route != "best":
-        needs = {"transcript": "a grid of answers (resolution > 0)", "bdp": "Laplace noise"}[route]
-        raise ValueError(f"route={route!r} needs {needs} in the mechanism.")
     if design is None:
+        lacking = "a grid of answers (resolution > 0) or a finite DP level"
+        if route != "best":
+            raise ValueError(f"route={route!r} does not apply to a mechanism without {lacking}.")
         design = Design(tau=1.0, sampling=1.0, route=route)
-        notes.append("The mechanism has neither a grid of answers nor a finite DP level.")
+        notes.append(f"The mechanism is without {lacking}.")
     elif task.c is not None and design.c is None:
         notes.append(
             f"Budget honesty at c = {task.c:g} is not promised: the threshold is too low for it."

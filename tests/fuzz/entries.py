@@ -377,10 +377,6 @@ def planning_entries():
         {},
         aliases,
     )
-    valid = {"tau": 0.2, "n": 2_000, "n_queries": 20}
-    kinds = {k: v for k, v in goal.items() if k != "budget"}
-    kinds |= {"n": integer(1), "epsilon": either(NONE, POSITIVE)}
-    yield Entry("plan_budget", planning.plan_budget, valid, kinds, {}, aliases)
     yield Entry(
         "plan_search",
         plan_search,
@@ -391,6 +387,7 @@ def planning_entries():
             "n_searches": COUNT,
             "score": real(0, 1),
             "n_corrections": integer(0),
+            "scoring": option("roc_auc", "accuracy"),
             "beta": PROBABILITY,
         },
         {},

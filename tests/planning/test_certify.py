@@ -1,5 +1,6 @@
 import math
 import pickle
+import re
 import time
 import warnings
 
@@ -19,7 +20,6 @@ from sklearn_bdp.exceptions import VacuousGuaranteeWarning
 from sklearn_bdp.mechanisms import Thresholdout
 from sklearn_bdp.planning import (
     certify,
-    plan_budget,
     plan_holdout,
     plan_search,
 )
@@ -177,13 +177,21 @@ def test_vacuous_guarantees_say_so_with_the_records_needed():
         certificate = certify(50, n_queries=1000, budget=10)
     assert str(certificate).startswith("Vacuous")
     needed = plan_holdout(tau=0.1, n_queries=1000, budget=10)
-    assert f"About {needed:,} records are needed for ± 0.1." in str(certificate)
+    told = int(
+        re.search(r"About ([\d,]+) records are needed for ± 0.1", str(certificate))[1].replace(
+            ",", ""
+        )
+    )
+    assert needed <= told <= 1.1 * needed
 
 
 def test_advice_names_the_records_that_are_missing():
     certificate = certify(10_000, n_queries=100, budget=1)
-    needed = plan_holdout(tau=0.05, n_queries=100, budget=1)
-    assert f"{needed - 10_000:,} more records give ± 0.05." in str(certificate)
+    needed = plan_holdout(tau=0.05, n_queries=100, budget=1) - 10_000
+    told = int(
+        re.search(r"About ([\d,]+) more records give ± 0.05", str(certificate))[1].replace(",", "")
+    )
+    assert needed <= told <= 1.1 * needed
 
 
 def test_splitting_is_recommended_when_it_is_better():
@@ -211,13 +219,6 @@ def test_published_theorems_are_confirmed_before_they_are_repeated():
 def test_targets_of_the_project_are_met():
     assert certify(10_000, n_queries=1000, budget=10, c=None).tau <= 0.10
     assert certify(100_000, n_queries=400, budget=400, c=None).tau <= 0.1
-
-
-def test_plans_in_the_other_direction():
-    budget = plan_budget(tau=0.1, n=100_000, n_queries=1000)
-    assert certify(100_000, n_queries=1000, budget=budget).tau <= 0.1
-    assert certify(100_000, n_queries=1000, budget=budget + 1).tau > 0.1
-    assert plan_budget(tau=0.1, n=100, n_queries=1000) == 0
 
 
 def test_tied_models_are_continued_by_the_planner_only():
