@@ -4,7 +4,6 @@ from sklearn_bdp._evaluation._candidates import Candidate, Setting, fit_candidat
 from sklearn_bdp._evaluation._division import Division, check_records
 from sklearn_bdp._evaluation._fits import all_failed, warn_some_failed
 from sklearn_bdp._evaluation._fitted import Savable, autologged, certified, clipping_of, outlook
-from sklearn_bdp._evaluation._gains import Gain, PairedGain, paired_gain
 from sklearn_bdp._evaluation._opening import (
     Pilot,
     assumed,

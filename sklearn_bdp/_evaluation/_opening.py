@@ -5,7 +5,6 @@ Under ``correlation="time"`` the strength of dependence is read off training-sid
 (theory G11).
 """
 
-import dataclasses
 import itertools
 import math
 import numbers
@@ -21,10 +20,9 @@ from sklearn.utils import check_random_state
 
 from sklearn_bdp._checks import caller_level, check_fraction
 from sklearn_bdp._evaluation._candidates import Candidate, Setting, evaluate
-from sklearn_bdp._evaluation._division import divide, reuse
+from sklearn_bdp._evaluation._division import check_times, divide, reuse
 from sklearn_bdp._evaluation._fits import cause_of
 from sklearn_bdp._evaluation._scoring import MEANS
-from sklearn_bdp._evaluation._times import check_times
 from sklearn_bdp._sklearn_compat import (
     check_method_params,
     inside_validation,
@@ -80,9 +78,7 @@ def config_of(owner):
         )
     if isinstance(given, numbers.Real):
         check_fraction("holdout", given)
-    # Selectors still have some of the fields as parameters of their own.
-    names = [field.name for field in dataclasses.fields(HoldoutConfig)]
-    return HoldoutConfig(given, **{k: getattr(owner, k) for k in names if hasattr(owner, k)})
+    return HoldoutConfig(given)
 
 
 def check_owner(owner, X_val):

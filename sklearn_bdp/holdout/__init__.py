@@ -2,11 +2,16 @@
 
 from sklearn_bdp._digests import query_key
 from sklearn_bdp.holdout._batch import next_code_length
-from sklearn_bdp.holdout._config import HoldoutConfig, is_splitter
 from sklearn_bdp.holdout._identity import TARGETS, as_last_seen
 from sklearn_bdp.holdout._report import FinalReport, Preview
 from sklearn_bdp.holdout._reusable import ReusableHoldout
-from sklearn_bdp.holdout._settings import ON_EXHAUSTED, Settings, check_parameters
+from sklearn_bdp.holdout._settings import (
+    ON_EXHAUSTED,
+    HoldoutConfig,
+    Settings,
+    check_parameters,
+    is_splitter,
+)
 from sklearn_bdp.ledger import (
     AnswerRecord,
     BatchRecord,

@@ -2,8 +2,6 @@
 
 import dataclasses
 import math
-import os
-import pathlib
 import typing
 
 import numpy as np
@@ -17,7 +15,6 @@ from sklearn_bdp._checks import (
     real_numbers,
 )
 from sklearn_bdp.accounting import score_tail
-from sklearn_bdp.exceptions import LedgerUnavailableError
 from sklearn_bdp.holdout._batch import Queries
 from sklearn_bdp.metrics import Evaluation
 
@@ -259,20 +256,6 @@ def check_keys(keys, count=None):
                 f"query_key), got {key!r:.60}."
             )
     return result
-
-
-def check_path(ledger):
-    """Return the ledger as an absolute path: other processes may stand in other folders."""
-    if ledger is None:
-        return None
-    if not isinstance(ledger, str | os.PathLike) or not str(ledger):
-        raise TypeError(f"ledger must be a path or None, got ledger={ledger!r}.")
-    path = pathlib.Path(ledger).absolute()
-    if path.is_dir():
-        raise LedgerUnavailableError(
-            f"ledger {path} cannot be created: it is a folder; name a file in it."
-        )
-    return path
 
 
 def check_data(X, y):

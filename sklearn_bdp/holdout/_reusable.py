@@ -20,12 +20,11 @@ from sklearn_bdp.holdout._certificate import warn_if_vacuous
 from sklearn_bdp.holdout._inputs import (
     check_data,
     check_evaluations,
-    check_path,
     check_training_value,
     scored_means,
 )
 from sklearn_bdp.holdout._report import check_open, preview_batch
-from sklearn_bdp.holdout._settings import ON_EXHAUSTED, Settings, check_parameters
+from sklearn_bdp.holdout._settings import ON_EXHAUSTED, Settings, check_parameters, check_path
 from sklearn_bdp.ledger import HoldoutAnswers, HoldoutScore
 from sklearn_bdp.metrics import get_metric
 
