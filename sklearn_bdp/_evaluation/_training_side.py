@@ -19,7 +19,7 @@ from sklearn_bdp._sklearn_compat import (
     num_samples,
     report_failures,
 )
-from sklearn_bdp.guards import warn_of
+from sklearn_bdp.guards import check_folds, warn_of
 
 
 @dataclass(frozen=True)
@@ -113,6 +113,7 @@ class Rounds:
         made = [Candidate(params) for params in candidate_params]
         splitter = cv or search._checked_cv_orig
         splits = list(splitter.split(division.X, division.y, **self.split_params))
+        check_folds(division.train_model, splits)
         if len(splits) != search.n_splits_:
             raise ValueError(
                 "cv.split and cv.get_n_splits return inconsistent results. Expected "

@@ -5,16 +5,21 @@ recorded and charged.
 """
 
 from sklearn_bdp.guards._accounts import (
+    ANOTHER,
     fitting_a_candidate,
     forget_accounts,
     note_answers,
     open_account,
     targets_digest,
 )
-from sklearn_bdp.guards._choice import ALL, share_of, warn_clipped, warn_of_choice
-from sklearn_bdp.guards._columns import ADDED, check_agreement, same_columns
+from sklearn_bdp.guards._choice import ALL, CLIPPED, WIDE, share_of, warn_clipped, warn_of_choice
+from sklearn_bdp.guards._columns import ADDED, FORM, check_agreement, same_columns
 from sklearn_bdp.guards._dates import check_future, check_sorted, is_dates
 from sklearn_bdp.guards._dependence import (
+    CUT,
+    FEW,
+    MISFIT,
+    check_folds,
     compare_dependence,
     declaration_hints,
     warn_few_groups,
@@ -28,7 +33,6 @@ from sklearn_bdp.guards._reading import (
     WORDS,
     KnownRows,
     TrainingSide,
-    classes_of,
     kept_rows,
     tables_in,
 )
@@ -44,4 +48,6 @@ from sklearn_bdp.guards._split import COPIES, check_copies, check_orders
 __all__ = ["GUARDS", "Guard", "table"]
 
 #: Every guard, as the page of guards lists them.
-GUARDS = (MIXED, *WORDS.values(), COPIES, BATCHES, FAILS)
+GUARDS = (
+    *WORDS.values(), MIXED, FORM, ANOTHER, COPIES, MISFIT, FEW, CUT, BATCHES, FAILS, CLIPPED, WIDE,
+)  # fmt: skip

@@ -11,17 +11,25 @@ import contextlib
 import contextvars
 import hashlib
 import multiprocessing
-import warnings
 from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
-from sklearn_bdp._checks import caller_level
 from sklearn_bdp._digests import row_digests
 from sklearn_bdp._sklearn_compat import inside_validation
 from sklearn_bdp.exceptions import AnotherAccountWarning
+from sklearn_bdp.guards._guard import Guard
 
+ANOTHER = Guard(
+    "another account",
+    "arguments",
+    "when a holdout in memory is made",
+    "Queries about these targets were answered before in this process, by another account. A new "
+    "account in memory does not know them, so the intervals of both are not valid together. Pass "
+    "holdout=search.holdout_ on, with X[search.train_indices_], or give both one ledger.",
+    AnotherAccountWarning,
+)
 #: Targets below which equal ones may well be those of other records.
 _FEWEST = 20
 _ANSWERED: set[str] = set()  # digests of targets that an account has answered about
@@ -59,15 +67,7 @@ def open_account(about: list[str | None]) -> bool:
         return False
     known = _ANSWERED.intersection(about)
     if known and not known & _TOLD:
-        warnings.warn(
-            "answers about these targets were given before in this process, by another account, "
-            "and a new one is opened in memory: the two know nothing of each other, so their "
-            "intervals do not hold together, and features or models that were chosen on these "
-            "records cannot be verified on them. Pass holdout=search.holdout_ on (and "
-            "X[search.train_indices_] as training records), or give both the same ledger=.",
-            AnotherAccountWarning,
-            stacklevel=caller_level(),
-        )
+        ANOTHER.warn()
     _TOLD.update(known)
     return bool(known)
 

@@ -1,18 +1,30 @@
 """Where the score of what was chosen is not what it seems: hardly known, or clipped."""
 
 import math
-import warnings
-from dataclasses import asdict
 
-from sklearn_bdp._checks import caller_level
-from sklearn_bdp.accounting import score_tail
 from sklearn_bdp.correlation import Groups
 from sklearn_bdp.exceptions import ClippedScoreWarning, VacuousGuaranteeWarning
+from sklearn_bdp.guards._guard import Guard
 
 #: Part of its range that an interval covers to say nothing.
 ALL = 0.9
-#: What a score should be known to, as a part of its range, where it is not known at all.
-_USEFUL = 0.1
+WIDE = Guard(
+    "wide interval",
+    "released values",
+    "after the holdout answered",
+    "{measured} of {of} is {score:.3g}, but its interval from {low:.3g} to {high:.3g} covers "
+    "{share:.0%} of the range. Bring more than {count:,} holdout {units}, or {instead}.",
+    VacuousGuaranteeWarning,
+)
+CLIPPED = Guard(
+    "clipped score",
+    "training set",
+    "before the holdout is asked, or with its first answer",
+    "{measured} differs from {name}: {of} is beyond the limit on {n_clipped:,} of {n:,} training "
+    "records and scores {clipped:.4g} clipped, {plain:.4g} plain. Answers and intervals are about "
+    "the clipped score. If the plain score matters: {remedy}.",
+    ClippedScoreWarning,
+)
 
 
 def share_of(metric, interval):
@@ -27,64 +39,28 @@ def warn_of_choice(holdout, metric, *, of, score, interval, clipping=None):
     groups, it was said before.
     """
     warn_clipped(metric, clipping, of)
-    model = holdout.model
+    model, share = holdout.model, share_of(metric, interval)
     told = holdout._is_small or (isinstance(model, Groups) and not model.is_independent)
-    if math.isfinite(score) and share_of(metric, interval) >= ALL and not told:
-        warnings.warn(
-            _vacuous(holdout, metric, of, score, interval),
-            VacuousGuaranteeWarning,
-            stacklevel=caller_level(),
-        )
+    if not math.isfinite(score) or share < ALL or told:
+        return
+    count, units = model.units(holdout.n)
+    instead = "score a mean over records (scoring='accuracy' or 'neg_brier_score')"
+    if metric.is_mean:
+        instead = "give narrower bounds=" if metric.caveat else "verify fewer candidates"
+    low, high = interval
+    WIDE.warn(
+        measured=metric.measured, share=min(1.0, share), of=of, score=score, low=low, high=high,
+        count=count, units=units, instead=instead,
+    )  # fmt: skip
 
 
 def warn_clipped(metric, clipping, of):
     """Say what clipping changes on the training side, and what to do; return whether it does."""
     if clipping is None or not clipping.bites:
         return False
-    clipped, plain = clipping.clipped / clipping.n, clipping.plain / clipping.n
-    warnings.warn(
-        f"{metric.measured} is not {metric.name} here: {of} is beyond the limit on "
-        f"{clipping.n_clipped:,} of {clipping.n:,} training-side records "
-        f"({clipping.n_clipped / clipping.n:.1%}), and scores {clipped:.4g} clipped, {plain:.4g} "
-        "plain. The holdout's answers and intervals speak of the clipped score; "
-        f"{metric.remedy}.",
-        ClippedScoreWarning,
-        stacklevel=caller_level(),
-    )
+    CLIPPED.warn(
+        measured=metric.measured, name=metric.name, of=of, n_clipped=clipping.n_clipped,
+        n=clipping.n, clipped=clipping.clipped / clipping.n, plain=clipping.plain / clipping.n,
+        remedy=metric.remedy,
+    )  # fmt: skip
     return True
-
-
-def _vacuous(holdout, metric, of, score, interval):
-    """Return the words for an interval that says nothing."""
-    count, name = holdout.model.units(holdout.n)
-    enough = _enough(holdout, metric, score)
-    more = f"about {enough:,} {name} would tell it to ±" if enough else "more of them, or"
-    if enough:
-        more += f"{_USEFUL * (metric.upper - metric.lower):.3g}; or"
-    if metric.is_mean:
-        other = "a metric of a smaller range, or bounds= of one that clips" * bool(metric.caveat)
-        other = other or "a less noisy holdout (epsilon='auto') or fewer questions"
-    else:
-        other = "a mean over records (scoring='accuracy' or 'neg_brier_score')"
-    return (
-        f"{metric.measured} of {of} is {score:.3g}, but {count:,} holdout {name} say next to "
-        f"nothing of it: its interval from {interval[0]:.3g} to {interval[1]:.3g} covers "
-        f"{min(1.0, share_of(metric, interval)):.0%} of its range. What helps: {more} {other}."
-    )
-
-
-def _enough(holdout, metric, score):
-    """Return how many units would tell a score usefully, or None where no formula says so."""
-    count, unit = holdout.model.units(holdout.n)[0], metric.to_unit(score)
-    if metric.is_mean:
-        width = holdout.preview(1, score=unit).half_width
-        return math.ceil(count * (max(width, _USEFUL) / _USEFUL) ** 2)
-    if metric.expected_shape(holdout.n).class_counts is None or not holdout.model.is_independent:
-        return None
-    level = math.log(holdout.beta / 2.0) - holdout.information_spent
-    for step in range(1, 41):
-        n = math.ceil(holdout.n * 2.0 ** (step / 4.0))
-        tail = score_tail(holdout.model, n, **asdict(metric.expected_shape(n)))
-        if unit - float(tail.lower_limit(unit, level)) < _USEFUL:
-            return n
-    return None

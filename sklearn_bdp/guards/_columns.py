@@ -1,60 +1,65 @@
-"""Whether the holdout's records look like those of the training part, before anything is asked.
-
-Only what is public is compared: names, number and kind of the columns, and the kind of labels.
-"""
+"""Whether the holdout has the form of the training part: names, number and kind of columns."""
 
 import numpy as np
-from sklearn.base import is_classifier
 from sklearn.utils import get_tags
 
 from sklearn_bdp._sklearn_compat import num_samples
+from sklearn_bdp.guards._guard import Guard
 
 #: What to do where columns were added since the holdout was made.
 ADDED = (
-    "Nothing was asked of it. A feature that was added belongs into a transformer of the pipeline "
-    "(FunctionTransformer), so that the records stay as they are; a new holdout of the same "
-    "records is a new account that knows nothing of the first."
+    "Put a feature that was added into a transformer of the pipeline (FunctionTransformer), so "
+    "that the records stay as they are: a new holdout of the same records is a new account that "
+    "knows nothing of the first"
+)
+FORM = Guard(
+    "other form",
+    "arguments",
+    "before anything is fitted",
+    "The holdout must have {expected}, got {found}. {fix}. The holdout was not queried.",
+    ValueError,
 )
 
 
 def check_agreement(estimator, division):
     """Raise where a model fitted on the training part cannot fit the holdout."""
-    _check_columns(estimator, division.X, division.X_holdout)
-    _check_labels(estimator, division.y, division.y_holdout)
-
-
-def _check_columns(estimator, X, X_holdout):
-    """Compare names, number and kind of columns."""
-    names, have = _names(X), _names(X_holdout)
+    X, other = division.X, division.X_holdout
+    names, have = _names(X), _names(other)
     if names is not None and have is not None and names != have:
-        missing = [name for name in names if name not in have]
-        extra = [name for name in have if name not in names]
-        what, then = "the same columns in another order", "Nothing was asked of it."
-        if missing or extra:
-            then = ADDED
-            what = f"no columns {missing[:5]}" if missing else f"columns {extra[:5]} besides"
-        raise ValueError(
-            f"the holdout must have the columns of X, in their order, but it has {what}. {then}"
-        )
-    if len(_shape(X)) != 2 or len(_shape(X_holdout)) != 2:
-        return
-    pairwise = get_tags(estimator).input_tags.pairwise
-    width = num_samples(X) if pairwise else _shape(X)[1]
-    if _shape(X_holdout)[1] != width:
-        raise ValueError(
-            f"the holdout must have {width} columns, as many as X, got {_shape(X_holdout)[1]}. "
-            f"{ADDED}"
-        )
-    wrong = [
-        place
-        for place, (kind, other) in enumerate(zip(_kinds(X), _kinds(X_holdout), strict=False))
-        if kind == "number" and other == "text"
-    ]
+        missing = [name for name in names if name not in have][:5]
+        extra = [name for name in have if name not in names][:5]
+        found = f"columns {extra} besides" if extra else "the same columns in another order"
+        found = f"no columns {missing}" if missing else found
+        fix = ADDED if missing or extra else "Pass X[holdout.X.columns]"
+        raise FORM.error(expected="the columns of X, in their order", found=found, fix=fix)
+    if len(_shape(X)) == len(_shape(other)) == 2:
+        _check_table(get_tags(estimator).input_tags.pairwise, X, other)
+    if division.y is not None:
+        _check_targets(np.asarray(division.y), np.asarray(division.y_holdout))
+
+
+def _check_table(pairwise, X, other):
+    """Compare number and kind of columns."""
+    width, have = num_samples(X) if pairwise else _shape(X)[1], _shape(other)[1]
+    if have != width:
+        raise FORM.error(expected=f"{width} columns, as many as X", found=str(have), fix=ADDED)
+    kinds = enumerate(zip(_kinds(X), _kinds(other), strict=False))
+    wrong = [place for place, pair in kinds if pair == ("number", "text")][:5]
     if wrong:
-        raise ValueError(
-            f"the holdout must hold numbers where X does, got text in column(s) {wrong[:5]}. "
-            "Nothing was asked of it."
-        )
+        fix = "Pass records of one type"
+        raise FORM.error(expected="numbers where X does", found=f"text in columns {wrong}", fix=fix)
+
+
+def _check_targets(labels, held):
+    """Compare the shape and the kind of targets."""
+    outputs, other = (1 if one.ndim == 1 else one.shape[1] for one in (labels, held))
+    if outputs != other:
+        fix = "Pass targets of one form"
+        raise FORM.error(expected=f"{outputs} outputs as y has", found=str(other), fix=fix)
+    kinds = _kind(labels), _kind(held)
+    if "text" in kinds and kinds[0] != kinds[1]:
+        expected, fix = f"labels of the kind of y, {kinds[0]}", "Code both sides alike"
+        raise FORM.error(expected=expected, found=kinds[1], fix=fix)
 
 
 def same_columns(X, other):
@@ -65,33 +70,7 @@ def same_columns(X, other):
     return _shape(X)[1:] == _shape(other)[1:]
 
 
-def _check_labels(estimator, y, y_holdout):
-    """Compare the shape and the kind of targets."""
-    if y is None:
-        return
-    labels, held = np.asarray(y), np.asarray(y_holdout)
-    outputs, other = (1 if a.ndim == 1 else a.shape[1] for a in (labels, held))
-    if outputs != other:
-        raise ValueError(
-            f"the targets of the holdout must have {outputs} output(s) as y has, got {other}."
-        )
-    kinds = _kind(labels), _kind(held)
-    if "text" in kinds and kinds[0] != kinds[1]:
-        raise ValueError(
-            f"the labels of the holdout must be of the kind of y, {kinds[0]}, got {kinds[1]}. "
-            "Nothing was asked of it."
-        )
-    if not is_classifier(estimator) or outputs != 1 or labels.dtype.kind == "f":
-        return
-    if not np.isin(np.unique(held.astype(labels.dtype)), labels).any():
-        raise ValueError(
-            "the holdout must have labels that y has, got none in common: they seem to be coded "
-            "in another way. Nothing was asked of it."
-        )
-
-
 def _names(X):
-    """Return the column names of a frame."""
     columns = getattr(X, "columns", None)
     return None if columns is None else list(columns)
 
@@ -116,14 +95,9 @@ def _kinds(X):
 
 
 def _kind(values):
-    """Return what an array or a column holds; objects are looked at."""
+    """Return what an array or a column holds; the types of objects are looked at."""
     kind = getattr(getattr(values, "dtype", None), "kind", "O")
-    if kind in "biufc":
-        return "number"
-    if kind in "US":
-        return "text"
     if kind == "O":
-        found = np.asarray(values, dtype=object).ravel()[:50]
-        if found.size and all(isinstance(value, str) for value in found):
-            return "text"
-    return "other"
+        found = np.asarray(values, dtype=object).ravel()[:50].tolist()
+        kind = "U" if found and all(isinstance(value, str) for value in found) else kind
+    return "number" if kind in "biufc" else "text" if kind in "US" else "other"

@@ -3,7 +3,7 @@
 import numpy as np
 
 #: What a split does to records in time that are declared independent.
-DRAWN = " and the holdout is drawn at random among them"
+DRAWN = ", and the holdout is drawn at random"
 
 #: Share of about equal steps from which on sorted dates look like a calendar: hours, working days,
 #: months.
@@ -40,16 +40,14 @@ def check_future(X, X_val):
     check_sorted(X_val, "X_val")
     if _dates(X) is None or _dates(X_val) is None:
         return
-    last, first = X.index.max(), X_val.index.min()
     try:
-        early = first <= last
+        early = X_val.index.min() <= X.index.max()
     except TypeError:  # dates with and without a zone, or periods of another length
         return
     if early:
         raise ValueError(
-            "X_val must come after X where records come in time (correlation='time' or a chain), "
-            f"got X until {last} and X_val from {first}: a model is verified on the future of what "
-            "it has seen."
+            "X_val must come after X if records come in time (correlation='time' or a chain): a "
+            "model is verified on the future of what it has seen. Pass the last records as X_val."
         )
 
 
@@ -62,14 +60,14 @@ def date_hints(X, *, apart):
     steps = np.diff(dates)
     if (steps >= 0).all() or (steps <= 0).all():
         yield (
-            f"X is sorted by date, but the records are declared independent{drawn}. Declare "
-            "correlation='time' (or reset the index if the order means nothing)"
+            f"X is sorted by date, but correlation=None assumes independence{drawn}. Set "
+            "correlation='time', or reset the index if the order means nothing"
         )
     elif _is_calendar(dates):
         yield (
-            f"the index of X is a shuffled calendar, but the records are declared independent"
-            f"{drawn}: neighbouring dates stand on both sides. Pass X.sort_index(), with y in the "
-            "same order, and declare correlation='time' (or reset the index if dates mean nothing)"
+            f"The index of X is a shuffled calendar, but correlation=None assumes independence"
+            f"{drawn}: neighboring dates are on both sides. Pass X.sort_index(), with y in the "
+            "same order, and set correlation='time', or reset the index if dates mean nothing"
         )
 
 

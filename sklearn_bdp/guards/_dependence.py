@@ -5,7 +5,6 @@ Everything here sees training records only, except that a hint may read the inde
 
 import dataclasses
 import math
-import warnings
 import weakref
 from typing import Any
 
@@ -13,7 +12,6 @@ import numpy as np
 from sklearn.base import is_classifier
 from sklearn.utils import get_tags
 
-from sklearn_bdp._checks import caller_level
 from sklearn_bdp._sklearn_compat import num_samples
 from sklearn_bdp.accounting import score_tail
 from sklearn_bdp.correlation import (
@@ -29,7 +27,37 @@ from sklearn_bdp.exceptions import (
     VacuousGuaranteeWarning,
 )
 from sklearn_bdp.guards._dates import DRAWN, date_hints, is_dates
+from sklearn_bdp.guards._guard import Guard
 from sklearn_bdp.metrics import get_metric
+
+MISFIT = Guard(
+    "dependence",
+    "training set",
+    "after cross-validation",
+    "The declared correlation may be wrong. {found}.",
+    ModelMisfitWarning,
+)
+FEW = Guard(
+    "few groups",
+    "arguments",
+    "before anything is fitted, once for each holdout and metric",
+    "The holdout has {count} groups (patients, users, sites …), worth {worth:.0f} of equal size. "
+    "They give {metric} near {score:.2g} to about ±{fixed:.2g} for one model fixed in advance, and "
+    "to about ±{best:.2g} for the best of {candidates} candidates. Nested cross-validation over "
+    "all groups gives one number to about ±{nested:.2g}, without a guarantee for a second look. "
+    "For narrower intervals bring more groups, or hold out more of them (holdout=0.5). More rows "
+    "of the same groups do not help.",
+    VacuousGuaranteeWarning,
+)
+CUT = Guard(
+    "folds across groups",
+    "training set",
+    "before anything is fitted",
+    "cv cuts declared groups: records that may depend on each other are in the training and the "
+    "test part of a fold, so that cross-validated scores are too good. Leave cv=5, or pass "
+    "GroupKFold() with groups=.",
+    ValueError,
+)
 
 #: Groups in a holdout (as many as they are worth) below which cross-validation does better.
 FEW_GROUPS = 100
@@ -56,37 +84,40 @@ def declaration_hints(X, *, correlation, groups, splitters, apart=False):
     ``apart``: the holdout is given, and not drawn from ``X``.
     """
     names = [type(s).__name__ for s in splitters if hasattr(s, "split")]
-    by_group = [name for name in names if "Group" in name]
-    in_time = [name for name in names if name == "TimeSeriesSplit"]
+    by_group = next((name for name in names if "Group" in name), None)
+    if correlation is not None:
+        parts = correlation if isinstance(correlation, list | tuple) else [correlation]
+        used = by_group or any(isinstance(part, Groups | str) and part != "time" for part in parts)
+        unused = "groups= was passed, but neither correlation nor cv uses it. Set correlation="
+        return () if groups is None or used else (unused + "'groups', or leave groups= out",)
     hints = []
-    if correlation is None:
-        if groups is not None:
-            hints.append(
-                "groups= was given, but the records are declared independent: the holdout is cut "
-                "across groups and intervals ignore them. Declare correlation='groups'"
-            )
-        elif by_group:
-            hints.append(
-                f"{by_group[0]} says that records depend inside groups, but they are declared "
-                "independent. Declare correlation='groups' and pass groups= to fit"
-            )
-        if in_time:
-            hints.append(
-                f"{in_time[0]} says that records come in time, but they are declared independent"
-                f"{'' if apart else DRAWN}. Declare correlation='time'"
-            )
-        else:
-            hints.extend(date_hints(X, apart=apart))
-    elif groups is not None and not by_group and not _is_grouped(correlation):
+    if groups is not None and len(np.unique(np.asarray(groups, dtype=str))) < len(groups):
         hints.append(
-            "groups= was given and nothing uses it: neither correlation nor cv. Declare "
-            "correlation='groups', or leave groups= out"
+            "groups= was passed, but correlation=None assumes independence: the holdout is cut "
+            "across groups, and intervals ignore them. Set correlation='groups'"
         )
-    return tuple(hints)
+    elif by_group and groups is None:
+        hints.append(
+            f"{by_group} means that records depend inside groups, but correlation=None assumes "
+            "independence. Set correlation='groups' and pass groups= to fit"
+        )
+    if "TimeSeriesSplit" in names:
+        drawn = "" if apart else DRAWN
+        hints.append(
+            f"TimeSeriesSplit means that records come in time, but correlation=None assumes "
+            f"independence{drawn}. Set correlation='time'"
+        )
+        return tuple(hints)
+    return (*hints, *date_hints(X, apart=apart))
 
 
-def _is_grouped(correlation):
-    return isinstance(correlation, str) and correlation == "groups"
+def check_folds(model, splits):
+    """Raise where folds cut records that are declared to depend on each other."""
+    if model is None or model.n_records is None or model.is_sequential or model.holds_given_rest:
+        return
+    codes = model.components(model.n_records)
+    if any(np.isin(codes[test], codes[train]).any() for train, test in splits):
+        raise CUT.error()
 
 
 def compare_dependence(division, estimator, metric, score, *, folds, groups=None, known=None):
@@ -210,69 +241,35 @@ def _sorted_by_label(estimator, y):
 
 
 def warn_few_groups(holdout, division, metric):
-    """Say before anything is fitted what few groups can tell, and what does better.
-
-    Once of a holdout and a metric: a holdout may be passed on to many searches.
-    """
+    """Say before anything is fitted what few groups can tell, and what does better."""
     model, train = division.model, division.train_model
     told = _TOLD.setdefault(holdout, set())
     if not isinstance(model, Groups) or model.is_independent or metric.name in told:
         return
     told.add(metric.name)
-    if not metric.is_mean:
-        _warn_wide_by_class(holdout, model, metric)
-        return
     worth = model.effective_n(holdout.n)
-    if worth >= FEW_GROUPS:
+    tail = score_tail(model, holdout.n, **dataclasses.asdict(metric.expected_shape(holdout.n)))
+    fixed = USUAL_SCORE - float(tail.lower_limit(USUAL_SCORE, math.log(holdout.beta / 2.0)))
+    if worth >= FEW_GROUPS and (metric.is_mean or fixed < WIDE):
         return
     learned = 1.0 if train is None else train.effective_n(num_samples(division.X))
     scale, variance = metric.upper - metric.lower, USUAL_SCORE * (1.0 - USUAL_SCORE)
-    level = math.log(holdout.beta / 2.0)
-    fixed = USUAL_SCORE - float(model.mean_lower_limit(USUAL_SCORE, level, holdout.n))
+    asked = {"score": USUAL_SCORE, "scoring": None if metric.is_mean else metric}
     try:
-        ahead = holdout.preview(USUAL_CANDIDATES, score=USUAL_SCORE, training_size=learned)
+        ahead = holdout.preview(USUAL_CANDIDATES, training_size=learned, **asked)
     except HoldoutClosedError:  # recorded answers stay free; there are no others to forecast
         return
     nested = 1.96 * math.sqrt(variance / (worth + learned))
-    warnings.warn(
-        f"the holdout has {len(model.sizes_)} groups (patients, users, sites …), worth "
-        f"{worth:.0f} of equal size: whatever you do, {metric.name} near "
-        f"{metric.from_unit(USUAL_SCORE):.2g} will be known to about ±{scale * fixed:.2g} for one "
-        f"model fixed in advance, to about ±{scale * ahead.half_width:.2g} for the best of "
-        f"{USUAL_CANDIDATES} candidates. If one number is all you want, nested cross-validation "
-        f"over all groups gives it to about ±{scale * nested:.2g}, without a promise about a "
-        "second look. Otherwise bring more groups, or hold out more of them (holdout=0.5); more "
-        "rows of the same groups do not help.",
-        VacuousGuaranteeWarning,
-        stacklevel=caller_level(),
-    )
-
-
-def _warn_wide_by_class(holdout, model, metric):
-    """The same for ROC AUC and balanced accuracy, which few groups tell hardly anything about."""
-    shape = metric.expected_shape(holdout.n)
-    if shape.class_counts is None:
-        return
-    level = math.log(holdout.beta / 2.0)
-    tail = score_tail(model, holdout.n, **dataclasses.asdict(shape))
-    width = USUAL_SCORE - float(tail.lower_limit(USUAL_SCORE, level))
-    mean = USUAL_SCORE - float(model.mean_lower_limit(USUAL_SCORE, level, holdout.n))
-    if width < WIDE:
-        return
-    known = f"to about ±{width:.2g} at best" if width < 0.5 else "hardly at all"
-    warnings.warn(
-        f"the holdout has {len(model.sizes_)} groups (patients, users, sites …): of one model "
-        f"{metric.name} near {USUAL_SCORE} will be known {known}, a mean over records "
-        "(scoring='accuracy' or 'neg_brier_score') to about "
-        f"±{mean:.2g}. Bring more groups, hold out more of them (holdout=0.5), or take nested "
-        "cross-validation over all groups if one look is all you want.",
-        VacuousGuaranteeWarning,
-        stacklevel=caller_level(),
-    )
+    FEW.warn(
+        count=len(model.sizes_), worth=worth, candidates=USUAL_CANDIDATES,
+        fixed=scale * min(fixed, ahead.half_width),
+        metric=metric.name, score=metric.from_unit(USUAL_SCORE),
+        best=scale * ahead.half_width, nested=scale * nested,
+    )  # fmt: skip
 
 
 def warn_of(division, *reports):
     """Give one warning of everything that speaks against the declared correlation."""
-    messages = [*division.hints, *(r.message for r in reports if r is not None and r.message)]
-    if messages:
-        warnings.warn(". ".join(messages) + ".", ModelMisfitWarning, stacklevel=caller_level())
+    found = [*division.hints, *(r.message for r in reports if r is not None and r.message)]
+    if found:
+        MISFIT.warn(found=". ".join(found))

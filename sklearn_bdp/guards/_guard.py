@@ -66,9 +66,9 @@ class Guard:
 
     @property
     def plain(self) -> str:
-        """The first sentence of the message, facts shown as an ellipsis."""
+        """The first sentence of the message, facts shown by their names."""
         parts = string.Formatter().parse(self.says)
-        text = "".join(fixed + ("…" if name is not None else "") for fixed, name, *_ in parts)
+        text = "".join(fixed + (f"[{name}]" if name else "") for fixed, name, *_ in parts)
         return text.split(". ")[0].rstrip(".") + "."
 
 

@@ -122,13 +122,13 @@ def test_groups_are_never_ignored():
     X, y = independent()
     groups = np.repeat(np.arange(60), 10)
     (message,) = fit(X, y, groups=groups)[1]
-    assert "groups= was given" in message
+    assert "groups= was passed" in message
     assert "correlation='groups'" in message
     (message,) = fit(X, y, groups=groups, cv=GroupKFold(3))[1]
     assert "correlation='groups'" in message
     assert fit(X, y, groups=groups, correlation="groups")[1] == []
     (message,) = fit(X, y, groups=groups, correlation="time")[1]
-    assert "nothing uses it" in message
+    assert "neither correlation nor cv uses it" in message
 
 
 def test_time_series_split_is_understood():
@@ -257,7 +257,7 @@ def test_selectors_know_time_and_independence(regimes):
     known = {"MarkovChain": MarkovChain, "zscore": zscore, "X_train": X[:2500], "y_train": y[:2500]}
     screened = HoldoutCorrelationFilter(correlation=eval(line, known), random_state=0).fit(X, y)
     assert screened.holdout_.model.describe().startswith("assumed chain")
-    with pytest.warns(ModelMisfitWarning, match="groups= was given"):
+    with pytest.warns(ModelMisfitWarning, match="groups= was passed"):
         HoldoutCorrelationFilter(random_state=0).fit(X, y, groups=np.arange(len(y)) // 5)
 
 
@@ -290,7 +290,7 @@ def test_few_groups_are_told_before_any_fit_in_numbers_and_units():
     # Clopper-Pearson of 48 in 60 reaches .13 below; 240 patients by the normal distribution.
     assert 0.11 <= fixed <= 0.17 <= best <= 0.3
     assert nested == pytest.approx(1.96 * np.sqrt(0.16 / 240), abs=0.005)
-    assert "nested cross-validation over all groups" in told
+    assert "Nested cross-validation over all groups" in told
     assert few(600) is None
     assert few(600, holdout=0.1) is not None
 
@@ -355,5 +355,5 @@ def test_few_groups_say_before_any_fit_what_they_know_of_an_auc():
         correlation="groups",
         random_state=0,
     )
-    with pytest.warns(VacuousGuaranteeWarning, match=r"roc_auc near 0.8 .* nested"):
+    with pytest.warns(VacuousGuaranteeWarning, match=r"roc_auc near 0.8 .* Nested"):
         search.fit(X, y, groups=patient)

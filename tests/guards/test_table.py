@@ -22,7 +22,7 @@ def test_every_warning_can_be_silenced_by_its_own_class():
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             warnings.simplefilter("ignore", guard.category)
-            guard.warn(**dict.fromkeys(guard.facts, "x"))
+            guard.warn(**dict.fromkeys(guard.facts, 1))
         assert not caught
 
 
