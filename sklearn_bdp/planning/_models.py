@@ -43,6 +43,10 @@ class _Continued:
     def largest_component(self, n):
         return self.model.largest_component(self.size)
 
+    def units(self, n):
+        count, name = self.model.units(self.size)
+        return max(1, math.floor(count * n / self.size)), name
+
     def effective_n(self, n):
         return self.model.effective_n(self.size) * n / self.size
 

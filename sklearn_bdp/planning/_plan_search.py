@@ -22,7 +22,6 @@ from sklearn_bdp.accounting import (
     place_lengths,
     score_tail,
 )
-from sklearn_bdp.correlation import Independent
 from sklearn_bdp.planning._models import continued, remaining_failure
 
 # Nats that a year releases, by ``benchmarks/simulate_year.py``: at its start, for each search, for
@@ -134,7 +133,7 @@ def plan_search(
     plan = SearchPlan(last_whole(enough, *bracket, fine=1e-3))
     when = "the final report" if final else "the last search"
     plan.text = (
-        f"{int(plan):,} holdout records{_units(plan, correlation, model)}"
+        f"{int(plan):,} holdout records{_units(int(plan), model)}"
         f"{_events(plan, scoring, prevalence)}, about {4 * plan:,} in all if a quarter is held "
         f"out: half-width {tau:g} in {when} of {n_searches:,} searches of {n_candidates:,} "
         f"candidates, at a score of {score:g}."
@@ -142,12 +141,10 @@ def plan_search(
     return plan
 
 
-def _units(plan, correlation, model):
+def _units(plan, model):
     """Return how many groups the records make, if they make groups."""
-    groups = getattr(correlation, "sizes_", None)
-    if groups is None or model.is_independent:
-        return ""
-    return f" in {math.ceil(plan * len(groups) / np.sum(groups)):,} groups"
+    count, name = model.units(plan)
+    return "" if count == plan else f" in {count:,} {name}"
 
 
 def _events(plan, scoring, prevalence):
@@ -166,14 +163,11 @@ def _tail(model, n, scoring, prevalence):
         return score_tail(model, n, binary=scoring in _SHARES)
     share = 0.5 if prevalence is None else prevalence
     share = check_real("prevalence", share, low=0.0, high=1.0, closed="neither")
-    # Theory G19: scores by class of grouped records are read off one visit of each group.
-    units = n if isinstance(model, Independent) else max(1, math.floor(model.effective_n(n)))
-    spread = 2.0 * math.sqrt(units * share * (1.0 - share))
-    sizes = [max(1, math.floor(units * part - spread)) for part in (share, 1.0 - share)]
-    if scoring in ("recall", "specificity"):
-        return score_tail(Independent(), sizes[scoring == "specificity"], binary=True)
+    # As many training records as three holdouts, which is what a quarter held out leaves.
+    counts = tuple(max(1, round(3 * n * part)) for part in (1.0 - share, share))
+    counted = {"recall": (1,), "specificity": (0,)}.get(scoring)
     kind = "pairs" if scoring == "roc_auc" else "class_means"
-    return score_tail(Independent(), units, kind=kind, class_sizes=sizes)
+    return score_tail(model, n, kind=kind, class_counts=counts, counted=counted)
 
 
 def expected_half_width(

@@ -78,7 +78,7 @@ def test_a_plan_is_a_number_and_says_its_units():
     visits = Groups(np.arange(1000) // 4)
     plan = plan_search(0.1, correlation=visits)
     assert isinstance(plan, int)
-    assert f"{int(plan):,} holdout records in {-(-plan // 4):,} groups" in str(plan)
+    assert f"{int(plan):,} holdout records in {plan // 4:,} groups" in str(plan)
     assert f"about {4 * plan:,} in all" in str(plan)
 
 
