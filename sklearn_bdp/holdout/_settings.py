@@ -315,6 +315,10 @@ class HoldoutConfig:
         ``X_val`` is passed to ``fit``.
     beta : float, default=0.05
         Probability that any of the intervals is wrong.
+    spending : {"final", "even"}, default="final"
+        What the failure probability is kept for: the final report, or all intervals alike.
+    n_searches : int or None, default=None
+        Number of searches expected before the final report.
     epsilon : float or "auto", default="auto"
         Bayesian differential privacy level in nats.
     calibration : {"tight", "zhao2017"}, default="tight"
@@ -346,6 +350,8 @@ class HoldoutConfig:
     test_size: Any = 0.25
     _: dataclasses.KW_ONLY
     beta: float = 0.05
+    spending: Literal["final", "even"] = "final"
+    n_searches: int | None = None
     epsilon: float | Literal["auto"] = "auto"
     calibration: Literal["tight", "zhao2017"] = "tight"
     threshold: float | Literal["auto"] = "auto"
@@ -366,7 +372,8 @@ class HoldoutConfig:
                 )
             check_fraction("test_size", self.test_size)
         check_parameters(
-            beta=self.beta, epsilon=self.epsilon, calibration=self.calibration,
+            beta=self.beta, spending=self.spending, n_searches=self.n_searches,
+            epsilon=self.epsilon, calibration=self.calibration,
             threshold=self.threshold, resolution=self.resolution, budget=self.budget,
             n_queries=self.n_queries,
         )  # fmt: skip
