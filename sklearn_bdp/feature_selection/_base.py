@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import sklearn
 from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone, is_classifier
 from sklearn.feature_selection import SelectorMixin
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer
 from sklearn.utils import get_tags
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
 from sklearn.utils.multiclass import type_of_target
@@ -28,8 +30,9 @@ from sklearn_bdp._evaluation import (
     Savable,
     Setting,
     Verifier,
-    assumed,
+    certified,
     check_owner,
+    clipping_of,
     divide_for,
     fit_candidate,
     inner_folds,
@@ -44,8 +47,7 @@ from sklearn_bdp._sklearn_compat import (
 )
 from sklearn_bdp.correlation import check_correlation
 from sklearn_bdp.exceptions import NothingSelectedError, UnknownFeaturesError
-from sklearn_bdp.feature_selection._report import with_score
-from sklearn_bdp.guards import ADDED, check_orders
+from sklearn_bdp.guards import ADDED, check_orders, warn_of_choice
 from sklearn_bdp.holdout import FinalReport
 from sklearn_bdp.metrics import get_metric
 
@@ -54,6 +56,9 @@ ON_EMPTY = ("keep_best", "raise")
 
 class HoldoutSelectorBase(Savable, SelectorMixin, BaseEstimator):
     """Base of the selectors: it knows the data and the holdout, not how to select."""
+
+    def __sklearn_is_fitted__(self):
+        return hasattr(self, "support_")
 
     def _get_support_mask(self):
         check_is_fitted(self)
@@ -110,15 +115,10 @@ class HoldoutSelectorBase(Savable, SelectorMixin, BaseEstimator):
     def _check_common_options(self):
         """Check the parameters that all selectors have."""
         check_option("on_empty", self.on_empty, ON_EMPTY)
-        check_integer("verbose", int(self.verbose), low=0)
-
-    def _tell(self, message):
-        """Print one line of progress when asked to; it holds released values only."""
-        if self.verbose > 0:
-            print(f"[{type(self).__name__}] {message}", flush=True)
 
     def _check_data(self, X, y, X_val, y_val, **beside):
         """Return checked data; frames stay frames, because names tell columns apart."""
+        vars(self).pop("support_", None)  # what an earlier fit selected speaks of other data
         check_orders(self, X, y, X_val=X_val, y_val=y_val, **beside)
         if y is None:
             raise ValueError(
@@ -134,6 +134,7 @@ class HoldoutSelectorBase(Savable, SelectorMixin, BaseEstimator):
                 ensure_all_finite="allow-nan" if tags.allow_nan else True,
                 ensure_min_samples=2,
             )
+        check_frame(X, allow_nan=self.__sklearn_tags__().input_tags.allow_nan)
         validate_data(self, X, skip_check_array=True)
         y = column_or_1d(y, warn=True)
         check_consistent_length(X, y)
@@ -179,17 +180,12 @@ class HoldoutSelectorBase(Savable, SelectorMixin, BaseEstimator):
         held = num_samples(division.X_holdout)
         return n * float(division.model.effective_n(held)) / held
 
-    def _keep_holdout(self, holdout, division, units):
-        """Set the fitted attributes that speak of the holdout, in units (name, lower, upper)."""
+    def _keep_sides(self, holdout, division):
+        """Set the holdout and which records are on which side; all train without one."""
         self.holdout_, self.certificate_ = holdout, None
         self.train_indices_, self.holdout_indices_ = division.train, division.holdout
         if holdout is None:
             self.train_indices_, self.holdout_indices_ = np.arange(num_samples(division.X)), ()
-            return
-        certificate = holdout.certificate().in_units(*units)
-        self.certificate_ = replace(
-            certificate, assumptions=(*certificate.assumptions, *assumed(holdout, division))
-        )
 
 
 class SubsetSelectorBase(MetaEstimatorMixin, HoldoutSelectorBase):
@@ -220,7 +216,10 @@ class SubsetSelectorBase(MetaEstimatorMixin, HoldoutSelectorBase):
         metric, expected, variance = self._training_side
         chosen = np.flatnonzero(self.support_)
         report = self.holdout_.final_report(
-            OfColumns(self.estimator_, self._places(chosen)),
+            make_pipeline(
+                FunctionTransformer(_picked, kw_args={"columns": self._places(chosen)}),
+                self.estimator_,
+            ),
             float(metric.from_unit(expected)) if math.isfinite(expected) else None,
             scoring=metric,
             training_variance=variance,
@@ -290,17 +289,18 @@ class SubsetSelectorBase(MetaEstimatorMixin, HoldoutSelectorBase):
         self._training_side = (metric, None if found is None else found.training, variance)
 
     def _keep_account(self, division, setting, verifier):
-        """Set the fitted attributes that speak of the holdout; None without one."""
+        """Set the fitted attributes that speak of the holdout; warn where they mislead."""
+        self._keep_sides(None if verifier is None else verifier.holdout, division)
         if verifier is None:
-            self.holdout_ = self.certificate_ = None
-            self.train_indices_ = np.arange(num_samples(division.X))
-            self.holdout_indices_ = np.arange(0)
             return
-        metric = setting.metric
-        self._keep_holdout(
-            verifier.holdout, division, (metric.measured, metric.lower, metric.upper)
-        )
-        self.certificate_ = with_score(self.certificate_, self, setting)
+        metric, (low, high) = setting.metric, self.interval_
+        said = f"verified {metric.name} {self.score_:.3g} [{low:.3g}, {high:.3g}]"
+        of = "the selected features" if self.support_.any() else "a constant prediction"
+        note = f"Selected {self.support_.sum():,} of {self.n_features_in_:,} features; {said}."
+        known = {"of": of, "score": self.score_, "interval": self.interval_}
+        clipping = clipping_of(setting, np.flatnonzero(self.support_))
+        warn_of_choice(self.holdout_, metric, **known, clipping=clipping)
+        self.certificate_ = certified(self.holdout_, division, metric, **known, notes=(note,))
 
     def _verifier(self, setting, holdout):
         """Return who asks the holdout."""
@@ -336,6 +336,32 @@ class SubsetSelectorBase(MetaEstimatorMixin, HoldoutSelectorBase):
         )
 
 
+def check_frame(X, *, allow_nan):
+    """Raise where two columns share a name, or values are missing that nobody takes."""
+    names, places = np.unique(np.asarray(X.columns, dtype=object).astype(str), return_counts=True)
+    if (places > 1).any():
+        raise ValueError(
+            f"X has columns that share a name: {names[places > 1].tolist()[:5]}. Rename them. The "
+            "holdout was not queried."
+        )
+    if allow_nan:
+        return
+    columns = [safe_indexing(X, place, axis=1) for place in range(len(X.columns))]
+    numbers = [name for name, one in zip(X.columns, columns, strict=True) if _has_nan(one)]
+    if numbers:
+        raise ValueError(
+            f"Input X contains NaN in the columns {numbers[:5]}, and the estimator does not take "
+            "missing values. Use a pipeline that begins with an imputer. The holdout was not "
+            "queried."
+        )
+
+
+def _has_nan(column):
+    """Return whether a column of numbers has missing values."""
+    values = np.asarray(column)
+    return values.dtype.kind == "f" and bool(np.isnan(values).any())
+
+
 def _takes_missing(estimator):
     """Return whether an estimator, or a part of it (an imputer in a pipeline), takes NaN."""
     parts = [part for part in estimator.get_params(deep=True).values() if hasattr(part, "fit")]
@@ -365,31 +391,6 @@ def _aligned(X, X_holdout):
     return X_holdout
 
 
-@dataclass(frozen=True)
-class OfColumns:
-    """A fitted model of some columns, as a model of all of them."""
-
-    model: object = field(repr=False)
-    columns: tuple = field(repr=False)
-
-    def __getattr__(self, name):
-        found = getattr(object.__getattribute__(self, "model"), name)
-        if name in ("feature_names_in_", "n_features_in_"):
-            raise AttributeError(name)
-        return self._sliced(found) if name in _METHODS else found
-
-    def _sliced(self, method):
-        columns = np.asarray(self.columns, dtype=int)
-
-        def call(X, *args, **params):
-            part = safe_indexing(X, columns, axis=1) if columns.size else _blank(X)
-            return method(part, *args, **params)
-
-        return call
-
-
-_METHODS = ("predict", "predict_proba", "predict_log_proba", "decision_function", "score")
-
-
-def _blank(X):
-    return np.zeros((num_samples(X), 1))
+def _picked(X, columns):
+    """Return some columns of ``X``."""
+    return safe_indexing(X, np.asarray(columns), axis=1)

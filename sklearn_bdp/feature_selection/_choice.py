@@ -5,19 +5,16 @@ better than a constant prediction is the other question, and the holdout has a s
 """
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import ndtr, stdtr
+from scipy.special import stdtr
 
 from sklearn_bdp._evaluation import Assessment
-from sklearn_bdp._sealed import sealed_errors
-from sklearn_bdp._sklearn_compat import num_samples
-from sklearn_bdp.holdout import query_key
 
-#: Levels of the training side: at which it speaks against the constant prediction alone, and at
-#: which the holdout is asked, too (:func:`challenge`).
-SURE, DOUBT = 0.01, 0.2
+#: Level at which the training side speaks against the constant prediction. The holdout has to
+#: score the subset above it, too: a useless one does so in every second case.
+LEVEL = 0.05
 #: Draws behind its critical value.
 _DRAWS = 4_000
 #: How far a ranking must be ahead of those before it, in standard errors of the difference.
@@ -36,15 +33,6 @@ class Choice:
     luck: float
     near: tuple = ()  # numbers of features that score within a standard error of the best
     asked: bool = False  # whether a number of features was asked for
-
-
-@dataclass(frozen=True)
-class Verdict:
-    """What is said of the chosen subset after the holdout was asked."""
-
-    helps: bool | None  # ``None`` where nothing is known to compare with
-    proved: bool  # whether its interval lies above that of the constant
-    challenged: bool = False  # whether the holdout was asked in doubt
 
 
 def choose(proposals, setting, *, tol, target):
@@ -159,8 +147,7 @@ def _luck(proposals, places, best, constant, setting):
     if not setting.metric.is_mean:  # a few folds: Student's t, Bonferroni
         return min(1.0, len(places) * float(stdtr(len(setting.folds) - 1, -ahead)))
     least = proposals[constant].scores
-    gains = np.array([proposals[place].scores - least for place in places], dtype=float)
-    return min(1.0, len(places) * float(ndtr(-ahead)), _luckiest(gains, ahead))
+    return _luckiest(np.array([proposals[place].scores - least for place in places]), ahead)
 
 
 def _luckiest(gains, ahead):
@@ -207,55 +194,17 @@ def verify(verifier, proposals, choice, most):
     return found
 
 
-def judge(verifier, proposals, found, choice, *, tol):
-    """Return the :class:`Verdict` and the assessment of the chosen subset, sharper where asked."""
-    place, constant = choice.chosen, choice.constant
-    answer = None if place is None else found[place]
-    if constant is None or choice.best is None:
-        return Verdict(None if constant is None or choice.asked else False, False), answer
-    challenged = SURE < choice.luck <= DOUBT and not choice.asked
-    helps = choice.luck <= SURE
-    if challenged:
-        answer, helps = challenge(verifier, proposals[place], answer, found[constant].training)
-    proved = answer.lower > found[constant].upper
-    helps = helps and answer.rank > found[constant].released
-    return Verdict(bool(proved if tol == "certified" else helps), bool(proved), challenged), answer
+def judge(found, choice, *, tol):
+    """Return whether the chosen subset helps (None: nothing to compare with), and is proved to.
 
-
-def challenge(verifier, proposal, found, constant):
-    """Return the assessment after the holdout was asked whether a subset helps, and what it said.
-
-    The question is its score once more, alone, predicted by what a subset scores that is worth
-    nothing. It helps if the holdout finds this wrong and its answer is better: one useless subset
-    in five gets so far, because the cell around the prediction reaches at least .8 standard
-    deviations of the score to either side.
+    ``found``: what was released of the proposals.
     """
-    worthless = constant if proposal.by_chance is None else proposal.by_chance
-    answer = _asked_again(verifier, found, worthless)
-    if answer is None or answer.source != "holdout" or not answer.value > worthless:
-        return found, False
-    # Both intervals hold; the better prediction gave the better guess between their ends.
-    lower, upper = max(found.lower, answer.lower), min(found.upper, answer.upper)
-    released = min(max(found.released, lower), upper)
-    return replace(found, released=released, lower=lower, upper=upper, source="holdout"), True
-
-
-@sealed_errors  # the evaluation below is raw
-def _asked_again(verifier, found, training):
-    """Return the answer to a query of its own, predicted by ``training``; None without one."""
-    if found.key is None or found.outcome is None:
-        return None
-    key = query_key("challenge", found.key)
-    answer = verifier.holdout.recorded([key]).get(key)
-    if answer is not None:
-        return answer
-    (answer,) = verifier.holdout.answer_evaluations(
-        [training],
-        [verifier.evaluation(found)],
-        training_size=num_samples(verifier.setting.X),
-        keys=[key],
-    )
-    return answer if answer.answered else None
+    if choice.constant is None or choice.best is None:
+        return None if choice.constant is None or choice.asked else False, False
+    answer, constant = found[choice.chosen], found[choice.constant]
+    proved = bool(answer.lower > constant.upper)
+    helps = choice.luck <= LEVEL and answer.rank > constant.released
+    return bool(proved if tol == "certified" else helps), proved
 
 
 def stability(proposals, place, units, n_features):

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import hashlib
 import warnings
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -16,7 +14,7 @@ from sklearn.dummy import DummyClassifier, DummyRegressor
 from sklearn.utils.multiclass import type_of_target
 
 from sklearn_bdp._checks import caller_level, check_option, check_probability, check_real
-from sklearn_bdp._evaluation import open_holdout
+from sklearn_bdp._evaluation import assumed, open_holdout
 from sklearn_bdp._sklearn_compat import is_frame, num_samples, safe_indexing
 from sklearn_bdp._typing import Correlation, RandomState
 from sklearn_bdp.exceptions import NothingConfirmedWarning
@@ -58,8 +56,6 @@ class HoldoutCorrelationFilter(HoldoutSelectorBase):
         What happens if no attribute is confirmed. ``"raise"``: ``fit`` warns, and ``transform``
         raises an error that says what was found; ``"keep_best"``: the attribute with the
         smallest training-side p-value is kept, and the report says that it is not confirmed.
-    verbose : int, default=0
-        Progress from 1 on. Only training-side counts are printed.
     random_state : None, int or RandomState, default=None
         Seeds split and noise. An integer is meant for tests: the certificate says so.
     holdout : float, HoldoutConfig, splitter, ReusableHoldout or None, default=0.25
@@ -129,7 +125,6 @@ class HoldoutCorrelationFilter(HoldoutSelectorBase):
         alpha: float = 0.05,
         clip: float = 2.0,
         on_empty: Literal["raise", "keep_best"] = "raise",
-        verbose: int = 0,
         random_state: RandomState = None,
         holdout: Any = 0.25,
         correlation: Correlation | None = None,
@@ -138,7 +133,6 @@ class HoldoutCorrelationFilter(HoldoutSelectorBase):
         self.alpha = alpha
         self.clip = clip
         self.on_empty = on_empty
-        self.verbose = verbose
         self.random_state = random_state
         self.holdout = holdout
         self.correlation = correlation
@@ -187,14 +181,17 @@ class HoldoutCorrelationFilter(HoldoutSelectorBase):
         )
         self.pvalues_ = found.p_values()
         candidates = np.flatnonzero(self.pvalues_ <= critical_level(self.pvalues_, self.alpha))
-        self._tell(f"{candidates.size:,} of {self.n_features_in_:,} pass in the training set")
         holdout, cells, answers = None, None, None
         if self.holdout is not None:
             holdout = open_holdout(self, division, split=split)
             cells = found.cells(candidates, self._deviations(found, division, holdout)[candidates])
             answers = self._ask(holdout, division, found, candidates, cells, scores)
         self._decide(found, candidates, cells, answers)
-        self._keep_holdout(holdout, division, ("association", -1.0, 1.0))
+        self._keep_sides(holdout, division)
+        if holdout is not None:
+            certificate = holdout.certificate().in_units("association", -1.0, 1.0)
+            said = (*certificate.assumptions, *assumed(holdout, division))
+            self.certificate_ = replace(certificate, assumptions=said)
         return self
 
     def _check_options(self):
@@ -203,16 +200,6 @@ class HoldoutCorrelationFilter(HoldoutSelectorBase):
         check_probability("alpha", self.alpha)
         check_real("clip", self.clip, low=0.0, closed="neither")
         self._check_common_options()
-
-    def _names(self):
-        """Return what attributes are called in keys: their names, or their places."""
-        return getattr(self, "feature_names_in_", range(self.n_features_in_))
-
-    def _what(self, scores):
-        """Return the part of the keys that all attributes share."""
-        classes = None if scores.classes is None else scores.classes.tolist()
-        target = (scores.center, scores.scale, scores.means, self.query, self.clip)
-        return query_key("association", target, classes)
 
     @staticmethod
     def _deviations(found, division, holdout):
@@ -224,11 +211,19 @@ class HoldoutCorrelationFilter(HoldoutSelectorBase):
         """Return the holdout's answers about the candidates; None without any."""
         if not candidates.size:
             return None
+        names = getattr(self, "feature_names_in_", range(self.n_features_in_))
+        target = (scores.center, scores.scale, scores.means, self.query, self.clip, scores.classes)
+        units = (found.center, found.scale, found.column, found.effect < 0)
+        keys = [
+            query_key("association", target, str(names[j]), *(float(part[j]) for part in units))
+            for j in candidates
+        ]
+        raw = found.queries(by_columns(division.X_holdout), scores(division.y_holdout), candidates)
         return holdout.answer_evaluations(
             np.clip((1.0 + np.abs(found.effect[candidates])) / 2.0, 0.0, 1.0),
-            HoldoutQueries(division.X_holdout, scores(division.y_holdout), found, candidates),
+            raw,
             training_size=num_samples(division.X),
-            keys=found.keys(self._what(scores), self._names(), candidates),
+            keys=keys,
             training_variance=found.variances[candidates] / 4.0,
             own_cells=cells / 2.0,
         )
@@ -352,18 +347,18 @@ class Association:
         )
         return np.minimum(1.0, 2.0 * ndtr(-ratio) * self.n_columns)
 
-    def keys(self, base, names, places):
-        """Return a key for each of some attributes: what is asked, its name, units, direction."""
-        units = np.column_stack([self.center, self.scale, self.column, self.effect < 0])
-        rows = np.ascontiguousarray(units.astype("<f8"))
-        start = hashlib.sha256(base.encode())
-        keys = []
-        for place in places:
-            state = start.copy()
-            state.update(rows[place].tobytes())
-            state.update(str(names[place]).encode("utf-8", "surrogatepass"))
-            keys.append(state.hexdigest())
-        return keys
+    def queries(self, X, scores, candidates):
+        """Return an :class:`Evaluation` of each candidate, oriented as on the training part."""
+        return [self._query(X, scores, column) for column in candidates]
+
+    def _query(self, X, scores, column):
+        values = dense_columns(X, range(column, column + 1))
+        bounded = _bounded(values[:, 0] - self.center[column], self.scale[column], self.clip)
+        direction = -1.0 if self.effect[column] < 0 else 1.0
+        per_record = (1.0 + direction * bounded * scores[:, self.column[column]]) / 2.0
+        per_record = np.clip(per_record, 0.0, 1.0)
+        value = float(per_record.mean())
+        return Evaluation(per_record=per_record, value=value, sensitivity=1 / per_record.size)
 
     def cells(self, candidates, deviations):
         """Return half-widths of the cells that candidates are asked with.
@@ -402,28 +397,6 @@ def critical_level(p_values, alpha):
     levels = alpha * np.arange(1, ordered.size + 1) / ordered.size
     below = np.flatnonzero(ordered <= levels)
     return float(levels[below[-1]]) if below.size else 0.0
-
-
-class HoldoutQueries(Sequence):
-    """One bounded query per candidate, oriented as on the training part."""
-
-    def __init__(self, X, scores, association, candidates):
-        self._X, self._scores = X, scores
-        self._association, self._candidates = association, candidates
-
-    def __len__(self):
-        return self._candidates.size
-
-    def __getitem__(self, place):
-        """Return the :class:`Evaluation` of one candidate."""
-        found, column = self._association, self._candidates[place]
-        values = dense_columns(self._X, range(column, column + 1))
-        bounded = _bounded(values[:, 0] - found.center[column], found.scale[column], found.clip)
-        direction = -1.0 if found.effect[column] < 0 else 1.0
-        oriented = direction * bounded * self._scores[:, found.column[column]]
-        per_record = np.clip((1.0 + oriented) / 2.0, 0.0, 1.0)
-        value = float(per_record.mean())
-        return Evaluation(per_record=per_record, value=value, sensitivity=1 / per_record.size)
 
 
 def by_columns(X):

@@ -26,8 +26,7 @@ _MANY_CLASSES = 10
 class Proposal:
     """A subset, who proposed it, and what the training side says of it."""
 
-    #: Name of the ranking, ``"given"`` for a subset of the user, ``"constant"`` for the subset that
-    #: everything is compared with.
+    #: Name of the ranking, or ``"constant"`` for the subset that everything is compared with.
     ranking: str
     chosen: tuple  # units, best first
     columns: tuple  # their columns with the fixed ones, sorted
@@ -39,8 +38,6 @@ class Proposal:
     #: label of any other record, and its label with any other prediction: the mean is 0 where
     #: predictions know nothing of labels. ``None`` where that is not asked (:func:`_labels`).
     beyond: np.ndarray | None = field(default=None, repr=False)
-    #: What the predictions score with labels dealt out at random; ``None`` where it is not known.
-    by_chance: float | None = None
 
     @property
     def training(self):
@@ -80,25 +77,12 @@ def propose(setting, units, rankings, *, target, n_jobs, pre_dispatch):
     ]
     *by_fold, whole = orders
     plans = _plans(whole(), sizes)
-    return _proposals(setting, units, rankings, plans, by_fold, n_jobs, pre_dispatch)
-
-
-def propose_given(setting, units, subsets, *, n_jobs, pre_dispatch):
-    """Return the proposals for subsets that the user lists, with plain cross-validation."""
-    plans = [(place, len(chosen), tuple(chosen)) for place, chosen in enumerate(subsets)]
-    by_fold = [_Given([np.asarray(chosen, dtype=int) for chosen in subsets])] * len(setting.folds)
-    rankings = ("given",) * len(plans)
-    return _proposals(setting, units, rankings, plans, by_fold, n_jobs, pre_dispatch)
-
-
-def _proposals(setting, units, rankings, plans, by_fold, n_jobs, pre_dispatch):
-    """Return the proposals that plans make, scored in the folds by the orders found in each."""
     # The smallest model to compare with: fixed columns, or none.
     bare, labels = bool(units.fixed) or setting.has_baseline, _labels(setting, units)
     sizes = [(which, size) for which, size, _ in plans]
     done = Parallel(n_jobs=n_jobs, pre_dispatch=pre_dispatch)(
-        delayed(_one_fold)(_fold_setting(setting, train, test), orders, sizes, units, bare, labels)
-        for (train, test), orders in zip(setting.folds, by_fold, strict=True)
+        delayed(_one_fold)(_fold_setting(setting, train, test), order, sizes, units, bare, labels)
+        for (train, test), order in zip(setting.folds, by_fold, strict=True)
     )
     return _collect(setting, units, rankings, plans, bare, labels, done)
 
@@ -129,16 +113,6 @@ class _Orders:
 def _unique(order):
     """Return the units of an order, each at its first place."""
     return order[np.sort(np.unique(order, return_index=True)[1])]
-
-
-@dataclass(frozen=True)
-class _Given:
-    """Orders that need no records: the user's subsets."""
-
-    orders: list
-
-    def __call__(self):
-        return self.orders
 
 
 def _labels(setting, units):
@@ -252,22 +226,20 @@ def _collect(setting, units, rankings, plans, bare, labels, done):
         found = [scored[place] for scored, _ in done]
         failed = [one for one in found if isinstance(one, str)]
         errors += failed[:1]
-        scores, beyond, by_chance = _joined(setting, None if failed else found, known, labels)
-        by_folds = [] if ranking in ("constant", "given") else [p[place - bare] for _, p in done]
+        scores, beyond = _joined(setting, None if failed else found, known, labels)
+        by_folds = [] if ranking == "constant" else [picked[place - bare] for _, picked in done]
         columns = units.columns(chosen)
-        proposals.append(
-            Proposal(ranking, chosen, columns, scores, tuple(by_folds), beyond, by_chance)
-        )
+        proposals.append(Proposal(ranking, chosen, columns, scores, tuple(by_folds), beyond))
     _report_failures(errors, proposals, bare)
     return proposals
 
 
 def _joined(setting, found, known, labels):
-    """Return scores over all folds, what is beyond chance in them, and what chance explains."""
+    """Return scores over all folds, and what is beyond chance in them."""
     mean, n = setting.metric.is_mean, num_samples(setting.X)
     scores = np.full(n if mean else len(setting.folds), math.nan)
     if found is None:
-        return scores, None, None
+        return scores, None
     table = None if labels is None else np.full((n, len(labels)), math.nan)
     for fold, (own, part) in enumerate(found):
         tested = setting.folds[fold][1]
@@ -275,13 +247,11 @@ def _joined(setting, found, known, labels):
         if table is not None:
             table[tested] = part
     if table is None:
-        return scores, None, None
+        return scores, None
     if mean:
-        beyond = _beyond(scores, table, known)
-        chance = None if beyond is None else float(np.nanmean(scores) - np.nanmean(beyond))
-        return scores, beyond, chance
+        return scores, _beyond(scores, table, known)
     table /= np.bincount(known, minlength=len(labels)) / n  # every class counts alike
-    return scores, _beyond(table[np.arange(n), known], table, known), None
+    return scores, _beyond(table[np.arange(n), known], table, known)
 
 
 def _beyond(own, table, places):

@@ -106,28 +106,6 @@ def make_units(n_features, names, *, fixed_features, feature_groups):
     return Units(members=members, fixed=tuple(sorted(fixed)), names=names)
 
 
-def subsets_of_units(units, subsets, n_features, names):
-    """Return the units of each subset that the user lists, each set of units once.
-
-    Fixed columns may be left out.
-    """
-    found = {}
-    for subset in subsets:
-        columns = set(_columns("ranking", list(subset), n_features, names))
-        chosen = [unit for unit, members in enumerate(units.members) if columns & set(members)]
-        cut = [unit for unit in chosen if not columns >= set(units.members[unit])]
-        if cut:
-            raise ValueError(
-                "ranking must list whole feature_groups, got a subset with a part of "
-                f"({units.label(cut[0])})."
-            )
-        if chosen:
-            found[frozenset(chosen)] = tuple(chosen)
-    if not found:
-        raise ValueError("ranking must list at least one subset with a column that is not fixed.")
-    return list(found.values())
-
-
 def _columns(parameter, values, n_features, names):
     """Return column numbers for numbers or names."""
     if values is None:
@@ -183,25 +161,16 @@ class Records:
 
 
 def check_ranking(ranking):
-    """Return whether ``ranking`` names ``"rankings"`` or lists ``"subsets"``; refuse the rest."""
-    if callable(ranking):
-        return "rankings"
-    if isinstance(ranking, str):
-        check_option("ranking", ranking, ("auto", *RANKINGS))
-        return "rankings"
-    if not isinstance(ranking, list | tuple) or len(ranking) == 0:
-        raise TypeError(
-            "ranking must be a name, a score function, a list of these or a list of subsets, got "
-            f"ranking={ranking!r}."
-        )
-    if all(isinstance(item, str) or callable(item) for item in ranking):
-        for item in ranking:
-            if isinstance(item, str):
-                check_option("ranking", item, RANKINGS)
-        return "rankings"
-    if any(isinstance(item, str) or not np.iterable(item) for item in ranking):
-        raise TypeError(f"ranking must list rankings or subsets, not both, got {ranking!r}.")
-    return "subsets"
+    """Raise where ``ranking`` is neither a name, a score function nor a list of these."""
+    names = ranking if isinstance(ranking, list | tuple) and len(ranking) else [ranking]
+    for item in names:
+        if isinstance(item, str):
+            check_option("ranking", item, RANKINGS if names is ranking else ("auto", *RANKINGS))
+        elif not callable(item):
+            raise TypeError(
+                "ranking must be a name, a score function or a list of these, got "
+                f"ranking={ranking!r}."
+            )
 
 
 def rankings_for(ranking, estimator):

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import html
 import math
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from sklearn_bdp._card import card
-from sklearn_bdp._evaluation import clipping_of, outlook
-from sklearn_bdp._sklearn_compat import num_samples
 from sklearn_bdp.feature_selection._rankings import correlations
-from sklearn_bdp.guards import warn_of_choice
 
 #: Rows of a table that are shown; ``rows`` holds all of them.
 SHOWN = 20
@@ -156,17 +153,8 @@ def screening_report(screen):
     return SelectionReport(title, tuple(lines), rows)
 
 
-@dataclass(frozen=True)
-class Told:
-    """What a selection tells: a summary, a report, lines of progress."""
-
-    summary: str  # sentences with released values
-    report: SelectionReport
-    progress: tuple = ()  # one line per verified subset
-
-
-def path_report(selector, proposals, found, choice, verdict, place, units, setting):
-    """Return what is :class:`Told` of a path; ``place`` is that of what is handed on."""
+def path_report(selector, proposals, found, choice, proved, place, units, setting):
+    """Return sentences and the report of a path; ``place`` is that of what is handed on."""
     scored = _Scored(setting.metric)
     summary = _summary(selector, proposals, found, choice, scored, units)
     lines = [] if selector.confirmed_ else [summary]
@@ -180,7 +168,7 @@ def path_report(selector, proposals, found, choice, verdict, place, units, setti
     if place is not None and proposals[place].columns:
         chosen = proposals[place]
         count, rows = len(chosen.columns), _members(chosen, units, setting)
-        lines += _verified_lines(found, choice, verdict, place, scored, units)
+        lines += _verified_lines(found, choice, proved, place, scored, units)
         if chosen.chosen:
             lines += _choice_lines(proposals, choice, chosen, rows, setting.metric)
         lines.append(
@@ -188,12 +176,7 @@ def path_report(selector, proposals, found, choice, verdict, place, units, setti
             "No false discovery rate is proved."
         )
     title = f"{type(selector).__name__}: {count:,} of {selector.n_features_in_:,} features"
-    progress = tuple(
-        f"{one.ranking}: {_count(one)}, verified score {scored(answer)}"
-        for one, answer in zip(proposals, found, strict=True)
-        if answer.key is not None
-    )
-    return Told(summary, SelectionReport(title, tuple(lines), rows), progress)
+    return summary, SelectionReport(title, tuple(lines), rows)
 
 
 def _summary(selector, proposals, found, choice, scored, units):
@@ -215,20 +198,15 @@ def _summary(selector, proposals, found, choice, scored, units):
     )
 
 
-def _verified_lines(found, choice, verdict, place, scored, units):
+def _verified_lines(found, choice, proved, place, scored, units):
     """Return what was verified of a selected subset."""
     if math.isnan(found[place].released):
         return ["Not verified: all records chose (holdout=None), or the holdout gave no answer."]
     lines = [f"Verified: together they score {scored(found[place])} ({scored.metric.name})."]
     if choice.constant in (None, place):
         return lines
-    proved = "shown to be better" if verdict.proved else "the intervals do not separate them"
-    lines.append(f"Verified: {_least(units)} scores {scored(found[choice.constant])}; {proved}.")
-    if verdict.challenged and verdict.helps:
-        lines.append(
-            "The training set alone leaves a doubt. Asked about these features as if they were "
-            "worth nothing, the holdout gave a better answer: evidence, not proof."
-        )
+    then = "shown to be better" if proved else "the intervals do not separate them"
+    lines.append(f"Verified: {_least(units)} scores {scored(found[choice.constant])}; {then}.")
     return lines
 
 
@@ -322,28 +300,3 @@ class _Scored:
             float(self.metric.from_unit(v)) for v in (found.released, found.lower, found.upper)
         )
         return f"{value:.3g} [{low:.3g}, {high:.3g}]"
-
-
-def with_score(certificate, selector, setting):
-    """Return the certificate with notes of what the selection scores; warn where that misleads."""
-    metric, (low, high) = setting.metric, selector.interval_
-    said = f"verified {metric.name} {selector.score_:.3g} [{low:.3g}, {high:.3g}]"
-    count = f"{selector.support_.sum():,} of {selector.n_features_in_:,} features"
-    which, note = "the selected features", f"Selected {count}; {said}."
-    if not selector.support_.any():
-        which, note = "a constant prediction", f"No feature was selected; a constant has {said}."
-    known = {"score": selector.score_, "interval": (low, high)}
-    clipping = clipping_of(setting, np.flatnonzero(selector.support_))
-    warn_of_choice(
-        selector.holdout_, metric, of=which, **known,
-        clipping=clipping,
-    )  # fmt: skip
-    caveat = (metric.caveat,) if metric.caveat else ()
-    return replace(
-        certificate,
-        notes=(*certificate.notes, *caveat, note),
-        chosen=(f"{metric.measured} of {which}", selector.score_, low, high),
-        **outlook(
-            certificate, selector.holdout_, metric, **known, training_size=num_samples(setting.X)
-        ),
-    )

@@ -22,8 +22,7 @@ from sklearn_bdp._typing import Correlation, RandomState
 from sklearn_bdp.exceptions import NothingConfirmedWarning
 from sklearn_bdp.feature_selection._base import SubsetSelectorBase
 from sklearn_bdp.feature_selection._choice import (
-    SURE,
-    Verdict,
+    LEVEL,
     choose,
     judge,
     path_table,
@@ -31,13 +30,8 @@ from sklearn_bdp.feature_selection._choice import (
     unverified,
     verify,
 )
-from sklearn_bdp.feature_selection._proposals import propose, propose_given
-from sklearn_bdp.feature_selection._rankings import (
-    check_ranking,
-    make_units,
-    rankings_for,
-    subsets_of_units,
-)
+from sklearn_bdp.feature_selection._proposals import propose
+from sklearn_bdp.feature_selection._rankings import check_ranking, make_units, rankings_for
 from sklearn_bdp.feature_selection._report import path_report
 
 
@@ -72,7 +66,6 @@ class HoldoutFeatureSelector(SubsetSelectorBase):
         - a score function ``(X, y) -> scores`` as for ``SelectKBest``
           (``mutual_info_classif``);
         - a list of these: all of them propose, the scores decide;
-        - a list of subsets (lists of column numbers or names): your own candidates;
         - ``"auto"``: univariate and L1, for estimators made of trees importances, too.
 
         Of several rankings, a later one is taken if its best subset is ahead of the earlier ones'
@@ -103,8 +96,7 @@ class HoldoutFeatureSelector(SubsetSelectorBase):
     pre_dispatch : int or str, default="2*n_jobs"
         As in :class:`~sklearn.model_selection.GridSearchCV`.
     verbose : int, default=0
-        One line per subset from 1 on, joblib's progress from 2 on. Only released values are
-        printed.
+        Joblib's progress from 2 on.
     random_state : None, int or RandomState, default=None
         Seeds split and noise. An integer is meant for tests: the certificate says so.
     error_score : "raise" or float, default=nan
@@ -165,17 +157,15 @@ class HoldoutFeatureSelector(SubsetSelectorBase):
     Notes
     -----
     To choose features needs no test. Whether they are better than nothing (``confirmed_``) is a
-    judgement of both sides. In the training set the question is whether predictions know anything
+    judgment of both sides. In the training set the question is whether predictions know anything
     of the labels: whether those of the best subset agree with the labels more than those of the
-    luckiest of so many useless subsets would (level .01, by a normal approximation with the
-    correction of [2]_ for folds that share records). Up to level .2 the holdout decides: it is
-    asked for the score of the subset once more, predicted as worth nothing, and has to answer
-    with a better one. Both sides must score the subset above the constant prediction, too. For
-    numbers, more than ten classes and fixed features the question in the training set is how far
-    the best subset is ahead of the constant. The judgement is not part of the certificate. What
-    is proved are the intervals: features help for certain (with probability ``1 - beta``) if their
-    interval lies above that of the constant prediction. That nothing helps is never proved. A
-    number of features that was asked for is kept in any case, and no further query is made.
+    luckiest of so many useless subsets would (level .05, by a normal approximation with the
+    correction of [2]_ for folds that share records). The holdout has to score the subset above the
+    constant prediction, too. For numbers, more than ten classes and fixed features the question in
+    the training set is how far the best subset is ahead of the constant. The judgment is not part
+    of the certificate. What is proved are the intervals: features help for certain (with
+    probability ``1 - beta``) if their interval lies above that of the constant prediction. That
+    nothing helps is never proved. A number of features that was asked for is kept in any case.
 
     What is handed on is what was verified. To choose again from all records after the final
     report, fit a clone with ``holdout=None`` on all of them. What it chooses is not verified.
@@ -296,7 +286,6 @@ class HoldoutFeatureSelector(SubsetSelectorBase):
             feature_groups=self.feature_groups,
         )
         target = units.target(self.n_features_to_select) if len(units) else 0
-        self._given(units, target)
         fit_params = self._fit_params(params)
         pilot = self._pilot(fit_params)
         division, split = self._divide(
@@ -317,7 +306,14 @@ class HoldoutFeatureSelector(SubsetSelectorBase):
         _, self.drift_report_, _ = check_dependence(
             division, setting, {}, folds=setting.folds, groups=groups
         )
-        proposals = self._proposals(setting, units, target)
+        proposals = propose(
+            setting,
+            units,
+            rankings_for(self.ranking, self.estimator),
+            target=target,
+            n_jobs=self.n_jobs,
+            pre_dispatch=self.pre_dispatch,
+        )
         choice = choose(proposals, setting, tol=self.tol, target=target)
         self._keep_chosen(proposals, choice, setting, verifier, units)
         self._keep_account(division, setting, verifier)
@@ -336,49 +332,28 @@ class HoldoutFeatureSelector(SubsetSelectorBase):
             check_real("tol", self.tol, low=0.0)
         if self.verify != "all":
             check_integer("verify", self.verify, low=1)
+        check_integer("verbose", int(self.verbose), low=0)
         self._check_common_options()
-
-    def _proposals(self, setting, units, target):
-        """Return the candidates of a path, from training records."""
-        work = {"n_jobs": self.n_jobs, "pre_dispatch": self.pre_dispatch}
-        subsets = self._given(units, target)
-        if subsets is not None:
-            return propose_given(setting, units, subsets, **work)
-        rankings = rankings_for(self.ranking, self.estimator)
-        return propose(setting, units, rankings, target=target, **work)
-
-    def _given(self, units, target):
-        """Return the user's subsets, checked; None where rankings propose."""
-        if check_ranking(self.ranking) != "subsets":
-            return None
-        names = getattr(self, "feature_names_in_", None)
-        subsets = subsets_of_units(units, self.ranking, self.n_features_in_, names)
-        return [one for one in subsets if target is None or len(one) == target]
 
     def _keep_chosen(self, proposals, choice, setting, verifier, units):
         """Set what was selected, asked and found; nothing raw is among it."""
         found, place = unverified(proposals), choice.chosen
-        helps, answer = choice.luck <= SURE, None
-        verdict = Verdict(helps, False)
+        helps, proved = choice.luck <= LEVEL, False
         if verifier is not None:
             found = verify(verifier, proposals, choice, self.verify)
-            verdict, answer = judge(verifier, proposals, found, choice, tol=self.tol)
-            if answer is not None:
-                found[place] = answer
-        self.confirmed_ = verdict.helps is not False
+            helps, proved = judge(found, choice, tol=self.tol)
+        self.confirmed_ = helps is not False
         if not (self.confirmed_ or choice.asked) and self.on_empty == "raise":
             place = choice.constant
         self.accuracy_path_ = path_table(proposals, found, place, setting.metric)
-        self._told = path_report(self, proposals, found, choice, verdict, place, units, setting)
-        for line in self._told.progress:
-            self._tell(line)
+        self._told = path_report(self, proposals, found, choice, proved, place, units, setting)
         self.stability_ = stability(proposals, place, units, self.n_features_in_)
         chosen = None if place is None else proposals[place]
         self._keep_subset(chosen, None if place is None else found[place], setting, verifier)
 
     def _what_was_found(self):
         """Return sentences about features that are not told apart from chance."""
-        return self._told.summary
+        return self._told[0]
 
     def _report(self):
-        return self._told.report
+        return self._told[1]

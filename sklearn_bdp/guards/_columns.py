@@ -20,6 +20,12 @@ FORM = Guard(
     ValueError,
 )
 
+#: What to do where ``X`` was narrowed to some columns.
+NARROWED = (
+    "Pass all columns and keep the selected ones inside the pipeline: "
+    "make_pipeline(ColumnTransformer([('kept', 'passthrough', columns)]), model)"
+)
+
 
 def check_agreement(estimator, division):
     """Raise where a model fitted on the training part cannot fit the holdout."""
@@ -30,7 +36,8 @@ def check_agreement(estimator, division):
         extra = [name for name in have if name not in names][:5]
         found = f"columns {extra} besides" if extra else "the same columns in another order"
         found = f"no columns {missing}" if missing else found
-        fix = ADDED if missing or extra else "Pass X[holdout.X.columns]"
+        fix = NARROWED if extra else "Pass X[holdout.X.columns]"
+        fix = ADDED if missing else fix
         raise FORM.error(expected="the columns of X, in their order", found=found, fix=fix)
     if len(_shape(X)) == len(_shape(other)) == 2:
         _check_table(get_tags(estimator).input_tags.pairwise, X, other)

@@ -143,12 +143,6 @@ def test_the_report_says_what_was_verified_and_promises_no_discovery_rate(data):
     assert "<f0>" not in report._repr_html_()
 
 
-def test_progress_is_one_line(data, capsys):
-    HoldoutCorrelationFilter(random_state=0, verbose=1).fit(*data)
-    (line,) = capsys.readouterr().out.splitlines()
-    assert "of 1,000 pass in the training set" in line
-
-
 def test_without_a_holdout_what_passes_is_kept_and_not_verified(data):
     fitted = HoldoutCorrelationFilter(holdout=None).fit(*data)
     assert set(range(5)) <= set(fitted.get_support(indices=True))

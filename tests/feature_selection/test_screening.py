@@ -7,7 +7,6 @@ from scipy import stats
 
 from sklearn_bdp.feature_selection import _rankings
 from sklearn_bdp.feature_selection._correlation_filter import (
-    HoldoutQueries,
     associate,
     critical_level,
     target_scores,
@@ -43,7 +42,7 @@ def test_queries_on_the_training_part_give_the_training_side_value(name, clip):
     rng = np.random.default_rng(1)
     y, X = TARGETS[name](rng, 400), rng.standard_normal((400, 7)) ** 3
     scores, association = found(X, y, clip, name != "numbers")
-    queries = HoldoutQueries(X, scores(y), association, np.arange(X.shape[1]))
+    queries = association.queries(X, scores(y), range(X.shape[1]))
     assert len(queries) == 7
     for place, query in enumerate(queries):
         assert query.per_record.min() >= 0.0
@@ -86,7 +85,7 @@ def test_missing_values_count_as_neither_side():
     X[::3, 0] = np.nan
     for clip in CLIPS:
         scores, association = found(X, y, clip)
-        query = HoldoutQueries(X, scores(y), association, np.arange(X.shape[1]))[0]
+        query = association.queries(X, scores(y), range(X.shape[1]))[0]
         assert (query.per_record[::3] == 0.5).all()
 
 
@@ -97,7 +96,7 @@ def test_sparse_and_dense_agree_in_blocks_of_any_size(monkeypatch):
     monkeypatch.setattr(_rankings, "_BLOCK", 300)
     _, pieces = found(scipy.sparse.csr_matrix(X), y, None)
     np.testing.assert_allclose(pieces.effect, whole.effect)
-    queries = HoldoutQueries(scipy.sparse.csr_matrix(X), scores(y), pieces, np.arange(11))
+    queries = pieces.queries(scipy.sparse.csc_matrix(X), scores(y), range(11))
     assert [q.value for q in queries] == pytest.approx(list((1 + np.abs(whole.effect)) / 2))
 
 

@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from sklearn.compose import ColumnTransformer, make_column_selector, make_column_transformer
-from sklearn.exceptions import DataConversionWarning, FitFailedWarning
+from sklearn.exceptions import DataConversionWarning, FitFailedWarning, NotFittedError
 from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LogisticRegression
 from sklearn.naive_bayes import GaussianNB
@@ -66,12 +66,15 @@ def columns_by_type():
 
 def test_where_every_fit_fails_the_first_line_is_the_cause_and_nothing_is_asked():
     frame, y = patients()
-    frame = frame.drop(columns="site")
-    holdout = ReusableHoldout(frame[200:], y[200:], random_state=0)
+    holdout = ReusableHoldout(frame[["site"]][200:], y[200:], random_state=0)
     with pytest.raises(ValueError, match="nothing was asked of the holdout") as error:
-        selector(LogisticRegression(), holdout=holdout).fit(frame[:200], y[:200])
-    assert str(error.value).splitlines()[0] == "ValueError: Input X contains NaN."
+        selector(columns_that_lack(), holdout=holdout).fit(frame[["site"]][:200], y[:200])
+    assert str(error.value).splitlines()[0].startswith("ValueError: Some column names")
     assert len(holdout.history()) == 0
+
+
+def columns_that_lack():
+    return make_pipeline(ColumnTransformer([("t", "passthrough", ["m0"])]), GaussianNB())
 
 
 def test_where_some_fits_fail_the_warning_begins_with_the_cause_and_the_report_counts():
@@ -124,24 +127,56 @@ def test_so_are_missing_values_in_arrays_and_in_frames_of_numbers():
 
 def test_a_column_that_no_estimator_takes_need_not_be_selected():
     X, y = planted()
-    frame = pd.DataFrame(X).add_prefix("m").assign(site="north")
+    text = np.where(np.random.default_rng(0).random(len(y)) < 0.5, "north", "south")
+    frame = pd.DataFrame(X).add_prefix("m").assign(site=text)
     with pytest.warns(FitFailedWarning, match="could not convert string"):
-        chooser = selector(ranking=[["m0"], ["m0", "m1", "m2"], ["m3", "site"]]).fit(frame, y)
-    assert list(chooser.transform(frame).columns) == ["m0", "m1", "m2"]
+        chooser = selector(ranking="univariate").fit(frame, y)
+    assert "site" not in chooser.transform(frame).columns
+
+
+def test_missing_values_are_refused_alike_in_any_column():
+    """Whether the column matters or not, and whether it is in a frame or an array."""
+    X, y = planted()
+    for column in (0, 11):
+        X_missing = X.copy()
+        X_missing[5, column] = np.nan
+        for table in (X_missing, pd.DataFrame(X_missing).add_prefix("m")):
+            with pytest.raises(ValueError, match="Input X contains NaN"):
+                selector().fit(table, y)
+
+
+def test_columns_that_share_a_name_are_named():
+    X, y = planted()
+    frame = pd.DataFrame(X, columns=[*"abcdefghij", "b", "a"])
+    for chooser in (selector(), HoldoutCorrelationFilter(random_state=0)):
+        with pytest.raises(ValueError, match=r"share a name: \['a', 'b'\]"):
+            chooser.fit(frame, y)
+
+
+@pytest.mark.parametrize("fitted_before", [False, True])
+def test_after_a_failed_fit_nothing_is_fitted(fitted_before):
+    X, y = planted()
+    chooser = selector(ranking="univariate")
+    if fitted_before:
+        chooser.fit(X, y)
+    with pytest.raises(ValueError, match="NaN"):
+        chooser.fit(np.where(X > 3, np.nan, X), y)
+    for ask in (chooser.get_feature_names_out, chooser.get_support, chooser.report):
+        with pytest.raises(NotFittedError):
+            ask()
 
 
 def test_polars_frames_with_text_are_handed_on_as_they_are():
     polars = pytest.importorskip("polars")
     frame, y = patients()
-    table = polars.from_pandas(frame)
-    subsets = [["m0", "site"], ["m0", "m1", "site"]]
+    table = polars.from_pandas(frame[["m0", "m1", "site"]])
     model = make_pipeline(
         make_column_transformer(
             (SimpleImputer(), ["m0"]), (OneHotEncoder(handle_unknown="ignore"), ["site"])
         ),
         LogisticRegression(),
     )
-    chooser = selector(model, ranking=subsets).fit(table, y)
+    chooser = selector(model, fixed_features=["m0", "site"]).fit(table, y)
     kept = chooser.transform(table)
     assert kept.equals(table[:, np.flatnonzero(chooser.support_).tolist()])
 
