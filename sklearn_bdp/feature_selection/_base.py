@@ -22,7 +22,7 @@ from sklearn.utils.validation import (
     validate_data,
 )
 
-from sklearn_bdp._checks import check_integer, check_option
+from sklearn_bdp._checks import check_option
 from sklearn_bdp._evaluation import (
     Candidate,
     Division,
