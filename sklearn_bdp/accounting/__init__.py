@@ -50,6 +50,7 @@ from sklearn_bdp.accounting._predictive import Cells, PredictiveCode, place_leng
 from sklearn_bdp.accounting._race import FixedCells, play_batch
 from sklearn_bdp.accounting._squares import (
     SquaresPlan,
+    Units,
     drawn_variances,
     plan_squares,
     squares_lower_limit,

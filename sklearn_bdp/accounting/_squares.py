@@ -2,13 +2,15 @@ r"""Limits that know how little a score varies: squared deviations, released by 
 
 For scores that are not 0 or 1 (regression errors, losses) the worst-case variance :math:`p(1-p)`
 is far too large. The mean of :math:`(\varphi_i - c)^2` on the holdout is one more mean over
-records; a coarse upper limit for it is asked of the mechanism and coded. Theory G15.
+records; a coarse upper limit for it is asked of the mechanism and coded. Theory G15, and G18 for
+records that depend on each other inside groups.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import math
+from typing import Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -26,6 +28,32 @@ SURPRISE = 0.1
 _RATES = np.r_[np.geomspace(1e-3, 0.5, 48, endpoint=False), 1.0 - np.geomspace(0.5, 1e-3, 48)]
 
 
+@dataclasses.dataclass(frozen=True)
+class Units:
+    """What was drawn independently, records or whole groups, by their weights in a mean (G18)."""
+
+    count: float
+    largest: float  # weight
+    squares: float  # sum of squared weights
+    effective: float  # units that a mean with squared weights is worth
+    sensitivity: float  # how far one record can move a mean square
+
+    @classmethod
+    def of(cls, sizes: ArrayLike) -> Self:
+        """Return groups of so many records each."""
+        sizes = np.asarray(sizes, float)
+        squared = (sizes / sizes.sum()) ** 2
+        total = float(squared.sum())
+        moved = float((squared * np.minimum(1.0, 2.0 / sizes)).max()) / total
+        largest, worth = math.sqrt(squared.max()), total**2 / float((squared**2).sum())
+        return cls(len(sizes), largest, total, worth, moved)
+
+    @classmethod
+    def records(cls, n: int) -> Self:
+        """Return independent records."""
+        return cls(n, 1.0 / n, 1.0 / n, n, 1.0 / n)
+
+
 def _penalty(rate):
     return -np.log1p(-rate) - rate
 
@@ -33,7 +61,7 @@ def _penalty(rate):
 def squares_lower_limit(
     values: ArrayLike,
     log_failure: ArrayLike,
-    n: int,
+    units: int | Units,
     *,
     center: ArrayLike,
     squares: ArrayLike,
@@ -41,24 +69,29 @@ def squares_lower_limit(
 ) -> Array:
     r"""Return lower limits for the expectation of a mean of independent scores in [0, 1].
 
-    Theory G15, after Fan, Grama and Liu 2015 and Howard et al. 2021. ``center`` :math:`c` and
+    Theory G15, G18, after Fan, Grama and Liu 2015 and Howard et al. 2021. ``center`` :math:`c` and
     ``rate`` :math:`\lambda`, both in (0, 1), are fixed in advance; ``squares`` are upper ends of
-    what the mean of :math:`(\varphi_i - c)^2` may be, ``values`` lower ends of what the mean may
-    be, and limits are at most these.
+    what the mean of :math:`(\bar\varphi_g - c)^2` may be, groups :math:`g` weighted by their
+    squared weights :math:`w_g^2`, ``values`` lower ends of what the mean may be, and limits are at
+    most these. ``units`` are groups, or a number of records.
     """
+    units = units if isinstance(units, Units) else Units.records(units)
     values = check_array("values", values, low=0.0, high=1.0)
     level = check_array("log_failure", log_failure, high=0.0)
     center = np.asarray(center, float)
-    # G15: exp(r x - psi(r) x^2) <= 1 + r x for x >= -1, here x = (score - c) / c.
-    spent = (_penalty(rate) * np.asarray(squares) / center**2) - level / n
-    limit = center + center * np.expm1(rate * (values - center) / center - spent) / rate
+    # G18: exp(r x - psi(r) x^2) <= 1 + r x for x >= -1, here x = (group mean - c) / c and r the
+    # rate times w_g / W; psi(r y) <= y^2 psi(r) for y <= 1: one mean of squares serves all rates.
+    largest, count = units.largest, units.count
+    spent = _penalty(rate) * units.squares / largest**2 * np.asarray(squares) / center**2 - level
+    grown = np.expm1((rate * (values - center) / (center * largest) - spent) / count)
+    limit = center + center * largest * count * grown / rate
     return np.clip(limit, 0.0, values)
 
 
-def _best_rate(center, squares, level, n):
+def _best_rate(center, squares, level, units):
     """Return the rate that makes the limit largest where everything is as predicted."""
     limits = squares_lower_limit(
-        np.full(_RATES.shape, center), level, n, center=center, squares=squares, rate=_RATES
+        np.full(_RATES.shape, center), level, units, center=center, squares=squares, rate=_RATES
     )
     return float(_RATES[np.argmax(limits)])
 
@@ -71,7 +104,7 @@ class SquaresPlan:
     levels: Array  # upper limits of mean squared deviations that are tried, (m, len(LEVELS))
     eligible: Array  # queries whose scores are known to vary little
     log_failure: float  # what rates are chosen for
-    n: int  # records
+    units: Units
 
     @property
     def shares(self) -> tuple[Array, Array]:
@@ -79,8 +112,12 @@ class SquaresPlan:
         plain = np.where(self.eligible, math.log1p(-SHARE), 0.0)
         return plain, np.where(self.eligible, math.log(SHARE), -math.inf)
 
-    def deviations(self, means: Array, squares: Array) -> Array:
-        """Return mean squared deviations from the centers, from raw means and raw mean squares."""
+    def deviations(self, moments: Array) -> Array:
+        """Return mean squared deviations from the centers; ``moments`` are means and mean squares.
+
+        Of the means of groups, weighted by squared weights; both in columns.
+        """
+        means, squares = moments.T
         return np.clip(squares - 2.0 * self.centers * means + self.centers**2, 0.0, 1.0)
 
     def price(self, level: int | None) -> float:
@@ -108,31 +145,39 @@ class SquaresPlan:
 
     def _limit(self, place, value, side, squares, *, turned=False):
         center = 1.0 - self.centers[place] if turned else self.centers[place]
-        rate = _best_rate(center, self.levels[place, 0], self.log_failure, self.n)
+        rate = _best_rate(center, self.levels[place, 0], self.log_failure, self.units)
         side = side + math.log(SHARE)
-        return squares_lower_limit(value, side, self.n, center=center, squares=squares, rate=rate)
+        return squares_lower_limit(
+            value, side, self.units, center=center, squares=squares, rate=rate
+        )
 
 
 def plan_squares(
-    predictions: Array, variances: Array, *, training_sizes: Array, n: int, log_failure: float
+    predictions: Array,
+    variances: Array,
+    *,
+    training_sizes: Array,
+    units: int | Units,
+    log_failure: float,
 ) -> SquaresPlan:
     """Fix centers, levels and rates from public numbers.
 
-    ``variances`` are those of a record's score on the training side, NaN where unknown. Eligible
+    ``variances`` are those of a unit's score on the training side, NaN where unknown. Eligible
     are queries whose variance is known and clearly below ``p (1 - p)``. ``log_failure`` is about
     the log of the one-sided failure probability that limits will have; any number is valid, the
     right one gives the sharpest limits.
     """
     log_failure = check_real("log_failure", log_failure, high=0.0)
+    units = units if isinstance(units, Units) else Units.records(units)
     centers = np.clip(predictions, 1e-3, 1.0 - 1e-3)
     worst = centers * (1.0 - centers)
     expected = drawn_variances(variances, worst, training_sizes)
     eligible = np.isfinite(expected) & (expected < 0.7 * worst)
     expected = np.where(eligible, expected, worst)
     # Squares of scores have a kurtosis of their own; four is generous for losses.
-    spread = 4.0 * np.sqrt(1.0 / n + 1.0 / training_sizes)
+    spread = 4.0 * np.sqrt(1.0 / units.effective + 1.0 / training_sizes)
     levels = expected[:, None] * (1.0 + spread[:, None]) * np.array(LEVELS)
-    return SquaresPlan(centers, np.minimum(levels, 1.0), eligible, log_failure, n)
+    return SquaresPlan(centers, np.minimum(levels, 1.0), eligible, log_failure, units)
 
 
 def drawn_variances(variances: Array, worst: Array, training_sizes: Array) -> Array:

@@ -18,6 +18,7 @@ from sklearn_bdp.accounting import (
     FixedCells,
     ModelTail,
     Reply,
+    Units,
     auto_threshold,
     code_length,
     drawn_variances,
@@ -55,8 +56,9 @@ class Queries:
     keys: list  # the keys, ``None`` for queries that cannot be asked again for free
     #: (m,): variance of a record's score on the training side; NaN: unknown or of no use.
     variances: np.ndarray
-    #: (m,): means of squared scores on the holdout: for the mechanism only.
+    #: (m, 2): means and mean squares of the units' scores on the holdout: for the mechanism only.
     squares: np.ndarray = dataclasses.field(repr=False)
+    units: Units  # what was drawn independently
     #: (m,): half-widths of cells of their own for queries that have nothing in common; or None.
     halves: np.ndarray | None = None
     #: What scores by class are made of, None for others: for the mechanism only.
@@ -92,11 +94,12 @@ class Queries:
             result[chosen] = self.tails[index].standard_deviation(predictions[chosen])
         return result
 
-    def sharpness(self, n):
+    def sharpness(self):
         """Return how much less than in the worst case scores are known to vary, as a ratio."""
         known, result = np.isfinite(self.variances), np.ones(len(self))
-        if known.any():  # records are independent then
-            worst = n * self.deviations(np.arange(len(self)), self.training_values) ** 2
+        if known.any():  # records are independent then, or groups of them
+            worst = self.deviations(np.arange(len(self)), self.training_values) ** 2
+            worst /= self.units.squares
             drawn = drawn_variances(self.variances, worst, self.training_sizes)
             result[known] = np.minimum(np.sqrt(drawn / worst), 1.0)[known]
         return result
@@ -169,7 +172,7 @@ def public_queries(queries, n):
         training_factors=1.0 + n / queries.training_sizes,
         deviation=queries.deviations,
         beside=queries.beside,
-        sharpness=queries.sharpness(n),
+        sharpness=queries.sharpness(),
     )
 
 

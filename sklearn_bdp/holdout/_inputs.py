@@ -14,7 +14,7 @@ from sklearn_bdp._checks import (
     check_targets,
     real_numbers,
 )
-from sklearn_bdp.accounting import score_tail
+from sklearn_bdp.accounting import Units, score_tail
 from sklearn_bdp.holdout._batch import Queries
 from sklearn_bdp.metrics import Evaluation
 
@@ -57,9 +57,10 @@ def _mean_sensitivity(n, model):
 
 
 def check_per_record_scores(scores, n, model):
-    """Return means and mean squares of the rows of an ``(m, n)`` array of scores in [0, 1].
+    """Return means of the rows of an ``(m, n)`` array of scores in [0, 1], and their moments.
 
-    Records have equal weights unless the model says otherwise (theory G11′).
+    Records have equal weights unless the model says otherwise (theory G11′). Moments, of shape
+    (m, 2), are means and mean squares of the scores of what was drawn independently (G15, G18).
     """
     plain = type(scores) is np.ndarray and scores.dtype.kind in "biuf"
     array = scores if plain else real_numbers("per_record_scores", scores)
@@ -81,9 +82,27 @@ def check_per_record_scores(scores, n, model):
         means = array.mean(axis=1, dtype=float)
     else:
         means = np.clip(array @ weights, 0.0, 1.0)
+    return means, np.column_stack(_moments(array, means, n, model))
+
+
+def _moments(array, means, n, model):
+    """Return means and mean squares of records' scores, or of groups' by squared weights."""
     if array.dtype.kind in "biu":
         return means, means
-    return means, np.einsum("ij,ij->i", array, array, dtype=float) / n
+    if model.is_independent or not model.is_componentwise:
+        return means, np.einsum("ij,ij->i", array, array, dtype=float) / n
+    order, starts, sizes = _groups(model, n)
+    own = np.add.reduceat(array[:, order], starts, axis=1) / sizes
+    weights = sizes**2 / np.sum(sizes**2)
+    return own @ weights, own**2 @ weights
+
+
+def _groups(model, n):
+    """Return the records in the order of groups, where each begins, and their sizes."""
+    _, group = np.unique(model.components(n), return_inverse=True)
+    sizes = np.bincount(group).astype(float)
+    starts = (np.cumsum(sizes) - sizes).astype(int)
+    return np.argsort(group, kind="stable"), starts, sizes
 
 
 def check_evaluations(evaluations, n, model):
@@ -124,7 +143,8 @@ def _one(evaluation, n, model):
     value, sensitivity = float(evaluation.value), float(evaluation.sensitivity)
     if not (0.0 <= value <= 1.0 and 0.0 < sensitivity <= 1.0):
         raise ValueError("an evaluation must have a value and a sensitivity in [0, 1].")
-    return value, value, max(1.0, sensitivity * n), dataclasses.asdict(evaluation.shape)
+    moments = np.full(2, value)  # of no use
+    return value, moments, max(1.0, sensitivity * n), dataclasses.asdict(evaluation.shape)
 
 
 def check_queries(
@@ -159,6 +179,7 @@ def check_queries(
         raise ValueError(
             f"slack must be a number or have shape ({count},), got shape {slacks.shape}."
         )
+    units = Units.records(n) if model.is_independent else Units.of(_groups(model, n)[2])
     return Queries(
         training_values=training,
         values=scored.values,
@@ -170,8 +191,9 @@ def check_queries(
         slacks=np.full(count, slacks),
         beside=_check_beside(beside, count),
         keys=check_keys(keys, count),
-        variances=_useful_variances(variances, scored, model=model, count=count),
+        variances=_useful_variances(variances, scored, model=model, n=n, units=units, count=count),
         squares=scored.squares,
+        units=units,
         halves=_own_cells(own_cells, count),
         by_class=scored.by_class or (None,) * count,
     )
@@ -197,8 +219,8 @@ def _check_beside(beside, count):
     return np.full(count, result)
 
 
-def _useful_variances(given, scored, *, model, count):
-    """Return training-side variances; NaN where limits cannot use them (theory G15)."""
+def _useful_variances(given, scored, *, model, n, units, count):
+    """Return training-side variances of units; NaN where limits cannot use them (G15, G18)."""
     if given is None:
         return np.full(count, np.nan)
     values = np.asarray(given, dtype=float)
@@ -214,8 +236,10 @@ def _useful_variances(given, scored, *, model, count):
             f"{float(known[~((known >= 0.0) & (known <= 0.25))][0])!r}."
         )
     useful = np.array([shape["kind"] == "mean" and not shape["binary"] for shape in scored.shapes])
-    useful = useful[scored.shape_of] & model.is_independent
-    return np.where(useful, np.broadcast_to(values, (count,)), np.nan)
+    useful = useful[scored.shape_of] & (model.is_independent or model.is_componentwise)
+    # Scores of one group are taken to agree by a quarter: a guess for sharp limits, no bound.
+    group = values * (0.25 + 0.75 / (n * units.squares))
+    return np.where(useful, np.broadcast_to(group, (count,)), np.nan)
 
 
 def check_training_value(metric, value):

@@ -45,8 +45,8 @@ def planned(queries, code, settings, log_failure):
     plan = plan_squares(
         centers,
         queries.variances,
-        training_sizes=queries.training_sizes,
-        n=settings.n,
+        training_sizes=queries.training_sizes * queries.units.count / settings.n,
+        units=queries.units,
         log_failure=log_failure,
     )
     return plan if plan.eligible.any() else None
@@ -66,17 +66,21 @@ def asked_finely(plan, queries, outcome):
 
 def ask_squares(plan, queries, positions, mechanism, settings, n_rounds):
     """Ask the mechanism how much the scores of some queries vary; a race knows no budget."""
-    deviations = None if plan is None else plan.deviations(queries.values, queries.squares)
+    deviations = None if plan is None else plan.deviations(queries.squares)
+    unit = max(1.0, settings.n * queries.units.sensitivity)
     cells, known, released, n_above = [], {}, 0.0, 0
     for place in positions:
         found = None
         for level, limit in enumerate(plan.levels[place]):
             run = mechanism.answer_run(
-                np.zeros(1), deviations[place : place + 1], thresholds=np.array([limit])
+                np.zeros(1),
+                deviations[place : place + 1] / unit,
+                thresholds=np.array([limit / unit]),
             )
             if not run.above[0]:
                 found = level
-                known[place] = min(1.0, float(limit) + margins(settings, n_rounds + n_above)[0])
+                margin = unit * margins(settings, n_rounds + n_above)[0]
+                known[place] = min(1.0, float(limit) + margin)
                 break
             n_above += 1
         cells.append([place, found])

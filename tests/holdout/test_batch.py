@@ -11,6 +11,7 @@ from sklearn_bdp.accounting import (
     ModelTail,
     PredictiveCode,
     SensitivityTail,
+    Units,
     code_length,
     leaked_length,
     noise_share,
@@ -46,7 +47,8 @@ def queries(training, values, scale=1.0, slack=0.0):
         beside=np.zeros(count, dtype=bool),
         keys=[None] * count,
         variances=np.full(count, np.nan),
-        squares=np.full(count, np.nan),
+        squares=np.full((count, 2), np.nan),
+        units=Units.records(N),
     )
 
 

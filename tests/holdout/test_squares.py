@@ -7,7 +7,7 @@ import pytest
 from scipy.stats import binom
 
 from sklearn_bdp import ReusableHoldout
-from sklearn_bdp.correlation import MarkovChain
+from sklearn_bdp.correlation import Groups, MarkovChain
 
 
 def holdout_of(n, **options):
@@ -30,6 +30,27 @@ def test_a_known_small_variance_halves_the_interval(n, ratio):
     plain = holdout_of(n).answer([0.8], scores)
     told = holdout_of(n).answer([0.8], scores, training_variance=0.01)
     assert width(told) < ratio * width(plain)
+
+
+@pytest.mark.parametrize("agree", [0.0, 0.5, 1.0])
+def test_losses_of_patients_are_known_nearly_as_by_a_cluster_bootstrap(agree):
+    """G18: 500 patients with one to six visits; right whether or not visits agree."""
+    for seed in range(6):
+        rng = np.random.default_rng(seed)
+        groups = np.repeat(np.arange(500), rng.integers(1, 7, 500))
+        own, shared = rng.normal(size=len(groups)), rng.normal(size=500)[groups]
+        noise = math.sqrt(agree) * shared + math.sqrt(1.0 - agree) * own
+        scores = np.clip(0.8 + 0.15 * noise, 0.0, 1.0)[None]
+        widths = []
+        for told in (0.02, None):
+            holdout = ReusableHoldout(
+                np.zeros((len(groups), 1)), np.zeros(len(groups)), correlation=Groups(groups),
+                random_state=seed, spending="even",
+            )  # fmt: skip
+            answers = holdout.answer([0.79], scores, training_variance=told)
+            assert answers.lower[0] < 0.7915 < answers.upper[0]
+            widths.append(width(answers))
+        assert widths[0] < (0.8 if agree == 1.0 else 0.62) * widths[1]
 
 
 def test_what_is_released_of_squares_is_recorded_and_paid():
