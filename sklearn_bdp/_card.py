@@ -16,10 +16,10 @@ def digits(score, rounded=round):
     return f"{rounded(score * 10.0**places) / 10.0**places:.{places}f}"
 
 
-def expected(lower, upper):
-    """Return an interval as a sentence."""
+def expected(lower, upper, on="new records like these"):
+    """Return an interval as a sentence; ``on`` says of what."""
     ends = f"{digits(lower, math.floor)} and {digits(upper, math.ceil)}"
-    return f"Expect between {ends} on new records like these."
+    return f"Expect between {ends} on {on}."
 
 
 def card(title, lines, *, picture="", folded=(), good=True):

@@ -120,6 +120,7 @@ def divide(estimator, X, y, *, test_size, correlation, groups, X_val, y_val, ran
         # Theory G10: never stratified or drawn again, or training labels would tell of the others.
         split = model.split(n, test_size, random_state=random_state)
         train, test = split.train, split.holdout
+    model = model.estimated(y, train)
     X_train, y_train = safe_split(estimator, X, y, train)
     X_holdout, y_holdout = safe_split(estimator, X, y, test, train)
     return Division(
@@ -186,6 +187,8 @@ def _explicit(X, y, X_val, y_val, correlation, groups):
     if model.n_records == n + held:
         sides = np.arange(n), np.arange(n, n + held)
         _refuse_cut(model, *sides, n=n + held, cutter="X_val")
+        if y is not None:
+            model = model.estimated(np.concatenate([y, y_val]), sides[0])
         train_model, model = _training_model(model, sides[0]), model.given_rest(sides[1])
         assumption = ""
     else:

@@ -84,6 +84,8 @@ class Certificate:
     outlook : tuple of (float, str), optional
         Half-width of another answer like the chosen one, as a part of the range, and what more
         records would give, in words.
+    target : str, default="new records like these"
+        What intervals refer to.
 
     Examples
     --------
@@ -120,6 +122,7 @@ class Certificate:
     next_error: float | None = None
     chosen: tuple | None = None
     outlook: tuple | None = None
+    target: str = "new records like these"
 
     def _content_for_keys(self):
         """Return what a key holds of a certificate inside a model: it changes no prediction."""
@@ -169,7 +172,7 @@ class Certificate:
             name, score, lower, upper = self.chosen
             if math.isnan(score):
                 return f"{name}: not known, the holdout was not asked about it."
-            return f"{name}: {digits(score)}. {expected(lower, upper)}"
+            return f"{name}: {digits(score)}. {expected(lower, upper, self.target)}"
         if self.n_answers:
             return (
                 f"{self.n_answers:,} answer(s) so far, each with its own interval for new records "

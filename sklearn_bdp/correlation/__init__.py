@@ -24,7 +24,8 @@ from sklearn_bdp.correlation._misfit import (
     integrated_autocorrelation,
     running_autocorrelation_time,
 )
-from sklearn_bdp.correlation._network import MarkovNetwork
+from sklearn_bdp.correlation._neighbors import check_groups, check_neighbors, ising_spins
+from sklearn_bdp.correlation._network import MarkovNetwork, NetworkModel
 from sklearn_bdp.correlation._panel import Panel, date_numbers
 from sklearn_bdp.correlation._row_order import IndependenceReport, check_independence
 from sklearn_bdp.correlation._strength import (
@@ -68,6 +69,8 @@ __all__ = [
     "slow_autocorrelation_time",
     "IndependenceReport",
     "check_independence",
+    "check_groups",
+    "check_neighbors",
     "DriftReport",
     "check_drift",
 ]

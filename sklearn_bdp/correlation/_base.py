@@ -54,6 +54,11 @@ class CorrelationModel(Divisible, FrozenValue):
         return ()
 
     @property
+    def target(self) -> str:
+        """What intervals refer to, as a certificate's first line says it."""
+        return "later records of the same process" if self.is_sequential else "new records"
+
+    @property
     def alternatives(self) -> tuple[CorrelationModel, ...]:
         """Models of which one is true: the model itself, unless it is a list of models."""
         return (self,)
@@ -417,6 +422,23 @@ class CorrelationModel(Divisible, FrozenValue):
         Positive for a class of models estimated at some confidence, else 0.
         """
         return 0.0
+
+    def estimated(self, labels: ArrayLike, known: ArrayLike) -> CorrelationModel:
+        """Return the model with what it leaves open read off the labels of known records.
+
+        Parameters
+        ----------
+        labels : array-like of shape (n,)
+            Labels of all records; only those of known records are read.
+        known : array-like of int
+            The training records.
+
+        Returns
+        -------
+        CorrelationModel
+            The model itself where it leaves nothing open.
+        """
+        return self
 
     def given_rest(self, indices: ArrayLike) -> CorrelationModel:
         """Return the model of a holdout whose other records are training records.

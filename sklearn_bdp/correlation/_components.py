@@ -219,6 +219,10 @@ class Groups(ComponentModel):
         self.check_n(n)
         return len(self.sizes_), "groups"
 
+    @property
+    def target(self) -> str:
+        return "new records" if self.is_independent else "records of new groups"
+
     def describe(self) -> str:
         return (
             f"{len(self.codes_)} records in {len(self.sizes_)} independent groups, the largest "
@@ -286,10 +290,20 @@ def count_shared_labels(one, other):
 
 
 def check_order_of_groups(name, model, X):
-    """Raise where groups came in a series that names the records of X in another order."""
+    """Raise where groups or nodes have names that the index of X holds in another order."""
     labels = getattr(model, "_labels", None)
     if labels is not None:
         check_order(name, labels, X)
+    nodes, index = getattr(model, "_nodes", None), getattr(X, "index", None)
+    if nodes is None or not hasattr(index, "equals") or len(index) != len(nodes):
+        return
+    rows = index.tolist()
+    if rows == list(range(len(rows))) or rows == list(nodes) or set(rows) != set(nodes):
+        return  # an index that only counts rows names no nodes
+    raise ValueError(
+        f"{name} has its nodes in another order than the index of X. Pass nodelist=X.index to the "
+        "network. Nothing was asked."
+    )
 
 
 def _just_numbered(values):

@@ -33,6 +33,12 @@ def label_codes_or_missing(labels, n):
     classes = sorted({value for value, there in zip(values, known, strict=True) if there}, key=str)
     if len(classes) < 2:
         raise ValueError(f"labels must hold at least two classes, got {len(classes)}.")
+    numbers = {value for value in classes if isinstance(value, int | float | np.number)}
+    if -1 in numbers and numbers != {-1, 1}:
+        raise ValueError(
+            "labels must be None or NaN where they are unknown, got -1 beside other classes. "
+            "Replace -1 by None, or rename the class if -1 is one."
+        )
     place = {value: code for code, value in enumerate(classes)}
     return np.array([place[v] if there else -1 for v, there in zip(values, known, strict=True)])
 

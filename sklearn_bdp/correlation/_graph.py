@@ -24,29 +24,41 @@ def is_networkx(graph):
     return hasattr(graph, "nodes") and hasattr(graph, "edges") and hasattr(graph, "is_directed")
 
 
-def node_order(graph):
-    """Return the nodes of a networkx graph in record order.
+def node_order(graph, nodelist=None, name="graph"):
+    """Return the nodes of a networkx graph in record order: those of ``nodelist``, or as they are.
 
-    Nodes named ``0 … n-1`` are the records of these numbers; otherwise record ``i`` is the
-    ``i``-th node of the graph.
+    Nodes named ``0 … n-1`` must come in this order, or nobody knows which of the two is meant.
     """
     nodes = list(graph.nodes)
-    if all(isinstance(node, int | np.integer) for node in nodes) and (
-        sorted(nodes) == list(range(len(nodes)))
-    ):
-        return list(range(len(nodes)))
+    if nodelist is not None:
+        order = list(nodelist)
+        if len(order) != len(nodes) or set(order) != set(nodes):
+            raise ValueError(
+                f"nodelist must name every node of {name} once, got {len(order)} names for "
+                f"{len(nodes)} nodes."
+            )
+        return order
+    numbered = all(isinstance(v, int | np.integer) for v in nodes)
+    if numbered and nodes != sorted(nodes):
+        raise ValueError(
+            f"{name} has integer nodes that do not come in ascending order: the first ones are "
+            f"{nodes[:4]}. Pass nodelist= with the node of each row of X, for example "
+            "nodelist=sorted(graph) if row i is the i-th smallest node, or nodelist=X.index."
+        )
     return nodes
 
 
-def adjacency(graph, *, weight=None, name="graph"):
+def adjacency(graph, *, weight=None, name="graph", nodelist=None):
     """Return a symmetric CSR matrix without diagonal from any container of a graph.
 
     A scipy.sparse, networkx or dense graph; nonzero entries are edges. A directed graph counts in
     either direction, with the larger weight. ``weight`` names the edge attribute of a networkx
-    graph to read; by default every edge weighs 1.
+    graph to read; by default every edge weighs 1. ``nodelist``: its nodes in record order.
     """
     if is_networkx(graph):
-        matrix = _from_networkx(graph, weight, name)
+        matrix = _from_networkx(graph, weight, node_order(graph, nodelist, name), name)
+    elif nodelist is not None:
+        raise ValueError(f"nodelist= needs a networkx graph, got {type(graph).__name__}.")
     elif sparse.issparse(graph):
         matrix = sparse.csr_array(graph).astype(float)
     else:
@@ -73,8 +85,7 @@ def adjacency(graph, *, weight=None, name="graph"):
     return matrix
 
 
-def _from_networkx(graph, weight, name):
-    nodes = node_order(graph)
+def _from_networkx(graph, weight, nodes, name):
     number = {node: i for i, node in enumerate(nodes)}
     rows, columns, data = [], [], []
     for a, b, attributes in graph.edges(data=True):
@@ -93,6 +104,34 @@ def _from_networkx(graph, weight, name):
 
 class GraphModel(ComponentwiseModel):
     """Shared part of models tied to a graph whose components are independent."""
+
+    _nodes: tuple[Any, ...] | None = (
+        None  # names of the records; no part of what makes models equal
+    )
+    _caveats: tuple[str, ...] = ()
+
+    def _name(self, graph, nodelist):
+        self._nodes = tuple(node_order(graph, nodelist)) if is_networkx(graph) else None
+
+    def __getstate__(self):
+        return {**super().__getstate__(), "_nodes": None}
+
+    @property
+    def target(self) -> str:
+        if self.is_independent:
+            return super().target
+        return "new components of the graph"
+
+    def _part(self, indices):
+        """Return what the records stand for where the largest component could not be held out."""
+        sizes = np.bincount(self.components_)
+        giant = int(np.argmax(sizes))
+        if (self.components_[indices] == giant).any() or sizes[giant] <= len(indices):
+            return ()
+        return (
+            f"Intervals apply to components like those held out: the largest component, "
+            f"{100 * sizes[giant] / sizes.sum():.0f}% of all nodes, is too large to be held out.",
+        )
 
     def _set_graph(self, matrix):
         self._indptr, self._indices, self._data = matrix.indptr, matrix.indices, matrix.data
@@ -142,8 +181,10 @@ class DependencyGraph(GraphModel, ComponentModel):
     Parameters
     ----------
     graph : scipy.sparse matrix or array, networkx graph, or dense array of shape (n, n)
-        Nonzero entries are edges; weights and directions are ignored. Networkx nodes named
-        ``0 … n-1`` are the records of these numbers, other nodes count in graph order.
+        Nonzero entries are edges; weights and directions are ignored.
+    nodelist : array-like of shape (n,), optional
+        Node of a networkx graph that each row of ``X`` is, for example ``X.index``. By default
+        rows are in graph order, which must be ascending where nodes are integers.
 
     Attributes
     ----------
@@ -177,11 +218,16 @@ class DependencyGraph(GraphModel, ComponentModel):
     0.2
     """
 
-    def __init__(self, graph: Any) -> None:
-        matrix = adjacency(graph)
+    def __init__(self, graph: Any, *, nodelist: ArrayLike | None = None) -> None:
+        matrix = adjacency(graph, nodelist=nodelist)
         matrix.data = np.ones_like(matrix.data)
         self._set_graph(matrix)
+        self._name(graph, nodelist)
         self._freeze()
+
+    @property
+    def caveats(self) -> tuple[str, ...]:
+        return self._caveats
 
     def describe(self) -> str:
         return (
@@ -201,17 +247,18 @@ class DependencyGraph(GraphModel, ComponentModel):
         """Raise what to do instead where structure alone leaves nothing to cut."""
         if self.n_components_ < 2 <= self.check_n(n):
             raise ValueError(
-                f"correlation is one connected component of {n} records, and a graph without "
-                "strengths lets each of them determine all others, so nothing can be held out. "
-                "Say how strong edges are: correlation=MarkovNetwork(graph, influence=0.1) is "
-                "split by nodes (0.1: a neighbour changes log-odds by at most 0.1), or read it off "
-                "training labels with MarkovNetwork.from_labels(graph, labels). Otherwise bring "
-                "another graph as X_val, y_val, or remove edges that carry nothing."
+                f"correlation is one connected component of {n} records. A graph without "
+                "strengths lets each record determine all others, so nothing can be held out. Set "
+                "correlation=MarkovNetwork(graph, influence='estimate') to read the strength off "
+                "training labels, or declare it with influence=. Or pass another graph's records "
+                "as X_val, y_val."
             )
 
     def subset(self, indices: ArrayLike) -> CorrelationModel:
         indices = check_indices(indices, self.n_records)
         if self._whole_components(indices):
-            return DependencyGraph(self.adjacency_[indices][:, indices])
+            part = DependencyGraph(self.adjacency_[indices][:, indices])
+            vars(part)["_caveats"] = self._part(indices)
+            return part
         # A dropped record may still carry dependence between its neighbours.
         return unnamed_groups(self.components_[indices])

@@ -27,9 +27,9 @@ class NetworkModel(GraphModel):
     """
 
     _factors: tuple[Any, ...] = ()
+    _to_estimate = False  # whether the strength is read off training labels after the split
     _given_rest: bool = False  # whether all other records are given (theory G13)
     _kind: str
-    _caveats: tuple[str, ...] = ()
     _words: str = ""  # where the strength comes from, when it was not declared
 
     def _set_network(self, matrix, factors=()):
@@ -118,7 +118,7 @@ class NetworkModel(GraphModel):
     def holds_given_rest(self) -> bool:  # type: ignore[override]  # computed here, fixed below
         """Whether it is split by nodes: components too large to hold out, no infinite edge."""
         large = self._component_sizes.max() > self.n_records / 2
-        return bool(large and np.isfinite(self._data).all())
+        return bool(large and (self._to_estimate or np.isfinite(self._data).all()))
 
     def _split(self, n, holdout, random_state):
         if self.holds_given_rest:
@@ -138,9 +138,20 @@ class NetworkModel(GraphModel):
         are dropped, because stationary rows and exact quilts are not uniform.
         """
         indices = check_indices(indices, self.n_records)
+        if self._to_estimate:
+            raise ValueError(
+                "influence='estimate' is read off training labels by searches and selectors, once "
+                "they have split the nodes. Elsewhere use MarkovNetwork.from_labels(graph, labels)."
+            )
         if self._whole_components(indices) or not self.holds_given_rest:
             return self.subset(indices)
         return self._induced(indices, tables=False, given_rest=True)
+
+    @property
+    def target(self) -> str:
+        if self._given_rest:
+            return "these nodes, given the training nodes"
+        return super().target
 
     @property
     def caveats(self) -> tuple[str, ...]:
@@ -159,9 +170,9 @@ class NetworkModel(GraphModel):
         if not self._whole_components(indices):
             # A dropped record may still carry dependence between its neighbours.
             return unnamed_groups(self.components_[indices])
-        return self._induced(indices)
+        return self._induced(indices, caveats=self._part(indices))
 
-    def _induced(self, indices, *, tables=True, given_rest=False):
+    def _induced(self, indices, *, tables=True, given_rest=False, caveats=()):
         number = np.full(self.n_records, -1)
         number[indices] = np.arange(len(indices))
         factors = [
@@ -172,7 +183,7 @@ class NetworkModel(GraphModel):
         model = object.__new__(type(self))
         model._set_network(sparse.csr_array(self.adjacency_[indices][:, indices]), factors)
         model._given_rest = given_rest or self._given_rest
-        model._words, model._caveats = self._words, self._caveats
+        model._words, model._caveats = self._words, (*self._caveats, *caveats)
         model._freeze()
         return model
 
@@ -195,7 +206,10 @@ class MarkovNetwork(NetworkModel):
         Projective diameter of every edge, in nats: the largest log cross-ratio of its potential
         :math:`\ln\frac{\psi(a,b)\psi(a',b')}{\psi(a,b')\psi(a',b)}`. A scalar for all edges, the
         name of an edge attribute, or None: the data of the matrix, the attribute
-        ``"influence"``.
+        ``"influence"``. ``"estimate"``: searches read it off the labels of the training nodes,
+        after the split (:meth:`from_labels`; an assumption).
+    nodelist : array-like of shape (n,), optional
+        Node of a networkx graph that each row of ``X`` is, as for :class:`DependencyGraph`.
 
     Attributes
     ----------
@@ -225,13 +239,58 @@ class MarkovNetwork(NetworkModel):
 
     _kind = "Markov network"
 
-    def __init__(self, graph: Any, *, influence: float | str | None = None) -> None:
-        self._set_network(influence_graph(graph, influence))
+    def __init__(
+        self,
+        graph: Any,
+        *,
+        influence: float | str | None = None,
+        nodelist: ArrayLike | None = None,
+    ) -> None:
+        if isinstance(influence, str) and influence == "estimate":
+            _refuse_attribute(graph)
+            matrix = adjacency(graph, nodelist=nodelist)
+            matrix.data = np.full_like(matrix.data, math.inf)  # until it is estimated
+            self._to_estimate = True
+        else:
+            matrix = influence_graph(graph, influence, nodelist)
+        self._set_network(matrix)
+        self._name(graph, nodelist)
         self._freeze()
+
+    def estimated(self, labels: ArrayLike, known: ArrayLike) -> MarkovNetwork:
+        """Return the network with strengths read off the labels of known nodes.
+
+        Parameters
+        ----------
+        labels : array-like of shape (n,)
+            Class of each node; only those of known nodes are read.
+        known : array-like of int
+            The training nodes.
+
+        Returns
+        -------
+        MarkovNetwork
+            The network itself unless it was made with ``influence="estimate"``.
+        """
+        if not self._to_estimate:
+            return self
+        if labels is None:
+            raise ValueError("influence='estimate' reads class labels, got y=None.")
+        shown = np.full(self.n_records, None, dtype=object)
+        shown[known] = np.asarray(labels, dtype=object)[known]
+        structure = sparse.csr_array(
+            (np.ones_like(self._data), self._indices, self._indptr), shape=self.adjacency_.shape
+        )
+        return type(self).from_labels(structure, shown)
 
     @classmethod
     def from_labels(
-        cls, graph: Any, labels: ArrayLike, *, confidence: float = 0.95
+        cls,
+        graph: Any,
+        labels: ArrayLike,
+        *,
+        confidence: float = 0.95,
+        nodelist: ArrayLike | None = None,
     ) -> MarkovNetwork:
         """Read the strength of edges off labels of training nodes: an assumption.
 
@@ -244,6 +303,8 @@ class MarkovNetwork(NetworkModel):
             must not be read here.
         confidence : float, default=0.95
             Level of the upper limit that is declared.
+        nodelist : array-like of shape (n,), optional
+            As for the class.
 
         Returns
         -------
@@ -275,7 +336,7 @@ class MarkovNetwork(NetworkModel):
         >>> len(model.split(900, 0.25, random_state=0).holdout)
         225
         """
-        structure = adjacency(graph)
+        structure = adjacency(graph, nodelist=nodelist)
         codes = label_codes_or_missing(labels, structure.shape[0])
         coupling = label_coupling(structure, codes, confidence)
         structure.data = np.full_like(structure.data, coupling.influence)
@@ -293,7 +354,16 @@ class MarkovNetwork(NetworkModel):
         return model
 
 
-def influence_graph(graph, influence):
+def _refuse_attribute(graph):
+    """Raise where "estimate" may name an edge attribute."""
+    if is_networkx(graph) and any("estimate" in data for *_, data in graph.edges(data=True)):
+        raise ValueError(
+            "influence='estimate' is a reserved word, and edges of graph have an attribute of that "
+            "name. Rename the attribute."
+        )
+
+
+def influence_graph(graph, influence, nodelist=None):
     """Return the symmetric matrix of edge diameters that ``graph`` and ``influence`` declare."""
     weight = None
     if influence is None or isinstance(influence, str):
@@ -310,7 +380,7 @@ def influence_graph(graph, influence):
         raise ValueError(_INFINITE.format("influence=inf"))
     else:
         influence = check_real("influence", influence, low=0.0)
-    matrix = adjacency(graph, weight=weight)
+    matrix = adjacency(graph, weight=weight, nodelist=nodelist)
     if influence is not None and weight is None:
         matrix.data = np.full_like(matrix.data, float(influence))
         matrix.eliminate_zeros()

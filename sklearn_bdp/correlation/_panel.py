@@ -123,6 +123,10 @@ class Panel(CorrelationModel):
             return kept
         return (*kept, "Dates weigh equally: scores are those of a random record of a random date.")
 
+    @property
+    def target(self) -> str:
+        return "new dates"
+
     def unit_means(self, scores: ArrayLike) -> Array:
         """Return the mean score of each date, in time order; NaN where none was scored."""
         series = np.asarray(scores, dtype=float)

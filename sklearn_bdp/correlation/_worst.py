@@ -123,6 +123,11 @@ class WorstOf(CorrelationModel):
         rest = [m for m in self.models if not m.is_independent]
         if not rest:
             return self.models[0]
+        if any(m.holds_given_rest and m.is_componentwise for m in rest):
+            raise ValueError(
+                "correlation is a list with a network that is split by nodes, and a list cannot "
+                "be. Declare one network with the largest influence of each edge."
+            )
         if all(m.is_componentwise for m in rest):
             return unnamed_groups(joined_components([m.components(m.n_records) for m in rest]))
         if all(m.is_sequential for m in rest):  # chains: the one that forgets most slowly

@@ -16,10 +16,13 @@ from sklearn_bdp._sklearn_compat import num_samples
 from sklearn_bdp.accounting import score_tail
 from sklearn_bdp.correlation import (
     Groups,
+    NetworkModel,
     SeenStates,
     check_drift,
+    check_groups,
     check_independence,
     check_misfit,
+    check_neighbors,
 )
 from sklearn_bdp.exceptions import (
     HoldoutClosedError,
@@ -160,9 +163,31 @@ def _compared(division, estimator, metric, score, folds, groups, known):
         return check_misfit(declared, scores=scores), drift, scores
     if isinstance(declared, SeenStates) and model is not None:
         return _within_states(scored, declared.states)
+    if model is not None and isinstance(model, NetworkModel | Groups) and not model.is_independent:
+        found = score(metric, folds) if known is None else known[0]
+        if found is None or len(found) != model.n_records:
+            return None, None, None
+        if isinstance(model, NetworkModel):
+            return check_neighbors(model, found), None, found
+        return _between_groups(model, found, estimator, division), None, found
     if not declared.is_independent or _sorted_by_label(estimator, division.y):
         return None, None, None
     return _in_row_order(division, metric.name, scored, groups, known)
+
+
+def _between_groups(model, scores, estimator, division):
+    """Test what groups promise: that those next to each other are independent.
+
+    Scores less the mean of their class, so that a table sorted by class is no dependence.
+    """
+    order = np.arange(len(scores)) if division.train is None else np.argsort(division.train)
+    scores, codes = np.asarray(scores, dtype=float)[order], model.components(len(scores))[order]
+    if is_classifier(estimator) and np.ndim(division.y) == 1:
+        classes = np.unique(np.asarray(division.y)[order], return_inverse=True)[1]
+        known = ~np.isnan(scores)
+        means = np.bincount(classes[known], weights=scores[known], minlength=classes.max() + 1)
+        scores = scores - (means / np.maximum(np.bincount(classes[known]), 1))[classes]
+    return check_groups(scores, codes)
 
 
 def _in_row_order(division, name, scored, groups, known):

@@ -104,6 +104,7 @@ def holdout_certificate(
         budget=settings.budget,
         resolution=settings.resolution,
         correlation=model.describe(),
+        target=_target(model),
         n_relaxed=last.n_relaxed,
         # A threshold that was given does not shrink with more records.
         advice=_advice(last, widest, model.units(settings.n)) if settings.threshold is None else (),
@@ -111,6 +112,11 @@ def holdout_certificate(
         n_answers=last.n_answered,
         next_error=None if last.closed else min(1.0, widest),
     )
+
+
+def _target(model):
+    """Return what intervals refer to."""
+    return "new records like these" if model.target == "new records" else model.target
 
 
 def _threshold(last, settings, code=None):

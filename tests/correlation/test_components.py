@@ -100,10 +100,19 @@ def test_arguments_are_checked_before_anything_else():
 
 
 def test_graph_components():
-    model = DependencyGraph(nx.Graph([(2, 0), (3, 4)]))  # nodes 0, 2, 3, 4: not 0 … n-1
+    model = DependencyGraph(nx.Graph([(0, 2), (3, 4)]))  # nodes 0, 2, 3, 4: not 0 … n-1
     assert model.n_records == 4
     numbered = nx.Graph([(2, 0), (1, 3)])
-    assert DependencyGraph(numbered).components_.tolist() == [0, 1, 0, 1]
+    assert DependencyGraph(numbered, nodelist=range(4)).components_.tolist() == [0, 1, 0, 1]
+    assert DependencyGraph(numbered, nodelist=[2, 0, 1, 3]).components_.tolist() == [0, 0, 1, 1]
+    with pytest.raises(ValueError, match=r"not come in ascending order.*\[2, 0, 1, 3\].*nodelist="):
+        DependencyGraph(numbered)
+    with pytest.raises(ValueError, match="every node of graph once, got 3 names for 4"):
+        DependencyGraph(numbered, nodelist=[0, 1, 2])
+    with pytest.raises(ValueError, match="needs a networkx graph"):
+        DependencyGraph(np.zeros((2, 2)), nodelist=[0, 1])
+    letters = nx.Graph([("b", "a"), ("c", "d")])
+    assert DependencyGraph(letters, nodelist=list("acbd")).components_.tolist() == [0, 1, 0, 1]
     matrix = sparse.coo_array(([7.0, 0.0], ([0, 1], [2, 3])), shape=(4, 4))
     assert DependencyGraph(matrix).n_components_ == 3
     assert DependencyGraph(matrix) == DependencyGraph(matrix.T)

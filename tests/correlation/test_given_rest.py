@@ -121,7 +121,7 @@ def test_given_the_rest_is_another_model_than_alone():
 def test_structure_alone_says_what_to_do_instead():
     graph = DependencyGraph(nx.karate_club_graph())
     for call in (lambda: graph.split(34, 0.25), lambda: graph.folds(34, 3)):
-        with pytest.raises(ValueError, match=r"MarkovNetwork\(graph, influence=0\.1\)"):
+        with pytest.raises(ValueError, match=r"MarkovNetwork\(graph, influence='estimate'\)"):
             call()
 
 

@@ -146,8 +146,10 @@ def test_containers_agree():
     graph.add_edge(2, 0, influence=0.5, strength=1.5)
     graph.add_edge(0, 1, influence=0.7, strength=2.5)
     matrix = sparse.coo_array(([0.5, 0.7], ([0, 0], [2, 1])), shape=(3, 3))
-    assert MarkovNetwork(graph) == MarkovNetwork(matrix) == MarkovNetwork(matrix.toarray())
-    named = MarkovNetwork(graph, influence="strength")
+    order = range(3)
+    assert MarkovNetwork(graph, nodelist=order) == MarkovNetwork(matrix)
+    assert MarkovNetwork(matrix) == MarkovNetwork(matrix.toarray())
+    named = MarkovNetwork(graph, influence="strength", nodelist=order)
     assert named.adjacency_[0, 1] == 2.5
     assert MarkovNetwork(matrix, influence=2.0).adjacency_[0, 2] == 2.0
     assert MarkovNetwork(matrix, influence=0.0).n_components_ == 3

@@ -1,0 +1,85 @@
+"""Networks in searches: order of nodes, strength after the split, a declared strength checked."""
+
+import warnings
+
+import numpy as np
+import pytest
+from sklearn.linear_model import LogisticRegression
+
+from sklearn_bdp import ReusableHoldoutSearchCV
+from sklearn_bdp.correlation import MarkovNetwork, ising_spins
+from sklearn_bdp.exceptions import ModelMisfitWarning
+
+nx = pytest.importorskip("networkx")
+GRID = nx.to_scipy_sparse_array(nx.grid_2d_graph(24, 24))
+
+
+def nodes(seed, diameter, *, feature=0.0):
+    """Labels that follow the network, and a feature that tells them to some degree."""
+    rng = np.random.default_rng(seed)
+    strong = MarkovNetwork(GRID, influence=diameter).adjacency_
+    state = ising_spins(strong, rng, draws=1)[:, 0] > 0
+    X = rng.normal(size=(len(state), 2))
+    # Classifiers do well where the state is on, and are a coin where it is off.
+    y = np.where(state, X[:, 0] > 0, rng.random(len(state)) < 0.5).astype(int)
+    return X, y, state.astype(int)
+
+
+def fit(X, y, correlation, **options):
+    search = ReusableHoldoutSearchCV(
+        LogisticRegression(), {"C": [0.1, 1.0]}, correlation=correlation, random_state=0, **options
+    )
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", ModelMisfitWarning)
+        search.fit(X, y)
+    said = [str(w.message) for w in caught if issubclass(w.category, ModelMisfitWarning)]
+    return search, said
+
+
+def test_a_declared_strength_that_is_too_weak_is_told():
+    told = [fit(*nodes(seed, 1.8)[:2], MarkovNetwork(GRID, influence=0.1))[1] for seed in range(4)]
+    assert sum("neighboring nodes agree" in " ".join(said) for said in told) >= 3
+
+
+def test_a_right_strength_is_left_alone():
+    told = [fit(*nodes(seed, 0.3)[:2], MarkovNetwork(GRID, influence=0.3))[1] for seed in range(4)]
+    assert told == [[]] * 4
+
+
+def test_strength_is_read_after_the_split():
+    X, _, state = nodes(0, 0.4)
+    search, _ = fit(X, state, MarkovNetwork(GRID, influence="estimate"))
+    text = str(search.certificate_)
+    assert "these nodes, given the training nodes" in text.splitlines()[0]
+    assert "assumed from 432 training labels" in text
+    other = state.copy()
+    other[search.holdout_indices_] = 1 - other[search.holdout_indices_]
+    again, _ = fit(X, other, MarkovNetwork(GRID, influence="estimate"))
+    assert again.holdout_.model == search.holdout_.model
+
+
+def test_rows_follow_the_names_of_nodes():
+    pd = pytest.importorskip("pandas")
+    X, y, _ = nodes(1, 0.2)
+    graph = nx.grid_2d_graph(24, 24)
+    names = [f"{a}-{b}" for a, b in graph]
+    graph = nx.relabel_nodes(graph, dict(zip(graph, names, strict=True)))
+    order = np.random.default_rng(0).permutation(len(names))
+    frame = pd.DataFrame(X, index=names).iloc[order]
+    with pytest.raises(ValueError, match=r"nodelist=X\.index"):
+        fit(frame, y[order], MarkovNetwork(graph, influence=0.2))
+    matched = MarkovNetwork(graph, influence=0.2, nodelist=frame.index)
+    search, _ = fit(frame, y[order], matched)
+    assert search.holdout_.n == 144
+
+
+def test_the_first_line_says_what_is_meant():
+    X, y, _ = nodes(2, 0.2)
+    groups = np.arange(len(y)) // 4
+    search = ReusableHoldoutSearchCV(
+        LogisticRegression(), {"C": [1.0]}, correlation="groups", random_state=0
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        search.fit(X, y, groups=groups)
+    assert "on records of new groups" in str(search.certificate_).splitlines()[0]
