@@ -46,6 +46,8 @@ class Preview:
         Code length of the leader in nats: the information its interval pays for.
     expected_spending : float
         Nats that the batch is expected to add for all later ones.
+    note : str, default=""
+        Which share of positive records was assumed, for scores by class.
 
     Examples
     --------
@@ -63,13 +65,14 @@ class Preview:
     half_width_others: float
     code_length: float
     expected_spending: float
+    note: str = ""
 
     def __str__(self) -> str:
         return (
             f"{self.n_queries:,} queries with scores near {self.score:g}: the selected one will "
             f"be known to about ± {self.half_width:.3g}, one that does not lead to about "
             f"± {self.half_width_others:.3g}; they are expected to spend "
-            f"{self.expected_spending:.2g} nats."
+            f"{self.expected_spending:.2g} nats.{self.note}"
         )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -10,7 +11,13 @@ from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from sklearn_bdp._checks import check_boolean, check_integer, check_option, check_real
+from sklearn_bdp._checks import (
+    check_boolean,
+    check_integer,
+    check_option,
+    check_probability,
+    check_real,
+)
 from sklearn_bdp._digests import data_digest, freeze_data, likeness, query_key
 from sklearn_bdp._sealed import sealed_errors
 from sklearn_bdp._version import __version__
@@ -25,6 +32,7 @@ from sklearn_bdp.holdout._inputs import (
 )
 from sklearn_bdp.holdout._report import check_open, preview_batch
 from sklearn_bdp.holdout._settings import ON_EXHAUSTED, Settings, check_parameters, check_path
+from sklearn_bdp.holdout._shares import with_prevalence
 from sklearn_bdp.ledger import HoldoutAnswers, HoldoutScore
 from sklearn_bdp.metrics import get_metric
 
@@ -416,7 +424,8 @@ class ReusableHoldout(Asking):
         *,
         score: float = 0.5,
         training_size: float | None = None,
-        scoring: BoundedMetric | None = None,
+        scoring: str | BoundedMetric | None = None,
+        prevalence: float | None = None,
     ) -> Preview:
         """Work out what the next batch would get, before anything is asked; nothing is spent.
 
@@ -428,9 +437,11 @@ class ReusableHoldout(Asking):
             About what score is expected, in [0, 1]: the nearer to 0 or 1, the narrower.
         training_size : float, default=None
             Records behind each training-side value; by default as many as the holdout has.
-        scoring : BoundedMetric, default=None
-            Whose scores: those by class (ROC AUC), of training targets, are known less well than
-            the means over records that are meant by default.
+        scoring : str or BoundedMetric, default=None
+            The metric, accuracy by default. Scores by class (ROC AUC) have wider intervals.
+        prevalence : float, default=None
+            For scores of two classes: share of positive records. By default the share that the
+            holdout was asked for before, else 1/2. The text of the preview says which.
 
         Returns
         -------
@@ -447,7 +458,13 @@ class ReusableHoldout(Asking):
             last = transaction.last
             code = self._code(transaction)
         check_open(last)
-        return preview_batch(
+        metric, note = None, ""
+        if scoring is not None:
+            metric = get_metric(scoring) if isinstance(scoring, str) else scoring
+            if prevalence is not None:
+                prevalence = check_probability("prevalence", prevalence)
+            metric, note = with_prevalence(metric, prevalence, last.shares, self.n)
+        preview = preview_batch(
             last,
             code,
             n_queries=count,
@@ -455,5 +472,6 @@ class ReusableHoldout(Asking):
             training_size=size,
             settings=self._settings,
             model=self.model,
-            metric=scoring,
+            metric=metric,
         )
+        return dataclasses.replace(preview, note=note)

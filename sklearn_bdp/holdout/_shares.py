@@ -122,6 +122,23 @@ def _settled(queries, asked, indices):
     )
 
 
+def with_prevalence(metric, prevalence, shares, n):
+    """Return a metric of two classes with a share of positive records, and where that is from.
+
+    ``shares``: those that the holdout was asked for. By default 1/2.
+    """
+    if metric.is_mean or (prevalence is None and metric.class_counts):
+        return metric, ""
+    note = ""
+    if prevalence is None:
+        known = [ends for name, (_, *ends) in shares.items() if len(json.loads(name)) == 3]
+        prevalence = 0.5 * sum(known[-1]) if known else 0.5
+        source = "as recorded" if known else "assumed"
+        note = f" The share of positive records is {prevalence:.3g}, {source} (see prevalence=)."
+    counts = (max(1, round(n * (1.0 - prevalence))), max(1, round(n * prevalence)))
+    return dataclasses.replace(metric, classes=(0, 1), class_counts=counts), note
+
+
 def one_of_each_group(model, n, seed):
     """Return slices of one record per group, chosen at random: positions, a row for each slice."""
     _, group = np.unique(model.components(n), return_inverse=True)

@@ -131,3 +131,20 @@ def test_groups_get_an_interval_too():
     """G12 with B1: labels may depend inside groups."""
     _, answer = ask(4000, 0.5, correlation=Groups(np.arange(4000) // 2))
     assert 0.7 < answer.lower[0] < 0.88 < answer.upper[0]
+
+
+def test_a_preview_takes_names_and_says_which_share_it_assumed():
+    X, y = np.zeros((600, 1)), (np.arange(600) % 3 == 0).astype(int)
+    holdout = ReusableHoldout(X, y, random_state=0)
+    plain = holdout.preview(20, score=0.8, scoring="accuracy")
+    assert plain == holdout.preview(20, score=0.8)
+    rare = holdout.preview(20, score=0.8, scoring="roc_auc", prevalence=0.1)
+    even = holdout.preview(20, score=0.8, scoring="roc_auc")
+    assert plain.half_width < even.half_width < rare.half_width
+    assert "0.5, assumed" in str(even)
+    assert "assumed" not in str(rare)
+    with pytest.raises(ValueError, match="prevalence"):
+        holdout.preview(scoring="roc_auc", prevalence=0.0)
+    model = Ranks()
+    holdout.score(model, 0.5, scoring="roc_auc")
+    assert "as recorded" in str(holdout.preview(20, scoring="balanced_accuracy"))
