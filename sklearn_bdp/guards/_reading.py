@@ -160,7 +160,7 @@ class KnownRows:
         return (self.drawn or rows_only) and min(self._shares(side)) == 1.0
 
     def met(self, tables: Any) -> tuple[Any, ...]:
-        """Return tables to compare: where the split was drawn, rows all unknown were transformed."""
+        """Return what to compare: beside a drawn split, rows all unknown were transformed."""
         if not self.drawn:
             return tuple(tables)
         met = [TrainingSide((table,)) for table in tables]
