@@ -30,6 +30,12 @@ from sklearn_bdp.accounting._codes import (
     final_code_length,
     leaked_length,
 )
+from sklearn_bdp.accounting._jackknife import (
+    approximation,
+    binomial_interval,
+    jackknife_interval,
+    mean_of_shares,
+)
 from sklearn_bdp.accounting._noise_calibration import (
     CONTEST,
     NOISE_PART,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import sklearn
@@ -191,8 +191,17 @@ class HoldoutSelectorBase(Savable, SelectorMixin, BaseEstimator):
 class SubsetSelectorBase(MetaEstimatorMixin, HoldoutSelectorBase):
     """Base of selectors that fit an estimator on subsets: metric, folds, who asks the holdout."""
 
-    def final_report(self) -> FinalReport:
-        """Speak the last word on the verified model and close the holdout.
+    def final_report(
+        self, *, scoring: Any = None, interval: Literal["exact", "approximate"] = "exact"
+    ) -> FinalReport:
+        """Report the final score of the verified model and close the holdout.
+
+        Parameters
+        ----------
+        scoring : str, BoundedMetric, None or a list of them, default=None
+            Metrics; ``None``: the one of the selection.
+        interval : {"exact", "approximate"}, default="exact"
+            As for :meth:`sklearn_bdp.ReusableHoldout.final_report`.
 
         Returns
         -------
@@ -215,19 +224,17 @@ class SubsetSelectorBase(MetaEstimatorMixin, HoldoutSelectorBase):
             raise NothingSelectedError(f"{self._what_was_found()} There is nothing to report on.")
         metric, expected, variance = self._training_side
         chosen = np.flatnonzero(self.support_)
-        report = self.holdout_.final_report(
-            make_pipeline(
-                FunctionTransformer(_picked, kw_args={"columns": self._places(chosen)}),
-                self.estimator_,
-            ),
-            float(metric.from_unit(expected)) if math.isfinite(expected) else None,
-            scoring=metric,
-            training_variance=variance,
-            name=f"{type(self.estimator_).__name__} of {chosen.size:,} features",
+        name = f"{type(self.estimator_).__name__} of {chosen.size:,} features"
+        known = float(metric.from_unit(expected)) if math.isfinite(expected) else None
+        wanted = scoring if isinstance(scoring, list | tuple) else [scoring]
+        picked = FunctionTransformer(_picked, kw_args={"columns": self._places(chosen)})
+        return self.holdout_.final_report(
+            {name: make_pipeline(picked, self.estimator_)},
+            known if wanted[0] is None else None,
+            scoring=[metric if one is None else one for one in wanted],
+            interval=interval,
+            training_variance=variance if wanted[0] is None else None,
         )
-        # All intervals hold at once, so what was known of this very model before still holds.
-        lower, upper = max(report.lower, self.interval_[0]), min(report.upper, self.interval_[1])
-        return replace(report, value=min(max(report.value, lower), upper), lower=lower, upper=upper)
 
     def _places(self, columns):
         """Return where the holdout has columns of ``X``: by name, where there are names."""

@@ -7,132 +7,25 @@ import json
 import math
 import secrets
 import warnings
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from sklearn.base import BaseEstimator
-from sklearn.utils.validation import check_is_fitted
 
 from sklearn_bdp._digests import is_content_key
-from sklearn_bdp._sealed import sealed_errors
 from sklearn_bdp.accounting import PredictiveCode
 from sklearn_bdp.guards import note_answers
 from sklearn_bdp.holdout._batch import decide, exhausted_error
 from sklearn_bdp.holdout._identity import LedgerHandle, as_last_seen
 from sklearn_bdp.holdout._inputs import (
-    check_evaluations,
     check_queries,
-    check_training_value,
     first_askings,
 )
-from sklearn_bdp.holdout._report import FinalReport, check_open, close
+from sklearn_bdp.holdout._report import check_open
 from sklearn_bdp.holdout._settings import restored_mechanism
 from sklearn_bdp.ledger import HoldoutAnswers, canonical
-from sklearn_bdp.metrics import get_metric
-
-if TYPE_CHECKING:
-    from sklearn_bdp.metrics import BoundedMetric
 
 
 class Asking(LedgerHandle):
     """The part of :class:`ReusableHoldout` between a query and its answer."""
-
-    @sealed_errors
-    def final_report(
-        self,
-        estimator: Any,
-        training_value: float | None = None,
-        *,
-        scoring: str | BoundedMetric | None = None,
-        training_variance: float | None = None,
-        name: str | None = None,
-    ) -> FinalReport:
-        """Speak the last word: the verified score of one model, finely, and close the holdout.
-
-        Nothing is asked after it, so the release costs later answers nothing and may be as fine
-        as noise allows. The ledger records that the holdout is closed; every new query is refused
-        from then on. Recorded answers stay free.
-
-        Parameters
-        ----------
-        estimator : estimator
-            Fitted without the holdout.
-        training_value : float, default=None
-            Its training-side score, for the record; by default the middle of the range.
-        scoring : str, BoundedMetric or None, default=None
-            A bounded metric; ``None``: the usual one for the estimator.
-        training_variance : float, default=None
-            Variance of a record's training-side score, in squared units of [0, 1]; see
-            :meth:`answer`.
-        name : str, default=None
-            What the report calls the model; by default its class.
-
-        Returns
-        -------
-        FinalReport
-            A card with the score, its interval, what was asked before and what has to be true;
-            ``str`` and HTML.
-
-        Raises
-        ------
-        HoldoutClosedError
-            If there was a final report before.
-        BudgetExhaustedError
-            If a budget was declared and is used up: the last word looks at the holdout, too.
-        """
-        self._require_home()
-        _refuse_selectors(estimator)
-        if isinstance(estimator, BaseEstimator):
-            check_is_fitted(estimator)
-        self.check_model(estimator)
-        metric = get_metric(scoring, estimator=estimator)
-        expected = 0.5
-        if training_value is not None:
-            expected = check_training_value(metric, training_value)
-        with self._reading() as transaction:
-            check_open(transaction.last)
-        scored = check_evaluations([self._evaluate(metric, estimator)], self.n, self.model)
-        queries = check_queries(
-            [expected],
-            scored,
-            model=self.model,
-            n=self.n,
-            training_size=None,
-            keys=None,
-            variances=training_variance,
-        )
-        before, answer = self._close(queries)
-        certificate = self.certificate()
-        return FinalReport(
-            name=type(estimator).__name__ if name is None else str(name),
-            scoring=metric.measured,
-            value=float(metric.from_unit(answer.value)),
-            lower=float(metric.from_unit(answer.lower)),
-            upper=float(metric.from_unit(answer.upper)),
-            beta=self.beta,
-            n=self.n,
-            n_answered=before.n_answered,
-            n_above=before.n_above,
-            information_spent=answer.code_length,
-            assumptions=certificate.assumptions + ((metric.caveat,) if metric.caveat else ()),
-            time=answer.time,
-        )
-
-    def _close(self, queries):
-        """Record the last word; return the account before it and the answer."""
-        with self._writing() as transaction:
-            last = transaction.last
-            check_open(last)
-            budget = self._settings.budget
-            if budget is not None and last.n_rounds >= budget:
-                raise exhausted_error(self._settings, last, unanswered=1)
-            mechanism = self._mechanism(transaction.sealed(), last.number + 1, fine=True)
-            terms = self._terms(transaction)
-            record, answer = close(queries, mechanism=mechanism, model=self.model, **terms)
-            if record is None:
-                raise exhausted_error(self._settings, last, unanswered=1)
-            self._record(transaction, record, mechanism, [answer], terms["seed"])
-        return last, answer
 
     def _terms(self, transaction):
         """Return what a batch is decided under: the account, what was learned, settings, now."""
@@ -220,7 +113,7 @@ class Asking(LedgerHandle):
 
     def _decide(self, queries, transaction, metric):
         """Run the mechanism on new queries and write the batch; not durable yet."""
-        check_open(transaction.last)
+        check_open(transaction)
         mechanism = self._mechanism(transaction.sealed(), transaction.last.number + 1)
         terms = self._terms(transaction)
         record, answers = decide(
@@ -272,12 +165,3 @@ class Asking(LedgerHandle):
             released = np.array([(one.value, one.lower, one.upper, one.above) for one in given])
             values[answered], lower[answered], upper[answered], above[answered] = released.T
         return HoldoutAnswers(values, lower, upper, above, answered)
-
-
-def _refuse_selectors(estimator):
-    """Raise for what predicts nothing and has a last word of its own."""
-    if callable(getattr(estimator, "final_report", None)) and not hasattr(estimator, "predict"):
-        raise TypeError(
-            f"estimator must be a model that predicts, got estimator={type(estimator).__name__}. "
-            "It has a last word of its own: call its final_report(), as in selector.final_report()."
-        )

@@ -219,9 +219,9 @@ def decide(
     )
     if queries is None:
         return None, []
-    ratio = _privacy_ratio(last, mechanism, settings)
+    ratio = privacy_ratio(last, mechanism, settings)
     if settings.budget is None:
-        queries, largest = _scaled_to_spread(queries, settings, model)
+        queries, largest = scaled_to_spread(queries, settings, model)
         ratio = max(ratio, largest)
     length, by = route(last, settings)
     failure = math.log(settings.sampling_failure)
@@ -260,8 +260,12 @@ def decide(
         shares=last.shares,
         widest=max(last.widest, float(np.max(ends[told], initial=0.0))),
         n_relaxed=last.n_relaxed + done - int(told.sum()),
-        dp_epsilon=_finite(last, ratio * mechanism.dp_epsilon_used(1.0 / settings.n)),
+        dp_epsilon=finite_level(last, ratio * mechanism.dp_epsilon_used(1.0 / settings.n)),
         seeded=bool(seeded or last.seeded),
+        spending={
+            "name": settings.spending.name,
+            "weight": settings.spending.of_batch(last.number + 1),
+        },
     )
     return record, answers
 
@@ -283,7 +287,7 @@ def _columns(queries, outcome, lengths, lower, upper):
     }
 
 
-def _scaled_to_spread(queries, settings, model):
+def scaled_to_spread(queries, settings, model):
     """Return queries whose noise is scaled by how their scores vary, and what it must answer for.
 
     Where no level is promised for life, noise is a fraction of the sampling error. One record of
@@ -304,7 +308,7 @@ def _scaled_to_spread(queries, settings, model):
     return dataclasses.replace(queries, sensitivities=units), ratio
 
 
-def _privacy_ratio(last, mechanism, settings):
+def privacy_ratio(last, mechanism, settings):
     """Return the largest ratio of sensitivity and noise unit so far; the account tells it."""
     used = mechanism.dp_epsilon_used(1.0 / settings.n)
     if not (last.dp_epsilon and used > 0.0 and math.isfinite(used)):
@@ -374,7 +378,7 @@ def _compact(values):
     return listed[0] if len(set(listed)) == 1 else listed
 
 
-def _finite(last, epsilon):
+def finite_level(last, epsilon):
     """Return the level spent so far; ``None`` where none is finite, and ever after."""
     return float(epsilon) if np.isfinite(epsilon) and last.dp_epsilon is not None else None
 

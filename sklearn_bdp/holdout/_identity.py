@@ -243,8 +243,7 @@ class LedgerHandle:
         SharedRecordsError
             As :meth:`check_training_rows`.
         """
-        kept = [(rows, None) for rows in kept_rows(estimator) if same_columns(rows, self.X)]
-        kept = self._known.met(kept)
+        kept = tuple((rows, None) for rows in kept_rows(estimator) if same_columns(rows, self.X))
         if kept and not self.allow_shared_rows:
             compare(self, TrainingSide(kept), known=self._known, explicit=True)
 

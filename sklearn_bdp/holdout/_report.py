@@ -1,30 +1,45 @@
-"""Before and after: what the next batch will get, and the last word that closes a holdout."""
+"""Before and after: what the next batch will get, and how a final report closes a holdout."""
 
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import math
 
 import numpy as np
 
-from sklearn_bdp._card import card, expected, interval_picture
 from sklearn_bdp.accounting import ModelTail, fine_half_width, place_lengths, score_tail
 from sklearn_bdp.exceptions import HoldoutClosedError
-from sklearn_bdp.holdout._batch import pace_of, route
+from sklearn_bdp.holdout._batch import (
+    finite_level,
+    pace_of,
+    privacy_ratio,
+    route,
+    scaled_to_spread,
+)
 from sklearn_bdp.holdout._certificate import fixed_reach
 from sklearn_bdp.holdout._settings import margins
 from sklearn_bdp.holdout._shares import settle_shares
 from sklearn_bdp.holdout._squares import ask_squares, planned
-from sklearn_bdp.ledger import AnswerRecord, BatchRecord
+from sklearn_bdp.ledger import BatchRecord, answer_records
+
+CLOSING = "closing"  # the note that is durable before anything of a final report is computed
 
 
-def check_open(last):
-    """Raise HoldoutClosedError where the last word has been spoken."""
+def check_open(transaction, statements=None):
+    """Raise HoldoutClosedError where a final report was given, or another one was begun."""
+    last, begun = transaction.last, transaction.notes(CLOSING)
     if last.closed:
         raise HoldoutClosedError(
-            f"this holdout was closed by its final report (batch {last.number}, {last.time}): its "
-            "answer rests on nothing being asked afterwards. Recorded answers stay free by key; "
-            "only new data answers more."
+            f"This holdout was closed by its final report on {last.time[:10]}. Its intervals "
+            "assume no later queries. holdout.report_ shows the report again, and recorded answers "
+            "remain free by key. Use new records to verify another model."
+        )
+    if begun and begun[0] != statements:
+        raise HoldoutClosedError(
+            "A final report on this holdout was begun and interrupted. Only that report can be "
+            "completed: call final_report again with the same models and metrics. Use new records "
+            "for anything else."
         )
 
 
@@ -46,6 +61,8 @@ class Preview:
         Code length of the leader in nats: the information its interval pays for.
     expected_spending : float
         Nats that the batch is expected to add for all later ones.
+    half_width_final : float
+        Half-width of a final report on such a score, if it were given now instead.
     note : str, default=""
         Which share of positive records was assumed, for scores by class.
 
@@ -65,6 +82,7 @@ class Preview:
     half_width_others: float
     code_length: float
     expected_spending: float
+    half_width_final: float
     note: str = ""
 
     def __str__(self) -> str:
@@ -72,7 +90,8 @@ class Preview:
             f"{self.n_queries:,} queries with scores near {self.score:g}: the selected one will "
             f"be known to about ± {self.half_width:.3g}, one that does not lead to about "
             f"± {self.half_width_others:.3g}; they are expected to spend "
-            f"{self.expected_spending:.2g} nats.{self.note}"
+            f"{self.expected_spending:.2g} nats. A final report now: about "
+            f"± {self.half_width_final:.3g}.{self.note}"
         )
 
 
@@ -119,6 +138,7 @@ def preview_batch(last, code, *, n_queries, score, training_size, settings, mode
         half_width_others=widths[-1] if n_queries > 1 else widths[0],
         code_length=length + place,
         expected_spending=spending,
+        half_width_final=report_half_width(last, settings, tail, score),
     )
 
 
@@ -138,125 +158,89 @@ def _expected(code, score, typical, drift, fine, coarse, n_queries):
     return entropy(fine, steps) + (n_queries - 1) * entropy(coarse, steps[199:202])
 
 
-def close(queries, *, last, code, mechanism, settings, model, time, seeded, seed=0):
-    """Decide the last word: one query at threshold 0, whose value need not be coded.
+def close(queries, statements, *, last, code, mechanism, settings, model, time, seeded, seed=0):
+    """Decide the exact rows of a final report: queries at threshold 0, whose values need no code.
 
-    Theory G7, a last word: nothing is asked afterwards, so the release enters no later query;
-    its pre-sampling half-width is the noise margin alone.
+    Theory G16: nothing is asked afterwards, so the report takes all the weight that is left, in
+    equal parts for its ``statements``; pre-sampling half-widths are the noise margins alone.
+    Returns the account without what follows from it, the :class:`AnswerRecord` of each query, the
+    parts of their half-widths (sampling, what was asked before, noise), and the log of the failure
+    probability of a statement; ``None`` for all where the budget does not suffice.
     """
     queries, last = settle_shares(
         queries, last=last, mechanism=mechanism, settings=settings, model=model, seed=seed
     )
     if queries is None:
-        return None, None
+        return None
+    ratio = privacy_ratio(last, mechanism, settings)
+    if settings.budget is None:
+        queries, largest = scaled_to_spread(queries, settings, model)
+        ratio = max(ratio, largest)
     length, by = route(last, settings, report=True)
-    failure = math.log(settings.sampling_failure) - length
-    plan = planned(queries, code, settings, failure)
-    unit = float(queries.sensitivities[0])
-    prediction = float(queries.training_values[0])
-    run = mechanism.answer(
-        np.array([prediction / unit]), queries.values / unit, thresholds=np.array([0.0])
-    )
-    below, above = margins(settings, last.n_rounds)
-    looked = bool(run.above[0])
-    value = min(1.0, max(0.0, float(run.values[0]) * unit)) if looked else prediction
-    reach = (above if looked else below) * unit
-    least, most = np.array([max(0.0, value - reach)]), np.array([min(1.0, value + reach)])
-    chosen = [] if plan is None else [0]
-    squares = ask_squares(plan, queries, chosen, mechanism, settings, last.n_rounds + looked)
-    lower, upper = squares.limits(queries, least, most, np.array([failure]))
-    answer = AnswerRecord(
-        batch=last.number + 1,
-        position=0,
-        key=queries.keys[0],
-        time=time,
-        code_length=length,
-        training_value=prediction + 0.0,
-        value=value + 0.0,
-        lower=float(lower[0]) + 0.0,
-        upper=float(upper[0]) + 0.0,
-        above=looked,
-    )
-    epsilon = mechanism.dp_epsilon_used(1.0 / settings.n)
+    each = length + math.log(statements)
+    failure = np.full(len(queries), math.log(settings.sampling_failure) - each)
+    plan = planned(queries, code, settings, math.log(settings.sampling_failure) - each)
+    values, reaches, above = _looked_at(queries, mechanism, settings, last.n_rounds)
+    rounds = last.n_rounds + int(above.sum())
+    chosen = [] if plan is None else np.flatnonzero(plan.eligible).tolist()
+    squares = ask_squares(plan, queries, chosen, mechanism, settings, rounds)
+    least, most = np.maximum(values - reaches, 0.0), np.minimum(values + reaches, 1.0)
+    lower, upper = squares.limits(queries, least, most, failure)
     record = BatchRecord(
         number=last.number + 1,
         time=time,
-        size=1,
+        size=len(queries),
         code_length=length,
-        n_answered=last.n_answered + 1,
-        n_above=last.n_above + looked,
-        n_rounds=last.n_rounds + looked + squares.n_above,
+        n_answered=last.n_answered + len(queries),
+        n_above=last.n_above + int(above.sum()),
+        n_rounds=rounds + squares.n_above,
         released=last.released,
         shares=last.shares,
         code=code.state(after=len(code.pairs)),
-        cells={"route": by, "last_word": True, "squares": squares.cells},
-        widest=max(last.widest, value - answer.lower, answer.upper - value),
+        cells={"route": by, "squares": squares.cells, "pairs": last.cells.get("pairs", False)},
+        widest=max(last.widest, float(np.max([values - lower, upper - values]))),
         n_relaxed=last.n_relaxed,
-        dp_epsilon=None if last.dp_epsilon is None or math.isinf(epsilon) else float(epsilon),
+        dp_epsilon=finite_level(last, ratio * mechanism.dp_epsilon_used(1.0 / settings.n)),
         seeded=bool(seeded or last.seeded),
         closed=True,
+        spending={
+            "name": settings.spending.name,
+            "weight": settings.spending.of_report(last.number),
+        },
     )
-    return record, answer
+    answers = answer_records(
+        len(queries), batch=itertools.repeat(record.number), position=range(len(queries)),
+        key=queries.keys, time=itertools.repeat(time),
+        code_length=itertools.repeat(each), training_value=(queries.training_values + 0.0).tolist(),
+        value=(values + 0.0).tolist(), lower=(lower + 0.0).tolist(), upper=(upper + 0.0).tolist(),
+        above=above.tolist(),
+    )  # fmt: skip
+    once = np.full(len(queries), math.log(settings.parameters["beta"]))
+    ends = [squares.limits(queries, values, values, level) for level in (once, failure)]
+    halves = [0.5 * (high - low) for low, high in (*ends, (lower, upper))]
+    return record, answers, np.diff([np.zeros(len(queries)), *halves], axis=0).T, failure[0]
 
 
-@dataclasses.dataclass(frozen=True)
-class FinalReport:
-    """The last word of a holdout: one score, its interval, and what came before.
-
-    Parameters
-    ----------
-    name : str
-        The model, in words.
-    scoring : str
-        The metric, with its limit where it clips.
-    value, lower, upper : float
-        Score and ends of its interval, in the units of the metric.
-    beta : float
-        Probability that any interval the holdout ever gave is wrong.
-    n : int
-        Holdout records.
-    n_answered, n_above : int
-        Queries answered before, and how many of them from the holdout.
-    information_spent : float
-        Nats that everything released before has cost this interval.
-    assumptions : tuple of str
-        What has to be true.
-    time : str
-        When the holdout was closed, ISO 8601, UTC.
-    """
-
-    name: str
-    scoring: str
-    value: float
-    lower: float
-    upper: float
-    beta: float
-    n: int
-    n_answered: int
-    n_above: int
-    information_spent: float
-    assumptions: tuple
-    time: str
-
-    def _lines(self):
-        chance = f"{100 * (1 - self.beta):.6g} %"
-        return (
-            f"{self.scoring} of {self.name}: {self.value:.4g}. {expected(self.lower, self.upper)}",
-            f"With probability {chance} this interval and all others this holdout ever gave are "
-            "right at once.",
-            f"Asked before: {self.n_answered:,} queries on {self.n:,} records, {self.n_above:,} of "
-            f"them answered from the holdout ({self.information_spent:.3g} nats). The holdout was "
-            f"closed by this report on {self.time[:10]}; it answers nothing new.",
+def _looked_at(queries, mechanism, settings, n_rounds):
+    """Return the noisy values, their margins, and which came from the holdout."""
+    values, reaches = np.empty((2, len(queries)))
+    above = np.zeros(len(queries), dtype=bool)
+    for place, unit in enumerate(queries.sensitivities):
+        at = slice(place, place + 1)
+        run = mechanism.answer_run(
+            queries.training_values[at] / unit, queries.values[at] / unit, thresholds=np.zeros(1)
         )
+        margin = margins(settings, n_rounds + int(above.sum()))
+        above[place] = run.above[0]
+        reaches[place] = margin[int(above[place])] * unit
+        values[place] = run.values[0] * unit if above[place] else queries.training_values[place]
+    return np.clip(values, 0.0, 1.0), reaches, above
 
-    def __str__(self) -> str:
-        held = "\n".join(f"  - {item}" for item in self.assumptions)
-        return "\n".join(self._lines()) + f"\n\nIt holds if\n{held}"
 
-    def _repr_html_(self):
-        title, *lines = self._lines()
-        inside = self.lower >= 0.0 and self.upper <= 1.0
-        picture = interval_picture(
-            self.value, self.lower, self.upper, bounds=(0.0, 1.0) if inside else None
-        )
-        return card(title, lines, picture=picture, folded=[("It holds if", self.assumptions)])
+def report_half_width(last, settings, tail, score):
+    """Return the half-width of a final report now, on one score like this, without surprises."""
+    side = math.log(settings.sampling_failure / 2.0) - route(last, settings, report=True)[0]
+    reach = max(margins(settings, last.n_rounds))
+    lower = float(np.ravel(tail.lower_limit([max(0.0, score - reach)], side))[0])
+    upper = float(np.ravel(tail.upper_limit([min(1.0, score + reach)], side))[0])
+    return 0.5 * (upper - lower)

@@ -22,8 +22,8 @@ from sklearn_bdp._digests import data_digest, freeze_data, likeness, query_key
 from sklearn_bdp._sealed import sealed_errors
 from sklearn_bdp._version import __version__
 from sklearn_bdp.correlation import check_correlation, check_order_of_groups
-from sklearn_bdp.holdout._asking import Asking
 from sklearn_bdp.holdout._certificate import warn_if_vacuous
+from sklearn_bdp.holdout._final import Reporting
 from sklearn_bdp.holdout._inputs import (
     check_data,
     check_evaluations,
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from sklearn_bdp.metrics import BoundedMetric, Evaluation
 
 
-class ReusableHoldout(Asking):
+class ReusableHoldout(Reporting):
     r"""A holdout set that answers adaptively chosen queries and stays a holdout.
 
     Every query compares a training-side value with the mean of per-record scores on the
@@ -455,9 +455,8 @@ class ReusableHoldout(Asking):
         )
         self._require_home()
         with self._reading() as transaction:
-            last = transaction.last
-            code = self._code(transaction)
-        check_open(last)
+            check_open(transaction)
+            last, code = transaction.last, self._code(transaction)
         metric, note = None, ""
         if scoring is not None:
             metric = get_metric(scoring) if isinstance(scoring, str) else scoring

@@ -191,10 +191,13 @@ def _answer(row, place, record, scales):
 
 
 def _check_silent(record, last):
-    """Raise ValueError unless an account without answers only adds a check, and what it cost."""
-    same = ("number", "n_answered", "n_above", "n_rounds", "closed")
-    if not record.checks or not record.released >= last.released:
+    """Raise ValueError unless an account without answers adds a check and its cost, or closes."""
+    same = ("n_answered", "n_above", "n_rounds")
+    closes = record.closed and not last.closed
+    if not (closes or record.checks) or not record.released >= last.released:
         raise ValueError("no check")
+    if record.number != last.number + closes or (record.closed and not closes):
+        raise ValueError("the counts do not add up")
     if any(getattr(record, name) != getattr(last, name) for name in same):
         raise ValueError("the counts do not add up")
 

@@ -6,7 +6,6 @@ import math
 import numbers
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
@@ -455,14 +454,22 @@ class ReusableHoldoutSearchCV(Preparation, Savable, GridSearchCV):
             scoring=self._metric,
         )
 
-    def final_report(self) -> FinalReport:
-        """Speak the last word on ``best_estimator_`` and close the holdout.
+    def final_report(
+        self, *, scoring: Any = None, interval: Literal["exact", "approximate"] = "exact"
+    ) -> FinalReport:
+        """Report the final score of ``best_estimator_`` with a narrow interval; close the holdout.
+
+        Parameters
+        ----------
+        scoring : str, BoundedMetric, None or a list of them, default=None
+            Metrics; ``None``: the one of the search.
+        interval : {"exact", "approximate"}, default="exact"
+            As for :meth:`sklearn_bdp.ReusableHoldout.final_report`.
 
         Returns
         -------
         FinalReport
-            As :meth:`sklearn_bdp.ReusableHoldout.final_report`: a card with the score, finely, its
-            interval, and what was asked before.
+            As :meth:`sklearn_bdp.ReusableHoldout.final_report`.
         """
         check_is_fitted(self, "holdout_")
         if not hasattr(self, "best_estimator_"):
@@ -471,16 +478,15 @@ class ReusableHoldoutSearchCV(Preparation, Savable, GridSearchCV):
                 "holdout_.final_report with the model that it is to speak of."
             )
         known = float(self.cv_results_["training_score"][self.best_index_])
-        report = self.holdout_.final_report(
-            self.best_estimator_,
-            known if math.isfinite(known) else None,
-            scoring=self._metric,
-            training_variance=self._variance,
-            name=in_words(self.best_estimator_, self.best_params_),
+        wanted = scoring if isinstance(scoring, list | tuple) else [scoring]
+        own = wanted[0] is None or wanted[0] == self._metric.name
+        return self.holdout_.final_report(
+            {in_words(self.best_estimator_, self.best_params_): self.best_estimator_},
+            known if own and math.isfinite(known) else None,
+            scoring=[self._metric if one in (None, self._metric.name) else one for one in wanted],
+            interval=interval,
+            training_variance=self._variance if own else None,
         )
-        # All intervals hold at once, so what was known of this very model before still holds.
-        lower, upper = self.best_interval_
-        return replace(report, lower=max(report.lower, lower), upper=min(report.upper, upper))
 
     def _choose(self, rounds, side):
         """Set ``best_index_`` and what follows from it."""

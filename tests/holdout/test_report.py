@@ -1,13 +1,19 @@
-"""Preview and last word (G7): honest widths before, and nothing after."""
+"""Preview and final report (G16, G22, G23): honest widths before, and nothing after."""
 
 import numpy as np
 import pytest
 from scipy.stats import binom
+from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.dummy import DummyClassifier
+from sklearn.metrics import f1_score
 
 from sklearn_bdp import ReusableHoldout
-from sklearn_bdp.correlation import MarkovChain
-from sklearn_bdp.exceptions import BudgetExhaustedError, HoldoutClosedError
+from sklearn_bdp.correlation import Groups, MarkovChain
+from sklearn_bdp.exceptions import (
+    BudgetExhaustedError,
+    HoldoutClosedError,
+    UnboundedMetricError,
+)
 
 N = 1000
 X, Y = np.zeros((N, 2)), (np.arange(N) < 700).astype(int)
@@ -30,6 +36,7 @@ def test_the_last_word_is_finer_than_any_other_answer(holdout):
     assert abs(report.value - 0.7) < 0.01
     assert report.lower < 0.7 < report.upper
     assert report.upper - report.lower < 2 * otherwise.half_width
+    assert (report.upper - report.lower) / 2 == pytest.approx(otherwise.half_width_final, rel=0.2)
     assert (report.n_answered, report.n_above, report.n) == (1, int(asked.above[0]), N)
 
 
@@ -62,7 +69,7 @@ def test_the_last_word_spends_a_declared_budget_and_needs_one():
 
 def test_the_card_says_what_was_asked_and_what_has_to_be_true(holdout):
     holdout.answer([0.7, 0.2], np.r_[hits(0.7), hits(0.2)])
-    report = holdout.final_report(ONES, name="<the last model>")
+    report = holdout.final_report({"<the last model>": ONES})
     text, card = str(report), report._repr_html_()
     assert "2 queries on 1,000 records" in text
     assert "It holds if" in text
@@ -102,4 +109,163 @@ def test_the_interval_of_the_last_word_holds():
         report = holdout.final_report(ONES, 0.7)
         wrong += not report.lower <= 0.7 <= report.upper
         wrong += bool(((answers.lower > 0.5) | (answers.upper < 0.5)).any())
+    assert wrong <= binom.ppf(0.999, runs, beta)
+
+
+FAILS: list = []  # what the next prediction raises
+
+
+class Said(ClassifierMixin, BaseEstimator):
+    """Predictions that are columns of X."""
+
+    def __init__(self, column=0):
+        self.column = column
+
+    def fit(self, X, y):
+        self.classes_ = np.array([0, 1])
+        return self
+
+    def predict(self, X):
+        if FAILS:
+            raise FAILS.pop()
+        return np.asarray(X)[:, self.column].astype(int)
+
+
+def said(seed=0, n=N, wrong=(0.2, 0.24)):
+    """Records whose columns are predictions; the second errs where the first does, and more."""
+    rng = np.random.default_rng(seed)
+    y, draw = (rng.random(n) < 0.4).astype(int), rng.random(n)
+    columns = [np.where(draw < share, 1 - y, y) for share in wrong]
+    return np.array(columns, dtype=float).T, y
+
+
+def made(column=0):
+    return Said(column).fit(None, None)
+
+
+def test_the_report_stands_in_the_ledger_for_every_process(path):
+    X, y = said()
+    holdout = ReusableHoldout(X, y, ledger=path)
+    with pytest.raises(AttributeError, match="no final report"):
+        _ = holdout.report_
+    report = holdout.final_report(made(), scoring=["accuracy", "f1"])
+    again = ReusableHoldout(X, y, ledger=path)
+    assert again.report_ == report == holdout.report_
+    assert str(again.report_) == str(report)
+    with pytest.raises(HoldoutClosedError, match="report_"):
+        again.final_report(made(), scoring=["accuracy", "f1"])
+
+
+def test_an_interrupted_report_can_be_completed_and_no_other(path):
+    """G16: closing is recorded before anything is computed."""
+    X, y = said()
+    holdout = ReusableHoldout(X, y, ledger=path, random_state=0)
+    FAILS.append(KeyboardInterrupt())
+    with pytest.raises(KeyboardInterrupt):
+        holdout.final_report({"mine": made()})
+    for some in (holdout, ReusableHoldout(X, y, ledger=path, random_state=0)):
+        with pytest.raises(HoldoutClosedError, match="begun"):
+            some.final_report({"mine": made(1)})
+        with pytest.raises(HoldoutClosedError, match="begun"):
+            some.final_report({"mine": made()}, scoring="f1")
+        with pytest.raises(HoldoutClosedError, match="begun"):
+            some.answer([0.7], hits(0.7))
+    report = ReusableHoldout(X, y, ledger=path, random_state=0).final_report({"mine": made()})
+    assert report.lower < 0.8 < report.upper
+
+
+def test_a_difference_of_two_models_is_known_better_than_either():
+    X, y = said(n=1500)
+    report = ReusableHoldout(X, y, random_state=0).final_report(
+        {"a": made(0), "b": made(1)}, [0.8, 0.76], compare=True
+    )
+    a, b, both = report.rows
+    assert (both.model, both.metric) == ("b minus a", "accuracy")
+    assert both.lower < -0.04 < both.upper
+    assert both.upper - both.lower < 0.6 * (a.upper - a.lower + b.upper - b.lower)
+    assert report.to_frame().shape == (3, 9)
+    with pytest.raises(ValueError, match="compare"):
+        ReusableHoldout(X, y).final_report(made(), compare=True)
+
+
+def test_intervals_of_differences_hold():
+    runs, beta, missed = 60, 0.2, 0
+    for run in range(runs):
+        X, y = said(run, n=400)
+        report = ReusableHoldout(X, y, beta=beta, random_state=run).final_report(
+            [made(0), made(1)], compare=True
+        )
+        truths = (0.8, 0.76, -0.04)
+        rows = zip(report.rows, truths, strict=True)
+        missed += not all(row.lower <= truth <= row.upper for row, truth in rows)
+    assert missed <= binom.ppf(0.999, runs, beta)
+
+
+def test_metrics_without_a_proven_interval_are_approximate_and_say_so():
+    X, y = said()
+    holdout = ReusableHoldout(X, y, correlation=Groups(np.arange(N) // 4), random_state=0)
+    report = holdout.final_report(made(), scoring=["f1", "accuracy"])
+    f1, accuracy = report.rows
+    assert f1.value == pytest.approx(f1_score(y, X[:, 0]))
+    assert f1.lower < f1.value < f1.upper
+    assert (f1.method, accuracy.method) == ("approximate, read from the closed holdout", "exact")
+    for said_so in (str(report), report._repr_html_()):
+        assert "approximate, read from the closed holdout" in said_so
+    assert holdout.certificate().dp_epsilon == np.inf
+
+
+def test_a_narrower_approximation_is_given_where_it_is_asked_for():
+    X, y = said()
+    exact, approximate = (
+        ReusableHoldout(X, y, random_state=0).final_report(made(), interval=kind, scoring="recall")
+        for kind in ("exact", "approximate")
+    )
+    assert approximate.upper - approximate.lower < exact.upper - exact.lower
+
+
+@pytest.mark.parametrize(
+    ("models", "options"), [([0, 1], {}), ([0], {"epsilon": 1.0}), ([0, 1], {"epsilon": 1.0})]
+)
+def test_approximations_are_refused_before_the_holdout_is_closed(models, options):
+    X, y = said()
+    holdout = ReusableHoldout(X, y, **options)
+    with pytest.raises(UnboundedMetricError, match="not queried"):
+        holdout.final_report([made(column) for column in models], scoring="f1")
+    holdout.answer([0.7], hits(0.7))  # still open
+
+
+def test_too_few_events_get_no_interval():
+    X, y = said()
+    y = (np.arange(N) < 3).astype(int)
+    report = ReusableHoldout(X, y, correlation=Groups(np.arange(N) // 2)).final_report(
+        made(), scoring="precision"
+    )
+    assert np.isnan(report.lower)
+    assert "too few" in str(report)
+
+
+@pytest.mark.parametrize("spending", ["final", "even"])
+def test_a_report_at_a_moment_the_attacker_chooses_holds(spending):
+    """G16 under attack: batches that follow the noise, closed where the leader looks best."""
+    runs, beta, wrong, n = 40, 0.1, 0, 200
+    for run in range(runs):
+        rng = np.random.default_rng(run)
+        y = (rng.random(n) < 0.5).astype(int)
+        columns = (rng.random((n, 60)) < 0.5).astype(float)
+        holdout = ReusableHoldout(columns, y, beta=beta, spending=spending, random_state=run)
+        best, leader = 0.5, 0
+        for start in range(0, 60, 10):
+            asked = np.arange(start, start + 10)
+            answers = holdout.answer(np.full(10, best), y == columns[:, asked].T)
+            wrong_now = (answers.lower > 0.5) | (answers.upper < 0.5)
+            if wrong_now.any():
+                wrong += 1
+                break
+            top = int(np.argmax(answers.values))
+            if answers.values[top] > best:
+                best, leader = float(answers.values[top]), int(asked[top])
+            if best > 0.5 + 1.5 / np.sqrt(4 * n):
+                break
+        report = holdout.final_report(made(leader), best)
+        wrong += not report.lower <= 0.5 <= report.upper
     assert wrong <= binom.ppf(0.999, runs, beta)
