@@ -3,26 +3,30 @@
     python -m benchmarks.feature_selection                             # small: a few minutes
     python -m benchmarks.feature_selection --size full --seeds 10      # the table of the manual
 
-Every method gets all records and chooses by itself how to divide them; the model that it hands
-over is fitted on all of them. All use the same classifier (standard scores, logistic regression).
+All methods choose from the same training records (the three quarters that ``ours`` trains on) and
+use the same classifier (standard scores, logistic regression), fitted on those records. ``fresh``
+is what their model scores on 20,000 new records, by the metric of the problem (accuracy, or the
+area under the curve).
 
-- ``ours``: a pipeline of ``HoldoutFeatureSelector(classifier)`` as it comes and the classifier.
-  Features are chosen on three quarters of the records and verified on the rest; the pipeline fits
-  the classifier on all of them. The reported accuracy speaks of the model that was verified
-  (fitted on three quarters); ``covered`` says how often its interval holds the fresh accuracy of
-  that model;
+- ``ours``: ``HoldoutFeatureSelector(classifier)`` as it comes; its last quarter is the holdout.
+  ``reported`` is its final report, ``covered`` how often the interval of it holds the fresh score,
+  ``said`` how often it says that the features are told apart from chance;
 - ``kbest``: ``SelectKBest`` in a pipeline in ``GridSearchCV``, with the same sizes of subsets to
   choose from as ours; reports its best score;
 - ``l1``: L1-penalised logistic regression, penalty by cross-validation;
+- ``stability``: stability selection (L1 on fifty halves of the records, frequency of at least .6);
 - ``rfecv``: ``RFECV``; ``sequential``: ``SequentialFeatureSelector`` behind ``SelectKBest(30)``;
 - ``boruta``: ``BorutaPy`` (skipped where it is not installed);
 - ``knockoffs``: model-X knockoffs for the *known* distribution of the features, false discovery
   rate .2, where that is known;
 - ``outside``: ``SelectKBest(20)`` on all records, then cross-validation (the classical mistake);
-- ``naive``: greedy selection that reads the raw score of a holdout at every step;
-- ``kbest on D``: ``kbest`` chooses features on the three quarters that ours chooses on, and the
-  classifier is fitted on all records: what a holdout costs, whoever selects (``--holdout .15``
-  holds out another part).
+- ``naive``: greedy selection that reads the raw score of a holdout at every step.
+
+Of ``screening`` problems the rows are the filter, by correlation and by signs, and ``bonferroni``:
+one look at the raw holdout at level .05 over the attributes that pass in the training set.
+
+A last line for each problem: the mean paired difference of ``fresh`` between ours and the best of
+``kbest``, ``l1`` and ``stability``, with two standard errors.
 
 Seconds are processor seconds of one thread, so that they do not depend on what else is running.
 Every finished row is written to ``--output`` at once; a run that was interrupted goes on there
@@ -42,14 +46,14 @@ import numpy as np
 from sklearn.datasets import load_breast_cancer
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.feature_selection import RFECV, SelectKBest, SequentialFeatureSelector, f_classif
-from sklearn.linear_model import LassoCV, LogisticRegression, LogisticRegressionCV
+from sklearn.linear_model import LassoCV, LogisticRegression, LogisticRegressionCV, lasso_path
+from sklearn.metrics import get_scorer
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from sklearn_bdp.exceptions import NothingSelectedError
-from sklearn_bdp.feature_selection import HoldoutFeatureSelector
+from sklearn_bdp.feature_selection import HoldoutCorrelationFilter, HoldoutFeatureSelector
 
 #: By how many standard deviations a true feature differs between the classes: eight of them
 #: allow an accuracy of .80.
@@ -72,24 +76,26 @@ class Data:
     true: frozenset
     fresh: object = field(repr=False)
     knockoffs: object = field(default=None, repr=False)
+    scoring: str = "accuracy"
 
 
-def planted(n, p, seed, *, n_true=N_TRUE):
+def planted(n, p, seed, *, n_true=N_TRUE, shift=SHIFT, share=0.5, scoring="accuracy"):
     """Return independent features of which the first ``n_true`` differ between the classes."""
     rng = np.random.default_rng(seed)
-    y = rng.integers(0, 2, n)
+    y = (rng.random(n) < share).astype(int)
     X = rng.standard_normal((n, p))
-    X[:, :n_true] += SHIFT * (y[:, None] - 0.5)
+    X[:, :n_true] += shift * (y[:, None] - 0.5)
 
     def fresh(columns):
         new = np.random.default_rng(seed + 10_000)
-        labels = new.integers(0, 2, FRESH)
+        labels = (new.random(FRESH) < share).astype(int)
         records = new.standard_normal((FRESH, len(columns)))
-        records += SHIFT * (labels[:, None] - 0.5) * (np.asarray(columns) < n_true)
+        records += shift * (labels[:, None] - 0.5) * (np.asarray(columns) < n_true)
         return records, labels
 
     true = frozenset(range(n_true))
-    return Data(X, y, true, fresh, lambda generator: generator.standard_normal(X.shape))
+    knockoffs = lambda generator: generator.standard_normal(X.shape)  # noqa: E731
+    return Data(X, y, true, fresh, knockoffs, scoring)
 
 
 def blocks(n, p, seed, *, width=10, rho=0.8):
@@ -136,34 +142,48 @@ def cancer(n_noise, seed):
     return Data(X[seen], y[seen], true, lambda columns: (X[unseen][:, columns], y[unseen]))
 
 
+def imbalanced(n, share, seed, *, scoring="roc_auc"):
+    """Return 2,000 features, eight of them clearly different in a rare class."""
+    return planted(n, 2_000, seed, shift=0.8, share=share, scoring=scoring)
+
+
 PROBLEMS = {
+    "8 of 2,000, n=150": lambda seed: planted(150, 2_000, seed, shift=0.8),
     "8 of 2,000, n=300": lambda seed: planted(300, 2_000, seed),
     "8 of 2,000, n=1,000": lambda seed: planted(1_000, 2_000, seed),
     "8 of 20,000, n=300": lambda seed: planted(300, 20_000, seed),
     "8 of 20,000, n=1,000": lambda seed: planted(1_000, 20_000, seed),
+    "AUC, n=150": lambda seed: imbalanced(150, 0.5, seed),
+    "AUC, n=300": lambda seed: imbalanced(300, 0.5, seed),
+    "AUC, 1:3, n=150": lambda seed: imbalanced(150, 0.25, seed),
+    "AUC, 1:3, n=300": lambda seed: imbalanced(300, 0.25, seed),
+    "AUC, 1:9, n=300": lambda seed: imbalanced(300, 0.1, seed),
+    "1:3, n=300": lambda seed: imbalanced(300, 0.25, seed, scoring="accuracy"),
+    "noise, 2,000, n=300": lambda seed: planted(300, 2_000, seed, n_true=0),
+    "noise, AUC, 1:3, n=150": lambda seed: planted(
+        150, 2_000, seed, n_true=0, share=0.25, scoring="roc_auc"
+    ),
     "noise, 20,000, n=300": lambda seed: planted(300, 20_000, seed, n_true=0),
     "noise, 2,000, n=1,000": lambda seed: planted(1_000, 2_000, seed, n_true=0),
     "blocks of 2,000, n=1,000": lambda seed: blocks(1_000, 2_000, seed),
-    "noise, 2,000, n=300": lambda seed: planted(300, 2_000, seed, n_true=0),
     "breast cancer + 1,000": lambda seed: cancer(1_000, seed),
+    "screening 30 of 1,000, n=1,000": lambda seed: planted(
+        1_000, 1_000, seed, n_true=30, shift=0.4
+    ),
+    "screening 8 of 20,000, n=300": lambda seed: planted(300, 20_000, seed, shift=0.8),
+    "screening noise, 20,000, n=300": lambda seed: planted(300, 20_000, seed, n_true=0),
 }
 
 
 @dataclass(frozen=True)
 class Found:
-    """What a method says: columns, a model of these columns, reported accuracy and interval.
-
-    ``verified`` is the model that the interval speaks of and ``of`` are its columns, ``rows`` are
-    the records that chose.
-    """
+    """What a method says: columns, a model of these columns, reported score and interval."""
 
     columns: np.ndarray
     model: object
     reported: float
     interval: tuple = (np.nan, np.nan)
-    verified: object = None
-    of: np.ndarray | None = None
-    rows: np.ndarray | None = None
+    said: float = np.nan  # whether it says that the features are told apart from chance
 
 
 def classifier():
@@ -178,18 +198,29 @@ def _refit(data, columns):
     return classifier().fit(data.X[:, columns], data.y)
 
 
-def ours(data, seed, **params):
-    """Return what a pipeline with the selector finds as it comes."""
-    chooser = HoldoutFeatureSelector(classifier(), random_state=seed, **params)
-    final = classifier()
-    try:
-        make_pipeline(chooser, final).fit(data.X, data.y)
-    except NothingSelectedError:
-        final = None
+def ours(data, seed):
+    """Return what the selector finds as it comes, and its final report."""
+    options = {"scoring": data.scoring, "random_state": seed}
+    chooser = HoldoutFeatureSelector(classifier(), **options).fit(data.X, data.y)
+    report = chooser.final_report()
     columns = np.flatnonzero(chooser.support_)
-    interval, rows = chooser.interval_, chooser.train_indices_
-    verified = chooser.estimator_
-    return Found(columns, final, chooser.score_, interval, verified, columns, rows)
+    interval, said = (report.lower, report.upper), float(chooser.confirmed_)
+    return Found(columns, chooser.estimator_, report.value, interval, said)
+
+
+def screened(data, seed, *, query="correlation"):
+    """Return what the filter keeps."""
+    screen = HoldoutCorrelationFilter(query=query, random_state=seed).fit(data.X, data.y)
+    return Found(np.flatnonzero(screen.support_), None, np.nan, said=float(screen.confirmed_))
+
+
+def bonferroni(data, seed):
+    """Return what one look at the raw holdout keeps of what passes in the training set."""
+    screen = HoldoutCorrelationFilter(random_state=seed).fit(data.X, data.y)
+    asked = np.flatnonzero(np.isfinite(screen.verified_associations_))
+    held = screen.holdout_indices_
+    p = f_classif(data.X[held][:, asked], data.y[held])[1] if asked.size else np.ones(0)
+    return Found(asked[p < 0.05 / max(1, asked.size)], None, np.nan)
 
 
 def sizes(n, p):
@@ -203,7 +234,8 @@ def kbest(data, seed):
     """Return what univariate selection inside cross-validation finds."""
     pipeline = make_pipeline(SelectKBest(f_classif), *[s for _, s in classifier().steps])
     n, p = data.X.shape
-    search = GridSearchCV(pipeline, {"selectkbest__k": sizes(n * 3 // 4, p)}, cv=5)
+    grid = {"selectkbest__k": sizes(n, p)}
+    search = GridSearchCV(pipeline, grid, cv=5, scoring=data.scoring)
     search.fit(data.X, data.y)
     columns = search.best_estimator_[0].get_support(indices=True)
     return Found(columns, search.best_estimator_[1:], search.best_score_)
@@ -215,7 +247,13 @@ def l1(data, seed):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         model = LogisticRegressionCV(
-            Cs=penalties, penalty="l1", solver="liblinear", cv=5, max_iter=200, tol=1e-3
+            Cs=penalties,
+            penalty="l1",
+            solver="liblinear",
+            cv=5,
+            max_iter=200,
+            tol=1e-3,
+            scoring=data.scoring,
         ).fit(StandardScaler().fit_transform(data.X), data.y)
     scores = next(iter(model.scores_.values()))
     best = float(np.asarray(scores).reshape(5, -1).mean(axis=0).max())
@@ -226,6 +264,25 @@ def l1(data, seed):
     kept = LogisticRegression().fit(scaler.transform(data.X[:, columns]), data.y)
     kept.coef_, kept.intercept_ = model.coef_[:, columns], model.intercept_
     return Found(columns, make_pipeline(scaler, kept), best)
+
+
+def stability(data, seed, *, halves=25, least=0.6):
+    """Return what the L1 path of half the records chooses again and again."""
+    rng, (n, p) = np.random.default_rng(seed), data.X.shape
+    X = StandardScaler().fit_transform(data.X)
+    frequency, first = np.zeros(p), max(5, n // 10)
+    for _ in range(halves):
+        rows = rng.permutation(n)
+        for half in (rows[: n // 2], rows[n // 2 :]):
+            centered = data.y[half] - data.y[half].mean()
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                _, path, _ = lasso_path(X[half], centered, n_alphas=30, eps=0.1, max_iter=100)
+            entered = np.flatnonzero((np.cumsum(path != 0, axis=1) > 0).sum(axis=0) <= first)
+            last = entered[-1] if entered.size else 0
+            frequency[(path[:, : last + 1] != 0).any(axis=1)] += 0.5 / halves
+    columns = np.flatnonzero(frequency >= least)
+    return Found(columns, _refit(data, columns), np.nan)
 
 
 def rfecv(data, seed):
@@ -316,53 +373,58 @@ METHODS = {
     "ours": ours,
     "kbest": kbest,
     "l1": l1,
+    "stability": stability,
     "rfecv": rfecv,
     "sequential": sequential,
     "boruta": boruta,
     "knockoffs": knockoffs,
     "outside": outside,
     "naive": naive,
-    "kbest on D": kbest,
+}
+#: The peers that ours is measured by.
+PEERS = ("kbest", "l1", "stability")
+SCREENS = {
+    "filter": screened,
+    "filter, signs": lambda data, seed: screened(data, seed, query="sign"),
+    "bonferroni": bonferroni,
 }
 
 
-def run(method, problem, seed, *, holdout=0.25):
+def run(method, problem, seed):
     """Return a row of the table, or None where a method does not apply."""
     data = PROBLEMS[problem](seed)
+    if (method in SCREENS) != problem.startswith("screening"):
+        return None
     if method == "knockoffs" and data.knockoffs is None:
         return None
-    part, whole = method.endswith(" on D"), data
-    if part:
-        rows = chosen_on(data, seed, holdout)
+    if method not in ("ours", *SCREENS):
+        rows = training_rows(data, seed)
         data = replace(data, X=data.X[rows], y=data.y[rows])
+        if method == "knockoffs":
+            shape = data.X.shape
+            data = replace(data, knockoffs=lambda generator: generator.standard_normal(shape))
     start = time.process_time()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
-            params = {"holdout": holdout} if method == "ours" else {}
-            found = METHODS[method](data, seed, **params)
+            found = (METHODS | SCREENS)[method](data, seed)
         except ImportError:
             return None
-    seconds = time.process_time() - start
-    if part:
-        found = replace(found, model=_refit(whole, found.columns))
-    return _row(method, problem, seed, whole, found, seconds)
+    return _row(method, problem, seed, data, found, time.process_time() - start)
 
 
-def chosen_on(data, seed, holdout):
-    """Return the rows that the selector chooses on; they do not depend on the columns."""
+def training_rows(data, seed):
+    """Return the rows that the selector trains on; they do not depend on the columns."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        params = {"ranking": [[0]], "holdout": holdout, "random_state": seed}
-        chooser = HoldoutFeatureSelector(classifier(), **params)
+        chooser = HoldoutFeatureSelector(GaussianNB(), cv=2, random_state=seed)
         return chooser.fit(data.X[:, :2], data.y).train_indices_
 
 
 def _row(method, problem, seed, data, found, seconds):
-    """Return counts and accuracies of what was found."""
+    """Return counts and scores of what was found."""
     truth = _fresh(data, found.columns, found.model)
     lower, upper = found.interval
-    verified = _fresh(data, found.of, found.verified) if np.isfinite(lower) else np.nan
     true = sum(int(column) in data.true for column in found.columns)
     return {
         "problem": problem,
@@ -370,38 +432,53 @@ def _row(method, problem, seed, data, found, seconds):
         "seed": seed,
         "true_kept": true,
         "useless_kept": len(found.columns) - true,
-        "fresh": truth,
+        "fresh": np.nan if method in SCREENS else truth,
         "reported": found.reported,
-        "verified": verified,
-        "covered": float(lower <= verified <= upper) if np.isfinite(lower) else np.nan,
+        "covered": float(lower <= truth <= upper) if np.isfinite(lower) else np.nan,
         "width": upper - lower,
+        "said": found.said,
         "seconds": seconds,
     }
 
 
 def _fresh(data, columns, model):
-    """Return the accuracy of a model on fresh records; of the commoner class without one."""
-    if columns.size and model is not None:
-        X, y = data.fresh(columns)
-        return float(np.mean(model.predict(X) == y))
-    _, y = data.fresh(np.zeros(1, dtype=int))
-    return float(np.mean(y == (np.mean(data.y) > 0.5)))
+    """Return the score of a model on fresh records; that of a constant without one."""
+    if not columns.size or model is None:
+        _, y = data.fresh(np.zeros(1, dtype=int))
+        return 0.5 if data.scoring == "roc_auc" else float(np.mean(y == (np.mean(data.y) > 0.5)))
+    X, y = data.fresh(columns)
+    return float(get_scorer(data.scoring)(model, X, y))
 
 
 def report(rows):
     """Print a Markdown table of means over seeds, one line for each problem and method."""
-    print(
-        "| problem | method | seeds | true | useless | fresh | reported | of it fresh | covered "
-        "| × kbest |"
-    )
-    print("|---|---|---:|---:|---:|---:|---:|---:|---:|---:|")
+    names = ("true", "useless", "fresh", "reported", "covered", "width", "told from chance")
+    print("| problem | method | seeds | " + " | ".join(names) + " | × kbest |")
+    print("|---|---|" + "---:|" * (len(names) + 2))
     known = [problem for problem in PROBLEMS if any(row["problem"] == problem for row in rows)]
     for problem in known:
         theirs = [row for row in rows if row["problem"] == problem]
-        for method in METHODS:
+        for method in METHODS | SCREENS:
             mine = [row for row in theirs if row["method"] == method]
             if mine:
                 print("| " + " | ".join([problem, method, *_cells(mine, theirs)]) + " |")
+    for problem in known:
+        print(_lead([row for row in rows if row["problem"] == problem], problem))
+
+
+def _lead(rows, problem):
+    """Return how far ours is ahead of the best peer on fresh records, in words."""
+    by_method = {
+        method: {row["seed"]: row["fresh"] for row in rows if row["method"] == method}
+        for method in ("ours", *PEERS)
+    }
+    both = set.intersection(*(set(found) for found in by_method.values()))
+    if len(both) < 2:
+        return ""
+    best = max(PEERS, key=lambda method: np.mean([by_method[method][seed] for seed in both]))
+    lead = np.array([by_method["ours"][seed] - by_method[best][seed] for seed in both])
+    error = lead.std(ddof=1) / np.sqrt(lead.size)
+    return f"{problem}: ours - {best} = {lead.mean():+.3f} ± {2 * error:.3f}"
 
 
 def _cells(mine, theirs):
@@ -425,11 +502,14 @@ def _cell(value, form):
 
 KEY = ("problem", "method", "seed")
 SHOWN = (
-    *(("true_kept", ".1f"), ("useless_kept", ".1f"), ("fresh", ".3f")),
-    *(("reported", ".3f"), ("verified", ".3f"), ("covered", ".0%")),
+    *(("true_kept", ".1f"), ("useless_kept", ".1f"), ("fresh", ".3f"), ("reported", ".3f")),
+    *(("covered", ".0%"), ("width", ".2f"), ("said", ".0%")),
 )
-SMALL = ("8 of 2,000, n=300", "8 of 2,000, n=1,000", "8 of 20,000, n=300", "noise, 2,000, n=300")
-QUICK = ("ours", "kbest", "outside", "naive")
+SMALL = (
+    *("8 of 2,000, n=300", "AUC, 1:3, n=150", "AUC, 1:9, n=300", "noise, 2,000, n=300"),
+    "screening 30 of 1,000, n=1,000",
+)
+QUICK = ("ours", *PEERS, *SCREENS)
 
 
 def main(arguments=None):
@@ -438,15 +518,14 @@ def main(arguments=None):
     parser.add_argument("--size", choices=("small", "full"), default="small")
     parser.add_argument("--seeds", type=int, default=10)
     parser.add_argument("--problems", nargs="+", choices=PROBLEMS)
-    parser.add_argument("--methods", nargs="+", choices=METHODS)
-    parser.add_argument("--holdout", type=float, default=0.25, help="needs an --output of its own")
+    parser.add_argument("--methods", nargs="+", choices=METHODS | SCREENS)
     parser.add_argument("--again", action="store_true", help="forget the rows in --output")
     parser.add_argument("--report", action="store_true", help="print its rows, compute none")
     parser.add_argument("--output", type=Path, default=Path("output/feature_selection.csv"))
     options = parser.parse_args(arguments)
     small = options.size == "small"
     problems = options.problems or (SMALL if small else PROBLEMS)
-    methods = options.methods or (QUICK if small else METHODS)
+    methods = options.methods or (QUICK if small else METHODS | SCREENS)
     if options.again:
         options.output.unlink(missing_ok=True)
     known = _read(options.output)
@@ -454,7 +533,7 @@ def main(arguments=None):
     wanted = list(itertools.product(range(options.seeds), problems, methods))
     for seed, problem, method in wanted:
         if (problem, method, seed) not in known and not options.report:
-            row = run(method, problem, seed, holdout=options.holdout)
+            row = run(method, problem, seed)
             if row is not None:
                 known[problem, method, seed] = row
                 _append(options.output, row)

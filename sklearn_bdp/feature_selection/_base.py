@@ -351,22 +351,15 @@ def check_frame(X, *, allow_nan):
             f"X has columns that share a name: {names[places > 1].tolist()[:5]}. Rename them. The "
             "holdout was not queried."
         )
-    if allow_nan:
+    if allow_nan or not holds_numbers(X):
         return
-    columns = [safe_indexing(X, place, axis=1) for place in range(len(X.columns))]
-    numbers = [name for name, one in zip(X.columns, columns, strict=True) if _has_nan(one)]
-    if numbers:
+    missing = np.isnan(np.asarray(X, dtype=float)).any(axis=0)
+    if missing.any():
         raise ValueError(
-            f"Input X contains NaN in the columns {numbers[:5]}, and the estimator does not take "
-            "missing values. Use a pipeline that begins with an imputer. The holdout was not "
-            "queried."
+            f"Input X contains NaN in the columns {np.asarray(X.columns)[missing].tolist()[:5]}, "
+            "and the estimator does not take missing values. Use a pipeline that begins with an "
+            "imputer. The holdout was not queried."
         )
-
-
-def _has_nan(column):
-    """Return whether a column of numbers has missing values."""
-    values = np.asarray(column)
-    return values.dtype.kind == "f" and bool(np.isnan(values).any())
 
 
 def _takes_missing(estimator):

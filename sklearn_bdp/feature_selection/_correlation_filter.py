@@ -421,21 +421,9 @@ def dense_columns(X, columns):
 def _center_and_scale(values, clip):
     """Return the middle and the unit of each column, missing values left out."""
     if clip is None:
-        return _medians(values), np.ones(values.shape[1])
+        return np.nanmedian(values, axis=0), np.ones(values.shape[1])
     scale = np.nanstd(values, axis=0)
     return np.nanmean(values, axis=0), np.where(scale > 0, scale, 1.0)
-
-
-def _medians(values):
-    """Return the median of each column; row by row of the transpose is five times as fast."""
-    rows = np.ascontiguousarray(values.T)
-    missing = np.isnan(rows).any(axis=1)
-    if not missing.any():
-        return np.median(rows, axis=1)
-    medians = np.empty(rows.shape[0])
-    medians[~missing] = np.median(rows[~missing], axis=1)
-    medians[missing] = np.nanmedian(rows[missing], axis=1)
-    return medians
 
 
 def _bounded(deviation, scale, clip):

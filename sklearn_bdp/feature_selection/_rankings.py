@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import scipy.sparse
-from sklearn.base import clone, is_classifier
+from sklearn.base import is_classifier
 from sklearn.ensemble import ExtraTreesClassifier, ExtraTreesRegressor
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import lasso_path
@@ -138,7 +138,6 @@ class Records:
     classification: bool  # whether targets are classes
     original: object = field(repr=False)  # the records as the estimator takes them
     y: object = field(repr=False)  # the targets as the estimator takes them
-    estimator: object = None  # for rankings by its own coefficients or importances
 
     @classmethod
     def of(cls, X, y, estimator):
@@ -146,9 +145,9 @@ class Records:
         labels = np.asarray(y)
         if is_classifier(estimator):
             targets = (labels[:, None] == np.unique(labels)[None, :]).astype(float)
-            return cls(_numbers(X), targets, True, X, y, estimator)
+            return cls(_numbers(X), targets, True, X, y)
         targets = labels.astype(float).reshape(labels.shape[0], -1)
-        return cls(_numbers(X), targets, False, X, y, estimator)
+        return cls(_numbers(X), targets, False, X, y)
 
     def columns(self, columns, rows):
         """Return some columns of some records as a standardised dense array."""
@@ -275,29 +274,11 @@ def _l1_scores(records, rows, columns):
 
 
 def _importance_scores(records, rows, columns):
-    """Return importances of the estimator itself where it has some, else of random trees."""
-    model = _fitted(records, rows, columns)
-    found = _importances(model)
-    if found is None or found.size != columns.size:
-        kind = ExtraTreesClassifier if records.classification else ExtraTreesRegressor
-        trees = kind(100, random_state=0)
-        trees.fit(records.columns(columns, rows), np.asarray(records.y)[rows])
-        found = trees.feature_importances_
-    return found
-
-
-def _fitted(records, rows, columns):
-    """Return the estimator fitted on some records and columns, or None where it cannot be."""
-    last = type(_last(records.estimator))
-    if not (hasattr(last, "coef_") or hasattr(last, "feature_importances_") or _is_linear(last)):
-        return None
-    X = safe_indexing(safe_indexing(records.original, columns, axis=1), rows)
-    return clone(records.estimator).fit(X, safe_indexing(records.y, rows))
-
-
-def _is_linear(kind):
-    """Return whether an estimator sets ``coef_`` when it is fitted."""
-    return kind.__module__.startswith("sklearn.linear_model")
+    """Return importances by random trees."""
+    kind = ExtraTreesClassifier if records.classification else ExtraTreesRegressor
+    trees = kind(100, random_state=0)
+    trees.fit(records.columns(columns, rows), np.asarray(records.y)[rows])
+    return trees.feature_importances_
 
 
 def _last(estimator):
@@ -305,18 +286,6 @@ def _last(estimator):
     while isinstance(estimator, Pipeline):
         estimator = estimator.steps[-1][1]
     return estimator
-
-
-def _importances(model):
-    """Return one importance per column of a fitted model, or None."""
-    last = _last(model)
-    if hasattr(last, "feature_importances_"):
-        return np.asarray(last.feature_importances_, dtype=float)
-    if hasattr(last, "coef_"):
-        coef = last.coef_
-        coef = coef.toarray() if scipy.sparse.issparse(coef) else np.asarray(coef, dtype=float)
-        return (np.atleast_2d(coef) ** 2).sum(axis=0)
-    return None
 
 
 def _by_unit(scores, units):

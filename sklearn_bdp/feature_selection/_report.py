@@ -96,14 +96,8 @@ class SelectionReport:
 
     def _repr_html_(self):
         """Return the same for notebooks; the table is folded away."""
-        head = "".join(f"<th>{html.escape(name)}</th>" for name in self.rows)
-        body = "".join(
-            "<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in row) + "</tr>"
-            for row in self._shown()
-        )
-        rows = f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
-        rows += "".join(f"<p>{html.escape(line.strip())}</p>" for line in self._more())
-        return card(self.title, self.lines, folded=[("kept features", rows)])
+        table = html.escape("\n".join(self._table()))
+        return card(self.title, self.lines, folded=[("kept features", f"<pre>{table}</pre>")])
 
 
 def _text(value):

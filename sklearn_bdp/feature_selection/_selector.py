@@ -61,8 +61,7 @@ class HoldoutFeatureSelector(SubsetSelectorBase):
 
         - ``"univariate"``: analysis of variance for classes, correlation for numbers;
         - ``"l1"``: how early a feature enters the L1 path of a linear model;
-        - ``"importance"``: coefficients or importances of the estimator, or of random trees
-          where it has none;
+        - ``"importance"``: importances by random trees;
         - a score function ``(X, y) -> scores`` as for ``SelectKBest``
           (``mutual_info_classif``);
         - a list of these: all of them propose, the scores decide;
