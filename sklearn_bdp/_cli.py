@@ -49,7 +49,7 @@ def _parser():
         ("verify", _verify, "check the file and its chain of digests"),
         ("export", _export, "everything released, as JSON lines or CSV"),
     ):
-        action = actions.add_parser(name, help=text, description=text)
+        action = actions.add_parser(name, help=text)
         action.add_argument("path", help="the ledger file")
         action.add_argument("--timeout", type=float, default=60.0, help="longest wait, in seconds")
         action.set_defaults(run=run)
@@ -62,69 +62,64 @@ def _parser():
 
 def _show(transaction, options, out):
     """Print state and information."""
-    for label, text in _facts(transaction):
-        print(f"{label + ':':<24}{_clean(text)}", file=out)
+    for label, text in _facts(transaction).items():
+        if text is not None:
+            print(f"{label + ':':<24}{_clean(text)}", file=out)
     latest = list(transaction.answers())[-options.last :] if options.last > 0 else []
     if latest:
-        print(f"\nLast {len(latest)} answer(s), in [0, 1]:", file=out)
-        print(f"{'batch':>6} {'value':>8} {'lower':>8} {'upper':>8}  {'from':<9} key", file=out)
+        columns = f"{'batch':>6} {'value':>9} {'lower':>9} {'upper':>9}  {'from':<9}"
+        print(f"\nLatest answers:\n{columns}{'time':<17} {'metric':<18} model or key", file=out)
     for answer in latest:
-        print(
-            f"{answer.batch:>6} {answer.value:>8.4f} {answer.lower:>8.4f} {answer.upper:>8.4f}  "
-            f"{answer.source:<9} {_clean(answer.key or '-'):.24}",
-            file=out,
-        )
+        shown = answer.in_units()
+        numbers = f"{shown.batch:>6} {shown.value:>9.4g} {shown.lower:>9.4g} {shown.upper:>9.4g}"
+        metric = answer.scale[0] if answer.scale else answer.metric
+        words = f"{_clean(metric or '-'):<18.18} {_clean(answer.model or answer.key or '-'):.40}"
+        print(f"{numbers}  {answer.source:<9}{answer.time[:16]:<17} {words}", file=out)
 
 
 def _facts(transaction):
-    """Return labels and texts of the public state."""
+    """Return the public state: texts by label, ``None`` for what does not apply."""
     header, last = transaction.header, transaction.last
     settings, parameters = header["settings"], header["parameters"]
-    above, level = last.n_above, last.dp_epsilon
-    lead = f"{settings['n']} records "
-    facts = [
-        ("ledger of", f"{settings['n']:,} records, {header['described'].removeprefix(lead)}"),
-        ("confidence", f"at least {100 * (1 - parameters['beta']):g}% for all intervals together"),
-        (
-            "answers",
-            f"{last.n_answered:,} in {last.number:,} batch(es), {above:,} of them corrected by the "
-            "holdout",
-        ),
-    ]
-    if settings["budget"] is not None:
-        facts.append(("budget left", f"{settings['budget'] - above:,} of {settings['budget']:,}"))
-    facts.append(
-        ("information spent", f"{next_code_length(last, Settings.recorded(header)):.4g} nats")
-    )
-    if last.number:
-        facts.append(("widest interval", f"± {last.widest:.4g}"))
-        facts.append(("last answer", last.time))
-        if last.seeded:
-            facts.append(("WARNING", "noise from a fixed random_state: for tests only"))
-    facts.append(("DP level spent", "no finite level" if level is None else f"{level:.4g}"))
-    facts.append(("settings", f"epsilon {parameters['epsilon']}, {parameters['calibration']}"))
-    facts.append(("made by", header["made_by"]))
-    facts.append(("data", header["data"]))
-    facts.append(("chain", f"intact, ends in {transaction.head[1]}"))
-    return facts
+    n, budget, above, level = settings["n"], settings["budget"], last.n_above, last.dp_epsilon
+    described = header["described"].removeprefix(f"{n} records ")
+    spent = next_code_length(last, Settings.recorded(header))
+    counted = f"{last.n_answered:,}, batches: {last.number:,}, corrected by the holdout: {above:,}"
+    closed = f"by the final report of {last.time}; no new queries" if last.closed else None
+    seeded = "noise from a fixed random_state: for tests only" if last.seeded else None
+    return {
+        "ledger of": f"{n:,} records, {described}",
+        "confidence": f"at least {100 * (1 - parameters['beta']):g}% for all intervals together",
+        "answers": counted,
+        "closed": closed,
+        "budget left": None if budget is None else f"{budget - above:,} of {budget:,}",
+        "information spent": f"{spent:.4g} nats",
+        "widest interval": f"± {last.widest:.4g} of the range" if last.number else None,
+        "last answer": last.time if last.number else None,
+        "WARNING": seeded,
+        "DP level spent": "no finite level" if level is None else f"{level:.4g}",
+        "settings": f"epsilon {parameters['epsilon']}, {parameters['calibration']}",
+        "made by": header["made_by"],
+        "data": header["data"],
+        "chain": f"intact, ends in {transaction.head[1]}",
+    }
 
 
 def _verify(transaction, options, out):
-    """Say that the chain is whole; the walk happened when the ledger was opened."""
-    batches = transaction.last.number
-    link = transaction.head[1]
-    print(f"{_clean(options.path)}: intact, {batches:,} batch(es), chain ends in {link}", file=out)
+    """Report that the chain is whole; the walk happened when the ledger was opened."""
+    chain = f"batches: {transaction.last.number:,}, chain ends in {transaction.head[1]}"
+    print(f"{_clean(options.path)}: intact, {chain}", file=out)
 
 
 def _export(transaction, options, out):
-    """Write everything released."""
+    """Write everything released: CSV in the units of the metrics, JSON as recorded."""
     if options.format == "csv":
         names = [field.name for field in dataclasses.fields(AnswerRecord)]
         table = csv.writer(out)
         table.writerow(names)
-        table.writerows(
-            [_shown(getattr(answer, name)) for name in names] for answer in transaction.answers()
-        )
+        for answer in transaction.answers():
+            row = [getattr(answer.in_units(), name) for name in names]
+            table.writerow([_clean(cell) if isinstance(cell, str) else cell for cell in row])
         return
     print(canonical({"header": transaction.header}), file=out)
     for entry in transaction.entries:
@@ -135,11 +130,6 @@ def _export(transaction, options, out):
             line["batch"] = json.loads(entry.record.to_json())
             line["answers"] = [dataclasses.asdict(answer) for answer in entry.answers]
         print(canonical(line), file=out)
-
-
-def _shown(value):
-    """Return a value of the CSV export; a key without control characters."""
-    return _clean(value) if isinstance(value, str) else value
 
 
 def _clean(text):

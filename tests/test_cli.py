@@ -42,7 +42,7 @@ def test_show_tells_state_fuel_and_latest_answers(used, said):
     text = said("show", used, "--last", 2)
     holdout = ReusableHoldout(X, Y, ledger=used, budget=5)
     assert "300 records, independent records" in text
-    assert "6 in 3 batch(es)" in text
+    assert "6, batches: 3" in text
     assert f"{holdout.remaining_budget} of 5" in text
     assert f"{holdout.information_spent:.4g} nats" in text
     assert "key 2" in text
@@ -51,11 +51,11 @@ def test_show_tells_state_fuel_and_latest_answers(used, said):
 
 def test_show_of_an_empty_ledger(path, said):
     ReusableHoldout(X, Y, ledger=path)
-    assert "0 in 0 batch(es)" in said("show", path)
+    assert "0, batches: 0" in said("show", path)
 
 
 def test_verify_passes_a_whole_ledger_and_fails_a_broken_one(used, said, command_line, capsys):
-    assert "intact, 3 batch(es)" in said("verify", used)
+    assert "intact, batches: 3" in said("verify", used)
     data = bytearray(used.read_bytes())
     place = data.index(b"key 1")
     data[place : place + 5] = b"key 9"

@@ -1,8 +1,8 @@
 """One candidate: split, folds, open a holdout, fit, score, digest; for searches and selectors."""
 
 from sklearn_bdp._evaluation._candidates import Candidate, Setting, fit_candidate
-from sklearn_bdp._evaluation._division import Division, check_records
-from sklearn_bdp._evaluation._fits import all_failed, warn_some_failed
+from sklearn_bdp._evaluation._division import Division, check_records, divide
+from sklearn_bdp._evaluation._fits import FoldJob, all_failed, warn_some_failed
 from sklearn_bdp._evaluation._fitted import Savable, autologged, certified, clipping_of, outlook
 from sklearn_bdp._evaluation._opening import (
     Pilot,
@@ -14,7 +14,7 @@ from sklearn_bdp._evaluation._opening import (
     open_holdout,
     recorded_seed,
 )
-from sklearn_bdp._evaluation._progress import Progress
+from sklearn_bdp._evaluation._progress import ModelStore, Progress
 from sklearn_bdp._evaluation._scoring import (
     RULES,
     MetricScorer,

@@ -11,6 +11,7 @@ import contextlib
 import contextvars
 import hashlib
 import multiprocessing
+import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -19,7 +20,7 @@ import numpy as np
 from sklearn_bdp._digests import row_digests
 from sklearn_bdp._sklearn_compat import inside_validation
 from sklearn_bdp.exceptions import AnotherAccountWarning
-from sklearn_bdp.guards._guard import Guard
+from sklearn_bdp.guards._guard import TOLD, Guard
 
 ANOTHER = Guard(
     "another account",
@@ -32,7 +33,8 @@ ANOTHER = Guard(
 )
 #: Targets below which equal ones may well be those of other records.
 _FEWEST = 20
-_ANSWERED: set[str] = set()  # digests of targets that an account has answered about
+#: Digests of targets that an account has answered about, and the notebook cell that asked.
+_ANSWERED: dict[str, tuple[str, int] | None] = {}
 _TOLD: set[str] = set()  # those that were warned about
 _INSIDE: contextvars.ContextVar[bool] = contextvars.ContextVar("inside a candidate", default=False)
 
@@ -41,6 +43,7 @@ def forget_accounts() -> None:
     """Forget what was answered, as a new process would."""
     _ANSWERED.clear()
     _TOLD.clear()
+    TOLD.clear()
 
 
 def targets_digest(X: Any, y: Any) -> str | None:
@@ -65,7 +68,8 @@ def open_account(about: list[str | None]) -> bool:
     """Return whether another account has answered about some of these targets; say so once."""
     if _is_repeated():
         return False
-    known = _ANSWERED.intersection(about)
+    cell = _cell()
+    known = {one for one in about if one in _ANSWERED and not _run_again(_ANSWERED[one], cell)}
     if known and not known & _TOLD:
         ANOTHER.warn()
     _TOLD.update(known)
@@ -74,9 +78,9 @@ def open_account(about: list[str | None]) -> bool:
 
 def note_answers(about: list[str | None]) -> None:
     """Remember that an account has answered about these targets."""
-    new = {digest for digest in about if digest is not None} - _ANSWERED
+    new = {digest for digest in about if digest is not None} - _ANSWERED.keys()
     if new and not _is_repeated():  # looking at the callers takes longer than an answer should
-        _ANSWERED.update(new)
+        _ANSWERED.update(dict.fromkeys(new, _cell()))
 
 
 @contextlib.contextmanager
@@ -87,6 +91,22 @@ def fitting_a_candidate() -> Iterator[None]:
         yield
     finally:
         _INSIDE.reset(token)
+
+
+def _cell():
+    """Return text and number of the notebook cell that is running; None outside of notebooks."""
+    frame = sys._getframe()
+    while frame is not None:
+        cells = frame.f_globals.get("In")
+        if isinstance(cells, list) and cells:
+            return cells[-1], len(cells)
+        frame = frame.f_back
+    return None
+
+
+def _run_again(first, now):
+    """Return whether a notebook cell asks what it asked when it was run before."""
+    return None not in (first, now) and first[0] == now[0] and first[1] != now[1]
 
 
 def _is_repeated():

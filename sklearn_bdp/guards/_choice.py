@@ -3,7 +3,11 @@
 import math
 
 from sklearn_bdp.correlation import Groups
-from sklearn_bdp.exceptions import ClippedScoreWarning, VacuousGuaranteeWarning
+from sklearn_bdp.exceptions import (
+    ClippedScoreWarning,
+    DefaultMetricWarning,
+    VacuousGuaranteeWarning,
+)
 from sklearn_bdp.guards._guard import Guard
 
 #: Part of its range that an interval covers to say nothing.
@@ -25,6 +29,21 @@ CLIPPED = Guard(
     "the clipped score. If the plain score matters: {remedy}.",
     ClippedScoreWarning,
 )
+
+
+DEFAULT = Guard(
+    "default metric",
+    "arguments",
+    "when scoring is left out, once in a process",
+    "{note}.",
+    DefaultMetricWarning,
+)
+
+
+def warn_default(metric):
+    """Say which metric was chosen for a caller who named none."""
+    if metric.note:
+        DEFAULT.warn_once(metric.name, note=metric.note)
 
 
 def share_of(metric, interval):

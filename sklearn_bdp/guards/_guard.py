@@ -9,6 +9,11 @@ from typing import Any
 
 from sklearn_bdp._checks import caller_level
 
+#: Every guard, as the page of guards lists them.
+GUARDS: list[Guard] = []
+#: Warnings that this process has given once.
+TOLD: set[tuple[str, str]] = set()
+
 
 @dataclasses.dataclass(frozen=True)
 class Guard:
@@ -34,6 +39,9 @@ class Guard:
     says: str
     category: type
 
+    def __post_init__(self) -> None:
+        GUARDS.append(self)
+
     def warn(self, **facts: Any) -> None:
         """Give the warning.
 
@@ -43,6 +51,20 @@ class Guard:
             What the message names.
         """
         warnings.warn(self.says.format(**facts), self.category, stacklevel=caller_level())
+
+    def warn_once(self, about: str, **facts: Any) -> None:
+        """Give the warning once in a process.
+
+        Parameters
+        ----------
+        about : str
+            What it is about; another thing is another warning.
+        **facts : object
+            What the message names.
+        """
+        if (self.name, about) not in TOLD:
+            TOLD.add((self.name, about))
+            self.warn(**facts)
 
     def error(self, **facts: Any) -> Exception:
         """Return the error to raise.
@@ -72,10 +94,10 @@ class Guard:
         return text.split(". ")[0].rstrip(".") + "."
 
 
-def table(guards: Any) -> str:
-    """Return guards as the table of the documentation, in Markdown."""
+def table() -> str:
+    """Return all guards as the table of the documentation, in Markdown."""
     lines = ["| guard | reads | when | what it says | class |", "|---|---|---|---|---|"]
-    for one in guards:
+    for one in GUARDS:
         cells = (one.name, one.reads, one.when, one.plain, f"`{one.category.__name__}`")
         lines.append("| " + " | ".join(cells) + " |")
     return "\n".join(lines)

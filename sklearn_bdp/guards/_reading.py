@@ -159,6 +159,13 @@ class KnownRows:
         rows_only = side.train_model is None and not side.classifier
         return (self.drawn or rows_only) and min(self._shares(side)) == 1.0
 
+    def met(self, tables: Any) -> tuple[Any, ...]:
+        """Return what to compare: beside a drawn split, rows all unknown were transformed."""
+        if not self.drawn:
+            return tuple(tables)
+        met = [TrainingSide((table,)) for table in tables]
+        return tuple(side.tables[0] for side in met if min(self._shares(side)) > 0.0)
+
     def mixes(self, side: TrainingSide) -> bool:
         """Return whether a table holds rows of the training part and others."""
         return self.drawn and any(0.0 < share < 1.0 for share in self._shares(side))

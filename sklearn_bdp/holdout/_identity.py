@@ -243,7 +243,8 @@ class LedgerHandle:
         SharedRecordsError
             As :meth:`check_training_rows`.
         """
-        kept = tuple((rows, None) for rows in kept_rows(estimator) if same_columns(rows, self.X))
+        kept = [(rows, None) for rows in kept_rows(estimator) if same_columns(rows, self.X)]
+        kept = self._known.met(kept)
         if kept and not self.allow_shared_rows:
             compare(self, TrainingSide(kept), known=self._known, explicit=True)
 

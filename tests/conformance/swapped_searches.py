@@ -12,13 +12,9 @@ import os
 import numpy as np
 import sklearn.model_selection
 
-from sklearn_bdp import ReusableHoldoutSearchCV
-from sklearn_bdp._evaluation import _opening
+from sklearn_bdp import HoldoutConfig, ReusableHoldoutSearchCV
 
 MODE = os.environ.get("SEARCHES", "identity")
-
-# The copy is on purpose here; that it is refused otherwise is tested in tests/holdout.
-_opening.refuse_shared_rows = lambda *data: None
 
 
 class _Swapped(ReusableHoldoutSearchCV):
@@ -29,7 +25,7 @@ class _Swapped(ReusableHoldoutSearchCV):
         if MODE == "identity" or y is None:
             self.holdout = None
             return super().fit(X, y, **params)
-        self.holdout = 0.25
+        self.holdout = HoldoutConfig(allow_shared_rows=True)  # the copy is on purpose
         return super().fit(X, y, X_val=copy.deepcopy(X), y_val=copy.deepcopy(y), **params)
 
 

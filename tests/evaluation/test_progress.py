@@ -8,9 +8,7 @@ from sklearn.datasets import make_friedman1
 from sklearn.linear_model import Ridge
 
 from sklearn_bdp import HoldoutConfig, ReusableHoldoutSearchCV
-from sklearn_bdp._evaluation._fits import FoldJob
-from sklearn_bdp._evaluation._progress import ModelStore
-from sklearn_bdp._evaluation._verifier import Verifier
+from sklearn_bdp._evaluation import FoldJob, ModelStore, Verifier
 
 
 def test_a_store_gives_every_model_back_and_closes_its_file():

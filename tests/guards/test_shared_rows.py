@@ -14,6 +14,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import cross_val_score, train_test_split
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
 from sklearn_bdp import HoldoutScorer, ReusableHoldout, ReusableHoldoutSearchCV
@@ -178,3 +179,13 @@ def test_a_model_of_a_discrete_population_may_keep_rows_that_are_equal_by_chance
     holdout = ReusableHoldout(A[400:], b[400:], random_state=0)
     holdout.score(KNeighborsClassifier().fit(A[:400], b[:400]), 0.5)
     holdout.score(SVC().fit(A[:400], b[:400]), 0.5)
+
+
+def test_rows_that_were_transformed_are_not_compared():
+    """An ordinary search and its final report are charged for no check."""
+    search = ReusableHoldoutSearchCV(make_pipeline(StandardScaler(), SVC()), {"svc__C": [0.1, 1]})
+    search.set_params(random_state=0).fit(FULL, Y)
+    spent = search.holdout_.information_spent
+    search.holdout_.check_model(search.best_estimator_)
+    search.holdout_.check_model(SVC().fit(FULL[search.train_indices_], Y[search.train_indices_]))
+    assert search.holdout_.information_spent == spent

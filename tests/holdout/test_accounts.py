@@ -121,3 +121,29 @@ def test_selectors_inside_a_searched_pipeline_are_tested_from_outside():
     pipeline = make_pipeline(inner, LogisticRegression())
     assert told(lambda: ReusableHoldoutSearchCV(pipeline, grid, cv=2).fit(A, b)) == 0
     assert told(lambda: pipeline.fit(A, b)) == 1  # the search has answered about these
+
+
+# -- notebooks ------------------------------------------------------------------------------------
+
+CELL = "search().fit(X, y)"
+
+
+def run_cells(*cells):
+    """Run cells as a notebook does: their texts are in ``In``."""
+    space = {"In": [""], "search": search, "X": X, "y": y}
+
+    def run():
+        for cell in cells:
+            space["In"].append(cell)
+            exec(compile(cell, f"cell {len(space['In'])}", "exec"), space)
+
+    return told(run)
+
+
+def test_a_cell_that_is_run_again_opens_no_second_account():
+    assert run_cells(CELL, CELL) == 0
+    assert run_cells(CELL, "search(cv=3).fit(X, y)") == 1
+
+
+def test_two_searches_in_one_cell_are_two_accounts():
+    assert run_cells(CELL + "\n" + CELL) == 1
