@@ -58,11 +58,6 @@ class CorrelationModel(Divisible, FrozenValue):
         """What intervals refer to, as a certificate's first line says it."""
         return "later records of the same process" if self.is_sequential else "new records"
 
-    @property
-    def alternatives(self) -> tuple[CorrelationModel, ...]:
-        """Models of which one is true: the model itself, unless it is a list of models."""
-        return (self,)
-
     @abstractmethod
     def describe(self) -> str:
         """Return one plain line for certificates.

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 from scipy import sparse
+from scipy.sparse.csgraph import connected_components
 
 from sklearn_bdp._checks import check_array, check_integer
 from sklearn_bdp.correlation._network import NetworkModel
@@ -15,10 +16,7 @@ from sklearn_bdp.correlation._transition import dobrushin, projective_diameter
 class BayesianNetwork(NetworkModel):
     """Records on a directed acyclic graph with conditional probability tables.
 
-    The values of the tables are the records, or a part of them that every record shows; what else
-    a record holds is independent given these values. Where the values are hidden, the BDP level
-    from exact quilts of small components is not proved (intervals are unaffected): declare a
-    :class:`MarkovNetwork` with edge diameters instead.
+    The values of the tables are the records, or hidden values that records depend on.
 
     Parameters
     ----------
@@ -126,22 +124,14 @@ def _check_parents(parents, n):
         if i in own or len(set(own)) < len(own):
             raise ValueError(f"parents[{i}] must be distinct other records, got {list(own)}.")
         checked.append(own)
-    waiting = np.array([len(own) for own in checked])
-    children = [[] for _ in range(n)]
-    for i, own in enumerate(checked):
-        for v in own:
-            children[v].append(i)
-    ready, seen = np.flatnonzero(waiting == 0).tolist(), 0
-    while ready:
-        seen += 1
-        for child in children[ready.pop()]:
-            waiting[child] -= 1
-            if waiting[child] == 0:
-                ready.append(child)
-    if seen < n:
+    ends = [(i, v) for i, own in enumerate(checked) for v in own]
+    rows, columns = np.array(ends, dtype=int).reshape(-1, 2).T
+    graph = sparse.coo_array((np.ones(len(ends)), (rows, columns)), shape=(n, n))
+    count, label = connected_components(graph, directed=True, connection="strong")
+    if count < n:
+        record = int(np.flatnonzero(np.bincount(label)[label] > 1)[0])
         raise ValueError(
-            f"parents must not contain a directed cycle, got one through record "
-            f"{int(np.flatnonzero(waiting > 0)[0])}."
+            f"parents must not contain a directed cycle, got one through record {record}."
         )
     return checked
 

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from sklearn_bdp._bisection import doubled, last_whole
-from sklearn_bdp._checks import check_array, check_integer, check_probability, check_real
+from sklearn_bdp._checks import check_array, check_integer, check_real
 from sklearn_bdp._typing import Array
 from sklearn_bdp.correlation._base import CorrelationModel
 from sklearn_bdp.correlation._cutting import (
@@ -88,11 +88,7 @@ class TimeModel(CorrelationModel):
                 "states need an irreducible transition matrix: scores weigh states by the "
                 "stationary distribution, and here it is not unique."
             )
-        return SeenStates(
-            states,
-            stationary_distribution(self.transition),
-            confidence=self.confidence,
-        )
+        return SeenStates(states, stationary_distribution(self.transition))
 
     def cut_failure(self, gap: int) -> float:
         # Theory H6: total variation between cut and uncut distribution of the first holdout state.
@@ -142,8 +138,6 @@ class SeenStates(CorrelationModel):
         Stationary distribution of the states.
     error : float, default=0.0
         Bound on the total variation between ``stationary`` and the true one; every limit pays it.
-    confidence : float, default=1.0
-        Level at which that bound holds; certificates pay for the rest out of their ``beta``.
 
     Attributes
     ----------
@@ -184,16 +178,12 @@ class SeenStates(CorrelationModel):
         stationary: ArrayLike,
         *,
         error: float = 0.0,
-        confidence: float = 1.0,
     ) -> None:
         self.stationary = check_array("stationary", stationary, ndim=1, low=0.0)
         if not abs(self.stationary.sum() - 1.0) <= 1e-8:
             raise ValueError(f"stationary must sum to one, got {self.stationary.sum():.12g}.")
         self.states = check_states(states, len(self.stationary))
         self.error = check_real("error", error, low=0.0, high=1.0)
-        if confidence != 1.0:
-            confidence = check_probability("confidence", confidence)
-        self.confidence = float(confidence)
         counts = np.bincount(self.states, minlength=len(self.stationary))
         impossible = (counts > 0) & ~(self.stationary > 0)
         if impossible.any():
@@ -210,7 +200,7 @@ class SeenStates(CorrelationModel):
         return f"SeenStates(<{len(self.states)} records in {len(self.stationary)} states>)"
 
     def _content(self):
-        return (self.states, self.stationary, self.error, self.confidence)
+        return (self.states, self.stationary, self.error)
 
     def describe(self) -> str:
         n = len(self.states)
@@ -242,10 +232,6 @@ class SeenStates(CorrelationModel):
     @property
     def n_states(self) -> int:
         return len(self.stationary)
-
-    @property
-    def misspecification(self) -> float:
-        return 1.0 - self.confidence
 
     @property
     def bias_(self) -> float:
@@ -303,9 +289,7 @@ class SeenStates(CorrelationModel):
 
     def subset(self, indices: ArrayLike) -> SeenStates:
         indices = check_indices(indices, len(self.states))
-        return SeenStates(
-            self.states[indices], self.stationary, error=self.error, confidence=self.confidence
-        )
+        return SeenStates(self.states[indices], self.stationary, error=self.error)
 
 
 def check_states(states: ArrayLike, n_states: int) -> Array:

@@ -74,10 +74,6 @@ class WorstOf(CorrelationModel):
         return tuple(dict.fromkeys(line for model in self.models for line in model.caveats))
 
     @property
-    def alternatives(self) -> tuple[CorrelationModel, ...]:
-        return self.models
-
-    @property
     def is_componentwise(self) -> bool:  # type: ignore[override]  # computed, a constant elsewhere
         return all(model.is_componentwise for model in self.models)
 

@@ -48,11 +48,6 @@ class ModelContract:
         assert line
         assert "\n" not in line
 
-    def test_is_one_of_its_alternatives_or_itself(self):
-        model = self.model()
-        assert len(model.alternatives) >= 1
-        assert all(isinstance(part, CorrelationModel) for part in model.alternatives)
-
     # -- which records may depend on each other -------------------------------------------------
 
     def test_components_cover_every_record(self):

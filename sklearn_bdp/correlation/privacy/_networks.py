@@ -1,4 +1,4 @@
-"""What a network leaks of a record: messages, layers, walks, exact quilts (theory B1-B3, B6-B8)."""
+"""What a network leaks of a record: messages on forests, walks on any graph (theory B1, B6-B8)."""
 
 from __future__ import annotations
 
@@ -10,22 +10,15 @@ from scipy import sparse
 from sklearn_bdp.correlation._network import NetworkModel
 from sklearn_bdp.correlation.privacy._calibration import Calibration, calibrate
 from sklearn_bdp.correlation.privacy._kernels import kernel_leakage
-from sklearn_bdp.correlation.privacy._layers import search_layers
-from sklearn_bdp.correlation.privacy._tables import COMPONENT_LIMIT, component_quilts, quilt_level
 
 
 @calibrate.register(NetworkModel)
 class NetworkCalibration(Calibration):
-    """Forests by messages along edges (B6, B7), other components by layers, small ones exactly.
-
-    Layers are breadth-first around each record (B6 with merged blocks); exact quilts (B2) need
-    tables.
-    """
+    """Forests by messages along edges (B6, B7), any component by walks (B8) or its size (B1)."""
 
     def __init__(self, model):
         super().__init__(model)
         self.sizes = model._component_sizes[model.components_].astype(float)
-        self.edges = model.adjacency_
 
     def _remember(self, key, compute):
         return self.model._remember(("privacy", key), compute)
@@ -40,91 +33,23 @@ class NetworkCalibration(Calibration):
 
     def factor(self):
         """Return what the DP level grows by at each record by walks (theory B8)."""
-        return self._remember("factor", lambda: reach_factor(self.edges, self.model._reach()))
-
-    def layers(self):
-        """Return the records outside trees, and the layers around them."""
-
-        def compute():
-            sources = np.flatnonzero(~self.model._is_tree[self.model.components_])
-            return sources, search_layers(self.edges, sources, self.sizes[sources])
-
-        return self._remember("layers", compute)
+        model = self.model
+        return self._remember("factor", lambda: reach_factor(model.adjacency_, model._reach()))
 
     def record_levels(self, dp_epsilon):
-        """Return a BDP level for every record: the best of B1, B6, layers and quilts."""
-        level = np.full(self.model.n_records, dp_epsilon)
-        level[self.model._rooted()[0]] += self.messages(dp_epsilon)[2]
-        if not self.model._is_tree.all():
-            sources, layers = self.layers()
-            level[sources] = layers.leakage(dp_epsilon)
-        level = np.minimum(level, self.sizes * dp_epsilon)  # B1
-        level = np.minimum(level, self.factor() * dp_epsilon)
-        for record, influences in self._quilts().items():
-            size = int(self.sizes[record])
-            exact = quilt_level(influences, size, dp_epsilon, printed=False)
-            level[record] = min(level[record], exact)
+        """Return a BDP level for every record: the best of B1, B6 and B8."""
+        level = np.minimum(self.sizes, self.factor()) * dp_epsilon
+        trees = self.model._rooted()[0]
+        level[trees] = np.minimum(level[trees], dp_epsilon + self.messages(dp_epsilon)[2])
         return level
 
-    # -- tables -----------------------------------------------------------------------------
-
-    def _values(self):
-        """Return the number of values of each record that tables give."""
-        values = np.ones(self.model.n_records, dtype=np.int64)
-        for scope, table in self.model._factors:
-            values[scope[-1]] = table.shape[-1]
-        return values
-
-    def _joint_values(self):
-        """Return the log of the number of joint values of each component."""
-        return np.bincount(self.model.components_, weights=np.log(self._values()))
-
-    def _quilts(self):
-        """Return the exact influences of the quilts of each record in a small component."""
-        if not self.model._factors:
-            return {}
-
-        def compute():
-            components, known = self.model.components_, {}
-            small = self._joint_values() <= math.log(COMPONENT_LIMIT) + 1e-9
-            factors, quilts = {}, {}
-            for scope, table in self.model._factors:
-                factors.setdefault(int(components[scope[-1]]), []).append((scope, table))
-            for component in np.flatnonzero(small).tolist():
-                nodes = np.flatnonzero(components == component)
-                quilts.update(self._quilts_of(nodes, factors[component], known))
-            return quilts
-
-        return self._remember("quilts", compute)
-
-    def _quilts_of(self, nodes, factors, known):
-        """Quilts of one component; alike components (families, say) are computed once."""
-        place = {int(node): i for i, node in enumerate(nodes)}
-        near = {
-            i: {place[int(j)] for j in self.edges.indices[slice(*self.edges.indptr[v : v + 2])]}
-            for v, i in place.items()
-        }
-        local = [(tuple(place[v] for v in scope), table) for scope, table in factors]
-        values = [int(k) for k in self._remember("values", self._values)[nodes]]
-        alike = (tuple(values), tuple((scope, t.shape, t.tobytes()) for scope, t in local))
-        if alike not in known:
-            known[alike] = component_quilts(near, local, values)
-        return {int(nodes[i]): quilts for i, quilts in known[alike].items()}
-
-    # -- levels -----------------------------------------------------------------------------
+    def _blanket(self, dp_epsilon):
+        # Theory B3: the influence on the neighbors is at most the sum of the diameters.
+        return dp_epsilon + 4.0 * self.model.adjacency_.sum(axis=1)
 
     def check_method(self, n, method):
         super().check_method(n, method)
-        if method == "tight" or not self.model._factors:
-            return
-        largest = self._joint_values().max()
-        if largest > math.log(COMPONENT_LIMIT) + 1e-9:
-            raise ValueError(
-                f"method={method!r} needs exact influences, which are computed for components of "
-                f"at most {COMPONENT_LIMIT} joint values; the largest here has "
-                f"{math.exp(largest):.3g}. Use method='tight', or declare influence=."
-            )
-        if method == "blanket" and math.isinf(self._table_lemma(0.0, method)):
+        if method == "blanket" and math.isinf(self._blanket(0.0).max()):
             raise ValueError(
                 "method='blanket' needs positive probabilities (a neighbor that rules a value out "
                 "has infinite influence). Use method='tight' or method='quilt'."
@@ -133,26 +58,10 @@ class NetworkCalibration(Calibration):
     def leakage(self, dp_epsilon, n, method):
         if method == "tight":
             return float(self.record_levels(dp_epsilon).max())
-        if self.model._factors:
-            return self._table_lemma(dp_epsilon, method)
-        if method == "blanket":
-            # Theory B3: the influence on the neighbours is at most the sum of the diameters.
-            return dp_epsilon + 4.0 * float(self.edges.sum(axis=1).max())
-        layers = self._remember(
-            "all layers", lambda: search_layers(self.edges, np.arange(n), self.sizes)
-        )
-        return float(layers.quilted(dp_epsilon, self.sizes, 4.0).max())
-
-    def _table_lemma(self, dp_epsilon, method):
-        """Lemmas 2 and 3 of Zhao (2017) with exact influences."""
-        level = dp_epsilon  # records without neighbours
-        for record, influences in self._quilts().items():
-            if method == "quilt":
-                size = int(self.sizes[record])
-                level = max(level, quilt_level(influences, size, dp_epsilon, printed=True))
-            elif influences:  # the first quilt tried is the Markov blanket
-                level = max(level, dp_epsilon + 4.0 * float(influences[0].max()))
-        return level
+        level = self._blanket(dp_epsilon)
+        if method == "quilt":  # Zhao 2017, Lemma 2: of the blanket and the empty quilt
+            level = np.minimum(level, self.sizes * dp_epsilon)
+        return float(level.max())
 
     def _upward(self, dp_epsilon):
         """Message of each node to its parent when nothing below is known (theory B7)."""
@@ -176,9 +85,9 @@ class NetworkCalibration(Calibration):
 
     def sequential_epsilon(self, dp_epsilon, n):
         levels = self.record_levels(dp_epsilon)
-        level = float(levels.max())
-        levels[self.model._rooted()[0]] = dp_epsilon + self._upward(dp_epsilon)[1]
-        return min(level, float(np.minimum(levels, self.sizes * dp_epsilon).max()))
+        trees = self.model._rooted()[0]
+        levels[trees] = np.minimum(levels[trees], dp_epsilon + self._upward(dp_epsilon)[1])
+        return float(levels.max())
 
     def sequential_information(self, dp_epsilon, n):
         levels = self.record_levels(dp_epsilon)
