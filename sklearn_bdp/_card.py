@@ -72,46 +72,56 @@ def table(rows):
     )
 
 
-def interval_picture(value, lower, upper, *, bounds=None):
+def interval_picture(value, lower, upper, *, bounds=None, baseline=None):
     """Return an SVG of a score and its interval on an axis; empty where a number is missing.
 
-    ``bounds``: the range of the score; by default the axis is three intervals wide.
+    The axis is zoomed to the interval and to ``baseline``, the score of a model that has learned
+    nothing, and stays within ``bounds``, the range of the score.
     """
     width = upper - lower
     if not (math.isfinite(value) and math.isfinite(width) and width > 0):
         return ""
-    low, high = bounds or (lower - width, upper + width)
-    if not high > low:
-        return ""
+    known = [lower, upper] if baseline is None else [lower, upper, baseline]
+    room = 0.25 * (max(known) - min(known))
+    least, most = bounds or (-math.inf, math.inf)
+    low, high = max(least, min(known) - room), min(most, max(known) + room)
 
     def place(score):
-        share = min(1.0, max(0.0, (score - low) / (high - low)))
-        return _MARGIN + share * (_WIDTH - 2 * _MARGIN)
+        return _MARGIN + min(1.0, max(0.0, (score - low) / (high - low))) * (_WIDTH - 2 * _MARGIN)
+
+    def line(x, top, bottom, style):
+        return f"<path d='M{x:.1f} {top}V{bottom}' {style}/>"
 
     left, right, dot = place(lower), place(upper), place(value)
     # Names of the ends stand apart even where the ends do not.
     apart = max(0.0, 54 - (right - left)) / 2
     ends = digits(lower, math.floor), digits(upper, math.ceil)
-    places = max(left - apart, 2 * _MARGIN), min(right + apart, _WIDTH - 2 * _MARGIN)
+    words = [
+        (max(left - apart, 2 * _MARGIN), 13, "middle", ends[0]),
+        (min(right + apart, _WIDTH - 2 * _MARGIN), 13, "middle", ends[1]),
+        (place(low), 52, "start", f"{low:.3g}"),
+        (place(high), 52, "end", f"{high:.3g}"),
+    ]
+    marks = "".join(line(x, 18, 36, f"stroke='{GOOD}' stroke-width='2'") for x in (left, right))
+    if baseline is not None:
+        at = place(baseline)
+        marks += line(at, 16, 44, "stroke='currentColor' stroke-dasharray='2 2'")
+        name = f"{digits(baseline)}: nothing learned"
+        middle = min(max(at, 8 * _MARGIN), _WIDTH - 8 * _MARGIN)
+        words[2:] = [(middle, 54, "middle", name)]
     text = "".join(
-        f"<text x='{x:.1f}' y='13' text-anchor='middle'>{end}</text>"
-        for x, end in zip(places, ends, strict=True)
-    )
-    text += "".join(
-        f"<text x='{place(score):.1f}' y='52' text-anchor='{anchor}' opacity='.65'>{score:.3g}"
-        "</text>"
-        for score, anchor in ((low, "start"), (high, "end"))
+        f"<text x='{x:.1f}' y='{y}' text-anchor='{anchor}'>{word}</text>"
+        for x, y, anchor, word in words
     )
     return (
-        f"<svg viewBox='0 0 {_WIDTH} 56' role='img' aria-label='{digits(value)}, between "
+        f"<svg viewBox='0 0 {_WIDTH} 58' role='img' aria-label='{digits(value)}, between "
         f"{ends[0]} and {ends[1]}' style='width:100%;max-width:{_WIDTH}px;display:block;"
         "margin:.2em 0' "
         "font-family='sans-serif' font-size='12' fill='currentColor'>"
         f"<line x1='{_MARGIN}' x2='{_WIDTH - _MARGIN}' y1='38' y2='38' stroke='currentColor' "
         "opacity='.35'/>"
         f"<rect x='{left:.1f}' y='20' width='{right - left:.1f}' height='14' rx='3' "
-        f"fill='{GOOD}' opacity='.4'/>"
-        f"<path d='M{left:.1f} 18V36M{right:.1f} 18V36' stroke='{GOOD}' stroke-width='2'/>"
+        f"fill='{GOOD}' opacity='.4'/>{marks}"
         f"<circle cx='{dot:.1f}' cy='27' r='5' fill='{GOOD}' stroke='currentColor'/>"
         f"{text}</svg>"
     )

@@ -22,6 +22,7 @@ def test_a_picture_names_the_ends_it_draws():
     picture = interval_picture(0.9, 0.81234, 0.95678, bounds=(0.0, 1.0))
     assert "between 0.812 and 0.957" in picture
     assert "0.812 and 0.957" in expected(0.81234, 0.95678)
+    assert "0.630: nothing learned" in interval_picture(0.9, 0.8, 0.95, baseline=0.63)
     assert interval_picture(math.nan, 0.0, 1.0) == ""
     assert interval_picture(0.5, 0.5, 0.5) == ""
 
@@ -51,6 +52,11 @@ def test_the_first_three_lines_of_a_search_are_plain():
     assert not re.search(r"epsilon|leak|nats|BDP|G\d|quer", known + surely + coming)
     html = search.certificate_._repr_html_()
     assert html.index("<svg") < html.index("<details")
+    for shown in (search._repr_html_(), search._repr_mimebundle_()["text/html"]):
+        assert shown.startswith(html)
+        assert "sk-container" in shown
+    unfitted = ReusableHoldoutSearchCV(LogisticRegression(), {"C": [1.0]})
+    assert "<svg" not in unfitted._repr_html_()
 
 
 def test_a_plan_says_for_how_many_and_what_more_records_give():

@@ -10,6 +10,8 @@ import warnings
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import numpy as np
+
 from sklearn_bdp._evaluation._candidates import Candidate, cross_validated
 from sklearn_bdp._evaluation._opening import assumed
 from sklearn_bdp._sklearn_compat import num_samples
@@ -33,10 +35,21 @@ def certified(holdout, division, metric, *, of, score, interval, notes=(), assum
         chosen=(f"{metric.measured} of {of}", score, *interval),
         assumptions=(*certificate.assumptions, *assumed(holdout, division), *assumptions),
         notes=(*certificate.notes, *caveat, *notes),
+        baseline=_learned_nothing(metric, division.y),
         **outlook(
             certificate, holdout, metric, score, interval, training_size=num_samples(division.X)
         ),
     )
+
+
+def _learned_nothing(metric, y):
+    """Return the score of a model that has learned nothing, from training labels; None: unknown."""
+    if metric.name == "roc_auc":
+        return 0.5
+    if metric.name not in ("accuracy", "balanced_accuracy"):
+        return None
+    counts = np.unique(np.asarray(y), return_counts=True)[1]
+    return float(counts.max() / counts.sum() if metric.name == "accuracy" else 1 / counts.size)
 
 
 def outlook(certificate, holdout, metric, score, interval, *, training_size):
@@ -161,6 +174,19 @@ class Savable:
             twin.holdout = twin.holdout_
         vars(twin).pop("_unfinished", None)
         return twin
+
+    # A notebook shows score and interval above scikit-learn's diagram.
+
+    def _card(self):
+        certificate = getattr(self, "certificate_", None)
+        return "" if certificate is None else certificate._repr_html_()
+
+    def _repr_html_inner(self):
+        return self._card() + super()._repr_html_inner()
+
+    def _repr_mimebundle_(self, **kwargs):
+        shown = super()._repr_mimebundle_(**kwargs)
+        return {k: self._card() + v if k == "text/html" else v for k, v in shown.items()}
 
 
 #: Candidates with a run of their own, the best first; the number that MLflow uses for searches.

@@ -86,6 +86,8 @@ class Certificate:
         records would give, in words.
     target : str, default="new records like these"
         What intervals refer to.
+    baseline : float, optional
+        Score of a model that has learned nothing, in score units: a mark in the picture.
 
     Examples
     --------
@@ -123,6 +125,7 @@ class Certificate:
     chosen: tuple | None = None
     outlook: tuple | None = None
     target: str = "new records like these"
+    baseline: float | None = None
 
     def _content_for_keys(self):
         """Return what a key holds of a certificate inside a model: it changes no prediction."""
@@ -292,7 +295,7 @@ class Certificate:
         picture = ""
         if self.chosen is not None:
             bounds = (0.0, 1.0) if self.units is None else self.units[1:]
-            picture = interval_picture(*self.chosen[1:], bounds=bounds)
+            picture = interval_picture(*self.chosen[1:], bounds=bounds, baseline=self.baseline)
         title, *lines = self._first_lines()
         return card(
             title,

@@ -117,8 +117,8 @@ class HoldoutSearchDisplay(Display):
         score_name : str, default=None
             Name of the score; by default what the search's ``scoring`` says.
         baseline : float, default=None
-            Score of a model that has learned nothing, such as the share of the majority class. By
-            default 1/2 for ROC AUC, one over the number of classes for balanced accuracy.
+            Score of a model that has learned nothing. By default that of the certificate: the share
+            of the largest class, 1/2 for ROC AUC, none for other metrics.
         ax : matplotlib Axes, default=None
             Where to draw; new axes by default.
         **kwargs : dict
@@ -154,6 +154,8 @@ class HoldoutSearchDisplay(Display):
             shown, position, labels = _by_parameter(results, param, verified)
         place = np.flatnonzero(np.asarray(shown) == best)
         score_name = score_name or _score_name(search, results, metric)
+        if baseline is None and metric is None:
+            baseline = getattr(getattr(search, "certificate_", None), "baseline", None)
         made = cls(
             **{name: values[shown] for name, values in series.items()},
             position=position,
@@ -162,7 +164,7 @@ class HoldoutSearchDisplay(Display):
             x_label=param or "candidate, by verified score",
             score_name=score_name,
             others=others,
-            baseline=_chance(search, score_name) if baseline is None else baseline,
+            baseline=baseline,
         )
         return made.plot(ax=ax, **kwargs)
 
@@ -271,14 +273,6 @@ def _score_name(search, results, metric):
     ranks = refit if f"holdout_score_{refit}" in results else None
     names = (metric, getattr(search, "scoring", None), ranks)
     return next((name for name in names if isinstance(name, str)), "score").replace("_", " ")
-
-
-def _chance(search, score_name):
-    """Return the score of a model that has learned nothing, where the metric alone says it."""
-    classes = getattr(getattr(search, "best_estimator_", None), "classes_", ())
-    if score_name == "balanced accuracy" and len(classes):
-        return 1.0 / len(classes)
-    return 0.5 if score_name.startswith("roc auc") else None
 
 
 def _only_parameter(candidates):

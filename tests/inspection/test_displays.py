@@ -115,7 +115,8 @@ def test_the_only_parameter_that_was_searched_is_the_axis():
 def test_axis_shows_the_chosen_interval_and_the_baseline_not_relaxed_ones():
     table = results()
     table["holdout_lower"][0] = 0.0
-    search = SimpleNamespace(cv_results_=table, best_index_=1, scoring="roc_auc")
+    certificate = SimpleNamespace(baseline=0.5)
+    search = SimpleNamespace(cv_results_=table, best_index_=1, certificate_=certificate)
     display = HoldoutSearchDisplay.from_search(search)
     low, high = display.ax_.get_ylim()
     assert 0.0 < low < display.baseline == 0.5
