@@ -38,9 +38,9 @@ class Setting:
     metric: object
     fit_params: dict = field(repr=False)  # what goes to ``fit``, for all training records
     error_score: object = math.nan  # "raise", or a number for a failed fit
-    #: Score that comes with a candidate: "cv", "resubstitution"; None: it is known already.
-    training: str | None = None
-    folds: Any = field(default=(), repr=False)  # inner cross-validation, for ``"cv"``
+    #: Whether the score on the training part comes with a fit; else it is known already.
+    resubstitution: bool = False
+    folds: Any = field(default=(), repr=False)  # inner cross-validation
     n_effective: float = math.nan  # effective number of training records
     #: Further metrics that each candidate is asked about; they decide nothing.
     beside: dict = field(default_factory=dict)
@@ -68,11 +68,7 @@ class Candidate:
 class Outcome:
     """What a worker found out about a candidate."""
 
-    #: Training-side score in [0, 1]; NaN where a fit failed or none was asked for.
-    training: float = math.nan
-    #: Cross-validated score of each training record (NaN where it was in no test fold), for metrics
-    #: that are no mean over records that of each fold.
-    scores: np.ndarray | None = field(default=None, repr=False)
+    training: float = math.nan  # score on the training part, in [0, 1]
     #: Scores on the holdout: for the mechanism only.
     evaluation: object = field(default=None, repr=False)
     key: str | None = None  # digest of the fitted model, where it was asked for
@@ -82,55 +78,35 @@ class Outcome:
     error: str = ""  # traceback of a failed fit, else empty
     #: The same of the further metrics that the model could be asked about.
     beside: dict = field(default_factory=dict, repr=False)
-    #: Of a record's cross-validated score, where ``scores`` are not kept; else NaN.
-    variance: float = math.nan
     clipping: object = None  # what clipping changes on training records, where that was found out
 
 
-def evaluate(setting, candidate, *, training, holdout, keyed, memory=None):
-    """Score a candidate on the training side, on the holdout, or on both; scores in [0, 1].
+def evaluate(setting, candidate, *, keyed=False, memory=None):
+    """Fit a candidate on the training part and score each holdout record; return the outcome.
 
     ``keyed``: with a key of the fitted model. ``memory``: steps that candidates of a worker share.
     """
     start = time.perf_counter()
-    scores = model = clipping = None
     try:
-        if training and setting.training == "cv":
-            scores, clipping = cross_validated(setting, candidate)
-        if holdout:
-            start = time.perf_counter()
-            model = fit_candidate(setting, candidate, memory)
-    except ScoreContractError:
-        raise
+        model = fit_candidate(setting, candidate, memory)
     except Exception as error:
         if setting.error_score == "raise":
             if not hasattr(error, "__notes__"):  # the frames do not survive, their text does
                 error.add_note(traceback.format_exc())
             raise
         return Outcome(fit_time=time.perf_counter() - start, error=traceback.format_exc())
-    value = math.nan if scores is None else float(np.nanmean(scores, dtype=float))
-    if model is None:
-        return Outcome(value, scores, clipping=clipping)
     fitted = time.perf_counter()
-    known = training and setting.training == "resubstitution"
     shares = PrefixMemory() if memory is None else memory
-    seen = _scored(setting, candidate, model, shares, keyed=keyed, known=known)
     return replace(
-        seen,
-        training=seen.training if known else value,
-        clipping=seen.clipping if known else clipping,
-        scores=scores,
+        _scored(setting, candidate, model, shares, keyed=keyed),
         model=model,
         fit_time=fitted - start,
         score_time=time.perf_counter() - fitted,
     )
 
 
-def _scored(setting, candidate, model, memory, *, keyed, known):
-    """Return what the holdout is asked about a fitted model.
-
-    ``known``: with the scores on the training part.
-    """
+def _scored(setting, candidate, model, memory, *, keyed):
+    """Return what the holdout is asked about a fitted model."""
     X, X_holdout = (columns_of(each, candidate.columns) for each in (setting.X, setting.X_holdout))
     asked = {None: setting.metric, **setting.beside}
     keys = dict.fromkeys(asked)
@@ -139,14 +115,14 @@ def _scored(setting, candidate, model, memory, *, keyed, known):
         predictor = memory.sharing(model, X, "training")
         made = model_keys(model, asked.values(), X, columns=candidate.columns, predictor=predictor)
         keys = dict(zip(asked, made, strict=True))
-    y = targets(setting.X, setting.y) if known else None
+    y = targets(setting.X, setting.y)
 
     def scored(name):
         metric = asked[name]
         shared = memory.sharing(model, X_holdout, "holdout", metric=metric)
         evaluation, value = metric.evaluate(shared, X_holdout, setting.y_holdout), math.nan
         clipping = None
-        if known:
+        if setting.resubstitution:
             shared = memory.sharing(model, X, "training", metric=metric)
             metric.check_training(shared, X, y)
             found = metric.evaluate(shared, X, y)
@@ -218,6 +194,16 @@ def columns_of(X, columns):
     if not columns:
         return np.zeros((num_samples(X), 1))
     return safe_indexing(X, np.asarray(columns), axis=1)
+
+
+def attempt(setting, candidate):
+    """Return cross-validated scores as :func:`cross_validated`, or None and what failed."""
+    try:
+        return cross_validated(setting, candidate)[0], ""
+    except ScoreContractError:
+        raise
+    except Exception:
+        return None, traceback.format_exc()
 
 
 def cross_validated(setting, candidate):

@@ -90,14 +90,7 @@ class WholeJob:
     def run(self, task, memory):
         """Return the :class:`Outcome` of one candidate."""
         with _announced(task.context, self.caller):
-            return evaluate(
-                self.setting,
-                task.candidate,
-                training=self.setting.training == "resubstitution",
-                holdout=True,
-                keyed=task.keyed,
-                memory=memory,
-            )
+            return evaluate(self.setting, task.candidate, keyed=task.keyed, memory=memory)
 
 
 def run_jobs(jobs, take, *, n_jobs, pre_dispatch):

@@ -19,7 +19,7 @@ from sklearn.base import clone, is_classifier
 from sklearn.utils import check_random_state
 
 from sklearn_bdp._checks import caller_level, check_fraction
-from sklearn_bdp._evaluation._candidates import Candidate, Setting, evaluate
+from sklearn_bdp._evaluation._candidates import Candidate, Setting, attempt
 from sklearn_bdp._evaluation._division import check_times, divide, reuse
 from sklearn_bdp._evaluation._fits import cause_of
 from sklearn_bdp._evaluation._scoring import MEANS
@@ -338,18 +338,16 @@ def learned_chain(pilot, X, y, history, *, horizon, codes=None):
         y_holdout=None,
         metric=metric,
         fit_params=check_method_params(X, pilot.fit_params, indices=history),
-        training="cv",
         folds=[[_rows(dates, part) for part in fold] for fold in _blocks(int(dates.max()) + 1)],
     )
-    outcomes = Parallel(n_jobs=pilot.n_jobs)(
-        delayed(evaluate)(setting, Candidate(params), training=True, holdout=False, keyed=False)
-        for params in chosen
+    tried = Parallel(n_jobs=pilot.n_jobs)(
+        delayed(attempt)(setting, Candidate(params)) for params in chosen
     )
-    scores = [outcome.scores for outcome in outcomes if outcome.scores is not None]
+    scores = [found for found, _ in tried if found is not None]
     if not scores:
-        error = outcomes[0].error
+        error = tried[0][1]
         raise ValueError(
-            f"all {len(outcomes)} candidates failed in cross-validation: {cause_of([error])}\n"
+            f"all {len(tried)} candidates failed in cross-validation: {cause_of([error])}\n"
             "correlation='time' reads the strength of dependence off their scores; nothing was "
             f"asked of the holdout. The first one said:\n{error}"
         )
@@ -378,9 +376,8 @@ def check_dependence(division, setting, params, *, folds, groups=None, known=Non
     """Compare training-side scores of a candidate with the declared correlation; warn once."""
 
     def score(metric, folds):
-        own = replace(setting, metric=metric, training="cv", folds=folds, error_score=math.nan)
-        found = evaluate(own, Candidate(params), training=True, holdout=False, keyed=False)
-        return None if found.scores is None else found.scores.astype(float)
+        found, _ = attempt(replace(setting, metric=metric, folds=folds), Candidate(params))
+        return None if found is None else found.astype(float)
 
     return compare_dependence(
         division, setting.estimator, setting.metric, score, folds=folds, groups=groups, known=known

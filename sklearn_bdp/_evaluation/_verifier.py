@@ -56,6 +56,7 @@ class Assessment:
     lower: float = math.nan
     upper: float = math.nan
     source: str = "unanswered"  # where the answer came from
+    variance: float = math.nan  # of a record's training-side score
     key: str | None = None  # what the query is known by
     #: What the workers returned. It holds raw scores until the query is asked.
     outcome: object = field(default=None, repr=False)
@@ -225,20 +226,24 @@ class Verifier:
         if not in_search:
             rows = [candidate.columns for candidate in candidates]
             self._fit_leaders(rows, candidates, training)
-        outcomes = self._taken(rows, training, variances)
         names = list(self.setting.beside) if beside is not None else []
-        found = [
-            self._query(candidate, outcome, {name: _at(beside[name], place) for name in names})
-            for place, (candidate, outcome) in enumerate(zip(candidates, outcomes, strict=True))
-        ]
+        found = []
+        for place, (row, candidate) in enumerate(zip(rows, candidates, strict=True)):
+            outcome = self._ready.pop(row, Outcome())
+            values = {name: _at(beside[name], place) for name in names}
+            one = self._query(candidate, outcome, values)
+            if training is not None and not outcome.error:
+                one.training = float(training[place])
+            if variances is not None:
+                one.variance = variances[place]
+            found.append(one)
+        complete = [one for one in found if math.isfinite(one.training)]
         self._enter_recorded(found)
-        known = [one.source != "unanswered" for one in found]
-        _report_failures(candidates, outcomes, known, self._told)
+        _report_failures(found, self._told)
         ranked = [one for one in found if one.is_ready]
         if in_search and ranked:  # a breach of contract ends the search before it is asked
             leader = max(ranked, key=lambda one: one.training)
             self.setting.metric.check_clipping(leader.outcome.clipping)
-        complete = [one for one in found if math.isfinite(one.outcome.training)]
         further = [one.beside[name] for name in names for one in complete]
         self._ask(ranked, [one for one in further if one.is_ready])
         if in_search:
@@ -280,17 +285,6 @@ class Verifier:
                 if not math.isfinite(query.training):
                     query.training = record.training_value
 
-    def _taken(self, rows, training, variances):
-        """Return the finished fits of some rows, with their training side."""
-        outcomes = [self._ready.pop(row, Outcome()) for row in rows]
-        if training is None:
-            return outcomes
-        variances = [math.nan] * len(rows) if variances is None else variances
-        return [
-            replace(outcome, training=math.nan if outcome.error else float(value), variance=known)
-            for outcome, value, known in zip(outcomes, training, variances, strict=True)
-        ]
-
     def _fit_leaders(self, rows, candidates, training):
         """Fit the candidates that the holdout sees: the best on the training side."""
         shown = np.flatnonzero(np.isfinite(training))
@@ -327,7 +321,7 @@ class Verifier:
             keys=[query.key for query in queries],
             slack=np.where(beside, 0.0, CONTEST * (leader - training)),
             beside=beside,
-            training_variance=[query.outcome.variance for query in queries],
+            training_variance=[query.variance for query in queries],
         )
         for query, answer in zip(queries, answers, strict=True):
             query.enter(answer)
@@ -347,8 +341,7 @@ class Verifier:
         known = assessment.outcome.evaluation
         if known is None:
             candidate = Candidate(columns=assessment.columns)
-            known = evaluate(self.setting, candidate, training=False, holdout=True, keyed=False)
-            known = known.evaluation
+            known = evaluate(self.setting, candidate).evaluation
         return known
 
 
@@ -357,20 +350,15 @@ def _at(values, place):
     return None if values is None else float(values[place])
 
 
-def _report_failures(candidates, outcomes, known, told):
+def _report_failures(found, told):
     """Warn about fits that failed, once, or raise when nothing is left to verify.
 
-    A constant prediction (no columns) never fails, and nobody came for it alone. ``known``: which
-    candidates have a recorded answer.
+    A constant prediction (no columns) never fails, and nobody came for it alone.
     """
-    errors = [outcome.error for outcome in outcomes if outcome.error]
+    errors = [one.outcome.error for one in found if one.outcome.error]
     if not errors:
         return
-    left = any(
-        candidate.columns != () and (before or not (outcome.error or _was_left_out(outcome)))
-        for candidate, outcome, before in zip(candidates, outcomes, known, strict=True)
-    )
-    if not left:
+    if not any(one.columns != () and _is_left(one) for one in found):
         raise all_failed(
             errors,
             f"All the {len(errors)} fits failed on the training part; nothing was asked of the "
@@ -378,12 +366,13 @@ def _report_failures(candidates, outcomes, known, told):
         )
     warn_some_failed(
         errors,
-        f"{len(errors)} of {len(outcomes)} fits failed on the training part; these candidates "
+        f"{len(errors)} of {len(found)} fits failed on the training part; these candidates "
         "were not shown to the holdout.",
         told,
     )
 
 
-def _was_left_out(outcome):
-    """Return whether nothing is known of a candidate: it failed before, and was told then."""
-    return outcome.evaluation is None and not math.isfinite(outcome.training)
+def _is_left(one):
+    """Return whether a candidate has an answer, or may get one."""
+    was_fitted = one.outcome.evaluation is not None or math.isfinite(one.training)
+    return one.source != "unanswered" or (was_fitted and not one.outcome.error)

@@ -264,7 +264,6 @@ class SubsetSelectorBase(MetaEstimatorMixin, HoldoutSelectorBase):
             fit_params=fit_params,
             n_effective=self._training_n_effective(division),
             error_score=self.error_score,
-            training="cv",
         )
 
     def _pilot(self, fit_params):

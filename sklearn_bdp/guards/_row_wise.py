@@ -142,7 +142,7 @@ class RowWiseCheck:
 
         ``X``: training rows, with the columns that it was fitted on.
         """
-        kind = tuple(sorted((name, repr(value)) for name, value in params.items()))
+        kind = _kind(model, params)
         if kind in self._asked or len(self._asked) >= MOST or not may_read_other_rows(model):
             return
         self._asked.add(kind)
@@ -160,6 +160,17 @@ class RowWiseCheck:
         """What a certificate has to say."""
         names = ", ".join(self._found[BATCHES])
         return (ASSUMPTION.format(names=names),) if names else ()
+
+
+def _kind(model, params):
+    """Return what tells pipelines apart: not the numbers that scikit-learn's own steps take."""
+    own = model.get_params(deep=True) if isinstance(model, BaseEstimator) else {}
+    return tuple(
+        (name, repr(value))
+        for name, value in sorted(params.items())
+        if not (value is None or isinstance(value, bool | int | float | str | np.generic))
+        or not _is_sklearn(own.get(name.rpartition("__")[0], model))
+    )
 
 
 def _name(model):

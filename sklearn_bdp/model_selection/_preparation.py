@@ -162,7 +162,7 @@ class Preparation:
             estimator=clone(self.estimator), X=division.X, y=division.y,
             X_holdout=division.X_holdout, y_holdout=division.y_holdout, metric=metric,
             fit_params=routed.estimator.fit, error_score=self.error_score,
-            training="resubstitution" if whole else None,
+            resubstitution=whole,
             beside=further_metrics(self, name, division),
         )  # fmt: skip
         verifier = Verifier(

@@ -68,13 +68,7 @@ def setting_of(data, first, metric, **options):
 
 def outcomes(setting, memory):
     grid = [{"logisticregression__C": C} for C in (0.01, 1.0, 100.0)]
-    whole = setting.training is not None
-    return [
-        evaluate(
-            setting, Candidate(params), training=whole, holdout=True, keyed=True, memory=memory
-        )
-        for params in grid
-    ]
+    return [evaluate(setting, Candidate(params), keyed=True, memory=memory) for params in grid]
 
 
 def test_a_search_transforms_what_is_left_out_once_for_all_that_share_a_step(data):
@@ -88,15 +82,16 @@ def test_a_search_transforms_what_is_left_out_once_for_all_that_share_a_step(dat
     assert Counting.calls.count(100) == 1  # the holdout
     Counting.calls.clear()
     GridSearchCV(pipeline, grid, cv=3).fit(data[0][:200], data[1][:200])
-    # Folds: fitted and tested; whole: asked too; two small batches: does it look at other rows?
-    assert ours == 3 * 2 + 3 + 2 < len(Counting.calls)
+    # Folds: fitted and tested; whole: asked too; four small batches: does it look at other rows,
+    # does it take new ones?
+    assert ours == 3 * 2 + 3 + 4 < len(Counting.calls)
 
 
 @pytest.mark.parametrize("metric", ["accuracy", "neg_brier_score", "neg_log_loss", "roc_auc"])
-@pytest.mark.parametrize("training", [None, "resubstitution"])
+@pytest.mark.parametrize("training", [False, True])
 @pytest.mark.parametrize("first", [Scaling(2.0), StandardScaler(copy=False)])
 def test_shared_records_give_the_same_scores_and_keys(data, metric, training, first):
-    setting = setting_of(data, first, metric, training=training)
+    setting = setting_of(data, first, metric, resubstitution=training)
     before = setting.X_holdout.copy()
     shared, alone = outcomes(setting, PrefixMemory()), outcomes(setting, None)
     for one, other in zip(shared, alone, strict=True):

@@ -80,7 +80,7 @@ def test_the_metric_that_ranks_keeps_its_width(data, repeats):
     widths = {}
     for name, scoring in (("alone", "accuracy"), ("beside", ALL)):
         refit = True if name == "alone" else "accuracy"
-        holdout = ReusableHoldout(data[0][600:], data[1][600:], random_state=0)
+        holdout = ReusableHoldout(data[0][600:], data[1][600:], random_state=0, spending="even")
         X, y = data[0][:600], data[1][:600]
         for place in range(repeats):
             grid = {"C": np.logspace(-3, 1 + 0.1 * place, 8)}
@@ -106,7 +106,8 @@ def test_the_same_search_again_is_free(data, tmp_path):
 
 def test_a_metric_that_was_beside_is_asked_finely_when_it_ranks(data):
     X, y, n = data[0][:600], data[1][:600], 5
-    holdout = ReusableHoldout(data[0][600:], data[1][600:], random_state=0)
+    held = data[0][600:], data[1][600:]
+    holdout = ReusableHoldout(*held, spending="even", random_state=0)
     options = {"holdout": holdout, "random_state": None}
     coarse = search(**options).fit(X, y)
     single = search("roc_auc", True, **options).fit(X, y)
