@@ -2,9 +2,8 @@
 
 from sklearn_bdp._digests import query_key
 from sklearn_bdp.holdout._batch import next_code_length
-from sklearn_bdp.holdout._final import FinalReport
 from sklearn_bdp.holdout._identity import TARGETS, as_last_seen
-from sklearn_bdp.holdout._report import Preview
+from sklearn_bdp.holdout._report import FinalReport, Preview
 from sklearn_bdp.holdout._reusable import ReusableHoldout
 from sklearn_bdp.holdout._settings import (
     ON_EXHAUSTED,

@@ -1,10 +1,11 @@
-"""The final report: what is stated, the closing that comes before it, and how it reads."""
+"""The final report: what is stated, and the closing that comes before anything is computed."""
 
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, Literal, NamedTuple
 
 import joblib
@@ -13,232 +14,30 @@ from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from sklearn_bdp._card import card, digits, expected, interval_picture, table
 from sklearn_bdp._checks import check_boolean, check_option
 from sklearn_bdp._sealed import sealed_errors
 from sklearn_bdp.exceptions import UnboundedMetricError
 from sklearn_bdp.holdout._approximate import STATISTICS, approximate
 from sklearn_bdp.holdout._asking import Asking
-from sklearn_bdp.holdout._batch import exhausted_error, route
+from sklearn_bdp.holdout._batch import (
+    exhausted_error,
+    finite_level,
+    privacy_ratio,
+    route,
+    scaled_to_spread,
+)
 from sklearn_bdp.holdout._inputs import check_evaluations, check_queries, check_training_value
-from sklearn_bdp.holdout._report import CLOSING, check_open, close
+from sklearn_bdp.holdout._report import CLOSING, READ, FinalReport, ReportRow, check_open
+from sklearn_bdp.holdout._settings import margins
+from sklearn_bdp.holdout._shares import settle_shares
+from sklearn_bdp.holdout._squares import ask_squares, planned
+from sklearn_bdp.ledger import BatchRecord, answer_records
 from sklearn_bdp.metrics import Evaluation, get_metric
 
-READ = "approximate, read from the closed holdout"
 COUNTED = "exact (Clopper-Pearson), read from the closed holdout"
 # Variance of a paired difference that its squares are first asked for, where the caller knows
 # none: a share of .06 of disagreements. Any number is valid (theory G23).
 _DISAGREEMENT = 0.015
-
-
-class ReportRow(NamedTuple):
-    """One statement of a final report, in score units."""
-
-    model: str
-    metric: str
-    value: float
-    lower: float
-    upper: float
-    method: str  # "exact", or that it is an approximation
-    target: str  # what the interval refers to
-    notes: tuple[str, ...] = ()
-    #: Parts of the half-width: sampling, what was asked before, noise; empty where approximate.
-    parts: tuple[float, ...] = ()
-
-
-@dataclasses.dataclass(frozen=True)
-class FinalReport:
-    """The final scores of one or several models, with which a holdout was closed.
-
-    Parameters
-    ----------
-    rows : tuple of ReportRow
-        Statements: model, metric, value, lower, upper, method and target.
-    beta : float
-        Probability that any exact interval the holdout ever gave is wrong.
-    n : int
-        Holdout records.
-    n_answered, n_above : int
-        Queries answered before, and how many of them were corrected by the holdout.
-    information_spent : float
-        Nats that everything released before has cost each exact interval.
-    level : float
-        Failure probability of each row.
-    spending : str
-        How the failure probability was spent.
-    assumptions : tuple of str
-        What has to be true.
-    time : str
-        When the holdout was closed, ISO 8601, UTC.
-    """
-
-    rows: tuple[ReportRow, ...]
-    beta: float
-    n: int
-    n_answered: int
-    n_above: int
-    information_spent: float
-    level: float
-    spending: str
-    assumptions: tuple[str, ...]
-    time: str
-    _shown: Any = dataclasses.field(default=None, repr=False, compare=False)
-
-    @property
-    def value(self) -> float:
-        """The first row's score."""
-        return self.rows[0].value
-
-    @property
-    def lower(self) -> float:
-        """Lower end of the first row's interval."""
-        return self.rows[0].lower
-
-    @property
-    def upper(self) -> float:
-        """Upper end of the first row's interval."""
-        return self.rows[0].upper
-
-    @property
-    def interval(self) -> tuple[float, float]:
-        """The first row's interval."""
-        return self.lower, self.upper
-
-    def to_frame(self) -> Any:
-        """Return the rows as a table (needs pandas).
-
-        Returns
-        -------
-        pandas.DataFrame
-            One row for each statement.
-        """
-        import pandas as pd  # optional: only for this view
-
-        return pd.DataFrame(self.rows, columns=ReportRow._fields)
-
-    def _title(self):
-        row = self.rows[0]
-        if not math.isfinite(row.lower):
-            return f"{row.metric} of {row.model}: {digits(row.value)}. No interval: {row.notes[0]}"
-        said = expected(row.lower, row.upper).replace("new records", row.target)
-        return f"{row.metric} of {row.model}: {digits(row.value)}. {said}"
-
-    def _lines(self):
-        """Return what holds, in sentences."""
-        exact = sum(row.method == "exact" for row in self.rows)
-        chance = f"{100 * (1 - self.beta):.6g}%"
-        if exact:
-            yield (
-                f"Confidence: at least {chance} that all exact intervals of this report and all "
-                "earlier ones are correct."
-            )
-        if exact < len(self.rows):
-            yield (
-                "Other rows are read from the closed holdout. Each is meant to be wrong with "
-                f"probability {self.level:.2g}, corrected for everything asked before. "
-                "Approximate intervals miss losses that are rare and large."
-            )
-        yield (
-            f"Before it: {self.n_answered:,} queries on {self.n:,} records, {self.n_above:,} "
-            f"corrected by the holdout. The holdout was closed on {self.time[:10]} and answers "
-            "nothing new."
-        )
-        if self.rows[0].parts:
-            yield split_in_words(self.rows[0].parts)
-
-    def _table(self):
-        """Return one line for each row: name, score and interval, method."""
-        for row in self.rows:
-            ends = "no interval"
-            if math.isfinite(row.lower):
-                ends = f"{digits(row.lower, math.floor)} to {digits(row.upper, math.ceil)}"
-            notes = "".join(f" {note}" for note in row.notes)
-            yield f"{row.model}, {row.metric}", f"{digits(row.value)}, {ends} ({row.method}){notes}"
-
-    def __str__(self) -> str:
-        lines = [self._title(), *self._lines()]
-        if len(self.rows) > 1 or self.rows[0].method != "exact":
-            lines += ["", *(f"{label}: {text}" for label, text in self._table())]
-        held = "\n".join(f"  - {item}" for item in self.assumptions)
-        return "\n".join(lines) + f"\n\nIt holds if\n{held}"
-
-    def _repr_html_(self):
-        row = self.rows[0]
-        inside = row.lower >= 0.0 and row.upper <= 1.0
-        picture = interval_picture(
-            row.value, row.lower, row.upper, bounds=(0.0, 1.0) if inside else None
-        )
-        folded = [("It holds if", self.assumptions)]
-        if len(self.rows) > 1 or row.method != "exact":
-            picture += table(self._table())
-        return card(self._title(), list(self._lines()), picture=picture, folded=folded)
-
-    def plot(
-        self,
-        kind: Literal["intervals", "roc", "calibration", "confusion"] = "intervals",
-        *,
-        ax: Any = None,
-    ) -> Any:
-        """Draw the intervals of all rows, or a curve of the reported model (needs matplotlib).
-
-        Parameters
-        ----------
-        kind : {"intervals", "roc", "calibration", "confusion"}, default="intervals"
-            Curves are read from the closed holdout, by scikit-learn's displays. They need the one
-            model of the report, in the process that made it.
-        ax : matplotlib Axes, default=None
-            Where to draw.
-
-        Returns
-        -------
-        matplotlib Axes
-            What was drawn on.
-        """
-        import matplotlib.pyplot as plt  # optional: only for this view
-
-        check_option("kind", kind, ("intervals", "roc", "calibration", "confusion"))
-        if ax is None:
-            _, ax = plt.subplots(layout="constrained")
-        if kind == "intervals":
-            return self._draw(ax)
-        if self._shown is None:
-            raise ValueError(
-                f"kind={kind!r} needs the reported model. Curves are drawn for reports on one "
-                "model, in the process that made them, and not under a level of privacy."
-            )
-        from sklearn import calibration, metrics
-
-        display = {
-            "roc": metrics.RocCurveDisplay,
-            "calibration": calibration.CalibrationDisplay,
-            "confusion": metrics.ConfusionMatrixDisplay,
-        }[kind]
-        display.from_estimator(*self._shown, ax=ax)
-        ax.set_title(READ.capitalize(), fontsize="small")
-        return ax
-
-    def _draw(self, ax):
-        """Draw each row's interval on an axis that shows no more than they need."""
-        for place, row in enumerate(self.rows):
-            color = "C0" if row.method == "exact" else "C1"
-            ax.plot([row.lower, row.upper], [place, place], color=color, linewidth=3, alpha=0.5)
-            ax.plot(row.value, place, "o", color=color)
-        marks = ["" if row.method == "exact" else f"\n({row.method})" for row in self.rows]
-        names = [f"{r.model}, {r.metric}{mark}" for r, mark in zip(self.rows, marks, strict=True)]
-        ax.set_yticks(range(len(names)), names)
-        ax.invert_yaxis()
-        ax.set_xlabel("score and interval")
-        return ax
-
-
-def split_in_words(parts: Sequence[float]) -> str:
-    """Return where a half-width comes from, in a sentence."""
-    sampling, asked, noise = parts
-    return (
-        f"Why this wide: ±{digits(sampling)} for one fixed query on so many records, "
-        f"{digits(max(asked, 0.0))} more for everything else asked, {digits(max(noise, 0.0))} "
-        "for noise."
-    )
 
 
 class _Statement(NamedTuple):
@@ -249,6 +48,14 @@ class _Statement(NamedTuple):
     metric: Any = None  # None: approximate
     expected: float = 0.5  # training-side value in [0, 1]
     variance: float = math.nan
+
+    def for_ledger(self):
+        """Return the model, the metric, and its words and range."""
+        low, high = float(self.metric.lower), float(self.metric.upper)
+        if len(self.models) == 1:
+            return self.models[0], self.name, [self.name, low, high]
+        words = f"difference of {self.name}"
+        return f"{self.models[1]} minus {self.models[0]}", words, [words, low - high, high - low]
 
 
 class Reporting(Asking):
@@ -414,8 +221,9 @@ class Reporting(Asking):
             mechanism = self._mechanism(transaction.sealed(), last.number + 1, fine=True)
             if exact:
                 queries = self._queries(exact, models)
+                names = [one.for_ledger() for one in exact]
                 closed = close(
-                    queries, len(statements), mechanism=mechanism, model=self.model, **terms
+                    queries, len(statements), names, mechanism=mechanism, model=self.model, **terms
                 )
                 if closed is None:
                     raise exhausted_error(self._settings, last, unanswered=len(exact))
@@ -532,6 +340,90 @@ class Reporting(Asking):
             assumptions=tuple(assumptions),
             time=record.time,
         )
+
+
+def close(
+    queries, statements, names, *, last, code, mechanism, settings, model, time, seeded, seed=0
+):
+    """Decide the exact rows of a final report: queries at threshold 0, whose values need no code.
+
+    Theory G16: nothing is asked afterwards, so the report takes all the weight that is left, in
+    equal parts for its ``statements``; pre-sampling half-widths are the noise margins alone.
+    ``names`` are the model, the metric and its scale of each query, for the ledger.
+    Returns the account without what follows from it, the :class:`AnswerRecord` of each query, the
+    parts of their half-widths (sampling, what was asked before, noise), and the log of the failure
+    probability of a statement; ``None`` for all where the budget does not suffice.
+    """
+    queries, last = settle_shares(
+        queries, last=last, mechanism=mechanism, settings=settings, model=model, seed=seed
+    )
+    if queries is None:
+        return None
+    ratio = privacy_ratio(last, mechanism, settings)
+    if settings.budget is None:
+        queries, largest = scaled_to_spread(queries, settings, model)
+        ratio = max(ratio, largest)
+    length, by = route(last, settings, report=True)
+    each = length + math.log(statements)
+    failure = np.full(len(queries), math.log(settings.sampling_failure) - each)
+    plan = planned(queries, code, settings, math.log(settings.sampling_failure) - each)
+    values, reaches, above = _looked_at(queries, mechanism, settings, last.n_rounds)
+    rounds = last.n_rounds + int(above.sum())
+    chosen = [] if plan is None else np.flatnonzero(plan.eligible).tolist()
+    squares = ask_squares(plan, queries, chosen, mechanism, settings, rounds)
+    least, most = np.maximum(values - reaches, 0.0), np.minimum(values + reaches, 1.0)
+    lower, upper = squares.limits(queries, least, most, failure)
+    record = BatchRecord(
+        number=last.number + 1,
+        time=time,
+        size=len(queries),
+        code_length=length,
+        n_answered=last.n_answered + len(queries),
+        n_above=last.n_above + int(above.sum()),
+        n_rounds=rounds + squares.n_above,
+        released=last.released,
+        shares=last.shares,
+        code=code.state(after=len(code.pairs)),
+        cells={"route": by, "squares": squares.cells, "pairs": last.cells.get("pairs", False)},
+        widest=max(last.widest, float(np.max([values - lower, upper - values]))),
+        n_relaxed=last.n_relaxed,
+        dp_epsilon=finite_level(last, ratio * mechanism.dp_epsilon_used(1.0 / settings.n)),
+        seeded=bool(seeded or last.seeded),
+        closed=True,
+        scales={metric: scale for _, metric, scale in names},
+        spending={
+            "name": settings.spending.name,
+            "weight": settings.spending.of_report(last.number),
+        },
+    )
+    answers = answer_records(
+        len(queries), batch=itertools.repeat(record.number), position=range(len(queries)),
+        key=queries.keys, time=itertools.repeat(time),
+        code_length=itertools.repeat(each), training_value=(queries.training_values + 0.0).tolist(),
+        value=(values + 0.0).tolist(), lower=(lower + 0.0).tolist(), upper=(upper + 0.0).tolist(),
+        above=above.tolist(), model=[name[0] for name in names],
+        metric=[name[1] for name in names], scale=[tuple(name[2]) for name in names],
+    )  # fmt: skip
+    once = np.full(len(queries), math.log(settings.parameters["beta"]))
+    ends = [squares.limits(queries, values, values, level) for level in (once, failure)]
+    halves = [0.5 * (high - low) for low, high in (*ends, (lower, upper))]
+    return record, answers, np.diff([np.zeros(len(queries)), *halves], axis=0).T, failure[0]
+
+
+def _looked_at(queries, mechanism, settings, n_rounds):
+    """Return the noisy values, their margins, and which came from the holdout."""
+    values, reaches = np.empty((2, len(queries)))
+    above = np.zeros(len(queries), dtype=bool)
+    for place, unit in enumerate(queries.sensitivities):
+        at = slice(place, place + 1)
+        run = mechanism.answer_run(
+            queries.training_values[at] / unit, queries.values[at] / unit, thresholds=np.zeros(1)
+        )
+        margin = margins(settings, n_rounds + int(above.sum()))
+        above[place] = run.above[0]
+        reaches[place] = margin[int(above[place])] * unit
+        values[place] = run.values[0] * unit if above[place] else queries.training_values[place]
+    return np.clip(values, 0.0, 1.0), reaches, above
 
 
 def _named(estimators):
