@@ -11,13 +11,11 @@ from numpy.typing import ArrayLike
 from sklearn_bdp._checks import check_array, check_probability
 from sklearn_bdp._typing import Array
 from sklearn_bdp.correlation._base import CorrelationModel
-from sklearn_bdp.correlation._strength import (
-    SAFETY,
-    least_autocorrelation_time,
-    rounded_up,
-    slow_autocorrelation_time,
-)
+from sklearn_bdp.correlation._neighbors import check_neighbors
+from sklearn_bdp.correlation._network import NetworkModel
+from sklearn_bdp.correlation._strength import least_autocorrelation_time, slow_autocorrelation_time
 
+LEAST_LEVEL = 0.005  # of a comparison with 199 simulated networks
 SHORTEST = 160  # scores that slow swings need for their limits to hold
 
 
@@ -145,28 +143,30 @@ def check_misfit(
     >>> scores = np.repeat(np.random.default_rng(0).random(300), 10)
     >>> print(check_misfit(Independent(), scores=scores).message)
     the model says 1 record in 1.0 counts, the scores say 1 in 9.0 ± 1.1: declare
-    more dependence, for instance correlation=MarkovChain.from_autocorrelation_time(13.6)
+    more dependence. correlation='time' reads its strength off training-side scores
     """
     level = check_probability("level", level)
+    if isinstance(model, NetworkModel):  # the order of rows means nothing
+        found = check_neighbors(model, scores, level=max(level, LEAST_LEVEL))
+        return MisfitReport(found.misfit, found.message)
     time, lags = _integrated(scores)
     n, message = len(np.asarray(scores)), ""
     promised = _promised_time(model, n)
     # Standard error of a windowed sum: Madras and Sokal 1988, (2.19).
     error = time * math.sqrt(2.0 * (2.0 * lags + 1.0) / n)
     if time - 3.0 * error > promised:
-        message = _more_dependence(promised, f"{time:.1f} ± {error:.1f}", time)
+        message = _more_dependence(promised, f"{time:.1f} ± {error:.1f}")
     elif n >= SHORTEST and least_autocorrelation_time(np.asarray(scores), level) > promised:
         time = slow_autocorrelation_time(scores)  # hidden regimes, which windows miss
-        message = _more_dependence(promised, f"{time:.1f} by their slow swings", time)
+        message = _more_dependence(promised, f"{time:.1f} by their slow swings")
     return MisfitReport(bool(message), message, promised, time, error)
 
 
-def _more_dependence(promised, shown, time):
-    """Return the warning together with the line of code that fixes it."""
+def _more_dependence(promised, shown):
+    """Return the warning together with what fixes it."""
     return (
         f"the model says 1 record in {promised:.1f} counts, the scores say 1 in {shown}: declare "
-        "more dependence, for instance "
-        f"correlation=MarkovChain.from_autocorrelation_time({rounded_up(SAFETY * time):g})"
+        "more dependence. correlation='time' reads its strength off training-side scores"
     )
 
 

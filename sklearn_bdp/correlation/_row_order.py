@@ -10,11 +10,6 @@ from scipy import fft
 
 from sklearn_bdp._checks import check_array, check_probability
 from sklearn_bdp.correlation._components import label_codes
-from sklearn_bdp.correlation._strength import (
-    SAFETY,
-    rounded_up,
-    slow_autocorrelation_time,
-)
 
 PERMUTATIONS = 199
 LONGEST_SERIES = 20_000  # longer series are looked at in their first records
@@ -50,7 +45,6 @@ def check_independence(
     states: ArrayLike | None = None,
     folds: ArrayLike | None = None,
     level: float = 0.005,
-    dated: bool = False,
 ) -> IndependenceReport:
     """Test whether per-record scores depend on the order of the rows, or on groups.
 
@@ -69,9 +63,6 @@ def check_independence(
         compared within folds only: a better model is no dependence.
     level : float, default=0.005
         Each test fails at this significance: in one of 200 tables of independent records.
-    dated : bool, default=False
-        Whether the rows are known to have dates: the message then says nothing of rows that are
-        merely sorted.
 
     Returns
     -------
@@ -107,7 +98,7 @@ def check_independence(
     if len(series) < SHORTEST_SERIES or not np.ptp(series) > 0:
         return IndependenceReport(False, "")
     order_p = _order_p(series[:LONGEST_SERIES], strata)
-    messages = [_order_message(series, order_p, level, states, dated)] if order_p <= level else []
+    messages = [_order_message(order_p, level, states)] if order_p <= level else []
     group_p = None
     if codes is not None and 1 < codes.max() + 1 < len(series):
         group_p = _permutation_p(series, lambda rows: _group_statistic(rows, codes), parts)
@@ -151,7 +142,7 @@ def _how_often(level):
     return f"; this happens in one of {round(1 / level):,} tables of independent records"
 
 
-def _order_message(series, p, level, states, dated):
+def _order_message(p, level, states):
     if states is not None:
         return (
             f"within the public states, training-side scores of neighbouring rows agree more than "
@@ -159,15 +150,13 @@ def _order_message(series, p, level, states, dated):
             "than their own state, and then scores weighted by state have another expectation: "
             "leave states= out, or add states that remember"
         )
-    time = rounded_up(SAFETY * slow_autocorrelation_time(series))
-    words = (
+    return (
         f"training-side scores of neighbouring rows agree more than by chance (p = {p:.2g}"
         f"{_how_often(level)}): it seems that records depend on each other, and then "
         "intervals under correlation=None are too narrow. If the rows come in time, declare "
-        f"correlation='time' (or MarkovChain.from_autocorrelation_time({time:g})); if neighbouring "
-        "rows share a patient, a user or a site, pass groups= and correlation='groups'"
+        "correlation='time'; if neighbouring rows share a patient, a user or a site, pass groups= "
+        "and correlation='groups'"
     )
-    return words if dated else f"{words}; if the rows were merely sorted, shuffle them first"
 
 
 def _permutation_p(series, statistic, strata=None):

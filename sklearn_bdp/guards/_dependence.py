@@ -29,7 +29,7 @@ from sklearn_bdp.exceptions import (
     ModelMisfitWarning,
     VacuousGuaranteeWarning,
 )
-from sklearn_bdp.guards._dates import DRAWN, date_hints, is_dates
+from sklearn_bdp.guards._dates import DRAWN, date_hints
 from sklearn_bdp.guards._guard import Guard
 from sklearn_bdp.metrics import get_metric
 
@@ -193,7 +193,6 @@ def _between_groups(model, scores, estimator, division):
 def _in_row_order(division, name, scored, groups, known):
     """Test what independence promises: neither the order of the rows nor their groups matter."""
     order = None if division.train is None else np.argsort(division.train, kind="stable")
-    dated = is_dates(getattr(division.X, "index", None))
     if groups is None and known is not None and _partitions(known[1]):
         scores, fold = known if order is None else (part[order] for part in known)
         drift = _row_drift(scores, name)
@@ -201,14 +200,14 @@ def _in_row_order(division, name, scored, groups, known):
             # The models of some folds may be worse: asked again where all rows have the same ones.
             again = scored(order)
             drift = None if again is None else _row_drift(again, name)
-        return check_independence(scores, folds=fold, dated=dated), drift, scores
+        return check_independence(scores, folds=fold), drift, scores
     scores = scored(order)
     if scores is None:
         return None, None, None
     labels = None
     if groups is not None and len(scores) == num_samples(division.X):
         labels = np.asarray(groups) if order is None else np.asarray(groups)[order]
-    found = check_independence(scores, groups=labels, dated=dated)
+    found = check_independence(scores, groups=labels)
     return found, _row_drift(scores, name), scores
 
 

@@ -7,9 +7,11 @@ from scipy import sparse
 
 from sklearn_bdp.correlation import (
     DependencyGraph,
+    MarkovChain,
     MarkovNetwork,
     WorstOf,
     check_groups,
+    check_misfit,
     check_neighbors,
     ising_spins,
 )
@@ -97,3 +99,15 @@ def test_a_component_too_large_to_hold_out_is_named():
         part = model.given_rest(np.arange(40, 64))
         assert "40% of all nodes" in " ".join(part.caveats)
         assert not any("% of all" in line for line in model.given_rest(np.arange(40)).caveats)
+
+
+def test_misfit_of_a_network_does_not_read_row_order():
+    """Rows sorted by their score: the order of nodes is no time."""
+    rng = np.random.default_rng(5)
+    scores = np.sort(rng.random(256))
+    assert check_misfit(MarkovChain([[0.5, 0.5], [0.5, 0.5]]), scores=scores).misfit
+    graph = nx.random_regular_graph(4, 256, seed=0)
+    network = MarkovNetwork(nx.to_scipy_sparse_array(graph), influence=0.1)
+    assert not check_misfit(network, scores=scores).misfit
+    spin = ising_spins(declared(1.5).adjacency_, rng, draws=1)[:, 0]
+    assert check_misfit(declared(0.1), scores=spin).misfit
