@@ -65,7 +65,6 @@ from sklearn_bdp.accounting._tails import (
     ModelTail,
     SensitivityTail,
     Tail,
-    WeightedTail,
     half_width,
 )
 from sklearn_bdp.accounting._transfer import (

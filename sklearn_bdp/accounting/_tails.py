@@ -15,7 +15,7 @@ import numpy as np
 from sklearn_bdp._bisection import last_accepted
 from sklearn_bdp._checks import check_array
 from sklearn_bdp._typing import Array, FloatOrArray
-from sklearn_bdp.correlation import CorrelationModel, weighted_lower_limit
+from sklearn_bdp.correlation import CorrelationModel
 
 
 class Tail(abc.ABC):
@@ -127,42 +127,6 @@ class ModelTail(Tail):
 
     def standard_deviation(self, prediction: FloatOrArray) -> Array:
         return _spread(prediction, self.model.effective_n(self.n))
-
-
-@dataclasses.dataclass(frozen=True)
-class WeightedTail(Tail):
-    """The tail of a mean with public weights (theory G12).
-
-    ``weights`` are pairs of a distinct weight and how many records have it; weights sum to 1 over
-    the records. McDiarmid's inequality unless records are independent.
-    """
-
-    model: CorrelationModel
-    n: int
-    weights: tuple
-
-    def _lower(self, values, levels):
-        weights, counts = np.array(self.weights, dtype=float).T
-        if not self.model.is_independent:
-            return SensitivityTail(self.model, self.n, weights.max())._lower(values, levels)
-        return weighted_lower_limit(values, levels, *merged_weights(weights, counts))
-
-    def standard_deviation(self, prediction: FloatOrArray) -> Array:
-        weights, counts = np.array(self.weights, dtype=float).T
-        kish = 1.0 / float(np.sum(counts * weights**2))
-        return _spread(prediction, kish * self.model.effective_n(self.n) / self.n)
-
-
-def merged_weights(weights, counts, *, ratio=1.02):
-    """Round weights up to a geometric grid, so that few are distinct.
-
-    A score of weight ``w`` is a smaller score of any larger weight: the bound still holds.
-    """
-    weights, counts = weights[weights > 0.0], counts[weights > 0.0]
-    grid = np.exp(np.ceil(np.log(weights) / math.log(ratio)) * math.log(ratio))
-    grid = weights if len(weights) <= 64 else np.maximum(grid, weights)
-    distinct, index = np.unique(grid, return_inverse=True)
-    return distinct, np.bincount(index, weights=counts)
 
 
 @dataclasses.dataclass(frozen=True)

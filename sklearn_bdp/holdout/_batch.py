@@ -28,9 +28,8 @@ from sklearn_bdp.accounting import (
     play_batch,
 )
 from sklearn_bdp.exceptions import BudgetExhaustedError
+from sklearn_bdp.holdout._around import ask_squares, asked_finely, planned, settle_shares
 from sklearn_bdp.holdout._settings import margins
-from sklearn_bdp.holdout._shares import settle_shares
-from sklearn_bdp.holdout._squares import ask_squares, asked_finely, planned
 from sklearn_bdp.ledger import BatchRecord, answer_records
 
 if TYPE_CHECKING:

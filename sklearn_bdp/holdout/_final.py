@@ -18,6 +18,7 @@ from sklearn_bdp._checks import check_boolean, check_option
 from sklearn_bdp._sealed import sealed_errors
 from sklearn_bdp.exceptions import UnboundedMetricError
 from sklearn_bdp.holdout._approximate import STATISTICS, approximate
+from sklearn_bdp.holdout._around import ask_squares, planned, settle_shares
 from sklearn_bdp.holdout._asking import Asking
 from sklearn_bdp.holdout._batch import (
     exhausted_error,
@@ -29,8 +30,6 @@ from sklearn_bdp.holdout._batch import (
 from sklearn_bdp.holdout._inputs import check_evaluations, check_queries, check_training_value
 from sklearn_bdp.holdout._report import CLOSING, READ, FinalReport, ReportRow, check_open
 from sklearn_bdp.holdout._settings import margins
-from sklearn_bdp.holdout._shares import settle_shares
-from sklearn_bdp.holdout._squares import ask_squares, planned
 from sklearn_bdp.ledger import BatchRecord, answer_records
 from sklearn_bdp.metrics import Evaluation, get_metric
 

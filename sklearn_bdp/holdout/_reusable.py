@@ -22,6 +22,7 @@ from sklearn_bdp._digests import data_digest, freeze_data, likeness, query_key
 from sklearn_bdp._sealed import sealed_errors
 from sklearn_bdp._version import __version__
 from sklearn_bdp.correlation import check_correlation, check_order_of_groups
+from sklearn_bdp.holdout._around import with_prevalence
 from sklearn_bdp.holdout._certificate import warn_if_vacuous
 from sklearn_bdp.holdout._final import Reporting
 from sklearn_bdp.holdout._inputs import (
@@ -32,7 +33,6 @@ from sklearn_bdp.holdout._inputs import (
 )
 from sklearn_bdp.holdout._report import check_open, preview_batch
 from sklearn_bdp.holdout._settings import ON_EXHAUSTED, Settings, check_parameters, check_path
-from sklearn_bdp.holdout._shares import with_prevalence
 from sklearn_bdp.ledger import HoldoutAnswers, HoldoutScore
 from sklearn_bdp.metrics import get_metric
 

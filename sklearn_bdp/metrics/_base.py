@@ -4,23 +4,20 @@ from __future__ import annotations
 
 import abc
 import dataclasses
-import math
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sklearn_bdp._checks import check_array
 from sklearn_bdp._typing import Array, FloatOrArray
-from sklearn_bdp.exceptions import UnboundedMetricError
 from sklearn_bdp.metrics._rows import (
     as_labels,
     check_schema,
     fails_on_blanks,
     n_rows,
     score_rows,
+    silenced,
 )
-from sklearn_bdp.metrics._silence import silenced
 
 
 @dataclasses.dataclass(frozen=True)
@@ -37,7 +34,6 @@ class ScoreShape:
     class_counts: tuple | None = None
     counted: tuple | None = None
     class_floors: tuple | None = None
-    weights: tuple | None = None
     sensitivity: float | None = None
     known: float | None = None
 
@@ -71,23 +67,6 @@ class Evaluation:
     def __repr__(self) -> str:
         # Never the numbers: a record that ends up in a log or a traceback must not leak.
         return f"Evaluation(<raw scores hidden>, sensitivity={self.sensitivity:g})"
-
-
-def _weighted(per_record, weights):
-    """Return the evaluation of a mean with public weights that sum to 1 (theory G12)."""
-    largest = float(weights.max())
-    distinct, counts = np.unique(weights, return_counts=True)
-    if len(distinct) > 64:
-        # A score of some weight is a smaller score of a larger weight: few, rounded up, will do.
-        steps = np.ceil(np.log(np.maximum(weights, largest * 1e-9) / largest) / math.log(1.02))
-        distinct, counts = np.unique(largest * 1.02**steps, return_counts=True)
-    pairs = tuple(zip(distinct.tolist(), counts.tolist(), strict=True))
-    return Evaluation(
-        per_record=None,
-        value=float(np.clip(weights @ per_record, 0.0, 1.0)),
-        sensitivity=largest,
-        shape=ScoreShape("weighted", weights=pairs),
-    )
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -222,9 +201,7 @@ class BoundedMetric(abc.ABC):
     def _evaluated(self, estimator, rows, y) -> Evaluation:
         """Return the evaluation that the rows make, NaN marking a failed row."""
 
-    def evaluate(
-        self, estimator: Any, X: Any, y: ArrayLike, *, sample_weight: ArrayLike | None = None
-    ) -> Evaluation:
+    def evaluate(self, estimator: Any, X: Any, y: ArrayLike) -> Evaluation:
         """Score a fitted estimator; failing rows get the worst score.
 
         Rows on which the model raises or returns NaN are found one by one (by bisection) and
@@ -239,10 +216,6 @@ class BoundedMetric(abc.ABC):
             Records.
         y : array-like of shape (n,)
             Their targets.
-        sample_weight : array-like of shape (n,), optional
-            *Public* weights of the records, at least 0: whoever asks may know them, and the
-            interval speaks of the weighted score to be expected given them. Means over records
-            only.
 
         Returns
         -------
@@ -254,26 +227,18 @@ class BoundedMetric(abc.ABC):
         TypeError
             If the estimator lacks the method the metric needs.
         ValueError
-            If ``X`` and ``y`` differ in length, or there are no records, or the weights break
-            their rule.
-        UnboundedMetricError
-            If weights are given to a metric that takes none.
+            If ``X`` and ``y`` differ in length, or there are no records.
         """
-        weights = self._weights(sample_weight, n_rows(X))
         y = self._check(estimator, X, y)
         with silenced():
-            rows = score_rows(self._rows, estimator, X, y)
-            evaluation = self._evaluated(estimator, rows, y)
-        return evaluation if weights is None else _weighted(evaluation.per_record, weights)
+            return self._evaluated(estimator, score_rows(self._rows, estimator, X, y), y)
 
-    def training_score(
-        self, estimator: Any, X: Any, y: ArrayLike, *, sample_weight: ArrayLike | None = None
-    ) -> float:
+    def training_score(self, estimator: Any, X: Any, y: ArrayLike) -> float:
         """Score a fitted estimator on public records; errors of the model propagate.
 
         Parameters
         ----------
-        estimator, X, y, sample_weight : object
+        estimator, X, y : object
             As for `evaluate`; records of the training side.
 
         Returns
@@ -281,9 +246,7 @@ class BoundedMetric(abc.ABC):
         float
             The score in [0, 1]. NaN predictions count as the worst score, as on the holdout.
         """
-        weights = self._weights(sample_weight, n_rows(X))
-        per_record, value = self.training_scores(estimator, X, y)
-        return value if weights is None else float(weights @ per_record)
+        return self.training_scores(estimator, X, y)[1]
 
     def training_scores(self, estimator: Any, X: Any, y: ArrayLike) -> tuple[Array | None, float]:
         """Score a fitted estimator on each of some public records; its errors propagate.
@@ -309,21 +272,6 @@ class BoundedMetric(abc.ABC):
             )
         evaluation = self._evaluated(estimator, rows, y)
         return evaluation.per_record, evaluation.value
-
-    def _weights(self, sample_weight, n):
-        """Return weights that sum to 1, or None."""
-        if sample_weight is None:
-            return None
-        if not self.is_mean:
-            raise UnboundedMetricError(
-                f"{self.name} with sample_weight is refused: no bound is proved for it. Use a mean "
-                "over records, for instance 'accuracy' or 'neg_brier_score'."
-            )
-        weights = check_array("sample_weight", sample_weight, shape=(n,), low=0.0)
-        total = float(weights.sum())
-        if not 0.0 < total < np.inf:
-            raise ValueError(f"sample_weight must have a positive finite sum, got {total:g}.")
-        return weights / total
 
     def fails_on_blanks(self, estimator: Any, X: Any, y: ArrayLike) -> bool:
         """Return whether a model fails on records of zeros, of the form of these.

@@ -12,7 +12,7 @@ import numpy as np
 from scipy.stats import rankdata
 
 from sklearn_bdp.metrics._base import BoundedMetric, Evaluation, ScoreShape
-from sklearn_bdp.metrics._classification import class_index
+from sklearn_bdp.metrics._means import class_index
 from sklearn_bdp.metrics._rows import as_labels, respond
 
 

@@ -17,16 +17,16 @@ from sklearn_bdp._checks import check_array, check_integer, check_real
 from sklearn_bdp.exceptions import UnboundedMetricError
 from sklearn_bdp.metrics._base import BoundedMetric
 from sklearn_bdp.metrics._by_class import BalancedAccuracy, Recall, RocAuc
-from sklearn_bdp.metrics._classification import (
+from sklearn_bdp.metrics._means import (
     Accuracy,
     BrierScore,
+    ClippedError,
     HammingScore,
     LogLoss,
+    PinballLoss,
     TopKAccuracy,
 )
-from sklearn_bdp.metrics._compat import unwrap_scorer
-from sklearn_bdp.metrics._refusals import refuse
-from sklearn_bdp.metrics._regression import ClippedError, PinballLoss
+from sklearn_bdp.metrics._refusals import refuse, unwrap_scorer
 from sklearn_bdp.metrics._rows import as_labels
 from sklearn_bdp.metrics._wrapper import PerRecordScore
 
@@ -355,11 +355,6 @@ def check_scoring(scoring: Any) -> None:
 
 
 def _check_options(name, options):
-    if "sample_weight" in options:
-        raise UnboundedMetricError(
-            f"{name} takes no option sample_weight: weights are no part of a metric. Public "
-            "weights go to evaluate(estimator, X, y, sample_weight=...)."
-        )
     allowed = [*inspect.signature(_MAKERS[name]).parameters][3:]
     unknown = sorted(set(options) - set(allowed))
     if unknown:

@@ -1,12 +1,19 @@
-"""Row-wise evaluation: ask the model once, and find the rows it fails on by bisection."""
+"""Row-wise evaluation: ask the model once, find the rows it fails on by bisection, say nothing."""
 
+import contextlib
 import numbers
+import threading
+import warnings
 from typing import Any
 
 import numpy as np
 import scipy.sparse
 
 from sklearn_bdp._typing import Array
+
+_lock = threading.Lock()
+_depth = 0
+_saved = None
 
 
 def n_rows(X):
@@ -136,3 +143,27 @@ def class_probabilities(estimator, X):
         raise ValueError("predict_proba must give one column per class.")
     valid = (probabilities >= 0.0).all(axis=1) & (np.abs(probabilities.sum(axis=1) - 1.0) <= 1e-3)
     return classes, np.where(valid[:, None], probabilities, np.nan)
+
+
+@contextlib.contextmanager
+def silenced():
+    """Ignore all warnings inside the block.
+
+    ``warnings.catch_warnings`` alone would not do: filters are global, and when blocks of several
+    threads overlap the first one to leave would switch the warnings of the others back on. Here
+    the first block to enter saves the filters and the last one to leave restores them.
+    """
+    global _depth, _saved
+    with _lock:
+        if _depth == 0:
+            _saved = warnings.catch_warnings()
+            _saved.__enter__()
+            warnings.simplefilter("ignore")
+        _depth += 1
+    try:
+        yield
+    finally:
+        with _lock:
+            _depth -= 1
+            if _depth == 0:
+                _saved.__exit__(None, None, None)

@@ -13,7 +13,7 @@ from sklearn_bdp._checks import check_boolean, check_real
 from sklearn_bdp._digests import object_digest
 from sklearn_bdp.exceptions import ScoreContractError
 from sklearn_bdp.metrics._base import BoundedMetric
-from sklearn_bdp.metrics._clipping import ClippedMetric
+from sklearn_bdp.metrics._means import ClippedMetric
 
 #: Rounding errors beyond a range, as a part of it.
 _SLACK = 1e-9

@@ -14,7 +14,6 @@ from sklearn_bdp._bisection import last_accepted
 from sklearn_bdp.accounting import (
     ModelTail,
     SensitivityTail,
-    WeightedTail,
     score_tail,
 )
 from sklearn_bdp.correlation import (
@@ -345,21 +344,6 @@ def test_group_limits_hold_when_groups_move_together():
     assert 0.3 < worst <= ROUNDING
 
 
-def test_public_weights_may_be_merged_upwards():
-    rng = np.random.default_rng(0)
-    raw = rng.lognormal(size=1000)
-    pairs = tuple((float(w), 1) for w in raw / raw.sum())
-    tail = WeightedTail(Independent(), 1000, pairs)
-    exact = weighted_lower_limit(
-        np.array([0.8]), np.array([-6.0]), np.array([w for w, _ in pairs]), np.ones(1000)
-    )
-    merged = tail.lower_limit([0.8], -6.0)
-    assert exact[0] - 0.003 < merged[0] <= exact[0] + 1e-9
-    assert tail.lower_limit([0.8], -6.0) > SensitivityTail(
-        Independent(), 1000, max(pairs)[0]
-    ).lower_limit([0.8], -6.0)
-
-
 # -- G12: classes ----------------------------------------------------------------------------------
 
 
@@ -377,8 +361,6 @@ def test_the_mechanics_of_a_tail():
         )
         assert (scale > 0).all()
         assert scale.max() < 0.2
-    weighted = score_tail(Independent(), 4, kind="weighted", weights=((0.1, 2), (0.4, 2)))
-    assert weighted.standard_deviation(0.5) == pytest.approx(math.sqrt(0.25 * 0.34), rel=0.1)
 
 
 @pytest.mark.parametrize(
@@ -389,7 +371,6 @@ def test_the_mechanics_of_a_tail():
         ({"kind": "pairs"}, "classes must hold"),
         ({"kind": "pairs", "class_counts": (0, 4)}, "classes must hold"),
         ({"kind": "known", "known": 1.5}, "known must be"),
-        ({"kind": "weighted"}, "weights must be pairs"),
     ],
 )
 def test_what_is_missing_is_named(told, message):

@@ -138,21 +138,6 @@ class MetricContract:
             assert 0.0 <= tail.lower_limit([0.9], -3.0)[0] <= 0.9
             assert tail.standard_deviation(0.9) > 0.0
 
-    def test_public_weights_give_the_weighted_mean_or_are_refused(self):
-        (replies,) = self.draws(1)
-        weights = np.linspace(0.0, 3.0, 24)
-        if not self.metric.is_mean:
-            with pytest.raises(ValueError, match="sample_weight is refused"):
-                self.evaluate(replies, sample_weight=weights)
-            return
-        plain, weighted = self.evaluate(replies), self.evaluate(replies, sample_weight=weights)
-        assert weighted.value == pytest.approx(weights @ plain.per_record / weights.sum())
-        assert weighted.sensitivity == pytest.approx(3.0 / weights.sum())
-        tail = score_tail(Independent(), 24, **dataclasses.asdict(weighted.shape))
-        assert 0.0 < tail.standard_deviation(0.5) < 0.2
-        with pytest.raises(ValueError, match="sample_weight"):
-            self.evaluate(replies, sample_weight=-weights)
-
     def test_a_model_without_the_method_is_an_error(self):
         y = self.targets()
         if isinstance(self.scoring, str):  # a declared function knows what it needs

@@ -16,7 +16,7 @@ from sklearn.linear_model import LogisticRegression
 
 from sklearn_bdp.exceptions import UnboundedMetricError
 from sklearn_bdp.metrics import Evaluation, PerRecordScore, get_metric
-from sklearn_bdp.metrics._silence import silenced
+from sklearn_bdp.metrics._rows import silenced
 
 METRICS = {
     "accuracy": {},
@@ -415,16 +415,3 @@ def test_blank_records_tell_a_model_that_always_fails():
     assert metric.fails_on_blanks(Fails(), X, y)
     assert not metric.fails_on_blanks(Stub(), X, y)
     assert not metric.fails_on_blanks(Fails(), X.tolist(), y)  # no blank record of that form
-
-
-def test_many_distinct_weights_are_rounded_up_to_few():
-    """G12: every weight is at most that of its place, so the tail still holds."""
-    rng = np.random.default_rng(0)
-    weights = rng.lognormal(size=500)
-    X, y = records(500)
-    shape = get_metric("accuracy").evaluate(Stub(), X, y, sample_weight=weights).shape
-    rounded = np.concatenate([[weight] * count for weight, count in shape.weights])
-    assert len(shape.weights) < 400
-    exact = np.sort(weights / weights.sum())
-    assert (np.sort(rounded) >= exact * (1 - 1e-12)).all()
-    assert rounded.sum() < 1.03

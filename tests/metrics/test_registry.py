@@ -115,11 +115,6 @@ def test_options_and_targets_that_do_not_fit_are_refused(name, options, error):
         get_metric(name, **options)
 
 
-def test_sample_weights_are_refused_with_the_reason():
-    with pytest.raises(UnboundedMetricError, match="go to evaluate"):
-        get_metric("accuracy", sample_weight=[1, 2])
-
-
 def test_ranges_come_from_training_targets_and_are_noted():
     metric = get_metric("neg_mean_squared_error", y=Y_NUMBERS)
     assert metric.lower == -16.0

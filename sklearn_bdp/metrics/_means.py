@@ -1,0 +1,298 @@
+"""Means over records: scores of classifiers, clipped losses, and what clipping changes."""
+
+from __future__ import annotations
+
+import abc
+import dataclasses
+import math
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from sklearn_bdp.metrics._base import MeanMetric
+from sklearn_bdp.metrics._rows import class_probabilities, equal, respond, silenced
+
+#: A cut that moves the training-side score by less than this part of it is not worth a warning.
+_BITES = 0.05
+
+
+@dataclasses.dataclass(frozen=True)
+class Clipping:
+    """What clipping changes on some training-side records; sums are in score units."""
+
+    n: int  # records
+    n_clipped: int
+    clipped: float  # sum of scores as they are measured
+    plain: float  # the same without clipping
+    worst: float = math.inf  # the lowest score without clipping
+
+    def __add__(self, other):
+        """Return what it changes on both sets of records."""
+        if other is None:
+            return self
+        return Clipping(
+            self.n + other.n,
+            self.n_clipped + other.n_clipped,
+            self.clipped + other.clipped,
+            self.plain + other.plain,
+            min(self.worst, other.worst),
+        )
+
+    @property
+    def bites(self) -> bool:
+        """Whether the score without clipping is another one."""
+        return self.clipped - self.plain > _BITES * abs(self.plain)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ClippedMetric(MeanMetric):
+    """A mean of scores without a bound of their own: no record counts more than a limit."""
+
+    @property
+    @abc.abstractmethod
+    def limit(self) -> str:
+        """Return where it is clipped, in words."""
+
+    @property
+    @abc.abstractmethod
+    def remedy(self) -> str:
+        """Return what to do where clipping changes the score, in words."""
+
+    @property
+    def measured(self) -> str:
+        return f"{self.name} (clipped at {self.limit})"
+
+    @property
+    def caveat(self) -> str:
+        return (
+            f"what is measured is {self.measured}; the plain {self.name} counts records beyond "
+            "that limit in full and is worse, by how much nobody promises"
+        )
+
+    @abc.abstractmethod
+    def _raw(self, estimator, X, y):
+        """Return what the scores are made of, a row for each record."""
+
+    @abc.abstractmethod
+    def _unit(self, raw, clipped):
+        """Return scores in units of [0, 1]; without clipping they may be below 0."""
+
+    def _rows(self, estimator, X, y):
+        return self._unit(self._raw(estimator, X, y), True)
+
+    def clipping(self, estimator: Any, X: Any, y: ArrayLike, per_record: Any) -> Clipping | None:
+        n, total = len(per_record), float(self.from_unit(per_record).sum())
+        if self._cut(per_record):
+            try:
+                with silenced():
+                    raw = self._raw(estimator, X, self._check(estimator, X, y))
+            except Exception:  # a model that fails on some records is told of elsewhere
+                return None
+            plain = self._unit(raw, False)
+            plain[np.isnan(plain)] = per_record[np.isnan(plain)]
+            count = int(np.count_nonzero(plain < self._unit(raw, True)))
+            scores = self.from_unit(plain)
+            return Clipping(n, count, total, float(scores.sum()), float(scores.min()))
+        return Clipping(n, 0, total, total)
+
+    def _cut(self, per_record):
+        """Return whether a record may have been clipped: only then the model is asked again."""
+        return bool((per_record <= 0.0).any())
+
+
+def class_index(y, classes):
+    """Return the position of each label among the classes, -1 for labels unknown to the model."""
+    position = {label: index for index, label in enumerate(classes.tolist())}
+    return np.array([position.get(label, -1) for label in y.tolist()], dtype=np.intp)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Accuracy(MeanMetric):
+    """One where the prediction equals the target (in all outputs), zero elsewhere."""
+
+    _binary: ClassVar[bool] = True
+    _multioutput: ClassVar[bool] = True
+
+    def _rows(self, estimator, X, y):
+        same = equal(respond(estimator, X, self._methods), y)
+        return same.reshape(len(y), -1).all(axis=1).astype(float)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class HammingScore(Accuracy):
+    """The share of outputs whose prediction equals the target."""
+
+    _binary: ClassVar[bool] = False
+
+    def _rows(self, estimator, X, y):
+        same = equal(respond(estimator, X, self._methods), y)
+        return same.reshape(len(y), -1).mean(axis=1)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class TopKAccuracy(MeanMetric):
+    """One where the target is among the ``k`` classes with the highest scores.
+
+    Ties go to the class that comes later, as in scikit-learn.
+    """
+
+    _methods: ClassVar[tuple[str, ...]] = ("decision_function", "predict_proba")
+    _binary: ClassVar[bool] = True
+
+    k: int = 2
+
+    def _rows(self, estimator, X, y):
+        scores = respond(estimator, X, self._methods).astype(float)
+        target = class_index(y, np.asarray(estimator.classes_))
+        cut = 0.0 if hasattr(estimator, "decision_function") else 0.5
+        if scores.ndim == 2 and scores.shape[1] == 2:
+            scores = scores[:, 1]
+        if scores.ndim == 1:
+            scores = np.column_stack([np.full(len(scores), cut), scores])
+            # At the cut the first class wins, against the order of ties below.
+            scores[:, 1] = np.where(scores[:, 1] == cut, -np.inf, scores[:, 1])
+        if scores.shape[1] != len(estimator.classes_):
+            raise ValueError(f"{self.name} needs one score per class, got shape {scores.shape}.")
+        best = np.argsort(scores, axis=1, kind="stable")[:, ::-1][:, : self.k]
+        hits = (best == target[:, None]).any(axis=1).astype(float)
+        return np.where(np.isnan(scores).any(axis=1), np.nan, hits)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class BrierScore(MeanMetric):
+    r"""One minus half the squared distance of the probabilities from the truth.
+
+    :math:`\tfrac12 \sum_k (p_k - 1[y = k])^2 \in [0, 1]`; a label the model does not know counts
+    as a class with probability zero.
+    """
+
+    _methods: ClassVar[tuple[str, ...]] = ("predict_proba",)
+
+    def _rows(self, estimator, X, y):
+        classes, probabilities = class_probabilities(estimator, X)
+        target = class_index(y, classes)
+        known = target >= 0
+        of_target = np.where(known, probabilities[np.arange(len(y)), target], 0.0)
+        distance = (probabilities**2).sum(axis=1) - 2.0 * of_target + 1.0
+        return 1.0 - 0.5 * distance
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class LogLoss(ClippedMetric):
+    r"""Logarithm of the target's probability, clipped below at ``clip``.
+
+    Score :math:`\ln \max(p_y, clip) \in [\ln clip, 0]`; a label the model does not know has
+    probability zero and gets the worst score.
+    """
+
+    _methods: ClassVar[tuple[str, ...]] = ("predict_proba",)
+
+    clip: float = 0.01
+    labels: tuple | None = None
+
+    @property
+    def limit(self):
+        return f"a probability of {self.clip:g}"
+
+    @property
+    def remedy(self):
+        return (
+            f"scoring=get_metric('neg_log_loss', clip={self.clip / 100:.0g}) moves the limit "
+            "(intervals widen with it), and 'neg_brier_score' needs none"
+        )
+
+    def _raw(self, estimator, X, y):
+        classes, probabilities = class_probabilities(estimator, X)
+        target = class_index(y, classes)
+        return np.where(target >= 0, probabilities[np.arange(len(y)), target], 0.0)
+
+    def _unit(self, raw, clipped):
+        # scikit-learn's own log loss is clipped, too: at the precision of a double.
+        least = self.clip if clipped else min(self.clip, np.finfo(float).eps)
+        return 1.0 - np.log(np.maximum(raw, least)) / math.log(self.clip)
+
+    def _check_estimator(self, estimator):
+        super()._check_estimator(estimator)
+        classes = np.asarray(estimator.classes_).tolist()
+        if self.labels is not None and sorted(classes) != list(self.labels):
+            raise ValueError(
+                f"labels must be the classes of the model, {classes}, got labels={self.labels}."
+            )
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ClippedError(ClippedMetric):
+    r"""Minus the absolute or squared error, no record counting more than a declared cap.
+
+    With the cap ``width`` on the absolute error, the score is
+    :math:`-\min(|y - \hat y|, width)^p \in [-width^p, 0]`, ``p`` the power; several outputs, each
+    with its own cap, are averaged. It equals scikit-learn's wherever no error exceeds the cap.
+    """
+
+    power: int = 1
+    width: float | tuple = 1.0
+
+    _multioutput: ClassVar[bool] = True
+
+    @property
+    def limit(self):
+        return "errors of " + ", ".join(f"{part:.4g}" for part in self._cap)
+
+    @property
+    def remedy(self):
+        return (
+            f"scoring=get_metric({self.name!r}, bounds=(low, high)), with the range that targets "
+            "and predictions can have, moves the limit (intervals widen with it)"
+        )
+
+    @property
+    def _cap(self):
+        return np.atleast_1d(np.asarray(self.width, dtype=float))
+
+    def _cut(self, per_record):
+        return np.size(self.width) > 1 or super()._cut(per_record)
+
+    def _unit(self, raw, clipped):
+        cap = self._cap
+        error = np.minimum(np.abs(raw), cap) if clipped else np.abs(raw)
+        return 1.0 - (error**self.power).mean(axis=1) / (cap**self.power).mean()
+
+    def _raw(self, estimator, X, y):
+        """Return ``y - prediction``, one column for each output."""
+        n_outputs = np.size(self.width)
+        prediction = respond(estimator, X, self._methods).astype(float)
+        prediction = prediction.reshape(len(prediction), -1)
+        target = y.astype(float).reshape(len(y), -1)
+        if prediction.shape != target.shape or n_outputs not in (1, target.shape[1]):
+            raise ValueError("predict must give one number per record and output.")
+        return target - prediction
+
+    def _check(self, estimator, X, y):
+        y = super()._check(estimator, X, y)
+        n_outputs, given = np.size(self.width), 1 if y.ndim == 1 else y.shape[1]
+        if n_outputs not in (1, given):
+            raise ValueError(
+                f"{self.name} has bounds for {n_outputs} output(s), got targets of {given}."
+            )
+        return y
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class PinballLoss(ClippedError):
+    r"""Minus the pinball loss of a quantile, no error counting more than a declared cap.
+
+    The score is :math:`-\alpha e` for :math:`e = \min(y - \hat y, width) \ge 0` and
+    :math:`(1 - \alpha) e` for :math:`e = \max(y - \hat y, -width) < 0`, averaged over outputs.
+    """
+
+    alpha: float = 0.5
+
+    def _cut(self, per_record):
+        return True  # the cheaper side of the loss is clipped before its score is the worst
+
+    def _unit(self, raw, clipped):
+        cap = self._cap
+        error = np.clip(raw, -cap, cap) if clipped else raw
+        loss = np.maximum(self.alpha * error, (self.alpha - 1.0) * error)
+        return 1.0 - loss.mean(axis=1) / (max(self.alpha, 1.0 - self.alpha) * cap.mean())
