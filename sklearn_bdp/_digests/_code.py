@@ -85,22 +85,13 @@ def foreigners(kind):
             isinstance(function, types.FunctionType)
             and name != "fit"
             and not is_installed_code(function.__code__.co_filename)
-            and not _is_generated(kind, name, function)
+            # A data class makes methods of its fields.
+            and not ("__dataclass_fields__" in vars(kind) and name.startswith("__"))
         ):
             found.append((name, function))
         elif isinstance(member, bool | int | float | str) and not name.startswith("__"):
             found.append((name, member))
     return sorted(found, key=operator.itemgetter(0))
-
-
-def _is_generated(kind, name, function):
-    """Return whether a method was made of the fields of a data class, by the class itself."""
-    return (
-        "__dataclass_fields__" in vars(kind)
-        and name.startswith("__")
-        and function.__code__.co_filename == "<string>"
-        and function.__qualname__.endswith(f"{kind.__name__}.{name}")
-    )
 
 
 def joined(*parts):

@@ -18,10 +18,7 @@ _PLAIN = bool | np.bool_ | numbers.Number
 
 def data_digest(*data):
     """Return the SHA-256 of shapes, types, names, categories in their order, and values."""
-    state = hashlib.sha256()
-    for each in data:
-        feed(state, each, other=_cell)
-    return state.hexdigest()
+    return _digest(data, other=_cell)
 
 
 def training_digest(*data):
@@ -30,7 +27,7 @@ def training_digest(*data):
     The layout in memory, the index and the width of floating-point numbers do not count: an
     estimator learns from equal values the same.
     """
-    return data_digest(*map(_widened, data))
+    return _digest(data, other=_cell, wide=True)
 
 
 def query_key(*parts: Any) -> str:
@@ -60,10 +57,7 @@ def query_key(*parts: Any) -> str:
     >>> query_key("accuracy", {"C": 1.0}) == query_key("accuracy", {"C": 2.0})
     False
     """
-    state = hashlib.sha256()
-    for part in parts:
-        feed(state, part)
-    return state.hexdigest()
+    return _digest(parts)
 
 
 def content_key(*parts):
@@ -110,11 +104,22 @@ def freeze_data(X):
     return frozen
 
 
-def feed(state, value, *, other=None):
+def _digest(parts, **options):
+    """Return the digest of some values; the options are those of ``feed``."""
+    state = hashlib.sha256()
+    for part in parts:
+        feed(state, part, **options)
+    return state.hexdigest()
+
+
+def feed(state, value, *, other=None, wide=False):
     """Add one value: its kind, its size, its content; every length precedes what it measures.
 
     ``other`` gives the digest of an object that is no plain data; without it such objects raise.
+    ``wide``: floating-point numbers of single and double precision are one type.
     """
+    if wide and isinstance(value, np.ndarray) and value.dtype == np.float32:
+        value = value.astype(np.float64)
     kind, size, content = opened(value)
     if kind is None:
         if other is None:
@@ -130,7 +135,7 @@ def feed(state, value, *, other=None):
     if kind == "objects":
         other = other or _cell
     for part in content:
-        feed(state, part, other=other)
+        feed(state, part, other=other, wide=wide)
 
 
 def opened(value):
@@ -173,9 +178,9 @@ def _opened_series(series):
     """Return a column; of categories their values and order, and which each record has."""
     categories = getattr(series.dtype, "categories", None)
     if categories is None:
-        return "series", str(series.dtype), [np.asarray(series)]
+        return "series", "", [np.asarray(series)]  # with its type
     codes = np.asarray(series.cat.codes, dtype=np.int64)
-    return "series", f"{series.dtype} {series.dtype.ordered}", [np.asarray(categories), codes]
+    return "categories", str(series.dtype.ordered), [np.asarray(categories), codes]
 
 
 def _opened_array(array):
@@ -203,17 +208,3 @@ def _cell(item):
     except Exception:  # what cannot be pickled
         pass
     raise TypeError(f"a cell of type {type(item).__name__} has no content to be known by.")
-
-
-def _widened(data):
-    """Return data with floating-point numbers of single and double precision in one type."""
-    if hasattr(data, "iloc") and hasattr(data, "columns"):
-        narrow = [place for place, kind in enumerate(data.dtypes) if str(kind) == "float32"]
-        if narrow:
-            data = data.copy()
-        for place in narrow:
-            data.isetitem(place, data.iloc[:, place].astype(np.float64))
-        return data
-    if getattr(data, "dtype", None) == np.float32:
-        return data.astype(np.float64)
-    return data

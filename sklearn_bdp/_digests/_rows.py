@@ -244,10 +244,8 @@ FEWEST, SMALLEST_SHARE = 5, 0.02
 #: Columns in which whatever is near a record must differ from it (one category may be coded in
 #: two): all, where there are fewer.
 _APART = 3
-#: Columns compared, at each stage: nearly all pairs of records differ in the first few already.
-_STAGES = (8, 64, 4096)
-#: Equal records whose neighbours are looked for, among so many others, in so many columns.
-_LOOKED_AT, _OTHERS, _COLUMNS = 30, (500, 20_000), 64
+#: Columns compared; equal records whose neighbours are looked for, among so many others.
+_COLUMNS, _LOOKED_AT, _OTHERS = 256, 30, (500, 20_000)
 
 
 def count_copies(X, y, X_holdout, y_holdout):
@@ -259,75 +257,43 @@ def count_copies(X, y, X_holdout, y_holdout):
     if sp.issparse(X) or sp.issparse(X_holdout):
         return 0
     try:
-        width, column = _stacked(X, X_holdout)
-        if width < 2:
-            return 0
-        targets = []
-        if y is not None:
-            outputs, target = _stacked(y, y_holdout)
-            targets = [target(place) for place in range(outputs)]
+        features = _stacked(X, X_holdout)
+        codes = features + ([] if y is None else _stacked(y, y_holdout))
         held = len(column_getter(X_holdout)[1](0))
-        side = np.arange(len(column(0))) >= len(column(0)) - held
-        least = max(FEWEST, SMALLEST_SHARE * held)
-        rows, digests = _on_both_sides(width, column, targets, side, least)
-        if not rows.size:
-            return 0
-        alone = _stand_alone(width, column, targets, rows, digests)
     except (TypeError, ValueError):  # cells without values, ragged rows: nothing to compare
         return 0
+    total = sum(_mix(each, _salt(str(place))) for place, each in enumerate(codes))
+    ours, theirs = total[: total.size - held], total[total.size - held :]
+    copies = np.isin(theirs, ours)
+    count = np.count_nonzero(copies)
+    if len(features) < 2 or count < max(FEWEST, SMALLEST_SHARE * held):
+        return 0
+    _, first = np.unique(theirs[copies], return_index=True)
+    chosen = np.flatnonzero(copies)[first[_spread(first.size, _LOOKED_AT)]] + ours.size
+    alone = _stand_alone(codes, chosen, min(_APART, len(features)))
     # Of the equal records that were looked at, most.
-    sure = np.count_nonzero(alone) >= FEWEST and 2 * np.count_nonzero(alone) > alone.size
-    return int(np.count_nonzero(side[rows])) if sure else 0
+    return int(count) if alone >= FEWEST and 2 * alone > chosen.size else 0
 
 
 def _stacked(first, second):
-    """Return how many columns two tables have, and what gives one of both by its place."""
-    width, column = column_getter(first)
-    other, below = column_getter(second)
+    """Return the codes of the cells of two tables, column by column."""
+    (width, column), (other, below) = column_getter(first), column_getter(second)
     if width != other:
         raise ValueError("tables of one width")
-    return width, lambda place: _joined(column(place), below(place))
+    return [
+        np.concatenate([cell_codes(column(place)), cell_codes(below(place))])
+        for place in _spread(width, _COLUMNS)
+    ]
 
 
-def _joined(above, below):
-    """Return two columns as one; numbers and text next to each other stay what they are."""
-    if above.dtype.kind not in "biuf" or below.dtype.kind not in "biuf":
-        above, below = above.astype(object), below.astype(object)
-    return np.concatenate([above, below])
-
-
-def _on_both_sides(width, column, targets, side, least):
-    """Return the records whose values stand on both sides, with a digest of each."""
-    rows, total = np.arange(side.size), np.zeros(side.size, np.uint64)
-    for place, target in enumerate(targets):
-        total = total + column_digest(target, f"target {place}")
-    done = np.array([], dtype=int)
-    # Records that differ in a few columns are done with; only the others are looked at again.
-    for count in _STAGES:
-        places = np.setdiff1d(_spread(width, count), done)
-        for place in places:
-            total = total + column_digest(column(place)[rows], str(place))
-        both = np.intersect1d(total[side[rows]], total[~side[rows]])
-        stay = np.isin(total, both)
-        rows, total, done = rows[stay], total[stay], np.concatenate([done, places])
-        if np.count_nonzero(side[rows]) < least:
-            return rows[:0], total[:0]
-    return rows, total
-
-
-def _stand_alone(width, column, targets, rows, digests):
-    """Return whether some of the equal records have no others near them, one entry for each."""
-    first = np.unique(digests, return_index=True)[1]
-    chosen = rows[first[_spread(first.size, _LOOKED_AT)]]
-    places = _spread(width, _COLUMNS)
-    codes = [cell_codes(values) for values in (*targets, *map(column, places))]
-    alone = np.ones(chosen.size, dtype=bool)
+def _stand_alone(codes, chosen, least):
+    """Return how many of these records have no others near them, that differ in fewer columns."""
     for count in _OTHERS:  # the first few have a neighbour already, where chance is at work
         others, apart = _spread(codes[0].size, count), 0
         for each in codes:
-            apart = apart + (each[chosen[alone], np.newaxis] != each[others]).astype(np.uint8)
-        alone[alone] = ~((apart > 0) & (apart < min(_APART, places.size))).any(axis=1)
-    return alone
+            apart = apart + (each[chosen, np.newaxis] != each[others]).astype(np.uint16)
+        chosen = chosen[~((apart > 0) & (apart < least)).any(axis=1)]
+    return chosen.size
 
 
 def _spread(width, count):
