@@ -114,11 +114,10 @@ def _verify(transaction, options, out):
 def _export(transaction, options, out):
     """Write everything released: CSV in the units of the metrics, JSON as recorded."""
     if options.format == "csv":
-        names = [field.name for field in dataclasses.fields(AnswerRecord)]
         table = csv.writer(out)
-        table.writerow(names)
-        for answer in transaction.answers():
-            row = [getattr(answer.in_units(), name) for name in names]
+        table.writerow(AnswerRecord.SHOWN)
+        for answer in transaction.history():
+            row = [getattr(answer, name) for name in AnswerRecord.SHOWN]
             table.writerow([_clean(cell) if isinstance(cell, str) else cell for cell in row])
         return
     print(canonical({"header": transaction.header}), file=out)

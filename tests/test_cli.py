@@ -8,7 +8,10 @@ import sys
 
 import numpy as np
 import pytest
+from sklearn.datasets import load_diabetes
+from sklearn.linear_model import Ridge
 
+from sklearn_bdp import ReusableHoldoutSearchCV
 from sklearn_bdp.holdout import ReusableHoldout
 from sklearn_bdp.ledger import AnswerRecord, Chain, canonical
 
@@ -112,3 +115,33 @@ def test_it_runs_as_a_module(used):
     command = [sys.executable, "-m", "sklearn_bdp", "ledger", "verify", str(used)]
     run = subprocess.run(command, capture_output=True, text=True, check=True)
     assert "intact" in run.stdout
+
+
+def test_show_and_csv_name_metric_model_units_and_time(path, said):
+    X, y = load_diabetes(return_X_y=True)
+    train, held = np.arange(300), np.arange(300, 442)
+    holdout = ReusableHoldout(X[held], y[held], ledger=path)
+    search = ReusableHoldoutSearchCV(
+        Ridge(), {"alpha": [0.1, 1.0]}, scoring="neg_mean_absolute_error", holdout=holdout
+    ).fit(X[train], y[train])
+    rows = list(csv.DictReader(io.StringIO(said("export", path, "--format", "csv"))))
+    assert [float(row["value"]) for row in rows] == pytest.approx(
+        search.cv_results_["holdout_score"]
+    )
+    assert [float(row["lower"]) for row in rows] == pytest.approx(
+        search.cv_results_["holdout_lower"]
+    )
+    assert [row["model"] for row in rows] == ["alpha=0.1", "alpha=1.0"]
+    assert all(row["metric"].startswith("neg_mean_absolute_error (clipped") for row in rows)
+    text = said("show", path)
+    assert "alpha=0.1" in text
+    assert rows[0]["time"][:16] in text
+    assert "neg_mean_absolute" in text
+    assert "closed" not in text
+    report = search.final_report()
+    text = said("show", path)
+    assert f"by the final report of {report.time}" in text
+    assert f"{report.value:.4g}" in text
+    frame = holdout.history().to_frame()
+    assert frame["value"].iloc[-1] == pytest.approx(report.value)
+    assert frame["value"].max() < -1.0

@@ -63,6 +63,13 @@ class Candidate:
     params: dict = field(default_factory=dict)  # set on a clone of the estimator
     columns: tuple | None = None  # ``None``: all. An empty tuple stands for a constant prediction
 
+    @property
+    def words(self):
+        """What distinguishes the candidate, for the ledger."""
+        if self.columns is not None:
+            return f"{len(self.columns)} columns"
+        return ", ".join(f"{name}={value!r:.40}" for name, value in self.params.items()) or None
+
 
 @dataclass(frozen=True)
 class Outcome:

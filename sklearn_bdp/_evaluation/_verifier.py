@@ -60,6 +60,7 @@ class Assessment:
     key: str | None = None  # what the query is known by
     #: What the workers returned. It holds raw scores until the query is asked.
     outcome: object = field(default=None, repr=False)
+    about: tuple | None = field(default=None, repr=False)  # metric and model, in words
     #: The same by further metrics that the search was asked for.
     beside: dict = field(default_factory=dict)
 
@@ -256,14 +257,18 @@ class Verifier:
     def _query(self, candidate, outcome, beside):
         """Return the query about a candidate, with those by further metrics beside it."""
         key = self.key(candidate) or outcome.key
-        own = Assessment(candidate.columns, outcome.training, key=key, outcome=outcome)
+        about = self.setting.metric, candidate.words
+        own = Assessment(candidate.columns, outcome.training, key=key, outcome=outcome, about=about)
         for name, training in beside.items():
             other = outcome.beside.get(name, Outcome())
             key = self.key(candidate, name)
             if key is None and other.key is not None:
                 key = content_key("beside", other.key)
             value = other.training if training is None else training
-            own.beside[name] = Assessment(candidate.columns, value, key=key, outcome=other)
+            about = self.setting.beside[name], candidate.words
+            own.beside[name] = Assessment(
+                candidate.columns, value, key=key, outcome=other, about=about
+            )
         return own
 
     def _look_up(self, keys):
@@ -322,6 +327,7 @@ class Verifier:
             slack=np.where(beside, 0.0, CONTEST * (leader - training)),
             beside=beside,
             training_variance=[query.variance for query in queries],
+            about=[query.about for query in queries],
         )
         for query, answer in zip(queries, answers, strict=True):
             query.enter(answer)

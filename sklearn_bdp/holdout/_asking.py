@@ -21,7 +21,7 @@ from sklearn_bdp.holdout._inputs import (
 )
 from sklearn_bdp.holdout._report import check_open
 from sklearn_bdp.holdout._settings import restored_mechanism
-from sklearn_bdp.ledger import HoldoutAnswers, canonical
+from sklearn_bdp.ledger import HoldoutAnswers, canonical, labelled
 
 
 class Asking(LedgerHandle):
@@ -62,7 +62,7 @@ class Asking(LedgerHandle):
             return metric.evaluate(estimator, self.X, self.y)
 
     def _ask(
-        self, training_values, scored, training_size, keys, slack, *, metric=None, beside=None,
+        self, training_values, scored, training_size, keys, slack, *, labels=None, beside=None,
         variances=None, own_cells=None,
     ):  # fmt: skip
         """Check, look up, decide, record; then release."""
@@ -73,9 +73,11 @@ class Asking(LedgerHandle):
         )  # fmt: skip
         # A caller's key is known together with what it was asked with: under another training-side
         # value or metric it is another query, and must not get the old number.
+        metrics = [None if labels is None else label[0] for label in labels or queries.keys]
+        asked = zip(queries.keys, queries.training_values, metrics, strict=True)
         names = [
             None if key is None else (key, None if is_content_key(key) else float(value), metric)
-            for key, value in zip(queries.keys, queries.training_values, strict=True)
+            for key, value, metric in asked
         ]
         wanted = [name for name in names if name is not None]
         if len(wanted) == len(queries) and self._are_recorded(wanted):
@@ -87,7 +89,8 @@ class Asking(LedgerHandle):
             new = first_askings(names, known)
             answers, exhausted = [], False
             if new:
-                answers, exhausted = self._decide(queries.take(new), transaction, metric)
+                about = None if labels is None else [labels[position] for position in new]
+                answers, exhausted = self._decide(queries.take(new), transaction, about)
             if exhausted and not answers and self.on_exhausted == "raise":
                 raise exhausted_error(self._settings, transaction.last, unanswered=len(new))
             last = transaction.last
@@ -111,14 +114,13 @@ class Asking(LedgerHandle):
             known = book.match(names)
         return all(name in known for name in names)
 
-    def _decide(self, queries, transaction, metric):
+    def _decide(self, queries, transaction, labels):
         """Run the mechanism on new queries and write the batch; not durable yet."""
         check_open(transaction)
         mechanism = self._mechanism(transaction.sealed(), transaction.last.number + 1)
         terms = self._terms(transaction)
-        record, answers = decide(
-            queries, mechanism=mechanism, model=self.model, metric=metric, **terms
-        )
+        decided = decide(queries, mechanism=mechanism, model=self.model, **terms)
+        record, answers = labelled(*decided, labels)
         if record is not None:
             self._record(transaction, record, mechanism, answers, terms["seed"])
         return answers, len(answers) < len(queries)

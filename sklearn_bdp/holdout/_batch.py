@@ -204,13 +204,11 @@ def fixed_cells(queries, settings, model):
     )
 
 
-def decide(
-    queries, *, last, code, mechanism, settings, model, time, seeded, seed=0, metric=None, pace=None
-):
+def decide(queries, *, last, code, mechanism, settings, model, time, seeded, seed=0, pace=None):
     """Answer a batch of new queries after the account ``last``; advance ``code`` and ``mechanism``.
 
     Returns the account after the batch (``None`` if the budget was used up before it) and the
-    :class:`AnswerRecord` of each answered query, a prefix of the batch; ``metric`` is for them.
+    :class:`AnswerRecord` of each answered query, a prefix of the batch.
     """
     known = len(code.pairs)
     queries, last = settle_shares(
@@ -239,7 +237,7 @@ def decide(
     lower, upper = squares.limits(queries, least, most, failure - lengths)
     answers = answer_records(
         done, batch=itertools.repeat(last.number + 1), position=range(done), key=queries.keys,
-        time=itertools.repeat(time), metric=itertools.repeat(metric),
+        time=itertools.repeat(time),
         **_columns(queries, outcome, lengths, lower, upper),
     )  # fmt: skip
     told = ~outcome.relaxed[:done]

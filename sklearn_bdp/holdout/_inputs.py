@@ -14,6 +14,7 @@ from sklearn_bdp._checks import (
     check_targets,
     real_numbers,
 )
+from sklearn_bdp._digests import query_key
 from sklearn_bdp.accounting import Units, score_tail
 from sklearn_bdp.holdout._batch import Queries
 from sklearn_bdp.metrics import Evaluation
@@ -145,6 +146,16 @@ def _one(evaluation, n, model):
         raise ValueError("an evaluation must have a value and a sensitivity in [0, 1].")
     moments = np.full(2, value)  # of no use
     return value, moments, max(1.0, sensitivity * n), dataclasses.asdict(evaluation.shape)
+
+
+def labels_of(about):
+    """Return what the ledger says of queries: metric by name, in words, its range; the model."""
+    metrics = {id(metric): metric for metric, _ in about}
+    scales = {
+        each: (f"{m.name} {query_key(repr(m))[:16]}", (m.measured, float(m.lower), float(m.upper)))
+        for each, m in metrics.items()
+    }
+    return [(*scales[id(metric)], model) for metric, model in about]
 
 
 def check_queries(

@@ -18,7 +18,7 @@ from sklearn_bdp._checks import (
     check_probability,
     check_real,
 )
-from sklearn_bdp._digests import data_digest, freeze_data, likeness, query_key
+from sklearn_bdp._digests import data_digest, freeze_data, likeness
 from sklearn_bdp._sealed import sealed_errors
 from sklearn_bdp._version import __version__
 from sklearn_bdp.correlation import check_correlation, check_order_of_groups
@@ -29,6 +29,7 @@ from sklearn_bdp.holdout._inputs import (
     check_data,
     check_evaluations,
     check_training_value,
+    labels_of,
     scored_means,
 )
 from sklearn_bdp.holdout._report import check_open, preview_batch
@@ -306,6 +307,7 @@ class ReusableHoldout(Reporting):
         beside: ArrayLike | None = None,
         training_variance: Any = None,
         own_cells: ArrayLike | None = None,
+        about: Sequence[tuple[BoundedMetric, str | None]] | None = None,
     ) -> HoldoutAnswers:
         """Answer one batch of queries given as evaluations by a bounded metric.
 
@@ -328,6 +330,9 @@ class ReusableHoldout(Reporting):
             once and by itself, with a cell of this half-width around its training-side value.
             What the holdout says of one query moves no other answer. Under a fixed threshold that
             threshold is used.
+        about : sequence of pairs, default=None
+            The metric of each query, and the model in words. The ledger then names them, and
+            :meth:`history` is in units of the metrics.
 
         Returns
         -------
@@ -344,6 +349,7 @@ class ReusableHoldout(Reporting):
             beside=beside,
             variances=training_variance,
             own_cells=own_cells,
+            labels=None if about is None else labels_of(about),
         )
 
     @sealed_errors
@@ -399,14 +405,13 @@ class ReusableHoldout(Reporting):
         metric = get_metric(scoring, estimator=estimator)
         value = check_training_value(metric, training_value)
         scored = check_evaluations([self._evaluate(metric, estimator)], self.n, self.model)
-        asked = f"{metric.name} {query_key(repr(metric))[:16]}"
         answers = self._ask(
             [value],
             scored,
             training_size,
             [key],
             None,
-            metric=asked,
+            labels=labels_of([(metric, type(estimator).__name__)]),
             variances=training_variance,
         )
         worst = bool(answers.above[0] and answers.lower[0] == 0.0)

@@ -318,4 +318,5 @@ class HoldoutObjective:
             training_variance=[p.variance for p in prepared],
             keys=keys,
             slack=CONTEST * (self._leader - training),
+            about=[(p.metric, f"trial {p.trial.number}") for p in prepared],
         )

@@ -9,6 +9,7 @@ from sklearn_bdp.ledger._records import (
     HoldoutScore,
     answer_records,
     canonical,
+    labelled,
 )
 from sklearn_bdp.ledger._schema import Chain
 

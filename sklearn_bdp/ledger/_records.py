@@ -140,7 +140,8 @@ class AnswerRecord:
     model : str or None, default=None
         Whose score it is, in words.
     scale : tuple or None, default=None
-        The metric in words, and its range in score units; ``None``: [0, 1].
+        The metric in words, and its range in score units; ``None`` if values are in these units
+        already, or nothing was said.
     """
 
     batch: int
@@ -161,6 +162,11 @@ class AnswerRecord:
         "position", "key", "metric", "model", "code_length", "training_value", "value", "lower",
         "upper", "above",
     )  # fmt: skip
+    #: What tables show, in this order.
+    SHOWN: ClassVar[tuple] = (
+        "batch", "position", "time", "metric", "model", "value", "lower", "upper",
+        "training_value", "above", "code_length", "key",
+    )  # fmt: skip
 
     @property
     def source(self) -> str:
@@ -177,10 +183,10 @@ class AnswerRecord:
         """
         if self.scale is None:
             return self
-        _, low, high = self.scale
+        words, low, high = self.scale
         names = ("training_value", "value", "lower", "upper")
         scaled = {name: low + (high - low) * getattr(self, name) for name in names}
-        return dataclasses.replace(self, **scaled)
+        return dataclasses.replace(self, metric=words, scale=None, **scaled)
 
     def row(self) -> tuple[Any, ...]:
         """Return what the ledger stores and hashes of this answer.
@@ -201,6 +207,18 @@ def answer_records(count: int, **columns: Iterable[Any]) -> list[AnswerRecord]:
         column = columns.get(field.name, itertools.repeat(field.default))
         collections.deque(map(enter, made, column), maxlen=0)
     return made
+
+
+def labelled(record, answers, labels):
+    """Return a batch and its answers with the metric (name, scale) and the model of each query."""
+    if labels is None or record is None:
+        return record, answers
+    named = [
+        dataclasses.replace(answer, metric=metric, scale=scale, model=model)
+        for answer, (metric, scale, model) in zip(answers, labels, strict=False)
+    ]
+    scales = {answer.metric: list(answer.scale) for answer in named}
+    return dataclasses.replace(record, scales=scales), named
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
@@ -325,12 +343,11 @@ class History(Sequence):
         Returns
         -------
         pandas.DataFrame
-            One row for each answer, one column for each field of :class:`AnswerRecord`.
+            One row for each answer, one column for each field of :class:`AnswerRecord` but
+            ``scale``.
         """
         import pandas as pd  # optional: only for this view
 
-        names = [field.name for field in dataclasses.fields(AnswerRecord)]
-        return pd.DataFrame(
-            [tuple(getattr(record, name) for name in names) for record in self._records],
-            columns=names,
-        )
+        columns = AnswerRecord.SHOWN
+        rows = [[getattr(record, name) for name in columns] for record in self._records]
+        return pd.DataFrame(rows, columns=columns)

@@ -257,6 +257,7 @@ class HoldoutScorer:
             training_size=size,
             training_variance=variance,
             keys=[key],
+            about=[(metric, type(model).__name__)],
         )
         self._memory.answer = answer.in_units(metric)
         return self._memory.answer.value
