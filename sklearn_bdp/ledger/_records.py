@@ -217,7 +217,7 @@ def labelled(record, answers, labels):
         dataclasses.replace(answer, metric=metric, scale=scale, model=model)
         for answer, (metric, scale, model) in zip(answers, labels, strict=False)
     ]
-    scales = {answer.metric: list(answer.scale) for answer in named}
+    scales = {answer.metric: list(answer.scale) for answer in named if answer.scale}
     return dataclasses.replace(record, scales=scales), named
 
 
