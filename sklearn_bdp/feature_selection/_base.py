@@ -22,7 +22,6 @@ from sklearn.utils.validation import (
     validate_data,
 )
 
-from sklearn_bdp._checks import check_option
 from sklearn_bdp._evaluation import (
     Candidate,
     Division,
@@ -87,7 +86,7 @@ class HoldoutSelectorBase(Savable, SelectorMixin, BaseEstimator):
         check_is_fitted(self)
         if not self.support_.any():
             raise NothingSelectedError(
-                f"{self._what_was_found()} To hand on the best features, set on_empty='keep_best'."
+                f"{self._told[0]} To hand on the best features, set on_empty='keep_best'."
             )
         if not is_frame(X):
             return super().transform(X)
@@ -105,16 +104,12 @@ class HoldoutSelectorBase(Savable, SelectorMixin, BaseEstimator):
             it, ready for ``pandas.DataFrame``.
         """
         check_is_fitted(self)
-        return self._report()
+        return self._told[1]
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
         tags.target_tags.required = True
         return tags
-
-    def _check_common_options(self):
-        """Check the parameters that all selectors have."""
-        check_option("on_empty", self.on_empty, ON_EMPTY)
 
     def _check_data(self, X, y, X_val, y_val, **beside):
         """Return checked data; frames stay frames, because names tell columns apart."""
@@ -221,13 +216,15 @@ class SubsetSelectorBase(MetaEstimatorMixin, HoldoutSelectorBase):
         if self.holdout_ is None:
             raise ValueError("final_report() needs a holdout, got holdout=None in fit.")
         if not self.support_.any():
-            raise NothingSelectedError(f"{self._what_was_found()} There is nothing to report on.")
+            raise NothingSelectedError(f"{self._told[0]} There is nothing to report on.")
         metric, expected, variance = self._training_side
         chosen = np.flatnonzero(self.support_)
         name = f"{type(self.estimator_).__name__} of {chosen.size:,} features"
         known = float(metric.from_unit(expected)) if math.isfinite(expected) else None
         wanted = scoring if isinstance(scoring, list | tuple) else [scoring]
-        picked = FunctionTransformer(_picked, kw_args={"columns": self._places(chosen)})
+        names = hasattr(self, "feature_names_in_") and is_frame(self.holdout_.X)
+        columns = self.feature_names_in_[chosen] if names else chosen
+        picked = FunctionTransformer(_picked, kw_args={"columns": columns.tolist()})
         return self.holdout_.final_report(
             {name: make_pipeline(picked, self.estimator_)},
             known if wanted[0] is None else None,
@@ -235,14 +232,6 @@ class SubsetSelectorBase(MetaEstimatorMixin, HoldoutSelectorBase):
             interval=interval,
             training_variance=variance if wanted[0] is None else None,
         )
-
-    def _places(self, columns):
-        """Return where the holdout has columns of ``X``: by name, where there are names."""
-        have = getattr(self.holdout_.X, "columns", None)
-        if have is None or not hasattr(self, "feature_names_in_"):
-            return tuple(columns.tolist())
-        places = {name: place for place, name in enumerate(have)}
-        return tuple(places[name] for name in self.feature_names_in_[columns])
 
     def _fit_params(self, params):
         """Return the parameters that go to the estimator's ``fit``."""
@@ -392,4 +381,4 @@ def _aligned(X, X_holdout):
 
 def _picked(X, columns):
     """Return some columns of ``X``."""
-    return safe_indexing(X, np.asarray(columns), axis=1)
+    return safe_indexing(X, columns, axis=1)

@@ -15,10 +15,11 @@ from sklearn.utils.multiclass import type_of_target
 
 from sklearn_bdp._checks import caller_level, check_option, check_probability, check_real
 from sklearn_bdp._evaluation import assumed, open_holdout
+from sklearn_bdp._sealed import sealed_errors
 from sklearn_bdp._sklearn_compat import is_frame, num_samples, safe_indexing
 from sklearn_bdp._typing import Correlation, RandomState
 from sklearn_bdp.exceptions import NothingConfirmedWarning
-from sklearn_bdp.feature_selection._base import HoldoutSelectorBase
+from sklearn_bdp.feature_selection._base import ON_EMPTY, HoldoutSelectorBase
 from sklearn_bdp.feature_selection._rankings import column_blocks
 from sklearn_bdp.feature_selection._report import screening_report
 from sklearn_bdp.guards import warn_of
@@ -192,6 +193,9 @@ class HoldoutCorrelationFilter(HoldoutSelectorBase):
             certificate = holdout.certificate().in_units("association", -1.0, 1.0)
             said = (*certificate.assumptions, *assumed(holdout, division))
             self.certificate_ = replace(certificate, assumptions=said)
+        self._told = screening_report(self)
+        if not self.confirmed_:
+            warnings.warn(self._told[0], NothingConfirmedWarning, stacklevel=caller_level())
         return self
 
     def _check_options(self):
@@ -199,7 +203,7 @@ class HoldoutCorrelationFilter(HoldoutSelectorBase):
         check_option("query", self.query, ("sign", "correlation"))
         check_probability("alpha", self.alpha)
         check_real("clip", self.clip, low=0.0, closed="neither")
-        self._check_common_options()
+        check_option("on_empty", self.on_empty, ON_EMPTY)
 
     @staticmethod
     def _deviations(found, division, holdout):
@@ -207,6 +211,7 @@ class HoldoutCorrelationFilter(HoldoutSelectorBase):
         n_training = HoldoutSelectorBase._training_n_effective(division)
         return found.error * np.sqrt(n_training / division.model.effective_n(holdout.n))
 
+    @sealed_errors  # the evaluations are raw
     def _ask(self, holdout, division, found, candidates, cells, scores):
         """Return the holdout's answers about the candidates; None without any."""
         if not candidates.size:
@@ -244,21 +249,8 @@ class HoldoutCorrelationFilter(HoldoutSelectorBase):
             least = np.abs(found.effect[candidates]) - (1.0 + 1e-9) * cells
             self.support_[candidates] = agreement >= least
         self.confirmed_ = bool(self.support_.any())
-        if self.confirmed_:
-            return
-        if self.on_empty == "keep_best":
+        if not self.confirmed_ and self.on_empty == "keep_best":
             self.support_[int(np.argmin(self.pvalues_))] = True
-        warnings.warn(self._what_was_found(), NothingConfirmedWarning, stacklevel=caller_level())
-
-    def _what_was_found(self):
-        """Return one sentence about a screening that confirmed nothing."""
-        return (
-            f"No attribute was kept: none of {self.n_features_in_:,} has an association that both "
-            f"sides confirm (smallest p-value on the training side: {self.pvalues_.min():.2g})."
-        )
-
-    def _report(self):
-        return screening_report(self)
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

@@ -39,6 +39,11 @@ class Proposal:
     #: predictions know nothing of labels. ``None`` where that is not asked (:func:`_labels`).
     beyond: np.ndarray | None = field(default=None, repr=False)
 
+    def shares(self):
+        """Return the share of the folds that chose each unit, as many as here."""
+        folds = [set(picked) for picked in self.folds]
+        return [sum(unit in one for one in folds) / len(folds) for unit in self.chosen]
+
     @property
     def training(self):
         """Return the training-side score in [0, 1]; NaN where a fit failed."""
@@ -80,8 +85,9 @@ def propose(setting, units, rankings, *, target, n_jobs, pre_dispatch):
     # The smallest model to compare with: fixed columns, or none.
     bare, labels = bool(units.fixed) or setting.has_baseline, _labels(setting, units)
     sizes = [(which, size) for which, size, _ in plans]
+    shown = replace(setting, X_holdout=None, y_holdout=None)  # workers need no holdout
     done = Parallel(n_jobs=n_jobs, pre_dispatch=pre_dispatch)(
-        delayed(_one_fold)(_fold_setting(setting, train, test), order, sizes, units, bare, labels)
+        delayed(_one_fold)(shown, train, test, order, sizes, units, bare, labels)
         for (train, test), order in zip(setting.folds, by_fold, strict=True)
     )
     return _collect(setting, units, rankings, plans, bare, labels, done)
@@ -140,62 +146,37 @@ def _plans(orders, sizes):
     return plans
 
 
-def _fold_setting(setting, train, test):
-    """Return the setting in which a test fold plays the holdout."""
-    return replace(
-        setting,
-        X=_Rows(setting.X, train),
-        y=safe_indexing(setting.y, train),
-        X_holdout=_Rows(setting.X, test),
-        y_holdout=safe_indexing(setting.y, test),
-        fit_params=check_method_params(setting.X, setting.fit_params, indices=train),
-        folds=(),
-    )
-
-
-@dataclass(frozen=True)
-class _Rows:
-    """Some records of all; columns are taken before rows, so that wide data are not copied."""
-
-    X: object = field(repr=False)
-    rows: np.ndarray = field(repr=False)
-
-    def take(self, columns):
-        return safe_indexing(safe_indexing(self.X, columns, axis=1), self.rows)
-
-
-def _one_fold(setting, orders, plans, units, bare, labels):
+def _one_fold(setting, train, test, orders, plans, units, bare, labels):
     """Return scores of the test fold and the chosen units, for the constant and each plan."""
-    orders = orders()
+    orders, known = orders(), {}
     chosen = [tuple(orders[which][:size].tolist()) for which, size in plans]
-    subsets = [units.columns(picked) for picked in chosen]
-    if bare:
-        subsets.insert(0, units.columns(()))
-    needed = np.array(sorted({column for subset in subsets for column in subset}), dtype=int)
-    if needed.size == 0:
-        needed = np.zeros(1, dtype=int)
-    part = replace(setting, X=setting.X.take(needed), X_holdout=setting.X_holdout.take(needed))
-    known = {}
-    for subset in subsets:
-        if subset not in known:
-            known[subset] = _score(part, tuple(np.searchsorted(needed, subset).tolist()), labels)
-    return [known[subset] for subset in subsets], chosen
+    subsets = [units.columns(picked) for picked in [()] * bare + chosen]
+    for columns in subsets:
+        if columns not in known:
+            known[columns] = _score(setting, columns, train, test, labels)
+    return [known[columns] for columns in subsets], chosen
 
 
-def _score(setting, columns, labels):
+def _score(setting, columns, train, test, labels):
     """Return scores of the test fold and with every label, or the traceback of a failed fit."""
-    metric = setting.metric
+    metric, y = setting.metric, setting.y
+    X = np.zeros((num_samples(setting.X), 1))  # columns before rows: wide data are not copied
+    if columns:
+        X = safe_indexing(setting.X, np.asarray(columns), axis=1)
+    tested = safe_indexing(X, test)
+    params = check_method_params(setting.X, setting.fit_params, indices=train)
+    part = replace(
+        setting, X=safe_indexing(X, train), y=safe_indexing(y, train), fit_params=params, folds=()
+    )
     try:
-        model = fit_candidate(setting, Candidate(columns=columns))
+        model = fit_candidate(part, Candidate(columns=None if columns else ()))
     except Exception:
         if setting.error_score == "raise":
             raise
         return traceback.format_exc()
-    X = setting.X_holdout
-    X = safe_indexing(X, np.asarray(columns), axis=1) if columns else np.zeros((num_samples(X), 1))
-    found = metric.evaluate(model, X, setting.y_holdout)
+    found = metric.evaluate(model, tested, safe_indexing(y, test))
     own = found.per_record if metric.is_mean else found.value
-    return own, None if labels is None else _table(metric, model, X, labels)
+    return own, None if labels is None else _table(metric, model, tested, labels)
 
 
 def _table(metric, model, X, labels):
@@ -277,10 +258,8 @@ def ranking_name(ranking):
 
 #: What to do about subsets that cannot be fitted.
 _ADVICE = (
-    "Missing values and text need an estimator that takes them (a pipeline that begins with an "
-    "imputer, an encoder). One that names columns or cannot do without some fails on subsets "
-    "without them: list these as fixed_features, or let it choose columns by their type "
-    "(make_column_selector)."
+    "Missing values and text need a pipeline that begins with an imputer or encoder. Columns that "
+    "the estimator names belong in fixed_features."
 )
 
 

@@ -70,11 +70,7 @@ class Units:
         value, fixed = n_features_to_select, len(self.fixed)
         total = len(self) + fixed
         if isinstance(value, str):
-            if value != "auto":
-                raise ValueError(
-                    "n_features_to_select must be 'auto', a positive integer or a fraction, got "
-                    f"n_features_to_select={value!r}."
-                )
+            check_option("n_features_to_select", value, ("auto",))
             return None
         if isinstance(value, numbers.Integral):
             count = check_integer("n_features_to_select", value, low=max(1, fixed), high=total)
@@ -91,11 +87,8 @@ def make_units(n_features, names, *, fixed_features, feature_groups):
         _columns("feature_groups", group, n_features, names) for group in feature_groups or ()
     ]
     grouped = [column for group in groups for column in group]
-    if len(set(grouped)) != len(grouped):
-        twice = sorted({column for column in grouped if grouped.count(column) > 1})
-        raise ValueError(f"feature_groups must not share columns, got {twice} in more than one.")
-    if not all(groups):
-        raise ValueError("feature_groups must not hold an empty group.")
+    if len(set(grouped)) != len(grouped) or not all(groups):
+        raise ValueError("feature_groups must not be empty or share columns.")
     units = [tuple(sorted(group)) for group in groups]
     taken = set(grouped)
     units += [(column,) for column in range(n_features) if column not in taken]

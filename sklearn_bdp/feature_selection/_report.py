@@ -49,25 +49,14 @@ class SelectionReport:
         return "\n".join([self.title, *(f"  {line}" for line in self.lines), *self._table()])
 
     def _table(self):
-        """Return the lines of the table, columns aligned."""
-        cells = [list(self.rows), *self._shown()]
-        if len(cells) == 1:
+        """Return the lines of the table, columns aligned; the first rows only."""
+        columns = [[name, *map(_text, values[:SHOWN])] for name, values in self.rows.items()]
+        if not columns or len(columns[0]) == 1:
             return []
-        widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-        lines = [
-            "    " + "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True))
-            for row in cells
-        ]
-        return [line.rstrip() for line in lines] + self._more()
-
-    def _shown(self):
-        """Return the first rows as text."""
-        columns = [[_text(value) for value in column[:SHOWN]] for column in self.rows.values()]
-        return [list(row) for row in zip(*columns, strict=True)]
-
-    def _more(self):
-        hidden = len(next(iter(self.rows.values()), [])) - SHOWN
-        return [f"    and {hidden:,} more in report.rows"] if hidden > 0 else []
+        padded = [[cell.ljust(max(map(len, column))) for cell in column] for column in columns]
+        lines = [("    " + "  ".join(row)).rstrip() for row in zip(*padded, strict=True)]
+        hidden = len(next(iter(self.rows.values()))) - SHOWN
+        return lines + [f"    and {hidden:,} more in report.rows"] * (hidden > 0)
 
     def plot(self, ax: Any = None) -> Any:
         """Draw in which share of the folds each feature was chosen.
@@ -110,41 +99,42 @@ def _text(value):
 
 
 def screening_report(screen):
-    """Return the :class:`SelectionReport` of a fitted correlation filter."""
+    """Return sentences and the report of a fitted correlation filter."""
     kept = np.flatnonzero(screen.support_)
     kept = kept[np.argsort(screen.pvalues_[kept], kind="stable")]
     names = getattr(screen, "feature_names_in_", None)
     rows = {
         "attribute": [f"x{j}" if names is None else str(names[j]) for j in kept],
-        "verified association": [float(screen.verified_associations_[j]) for j in kept],
-        "interval": [(float(screen.lower_[j]), float(screen.upper_[j])) for j in kept],
-        "training side": [float(screen.training_associations_[j]) for j in kept],
-        "p-value (training)": [float(screen.pvalues_[j]) for j in kept],
+        "verified association": screen.verified_associations_[kept].tolist(),
+        "interval": list(zip(screen.lower_[kept], screen.upper_[kept], strict=True)),
+        "training side": screen.training_associations_[kept].tolist(),
+        "p-value (training)": screen.pvalues_[kept].tolist(),
     }
-    count = kept.size if screen.confirmed_ else 0
+    count, total = kept.size * screen.confirmed_, screen.n_features_in_
     asked = int(np.isfinite(screen.verified_associations_).sum())
     proved = int(((screen.lower_ > 0.0) | (screen.upper_ < 0.0))[kept].sum())
     passed = f"in the training set (Benjamini-Hochberg at alpha={screen.alpha:g})"
+    lines = [f"Not verified: the other {total - asked:,} attributes.", NO_FALSE_DISCOVERY_RATE]
     if screen.holdout_ is None:
-        lines = [f"Not verified (holdout=None): {count:,} attributes pass {passed}."]
+        lines[0] = f"Not verified (holdout=None): {count:,} attributes pass {passed}."
     else:
-        lines = [
+        lines[:0] = [
             f"Verified: the association ({screen.query}) of the {asked:,} attributes that pass "
             f"{passed}. All intervals hold together with probability "
             f"{1 - screen.holdout_.beta:.0%} ({screen.holdout_.n:,} holdout records).",
             f"Shown to be associated, because their interval excludes 0: {proved:,} of {count:,}.",
-            f"Not verified: the other {screen.n_features_in_ - asked:,} attributes.",
         ]
-    lines.append(NO_FALSE_DISCOVERY_RATE)
-    if not screen.confirmed_:
-        lines.insert(0, screen._what_was_found())
-        if kept.size:
-            lines.insert(1, f"Kept as a stopgap (on_empty='keep_best'): {rows['attribute'][0]}.")
-    title = (
-        f"{type(screen).__name__}: {count:,} of {screen.n_features_in_:,} attributes confirmed "
-        "by both sides"
+    summary = (
+        f"No attribute was kept: none of {total:,} has an association that both sides confirm "
+        f"(smallest p-value in the training set: {screen.pvalues_.min():.2g})."
     )
-    return SelectionReport(title, tuple(lines), rows)
+    if not screen.confirmed_:
+        stopgap = [
+            f"Kept as a stopgap (on_empty='keep_best'): {name}." for name in rows["attribute"]
+        ]
+        lines[:0] = [summary, *stopgap]
+    title = f"{type(screen).__name__}: {count:,} of {total:,} attributes confirmed by both sides"
+    return summary, SelectionReport(title, tuple(lines), rows)
 
 
 def path_report(selector, proposals, found, choice, proved, place, units, setting):
@@ -152,12 +142,8 @@ def path_report(selector, proposals, found, choice, proved, place, units, settin
     scored = _Scored(setting.metric)
     summary = _summary(selector, proposals, found, choice, scored, units)
     lines = [] if selector.confirmed_ else [summary]
-    failed = sum(math.isnan(one.training) for one in proposals)
-    if failed:
-        lines.append(
-            f"{failed:,} of {len(proposals):,} subsets could not be fitted and were not verified. "
-            "A warning of fit says why."
-        )
+    if failed := sum(math.isnan(one.training) for one in proposals):
+        lines.append(f"{failed:,} of {len(proposals):,} subsets could not be fitted.")
     count, rows = 0, {"feature": [], "chosen by": [], "chosen in folds": []}
     if place is not None and proposals[place].columns:
         chosen = proposals[place]
@@ -219,14 +205,12 @@ def _choice_lines(proposals, choice, chosen, rows, metric):
             f"From {choice.near[0]:,} to {choice.near[-1]:,} features score within a standard "
             "error of the best: how many are listed is partly arbitrary."
         )
-    if chosen.folds:
-        often = sum(share >= STABLE for share in _shares(chosen))
-        lines.append(
-            f"Stability: {often:,} of {len(chosen.chosen):,} were chosen in at least "
-            f"{STABLE:.0%} of the {len(chosen.folds)} inner folds."
-        )
-    copies = sum(bool(name) for name in rows.get("near copy", ()))
-    if copies:
+    often = sum(share >= STABLE for share in chosen.shares())
+    lines.append(
+        f"Stability: {often:,} of {len(chosen.chosen):,} were chosen in at least {STABLE:.0%} of "
+        f"the {len(chosen.folds)} inner folds."
+    )
+    if copies := sum(bool(name) for name in rows["near copy"]):
         lines.append(
             f"Arbitrary among neighbors: {copies:,} of them have a near copy (absolute correlation "
             f"of at least {NEAR:g}) that other folds chose instead."
@@ -241,23 +225,16 @@ def _least(units):
 
 def _members(proposal, units, setting):
     """Return the rows of the table: units in the order in which they were chosen."""
-    shares = [f"{share:.0%}" for share in _shares(proposal)]
     rows = {
         "feature": [units.label(unit) for unit in proposal.chosen],
         "chosen by": [proposal.ranking] * len(proposal.chosen),
-        "chosen in folds": shares or [""] * len(proposal.chosen),
+        "chosen in folds": [f"{share:.0%}" for share in proposal.shares()],
         "near copy": _near_copies(proposal, units, setting),
     }
     for column in units.fixed:
         for name, cell in zip(rows, (units.column_label(column), "fixed", "", ""), strict=True):
             rows[name].append(cell)
     return rows
-
-
-def _shares(proposal):
-    """Return the share of the folds that chose each unit among as many."""
-    folds = [set(chosen) for chosen in proposal.folds]
-    return [np.mean([unit in one for one in folds]) for unit in proposal.chosen] if folds else []
 
 
 def _near_copies(proposal, units, setting):
@@ -269,7 +246,7 @@ def _near_copies(proposal, units, setting):
     own, other = ([units.members[unit][0] for unit in part] for part in (proposal.chosen, others))
     alike = np.abs(correlations(setting.X, own, other))
     for place, (best, share) in enumerate(
-        zip(alike.argmax(axis=1), _shares(proposal), strict=True)
+        zip(alike.argmax(axis=1), proposal.shares(), strict=True)
     ):
         if share < 1.0 and alike[place, best] >= NEAR:
             names[place] = units.label(others[best])

@@ -20,7 +20,7 @@ from sklearn_bdp._evaluation import (
 from sklearn_bdp._sklearn_compat import check_method_params
 from sklearn_bdp._typing import Correlation, RandomState
 from sklearn_bdp.exceptions import NothingConfirmedWarning
-from sklearn_bdp.feature_selection._base import SubsetSelectorBase
+from sklearn_bdp.feature_selection._base import ON_EMPTY, SubsetSelectorBase
 from sklearn_bdp.feature_selection._choice import (
     LEVEL,
     choose,
@@ -317,9 +317,7 @@ class HoldoutFeatureSelector(SubsetSelectorBase):
         self._keep_chosen(proposals, choice, setting, verifier, units)
         self._keep_account(division, setting, verifier)
         if not (self.confirmed_ or choice.asked or verifier is None):
-            warnings.warn(
-                self._what_was_found(), NothingConfirmedWarning, stacklevel=caller_level()
-            )
+            warnings.warn(self._told[0], NothingConfirmedWarning, stacklevel=caller_level())
         return self
 
     def _check_options(self):
@@ -332,7 +330,7 @@ class HoldoutFeatureSelector(SubsetSelectorBase):
         if self.verify != "all":
             check_integer("verify", self.verify, low=1)
         check_integer("verbose", int(self.verbose), low=0)
-        self._check_common_options()
+        check_option("on_empty", self.on_empty, ON_EMPTY)
 
     def _keep_chosen(self, proposals, choice, setting, verifier, units):
         """Set what was selected, asked and found; nothing raw is among it."""
@@ -349,10 +347,3 @@ class HoldoutFeatureSelector(SubsetSelectorBase):
         self.stability_ = stability(proposals, place, units, self.n_features_in_)
         chosen = None if place is None else proposals[place]
         self._keep_subset(chosen, None if place is None else found[place], setting, verifier)
-
-    def _what_was_found(self):
-        """Return sentences about features that are not told apart from chance."""
-        return self._told[0]
-
-    def _report(self):
-        return self._told[1]
