@@ -244,8 +244,7 @@ def open_holdout(owner, division, *, split=None, metric=None, fit_params=None):
     holdout = owner.holdout if config is None else _new_holdout(owner, config, division, split)
     if division.train is not None:
         holdout.drawn_beside(side)
-    more = tuple((table, None) for table in tables_in(fit_params or {}, division.X))
-    said = holdout.compare_with(replace(side, tables=(*side.tables, *more)))
+    said = holdout.compare_with(side.beside(tables_in(fit_params or {}, division.X)))
     if said and said not in holdout.notes("assumption"):
         holdout.note("assumption", said)
     if metric is not None:

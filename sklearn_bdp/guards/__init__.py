@@ -12,8 +12,6 @@ from sklearn_bdp.guards._accounts import (
     targets_digest,
 )
 from sklearn_bdp.guards._choice import ALL, share_of, warn_clipped, warn_default, warn_of_choice
-from sklearn_bdp.guards._columns import ADDED, check_agreement, same_columns
-from sklearn_bdp.guards._dates import check_future, check_sorted, is_dates
 from sklearn_bdp.guards._dependence import (
     check_folds,
     compare_dependence,
@@ -37,6 +35,15 @@ from sklearn_bdp.guards._row_wise import (
     may_read_other_rows,
     reads_other_rows,
 )
-from sklearn_bdp.guards._split import check_copies, check_orders
+from sklearn_bdp.guards._tables import (
+    ADDED,
+    check_agreement,
+    check_copies,
+    check_future,
+    check_orders,
+    check_sorted,
+    is_dates,
+    same_columns,
+)
 
 __all__ = ["GUARDS", "Guard", "table"]

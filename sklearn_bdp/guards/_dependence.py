@@ -29,8 +29,8 @@ from sklearn_bdp.exceptions import (
     ModelMisfitWarning,
     VacuousGuaranteeWarning,
 )
-from sklearn_bdp.guards._dates import DRAWN, date_hints
 from sklearn_bdp.guards._guard import Guard
+from sklearn_bdp.guards._tables import DRAWN, date_hints
 from sklearn_bdp.metrics import get_metric
 
 MISFIT = Guard(

@@ -17,8 +17,8 @@ from sklearn_bdp._digests import count_shared_rows, row_digests
 from sklearn_bdp._sklearn_compat import is_frame
 from sklearn_bdp.correlation import count_shared_labels
 from sklearn_bdp.exceptions import MissingClassesWarning, SharedGroupsWarning, SharedRecordsError
-from sklearn_bdp.guards._columns import same_columns
 from sklearn_bdp.guards._guard import Guard
+from sklearn_bdp.guards._tables import same_columns
 
 _WHEN = "when a training set meets a holdout that the caller split off, once for each set"
 ROWS = Guard(
@@ -96,6 +96,11 @@ class TrainingSide:
         """Digests of each table's rows, with and without targets; None where there are none."""
         return [_digests(X, y) for X, y in self.tables]
 
+    def beside(self, tables: Any) -> TrainingSide:
+        """Return the side with tables of features besides."""
+        more = tuple((table, None) for table in tables)
+        return dataclasses.replace(self, tables=(*self.tables, *more)) if more else self
+
     def digest(self) -> str:
         """Return what the side is known by: the same records in any order."""
         state = hashlib.sha256(b"classes" if self.classifier else b"")
@@ -127,7 +132,9 @@ def _digests(X, y):
     """Return digests of rows with and without targets, of one width; None for cells without any."""
     try:
         features = row_digests(X)
-        return (features, features) if y is None else (row_digests(X, y), features)
+        if y is None:
+            return features, features
+        return features + row_digests(np.zeros((features.size, 1)), y), features  # zeros add none
     except (TypeError, ValueError):
         return None
 

@@ -1,0 +1,244 @@
+"""What is wrong with a table: its form, the order of its records, copies among them.
+
+Of the holdout only the form is looked at: names, number and kind of columns.
+"""
+
+import numpy as np
+from sklearn.utils import get_tags
+
+from sklearn_bdp._checks import check_order
+from sklearn_bdp._digests import count_copies
+from sklearn_bdp._sklearn_compat import num_samples, safe_indexing
+from sklearn_bdp.correlation import check_order_of_groups
+from sklearn_bdp.exceptions import CopiedRecordsWarning
+from sklearn_bdp.guards._guard import Guard
+
+#: What to do where columns were added since the holdout was made.
+ADDED = (
+    "Put a feature that was added into a transformer of the pipeline (FunctionTransformer), so "
+    "that the records stay as they are: a new holdout of the same records is a new account that "
+    "knows nothing of the first"
+)
+FORM = Guard(
+    "other form",
+    "arguments",
+    "before anything is fitted",
+    "The holdout must have {expected}, got {found}. {fix}. The holdout was not queried.",
+    ValueError,
+)
+
+#: What to do where ``X`` was narrowed to some columns.
+NARROWED = (
+    "Pass all columns and keep the selected ones inside the pipeline: "
+    "make_pipeline(ColumnTransformer([('kept', 'passthrough', columns)]), model)"
+)
+COPIES = Guard(
+    "copies",
+    "training set",
+    "before the holdout is made",
+    "Training records stand in X more than once, with equal targets and nothing near them. They "
+    "look like copies (a table that was oversampled, or drawn with replacement), and other copies "
+    "may be in the holdout. Then models know holdout records, and intervals are too good for new "
+    "ones. Remove the copies and oversample inside the pipeline, or pass one label per original "
+    "as groups= with correlation='groups'.",
+    CopiedRecordsWarning,
+)
+#: What copies mean, for the certificate.
+COPIED = (
+    "no holdout record is a copy of a training record, though training records look like copies of "
+    "one another: otherwise intervals speak of records that models have seen"
+)
+_PER_RECORD = ("groups", "sample_weight")
+#: What a split does to records in time that are declared independent.
+DRAWN = ", and the holdout is drawn at random"
+
+#: Share of about equal steps from which on sorted dates look like a calendar: hours, working days,
+#: months.
+REGULAR, ABOUT = 0.75, 0.15
+
+
+def check_agreement(estimator, division):
+    """Raise where a model fitted on the training part cannot fit the holdout."""
+    X, other = division.X, division.X_holdout
+    names, have = _names(X), _names(other)
+    if names is not None and have is not None and names != have:
+        missing = [name for name in names if name not in have][:5]
+        extra = [name for name in have if name not in names][:5]
+        found = f"columns {extra} besides" if extra else "the same columns in another order"
+        found = f"no columns {missing}" if missing else found
+        fix = NARROWED if extra else "Pass X[holdout.X.columns]"
+        fix = ADDED if missing else fix
+        raise FORM.error(expected="the columns of X, in their order", found=found, fix=fix)
+    if len(_shape(X)) == len(_shape(other)) == 2:
+        _check_table(get_tags(estimator).input_tags.pairwise, X, other)
+    if division.y is not None:
+        _check_targets(np.asarray(division.y), np.asarray(division.y_holdout))
+
+
+def _check_table(pairwise, X, other):
+    """Compare number and kind of columns."""
+    width, have = num_samples(X) if pairwise else _shape(X)[1], _shape(other)[1]
+    if have != width:
+        raise FORM.error(expected=f"{width} columns, as many as X", found=str(have), fix=ADDED)
+    kinds = enumerate(zip(_kinds(X), _kinds(other), strict=False))
+    wrong = [place for place, pair in kinds if pair == ("number", "text")][:5]
+    if wrong:
+        fix = "Pass records of one type"
+        raise FORM.error(expected="numbers where X does", found=f"text in columns {wrong}", fix=fix)
+
+
+def _check_targets(labels, held):
+    """Compare the shape and the kind of targets."""
+    outputs, other = (1 if one.ndim == 1 else one.shape[1] for one in (labels, held))
+    if outputs != other:
+        fix = "Pass targets of one form"
+        raise FORM.error(expected=f"{outputs} outputs as y has", found=str(other), fix=fix)
+    kinds = _kind(labels), _kind(held)
+    if "text" in kinds and kinds[0] != kinds[1]:
+        expected, fix = f"labels of the kind of y, {kinds[0]}", "Code both sides alike"
+        raise FORM.error(expected=expected, found=kinds[1], fix=fix)
+
+
+def same_columns(X, other):
+    """Return whether two tables have columns that can be compared: by name, else by place."""
+    names, have = _names(X), _names(other)
+    if names is not None and have is not None:
+        return set(names) == set(have)
+    return _shape(X)[1:] == _shape(other)[1:]
+
+
+def _names(X):
+    columns = getattr(X, "columns", None)
+    return None if columns is None else list(columns)
+
+
+def _shape(X):
+    """Return the shape of arrays, frames and matrices; of lists that of their array."""
+    shape = getattr(X, "shape", None)
+    if shape is not None:
+        return tuple(shape)
+    try:
+        return np.shape(X)
+    except ValueError:  # ragged
+        return (len(X),)
+
+
+def _kinds(X):
+    """Return "number", "text" or "other" for each column."""
+    if hasattr(X, "iloc"):
+        return [_kind(X.iloc[:50, place]) for place in range(X.shape[1])]
+    kind = _kind(X) if hasattr(X, "dtype") and not hasattr(X, "tocsr") else "other"
+    return [kind] * _shape(X)[1]
+
+
+def _kind(values):
+    """Return what an array or a column holds; the types of objects are looked at."""
+    kind = getattr(getattr(values, "dtype", None), "kind", "O")
+    if kind == "O":
+        found = np.asarray(values, dtype=object).ravel()[:50].tolist()
+        kind = "U" if found and all(isinstance(value, str) for value in found) else kind
+    return "number" if kind in "biufc" else "text" if kind in "US" else "other"
+
+
+def check_orders(owner, X, y, /, *, X_val=None, y_val=None, **beside):
+    """Raise where what comes beside the records (groups, weights …) names them in another order."""
+    for name, values in {"y": y, **beside}.items():
+        if name in _PER_RECORD and isinstance(values, str):
+            raise TypeError(
+                f"{name} must hold one value per record, got {name}={values!r}: pass the column "
+                f"itself, as {name}=X[{values!r}]."
+            )
+        check_order(name, values, X)
+    check_order("y_val", y_val, X_val, of="X_val")
+    for records in (X, X_val):
+        check_order_of_groups("correlation", owner.correlation, records)
+
+
+def check_copies(X, y, model=None):
+    """Return what the certificate assumes where training records are copies of one another.
+
+    A table that was oversampled, or drawn with replacement, before it was divided has copies on
+    both sides of the split. They are looked for between two halves of the training part, so that
+    nothing is said of the holdout. ``model``: that of the training records.
+    """
+    n = num_samples(X)
+    codes = np.arange(n)
+    if model is not None and model.n_records == n:
+        codes = model.components(n)  # records that are held together are copies of each other
+    half = np.random.default_rng(0).permutation(codes.max() + 1)[codes] % 2
+    sides = []
+    for rows in (np.flatnonzero(half == 0), np.flatnonzero(half == 1)):
+        sides += [safe_indexing(X, rows), None if y is None else safe_indexing(y, rows)]
+    if not count_copies(*sides):
+        return ""
+    COPIES.warn()
+    return COPIED
+
+
+def is_dates(index):
+    """Return whether an index of a frame holds dates or periods."""
+    return str(getattr(index, "dtype", "")).startswith(("datetime64", "period"))
+
+
+def _dates(X):
+    """Return the dates of a frame's index as numbers, or None."""
+    index = getattr(X, "index", None)
+    if not is_dates(index) or len(index) < 2 or bool(index.hasnans):
+        return None
+    return np.asarray(index.asi8)
+
+
+def check_sorted(X, name="X"):
+    """Raise where records in time come with an index of dates that is not sorted."""
+    index = getattr(X, "index", None)
+    if is_dates(index) and not index.is_monotonic_increasing:
+        y = "y_val" if name == "X_val" else "y"
+        raise ValueError(
+            f"correlation='time' and chains need records in time order, got {name} with a date "
+            f"index that is not sorted: pass {name}.sort_index(), with {y} in the same order."
+        )
+
+
+def check_future(X, X_val):
+    """Raise where a series is not sorted, or the validation records do not come last."""
+    check_sorted(X)
+    check_sorted(X_val, "X_val")
+    if _dates(X) is None or _dates(X_val) is None:
+        return
+    try:
+        early = X_val.index.min() <= X.index.max()
+    except TypeError:  # dates with and without a zone, or periods of another length
+        return
+    if early:
+        raise ValueError(
+            "X_val must come after X if records come in time (correlation='time' or a chain): a "
+            "model is verified on the future of what it has seen. Pass the last records as X_val."
+        )
+
+
+def date_hints(X, *, apart):
+    """Yield what the index of records that were declared independent says against it."""
+    dates = _dates(X)
+    if dates is None:
+        return
+    drawn = "" if apart else DRAWN
+    steps = np.diff(dates)
+    if (steps >= 0).all() or (steps <= 0).all():
+        yield (
+            f"X is sorted by date, but correlation=None assumes independence{drawn}. Set "
+            "correlation='time', or reset the index if the order means nothing"
+        )
+    elif _is_calendar(dates):
+        yield (
+            f"The index of X is a shuffled calendar, but correlation=None assumes independence"
+            f"{drawn}: neighboring dates are on both sides. Pass X.sort_index(), with y in the "
+            "same order, and set correlation='time', or reset the index if dates mean nothing"
+        )
+
+
+def _is_calendar(dates):
+    """Return whether sorted dates go in equal steps, each once: a series, and no list of events."""
+    steps = np.diff(np.sort(dates))
+    typical = float(np.median(steps))
+    alike = np.abs(steps - typical) <= ABOUT * typical
+    return bool(steps.min() > 0 and alike.mean() >= REGULAR)
