@@ -35,14 +35,12 @@ ANOTHER = Guard(
 _FEWEST = 20
 #: Digests of targets that an account has answered about, and the notebook cell that asked.
 _ANSWERED: dict[str, tuple[str, int] | None] = {}
-_TOLD: set[str] = set()  # those that were warned about
 _INSIDE: contextvars.ContextVar[bool] = contextvars.ContextVar("inside a candidate", default=False)
 
 
 def forget_accounts() -> None:
     """Forget what was answered, as a new process would."""
     _ANSWERED.clear()
-    _TOLD.clear()
     TOLD.clear()
 
 
@@ -70,9 +68,8 @@ def open_account(about: list[str | None]) -> bool:
         return False
     cell = _cell()
     known = {one for one in about if one in _ANSWERED and not _run_again(_ANSWERED[one], cell)}
-    if known and not known & _TOLD:
-        ANOTHER.warn()
-    _TOLD.update(known)
+    if known:
+        ANOTHER.warn_once(min(known))
     return bool(known)
 
 

@@ -5,8 +5,6 @@ Everything here sees training records only, except that a hint may read the inde
 
 import dataclasses
 import math
-import weakref
-from typing import Any
 
 import numpy as np
 from sklearn.base import is_classifier
@@ -70,9 +68,6 @@ USUAL_SCORE, USUAL_CANDIDATES = 0.8, 20
 
 #: Half-width from which on a forecast of a metric by class is worth a warning.
 WIDE = 0.2
-
-#: Metrics that each holdout has been warned of.
-_TOLD: weakref.WeakKeyDictionary[Any, set[str]] = weakref.WeakKeyDictionary()
 
 #: Scores that :func:`check_drift` needs.
 SHORTEST_DRIFT = 48
@@ -267,28 +262,27 @@ def _sorted_by_label(estimator, y):
 def warn_few_groups(holdout, division, metric):
     """Say before anything is fitted what few groups can tell, and what does better."""
     model, train = division.model, division.train_model
-    told = _TOLD.setdefault(holdout, set())
-    if not isinstance(model, Groups) or model.is_independent or metric.name in told:
+    if not isinstance(model, Groups) or model.is_independent:
         return
-    told.add(metric.name)
     worth = model.effective_n(holdout.n)
+    learned = 1.0 if train is None else train.effective_n(num_samples(division.X))
+    asked = {"score": USUAL_SCORE, "training_size": learned}
+    asked["scoring"] = None if metric.is_mean else metric
+    try:
+        best = holdout.preview(USUAL_CANDIDATES, **asked).half_width
+    except HoldoutClosedError:  # recorded answers stay free; there are no others to forecast
+        return
     tail = score_tail(model, holdout.n, **dataclasses.asdict(metric.expected_shape(holdout.n)))
     fixed = USUAL_SCORE - float(tail.lower_limit(USUAL_SCORE, math.log(holdout.beta / 2.0)))
     if worth >= FEW_GROUPS and (metric.is_mean or fixed < WIDE):
         return
-    learned = 1.0 if train is None else train.effective_n(num_samples(division.X))
-    scale, variance = metric.upper - metric.lower, USUAL_SCORE * (1.0 - USUAL_SCORE)
-    asked = {"score": USUAL_SCORE, "scoring": None if metric.is_mean else metric}
-    try:
-        ahead = holdout.preview(USUAL_CANDIDATES, training_size=learned, **asked)
-    except HoldoutClosedError:  # recorded answers stay free; there are no others to forecast
-        return
-    nested = 1.96 * math.sqrt(variance / (worth + learned))
-    FEW.warn(
-        count=len(model.sizes_), worth=worth, candidates=USUAL_CANDIDATES,
-        fixed=scale * min(fixed, ahead.half_width),
-        metric=metric.name, score=metric.from_unit(USUAL_SCORE),
-        best=scale * ahead.half_width, nested=scale * nested,
+    scale = metric.upper - metric.lower
+    nested = 1.96 * math.sqrt(USUAL_SCORE * (1.0 - USUAL_SCORE) / (worth + learned))
+    FEW.warn_once(
+        f"{holdout.key_identity()} {metric.name}",
+        count=len(model.sizes_), worth=worth, candidates=USUAL_CANDIDATES, fixed=scale * min(fixed, best),
+        metric=metric.name, score=metric.from_unit(USUAL_SCORE), best=scale * best,
+        nested=scale * nested,
     )  # fmt: skip
 
 
