@@ -74,9 +74,9 @@ class Panel(CorrelationModel):
     --------
     >>> from sklearn_bdp.correlation import MarkovChain, Panel
     >>> days = MarkovChain.from_autocorrelation_time(5.0)
-    >>> panel = Panel([1, 2, 3, 4] * 50, days)  # fifty shops, one after the other on each day
-    >>> panel.units(200), panel.effective_n(200)
-    ((4, 'dates'), 0.8)
+    >>> panel = Panel(list(range(100)) * 50, days)  # a hundred days of fifty shops, shop by shop
+    >>> panel.units(5000), round(panel.effective_n(5000), 6)
+    ((100, 'dates'), 20.0)
     """
 
     is_sequential = True
