@@ -194,8 +194,9 @@ def check_array(name, value, *, ndim=None, shape=None, low=-math.inf, high=math.
         array.ndim == len(shape)
         and all(want is None or want == got for want, got in zip(shape, array.shape, strict=True))
     ):
-        want = "(" + ", ".join("any" if s is None else str(s) for s in shape) + ")"
-        raise ValueError(f"{name} must have shape {want}, got {array.shape}.")
+        raise ValueError(
+            f"{name} must have shape {shape}, got {array.shape}.".replace("None", "any")
+        )
     if array.size and not (max(low, -_FINITE) <= array.min() and array.max() <= min(high, _FINITE)):
         ok = (array >= low) & (array <= high) & np.isfinite(array)
         bad = float(array[~ok].flat[0])

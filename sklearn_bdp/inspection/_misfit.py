@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 class MisfitDisplay(Display):
     r"""How many records count as one: what the model promises, what training-side scores show.
 
-    Make it with :meth:`from_scores`, :meth:`from_search` or :meth:`from_report`. The curve is the
+    Make it with :meth:`from_scores` or :meth:`from_search`. The curve is the
     sum of autocorrelations, :math:`1 + 2 \sum_{k \le K} \rho_k`, over the largest lag
     :math:`K`. For independent records it stays near 1. For a chain it climbs to the number of
     records that equal one independent record, the estimate at the right, and stays there: beyond
@@ -43,8 +43,8 @@ class MisfitDisplay(Display):
         The same as the scores show it, and its standard error.
     message : str
         What the check found; empty if nothing.
-    running : ndarray of shape (n_lags,) or None, default=None
-        The curve, for lags 0, 1, ...; None where the scores are not known any more.
+    running : ndarray of shape (n_lags,)
+        The curve, for lags 0, 1, ...
 
     Attributes
     ----------
@@ -71,45 +71,7 @@ class MisfitDisplay(Display):
     observed: float
     error: float
     message: str
-    running: Array | None = None
-
-    @classmethod
-    def from_report(
-        cls, report: Any, *, running: Array | None = None, ax: Any = None
-    ) -> MisfitDisplay:
-        """Draw the report of a check.
-
-        Parameters
-        ----------
-        report : MisfitReport
-            Of a check that was given scores.
-        running : ndarray of shape (n_lags,), default=None
-            The curve, if known.
-        ax : matplotlib Axes, default=None
-            Where to draw; new axes by default.
-
-        Returns
-        -------
-        MisfitDisplay
-            Drawn; ``ax_`` and ``figure_`` say where.
-
-        Raises
-        ------
-        ValueError
-            If the report is not about scores.
-        """
-        if getattr(report, "autocorrelation_time", None) is None:
-            raise ValueError(
-                "report must come from a check that was given scores (check_misfit(scores=...)), "
-                f"got {report!r}."
-            )
-        return cls(
-            promised=float(report.promised_time),
-            observed=float(report.autocorrelation_time),
-            error=float(report.autocorrelation_error),
-            message=report.message,
-            running=running,
-        ).plot(ax=ax)
+    running: Array
 
     @classmethod
     def from_scores(
@@ -140,7 +102,7 @@ class MisfitDisplay(Display):
         """
         scores = check_array("scores", scores, ndim=1)
         report = check_misfit(check_correlation(correlation), scores=scores)
-        return cls.from_report(report, running=_curve(report, scores, max_lag), ax=ax)
+        return cls._made(report, scores, max_lag).plot(ax=ax)
 
     @classmethod
     def from_search(cls, search: ReusableHoldoutSearchCV, *, ax: Any = None) -> MisfitDisplay:
@@ -164,38 +126,38 @@ class MisfitDisplay(Display):
             If the search made no such check.
         """
         report = getattr(search, "misfit_report_", None)
-        if report is None:
+        if report is None or getattr(search, "misfit_scores_", None) is None:
             raise ValueError(
                 "search must be fitted with a chain as correlation, got no misfit_report_."
             )
-        scores = getattr(search, "misfit_scores_", None)
-        return cls.from_report(report, running=_curve(report, scores), ax=ax)
+        return cls._made(report, search.misfit_scores_).plot(ax=ax)
+
+    @classmethod
+    def _made(cls, report, scores, max_lag=None):
+        return cls(
+            promised=float(report.promised_time),
+            observed=float(report.autocorrelation_time),
+            error=float(report.autocorrelation_error),
+            message=report.message,
+            running=_curve(report, scores, max_lag),
+        )
 
     def _draw(self, ax, kwargs):
         """Draw the promise, the curve, and the estimate with three standard errors."""
-        label = f"declared by the model: {self.promised:.1f}"
+        label, length = f"declared by the model: {self.promised:.1f}", len(self.running)
         ax.axhline(self.promised, color=ink(ax)[0], ls="--", lw=1.5, label=label)
-        place, limits, name = 0.0, (-0.5, 0.5), ""
-        if self.running is not None:
-            length = len(self.running)
-            style = {"color": BLUE, "lw": 1.5, "label": "scores, summed up to this lag", **kwargs}
-            ax.plot(np.arange(length), self.running, **style)
-            place, limits, name = 1.03 * length, (0, 1.06 * length), "lag (records)"
-            whole_numbers(ax.xaxis)
-        # The curve levels off at the estimate, unless slow swings show what no window sums.
-        slow = self.running is not None and self.observed > 1.05 * self.running[-1]
+        style = {"color": BLUE, "lw": 1.5, "label": "scores, summed up to this lag", **kwargs}
+        ax.plot(np.arange(length), self.running, **style)
         label = f"estimate: {self.observed:.1f} ± {3 * self.error:.1f} (3 standard errors)"
-        if slow:
+        # The curve levels off at the estimate, unless slow swings show what no window sums.
+        if self.observed > 1.05 * self.running[-1]:
             label = f"estimate from slow swings, beyond these lags: {self.observed:.1f}"
         style = {"color": RED, "fmt": "s", "capsize": 4, "label": label}
-        ax.errorbar([place], [self.observed], [3 * self.error], **style)
-        if self.running is None:
-            ax.set_xticks([])
-        ax.set_xlim(*limits)
-        finish(
-            ax, above=True, xlabel=name or "training-side scores",
-            ylabel="records that equal one independent record",
-        )  # fmt: skip
+        ax.errorbar([1.03 * length], [self.observed], [3 * self.error], **style)
+        whole_numbers(ax.xaxis)
+        ax.set_xlim(0, 1.06 * length)
+        names = {"xlabel": "lag (records)", "ylabel": "records that equal one independent record"}
+        finish(ax, above=True, **names)
         ax.set_ylim(bottom=0)
         verdict = textwrap.fill(self.message or "no misfit found", 70)
         where = {"transform": ax.transAxes, "ha": "right", "fontsize": "small"}
@@ -203,13 +165,11 @@ class MisfitDisplay(Display):
 
 
 def _curve(report, scores, max_lag=None):
-    """Return the sum of autocorrelations up to each lag, as the estimate stops it, or None.
+    """Return the sum of autocorrelations up to each lag, as the estimate stops it.
 
     The estimate (initial monotone sequence, Geyer 1992) adds pairs of lags until a pair is not
     positive, and lets no pair exceed one before it.
     """
-    if scores is None:
-        return None
     if max_lag is None:
         max_lag = max(20, int(4 * max(report.promised_time, report.autocorrelation_time)))
     lags = min(check_integer("max_lag", max_lag, low=1), len(scores) - 1)

@@ -383,17 +383,12 @@ class Thresholdout(Presets):
         ValueError
             If the state is incomplete, contradictory or of an unknown version.
         """
-        if not isinstance(state, dict) or state.get("version") != _STATE_VERSION:
+        counts = {"version", "n_answered", "n_above", "level_used", "threshold_noise"}
+        if set(state) != {*_SETTINGS, *counts} or state["version"] != _STATE_VERSION:
             raise ValueError(
-                f"state must be a dict of version {_STATE_VERSION}, got {state!r:.80}."
+                f"state must be one of Thresholdout.state(), version {_STATE_VERSION}."
             )
         mechanism = cls.__new__(cls)
-        counts = ("n_answered", "n_above", "level_used", "threshold_noise")
-        missing = [name for name in _SETTINGS + counts if name not in state]
-        if missing:
-            raise ValueError(
-                f"state must have the keys of Thresholdout.state(), missing {missing}."
-            )
         mechanism._configure(**{name: state[name] for name in _SETTINGS})
         mechanism.n_answered = check_integer("n_answered", state["n_answered"], low=0)
         most = mechanism.n_answered

@@ -772,12 +772,6 @@ def inspection_entries():
             {"search": nothing},
         ),
         (
-            "MisfitDisplay.from_report",
-            inspection.MisfitDisplay.from_report,
-            {},
-            {"report": nothing},
-        ),
-        (
             "MisfitDisplay.from_scores",
             inspection.MisfitDisplay.from_scores,
             {"correlation": CHAIN, "scores": np.linspace(0, 1, 40)},

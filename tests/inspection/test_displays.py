@@ -19,9 +19,6 @@ matplotlib.use("Agg")
 import matplotlib.pyplot as plt  # noqa: E402 (after the backend is chosen)
 
 CHAIN = [[0.9, 0.1], [0.2, 0.8]]
-REPORT = SimpleNamespace(
-    message="", promised_time=6.0, autocorrelation_time=2.0, autocorrelation_error=0.1
-)
 
 
 @pytest.fixture(autouse=True)
@@ -65,7 +62,6 @@ DISPLAYS = {
     "words": lambda **kw: HoldoutSearchDisplay.from_search(stand_in(), param="kernel", **kw),
     "many": lambda **kw: HoldoutSearchDisplay.from_search(stand_in(200, range(50, 60)), **kw),
     "misfit": lambda **kw: MisfitDisplay.from_scores(CHAIN, np.sin(np.arange(200.0)), **kw),
-    "report": lambda **kw: MisfitDisplay.from_report(REPORT, **kw),
 }
 
 
@@ -158,7 +154,6 @@ def test_intervals_are_drawn_where_they_are():
         (lambda: HoldoutSearchDisplay.from_search(stand_in(), param="D"), "C, kernel"),
         (lambda: BudgetDisplay.from_holdout(SimpleNamespace(history=list)), "empty history"),
         (lambda: MisfitDisplay.from_search(SimpleNamespace()), "misfit_report_"),
-        (lambda: MisfitDisplay.from_report(SimpleNamespace()), "given scores"),
         (lambda: MisfitDisplay.from_scores(CHAIN, [0.1, np.nan]), "finite"),
     ],
 )
