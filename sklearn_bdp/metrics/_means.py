@@ -189,7 +189,6 @@ class LogLoss(ClippedMetric):
     _methods: ClassVar[tuple[str, ...]] = ("predict_proba",)
 
     clip: float = 0.01
-    labels: tuple | None = None
 
     @property
     def limit(self):
@@ -211,14 +210,6 @@ class LogLoss(ClippedMetric):
         # scikit-learn's own log loss is clipped, too: at the precision of a double.
         least = self.clip if clipped else min(self.clip, np.finfo(float).eps)
         return 1.0 - np.log(np.maximum(raw, least)) / math.log(self.clip)
-
-    def _check_estimator(self, estimator):
-        super()._check_estimator(estimator)
-        classes = np.asarray(estimator.classes_).tolist()
-        if self.labels is not None and sorted(classes) != list(self.labels):
-            raise ValueError(
-                f"labels must be the classes of the model, {classes}, got labels={self.labels}."
-            )
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -134,7 +134,7 @@ def unwrap_scorer(scorer, options, functions, kept):
             f"scoring is made from {described} with the wrong greater_is_better: the search would "
             f"look for the worst model. Use scoring={name!r}."
         )
-    if _as_tuple(scorer._response_method) != _as_tuple(response):
+    if scorer._response_method not in (response, list(response)):
         raise UnboundedMetricError(
             f"scoring is made from {described} with response_method="
             f"{scorer._response_method!r}, for which no bound is proved. Use scoring={name!r}."
@@ -167,7 +167,3 @@ def _requests(scorer):
     """Return whether a scorer asks for metadata; a request of False says that it does not."""
     request = getattr(getattr(scorer, "_metadata_request", None), "score", None)
     return any(wanted not in (None, False) for wanted in getattr(request, "requests", {}).values())
-
-
-def _as_tuple(response):
-    return (response,) if isinstance(response, str) else tuple(response)

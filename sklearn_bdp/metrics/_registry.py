@@ -87,35 +87,14 @@ def _brier(name, estimator, y, n_classes=None):
     return BrierScore(name="neg_brier_score", lower=lower, upper=0.0)
 
 
-def _log_loss(name, estimator, y, clip=None, labels=None):
+def _log_loss(name, estimator, y, clip=None):
     _check_classes(name, y)
     note = ""
     if clip is None:
         clip = 0.01
         note = "probabilities of the true class below clip=0.01 count as 0.01"
     clip = check_real("clip", clip, low=0.0, high=1.0, closed="neither")
-    labels = _check_labels(labels, y)
-    return LogLoss(
-        name="neg_log_loss",
-        lower=math.log(clip),
-        upper=0.0,
-        clip=clip,
-        labels=labels,
-        note=note,
-    )
-
-
-def _check_labels(labels, y):
-    """Return the labels as a sorted tuple, or None."""
-    if labels is None:
-        return None
-    if np.ndim(labels) != 1 or len(labels) < 2:
-        raise ValueError(f"labels must hold at least two classes, got labels={labels!r}.")
-    labels = tuple(np.unique(as_labels(labels)).tolist())
-    unknown = [] if y is None else sorted(set(np.unique(as_labels(y)).tolist()) - set(labels))
-    if unknown:
-        raise ValueError(f"labels must hold every class of the training targets, not {unknown}.")
-    return labels
+    return LogLoss(name="neg_log_loss", lower=math.log(clip), upper=0.0, clip=clip, note=note)
 
 
 def _error(power):
@@ -251,11 +230,11 @@ _FUNCTIONS = {
     sklearn_metrics.roc_auc_score: ("roc_auc", 1, _RANKING),
 }
 # Arguments that mean here what they mean there. The Brier score of two classes is the same
-# whichever of them is called positive.
+# whichever of them is called positive, and the classes of a log loss are those of the model.
 _KEPT = {
     ("top_k_accuracy", "k"): "k",
     ("neg_brier_score", "pos_label"): None,
-    ("neg_log_loss", "labels"): "labels",
+    ("neg_log_loss", "labels"): None,
     ("recall", "pos_label"): "pos_label",
     ("neg_mean_pinball_loss", "alpha"): "alpha",
 }
@@ -288,7 +267,7 @@ def get_metric(
         *Training* targets: they are public. They give the number of classes and the bounds of
         regression errors.
     **options : dict
-        ``k`` (top_k_accuracy), ``clip`` and ``labels`` (neg_log_loss), ``bounds=(low, high)``
+        ``k`` (top_k_accuracy), ``clip`` (neg_log_loss), ``bounds=(low, high)``
         (regression errors; a pair of sequences for several outputs), ``alpha``
         (neg_mean_pinball_loss), ``n_classes`` (neg_brier_score), ``pos_label`` (recall: the class;
         specificity: the class that is not counted).

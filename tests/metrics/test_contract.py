@@ -98,10 +98,6 @@ class TestLogLoss(OfProbabilities):
         return -sk.log_loss(y, replies)
 
 
-class TestLogLossWithLabels(TestLogLoss):
-    options = {"clip": 1e-9, "labels": [0, 1, 2]}
-
-
 class TestAbsoluteError(OfNumbers):
     scoring = "neg_mean_absolute_error"
 
