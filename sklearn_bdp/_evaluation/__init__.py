@@ -24,9 +24,5 @@ from sklearn_bdp._evaluation._scoring import (
     public_scorer,
     verified_metric,
 )
-from sklearn_bdp._evaluation._training_side import (
-    Rounds,
-    inner_folds,
-    training_side,
-)
+from sklearn_bdp._evaluation._training_side import Rounds, inner_folds
 from sklearn_bdp._evaluation._verifier import Assessment, Verifier

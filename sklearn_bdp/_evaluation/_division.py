@@ -4,10 +4,8 @@ import copy
 from dataclasses import dataclass, field
 
 import numpy as np
-from sklearn.base import is_classifier, is_regressor
 from sklearn.model_selection import StratifiedGroupKFold, StratifiedKFold, StratifiedShuffleSplit
 from sklearn.utils import assert_all_finite, get_tags, indexable
-from sklearn.utils.multiclass import type_of_target
 from sklearn.utils.validation import has_fit_parameter
 
 from sklearn_bdp._checks import check_integer, check_kind
@@ -67,8 +65,6 @@ def check_records(estimator, X, y):
         raise ValueError("Complex data not supported: X and y must be real.")
     check_kind("X", X)
     check_kind("y", y)
-    if y is not None and (is_classifier(estimator) or is_regressor(estimator)):
-        check_target_type(y)
     nested = any(hasattr(value, "fit") for value in estimator.get_params(deep=True).values())
     if nested or not isinstance(X, np.ndarray):  # what a pipeline takes only its fit can tell
         return
@@ -77,18 +73,6 @@ def check_records(estimator, X, y):
         X = X.astype(float)
     if X.dtype.kind == "f" and not tags.allow_nan:
         assert_all_finite(X, estimator_name=type(estimator).__name__, input_name="X")
-
-
-def check_target_type(y):
-    """Raise where targets are of no type that scikit-learn knows, without a list of them."""
-    if type_of_target(y, input_name="y") == "unknown":
-        values = np.asarray(y)
-        kinds = sorted({type(value).__name__ for value in values.ravel()[:1000]})[:_SHOWN]
-        raise ValueError(
-            f"Unknown label type: y must hold numbers or text, got an array of dtype "
-            f"{values.dtype} and shape {values.shape} with values of type {', '.join(kinds)}. "
-            "Give it one type, as y.astype(int), y.astype(float) or y.astype(str) does."
-        )
 
 
 def divide(estimator, X, y, *, test_size, correlation, groups, X_val, y_val, random_state):

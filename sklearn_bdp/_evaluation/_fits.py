@@ -13,6 +13,7 @@ import warnings
 from concurrent.futures import BrokenExecutor
 from dataclasses import dataclass, field
 
+import numpy as np
 from joblib import effective_n_jobs
 from sklearn.base import clone
 from sklearn.exceptions import FitFailedWarning
@@ -21,7 +22,6 @@ from sklearn.utils.parallel import Parallel, delayed
 from sklearn_bdp._checks import caller_level
 from sklearn_bdp._digests import settled_classes
 from sklearn_bdp._evaluation._candidates import PrefixMemory, evaluate
-from sklearn_bdp._evaluation._progress import packed
 from sklearn_bdp._evaluation._scoring import kept_scores
 from sklearn_bdp._sklearn_compat import fit_and_score
 from sklearn_bdp.exceptions import ScoreContractError
@@ -76,7 +76,7 @@ class FoldJob:
             )
         if not kept.scores or len(kept.scores[0]) != len(self.test):
             return result, None, None
-        return result, packed(kept.scores[0]), kept.clipping[0]
+        return result, kept.scores[0].astype(np.float32), kept.clipping[0]
 
 
 @dataclass(frozen=True, eq=False)

@@ -47,7 +47,7 @@ class Progress:
         """Keep a finished fit; with a ledger, now and then in its file."""
         self.folds[row, name] = dict(result)
         if scores is not None:
-            values = _unpacked(scores).astype(float)
+            values = scores.astype(float)
             self._sums[row][name] = [len(values), float(values.sum()), float(values @ values)]
         self._params.setdefault(row, params)
         self._unwritten.append((row, name))
@@ -59,10 +59,10 @@ class Progress:
         if scores is None or self._left < 0:
             return
         self._scores.setdefault(row, {})[part] = (scores, value)
-        self._left -= scores[1].nbytes
+        self._left -= scores.nbytes
         while self._left < 0 and len(self._scores) > 1:
             worst = min(self._scores, key=self._typical)
-            self._left += sum(kept[1].nbytes for kept, _ in self._scores.pop(worst).values())
+            self._left += sum(kept.nbytes for kept, _ in self._scores.pop(worst).values())
 
     def _typical(self, row):
         values = [value for _, value in self._scores[row].values()]
@@ -86,7 +86,7 @@ class Progress:
             return None
         scores, fold = np.full(n, np.nan), np.full(n, -1)
         for part, test in enumerate(tests):
-            scores[test], fold[test] = _unpacked(kept[part][0]), part
+            scores[test], fold[test] = kept[part][0], part
         return scores, fold
 
     def write(self, *, wait=False):
@@ -133,20 +133,6 @@ class Progress:
     def fold_name(part, train, test):
         """Return what a fold is known by."""
         return part, joblib.hash((train, test), hash_name="sha1")
-
-
-def packed(scores):
-    """Return per-record scores in little room: their number, and bits where all are 0 or 1."""
-    bits = scores == 1.0
-    if np.all(bits | (scores == 0.0)):
-        return len(scores), np.packbits(bits)
-    return len(scores), scores.astype(np.float32)
-
-
-def _unpacked(kept):
-    """Return what was packed."""
-    count, scores = kept
-    return np.unpackbits(scores, count=count) if scores.dtype == np.uint8 else scores
 
 
 @dataclass(frozen=True)

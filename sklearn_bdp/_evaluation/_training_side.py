@@ -3,7 +3,7 @@
 import inspect
 import numbers
 from collections import defaultdict
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 import numpy as np
 from sklearn.model_selection import PredefinedSplit, check_cv
@@ -20,23 +20,6 @@ from sklearn_bdp._sklearn_compat import (
     report_failures,
 )
 from sklearn_bdp.guards import check_folds, warn_of
-
-
-@dataclass(frozen=True)
-class TrainingSide:
-    """What the training part alone says about the candidates."""
-
-    candidates: list  # by row
-    #: ``cv_results_`` of the inner search; ``None`` under ``"resubstitution"``, where the score on
-    #: the training part comes with the fit for verification.
-    results: dict | None = field(repr=False)
-    #: (n_candidates,): training-side score of each candidate, in score units.
-    scores: np.ndarray | None
-    multimetric: bool  # whether several metrics were computed
-    report: object = None  # what the training-side scores say about the declared correlation
-    drift: object = None  # for records in time: how the last part differs from the first
-    #: The per-record training-side scores both were computed from, in time or row order.
-    per_record: np.ndarray | None = field(default=None, repr=False)
 
 
 def inner_folds(cv, division, *, classifier):
@@ -78,7 +61,12 @@ def _within(part, division):
 
 
 class Rounds:
-    """What a search calls to evaluate candidates: folds and whole fits in one parallel call."""
+    """What a search calls to evaluate candidates, and what the training part says of them.
+
+    ``results``: ``cv_results_`` of the inner search, and ``scores`` in score units; None under
+    ``"resubstitution"``, where scores come with the fit for verification. ``report``, ``drift``:
+    what the scores per record, in time or row order, say about dependence.
+    """
 
     def __init__(self, search, name, *, routed, verifier, progress, context):
         self.search, self.name, self.division = search, name, progress.division
@@ -90,13 +78,23 @@ class Rounds:
         # Whole fits ride along where every candidate is going to need one.
         self.eager = search.verify == "all" and not search._eliminates
         self.candidates, self.out, self.more = [], [], defaultdict(list)
-        self.results, self.splits = None, []
+        self.results, self.scores, self.splits = None, None, []
+        self.report = self.drift = self.per_record = None
         self.clipping = {}  # by row: what it changes on the folds
         self._verification = None
 
+    @property
+    def multimetric(self):
+        """Whether several metrics were computed."""
+        return bool(self.out) and isinstance(self.out[0]["test_scores"], dict)
+
     @sealed_errors  # frames of workers in this process hold raw scores
     def run(self):
-        """Let the search choose its candidates and evaluate them."""
+        """Let the search choose its candidates and cross-validate them."""
+        if self.search.training_score == "resubstitution":
+            self.candidates = [Candidate(params) for params in self.search._candidates()]
+            warn_of(self.division)
+            return
         takes = inspect.signature(self.search._run_search).parameters
         if self.context is not None and "callback_ctx" in takes:
             self.search._run_search(self.evaluate, callback_ctx=self.context)
@@ -106,6 +104,24 @@ class Rounds:
             raise ValueError("No fits were performed: the search has no candidates.")
         # Whoever runs this again, in another process, need not fit again.
         self.progress.write(wait=self.eager)
+        self.scores = np.asarray(self.results[f"mean_test_{self.name}"], dtype=float)
+        self._check_dependence()
+
+    def _check_dependence(self):
+        """Check scores of the best candidate against the declared correlation, and warn once."""
+        if np.isnan(self.scores).all():
+            warn_of(self.division)
+            return
+        best = int(np.nanargmax(self.scores))
+        tests = [test for _, test in self.splits]
+        self.report, self.drift, self.per_record = check_dependence(
+            self.division,
+            self.verifier.setting,
+            self.candidates[best].params,
+            folds=self.splits,
+            groups=self.split_params.get("groups"),
+            known=self.progress.scores(best, tests, num_samples(self.division.X)),
+        )
 
     def evaluate(self, candidate_params, cv=None, more_results=None, callback_ctx=None):
         """Cross-validate candidates; the signature is that of scikit-learn's searches."""
@@ -252,45 +268,3 @@ def _told(task, callback_ctx, part, n_splits):
         task_name="candidate-split-evaluation", task_id=task.progress[0] * n_splits + part
     )
     return replace(task, context=context)
-
-
-def training_side(rounds):
-    """Cross-validate the candidates on the training part."""
-    search = rounds.search
-    if search.training_score == "resubstitution":
-        candidates = [Candidate(params) for params in search._candidates()]
-        warn_of(rounds.division)
-        return TrainingSide(candidates, None, None, False)
-    rounds.run()
-    scores = np.asarray(rounds.results[f"mean_test_{rounds.name}"], dtype=float)
-    report, drift, per_record = _dependence(rounds, scores)
-    return TrainingSide(
-        candidates=rounds.candidates,
-        results=rounds.results,
-        scores=scores,
-        multimetric=isinstance(rounds.out[0]["test_scores"], dict),
-        report=report,
-        drift=drift,
-        per_record=per_record,
-    )
-
-
-def _dependence(rounds, scores):
-    """Check the scores of the best candidate against the declared correlation, and warn once.
-
-    Everything here is training data, so nothing is spent.
-    """
-    division = rounds.division
-    if np.isnan(scores).all():
-        warn_of(division)
-        return None, None, None
-    best = int(np.nanargmax(scores))
-    tests = [test for _, test in rounds.splits]
-    return check_dependence(
-        division,
-        rounds.verifier.setting,
-        rounds.candidates[best].params,
-        folds=rounds.splits,
-        groups=rounds.split_params.get("groups"),
-        known=rounds.progress.scores(best, tests, num_samples(division.X)),
-    )

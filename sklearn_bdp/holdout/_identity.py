@@ -365,16 +365,6 @@ class LedgerHandle:
     def _repr_html_(self):
         return card(type(self).__name__, (), picture=table(self._facts().items()))
 
-    def key_identity(self) -> str:
-        """Return what a holdout counts as in the keys of models that hold one.
-
-        Returns
-        -------
-        str
-            The digest of its records; not its account, which changes with every answer.
-        """
-        return f"holdout {self._identity['data']}"
-
     def __copy__(self):
         return self
 

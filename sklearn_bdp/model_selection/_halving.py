@@ -13,8 +13,7 @@ from sklearn.base import is_classifier
 from sklearn.model_selection import check_cv
 from sklearn.utils import resample
 
-from sklearn_bdp._checks import check_boolean, check_integer, check_option, check_real
-from sklearn_bdp._sklearn_compat import num_samples
+from sklearn_bdp._sklearn_compat import Interval, StrOptions, num_samples
 from sklearn_bdp.model_selection._search import ReusableHoldoutSearchCV
 
 
@@ -100,6 +99,18 @@ class HalvingReusableHoldoutSearchCV(ReusableHoldoutSearchCV):
 
     _eliminates = True
 
+    _parameter_constraints: dict = {
+        **ReusableHoldoutSearchCV._parameter_constraints,
+        "factor": [Interval(numbers.Real, 1, None, closed="neither")],
+        "resource": [str],
+        "max_resources": [Interval(numbers.Integral, 1, None, closed="left"), StrOptions({"auto"})],
+        "min_resources": [
+            Interval(numbers.Integral, 1, None, closed="left"),
+            StrOptions({"exhaust", "smallest"}),
+        ],
+        "aggressive_elimination": ["boolean"],
+    }
+
     def __init__(
         self,
         estimator: Any,
@@ -165,6 +176,7 @@ class HalvingReusableHoldoutSearchCV(ReusableHoldoutSearchCV):
         HalvingReusableHoldoutSearchCV
             The fitted search.
         """
+        self._validate_params()
         if self.holdout is None:
             routed = self._get_routed_params_for_fit({"groups": groups, **params})
             classifier = is_classifier(self.estimator)
@@ -218,20 +230,9 @@ class HalvingReusableHoldoutSearchCV(ReusableHoldoutSearchCV):
         return int(least), int(most), n
 
     def _check_resource_parameters(self):
-        """Check the five parameters of halving."""
-        check_real("factor", self.factor, low=1.0, closed="neither")
-        words = {"max_resources": ("auto",), "min_resources": ("exhaust", "smallest")}
-        for name, known in words.items():
-            value = getattr(self, name)
-            if isinstance(value, str):
-                check_option(name, value, known)
-            else:
-                check_integer(name, value, low=1)
-        check_boolean("aggressive_elimination", self.aggressive_elimination)
-        if not isinstance(self.resource, str) or self.resource != "n_samples":
-            if not isinstance(self.resource, str) or (
-                self.resource not in self.estimator.get_params()
-            ):
+        """Check what the parameters of halving mean together."""
+        if self.resource != "n_samples":
+            if self.resource not in self.estimator.get_params():
                 raise ValueError(
                     "resource must be 'n_samples' or a parameter of the estimator, got "
                     f"resource={self.resource!r}."
@@ -310,10 +311,10 @@ class HalvingReusableHoldoutSearchCV(ReusableHoldoutSearchCV):
             return self.refit if isinstance(self.refit, str) else next(iter(self.scoring))
         return "score"
 
-    def _shown(self, side, rounds):
+    def _shown(self, rounds):
         """Return the rows shown to the holdout: of the last rung."""
-        rungs = np.asarray(side.results["iter"])
-        return [row for row in super()._shown(side, rounds) if rungs[row] == rungs.max()]
+        rungs = np.asarray(rounds.results["iter"])
+        return [row for row in super()._shown(rounds) if rungs[row] == rungs.max()]
 
     def _select_best_index(self, refit, refit_metric, results):
         """Return the best row of the last rung, where there is no holdout to ask."""

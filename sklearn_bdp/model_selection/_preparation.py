@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import warnings
-from collections.abc import Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -77,25 +76,12 @@ class Preparation:
     def _one_of_each(self):
         """Yield a candidate of each grid, for its names."""
         if self.n_iter is None:
-            self._check_listed()
             for grid in ParameterGrid(self.param_grid).param_grid:
                 yield from itertools.islice(ParameterGrid(grid), 1)
             return
         space = sampling_space(self.param_grid)
         for grid in ParameterSampler(space, self.n_iter).param_distributions:
             yield from ParameterSampler(grid, 1, random_state=0)
-
-    def _check_listed(self):
-        """Raise where a grid holds a distribution, of which only a sample can be tried."""
-        grids = [self.param_grid] if isinstance(self.param_grid, Mapping) else self.param_grid
-        for grid in grids:
-            for name, values in grid.items() if isinstance(grid, Mapping) else ():
-                if hasattr(values, "rvs"):
-                    raise TypeError(
-                        f"n_iter must be given where param_grid holds distributions: {name!r} is a "
-                        "distribution, of which that many values are drawn, as in n_iter=20; a "
-                        "grid needs a list."
-                    )
 
     def _check_beside(self, X, y, X_val, y_val, groups, dates, params):
         """Check what comes beside the records: scikit-learn hands other lengths on as they are."""

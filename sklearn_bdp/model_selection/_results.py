@@ -21,15 +21,15 @@ _NOTHING = (
 )
 
 
-def search_results(search, side, assessments, rounds):
+def search_results(search, rounds, assessments):
     """Return ``cv_results_`` with the released values, in score units."""
     metric = rounds.metric
-    table, source = _released(len(side.candidates), assessments)
-    if side.results is not None:
-        results = dict(side.results)
-        results["training_score"] = side.scores
+    table, source = _released(len(rounds.candidates), assessments)
+    if rounds.results is not None:
+        results = dict(rounds.results)
+        results["training_score"] = rounds.scores
     else:
-        results = _resubstitution_results(search, side, assessments)
+        results = _resubstitution_results(search, rounds, assessments)
         results["training_score"] = metric.from_unit(table["training"])
         results["mean_train_score"] = results["training_score"]
     results.update(_columns(metric, table, source))
@@ -40,10 +40,10 @@ def search_results(search, side, assessments, rounds):
             results.update(_columns(metric, table, source, name=name))
         elif name in rounds.further:
             own = {row: found.beside[name] for row, found in assessments.items()}
-            released = _released(len(side.candidates), own)
+            released = _released(len(rounds.candidates), own)
             results.update(_columns(rounds.further[name], *released, name=name))
         elif name != rounds.name:  # said plainly: the holdout was not asked about these
-            results[f"answered_from_{name}"] = np.full(len(side.candidates), "unverified")
+            results[f"answered_from_{name}"] = np.full(len(rounds.candidates), "unverified")
     return results
 
 
@@ -104,10 +104,10 @@ def _columns(metric, table, source, *, name=None):
     }
 
 
-def _resubstitution_results(search, side, assessments):
+def _resubstitution_results(search, rounds, assessments):
     """Return ``cv_results_`` where no cross-validation was run: parameters and times."""
     out = []
-    for row in range(len(side.candidates)):
+    for row in range(len(rounds.candidates)):
         outcome = assessments[row].outcome if row in assessments else None
         times = (np.nan, np.nan) if outcome is None else (outcome.fit_time, outcome.score_time)
         out.append({"fit_time": times[0], "score_time": times[1], "test_scores": np.nan})
@@ -115,7 +115,7 @@ def _resubstitution_results(search, side, assessments):
         warnings.simplefilter("ignore", UserWarning)
         blank = copy.copy(search)
         blank.return_train_score = False
-        params = [candidate.params for candidate in side.candidates]
+        params = [candidate.params for candidate in rounds.candidates]
         results = blank._format_results(params, 1, out)
     return {name: value for name, value in results.items() if "test_score" not in name}
 

@@ -379,16 +379,6 @@ class HoldoutScorer:
         """Tell scikit-learn's searches that weights go to ``fit`` alone."""
         return False
 
-    def key_identity(self) -> str:
-        """Return what a scorer counts as in the keys of models that hold one.
-
-        Returns
-        -------
-        str
-            Holdout and metric; not what the scorer remembers.
-        """
-        return f"scorer {self.scoring!r} {self.holdout.key_identity()}"
-
     def __copy__(self):
         twin = type(self)(self.holdout, scoring=self.scoring)
         twin._memory = self._memory

@@ -21,7 +21,6 @@ from sklearn_bdp._evaluation import (
     autologged,
     check_records,
     public_scorer,
-    training_side,
 )
 from sklearn_bdp._sklearn_compat import (
     Interval,
@@ -337,7 +336,7 @@ class ReusableHoldoutSearchCV(Preparation, Savable, GridSearchCV):
         try:
             self._sampling_seed = progress.seed
             rounds = self._prepare(progress, *data)
-            side, found = self._evaluate(rounds)
+            found = self._evaluate(rounds)
         except BaseException:
             if progress.holdout is not None:  # training-side scores and released answers only
                 # As things are now: what ``fit`` counts in its class or module is no other search.
@@ -345,24 +344,24 @@ class ReusableHoldoutSearchCV(Preparation, Savable, GridSearchCV):
             raise
         finally:
             del self._sampling_seed
-        self._keep(rounds, side, found)
+        self._keep(rounds, found)
         return self
 
     def _evaluate(self, rounds):
-        """Return the training side, and the assessments of the verified candidates by row."""
+        """Return the assessments of the verified candidates by row."""
         verifier, metric = rounds.verifier, rounds.metric
         try:
-            side = training_side(rounds)
-            rows = self._shown(side, rounds)
-            candidates = [side.candidates[row] for row in rows]
-            training = None if side.scores is None else metric.to_unit(side.scores[rows])
+            rounds.run()
+            rows = self._shown(rounds)
+            candidates = [rounds.candidates[row] for row in rows]
+            training = None if rounds.scores is None else metric.to_unit(rounds.scores[rows])
             if self.verbose > 0:
                 print(f"Verifying {len(rows)} candidates on {verifier.holdout.n} holdout records")
             verifier.fit(rows, candidates, training)
             beside = {
                 name: None
-                if side.results is None
-                else other.to_unit(side.results[f"mean_test_{name}"][rows])
+                if rounds.results is None
+                else other.to_unit(rounds.results[f"mean_test_{name}"][rows])
                 for name, other in rounds.further.items()
             }
             variances = [rounds.progress.variance(row) for row in rows]
@@ -372,54 +371,56 @@ class ReusableHoldoutSearchCV(Preparation, Savable, GridSearchCV):
             rounds.close()
         finally:
             verifier.forget()
-        return side, dict(zip(rows, found, strict=True))
+        return dict(zip(rows, found, strict=True))
 
-    def _shown(self, side, rounds):
+    def _shown(self, rounds):
         """Return the rows shown to the holdout: those with a training-side score, best first."""
-        if side.scores is None:
-            return list(range(len(side.candidates)))
-        finite = np.flatnonzero(np.isfinite(side.scores))
+        if rounds.scores is None:
+            return list(range(len(rounds.candidates)))
+        finite = np.flatnonzero(np.isfinite(rounds.scores))
         if finite.size:
-            leader = int(finite[np.argmax(side.scores[finite])])
+            leader = int(finite[np.argmax(rounds.scores[finite])])
             rounds.metric.check_clipping(rounds.clipping.get(leader))
         if self.verify == "all" or not finite.size:
             return finite.tolist()
-        scores = side.scores[finite]
+        scores = rounds.scores[finite]
         if self.verify == "auto":
             unit, width = rounds.metric.to_unit(scores), rounds.metric.upper - rounds.metric.lower
             # Folds are few, so that records have a say in how sure a score is.
             least = np.sqrt(unit * (1.0 - unit) / num_samples(rounds.division.X)) * width
-            error = np.maximum(self._standard_error(side, rounds.name)[finite], least)
+            error = np.maximum(self._standard_error(rounds)[finite], least)
             best = int(np.argmax(scores))
             behind = (scores[best] - scores) / np.hypot(error, error[best]).clip(1e-300)
             return finite[behind <= _STILL_POSSIBLE].tolist()
         best = finite[np.argsort(-scores, kind="stable")[: self.verify]]
         return sorted(best.tolist())
 
-    def _standard_error(self, side, name):
+    def _standard_error(self, rounds):
         """Return the standard error of each training-side score, from its folds."""
-        return np.nan_to_num(side.results[f"std_test_{name}"]) / math.sqrt(max(1, self.n_splits_))
+        return np.nan_to_num(rounds.results[f"std_test_{rounds.name}"]) / math.sqrt(
+            max(1, self.n_splits_)
+        )
 
-    def _keep(self, rounds, side, found):
+    def _keep(self, rounds, found):
         """Set the fitted attributes; ``best_*`` follow the verified scores."""
         verifier, division = rounds.verifier, rounds.division
         self.train_indices_ = as_indices(division.X, division.train)
         self.holdout_indices_ = as_indices(division.X, division.holdout)
         in_time = division.model.is_sequential
-        self.misfit_report_ = side.report if in_time else None
-        self.independence_report_ = None if in_time else side.report
-        self.drift_report_, self.misfit_scores_ = side.drift, side.per_record
+        self.misfit_report_ = rounds.report if in_time else None
+        self.independence_report_ = None if in_time else rounds.report
+        self.drift_report_, self.misfit_scores_ = rounds.drift, rounds.per_record
         self.scorer_ = public_scorer(self, rounds.name, rounds.metric, rounds.further)
-        self.multimetric_ = side.multimetric
-        self.cv_results_ = search_results(self, side, found, rounds)
+        self.multimetric_ = rounds.multimetric
+        self.cv_results_ = search_results(self, rounds, found)
         self.holdout_, self._metric = verifier.holdout, rounds.metric
         self._n_metrics = 1 + len(rounds.further)
         self._training_size = num_samples(division.X)
-        self._choose(rounds, side)
+        self._choose(rounds)
         if self.refit is not False:
             start, best = time.perf_counter(), self.best_index_
             outcome = found[best].outcome if best in found else None
-            self.best_estimator_ = verifier.model(None, side.candidates[best], row=best)
+            self.best_estimator_ = verifier.model(None, rounds.candidates[best], row=best)
             took = math.nan if outcome is None else outcome.fit_time
             self.refit_time_ = time.perf_counter() - start if math.isnan(took) else took
             if hasattr(self.best_estimator_, "feature_names_in_"):
@@ -488,14 +489,14 @@ class ReusableHoldoutSearchCV(Preparation, Savable, GridSearchCV):
             training_variance=self._variance if own else None,
         )
 
-    def _choose(self, rounds, side):
+    def _choose(self, rounds):
         """Set ``best_index_`` and what follows from it."""
         results = self.cv_results_
         if callable(self.refit):
             self.best_index_ = self._select_best_index(self.refit, rounds.name, results)
         else:
             rule = self.refit if self.refit in RULES else "best"
-            error = self._standard_error(side, rounds.name) if rule == "one_se" else None
+            error = self._standard_error(rounds) if rule == "one_se" else None
             self.best_index_ = chosen_row(rule, results, error)
         best = self.best_index_
         self._variance = rounds.progress.variance(best)

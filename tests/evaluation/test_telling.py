@@ -5,7 +5,6 @@ import warnings
 
 import numpy as np
 import pytest
-from scipy.stats import loguniform
 from sklearn.datasets import load_digits, make_classification
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.metrics import confusion_matrix, f1_score, log_loss, make_scorer
@@ -237,24 +236,6 @@ def test_refusals_show_how_costs_are_declared(costly, scoring):
         HoldoutScorer(ReusableHoldout(*costly), scoring=scoring)
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"param_grid": {"C": loguniform(0.1, 1.0)}}, "n_iter must be given"),
-        ({"holdout": 20}, r"To hold out 20 of your records, pass holdout=20 / len\(X\)"),
-    ],
-)
-def test_slips_are_answered_with_what_was_meant(costly, options, message):
-    with pytest.raises((TypeError, ValueError), match=message):
-        search(LogisticRegression(), **{"grid": {"C": [1.0]}, **_renamed(options)}).fit(*costly)
-
-
-def _renamed(options):
-    return {"grid" if name == "param_grid" else name: value for name, value in options.items()}
-
-
-def test_targets_of_no_type_are_refused_in_one_line(costly):
-    X, y = costly
-    with pytest.raises(ValueError, match=r"Unknown label type: .* of type int\.") as caught:
-        search(LogisticRegression(), {"C": [1.0]}).fit(X, y.astype(object))
-    assert len(str(caught.value)) < 300
+def test_a_number_of_records_is_answered_with_a_fraction(costly):
+    with pytest.raises(ValueError, match=r"To hold out 20 of your records, pass holdout=20 / len"):
+        search(LogisticRegression(), {"C": [1.0]}, holdout=20).fit(*costly)

@@ -90,7 +90,7 @@ def test_the_best_candidates_are_kept_when_room_is_short(monkeypatch):
     scores = np.arange(40) / 40.0
     for part, test in enumerate(tests):
         for row, value in enumerate((0.1, 0.9, 0.5)):
-            progress.keep(row, part, _progress.packed(scores[test]), value)
+            progress.keep(row, part, scores[test].astype(np.float32), value)
     kept, fold = progress.scores(1, tests, 41)
     assert np.allclose(kept[:40], scores)
     assert np.isnan(kept[40])
