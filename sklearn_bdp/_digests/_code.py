@@ -18,7 +18,6 @@ from sklearn_bdp._version import __version__
 
 FITTING = ("fit", "partial_fit", "fit_transform", "fit_predict")
 WRAPPINGS = (staticmethod, classmethod, functools.cached_property, functools._lru_cache_wrapper)
-_TIMES = ("fit_time", "score_time", "refit_time")
 #: Distributions whose name is not that of their package: asking for all takes 0.2 s.
 _DISTRIBUTIONS = {"sklearn": "scikit-learn"}
 
@@ -67,12 +66,6 @@ def _distribution(top):
     except importlib.metadata.PackageNotFoundError:
         names = set(importlib.metadata.packages_distributions().get(top, ()))
     return " ".join(f"{each} {importlib.metadata.version(each)}" for each in sorted(names)) or None
-
-
-@functools.lru_cache(maxsize=4096)
-def is_time(name):
-    """Return whether a name is that of a duration, which differs from fit to fit."""
-    return any(each in name for each in _TIMES)
 
 
 def foreigners(kind):

@@ -7,7 +7,6 @@ training records, which also shows what no walk through an object can see.
 """
 
 import contextlib
-import hashlib
 import warnings
 
 import numpy as np
@@ -15,7 +14,7 @@ import scipy
 import sklearn
 from sklearn.base import clone
 
-from sklearn_bdp._digests._content import content_key, copied, feed, query_key
+from sklearn_bdp._digests._content import content_key, copied, data_digest, query_key
 from sklearn_bdp._digests._objects import Opaque, Walk
 
 
@@ -89,17 +88,16 @@ def _recipe(estimator):
 
 def _behaviour(estimator, X):
     """Return a digest of everything a model says about records."""
-    state = hashlib.sha256()
+    found = []
     for name in ("predict", "predict_proba", "decision_function"):
-        feed(state, name)
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 method = getattr(estimator, name, None)
-                feed(state, None if method is None else _rounded(method(copied(X))))
+                found.append(None if method is None else _rounded(method(copied(X))))
         except Exception as error:  # a model that fails does so in a certain way
-            feed(state, type(error).__name__)
-    return state.hexdigest()
+            found.append(type(error).__name__)
+    return data_digest(*found)
 
 
 def _rounded(said):

@@ -29,7 +29,6 @@ from sklearn_bdp._digests._code import (
     foreigners,
     installed_version,
     is_installed_code,
-    is_time,
     joined,
     names_in,
     plain_digest,
@@ -163,7 +162,11 @@ class Walk:
         return [file for file in dict.fromkeys(places) if "\0" not in name and os.path.isfile(file)]
 
     def _mapping(self, value):
-        names = [name for name in value if not (isinstance(name, str) and is_time(name))]
+        names = [
+            name
+            for name in value
+            if not str(name).endswith(("fit_time", "score_time", "refit_time_"))
+        ]
         if all(isinstance(name, str) for name in names):
             names.sort()
         items = [self._all("item", name, value[name]) for name in names]

@@ -38,7 +38,7 @@ class Book:
         self.last = BatchRecord.empty()
         self.last_number = 0  # of the last entry with answers, which seals a state
         self._keys = {}
-        self._notes = {}
+        self._notes = {name: [content] for name, content in header["notes"].items()}
 
     def add(self, entry):
         """Take in the entry that follows the head."""
@@ -54,10 +54,6 @@ class Book:
         for answer in entry.answers:
             if answer.key is not None:
                 self._keys.setdefault(answer.key, []).append(answer)
-
-    def add_first_note(self, name, content):
-        """Take in a note that the header holds."""
-        self._notes.setdefault(name, []).append(content)
 
     def answers(self):
         """Yield every answer, oldest first."""

@@ -257,26 +257,19 @@ class Ledger:
             self._refuse_key(header)
         if self._chain.start(rows[0][0]) != rows[0][1]:
             raise self._corrupted(f"its header was edited or sealed with another {KEY_VARIABLE}")
-        notes = header.get("notes")
-        if not isinstance(notes, dict):
+        if not isinstance(header.get("notes"), dict):
             raise self._corrupted("its header says nothing that this package writes")
         self._check_header(header)
-        book = Book(header, rows[0][1])
-        for name, content in notes.items():
-            book.add_first_note(name, content)
-        return book
+        return Book(header, rows[0][1])
 
     def _refuse_key(self, header):
         """Raise for a keyed ledger without a key, and for a plain one where a key is set."""
-        if header.get("chain") == "hmac-sha256":
-            raise LedgerError(
-                f"ledger {self.path} is sealed with a key: set the environment variable "
-                f"{KEY_VARIABLE} to it; nothing was answered."
-            )
+        keyed = header.get("chain") == "hmac-sha256"
+        said = "is sealed with a key" if keyed else "is not sealed with a key, and one is set"
+        fix = "Set it to the key" if keyed else "Unset it to trust the file all the same"
         raise LedgerError(
-            f"{KEY_VARIABLE} is set, but ledger {self.path} is not sealed with a key, so it cannot "
-            "be told whether it was edited. Unset the variable to trust it all the same, or use "
-            "another path for a new ledger; nothing was answered."
+            f"ledger {self.path} {said} (environment variable {KEY_VARIABLE}). {fix}. The holdout "
+            "was not queried."
         )
 
     def _check_header(self, header):

@@ -95,16 +95,11 @@ _KINDS = {field.name: field.type for field in dataclasses.fields(BatchRecord)}
 
 def _is_sound(value, kind):
     """Return whether a JSON value is of a field's type, its numbers finite and not negative."""
-    if isinstance(value, bool):
-        return kind is bool
-    if isinstance(value, dict):
-        return kind is dict
-    if isinstance(value, int | float):
-        whole = isinstance(value, int) or isinstance(0.0, kind)
-        return (
-            isinstance(1.0 if isinstance(0.0, kind) else 1, kind) and whole and 0 <= value < 1e300
-        )
-    return isinstance(value, kind)
+    if isinstance(value, bool) or kind is bool:
+        return kind is bool and isinstance(value, bool)
+    if isinstance(value, int) and kind is not int:
+        value = float(value)
+    return isinstance(value, kind) and (not isinstance(value, int | float) or 0 <= value < 1e300)
 
 
 def _source(above):

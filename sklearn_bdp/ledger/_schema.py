@@ -7,6 +7,7 @@ row, under its digest. The head is updated in the transaction that adds an entry
 page of its own, so a file of which only a part survived (a journal lost after a crash) shows it.
 """
 
+import contextlib
 import functools
 import hashlib
 import hmac
@@ -125,16 +126,7 @@ def check_schema(connection, path):
         raise LedgerCorruptedError(
             f"ledger {path} was edited: its tables or triggers are not those of this package."
         )
-    try:
-        problem = connection.execute("PRAGMA integrity_check(1)").fetchone()[0]
-    except sqlite3.DatabaseError as error:
-        if getattr(error, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT) & 0xFF in (
-            sqlite3.SQLITE_BUSY,
-            sqlite3.SQLITE_IOERR,
-        ):
-            raise
-        problem = type(error).__name__
-    if problem != "ok":
+    if connection.execute("PRAGMA integrity_check(1)").fetchone()[0] != "ok":
         raise LedgerCorruptedError(f"ledger {path} is damaged: SQLite's check found a fault.")
 
 
@@ -145,10 +137,7 @@ def _objects(connection):
 
 @functools.lru_cache(maxsize=1)
 def _expected_objects():
-    connection = sqlite3.connect(":memory:")
-    try:
+    with contextlib.closing(sqlite3.connect(":memory:")) as connection:
         for statement in (*_TABLES, *_TRIGGERS):
             connection.execute(statement)
         return frozenset(_objects(connection))
-    finally:
-        connection.close()

@@ -16,26 +16,10 @@ class Transaction:
         self.header, self.answers, self.accounts = book.header, book.answers, book.accounts
         self.history, self.checks = book.history, book.checks
         self.lookup, self.match, self.notes = book.lookup, book.match, book.notes
+        self.entries = book.entries
+        self.head, self.last = book.head, book.last  # of these and of what is added
         self._chain = chain
         self._added = []
-
-    @property
-    def head(self):
-        """Number and digest of the last entry."""
-        if self._added:
-            return self._added[-1].number, self._added[-1].digest
-        return self.book.head
-
-    @property
-    def last(self):
-        """The last batch; the empty account before the first."""
-        batches = [entry.record for entry in self._added if entry.record is not None]
-        return batches[-1] if batches else self.book.last
-
-    @property
-    def entries(self):
-        """Every verified entry, oldest first."""
-        return tuple(self.book.entries)
 
     def sealed(self):
         """The sealed state after the last batch, or ``None``; never to be shown."""
@@ -78,6 +62,7 @@ class Transaction:
             raise self._corrupted("its log and its head do not agree")
         if expected is not None and expected[0] > 0 and not self._has(*expected):
             raise self._corrupted("entries seen earlier are missing: it was rolled back")
+        self.head, self.last = self.book.head, self.book.last
 
     def append(self, record, *, sealed="", answers=()):
         """Write one batch; it is durable once the transaction has committed.
@@ -115,6 +100,8 @@ class Transaction:
         )
         self._connection.execute("UPDATE head SET number = ?, digest = ?", (number + 1, link))
         self._added.append(entry)
+        self.head = number + 1, link
+        self.last = self.last if entry.record is None else entry.record
 
     def _verified(self, number, kind, content, answers, sealed, commitment, link):
         """Return the entry that follows the head of the book, or raise."""
