@@ -125,3 +125,12 @@ def interval_picture(value, lower, upper, *, bounds=None, baseline=None):
         f"<circle cx='{dot:.1f}' cy='27' r='5' fill='{GOOD}' stroke='currentColor'/>"
         f"{text}</svg>"
     )
+
+
+def why_wide(parts):
+    """Return where a half-width comes from, in a sentence."""
+    sampling, asked, noise = (max(0.0, part) for part in parts)
+    return (
+        f"Why this wide: ±{digits(sampling)} for one fixed query on so many records, "
+        f"{digits(asked)} more for everything else asked, {digits(noise)} for resolution and noise."
+    )

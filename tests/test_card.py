@@ -41,15 +41,16 @@ def test_the_first_three_lines_of_a_search_are_plain():
     search = ReusableHoldoutSearchCV(
         LogisticRegression(), {"C": [0.1, 1.0]}, correlation="groups", random_state=0
     ).fit(X, y, groups=np.arange(900) // 3)
-    known, surely, coming = str(search.certificate_).splitlines()[:3]
+    known, surely, stopping, coming = str(search.certificate_).splitlines()[:4]
     low, high = search.best_interval_
     told = [float(number) for number in re.findall(r"\d\.\d+", known)]
     assert told == pytest.approx([search.best_score_, low, high], abs=1.1e-3)
     assert told[1] <= low <= high <= told[2]
     assert "95 %" in surely
     assert "75 independent groups" in surely
+    assert "final_report()" in stopping
     assert "more groups" in coming
-    assert not re.search(r"epsilon|leak|nats|BDP|G\d|quer", known + surely + coming)
+    assert not re.search(r"epsilon|leak|nats|BDP|G\d|quer", known + surely + stopping + coming)
     html = search.certificate_._repr_html_()
     assert html.index("<svg") < html.index("<details")
     for shown in (search._repr_html_(), search._repr_mimebundle_()["text/html"]):

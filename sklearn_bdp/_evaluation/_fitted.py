@@ -64,7 +64,13 @@ def outlook(certificate, holdout, metric, score, interval, *, training_size):
         fields = {"next_error": width, "tau": max(certificate.tau, width), "advice": ()}
     if not math.isfinite(score):
         return fields
-    width = holdout.preview(score=metric.to_unit(score), **asked).half_width
+    seen = holdout.preview(score=metric.to_unit(score), **asked)
+    width, span = seen.half_width, metric.upper - metric.lower
+    half = 0.5 * (interval[1] - interval[0]) / span
+    fields |= {
+        "final_error": min(seen.half_width_final, half),
+        "parts": holdout.width_parts(metric.to_unit(score), half, scoring=metric),
+    }
     if metric.is_mean and share_of(metric, interval) < ALL:
         # It may be known how little scores vary (theory G15).
         width = min(width, 0.5 * share_of(metric, interval))
@@ -73,7 +79,6 @@ def outlook(certificate, holdout, metric, score, interval, *, training_size):
     if goals and certificate.advice and 2.0 * width < ALL:
         count, name = holdout.model.units(holdout.n)
         more = math.ceil(count * (width / goals[0]) ** 2) - count
-        span = metric.upper - metric.lower
         advice = f"about {more:,} more {name} give ± {goals[0] * span:.3g}"
     return fields | {"outlook": (width, advice)}
 

@@ -169,7 +169,7 @@ class Outcome:
     def __init__(self, size: int) -> None:
         # Released values, NaN where not answered; ends of their cells, noise margins included.
         self.values, self.least, self.most = np.full((3, size), np.nan)
-        # Whether the holdout was looked at, answered at all, left wide on purpose.
+        # Whether the holdout was looked at, answered at all, relaxed.
         self.above, self.answered, self.relaxed = np.zeros((3, size), dtype=bool)
         self.places = np.zeros(size)  # code lengths, fixed before the first answer
         self.released = 0.0  # code length of what the batch released

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from sklearn_bdp._card import card, digits, expected, interval_picture, table
+from sklearn_bdp._card import card, digits, expected, interval_picture, table, why_wide
 
 ROUTE_NAMES = {
     "bdp": "leakage (Bayesian differential privacy, G1)",
@@ -71,7 +71,7 @@ class Certificate:
     notes : tuple of str
         Anything else the reader must know.
     n_relaxed : int
-        Answers that ``tau`` does not speak of, because their intervals were left wider on purpose
+        Answers that ``tau`` does not speak of, because their intervals are relaxed
         (candidates far behind the best); they hold with the others.
     units : tuple of (str, float, float), optional
         Name and range of scores that do not lie in [0, 1]; see :meth:`in_units`.
@@ -81,6 +81,13 @@ class Certificate:
         Half-width of the next answer, if it is asked alone and near 1/2.
     chosen : tuple of (str, float, float, float), optional
         What was chosen, in words, its score and the ends of its interval, in score units.
+    final_error : float, optional
+        Half-width that a final report would have now, as a part of the range.
+    parts : tuple of float, optional
+        What the half-width of the chosen interval is made of, as parts of the range: sampling,
+        everything else that was asked, resolution and noise.
+    spending : str
+        How the failure probability is spent over the life of the holdout.
     outlook : tuple of (float, str), optional
         Half-width of another answer like the chosen one, as a part of the range, and what more
         records would give, in words.
@@ -123,6 +130,9 @@ class Certificate:
     n_answers: int | None = None
     next_error: float | None = None
     chosen: tuple | None = None
+    final_error: float | None = None
+    parts: tuple | None = None
+    spending: str = ""
     outlook: tuple | None = None
     target: str = "new records like these"
     baseline: float | None = None
@@ -232,8 +242,21 @@ class Certificate:
         line = f"One more question now, alone: {said}{', which says nothing' * nothing}"
         return f"{line}; {more}{scale}." if more else f"{line}."
 
+    def _stop(self):
+        """Return what a final report would give now, and why the interval is as wide as it is."""
+        span = 1.0 if self.units is None else self.units[2] - self.units[1]
+        if self.final_error is None or not self.final_error < 0.45:
+            return None
+        width = _up(self.final_error * span)
+        which = "" if self.chosen is not None else " for a middling score"
+        return f"If you stop here: final_report() narrows this to about ±{width}{which}."
+
+    def _why(self):
+        span = 1.0 if self.units is None else self.units[2] - self.units[1]
+        return None if self.parts is None else why_wide([span * part for part in self.parts])
+
     def _first_lines(self):
-        lines = (self._headline(), self._scope(), self._outlook())
+        lines = (self._headline(), self._scope(), self._stop(), self._outlook(), self._why())
         return [line for line in lines if line]
 
     def _facts(self):
@@ -245,10 +268,12 @@ class Certificate:
             ahead = "" if self.next_error is None else ", the next one near 1/2 included"
             rows.append(("widest answer", f"± {_up(self.tau)}{ahead}"))
         if self.n_relaxed:
-            rows.append(("wide on purpose", f"{self.n_relaxed:,} left far behind the best"))
+            rows.append(("relaxed", f"{self.n_relaxed:,} kept wide because they trail the best"))
         if self.budget is not None or self.route == "as used":
             budget = "no cap" if self.budget is None else f"{self.budget:,}"
             rows.append(("answers from the holdout", budget))
+        if self.spending:
+            rows.append(("spending", self.spending))
         if self.c is not None and not self.is_vacuous:
             rows.append(
                 (
@@ -256,12 +281,12 @@ class Certificate:
                     f"a training-side value off by less than {self.c * self.tau:.3g} spends none",
                 )
             )
-        parts = f"sampling {self.sampling:.3g}, noise {self.noise:.3g}"
+        lone = f"sampling {self.sampling:.3g}, noise {self.noise:.3g}"
         if self.threshold is not None:
-            parts += f", threshold {self.threshold:.3g}"
+            lone += f", threshold {self.threshold:.3g}"
         if self.units is not None:
-            parts += f" of the range, {self.units[2] - self.units[1]:.4g}"
-        rows.append(("parts", parts))
+            lone += f" of the range, {self.units[2] - self.units[1]:.4g}"
+        rows.append(("parts" if self.n_answers is None else "parts of a lone query", lone))
         if self.resolution > 0:
             rows.append(("answers rounded to", f"cells of {self.resolution:.3g}"))
         if math.isfinite(self.dp_epsilon):

@@ -56,7 +56,7 @@ def play_batch(
 class FixedCells:
     """How a holdout asks that does not race."""
 
-    thresholds: typing.Callable  # (positions, predictions) to thresholds, whether slack set them
+    thresholds: typing.Callable  # (positions, predictions) to thresholds, and which are relaxed
     resolution: float  # grid step of answers, where every query has sensitivity 1/n
     learned: bool  # whether predictions learn; else training-side values are compared as they are
     #: Whether each query is asked by itself: no offset is shared, nothing is taught, places are
@@ -113,9 +113,9 @@ class _Game:
             thresholds = np.maximum(least, self.queries.slacks[positions])
             asked = Asked(positions, centers, thresholds, halves)
             reply = yield asked
-            # Left wide on purpose: far enough behind that no finer cell would be worth its price.
-            slack = self.queries.slacks[positions] > halves
-            self._take(asked, reply, (typical, drifts), slack, leads=fine)
+            # Far enough behind that no finer cell would be worth its price.
+            relaxed = self.queries.slacks[positions] > halves
+            self._take(asked, reply, (typical, drifts), relaxed, leads=fine)
             done += reply.count
             self.code.n_fine += fine
             if reply.count == 0:
@@ -170,14 +170,14 @@ class _Game:
             centers, drifts, deviations = self._predictions(positions)
             typical = deviations * np.sqrt(self.queries.training_factors[positions])
             compared = centers if fixed.learned else self.queries.training_values[positions]
-            thresholds, slack = fixed.thresholds(positions, compared)
+            thresholds, relaxed = fixed.thresholds(positions, compared)
             if self.apart:
                 centers, drifts = compared, np.zeros(positions.size)
                 typical = 0.5 * thresholds * np.sqrt(self.queries.training_factors[positions])
             asked = Asked(positions, compared, thresholds, thresholds)
             reply = yield asked
             self._take(
-                asked, reply, (typical, drifts), slack, centers=centers, step=fixed.resolution
+                asked, reply, (typical, drifts), relaxed, centers=centers, step=fixed.resolution
             )
             done += reply.count
             if reply.count == 0:
@@ -190,7 +190,7 @@ class _Game:
         centers, drifts = self.code.predict(self.queries.training_values[positions])
         return centers, drifts, self.queries.deviation(positions, centers)
 
-    def _take(self, asked, reply, spreads, slack, *, centers=None, step=0.0, leads=None):
+    def _take(self, asked, reply, spreads, relaxed, *, centers=None, step=0.0, leads=None):
         """Enter a stretch of "below" answers and the "above" that may end it.
 
         ``leads``: whether this is the leader of a race, or the rest of it; ``None``: no race.
@@ -203,7 +203,7 @@ class _Game:
         expected = (self.code.scale * typical) ** 2 + (self.code.drift_scale * drifts) ** 2
         if quiet:
             self._quiet(asked, quiet, centers, spreads, tail)
-        self.outcome.relaxed[asked.positions[: reply.count]] = slack[: reply.count]
+        self.outcome.relaxed[asked.positions[: reply.count]] = relaxed[: reply.count]
         if reply.cell is not None:
             self.outcome.first.append([int(asked.positions[quiet]), reply.cell])
             last = slice(quiet, quiet + 1)

@@ -8,6 +8,7 @@ import numpy as np
 from sklearn_bdp._checks import caller_level
 from sklearn_bdp.accounting import (
     Certificate,
+    ModelTail,
     PredictiveCode,
     auto_threshold,
     code_length,
@@ -104,17 +105,47 @@ def holdout_certificate(
         budget=settings.budget,
         resolution=settings.resolution,
         correlation=model.describe(),
-        target=_target(model),
+        target=target_of(model),
         n_relaxed=last.n_relaxed,
         # A threshold that was given does not shrink with more records.
         advice=_advice(last, widest, model.units(settings.n)) if settings.threshold is None else (),
         notes=_notes(last, settings=settings, model=model),
         n_answers=last.n_answered,
         next_error=None if last.closed else min(1.0, widest),
+        final_error=None
+        if last.closed
+        else report_half_width(last, settings, ModelTail(model, settings.n), 0.5),
+        spending=settings.spending.describe(),
     )
 
 
-def _target(model):
+def report_half_width(last, settings, tail, score):
+    """Return the half-width of a final report now, on one score like this, without surprises."""
+    side = math.log(settings.sampling_failure / 2.0) - route(last, settings, report=True)[0]
+    reach = max(margins(settings, last.n_rounds))
+    lower = float(np.ravel(tail.lower_limit([max(0.0, score - reach)], side))[0])
+    upper = float(np.ravel(tail.upper_limit([min(1.0, score + reach)], side))[0])
+    return 0.5 * (upper - lower)
+
+
+def width_parts(length, score, half, *, settings, tail):
+    """Return what the half-width of an answer is made of.
+
+    Sampling (one fixed query), everything else that was asked (its code ``length``), and resolution
+    with noise.
+    """
+    ends = []
+    for level in (
+        math.log(settings.parameters["beta"]),
+        math.log(settings.sampling_failure) - length,
+    ):
+        side = level - math.log(2.0)
+        lower, upper = tail.lower_limit([score], side), tail.upper_limit([score], side)
+        ends.append(0.5 * float(np.ravel(upper)[0] - np.ravel(lower)[0]))
+    return ends[0], ends[1] - ends[0], half - ends[1]
+
+
+def target_of(model):
     """Return what intervals refer to."""
     return "new records like these" if model.target == "new records" else model.target
 
@@ -145,7 +176,7 @@ def _advice(last, width, units):
     Threshold, sampling error, grid and automatic noise all shrink like ``1 / sqrt(n)``.
     """
     if last.closed:
-        return ("The holdout has spoken its last word: it answers nothing new.",)
+        return ("The final report closed the holdout: it answers nothing new.",)
     goals = [goal for goal in _GOALS if goal <= 0.8 * width]
     if not goals or not math.isfinite(width):  # so few records bound nothing at all
         return ()

@@ -27,6 +27,7 @@ from sklearn_bdp.holdout._batch import (
     route,
     scaled_to_spread,
 )
+from sklearn_bdp.holdout._certificate import target_of
 from sklearn_bdp.holdout._inputs import check_evaluations, check_queries, check_training_value
 from sklearn_bdp.holdout._report import CLOSING, READ, FinalReport, ReportRow, check_open
 from sklearn_bdp.holdout._settings import margins
@@ -316,7 +317,7 @@ class Reporting(Asking):
     def _report_of(self, record):
         """Return the report that a closing account holds."""
         content = record.cells["report"]
-        target = f"new {self.model.units(self.n)[1]}"
+        target = target_of(self.model)
         rows = tuple(
             ReportRow(
                 model, metric, *(math.nan if x is None else x for x in numbers), method, target,

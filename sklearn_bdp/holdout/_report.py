@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Sequence
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from sklearn_bdp._card import card, digits, expected, interval_picture, table
+from sklearn_bdp._card import card, digits, expected, interval_picture, table, why_wide
 from sklearn_bdp._checks import check_option
 from sklearn_bdp.accounting import ModelTail, fine_half_width, place_lengths, score_tail
 from sklearn_bdp.exceptions import HoldoutClosedError
 from sklearn_bdp.holdout._batch import pace_of, route
-from sklearn_bdp.holdout._certificate import fixed_reach
+from sklearn_bdp.holdout._certificate import fixed_reach, report_half_width
 from sklearn_bdp.holdout._settings import margins
 
 READ = "approximate, read from the closed holdout"
@@ -153,15 +152,6 @@ def _expected(code, score, typical, drift, fine, coarse, n_queries):
     return entropy(fine, steps) + (n_queries - 1) * entropy(coarse, steps[199:202])
 
 
-def report_half_width(last, settings, tail, score):
-    """Return the half-width of a final report now, on one score like this, without surprises."""
-    side = math.log(settings.sampling_failure / 2.0) - route(last, settings, report=True)[0]
-    reach = max(margins(settings, last.n_rounds))
-    lower = float(np.ravel(tail.lower_limit([max(0.0, score - reach)], side))[0])
-    upper = float(np.ravel(tail.upper_limit([min(1.0, score + reach)], side))[0])
-    return 0.5 * (upper - lower)
-
-
 class ReportRow(NamedTuple):
     """One statement of a final report, in score units."""
 
@@ -251,7 +241,7 @@ class FinalReport:
         row = self.rows[0]
         if not math.isfinite(row.lower):
             return f"{row.metric} of {row.model}: {digits(row.value)}. No interval: {row.notes[0]}"
-        said = expected(row.lower, row.upper).replace("new records", row.target)
+        said = expected(row.lower, row.upper).replace("new records like these", row.target)
         return f"{row.metric} of {row.model}: {digits(row.value)}. {said}"
 
     def _lines(self):
@@ -275,7 +265,7 @@ class FinalReport:
             "nothing new."
         )
         if self.rows[0].parts:
-            yield split_in_words(self.rows[0].parts)
+            yield why_wide(self.rows[0].parts)
 
     def _table(self):
         """Return one line for each row: name, score and interval, method."""
@@ -360,13 +350,3 @@ class FinalReport:
         ax.invert_yaxis()
         ax.set_xlabel("score and interval")
         return ax
-
-
-def split_in_words(parts: Sequence[float]) -> str:
-    """Return where a half-width comes from, in a sentence."""
-    sampling, asked, noise = parts
-    return (
-        f"Why this wide: ±{digits(sampling)} for one fixed query on so many records, "
-        f"{digits(max(asked, 0.0))} more for everything else asked, {digits(max(noise, 0.0))} "
-        "for noise."
-    )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -21,9 +22,10 @@ from sklearn_bdp._checks import (
 from sklearn_bdp._digests import data_digest, freeze_data, likeness
 from sklearn_bdp._sealed import sealed_errors
 from sklearn_bdp._version import __version__
+from sklearn_bdp.accounting import ModelTail
 from sklearn_bdp.correlation import check_correlation, check_order_of_groups
 from sklearn_bdp.holdout._around import with_prevalence
-from sklearn_bdp.holdout._certificate import warn_if_vacuous
+from sklearn_bdp.holdout._certificate import warn_if_vacuous, width_parts
 from sklearn_bdp.holdout._final import Reporting
 from sklearn_bdp.holdout._inputs import (
     check_data,
@@ -479,3 +481,30 @@ class ReusableHoldout(Reporting):
             metric=metric,
         )
         return dataclasses.replace(preview, note=note)
+
+    def width_parts(
+        self, score: float, half_width: float, *, scoring: BoundedMetric | None = None
+    ) -> tuple[float, ...] | None:
+        """Work out why the interval of a recorded answer is as wide as it is; nothing is spent.
+
+        Parameters
+        ----------
+        score : float
+            The answer, in [0, 1].
+        half_width : float
+            Half-width of its interval, in [0, 1].
+        scoring : BoundedMetric, default=None
+            Whose score; ``None``: a mean over records.
+
+        Returns
+        -------
+        tuple of float or None
+            Parts for sampling, for everything else that was asked, and for resolution and noise.
+        """
+        if scoring is not None and not scoring.is_mean:
+            return None
+        lengths = [a.code_length for a in self.history() if math.isclose(a.value, score)]
+        if not lengths:
+            return None
+        tail = ModelTail(self.model, self.n, binary=scoring is not None and scoring.is_binary)
+        return width_parts(lengths[-1], score, half_width, settings=self._settings, tail=tail)

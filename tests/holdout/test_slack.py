@@ -33,7 +33,7 @@ def test_the_certificate_tells_how_many_were_left():
     loose, left = ask([0.0, 0.3])
     certificate = loose.certificate()
     assert certificate.n_relaxed == 1
-    assert "1 left far behind" in str(certificate)
+    assert "1 kept wide because they trail" in str(certificate)
     widest = max(left.values[0] - left.lower[0], left.upper[0] - left.values[0])
     assert certificate.tau >= widest
     assert ask(None)[0].certificate().n_relaxed == 0
