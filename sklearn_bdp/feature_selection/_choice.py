@@ -26,9 +26,8 @@ class Choice:
     """What the training side chose; places are those of the proposals."""
 
     chosen: int | None  # ``None`` where no subset could be scored
-    best: int | None  # the chosen one is a smaller one within the tolerance of it
+    best: int | None  # the chosen one may be a smaller one within the tolerance of it
     constant: int | None
-    tolerance: float  # in units of [0, 1]
     #: How often the luckiest of so many useless subsets gets as far; NaN without a comparison.
     luck: float
     near: tuple = ()  # numbers of features that score within a standard error of the best
@@ -43,9 +42,9 @@ def choose(proposals, setting, *, tol, target):
     constant = next((p for p in places if proposals[p].ranking == "constant"), None)
     others, asked = [place for place in places if place != constant], target is not None
     if not others:
-        return Choice(constant, None, constant, 0.0, math.nan, asked=asked)
+        return Choice(constant, None, constant, math.nan, asked=asked)
     best = _best(proposals, levels, others, setting)
-    metric, chosen, tolerance = setting.metric, best, 0.0
+    metric, chosen = setting.metric, best
     if plain and not asked:
         tolerance = tol / (metric.upper - metric.lower)
         # A difference of .05 is within a tolerance of .05 however it is rounded.
@@ -57,7 +56,7 @@ def choose(proposals, setting, *, tol, target):
     close = [p for p in same if levels[best] - levels[p] <= _error(proposals, p, best, setting)]
     sizes = tuple(sorted({len(proposals[p].columns) for p in close}))
     luck = math.nan if constant is None else _luck(proposals, others, best, constant, setting)
-    return Choice(chosen, best, constant, tolerance, luck, sizes, asked)
+    return Choice(chosen, best, constant, luck, sizes, asked)
 
 
 def _best(proposals, levels, places, setting):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import html
 import math
 from dataclasses import dataclass, field
@@ -139,7 +140,7 @@ def screening_report(screen):
 
 def path_report(selector, proposals, found, choice, proved, place, units, setting):
     """Return sentences and the report of a path; ``place`` is that of what is handed on."""
-    scored = _Scored(setting.metric)
+    scored = functools.partial(_scored, setting.metric)
     summary = _summary(selector, proposals, found, choice, scored, units)
     lines = [] if selector.confirmed_ else [summary]
     if failed := sum(math.isnan(one.training) for one in proposals):
@@ -148,9 +149,9 @@ def path_report(selector, proposals, found, choice, proved, place, units, settin
     if place is not None and proposals[place].columns:
         chosen = proposals[place]
         count, rows = len(chosen.columns), _members(chosen, units, setting)
-        lines += _verified_lines(found, choice, proved, place, scored, units)
+        lines += _verified_lines(found, choice, proved, place, setting.metric, units)
         if chosen.chosen:
-            lines += _choice_lines(proposals, choice, chosen, rows, setting.metric)
+            lines += _choice_lines(choice, chosen, rows)
         lines.append(
             "Not verified: that any single feature is needed, or that one left out is useless. "
             "No false discovery rate is proved."
@@ -178,28 +179,22 @@ def _summary(selector, proposals, found, choice, scored, units):
     )
 
 
-def _verified_lines(found, choice, proved, place, scored, units):
+def _verified_lines(found, choice, proved, place, metric, units):
     """Return what was verified of a selected subset."""
     if math.isnan(found[place].released):
         return ["Not verified: all records chose (holdout=None), or the holdout gave no answer."]
-    lines = [f"Verified: together they score {scored(found[place])} ({scored.metric.name})."]
+    lines = [f"Verified: together they score {_scored(metric, found[place])} ({metric.name})."]
     if choice.constant in (None, place):
         return lines
     then = "shown to be better" if proved else "the intervals do not separate them"
-    lines.append(f"Verified: {_least(units)} scores {scored(found[choice.constant])}; {then}.")
+    constant = _scored(metric, found[choice.constant])
+    lines.append(f"Verified: {_least(units)} scores {constant}; {then}.")
     return lines
 
 
-def _choice_lines(proposals, choice, chosen, rows, metric):
+def _choice_lines(choice, chosen, rows):
     """Return how the training set chose, and how stable that is."""
-    how = f"Chosen in the training set: ranking {chosen.ranking!r}, {_count(chosen)}"
-    if choice.best != choice.chosen:
-        width = metric.upper - metric.lower
-        how += (
-            f", the smallest subset within {width * choice.tolerance:.2g} of the best "
-            f"({_count(proposals[choice.best])})"
-        )
-    lines = [f"{how}."]
+    lines = [f"Chosen in the training set: ranking {chosen.ranking!r}, {_count(chosen)}."]
     if len(choice.near) > 1:
         lines.append(
             f"From {choice.near[0]:,} to {choice.near[-1]:,} features score within a standard "
@@ -258,16 +253,10 @@ def _count(proposal):
     return f"{count:,} feature{'s' * (count != 1)}"
 
 
-class _Scored:
-    """Released values in score units, as text."""
-
-    def __init__(self, metric):
-        self.metric = metric
-
-    def __call__(self, found):
-        if math.isnan(found.released):
-            return f"{self.metric.from_unit(found.training):.3g} in cross-validation"
-        value, low, high = (
-            float(self.metric.from_unit(v)) for v in (found.released, found.lower, found.upper)
-        )
-        return f"{value:.3g} [{low:.3g}, {high:.3g}]"
+def _scored(metric, found):
+    """Return a released value with its interval, in score units, as text."""
+    if math.isnan(found.released):
+        return f"{metric.from_unit(found.training):.3g} in cross-validation"
+    ends = (found.released, found.lower, found.upper)
+    value, low, high = (float(metric.from_unit(end)) for end in ends)
+    return f"{value:.3g} [{low:.3g}, {high:.3g}]"

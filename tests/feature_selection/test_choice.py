@@ -123,7 +123,7 @@ def answered(released, half=0.1, **fields):
 def judged(released, *, tol="auto", luck=LEVEL):
     """Return what is said of a subset that the training side scores .75, and what is proved."""
     found = [answered(0.5), answered(released)]
-    return judge(found, Choice(1, 1, 0, 0.0, luck), tol=tol)
+    return judge(found, Choice(1, 1, 0, luck), tol=tol)
 
 
 def test_the_holdout_has_to_agree_that_the_selected_subset_helps():
