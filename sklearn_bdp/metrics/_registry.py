@@ -132,9 +132,21 @@ def _cap(name, y, bounds):
     width = (high - low).tolist()
     note = (
         f"no record's error counts more than {_shown(width)}, the range of the training targets; "
-        "pass bounds=(low, high) to change it"
+        "pass bounds=(low, high) to change it" + _HEAVY * _heavy_tailed(y)
     )
     return (width[0] if len(width) == 1 else tuple(width)), "" if given else note
+
+
+_HEAVY = ". The target has a heavy tail, so that intervals are wide: fit and score log(y)"
+
+
+def _heavy_tailed(y):
+    """Return whether positive targets reach ten times further above the median than half do."""
+    values = None if y is None else np.ravel(np.asarray(as_labels(y), dtype=float))
+    if values is None or not values.size or not values.min() > 0.0:
+        return False
+    low, middle, high = np.quantile(values, [0.25, 0.5, 0.75])
+    return bool(values.max() - middle > 10.0 * max(high - low, 1e-12))
 
 
 def _shown(width):

@@ -9,7 +9,7 @@ import pytest
 from sklearn.compose import ColumnTransformer, make_column_selector, make_column_transformer
 from sklearn.exceptions import DataConversionWarning, FitFailedWarning, NotFittedError
 from sklearn.impute import SimpleImputer
-from sklearn.linear_model import LogisticRegression
+from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
@@ -17,6 +17,7 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from sklearn_bdp import HoldoutConfig, ReusableHoldout, ReusableHoldoutSearchCV
 from sklearn_bdp.correlation import Groups
 from sklearn_bdp.exceptions import (
+    DefaultMetricWarning,
     HoldoutClosedError,
     NothingConfirmedWarning,
     NothingSelectedError,
@@ -326,3 +327,15 @@ def test_there_is_no_last_word_on_nothing():
     with pytest.raises(NothingSelectedError, match="nothing to report on"):
         nothing.final_report()
     nothing.holdout_.answer([0.5], np.full((1, nothing.holdout_.n), 0.5))
+
+
+def test_a_heavy_tailed_target_is_told_to_be_logged():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((300, 4))
+    y = np.exp(2.0 * rng.standard_normal(300) + X[:, 0])
+    with pytest.warns(DefaultMetricWarning, match=r"log\(y\)"):
+        HoldoutFeatureSelector(LinearRegression(), cv=3, random_state=0).fit(X, y)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        HoldoutFeatureSelector(LinearRegression(), cv=3, random_state=0).fit(X, np.log(y))
+    assert not [w for w in caught if "log(y)" in str(w.message)]
