@@ -89,7 +89,7 @@ class ProcessBoundaryError(RuntimeError):
 
 
 class SharedRecordsError(ValueError):
-    """Training records are records of the holdout; nothing was asked and nothing was spent.
+    """Training records are holdout records, or not those of the split that a search drew.
 
     A model that has seen a record scores too well on it, and the training-side value would hand out
     the holdout's own score. Train on other records; where a population holds equal ones,

@@ -279,7 +279,7 @@ def warn_few_groups(holdout, division, metric):
     scale = metric.upper - metric.lower
     nested = 1.96 * math.sqrt(USUAL_SCORE * (1.0 - USUAL_SCORE) / (worth + learned))
     FEW.warn_once(
-        f"{holdout.key_identity()} {metric.name}",
+        f"{metric.name} {holdout.n} {worth:.9g}",
         count=len(model.sizes_), worth=worth, candidates=USUAL_CANDIDATES,
         fixed=scale * min(fixed, best), metric=metric.name,
         score=metric.from_unit(USUAL_SCORE), best=scale * best, nested=scale * nested,

@@ -196,7 +196,14 @@ class LedgerHandle:
         ------
         SharedRecordsError
             If more records are equal than chance explains and the holdout was not made with
-            ``allow_shared_rows=True``; nothing is spent. Where it was, the certificate says so.
+            ``allow_shared_rows=True``. Where it was, the certificate says so.
+
+        Notes
+        -----
+        The check reads the holdout, so that its word, or its silence, is recorded and charged
+        (theory G21). Rows that are known to be training rows cost nothing, and the same rows are
+        compared once. Under a numeric ``epsilon`` or ``calibration="zhao2017"`` nothing is
+        compared, because an exact word has no finite level of privacy.
         """
         side = TrainingSide(((X, y),))
         if not self.allow_shared_rows:

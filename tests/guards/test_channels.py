@@ -1,4 +1,4 @@
-"""Messages as a channel: what an analyst learns from refusals is charged, or tells nothing.
+"""Messages as a channel (theory G21): what refusals tell an analyst is charged, or is nothing.
 
 Each attack collects every message of its calls. It ends with an interval that holds, or with
 messages that are the same for another holdout.
