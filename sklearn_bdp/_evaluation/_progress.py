@@ -5,7 +5,6 @@ import tempfile
 import time
 import weakref
 from collections import defaultdict
-from dataclasses import dataclass
 
 import joblib
 import numpy as np
@@ -30,7 +29,7 @@ class Progress:
     def __init__(self, *, seed, signature=None):
         self.signature, self.division, self.holdout, self.seed = signature, None, None, seed
         self.split = None
-        self.folds, self._params = {}, {}
+        self.folds, self._params = {}, {}  # parameters, or what a file kept: their digests
         self._scores, self._left = {}, ROOM
         self._sums = defaultdict(dict)  # of per-record scores and their squares, fold by fold
         self._unwritten, self._written = [], time.monotonic()
@@ -116,7 +115,7 @@ class Progress:
                 if "sums" in result:
                     self._sums[row][tuple(name)] = result.pop("sums")
                 self.folds[row, tuple(name)] = {**result, "fit_error": None}
-                self._params[row] = _Digest(params)
+                self._params[row] = params
 
     def _entry(self, row, name):
         """Return what a file keeps of a fit."""
@@ -127,19 +126,12 @@ class Progress:
     def _digest(self, row):
         """Return the digest of a row's parameters; None where they cannot be read."""
         params = self._params[row]
-        return params.text if isinstance(params, _Digest) else object_digest(params)
+        return params if isinstance(params, str) else object_digest(params)
 
     @staticmethod
     def fold_name(part, train, test):
         """Return what a fold is known by."""
         return part, joblib.hash((train, test), hash_name="sha1")
-
-
-@dataclass(frozen=True)
-class _Digest:
-    """Stands for parameters of which a file kept the digest."""
-
-    text: str
 
 
 def _plain(result):

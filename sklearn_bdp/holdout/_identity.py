@@ -15,9 +15,6 @@ import weakref
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-from numpy.typing import ArrayLike
-
 from sklearn_bdp._card import card, table
 from sklearn_bdp.exceptions import (
     LedgerCorruptedError,
@@ -141,42 +138,22 @@ class LedgerHandle:
     def _writing(self):
         return self._open().transaction(write=True)
 
-    def recorded(
-        self,
-        keys: list[str],
-        training_values: ArrayLike | None = None,
-        *,
-        metric: str | None = None,
-    ) -> dict[str, Any]:
+    def recorded(self, keys: list[str]) -> dict[str, Any]:
         """Return what was already answered; looking costs nothing.
 
         Parameters
         ----------
         keys : list of str
             Keys of queries.
-        training_values : array-like of shape (m,), default=None
-            Training-side value of each, in [0, 1]. An answer that was given under another value
-            (or ``metric``) is then left out: it answers another query.
-        metric : str or None, default=None
-            What the queries ask for, as it was said when they were asked.
 
         Returns
         -------
         dict
             :class:`AnswerRecord` of each key that has one.
         """
-        wanted = check_keys(keys)
-        if training_values is None:
-            with self._reading() as transaction:
-                return transaction.lookup([key for key in wanted if key is not None])
-        queries = [
-            (key, float(value), metric)
-            for key, value in zip(wanted, np.asarray(training_values), strict=True)
-            if key is not None
-        ]
+        wanted = [key for key in check_keys(keys) if key is not None]
         with self._reading() as transaction:
-            found = transaction.match(queries)
-        return {query[0]: answer for query, answer in found.items()}
+            return transaction.lookup(wanted)
 
     def check_training_rows(self, X: Any, y: Any | None = None) -> None:
         """Refuse training records that are records of this holdout.
@@ -372,6 +349,16 @@ class LedgerHandle:
     def _repr_html_(self):
         return card(type(self).__name__, (), picture=table(self._facts().items()))
 
+    def key_identity(self) -> str:
+        """Return what this holdout is known by: the digest of its records, not its account.
+
+        Returns
+        -------
+        str
+            The same for every holdout of these records.
+        """
+        return f"holdout {self._identity['data']}"
+
     def __copy__(self):
         return self
 
@@ -422,18 +409,9 @@ def _restore(cls, state):
 
 
 def _recorded_settings(found, made, path):
-    """Return the settings in a ledger's header; those of an edited one are refused.
-
-    The numbers of the file count, because another version of this package may derive others; the
-    same version derives the same.
-    """
-    settings, own = found.get("settings"), made["settings"]
-    same = found.get("made_by") != made["made_by"] or _agree(settings, own)
-    if isinstance(settings, dict) and set(settings) == set(own) and same:
-        values = [value for value in settings.values() if isinstance(value, float)]
-        scales = [settings[name] for name in own if name.endswith("_scale")]
-        if all(map(math.isfinite, values)) and all(_is_positive(scale) for scale in scales):
-            return Settings.recorded(found)
+    """Return the settings in a ledger's header; those that its parameters do not lead to fail."""
+    if _agree(found.get("settings"), made["settings"]):
+        return Settings.recorded(found)
     raise LedgerCorruptedError(
         f"ledger {path} has numbers in its header that its parameters do not lead to (made by "
         f"{found.get('made_by')!r:.60}, this is {made['made_by']!r}): it was edited, or made by a "
@@ -449,7 +427,3 @@ def _agree(found, derived):
     if isinstance(derived, float):
         return isinstance(found, float | int) and math.isclose(found, derived, rel_tol=1e-6)
     return found == derived
-
-
-def _is_positive(scale):
-    return isinstance(scale, float) and scale > 0.0

@@ -52,12 +52,11 @@ class Preparation:
     def _check_options(self, X_val):
         """Check what can be checked before any work."""
         if self.training_score == "resubstitution":
-            for name, value in (("verify", self.verify), ("refit", self.refit)):
-                if isinstance(value, str | int) and value in ("auto", "one_se"):
-                    raise ValueError(
-                        f"{name}={value!r} needs the standard errors of training_score='cv', got "
-                        "training_score='resubstitution'."
-                    )
+            if isinstance(self.refit, str) and self.refit == "one_se":
+                raise ValueError(
+                    "refit='one_se' needs the standard errors of training_score='cv', got "
+                    "training_score='resubstitution'."
+                )
             if self.verify != "all":
                 raise ValueError(
                     "verify must be 'all' with training_score='resubstitution', where the "

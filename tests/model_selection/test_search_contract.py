@@ -262,7 +262,7 @@ OTHER = {
     "fewer columns": (lambda X, y: (X[:, :5], y), "8 columns"),
     "more columns": (lambda X, y: (np.c_[X, X], y), "8 columns"),
     "labels of another type": (lambda X, y: (X, strings(y)), "labels"),
-    "labels coded otherwise": (lambda X, y: (X, y + 10), "labels"),
+    "labels coded otherwise": (lambda X, y: (X, y + 10), "label"),
     "two outputs": (lambda X, y: (X, np.c_[y, y]), "output"),
     "text for numbers": (lambda X, y: (X.astype(str), y), "text"),
     "fewer labels": (lambda X, y: (X, y[:-1]), "inconsistent"),
