@@ -46,7 +46,7 @@ def test_the_first_three_lines_of_a_search_are_plain():
     told = [float(number) for number in re.findall(r"\d\.\d+", known)]
     assert told == pytest.approx([search.best_score_, low, high], abs=1.1e-3)
     assert told[1] <= low <= high <= told[2]
-    assert "95 %" in surely
+    assert "at least 95%" in surely
     assert "75 independent groups" in surely
     assert "final_report()" in stopping
     assert "more groups" in coming

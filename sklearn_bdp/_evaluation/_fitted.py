@@ -79,7 +79,7 @@ def outlook(certificate, holdout, metric, score, interval, *, training_size):
     if goals and certificate.advice and 2.0 * width < ALL:
         count, name = holdout.model.units(holdout.n)
         more = math.ceil(count * (width / goals[0]) ** 2) - count
-        advice = f"about {more:,} more {name} give ± {goals[0] * span:.3g}"
+        advice = f"about {more:,} more {name} give ±{goals[0] * span:.3g}"
     return fields | {"outlook": (width, advice)}
 
 

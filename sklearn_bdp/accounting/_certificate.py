@@ -103,7 +103,7 @@ class Certificate:
     >>> round(certificate.tau, 4)
     0.0815
     >>> print(str(certificate).splitlines()[0])
-    Every answer is within ± 0.0815 of the score to expect on new records.
+    Every answer is within ±0.0815 of the expected score on new records.
     """
 
     tau: float
@@ -164,11 +164,11 @@ class Certificate:
         """Return an error (by default the certified one) as text, in score units if known."""
         error = self.tau if error is None else error
         if self.units is None:
-            return f"± {_up(error)}"
+            return f"±{_up(error)}"
         name, lower, upper = self.units
         return (
-            f"± {_up(error * (upper - lower))} ({name}, from {lower:.4g} to {upper:.4g}; "
-            f"± {_up(error)} of that range)"
+            f"±{_up(error * (upper - lower))} ({name}, from {lower:.4g} to {upper:.4g}; "
+            f"±{_up(error)} of that range)"
         )
 
     @property
@@ -177,44 +177,39 @@ class Certificate:
         return not self.tau < 0.5
 
     def _chance(self):
-        return f"{100 * (1 - self.beta):.6g} %"
+        return f"{100 * (1 - self.beta):.6g}%"
 
     def _headline(self):
         """Return the first line: what is known, in score units."""
         if self.chosen is not None:
             name, score, lower, upper = self.chosen
             if math.isnan(score):
-                return f"{name}: not known, the holdout was not asked about it."
+                return f"{name}: not verified. The holdout was not queried about it."
             return f"{name}: {digits(score)}. {expected(lower, upper, self.target)}"
         if self.n_answers:
-            return (
-                f"{self.n_answers:,} answer(s) so far, each with its own interval for new records "
-                f"like these; none reaches further than {self._error()}."
-            )
+            return f"{self.n_answers:,} verified so far. Widest interval: {self._error()}."
         if self.is_vacuous:
             return (
-                f"Vacuous: with {self.n:,} records the certified error is {self._error()[2:]}, and "
-                f"an error of 0.5 or more {'of the range ' if self.units else ''}says nothing."
+                f"Vacuous: with {self.n:,} records the certified error is {self._error()[1:]}. "
+                f"An error of 0.5 or more {'of the range ' if self.units else ''}says nothing."
             )
         which = "The" if self.n_queries == 1 else "The first" if self.n_answers == 0 else "Every"
-        return f"{which} answer is within {self._error()} of the score to expect on new records."
+        return f"{which} answer is within {self._error()} of the expected score on new records."
 
     def _scope(self):
         """Return the second line: how many at once, how surely, on what."""
-        chance, others = self._chance(), (self.n_answers or 0) - 1
-        if self.chosen is not None and others > 0:
+        if self.n_queries == 1 or (self.chosen is not None and (self.n_answers or 0) <= 1):
+            held = "this interval is correct"
+        elif self.chosen is not None:
             held = (
-                f"With probability {chance} this and the {others:,} other interval(s) so far are "
-                "all right, whichever you choose"
+                f"all {self.n_answers:,} intervals so far are correct, whichever candidate you "
+                "select"
             )
-        elif self.chosen is not None or self.n_queries == 1:
-            held = f"With probability {chance} this is right"
         elif self.n_answers == 0:
-            held = f"With probability {chance} this and all later intervals are right at once"
+            held = "this interval and all later ones are correct"
         else:
-            told = "all of them" if self.n_queries is None else f"all {self.n_queries:,}"
-            held = f"With probability {chance} this is right for {told} at once"
-        return f"{held}. Holdout: {self._records()}."
+            held = f"all {'' if self.n_queries is None else f'{self.n_queries:,} '}are correct"
+        return f"Confidence: at least {self._chance()} that {held}. Holdout: {self._records()}."
 
     def _records(self):
         """Return the number of records, what they are worth, and their groups."""
@@ -227,20 +222,20 @@ class Certificate:
         return f"{self.n:,} records {groups}worth about {worth} independent ones"
 
     def _outlook(self):
-        """Return the third line: what comes next, what more records would give; or None."""
+        """Return the line on what comes next and what more records would give; or None."""
         span = 1.0 if self.units is None else self.units[2] - self.units[1]
         if self.outlook is not None and self.next_error is not None:
             (width, more), scale = self.outlook, ""
-            nothing = width >= 0.45  # nine tenths of the range
-            said = f"about ± {_up(width * span)} for a score like this one"
+            nothing, like = width >= 0.45, "at a similar score"  # nine tenths of the range
         else:
             width, more = self.next_error, self.advice[0] if self.advice else ""
             if width is None:
                 return more or None
             nothing, scale = not width < 0.5, "" if span == 1.0 else " of the range"
-            said = f"± {_up(width * span)} for a middling score"
-        line = f"One more question now, alone: {said}{', which says nothing' * nothing}"
-        return f"{line}; {more}{scale}." if more else f"{line}."
+            like = "at a middling score"
+        line = f"Next single query {like}: about ±{_up(width * span)}"
+        line += ", which says nothing." if nothing else "."
+        return f"{line} {more[0].upper()}{more[1:]}{scale}." if more else line
 
     def _stop(self):
         """Return what a final report would give now, and why the interval is as wide as it is."""
@@ -266,7 +261,7 @@ class Certificate:
         ]
         if self.n_answers:
             ahead = "" if self.next_error is None else ", the next one near 1/2 included"
-            rows.append(("widest answer", f"± {_up(self.tau)}{ahead}"))
+            rows.append(("widest interval", f"±{_up(self.tau)}{ahead}"))
         if self.n_relaxed:
             rows.append(("relaxed", f"{self.n_relaxed:,} kept wide because they trail the best"))
         if self.budget is not None or self.route == "as used":

@@ -182,7 +182,7 @@ def _advice(last, width, units):
         return ()
     count, name = units
     more = math.ceil(count * (width / goals[0]) ** 2) - count
-    return (f"about {more:,} more {name} give ± {goals[0]:g}",)
+    return (f"about {more:,} more {name} give ±{goals[0]:g}",)
 
 
 def _levels(last, *, settings, model):

@@ -327,7 +327,7 @@ class LedgerHandle:
         facts = {
             "records": f"{self.n:,} (in pickles, too)",
             "correlation": self.model.describe(),
-            "all right with probability": f"{100 * (1 - self.beta):g} %",
+            "confidence": f"{100 * (1 - self.beta):g}%",
             "ledger": str(self.ledger) if self.ledger else "in memory",
         }
         try:

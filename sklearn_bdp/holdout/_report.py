@@ -241,7 +241,7 @@ class FinalReport:
         row = self.rows[0]
         if not math.isfinite(row.lower):
             return f"{row.metric} of {row.model}: {digits(row.value)}. No interval: {row.notes[0]}"
-        said = expected(row.lower, row.upper).replace("new records like these", row.target)
+        said = expected(row.lower, row.upper, row.target)
         return f"{row.metric} of {row.model}: {digits(row.value)}. {said}"
 
     def _lines(self):

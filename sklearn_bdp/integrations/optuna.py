@@ -306,6 +306,25 @@ class HoldoutObjective:
                 self._best, self.best_estimator_ = values[-1], p.model
         return values
 
+    def final_report(self, **options: Any) -> Any:
+        """Report the final score of ``best_estimator_`` and close the holdout.
+
+        Parameters
+        ----------
+        **options : object
+            Those of :meth:`sklearn_bdp.ReusableHoldout.final_report`; by default the metric of the
+            trials.
+
+        Returns
+        -------
+        FinalReport
+            As there.
+        """
+        if not hasattr(self, "best_estimator_"):
+            raise ValueError("final_report() needs a verified trial, got none.")
+        metric = get_metric(self.scoring, estimator=self.best_estimator_, y=self.y)
+        return self.holdout.final_report(self.best_estimator_, **{"scoring": metric} | options)
+
     @sealed_errors  # the evaluations below are raw
     def _answers(self, prepared, training):
         """Return the holdout's answers; candidates far behind get wide intervals for free."""

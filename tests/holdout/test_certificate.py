@@ -109,7 +109,7 @@ def test_certificates_state_errors_in_score_units():
     plain = ReusableHoldout(X, Y).certificate()
     assert plain.in_units("accuracy", 0.0, 1.0) is plain
     scaled = plain.in_units("neg_mean_absolute_error", -50.0, 0.0)
-    printed = float(str(scaled).split("± ")[1].split(" ")[0])
+    printed = float(str(scaled).split("±")[1].split(" ")[0])
     assert 50.0 * plain.tau <= printed <= 50.0 * plain.tau * 1.01
     for text in (str(scaled), scaled._repr_html_()):
         assert "neg_mean_absolute_error, from -50 to 0" in text
