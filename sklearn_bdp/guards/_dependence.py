@@ -27,6 +27,7 @@ from sklearn_bdp.exceptions import (
     ModelMisfitWarning,
     VacuousGuaranteeWarning,
 )
+from sklearn_bdp.guards._accounts import targets_digest
 from sklearn_bdp.guards._guard import Guard
 from sklearn_bdp.guards._tables import DRAWN, date_hints
 from sklearn_bdp.metrics import get_metric
@@ -279,7 +280,7 @@ def warn_few_groups(holdout, division, metric):
     scale = metric.upper - metric.lower
     nested = 1.96 * math.sqrt(USUAL_SCORE * (1.0 - USUAL_SCORE) / (worth + learned))
     FEW.warn_once(
-        f"{metric.name} {holdout.n} {worth:.9g}",
+        f"{metric.name} {targets_digest(holdout.X, holdout.y)}",
         count=len(model.sizes_), worth=worth, candidates=USUAL_CANDIDATES,
         fixed=scale * min(fixed, best), metric=metric.name,
         score=metric.from_unit(USUAL_SCORE), best=scale * best, nested=scale * nested,
