@@ -497,3 +497,35 @@ def test_narrowed_columns_are_answered_with_what_to_do(data):
     with pytest.raises(ValueError, match=r"ColumnTransformer.*passthrough") as error:
         search.fit(frame[["f0", "f1"]][:600], y[:600])
     assert "added" not in str(error.value)
+
+
+@pytest.mark.parametrize("scoring", ["roc_auc", "balanced_accuracy"])
+def test_a_constant_is_known_by_construction_and_certified_selections_are_kept(data, scoring):
+    fitted = selector(scoring=scoring, tol="certified", on_empty="raise").fit(*data)
+    assert fitted.confirmed_
+    assert few_useless(fitted)
+    path = pd.DataFrame(fitted.accuracy_path_)
+    constant = path[path["ranking"] == "constant"].iloc[0]
+    assert [constant["holdout_lower"], constant["holdout_upper"]] == [0.5, 0.5]
+    assert "a constant prediction scores 0.5 [0.5, 0.5]; shown to be better" in str(fitted.report())
+
+
+def test_how_many_fits_there_are_does_not_depend_on_the_number_of_columns():
+    """What grows with the columns is one pass over the data, as for univariate selection."""
+
+    class Counting(GaussianNB):
+        count = 0
+
+        def fit(self, X, y):
+            Counting.count += 1
+            assert X.shape[1] <= 150
+            return super().fit(X, y)
+
+    counts = []
+    for n_features in (1000, 4000):
+        Counting.count = 0
+        X, y = planted(400, n_features)
+        chooser = HoldoutFeatureSelector(Counting(), cv=3, ranking="univariate", random_state=0)
+        chooser.fit(X, y)
+        counts.append(Counting.count)
+    assert counts[0] == counts[1] < 70
