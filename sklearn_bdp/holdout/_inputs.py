@@ -107,14 +107,7 @@ def _groups(model, n):
 
 
 def check_evaluations(evaluations, n, model):
-    """Return :class:`Scored` for evaluations made by a bounded metric.
-
-    A sequence with ``blocks()`` gives per-record scores of many queries at a time, as arrays of
-    shape (some, n): a hundred thousand queries are too many to hold, or to look at one by one.
-    """
-    if hasattr(evaluations, "blocks"):
-        parts = [check_per_record_scores(block, n, model) for block in evaluations.blocks()]
-        return _means(*(np.concatenate(each) for each in zip(*parts, strict=True)), n, model)
+    """Return :class:`Scored` for evaluations made by a bounded metric."""
     if not hasattr(evaluations, "__iter__") and not hasattr(evaluations, "__getitem__"):
         raise TypeError(f"evaluations must be a list, got {type(evaluations).__name__}.")
     found = [_one(evaluation, n, model) for evaluation in evaluations]
