@@ -3,13 +3,14 @@
 (a) Eight pixels. Which eight of the 64 pixels of a handwritten digit suffice to read it? Three
 analysts try a hundred subsets, then three times a hundred changes of the best subset so far. The
 first selects by the raw score on one holdout, the second by cross-validation on all records, the
-third asks the holdout through ``ReusableHoldoutSearchCV``. Then the same with coin flips in place
-of the labels, where there is nothing to find. Records that nobody touched say who was told the
-truth.
+third queries the holdout through ``ReusableHoldoutSearchCV`` and closes it with a final report.
+Then the same with coin flips in place of the labels, where there is nothing to find. Records that
+nobody touched show whose number was right.
 
-(b) Regimes. Records of a simulator pass through regimes that follow a transition matrix, and the
-true accuracy of every linear classifier is known. An interval that pretends the records are
-independent is compared with the one calibrated to the matrix, over many simulated replications.
+(b) Privacy. A numeric ``epsilon`` limits what all answers together reveal about one record, at any
+dependence. It is shown for records in time with a transition matrix and for records on a graph,
+each beside a search that pretends the records are independent. The simulators know the true
+accuracy of every linear classifier.
 
 Run with ``make demo``, or ``python examples/demo.py --help``.
 """
@@ -27,10 +28,18 @@ from sklearn.model_selection import GridSearchCV, PredefinedSplit, train_test_sp
 from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import Pipeline
 
-from sklearn_bdp import ReusableHoldout, ReusableHoldoutSearchCV
-from sklearn_bdp.datasets import make_regimes
+from sklearn_bdp import HoldoutConfig, ReusableHoldout, ReusableHoldoutSearchCV
+from sklearn_bdp.correlation import MarkovNetwork
+from sklearn_bdp.datasets import make_graph, make_regimes
 
-BLUE, ORANGE, GREY = "#0072B2", "#D55E00", "#777777"
+EPSILON = 3.0  # of Bayesian differential privacy, for the whole life of a holdout
+BLUE, ORANGE, GREY, GREEN = "#0072B2", "#D55E00", "#777777", "#009E73"
+STYLES = {  # of the numbers that analysts report
+    "naive": (ORANGE, "s", -0.3, "naive: best raw holdout score"),
+    "cross-validation": (GREY, "D", -0.1, "cross-validation ± 2 standard errors"),
+    "interim": (BLUE, "o", 0.1, "interim: verified score and interval"),
+    "final": (GREEN, "^", 0.3, "final report"),
+}
 
 
 class KeepPixels(TransformerMixin, BaseEstimator):
@@ -61,21 +70,21 @@ def proposals(best, rng):
     return [tuple(sorted(subset.tolist())) for subset in exchanged]
 
 
-def analyst(select, seed, X_fresh, y_fresh):
-    """Play four searches; return what is reported in the end, its interval, and the truth."""
+def analyst(select, seed):
+    """Play four searches; return the score of the best subset, its interval and its model."""
     rng = np.random.default_rng(seed)
     best, top = None, (-np.inf, (np.nan, np.nan), None)
     for _ in range(4):
         subset, score, interval, fitted = select({"pixels__pixels": proposals(best, rng)})
         if score > top[0]:  # the analyst goes on from the best model so far
             best, top = subset, (score, interval, fitted)
-    return {"reported": top[0], "interval": top[1], "fresh": top[2].score(X_fresh, y_fresh)}
+    return top
 
 
 def pixels_example(splits, seed):
-    """Return one row for each split and analyst, for real labels and for coin flips."""
+    """Return one row for each split and number, for real labels and for coin flips."""
     X, labels = load_digits(return_X_y=True)
-    rows = []
+    rows, report = [], None
     for case in ("digits", "coin flips"):
         for split in range(splits):
             rng = np.random.default_rng([seed, split])
@@ -84,10 +93,18 @@ def pixels_example(splits, seed):
             # Not stratified: class counts of the holdout must not show in the training part.
             train, held = train_test_split(known, test_size=400, random_state=split)
             holdout = ReusableHoldout(X[held], y[held])  # cryptographic noise: no seed
-            for name, select in analysts(X, y, train, held, holdout).items():
-                row = analyst(select, seed + split, X[fresh], y[fresh])
-                rows.append({"case": case, "split": split + 1, "analyst": name, **row})
-    return rows, holdout, fresh.size
+            told = {
+                name: analyst(select, seed + split)
+                for name, select in analysts(X, y, train, held, holdout).items()
+            }
+            search = told["interim"][2]
+            report = search.final_report()
+            told["final"] = report.value, report.interval, search
+            for name, (score, interval, fitted) in told.items():
+                truth = fitted.score(X[fresh], y[fresh])
+                row = {"reported": score, "interval": interval, "fresh": truth}
+                rows.append({"case": case, "split": split + 1, "number": name, **row})
+    return rows, report, fresh.size
 
 
 def analysts(X, y, train, held, holdout):
@@ -110,7 +127,7 @@ def analysts(X, y, train, held, holdout):
         search = ReusableHoldoutSearchCV(model, grid, holdout=holdout).fit(X[train], y[train])
         return _found(search, search.best_interval_, search)
 
-    return {"naive": naive, "cross-validation": cross_validated, "verified": verified}
+    return {"naive": naive, "cross-validation": cross_validated, "interim": verified}
 
 
 def _found(search, interval, fitted):
@@ -118,103 +135,109 @@ def _found(search, interval, fitted):
     return search.best_params_["pixels__pixels"], search.best_score_, interval, fitted
 
 
-def regimes_example(replications, seed):
-    """Return, for each simulated replication, both intervals and the truth."""
-    transition = [[0.97, 0.03], [0.03, 0.97]]
-    grid = {"C": [0.001, 0.01, 0.1, 1.0]}
-    rows = []
+def privacy_example(replications, seed):
+    """Return, for each world and replication, both intervals and the truth."""
+    transition, grid = [[0.97, 0.03], [0.03, 0.97]], {"C": [0.001, 0.01, 0.1, 1.0]}
+    shape, rows, told = {"n_features": 5, "separation": [2.0, -0.5]}, [], {}
     for replication in range(replications):
-        data = make_regimes(
-            40_000,
-            transition,
-            n_features=5,
-            separation=[2.0, -0.5],
-            random_state=seed + replication,
-        )
-        search = ReusableHoldoutSearchCV(
-            LogisticRegression(), grid, correlation=transition, holdout=0.75
-        ).fit(data.X, data.y)
-        train, held = search.train_indices_, search.holdout_indices_
-        pretend = ReusableHoldoutSearchCV(
-            LogisticRegression(), grid, holdout=ReusableHoldout(data.X[held], data.y[held])
-        ).fit(data.X[train], data.y[train])
-        for name, fitted in (("independent", pretend), ("calibrated", search)):
-            best = fitted.best_estimator_
-            truth = data.population_accuracy(best.coef_, best.intercept_)
-            low, high = fitted.best_interval_
-            rows.append(
-                {"replication": replication, "kind": name, "low": low, "high": high, "truth": truth}
-            )
-    return rows, search.holdout_
+        regimes = make_regimes(40_000, transition, random_state=seed + replication, **shape)
+        friends = make_graph(20_000, flip=0.2, random_state=seed + replication, **shape)
+        for world, data, correlation in (
+            ("transition matrix", regimes, transition),
+            ("graph", friends, MarkovNetwork(friends.graph)),
+        ):
+            config = HoldoutConfig(0.75, epsilon=EPSILON)
+            search = ReusableHoldoutSearchCV(
+                LogisticRegression(), grid, correlation=correlation, holdout=config
+            ).fit(data.X, data.y)
+            train, held = search.train_indices_, search.holdout_indices_
+            pretend = ReusableHoldoutSearchCV(
+                LogisticRegression(), grid, holdout=ReusableHoldout(data.X[held], data.y[held])
+            ).fit(data.X[train], data.y[train])
+            told[world] = search.holdout_
+            for kind, fitted in (("independent", pretend), ("private", search)):
+                best = fitted.best_estimator_
+                truth = data.population_accuracy(best.coef_, best.intercept_)
+                low, high = fitted.final_report().interval
+                row = {"world": world, "kind": kind, "low": low, "high": high, "truth": truth}
+                rows.append({"replication": replication, **row})
+    return rows, told
 
 
-def print_pixels(rows, holdout, n_fresh):
+def print_pixels(rows, n_fresh):
     """Print the first table."""
-    print(f"\n(a) Eight pixels: four searches of 100 subsets, each built on the last; "
-          f"{holdout.n} of 1,100 records held out")  # fmt: skip
-    head = f"{'labels':12}{'analyst':17}{'reported':>9}{'interval':>17}{'on fresh':>10}"
+    print("\n(a) Eight pixels: four searches of 100 subsets, each built on the last; "
+          "400 of 1,100 records held out")  # fmt: skip
+    head = f"{'labels':12}{'number':17}{'reported':>9}{'interval':>17}{'on fresh':>10}"
     print(f"    {head}{'too high by':>13}")
     for row in rows:
         low, high = row["interval"]
         interval = "none" if np.isnan(low) else f"[{low:.3f}, {high:.3f}]"
-        missed = "  missed" if row["fresh"] < low or row["fresh"] > high else ""
-        line = f"{row['case']:12}{row['analyst']:17}{row['reported']:>9.3f}{interval:>17}"
+        error = np.sqrt(row["fresh"] * (1 - row["fresh"]) / n_fresh)
+        missed = "  missed" if not low - error <= row["fresh"] <= high + error else ""
+        missed *= not np.isnan(low)
+        line = f"{row['case']:12}{row['number']:17}{row['reported']:>9.3f}{interval:>17}"
         gap = row["reported"] - row["fresh"]
         print(f"    {line}{row['fresh']:>10.3f}{gap:>+13.3f}{missed}")
-    print(
-        f"    on fresh: accuracy on {n_fresh} records that no analyst ever asked about; on average"
-    )
-    for name in ("naive", "cross-validation", "verified"):
-        gaps = [row["reported"] - row["fresh"] for row in rows if row["analyst"] == name]
-        print(f"    {'':7}{name:17} too high by {100 * np.mean(gaps):+.1f} points")
+    print(f"    on fresh: accuracy on {n_fresh} records that no analyst ever queried")
+    print("    missed: it lies outside by more than its standard error; on average")
+    for name in STYLES:
+        part = [row for row in rows if row["number"] == name]
+        gap = 100 * np.mean([row["reported"] - row["fresh"] for row in part])
+        width = np.mean([(row["interval"][1] - row["interval"][0]) / 2 for row in part])
+        known = "" if np.isnan(width) else f", known to ±{width:.3f}"
+        print(f"    {'':7}{name:17} too high by {gap:+.1f} points{known}")
 
 
-def print_regimes(rows, holdout):
+def print_privacy(rows, told):
     """Print the second table."""
-    print(f"\n(b) Regimes: {holdout.n} holdout records; {holdout.model.describe()}")
-    print(f"    {'interval':14}{'replications':>7}{'misses the truth':>18}{'mean half-width':>17}")
-    for kind in ("independent", "calibrated"):
-        part = [row for row in rows if row["kind"] == kind]
-        missed = sum(not row["low"] <= row["truth"] <= row["high"] for row in part)
-        width = np.mean([(row["high"] - row["low"]) / 2 for row in part])
-        print(f"    {kind:14}{len(part):>7}{missed:>18}{width:>17.3f}")
+    print(f"\n(b) Privacy: final reports under epsilon={EPSILON:g} beside those that pretend the "
+          "records are independent")  # fmt: skip
+    for world, holdout in told.items():
+        model = holdout.model
+        worth = model.effective_n(holdout.n)
+        print(f"    {world}: {holdout.n:,} holdout records, like {worth:,.0f} independent ones")
+        print(f"    {'interval':14}{'replications':>7}{'misses the truth':>18}{'half-width':>14}")
+        for kind in ("independent", "private"):
+            part = [row for row in rows if (row["world"], row["kind"]) == (world, kind)]
+            missed = sum(not row["low"] <= row["truth"] <= row["high"] for row in part)
+            width = np.mean([(row["high"] - row["low"]) / 2 for row in part])
+            print(f"    {kind:14}{len(part):>7}{missed:>18}{width:>19.3f}")
 
 
-def draw(pixels, regimes, path):
+def draw(pixels, privacy, path):
     """Draw both examples as one picture."""
     import matplotlib
 
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
 
-    figure, (left, right) = plt.subplots(1, 2, figsize=(12, 4.8), layout="constrained")
-    _draw_pixels(left, pixels)
-    _draw_regimes(right, regimes)
+    figure, axes = plt.subplot_mosaic(
+        [["left", "transition matrix"], ["left", "graph"]], figsize=(12, 5), layout="constrained",
+    )  # fmt: skip
+    _draw_pixels(axes["left"], pixels)
+    for world in ("transition matrix", "graph"):
+        _draw_privacy(axes[world], [row for row in privacy if row["world"] == world], world)
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, dpi=150)
     plt.close(figure)
 
 
 def _draw_pixels(ax, rows):
-    styles = {
-        "naive": (ORANGE, "s", -0.24, "best raw holdout score"),
-        "cross-validation": (GREY, "D", 0.0, "best cross-validated score ± 2 standard errors"),
-        "verified": (BLUE, "o", 0.24, "verified score with its interval"),
-    }
-    for name, (colour, marker, shift, label) in styles.items():
-        part = [row for row in rows if row["analyst"] == name]
+    for name, (color, marker, shift, label) in STYLES.items():
+        part = [row for row in rows if row["number"] == name]
         x = np.arange(len(part)) + shift
         reported = np.array([row["reported"] for row in part])
         fresh = np.array([row["fresh"] for row in part])
         ends = np.array([row["interval"] for row in part])
         if np.isnan(ends).any():  # nothing but the distance to the truth
-            ax.vlines(x, fresh, reported, color=colour, lw=1.5, ls=":")
+            ax.vlines(x, fresh, reported, color=color, lw=1.5, ls=":")
         else:
-            ax.vlines(x, ends[:, 0], ends[:, 1], color=colour, lw=4, alpha=0.4)
-        ax.plot(x, reported, marker=marker, ls="", color=colour, ms=7, label=label)
+            ax.vlines(x, ends[:, 0], ends[:, 1], color=color, lw=4, alpha=0.4)
+        ax.plot(x, reported, marker=marker, ls="", color=color, ms=7, label=label)
         ax.plot(x, fresh, marker="_", ls="", color="black", ms=14, mew=1.8)
     ax.plot([], [], marker="_", ls="", color="black", ms=14, mew=1.8, label="truth: fresh records")
-    cases = [f"{row['case']}\nsplit {row['split']}" for row in rows if row["analyst"] == "naive"]
+    cases = [f"{row['case']}\nsplit {row['split']}" for row in rows if row["number"] == "naive"]
     ax.set(xticks=range(len(cases)), xticklabels=cases, ylabel="accuracy")
     ax.set_title("Eight pixels, after four searches: reported and true")
     _legend_below(ax, 2)
@@ -225,19 +248,19 @@ def _legend_below(ax, columns):
     ax.legend(fontsize=8, loc="upper center", bbox_to_anchor=(0.5, -0.14), ncols=columns)
 
 
-def _draw_regimes(ax, rows):
-    for kind, colour, shift in (("calibrated", BLUE, 0.2), ("independent", ORANGE, -0.2)):
+def _draw_privacy(ax, rows, world):
+    for kind, color, shift in (("private", BLUE, 0.2), ("independent", ORANGE, -0.2)):
         part = [row for row in rows if row["kind"] == kind]
         x = np.array([row["replication"] for row in part]) + 1 + shift
         low, high = (np.array([row[end] - row["truth"] for row in part]) for end in ("low", "high"))
         missed = (low > 0) | (high < 0)
-        ax.vlines(x, low, high, color=colour, lw=2.5, label=f"{kind}: misses {missed.sum()}")
+        ax.vlines(x, low, high, color=color, lw=2.5, label=f"{kind}: misses {missed.sum()}")
         ax.plot(x[missed], np.where(low > 0, low, high)[missed], "x", color="black", ms=7)
     ax.axhline(0.0, color=GREY, lw=1)
-    ax.set(xlabel="simulated replication", ylabel="interval minus true accuracy")
-    ax.set_title("Regimes: intervals against the truth (x: missed)")
+    ax.set(ylabel="interval minus truth", title=f"Final reports, epsilon={EPSILON:g}, {world}")
     ax.xaxis.get_major_locator().set_params(integer=True)
-    _legend_below(ax, 2)
+    ax.margins(y=0.4)
+    ax.legend(fontsize=8, ncols=2, loc="lower right")
     ax.grid(axis="y", alpha=0.3)
 
 
@@ -246,21 +269,21 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--output", type=Path, default=Path("output"), help="folder of the picture")
     parser.add_argument(
-        "--replications", type=int, default=15, help="simulated replications of example (b)"
+        "--replications", type=int, default=8, help="simulated replications of example (b)"
     )
     parser.add_argument("--splits", type=int, default=2, help="splits of example (a)")
     parser.add_argument("--seed", type=int, default=0, help="of the data splits and proposals")
     options = parser.parse_args()
     start = time.perf_counter()
-    pixels, holdout, n_fresh = pixels_example(options.splits, options.seed)
-    print_pixels(pixels, holdout, n_fresh)
-    print("\n" + "\n".join(f"    {line}" for line in str(holdout.certificate()).splitlines()))
+    pixels, report, n_fresh = pixels_example(options.splits, options.seed)
+    print_pixels(pixels, n_fresh)
+    print("\n" + "\n".join(f"    {line}" for line in str(report).splitlines()))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        regimes, chain_holdout = regimes_example(options.replications, options.seed)
-    print_regimes(regimes, chain_holdout)
+        privacy, told = privacy_example(options.replications, options.seed)
+    print_privacy(privacy, told)
     path = options.output / "demo.png"
-    draw(pixels, regimes, path)
+    draw(pixels, privacy, path)
     print(f"\nPicture: {path}   ({time.perf_counter() - start:.0f} s)")
 
 

@@ -89,5 +89,6 @@ def test_example_ends_in_a_picture(script, tmp_path):
 @pytest.mark.slow
 def test_demo_ends_in_a_picture(tmp_path):
     printed = run(EXAMPLES / "demo.py", tmp_path, "--replications", "2", "--output", "pictures")
-    assert "information spent so far" in printed  # the certificate
+    assert "Confidence: at least 95%" in printed  # the final report
+    assert "graph:" in printed
     assert_picture(tmp_path / "pictures" / "demo.png")
