@@ -31,16 +31,13 @@ past = 15_000
 X_past, y_past = data.X[:past], data.y[:past]
 
 # %%
-# ``from_states`` counts transitions. With ``confidence`` it returns the two most extreme chains
-# that the counts do not rule out, and the intervals then pay for not knowing the matrix exactly. A
-# colleague thinks that regimes last two or three records; somebody else has never heard of
-# correlation.
+# ``from_states`` counts transitions. A colleague thinks that regimes last two or three records;
+# somebody else has never heard of correlation.
 
 declared = {
     "independent": None,
     "a guess": MarkovChain([[0.6, 0.4], [0.4, 0.6]]),
     "estimated": MarkovChain.from_states(data.states[:past]),
-    "estimated with error": MarkovChain.from_states(data.states[:past], confidence=0.99),
 }
 
 # %%
@@ -53,13 +50,12 @@ declared["read off scores"] = MarkovChain.from_scores(hits)
 print(declared["read off scores"].describe())
 
 print("estimated:", declared["estimated"].describe())
-print("          ", declared["estimated with error"].describe())
 
 # %%
 # A holdout cut from the same sequence starts where the training part left it. Dropping some
 # records in between lets the chain forget; ``gap_for`` says how many.
 
-gap = declared["estimated with error"].gap_for(0.001)
+gap = declared["estimated"].gap_for(0.001)
 X_later, y_later = data.X[past + gap :], data.y[past + gap :]
 print(f"{past:,} records to learn from, {gap} dropped, {len(y_later):,} in the holdout\n")
 

@@ -162,14 +162,14 @@ def certify_mechanism(
         model=model,
         n_queries=check_integer("n_queries", n_queries, low=1),
         budget=check_integer("budget", budget, low=1),
-        beta=check_probability("beta", beta - model.misspecification),
+        beta=check_probability("beta", beta),
     )
     name, error, parts, promise, level = _CERTIFIERS[type(mechanism)](task, mechanism)
     sampling, noise = parts
     model = task.model
     return Certificate(
         tau=min(error, 1.0),
-        beta=task.beta + task.model.misspecification,
+        beta=task.beta,
         route=name,
         dp_epsilon=level,
         bdp_epsilon=float(model.bdp_epsilon(level, task.n)) if math.isfinite(level) else math.inf,

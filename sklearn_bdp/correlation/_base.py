@@ -410,14 +410,6 @@ class CorrelationModel(Divisible, FrozenValue):
         """Return Hoeffding's limits; a model with a sharper tail inverts that, too."""
         return hoeffding_lower_limit(values, levels, self.effective_n(n))
 
-    @property
-    def misspecification(self) -> float:
-        """Probability that the truth is not in the model at all; certificates pay for it.
-
-        Positive for a class of models estimated at some confidence, else 0.
-        """
-        return 0.0
-
     def estimated(self, labels: ArrayLike, known: ArrayLike) -> CorrelationModel:
         """Return the model with what it leaves open read off the labels of known records.
 

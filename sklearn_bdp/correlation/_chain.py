@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sklearn_bdp._checks import check_option, check_probability, check_real
+from sklearn_bdp._checks import check_option, check_real
 from sklearn_bdp.correlation._base import CorrelationModel
 from sklearn_bdp.correlation._cutting import FOLD_FAILURE, forward_folds
 from sklearn_bdp.correlation._strength import (
@@ -21,7 +21,6 @@ from sklearn_bdp.correlation._tails import chain_lower_limit, chain_rate
 from sklearn_bdp.correlation._time import TimeModel
 from sklearn_bdp.correlation._transition import (
     check_transition,
-    confidence_intervals,
     dobrushin,
     is_irreducible,
     mixing_profile,
@@ -31,7 +30,6 @@ from sklearn_bdp.correlation._transition import (
     stationary_distribution,
     transition_counts,
 )
-from sklearn_bdp.correlation._worst import WorstOf
 
 
 class MarkovChain(TimeModel):
@@ -140,8 +138,7 @@ class MarkovChain(TimeModel):
         n_states: int | None = None,
         smoothing: float = 1.0,
         observed: bool = False,
-        confidence: float | None = None,
-    ) -> CorrelationModel:
+    ) -> MarkovChain:
         """Estimate a chain from sequences of states.
 
         Parameters
@@ -155,21 +152,16 @@ class MarkovChain(TimeModel):
             because it was not seen.
         observed : bool, default=False
             As for the class.
-        confidence : float, optional
-            When given, in (0, 1): pay for the estimation error of a chain of two states. The
-            result is a list of two hidden chains, which no chain that the data do not rule out at
-            this level exceeds in any bound.
 
         Returns
         -------
-        MarkovChain or WorstOf
-            The estimated chain, or the list.
+        MarkovChain
+            The estimated chain; its estimation error is not paid for.
 
         Raises
         ------
         ValueError
-            If the states are not integers of at least 0, there is no transition, or
-            ``confidence`` is given with more than two states.
+            If the states are not integers of at least 0, or there is no transition.
         """
         counts = transition_counts(states, n_states=n_states)
         smoothing = check_real("smoothing", smoothing, low=0.0)
@@ -181,27 +173,7 @@ class MarkovChain(TimeModel):
                 f"smoothing must be positive when a state is never left, got smoothing="
                 f"{smoothing:g} and no transition out of state {state}."
             )
-        transition = weights / totals[:, None]
-        if confidence is None:
-            return cls(transition, observed=observed)
-        confidence = check_probability("confidence", confidence)
-        if len(counts) != 2:
-            raise ValueError(
-                f"confidence= needs two states, got {len(counts)}. Declare a list of the matrices "
-                "that you hold possible, or read the strength off training-side scores with "
-                "MarkovChain.from_scores(scores, confidence=...)."
-            )
-        ends = confidence_intervals(counts, 1.0 - confidence)
-        return WorstOf([cls._corner(end, confidence) for end in ends])
-
-    @classmethod
-    def _corner(cls, ends, confidence):
-        # Contraction |1 - p - q|, diameter |ln((1-p)(1-q)/pq)| and the update of theory B7 are
-        # monotone in the probabilities p, q to leave a state: worst are both least, both largest.
-        p, q = ends[0, 1], ends[1, 0]
-        matrix = np.array([[1.0 - p, p], [q, 1.0 - q]])
-        chain = cls(matrix, start="stationary" if is_irreducible(matrix) else "any")
-        return chain._with(confidence=confidence)
+        return cls(weights / totals[:, None], observed=observed)
 
     @classmethod
     def from_autocorrelation_time(cls, time: float) -> MarkovChain:
@@ -311,11 +283,8 @@ class MarkovChain(TimeModel):
 
     def _declared(self, words, caveats=()):
         """Return the same chain with the words that say where its strength comes from."""
-        return self._with(_words=words, _caveats=tuple(caveats))
-
-    def _with(self, **attributes):
         model = object.__new__(type(self))
-        model.__dict__.update(self.__getstate__(), **attributes)
+        model.__dict__.update(self.__getstate__(), _words=words, _caveats=tuple(caveats))
         model._freeze()
         return model
 
@@ -345,7 +314,6 @@ class MarkovChain(TimeModel):
 
     def _content(self):
         words = (self._words, *self._caveats) if self._words else ()
-        words += (self.confidence,) if self.confidence < 1.0 else ()
         return (self.transition, self.observed, self.start, *words)
 
     def describe(self) -> str:
@@ -388,7 +356,7 @@ class MarkovChain(TimeModel):
 def chain_record(model: CorrelationModel) -> dict[str, Any] | None:
     """Return what a chain is made of, as JSON can say it; None for any other model."""
     model = getattr(model, "chain", model)  # of the dates of a panel
-    if type(model) is not MarkovChain or model.confidence < 1.0:
+    if type(model) is not MarkovChain:
         return None
     return {
         "transition": model.transition.tolist(),

@@ -104,10 +104,6 @@ class Panel(CorrelationModel):
     def n_records(self) -> int:
         return len(self.codes_)
 
-    @property
-    def misspecification(self) -> float:
-        return self.chain.misspecification
-
     def units(self, n: int) -> tuple[int, str]:
         self.check_n(n)
         return len(self.counts_), "dates"

@@ -43,15 +43,10 @@ class TimeModel(CorrelationModel):
 
     is_sequential = True
     transition: Array  # of each subclass
-    confidence = 1.0  # level at which the model holds the truth
 
     @property
     def caveats(self) -> tuple[str, ...]:
         return ("A future unlike the past (drift) is not covered.",)
-
-    @property
-    def misspecification(self) -> float:
-        return 1.0 - self.confidence
 
     @property
     def n_states(self) -> int | None:

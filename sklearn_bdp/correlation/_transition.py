@@ -6,14 +6,11 @@ import math
 
 import numpy as np
 from scipy.sparse.csgraph import connected_components
-from scipy.special import betaln, xlog1py, xlogy
 
-from sklearn_bdp._bisection import last_accepted
 from sklearn_bdp._checks import check_array, check_integer
 from sklearn_bdp._typing import Array
 
 ROW_SUM_TOLERANCE = 1e-8
-_TINY, _NEAR = 1e-300, 1.0 - 1e-16  # next to impossible, next to certain
 
 
 def check_transition(transition, name="transition"):
@@ -206,35 +203,3 @@ def transition_counts(states, *, n_states=None):
             pairs = sequence[:-1].astype(np.int64) * n_states + sequence[1:]
             counts += np.bincount(pairs, minlength=n_states * n_states)
     return counts.reshape(n_states, n_states)
-
-
-def confidence_intervals(counts, failure):
-    """Return ``lower, upper``, entrywise intervals that hold the true transition matrix.
-
-    Some entry lies outside with probability at most ``failure``. The transitions out of a state are
-    independent draws in the order of its visits, but the number of visits is random; so the
-    intervals invert the Krichevsky-Trofimov mixture martingale, which holds at all times at once
-    (Robbins 1970; Ville 1939), and not a binomial test. Entries are united by Bonferroni; rows of
-    two states need one interval each.
-    """
-    k = len(counts)
-    misses = counts.sum(axis=1, keepdims=True) - counts
-    level = betaln(counts + 0.5, misses + 0.5) - betaln(0.5, 0.5)
-    level += math.log(failure / (k if k == 2 else k * k))
-
-    def refused(p):
-        # ln KT(hits, misses) - ln likelihood(p) >= ln(1 / failure)
-        return xlogy(counts, p) + xlog1py(misses, -p) <= level
-
-    # The likelihood rises up to the share of hits and falls from there. Both ends are searched
-    # from a point that is refused, so none is returned that is not.
-    mode = np.clip((counts + 1e-12) / (counts + misses + 2e-12), _TINY, _NEAR)
-    lower = last_accepted(refused, np.full((k, k), _TINY), mode, steps=60)
-    lower = np.where((counts > 0) & refused(lower), lower, 0.0)
-    upper = last_accepted(refused, np.full((k, k), _NEAR), mode, steps=60)
-    upper = np.where((misses > 0) & refused(upper), upper, 1.0)
-    if k == 2:
-        lower[:, 1], upper[:, 1] = 1.0 - upper[:, 0], 1.0 - lower[:, 0]
-    if k == 1:
-        lower[:] = 1.0
-    return lower, upper

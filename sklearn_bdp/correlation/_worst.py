@@ -103,11 +103,6 @@ class WorstOf(CorrelationModel):
     def _lower_limit(self, values, levels, n, binary):
         return np.min([m._lower_limit(values, levels, n, binary) for m in self.models], axis=0)
 
-    @property
-    def misspecification(self) -> float:
-        """Largest misspecification of the models: only the true one has to hold."""
-        return max(m.misspecification for m in self.models)
-
     def cut_failure(self, gap: int) -> float:
         return max(m.cut_failure(gap) for m in self.models)
 

@@ -195,15 +195,9 @@ def _check_gap(gap):
 def _parts_of_beta(parameters, model):
     """Return the failure probability that cuts cost, and what is left of beta."""
     beta, gap = parameters["beta"], parameters["gap"]
-    if not model.misspecification < 0.9 * beta:
-        raise ValueError(
-            f"the correlation was estimated at confidence {1 - model.misspecification:.4g}, which "
-            f"leaves nothing of beta={beta:g}: estimate it at a confidence of at least "
-            f"{1 - beta / 5:.4g}."
-        )
     # Theory H6: a cut out of one chain costs the Dobrushin coefficient, on each side.
     cut_failure = float(sum(model.cut_failure(side) for side in gap))
-    left = beta - model.misspecification - cut_failure
+    left = beta - cut_failure
     if not left > beta / 10:
         raise ValueError(
             f"the gap of {gap} record(s) between training data and holdout fails with "

@@ -121,7 +121,7 @@ def _build(task, design, *, configured):
     level = float(task.model.bdp_epsilon(design.dp_epsilon, task.n)) if finite else math.inf
     return Certificate(
         tau=min(float(design.tau), 1.0),
-        beta=task.beta + task.model.misspecification,
+        beta=task.beta,
         route=design.route,
         dp_epsilon=float(design.dp_epsilon),
         bdp_epsilon=level,

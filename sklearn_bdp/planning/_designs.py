@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy.optimize import minimize, minimize_scalar
 
-from sklearn_bdp._checks import check_integer, check_real
+from sklearn_bdp._checks import check_beta, check_integer, check_real
 from sklearn_bdp.accounting import (
     answer_margin,
     log_transcripts,
@@ -18,7 +18,6 @@ from sklearn_bdp.accounting import (
     sampling_half_width,
 )
 from sklearn_bdp.mechanisms import n_cells, thresholdout_epsilon
-from sklearn_bdp.planning._models import remaining_failure
 
 
 @dataclass(frozen=True)
@@ -40,7 +39,7 @@ class Task:
             model=model,
             n_queries=check_integer("n_queries", n_queries, low=1),
             budget=check_integer("budget", budget, low=1),
-            beta=remaining_failure(beta, model),
+            beta=check_beta(beta),
             c=None if c is None else check_real("c", c, low=0.0, high=1.0, closed="left"),
         )
 

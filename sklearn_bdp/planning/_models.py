@@ -4,7 +4,6 @@ import math
 
 import numpy as np
 
-from sklearn_bdp._checks import check_beta
 from sklearn_bdp.correlation import (
     DependencyGraph,
     Groups,
@@ -80,17 +79,6 @@ class _Continued:
 
     def dp_epsilon(self, bdp_epsilon, n, *, method="tight"):
         return self.model.dp_epsilon(bdp_epsilon, self.size, method=method)
-
-
-def remaining_failure(beta, model):
-    """Return what an estimated model leaves of the failure probability ``beta``."""
-    left = check_beta(beta) - model.misspecification
-    if not left > 0.0:
-        raise ValueError(
-            f"beta must exceed {model.misspecification:.3g}, the probability that the correlation "
-            f"was estimated wrongly, got beta={beta!r}."
-        )
-    return left
 
 
 def plain_model(correlation):

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from sklearn_bdp._bisection import doubled, last_whole
-from sklearn_bdp._checks import check_integer, check_option, check_real
+from sklearn_bdp._checks import check_beta, check_integer, check_option, check_real
 from sklearn_bdp._typing import Correlation
 from sklearn_bdp.accounting import (
     NOISE_PART,
@@ -22,7 +22,7 @@ from sklearn_bdp.accounting import (
     place_lengths,
     score_tail,
 )
-from sklearn_bdp.planning._models import continued, remaining_failure
+from sklearn_bdp.planning._models import continued
 
 # Nats that a year releases, by ``benchmarks/simulate_year.py``: at its start, for each search, for
 # the first correction (of a bias that all candidates share) and for each surprise after it.
@@ -192,7 +192,7 @@ def expected_half_width(
     searches = check_integer("n_searches", n_searches, low=1)
     above = check_integer("n_corrections", n_corrections, low=0)
     model = correlation if hasattr(correlation, "cut_failure") else continued(correlation)
-    left = remaining_failure(beta, model)
+    left = check_beta(beta)
     tail, plain = _tail(model, n, scoring, prevalence), score_tail(model, n, binary=True)
     share = noise_share(NOISE_PART * left, above) / 2.0
     noise = auto_scales(

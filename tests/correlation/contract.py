@@ -151,6 +151,3 @@ class ModelContract:
             found = limits > 1e-6
             tail = model.log_tail_above(limits[found], values[found], self.n)
             assert (tail <= level * (1.0 - 1e-3)).all()  # weighted means: exponents are on grids
-
-    def test_misspecification_is_a_probability(self):
-        assert 0.0 <= self.model().misspecification < 1.0

@@ -52,7 +52,7 @@ class TestEstimatedChain(ModelContract):
     @staticmethod
     def model():
         states = np.random.default_rng(0).integers(0, 2, 20_000)
-        return MarkovChain.from_states(states, confidence=0.99)
+        return MarkovChain.from_states(states)
 
 
 class TestDependencyGraph(ModelContract):

@@ -15,7 +15,6 @@ models = [
     Groups(np.arange(60) // 3),
     MarkovChain(flip),
     MarkovChain(flip, states=np.arange(60) % 2),
-    MarkovChain.from_states(np.arange(500) // 7 % 2, confidence=0.99),
     DependencyGraph(np.kron(np.eye(20), np.ones((3, 3)))),
     MarkovNetwork(0.1 * (ring + ring.T)),
     BayesianNetwork(parents, [[0.5, 0.5]] + [flip] * 59),

@@ -5,7 +5,6 @@ import math
 import numpy as np
 import pytest
 
-from sklearn_bdp.correlation import MarkovChain, WorstOf
 from sklearn_bdp.correlation import _transition as kernels
 
 P1 = np.array([[0.9, 0.1], [0.2, 0.8]])
@@ -80,68 +79,3 @@ def test_bad_transition_matrices_are_named(matrix, message):
 def test_text_is_not_a_transition_matrix():
     with pytest.raises(TypeError, match="transition must be an array"):
         kernels.check_transition("weather")
-
-
-def simulate(matrix, n, seed):
-    rng = np.random.default_rng(seed)
-    steps, states = matrix.cumsum(axis=1), [0]
-    for u in rng.random(n - 1):
-        states.append(int(np.searchsorted(steps[states[-1]], u)))
-    return np.array(states)
-
-
-def test_intervals_cover_at_their_level():
-    failures = 0
-    for seed in range(300):
-        counts = kernels.transition_counts(simulate(P1, 200, seed))
-        lower, upper = kernels.confidence_intervals(counts, 0.2)
-        failures += not np.all((lower <= P1) & (upper >= P1))
-    assert failures <= 60 + 3 * np.sqrt(300 * 0.2 * 0.8)
-
-
-def test_unseen_transitions_stay_possible():
-    lower, upper = kernels.confidence_intervals(np.array([[0.0, 5.0], [5.0, 0.0]]), 0.05)
-    assert lower[0, 0] == 0.0
-    assert upper[0, 0] < 1.0
-    lower, upper = kernels.confidence_intervals(np.zeros((3, 3)), 0.05)
-    assert np.all(lower == 0)
-    assert np.all(upper == 1)
-    ignorant = MarkovChain.from_states([0, 1], confidence=0.9)
-    assert ignorant.bdp_epsilon(0.1, 10) == pytest.approx(1.0)
-    assert ignorant.effective_n(10) == pytest.approx(1.0)
-
-
-@pytest.mark.parametrize("truth", [P1, P1[:, ::-1], np.array([[0.4, 0.6], [0.5, 0.5]])])
-def test_two_corners_cover_every_chain_between_the_bounds(truth):
-    """No chain that the data do not rule out leaks more, concentrates less or remembers longer."""
-    states = simulate(truth, 1500, 0)
-    model = MarkovChain.from_states(states, confidence=0.95)
-    assert isinstance(model, WorstOf)
-    assert model.misspecification == pytest.approx(0.05)
-    lower, upper = kernels.confidence_intervals(kernels.transition_counts(states), 0.05)
-    rng, n, epsilon = np.random.default_rng(1), 40, 0.1
-    for _ in range(60):
-        p, q = (lower + rng.random((2, 2)) * (upper - lower))[[0, 1], [1, 0]]
-        chain = MarkovChain([[1 - p, p], [q, 1 - q]])
-        assert chain.bdp_epsilon(epsilon, n) <= model.bdp_epsilon(epsilon, n) + 1e-9
-        for name in ("sequential_epsilon", "sequential_information", "posterior_bias"):
-            assert getattr(chain, name)(epsilon, n) <= getattr(model, name)(epsilon, n) + 1e-9
-        assert chain.log_tail_above(0.3, 0.6, n) <= model.log_tail_above(0.3, 0.6, n) + 1e-9
-        for sensitivity in (None, 1 / n):
-            tails = [m.log_tail(0.4, n, sensitivity=sensitivity) for m in (chain, model)]
-            assert tails[0] <= tails[1] + 1e-9
-        for gap in (0, 3, 10):
-            assert chain.cut_failure(gap) <= model.cut_failure(gap) + 1e-9
-
-
-def test_estimation_error_is_paid_for_and_vanishes():
-    levels = []
-    for n in (500, 5000, 50_000):
-        states = simulate(P1, n, 1)
-        levels.append(MarkovChain.from_states(states, confidence=0.99).bdp_epsilon(1e-3, 1000))
-    assert levels == sorted(levels, reverse=True)
-    assert 6e-3 < levels[-1] < 7.5e-3
-    with pytest.raises(ValueError, match="two states, got 3"):
-        MarkovChain.from_states([0, 1, 2, 0], confidence=0.99)
-    with pytest.raises(ValueError, match="confidence"):
-        MarkovChain.from_states([0, 1, 0], confidence=1.0)

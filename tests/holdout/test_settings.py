@@ -129,15 +129,6 @@ def test_the_certificate_says_whether_the_premise_of_theorem_2_holds(n, verdict)
     assert verdict in note
 
 
-def test_an_estimated_chain_is_paid_for_out_of_beta():
-    states = np.random.default_rng(0).integers(0, 2, 20_000)
-    X, y = np.zeros((3000, 1)), np.zeros(3000)
-    sure = ReusableHoldout(X, y, correlation=MarkovChain.from_states(states, confidence=0.999))
-    assert sure._settings.sampling_failure + sure._settings.noise_failure == pytest.approx(0.049)
-    with pytest.raises(ValueError, match="confidence"):
-        ReusableHoldout(X, y, correlation=MarkovChain.from_states(states, confidence=0.95))
-
-
 def test_zhaos_threshold_stays_where_its_error_means_something():
     options = {"calibration": "zhao2017", "n_queries": 1, "budget": 1}
     with pytest.raises(ValueError, match=r"threshold must be at most 0\.75"):

@@ -113,9 +113,6 @@ def test_a_recorded_chain_is_the_same_chain(chain):
 def test_what_is_no_plain_chain_is_not_recorded():
     seen = MarkovChain([[0.9, 0.1], [0.3, 0.7]], states=[0, 1, 1])
     assert chain_record(seen) is None
-    estimated = MarkovChain.from_states([0, 1, 0, 0, 1, 1], confidence=0.9)
-    assert chain_record(estimated) is None
-    assert chain_record(estimated.models[0]) is None
 
 
 def test_nothing_is_warned_about_a_chain_that_fits(tmp_path):

@@ -295,17 +295,6 @@ def test_splitting_keeps_components_whole():
     assert certificate.tau == pytest.approx(math.sqrt(math.log(2 * 20 / 0.05) / (2 * worth)))
 
 
-def test_an_estimated_chain_is_paid_for_out_of_beta():
-    states = np.random.default_rng(0).integers(0, 2, 20_000)
-    sure = MarkovChain.from_states(states, confidence=0.999)
-    options = {"n_queries": 100, "budget": 1, "route": "transcript"}
-    charged = certify(5000, correlation=sure, beta=0.05, **options)
-    assert charged.beta == pytest.approx(0.05)
-    assert charged.tau > certify(5000, correlation=sure, beta=0.0515, **options).tau
-    with pytest.raises(ValueError, match="beta must exceed"):
-        certify(5000, correlation=sure, beta=0.0005, **options)
-
-
 def graph_models():
     ring = np.arange(300)
     edges = csr_array((np.full(300, 0.3), (ring, (ring + 1) % 300)), shape=(300, 300))
