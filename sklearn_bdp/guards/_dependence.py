@@ -158,7 +158,11 @@ def _compared(division, estimator, metric, score, folds, groups, known):
         drift = check_drift(scores, names=metric.name) if len(scores) >= SHORTEST_DRIFT else None
         return check_misfit(declared, scores=scores), drift, scores
     if isinstance(declared, SeenStates) and model is not None:
-        return _within_states(scored, declared.states)
+        # Within public states the order of the rows does not matter.
+        scores = scored()
+        if scores is None or len(scores) != len(declared.states):
+            return None, None, None
+        return check_independence(scores, states=declared.states), None, scores
     if model is not None and isinstance(model, NetworkModel | Groups) and not model.is_independent:
         found = score(metric, folds) if known is None else known[0]
         if found is None or len(found) != model.n_records:
@@ -224,14 +228,6 @@ def _stand_in(estimator, y):
     """Return the mean over records that shows dependence where the metric is none (ROC AUC)."""
     name = "neg_brier_score" if hasattr(estimator, "predict_proba") else "accuracy"
     return get_metric(name, estimator=estimator, y=y)
-
-
-def _within_states(scored, states):
-    """Test what public states promise: within them, the order of the rows does not matter."""
-    scores = scored()
-    if scores is None or len(scores) != len(states):
-        return None, None, None
-    return check_independence(scores, states=states), None, scores
 
 
 def _seen(scores):

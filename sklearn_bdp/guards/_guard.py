@@ -95,7 +95,13 @@ class Guard:
 
 
 def table() -> str:
-    """Return all guards as the table of the documentation, in Markdown."""
+    """Return all guards as the table of the documentation.
+
+    Returns
+    -------
+    str
+        Markdown.
+    """
     lines = ["| guard | reads | when | what it says | class |", "|---|---|---|---|---|"]
     for one in GUARDS:
         cells = (one.name, one.reads, one.when, one.plain, f"`{one.category.__name__}`")

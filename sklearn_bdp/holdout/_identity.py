@@ -227,8 +227,8 @@ class LedgerHandle:
         SharedRecordsError
             As :meth:`check_training_rows`.
         """
-        kept = [(rows, None) for rows in kept_rows(estimator) if same_columns(rows, self.X)]
-        kept = self._known.met(kept)
+        found = (rows for rows in kept_rows(estimator) if same_columns(rows, self.X))
+        kept = self._known.met((rows, None) for rows in found)
         if kept and not self.allow_shared_rows:
             compare(self, TrainingSide(kept), known=self._known, explicit=True)
 
