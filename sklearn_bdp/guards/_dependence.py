@@ -185,8 +185,9 @@ def _between_groups(model, scores, estimator, division):
     if is_classifier(estimator) and np.ndim(division.y) == 1:
         classes = np.unique(np.asarray(division.y)[order], return_inverse=True)[1]
         known = ~np.isnan(scores)
-        means = np.bincount(classes[known], weights=scores[known], minlength=classes.max() + 1)
-        scores = scores - (means / np.maximum(np.bincount(classes[known]), 1))[classes]
+        sums = np.bincount(classes[known], weights=scores[known], minlength=classes.max() + 1)
+        counts = np.bincount(classes[known], minlength=classes.max() + 1)
+        scores = scores - (sums / np.maximum(counts, 1))[classes]
     return check_groups(scores, codes)
 
 
