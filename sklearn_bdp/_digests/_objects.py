@@ -16,6 +16,7 @@ import os
 import pathlib
 import sys
 import types
+import weakref
 
 import numpy as np
 import scipy.sparse as sp
@@ -378,6 +379,7 @@ _METHODS = (
     (pathlib.PurePath, lambda walk, value: walk._all("path", os.fspath(value))),
     (type, Walk._class),
     (types.FunctionType, Walk._function),
+    (weakref.ReferenceType, lambda walk, value: walk._all("weak", value())),
     (types.MethodType, lambda walk, value: walk._all("method", value.__func__, value.__self__)),
     (types.ModuleType, Walk._module),
     (types.CodeType, Walk._code),

@@ -10,6 +10,7 @@ from sklearn_bdp.metrics._registry import (
     default_metric,
     get_metric,
 )
+from sklearn_bdp.metrics._rows import same_names
 from sklearn_bdp.metrics._wrapper import PerRecordScore
 
 __all__ = [

@@ -2,6 +2,7 @@
 
 import contextlib
 import numbers
+import re
 import threading
 import warnings
 from typing import Any
@@ -33,7 +34,7 @@ def check_schema(estimator, X, y):
             f"the model was fitted with {fitted} columns, got records of {given[0]} columns."
         )
     names, columns = getattr(estimator, "feature_names_in_", None), getattr(X, "columns", None)
-    if names is not None and columns is not None and list(names) != list(columns):
+    if names is not None and columns is not None and not same_names(names, columns):
         raise ValueError(
             "the model was fitted with other columns, or in another order, than the records have: "
             f"{list(names)[:5]}… and {list(columns)[:5]}…"
@@ -47,6 +48,12 @@ def check_schema(estimator, X, y):
                 f"the model was fitted with labels that are {kinds[of_model]}, got records whose "
                 f"labels are {kinds[of_records]}."
             )
+
+
+def same_names(first, second):
+    """Return whether columns have the same names, but for marks that LightGBM replaces by "_"."""
+    first, second = ([re.sub(r"\W", "_", str(name)) for name in names] for names in (first, second))
+    return first == second
 
 
 def _is_text(labels):

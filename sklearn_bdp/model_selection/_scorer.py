@@ -22,7 +22,7 @@ from sklearn_bdp._sklearn_compat import (
 from sklearn_bdp.exceptions import ScoreContractError, UnknownFeaturesError
 from sklearn_bdp.guards import RowWiseCheck, TrainingSide, warn_clipped
 from sklearn_bdp.holdout import HoldoutScore, ReusableHoldout, query_key
-from sklearn_bdp.metrics import check_scoring, get_metric
+from sklearn_bdp.metrics import check_scoring, get_metric, same_names
 from sklearn_bdp.model_selection._alterations import (
     Alteration,
     altered_records,
@@ -431,10 +431,12 @@ def _variance(metric, estimator, X, y):
 
 def _named(names, have):
     """Return the names of the columns a model was fitted on, or None where they are all."""
+    if same_names(names, have):
+        return None
     missing = [name for name in names if name not in set(have)]
     if missing:
         raise UnknownFeaturesError(
             f"The estimator was fitted on columns that the holdout lacks: {missing}. Nothing "
             "was spent."
         )
-    return None if list(names) == list(have) else list(names)
+    return list(names)

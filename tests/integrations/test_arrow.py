@@ -8,6 +8,7 @@ from sklearn.tree import DecisionTreeClassifier
 from sklearn_bdp import HoldoutScorer, ReusableHoldout, ReusableHoldoutSearchCV
 
 pyarrow = pytest.importorskip("pyarrow")
+pytestmark = pytest.mark.client("pyarrow", "a `Table` as X is refused: pass `X.to_pandas()`")
 
 
 @pytest.mark.parametrize("where", ["search", "holdout", "scorer"])

@@ -15,6 +15,9 @@ from sklearn_bdp.exceptions import SharedRecordsError
 from sklearn_bdp.metrics import get_metric
 
 optuna = pytest.importorskip("optuna")
+pytestmark = pytest.mark.client(
+    "optuna", "`HoldoutObjective`, samplers, pruners, a study that goes on the next day"
+)
 from sklearn_bdp.integrations.optuna import HoldoutObjective  # noqa: E402 (after the check)
 
 ATTRIBUTES = {

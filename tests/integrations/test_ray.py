@@ -10,6 +10,7 @@ import pytest
 from sklearn_bdp import ReusableHoldoutSearchCV
 
 ray = pytest.importorskip("ray")
+pytestmark = pytest.mark.client("ray", "searches on a cluster")
 sys.path.insert(0, str(Path(__file__).parent))
 from logged import Logged  # noqa: E402 (workers import it by this name)
 

@@ -79,6 +79,7 @@ def test_a_holdout_says_that_its_pickles_carry_its_records(search):
     assert "in pickles, too" in repr(search.holdout_)
 
 
+@pytest.mark.client("joblib", "saved searches go on in another process")
 def test_joblib_round_trip_in_another_process(search, data, tmp_path):
     for name, saved in (("with", search), ("without", search.without_holdout())):
         joblib.dump(saved, tmp_path / name)
@@ -103,6 +104,7 @@ def test_what_would_copy_the_budget_is_refused(search):
     assert copy.deepcopy(search).holdout_ is search.holdout_
 
 
+@pytest.mark.client("skops", "saves `search.without_holdout()`")
 def test_skops_round_trip(search, data):
     skops = pytest.importorskip("skops.io")
     with pytest.raises(TypeError, match="without_holdout"):
@@ -115,6 +117,7 @@ def test_skops_round_trip(search, data):
     assert again.certificate_.tau == search.certificate_.tau
 
 
+@pytest.mark.client("mlflow", "saves `search.without_holdout()`")
 def test_mlflow_round_trip(search, data, tmp_path):
     mlflow = pytest.importorskip("mlflow.sklearn")
     options = {"serialization_format": "cloudpickle"}  # skops wants each type to be trusted by name
@@ -155,6 +158,7 @@ def numbers_of(search, data):
     return {search.best_estimator_.score(*rows) for rows in ((X[held], y[held]), (X, y))}
 
 
+@pytest.mark.client("mlflow", "autologging writes one run with what was released")
 def test_autologging_of_mlflow_logs_the_best_candidate_into_the_open_run(mlflow, data):
     mlflow.sklearn.autolog(log_models=False, log_datasets=False, silent=True)
     grid = {"C": [0.001, 1.0]}
@@ -197,6 +201,7 @@ def test_autologging_of_mlflow_leaves_a_search_without_a_holdout_to_mlflow(mlflo
 class TestSpaces:
     """Distributions for ``n_iter`` from scipy and scikit-optimize."""
 
+    @pytest.mark.client("scikit-optimize", "dimensions as distributions of a search")
     def test_dimensions_are_distributions(self, data):
         space = pytest.importorskip("skopt.space")
         grid = {

@@ -23,6 +23,7 @@ def search(estimator, grid, **params):
     return ReusableHoldoutSearchCV(estimator, grid, **{"cv": 3, "random_state": 0, **params})
 
 
+@pytest.mark.client("rich", "progress bars of scikit-learn 1.9")
 @pytest.mark.skipif(not hasattr(GridSearchCV, "set_callbacks"), reason="callbacks came with 1.9")
 @pytest.mark.parametrize("holdout", [None, 0.25])
 def test_a_progress_bar_shows_candidates_and_verification(data, holdout, capsys):

@@ -377,6 +377,7 @@ def test_the_last_interval_is_readable_from_every_copy(data, holdout):
 class TestNeighbours:
     """Packages that take a scorer; each test is skipped where its package is missing."""
 
+    @pytest.mark.client("mlxtend", "backward selection with `HoldoutScorer`")
     @pytest.mark.parametrize("cv", [0, 2])
     def test_mlxtend_backward_finds_columns_and_forward_is_refused(self, data, cv):
         selection = pytest.importorskip("mlxtend.feature_selection")
@@ -391,6 +392,7 @@ class TestNeighbours:
         assert found.k_feature_idx_[0] in (0, 2, 3)
         assert found.k_score_ > 0.85
 
+    @pytest.mark.client("scikit-optimize", "`BayesSearchCV` with `HoldoutScorer`")
     def test_bayes_search(self, data, holdout):
         skopt = pytest.importorskip("skopt")
         X, _, y, _ = data

@@ -472,6 +472,7 @@ def test_a_shared_prefix_is_fitted_once_per_part_and_results_are_equal(data, tra
     np.testing.assert_allclose(shared["holdout_score"], plain["holdout_score"], atol=0.1)
 
 
+@pytest.mark.client("polars", "frames in a search and in the next one")
 def test_polars_frames_are_searched_and_reused(data):
     polars = pytest.importorskip("polars")
     frame = polars.DataFrame({f"f{place}": data[0][:, place] for place in range(8)})
@@ -509,6 +510,7 @@ for model, prefix in cases[: 1 + recent]:
 """
 
 
+@pytest.mark.client("array-api-strict", "array API inputs with `SCIPY_ARRAY_API=1`")
 def test_array_api_inputs_are_searched():
     pytest.importorskip("array_api_strict")
     if sklearn.__version__ < "1.7":  # it brings its own since then
