@@ -116,10 +116,10 @@ def test_how_little_errors_vary_is_told_and_narrows_the_interval():
         errors = np.abs(y - cross_val_predict(model, X, y, cv=3))
         assert variance == pytest.approx(np.var(np.minimum(errors / span, 1.0)))
         widths.append(trial.user_attrs["holdout_upper"] - trial.user_attrs["holdout_lower"])
-    best = min(widths)
+    best, metric = min(widths), get_metric("neg_mean_absolute_error", y=y)
     untold = ReusableHoldout(X_holdout, y_holdout, random_state=0).answer_evaluations(
-        [record.training_value for record in objective.holdout.history()],
-        [get_metric("neg_mean_absolute_error", y=y).evaluate(
+        [metric.to_unit(record.training_value) for record in objective.holdout.history()],
+        [metric.evaluate(
             ridge(optuna.trial.FixedTrial(trial.params)).fit(X, y), X_holdout, y_holdout
         ) for trial in study.trials],
         training_size=len(y),
