@@ -13,15 +13,13 @@ from dataclasses import dataclass, field
 import numpy as np
 import scipy.sparse
 from sklearn.base import is_classifier
-from sklearn.ensemble import ExtraTreesClassifier, ExtraTreesRegressor
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import lasso_path
-from sklearn.pipeline import Pipeline
 
 from sklearn_bdp._checks import check_integer, check_option, check_real
 from sklearn_bdp._sklearn_compat import is_frame, safe_indexing
 
-RANKINGS = ("univariate", "l1", "importance")
+RANKINGS = ("univariate", "l1")
 
 #: Columns that a multivariate ranking looks at: so many per training record, the best univariate.
 _LOOKED_AT = 1.0
@@ -165,15 +163,13 @@ def check_ranking(ranking):
             )
 
 
-def rankings_for(ranking, estimator):
+def rankings_for(ranking):
     """Return the rankings that ``ranking="auto"`` stands for, or the ones that were asked for.
 
-    The L1 path takes one of several alike columns where univariate scores take all of them;
-    estimators made of trees see what neither sees.
+    The L1 path takes one of several alike columns where univariate scores take all of them.
     """
     if ranking == "auto":
-        trees = hasattr(type(_last(estimator)), "feature_importances_")
-        return ("univariate", "l1", "importance") if trees else ("univariate", "l1")
+        return RANKINGS
     return (ranking,) if isinstance(ranking, str) or callable(ranking) else tuple(ranking)
 
 
@@ -198,15 +194,10 @@ def _scores(ranking, records, rows, univariate):
         found = ranking(X, safe_indexing(records.y, rows))
         found = np.asarray(found[0] if isinstance(found, tuple) else found, dtype=float)
         return np.where(np.isfinite(found), found, -np.inf)
-    wide = univariate.size > max(50, _LOOKED_AT * rows.size)
-    if ranking == "importance" and not wide:
-        columns = np.arange(univariate.size)
-    else:
-        count = min(univariate.size, max(50, int(_LOOKED_AT * rows.size)))
-        columns = np.sort(np.argpartition(-univariate, count - 1)[:count])
-    inner = {"l1": _l1_scores, "importance": _importance_scores}[ranking](records, rows, columns)
+    count = min(univariate.size, max(50, int(_LOOKED_AT * rows.size)))
+    columns = np.sort(np.argpartition(-univariate, count - 1)[:count])
     scores = np.full(univariate.size, -np.inf)
-    scores[columns] = inner
+    scores[columns] = _l1_scores(records, rows, columns)
     return scores
 
 
@@ -264,21 +255,6 @@ def _l1_scores(records, rows, columns):
     at_entry = np.take_along_axis(sizes, first[:, None], axis=1)[:, 0]
     scores = -first + at_entry / (1.0 + at_entry.max(initial=0.0))
     return np.where(inside.any(axis=1), scores, -np.inf)
-
-
-def _importance_scores(records, rows, columns):
-    """Return importances by random trees."""
-    kind = ExtraTreesClassifier if records.classification else ExtraTreesRegressor
-    trees = kind(100, random_state=0)
-    trees.fit(records.columns(columns, rows), np.asarray(records.y)[rows])
-    return trees.feature_importances_
-
-
-def _last(estimator):
-    """Return the last step of a pipeline, or the estimator itself."""
-    while isinstance(estimator, Pipeline):
-        estimator = estimator.steps[-1][1]
-    return estimator
 
 
 def _by_unit(scores, units):

@@ -61,17 +61,16 @@ class HoldoutFeatureSelector(SubsetSelectorBase):
 
         - ``"univariate"``: analysis of variance for classes, correlation for numbers;
         - ``"l1"``: how early a feature enters the L1 path of a linear model;
-        - ``"importance"``: importances by random trees;
         - a score function ``(X, y) -> scores`` as for ``SelectKBest``
           (``mutual_info_classif``);
         - a list of these: all of them propose, the scores decide;
-        - ``"auto"``: univariate and L1, for estimators made of trees importances, too.
+        - ``"auto"``: univariate and L1.
 
         Of several rankings, a later one is taken if its best subset is ahead of the earlier ones'
         by half a standard error of the difference.
 
-        Among more features than training records, all but the first look only at as many
-        features as there are records, the best univariate ones.
+        Among more features than training records, L1 looks only at as many features as there are
+        records, the best univariate ones.
     tol : "auto", "certified" or float, default="auto"
         With ``n_features_to_select="auto"``: how far behind the best the cross-validated score of
         a smaller subset may be, in score units. ``"auto"``: the best subset, by scores that are
@@ -308,7 +307,7 @@ class HoldoutFeatureSelector(SubsetSelectorBase):
         proposals = propose(
             setting,
             units,
-            rankings_for(self.ranking, self.estimator),
+            rankings_for(self.ranking),
             target=target,
             n_jobs=self.n_jobs,
             pre_dispatch=self.pre_dispatch,
