@@ -49,6 +49,13 @@ class Division:
     side: TrainingSide | None = None  # the training part, to be compared with a given holdout
     about: str | None = None  # what the targets given to ``fit`` are known by, where they are split
 
+    def train_groups(self):
+        """Return the groups of the training records, or None where they are independent."""
+        model = self.train_model
+        if model is None or model.is_independent or not model.is_componentwise:
+            return None
+        return model.components(num_samples(self.X))
+
 
 def targets(X, y):
     """Return ``y``, or zeros in the place of targets that nobody needs."""

@@ -182,6 +182,7 @@ def further_metrics(search, name, division):
         with warnings.catch_warnings(), contextlib.suppress(TypeError, ValueError):
             warnings.simplefilter("ignore")
             metric = bounded_metric(search, scoring, division.y)
+            metric = metric.informed(division.y, division.train_groups())
             if metric.is_mean or division.model.is_componentwise:
                 result[other] = metric
     return result

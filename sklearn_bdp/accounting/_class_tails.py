@@ -24,6 +24,9 @@ from sklearn_bdp.correlation import CorrelationModel, bounded_lower_limit, weigh
 _CELL, _MANY = 2.0, 2.5
 #: Probability that a share is outside the central cell: predicted from labels, and from nothing.
 _SURPRISE, _UNKNOWN = 0.1, 0.75
+#: Deviations by which the least share of 64 slices is smaller: between labels that patients keep
+#: and labels that change at every visit (2.4), a guess.
+_LEAST = 1.2
 #: Probability that noise says "above" of a share inside the central cell.
 _RIM = 0.01
 
@@ -44,17 +47,21 @@ class ShareCells:
     surprise: float
 
     @classmethod
-    def around(cls, share: float, n: float, n_training: float | None, n_classes: int) -> Self:
+    def around(
+        cls, share: float, n: float, n_training: float | None, n_classes: int, *, shift: float = 0.0
+    ) -> Self:
         """Return cells around a predicted share of ``n`` records.
 
-        ``n_training``: the records that the prediction was read off, ``None`` for a guess.
+        ``n_training``: the records that the prediction was read off, ``None`` for a guess;
+        ``shift``: by how many deviations the share is expected to be smaller.
         """
         behind = 0.0 if n_training is None else 1.0 / n_training
         # The deviation of arcsin(sqrt(share)) is 1/2 sqrt(1/n), whatever the share.
         part = 0.5 * (_CELL if n_classes == 2 else _MANY)
         half, step = part * math.sqrt(1.0 / n + behind), 2.0 * part * math.sqrt(1.0 / n)
         surprise = _UNKNOWN if n_training is None else _SURPRISE
-        return cls(math.asin(math.sqrt(share)), half, step, surprise)
+        angle = math.asin(math.sqrt(share)) - 0.5 * shift * math.sqrt(1.0 / n)
+        return cls(max(0.0, angle), half, step, surprise)
 
     def ends(self, cell: int | None) -> tuple[float, float]:
         """Return the shares between which a cell lies."""
@@ -110,12 +117,15 @@ def share_cells(
 
     Of dependent records whole groups are counted, in the holdout as in the training data.
     """
-    units = model.units(n)[0]
+    units, shift = model.units(n)[0], 0.0 if model.is_independent else _LEAST
     if class_counts is None:
-        return [ShareCells.around(1.0 / n_classes, units, None, n_classes)] * n_classes
+        equal = ShareCells.around(1.0 / n_classes, units, None, n_classes, shift=shift)
+        return [equal] * n_classes
     total = sum(class_counts)
-    behind = total * units / n
-    return [ShareCells.around(count / total, units, behind, n_classes) for count in class_counts]
+    return [
+        ShareCells.around(count / total, units, total * units / n, n_classes, shift=shift)
+        for count in class_counts
+    ]
 
 
 def _expected_floors(class_counts, n_classes, counted, model, n):

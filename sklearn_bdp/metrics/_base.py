@@ -163,13 +163,15 @@ class BoundedMetric(abc.ABC):
         """
         return
 
-    def informed(self, y: ArrayLike | None) -> BoundedMetric:
+    def informed(self, y: ArrayLike | None, groups: ArrayLike | None = None) -> BoundedMetric:
         """Return the metric with what it may learn from training targets.
 
         Parameters
         ----------
         y : array-like of shape (n,) or None
             *Training* targets: they are public.
+        groups : array-like of shape (n,), default=None
+            Groups of these records, each of which counts once.
 
         Returns
         -------

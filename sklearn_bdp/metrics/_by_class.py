@@ -125,10 +125,15 @@ class ClassMetric(BoundedMetric):
     by_predictions: ClassVar[bool] = True
     _kind: ClassVar[str] = "class_means"
 
-    def informed(self, y):
-        if self.class_counts is not None or y is None:
+    def informed(self, y, groups=None):
+        if y is None or (self.class_counts is not None and groups is None):
             return self
-        classes, counts = np.unique(as_labels(y), return_counts=True)
+        classes, index = np.unique(as_labels(y), return_inverse=True)
+        weights = np.ones(len(index))
+        if groups is not None:  # one visit of each patient (theory G19)
+            _, group, sizes = np.unique(groups, return_inverse=True, return_counts=True)
+            weights = len(group) / (len(sizes) * sizes[group])
+        counts = np.maximum(np.rint(np.bincount(index, weights)), 1).astype(int)
         return dataclasses.replace(
             self, classes=tuple(classes.tolist()), class_counts=tuple(counts.tolist())
         )

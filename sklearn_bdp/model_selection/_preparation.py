@@ -125,6 +125,7 @@ class Preparation:
             params = check_method_params(X, params, indices=division.train)
             groups = None if groups is None else np.asarray(groups)[division.train]
         name, metric = verified_metric(self, division.y)
+        metric = metric.informed(division.y, division.train_groups())
         check_proved(metric, division.model)
         check_agreement(self.estimator, division)
         routed = self._routed(params, groups)

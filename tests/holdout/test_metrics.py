@@ -148,3 +148,37 @@ def test_a_preview_takes_names_and_says_which_share_it_assumed():
     model = Ranks()
     holdout.score(model, 0.5, scoring="roc_auc")
     assert "as recorded" in str(holdout.preview(20, scoring="balanced_accuracy"))
+
+
+def patients(n, seed, *, one=False):
+    """Visits of patients; a third is ill at some visits, the ill come more often."""
+    rng = np.random.default_rng(seed)
+    prone = rng.random(n) < 0.3
+    visits = np.ones(n, int) if one else rng.integers(1, 4, n) + 3 * prone
+    group = np.repeat(np.arange(n), visits)
+    y = (prone[group] & (rng.random(len(group)) < 0.7)).astype(int)
+    score = 1.5 * y + 0.8 * rng.normal(size=n)[group] + 0.6 * rng.normal(size=len(group))
+    return score[:, None], y, group
+
+
+@pytest.mark.parametrize("name", ["roc_auc", "balanced_accuracy", "recall"])
+def test_patients_are_known_as_well_as_by_one_visit_each(name):
+    """G19: a random visit of a random patient, right although the ill come more often."""
+    X, y, group = patients(200_000, 99)
+    first = np.unique(group, return_index=True)[1]  # visits are alike: any one will do
+    truth = get_metric(name, y=y).training_score(Ranks(), X[first], y[first])
+    halves = {}
+    for one in (False, True):
+        found = []
+        for seed in range(8):
+            X, y, group = patients(400, seed, one=one)
+            _, labels, of = patients(1200, seed + 50, one=one)
+            metric = get_metric(name).informed(labels, of)
+            holdout = ReusableHoldout(
+                X, y, random_state=seed, correlation=Groups(group), spending="even"
+            )
+            answer = holdout.answer_evaluations([truth], [metric.evaluate(Ranks(), X, y)])
+            assert answer.lower[0] < truth < answer.upper[0]
+            found.append(answer.upper[0] - answer.lower[0])
+        halves[one] = np.mean(found) / 2
+    assert halves[False] < 1.25 * halves[True] < 0.25
