@@ -144,7 +144,7 @@ class ClassMetric(BoundedMetric):
     def _shape(self, classes):
         return ScoreShape(
             self._kind,
-            classes=tuple(map(str, classes)),
+            classes=tuple(map(repr, classes)),  # "1" and 1 are not the same class
             class_counts=self.class_counts,
             counted=self._counted(classes),
         )

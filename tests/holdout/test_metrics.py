@@ -6,7 +6,11 @@ from statistics import NormalDist
 
 import numpy as np
 import pytest
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
+from sklearn_bdp import ReusableHoldoutSearchCV
 from sklearn_bdp.correlation import Groups
 from sklearn_bdp.holdout import ReusableHoldout
 from sklearn_bdp.metrics import get_metric
@@ -182,3 +186,18 @@ def test_patients_are_known_as_well_as_by_one_visit_each(name):
             found.append(answer.upper[0] - answer.lower[0])
         halves[one] = np.mean(found) / 2
     assert halves[False] < 1.25 * halves[True] < 0.25
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_a_balanced_training_side_and_an_explicit_holdout_of_few_events(seed):
+    """G20, end to end: AUC intervals around one half, 10 of 10 wrong, before shares were asked."""
+    X, y = records(600, 0.5, seed)
+    X_val, y_val = records(1500, 0.03, seed + 9)
+    model = make_pipeline(StandardScaler(), LogisticRegression())
+    search = ReusableHoldoutSearchCV(
+        model, {"logisticregression__C": [0.1, 1.0]}, scoring="roc_auc", random_state=seed
+    ).fit(X, y, X_val=X_val, y_val=y_val)
+    report = search.final_report()
+    for lower, upper in (search.best_interval_, (report.lower, report.upper)):
+        assert lower < 0.88 < upper
+    assert report.lower > 0.25
