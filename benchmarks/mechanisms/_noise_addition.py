@@ -6,7 +6,7 @@ import numpy as np
 
 from benchmarks.mechanisms._inputs import check_pair
 from sklearn_bdp._checks import check_integer, check_real
-from sklearn_bdp.mechanisms import Answers, Thresholdout, cell_midpoints, to_cell
+from sklearn_bdp.mechanisms import Answers, Thresholdout, to_cell
 
 __all__ = ["DataSplitting", "NoiseAddition"]
 
@@ -223,4 +223,4 @@ class DataSplitting(_EveryQuery):
     def _release(self, holdout):
         if self.resolution == 0.0:
             return holdout
-        return cell_midpoints(self.resolution)[to_cell(holdout, self.resolution)]
+        return np.minimum((to_cell(holdout, self.resolution) + 0.5) * self.resolution, 1.0)

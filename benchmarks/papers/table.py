@@ -18,6 +18,7 @@ from benchmarks.experiments._samples import (
     markov_population,
 )
 from benchmarks.papers import theorems
+from benchmarks.papers.dwork import dwork_required_n
 from sklearn_bdp.accounting import (
     adaptive_log_failure,
     answer_margin,
@@ -27,7 +28,7 @@ from sklearn_bdp.accounting import (
 )
 from sklearn_bdp.correlation import Groups, Independent, MarkovChain
 from sklearn_bdp.mechanisms import Thresholdout, thresholdout_epsilon
-from sklearn_bdp.planning import dwork_required_n, plan_holdout
+from sklearn_bdp.planning import plan_holdout
 
 P1, P2 = [[0.9, 0.1], [0.2, 0.8]], [[0.9, 0.1], [0.1, 0.9]]
 ZHAO, CACM = "Zhao 2017", "Dwork et al. 2017"
@@ -425,7 +426,7 @@ def _dwork_algorithm():
             CACM, "Thm 9, n₀", f"{branch} side, τ = .1, m = 100,000, B = {rounds:,}",
             dwork_required_n(branch=branch, **common),
             plan_holdout(route="transcript", **common), "O(·); constants rebuilt from Theorem 4",
-            "sklearn_bdp.planning.dwork_required_n", _PUBLISHED + test,
+            "benchmarks.papers.dwork.dwork_required_n", _PUBLISHED + test,
         )  # fmt: skip
     practical = Thresholdout.dwork2017_practical()
     yield Row(

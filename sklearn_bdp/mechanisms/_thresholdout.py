@@ -58,7 +58,7 @@ class Thresholdout(Presets):
     refresh : bool, default=True
         Draw the threshold noise anew after every "above".
     resolution : float in [0, 1], default=0.0
-        Width of the cells of released answers (see `cell_midpoints`); 0: no cells. Even then
+        Width of the cells of released answers (see `to_cell`); 0: no cells. Even then
         answers are multiples of a step near 1e-13, so that the low-order bits carry nothing [3]_.
     noise : {"laplace", "gaussian"}, default="laplace"
         Laplace noise is exact (see Notes). Gaussian noise has no finite pure DP level.

@@ -19,7 +19,6 @@ from sklearn_bdp._checks import check_array, check_real
 from sklearn_bdp._typing import Array
 
 _FINEST = 2.0**-44
-_LISTED = 2**24  # cells that are ever listed in one array
 _FAR = 100.0  # predictions and thresholds beyond this would leave the exact range of the grid
 
 
@@ -67,51 +66,13 @@ def n_cells(resolution: float) -> int:
     return math.ceil(1.0 / resolution * (1.0 - 1e-12))
 
 
-def cell_midpoints(resolution: float) -> Array:
-    r"""Return the only values that can be released at a grid step.
-
-    Cell ``k`` is :math:`[k\eta, (k+1)\eta)`, its value the midpoint :math:`(k+\tfrac12)\eta`.
-    Values below 0 fall into the first cell, values of 1 and above into the last one. Where
-    :math:`1/\eta` is no integer the last cell sticks out of [0, 1]; its value is clipped to 1.
-    Either way a value in [0, 1] is at most :math:`\eta/2` from what is released.
-
-    Parameters
-    ----------
-    resolution : float in (0, 1]
-        Width :math:`\eta` of a cell.
-
-    Returns
-    -------
-    ndarray of shape (V,)
-        Increasing values in (0, 1].
-
-    Raises
-    ------
-    ValueError
-        If ``resolution`` is out of range, or so fine that its cells would fill the memory.
-
-    Examples
-    --------
-    >>> from sklearn_bdp.mechanisms import cell_midpoints
-    >>> cell_midpoints(0.25)
-    array([0.125, 0.375, 0.625, 0.875])
-    """
-    count = n_cells(resolution)
-    if not count <= _LISTED:
-        raise ValueError(
-            f"resolution must be at least 2**-24 for its cells to be listed, got "
-            f"resolution={resolution!r} with {count} cells."
-        )
-    return _midpoint(np.arange(count), resolution)
-
-
 def _midpoint(cells, resolution):
     """Return the value of each cell; the last one may stick out of [0, 1]."""
     return np.minimum((cells + 0.5) * resolution, 1.0)
 
 
 def to_cell(values: ArrayLike, resolution: float) -> Array:
-    """Return the index of the cell each value falls into, after clipping to [0, 1].
+    r"""Return the index of the cell each value falls into, after clipping to [0, 1].
 
     Parameters
     ----------
@@ -123,7 +84,8 @@ def to_cell(values: ArrayLike, resolution: float) -> Array:
     Returns
     -------
     ndarray of int
-        Indices into `cell_midpoints`; ``to_cell(cell_midpoints(r), r)`` is ``0 … V-1``.
+        Cell ``k`` is :math:`[k\eta, (k+1)\eta)`, released as its midpoint, at most 1. Values
+        below 0 fall into the first cell, values of 1 and above into the last one.
 
     Examples
     --------

@@ -3,7 +3,7 @@
 from sklearn_bdp.planning._certify import certify
 from sklearn_bdp.planning._plan import plan_holdout
 from sklearn_bdp.planning._plan_search import SearchPlan, expected_half_width, plan_search
-from sklearn_bdp.planning._routes import dwork_required_n, floor_required_n
+from sklearn_bdp.planning._routes import floor_required_n
 
 __all__ = [
     "SearchPlan",

@@ -12,7 +12,7 @@ from sklearn_bdp._typing import Correlation
 from sklearn_bdp.accounting import Certificate
 from sklearn_bdp.exceptions import VacuousGuaranteeWarning
 from sklearn_bdp.mechanisms import Thresholdout
-from sklearn_bdp.planning._designs import Task, splitting_half_width
+from sklearn_bdp.planning._designs import Task
 from sklearn_bdp.planning._models import any_size, plain_model
 from sklearn_bdp.planning._routes import ROUTES, UNTOUCHED, smallest_n, solve
 
@@ -185,8 +185,3 @@ def _advice(task, design, configured):
             yield f"About {needed - task.n:,} more records give ± {goal:g}."
         else:
             yield f"About {needed:,} records are needed for ± {goal:g}."
-    if design.route not in UNTOUCHED and (split := splitting_half_width(task)) < min(tau, 0.5):
-        yield (
-            "Plain sample splitting is better here: fresh records for each of "
-            f"{task.n_queries:,} queries give ± {split:.3g}."
-        )

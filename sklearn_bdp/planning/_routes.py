@@ -5,9 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
-import numpy as np
-
-from sklearn_bdp._bisection import last_accepted, last_whole
+from sklearn_bdp._bisection import last_whole
 from sklearn_bdp._checks import check_beta, check_integer, check_option, check_real
 from sklearn_bdp.accounting import least_accuracy, zhao_required_n
 from sklearn_bdp.mechanisms import Thresholdout
@@ -150,7 +148,11 @@ def _printed_required_n(task, tau, route):
         raise ValueError(
             f"route='dwork2017' holds for independent records only, got {task.model.describe()}."
         )
-    return dwork_required_n(**promise)
+    # Dwork et al. 2017, Theorem 9, the side of its minimum with B; constants from their Theorem 4
+    # at level τ/8 (``benchmarks/papers/dwork.py`` has the side with √B, for thousands of answers).
+    sigma = tau / (96.0 * math.log(4.0 * task.n_queries / task.beta))
+    sampling = 64.0 * math.log(12.0 * task.n_queries / task.beta) / tau**2
+    return max(16.0 * task.budget / (sigma * tau), sampling)
 
 
 def _solve_printed(task, route):
@@ -177,66 +179,6 @@ def _solve_printed(task, route):
         mechanism=mechanism,
         notes=(note,),
     )
-
-
-def dwork_required_n(
-    *, tau: float, n_queries: int, budget: int, beta: float = 0.05, branch: str = "best"
-) -> float:
-    r"""Records that Dwork et al. ask for: Theorem 9 (2017), Theorem 25 (2015), i.i.d. only.
-
-    The theorem prints :math:`O(\ln(m/\beta)/\tau^2) \cdot
-    \min\{B, \sqrt{B\ln(\ln(m/\beta)/\tau)}\}`. Its constants are rebuilt from its argument:
-    Thresholdout with :math:`\sigma = \tau/(96\ln(4m/\beta))` (noises 2σ, 4σ, σ) is
-    :math:`B\varepsilon_0`-DP with :math:`\varepsilon_0 = 2/(\sigma n)`, and each query may be off
-    by :math:`\tau/8` with probability :math:`\beta/(2m)`.
-
-    - ``"pure"``: Theorem 4 at level :math:`\tau/8`, :math:`6e^{-\tau^2 n/64} \le \beta/(2m)`:
-      :math:`\max\{16B/(\sigma\tau),\; 64\ln(12m/\beta)/\tau^2\}`.
-    - ``"approximate"``: the smallest n for which strong composition,
-      :math:`\varepsilon = \varepsilon_0\sqrt{2B\ln(1/\delta)} +
-      B\varepsilon_0(e^{\varepsilon_0}-1)`, meets the bound for
-      :math:`(\varepsilon, \delta)`-DP that the paper relies on: off by :math:`13\varepsilon` with
-      probability :math:`(2\delta/\varepsilon)\ln(2/\varepsilon)` once
-      :math:`n \ge 2\ln(8/\delta)/\varepsilon^2`, with :math:`\varepsilon = \tau/104`.
-
-    The two are the sides of the theorem's minimum, B and √B; ``branch="best"``: the smaller. The
-    number is not rounded.
-
-    References
-    ----------
-    Dwork et al. 2017, Theorems 4 and 9; Dwork et al. 2015, Theorems 9 and 25 (the former after
-    Nissim and Stemmer, arXiv:1504.05800).
-
-    Examples
-    --------
-    >>> round(dwork_required_n(tau=0.1, n_queries=100, budget=1))
-    1380433
-    """
-    tau = check_real("tau", tau, low=0.0, high=1.0, closed="right")
-    m, rounds = check_integer("n_queries", n_queries, low=1), check_integer("budget", budget, low=1)
-    beta = check_beta(beta)
-    check_option("branch", branch, ("best", "pure", "approximate"))
-    sigma = tau / (96.0 * math.log(4.0 * m / beta))
-    found = []
-    if branch != "approximate":
-        found.append(max(16.0 * rounds / (sigma * tau), 64.0 * math.log(12.0 * m / beta) / tau**2))
-    if branch != "pure":
-        found.append(_dwork_approximate(tau, m, rounds, beta, sigma))
-    return min(found)
-
-
-def _dwork_approximate(tau, m, rounds, beta, sigma):
-    """Return the √B side of Theorem 9, with constants rebuilt (see `dwork_required_n`)."""
-    epsilon = tau / (8.0 * 13.0)
-    delta = beta / (2.0 * m) * epsilon / (2.0 * math.log(2.0 / epsilon))
-    slope = math.sqrt(-2.0 * rounds * math.log(delta))
-    level = last_accepted(
-        lambda each: each * slope + rounds * each * np.expm1(each) <= epsilon,
-        0.0,
-        epsilon / slope,
-        steps=60,
-    )
-    return max(2.0 / (sigma * level), 2.0 * math.log(8.0 / delta) / epsilon**2)
 
 
 def floor_required_n(*, tau: float, n_queries: int, beta: float = 0.05) -> float:

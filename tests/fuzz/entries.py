@@ -393,12 +393,9 @@ def planning_entries():
         {},
         {**aliases, "n_corrections": ("n_searches", "n_candidates")},
     )
-    for name in ("dwork_required_n", "floor_required_n"):
-        kinds = {"tau": real(0, 1, open_low=True), "n_queries": COUNT, "beta": PROBABILITY}
-        valid = {"tau": 0.1, "n_queries": 20}
-        if name == "dwork_required_n":
-            kinds["budget"], valid["budget"] = COUNT, 2
-        yield Entry(name, getattr(planning, name), valid, kinds, {}, aliases)
+    kinds = {"tau": real(0, 1, open_low=True), "n_queries": COUNT, "beta": PROBABILITY}
+    valid = {"tau": 0.1, "n_queries": 20}
+    yield Entry("floor_required_n", planning.floor_required_n, valid, kinds, {}, aliases)
 
 
 def mechanism_entries():

@@ -194,13 +194,6 @@ def test_advice_names_the_records_that_are_missing():
     assert needed <= told <= 1.1 * needed
 
 
-def test_splitting_is_recommended_when_it_is_better():
-    certificate = certify(10_000, n_queries=3, budget=3, c=0.9, route="transcript")
-    split = certify(10_000, n_queries=3, budget=3, route="splitting")
-    assert split.tau < certificate.tau
-    assert "Plain sample splitting is better here" in str(certificate)
-
-
 def test_printed_error_is_never_below_the_certified_one():
     for n in (5_000, 7_777, 123_456):
         certificate = certify(n, n_queries=37, budget=2)

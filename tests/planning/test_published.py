@@ -3,11 +3,11 @@ import math
 import numpy as np
 import pytest
 
+from benchmarks.papers.dwork import dwork_required_n
 from sklearn_bdp.accounting import zhao_accuracy, zhao_premise, zhao_required_n
 from sklearn_bdp.correlation import Groups, Independent, MarkovChain
 from sklearn_bdp.planning import (
     certify,
-    dwork_required_n,
     floor_required_n,
     plan_holdout,
 )
@@ -163,6 +163,7 @@ def test_dwork_constants_follow_from_theorem_4():
     assert 2 * b / (sigma * n) <= tau / 8 * (1 + 1e-12)
     assert 6 * math.exp(-((tau / 8) ** 2) * n) <= beta / (2 * m)
     assert n == pytest.approx(16 * b / (sigma * tau))
+    assert plan_holdout(tau=tau, n_queries=m, budget=b, route="dwork2017") == math.ceil(n)
     many = dwork_required_n(tau=tau, n_queries=10**60, budget=1, beta=beta, branch="pure")
     assert many >= 64 * math.log(12 * 10**60 / beta) / tau**2
     # The counter-check: at 1 % less the leakage is above τ/8.
