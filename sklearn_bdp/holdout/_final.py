@@ -371,7 +371,7 @@ def close(
     rounds = last.n_rounds + int(above.sum())
     chosen = [] if plan is None else np.flatnonzero(plan.eligible).tolist()
     squares = ask_squares(plan, queries, chosen, mechanism, settings, rounds)
-    least, most = np.maximum(values - reaches, 0.0), np.minimum(values + reaches, 1.0)
+    least, most = _possible(queries, values, reaches, model, settings.n)
     lower, upper = squares.limits(queries, least, most, failure)
     record = BatchRecord(
         number=last.number + 1,
@@ -408,6 +408,20 @@ def close(
     ends = [squares.limits(queries, values, values, level) for level in (once, failure)]
     halves = [0.5 * (high - low) for low, high in (*ends, (lower, upper))]
     return record, answers, np.diff([np.zeros(len(queries)), *halves], axis=0).T, failure[0]
+
+
+def _possible(queries, values, reaches, model, n):
+    """Return the least and the most that each score may be, given its noisy value.
+
+    A share of records is a whole number of them: noise smaller than one record costs nothing.
+    """
+    least, most = np.maximum(values - reaches, 0.0), np.minimum(values + reaches, 1.0)
+    if model.record_weights(n) is not None:
+        return least, most
+    shares = np.array([shape["kind"] == "mean" and shape["binary"] for shape in queries.shapes])
+    low, high = np.ceil(n * least - 1e-6) / n, np.floor(n * most + 1e-6) / n
+    whole = shares[queries.tail_of] & (low <= high)
+    return np.where(whole, low, least), np.where(whole, high, most)
 
 
 def _looked_at(queries, mechanism, settings, n_rounds):

@@ -8,6 +8,7 @@ from sklearn.dummy import DummyClassifier
 from sklearn.metrics import f1_score
 
 from sklearn_bdp import ReusableHoldout
+from sklearn_bdp.accounting import binomial_interval
 from sklearn_bdp.correlation import Groups, MarkovChain
 from sklearn_bdp.exceptions import (
     BudgetExhaustedError,
@@ -269,3 +270,12 @@ def test_a_report_at_a_moment_the_attacker_chooses_holds(spending):
         report = holdout.final_report(made(leader), best)
         wrong += not report.lower <= 0.5 <= report.upper
     assert wrong <= binom.ppf(0.999, runs, beta)
+
+
+def test_noise_below_one_record_costs_no_width():
+    """A share of records is a whole number of them, so its interval is the one without noise."""
+    X, y = said(n=300)
+    report = ReusableHoldout(X, y, random_state=0).final_report(made())
+    hits = int((X[:, 0] == y).sum())
+    alone = binomial_interval(hits, 300, report.level)
+    assert report.interval == pytest.approx(alone, abs=1e-3)
