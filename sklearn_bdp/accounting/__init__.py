@@ -38,6 +38,7 @@ from sklearn_bdp.accounting._jackknife import (
 )
 from sklearn_bdp.accounting._noise_calibration import (
     CONTEST,
+    FINAL_NOISE,
     NOISE_PART,
     auto_resolution,
     auto_scales,

@@ -26,6 +26,9 @@ LEAD = 0.7
 RESOLUTION_FRACTION = 0.5
 # Noise margin of the first round as a fraction of the same half-width.
 NOISE_FRACTION = 0.015
+# Noise of a final report as a part of that of other answers, where no level is declared for life:
+# its margin is then a few hundredths of its half-width.
+FINAL_NOISE = 0.3
 # Part of a holdout's failure probability that pays for noise. Noise is scaled to a fraction of the
 # sampling error, so a tenth costs sampling 0.1 nats (1 % of width) and lets the noise be a third
 # larger than a hundredth.

@@ -20,7 +20,7 @@ from sklearn_bdp.holdout._inputs import (
     first_askings,
 )
 from sklearn_bdp.holdout._report import check_open
-from sklearn_bdp.holdout._settings import restored_mechanism
+from sklearn_bdp.holdout._settings import final_noise, restored_mechanism
 from sklearn_bdp.ledger import HoldoutAnswers, canonical, labelled
 
 
@@ -128,7 +128,7 @@ class Asking(LedgerHandle):
     def _mechanism(self, sealed, number, *, fine=False):
         """Return Thresholdout after the last batch, with noise of its own for this one.
 
-        ``fine``: without the grid of released answers, for the last word.
+        ``fine``: without the grid of released answers and with less noise, for the final report.
         """
         noise = None
         if self._seed is not None:
@@ -141,7 +141,8 @@ class Asking(LedgerHandle):
                 noise.integers(0, 2**32, size=8)  # a seed gives the noise that it always gave
             mechanism = restored_mechanism(sealed, self._settings, random_state=noise)
         if fine:
-            state = mechanism.state() | {"resolution": 0.0}
+            scale = self._settings.answer_scale * final_noise(self._settings)
+            state = mechanism.state() | {"resolution": 0.0, "answer_scale": scale}
             mechanism = type(mechanism).from_state(state, random_state=noise)
         return mechanism
 

@@ -18,7 +18,7 @@ from sklearn_bdp.accounting import (
 )
 from sklearn_bdp.exceptions import VacuousGuaranteeWarning
 from sklearn_bdp.holdout._batch import pace_of, route
-from sklearn_bdp.holdout._settings import margins
+from sklearn_bdp.holdout._settings import final_noise, margins
 from sklearn_bdp.ledger import BatchRecord
 
 _GOALS = (0.4, 0.3, 0.2, 0.1, 0.05, 0.02, 0.01)
@@ -122,7 +122,7 @@ def holdout_certificate(
 def report_half_width(last, settings, tail, score):
     """Return the half-width of a final report now, on one score like this, without surprises."""
     side = math.log(settings.sampling_failure / 2.0) - route(last, settings, report=True)[0]
-    reach = max(margins(settings, last.n_rounds))
+    reach = margins(settings, last.n_rounds)[1] * final_noise(settings)
     lower = float(np.ravel(tail.lower_limit([max(0.0, score - reach)], side))[0])
     upper = float(np.ravel(tail.upper_limit([min(1.0, score + reach)], side))[0])
     return 0.5 * (upper - lower)

@@ -30,7 +30,7 @@ from sklearn_bdp.holdout._batch import (
 from sklearn_bdp.holdout._certificate import target_of
 from sklearn_bdp.holdout._inputs import check_evaluations, check_queries, check_training_value
 from sklearn_bdp.holdout._report import CLOSING, READ, FinalReport, ReportRow, check_open
-from sklearn_bdp.holdout._settings import margins
+from sklearn_bdp.holdout._settings import final_noise, margins
 from sklearn_bdp.ledger import BatchRecord, answer_records
 from sklearn_bdp.metrics import Evaluation, get_metric
 
@@ -428,15 +428,17 @@ def _looked_at(queries, mechanism, settings, n_rounds):
     """Return the noisy values, their margins, and which came from the holdout."""
     values, reaches = np.empty((2, len(queries)))
     above = np.zeros(len(queries), dtype=bool)
+    # Any public prediction is valid (theory G4): the far end makes it an answer of the holdout.
+    ends = np.where(queries.training_values < 0.5, 1.0, 0.0)
     for place, unit in enumerate(queries.sensitivities):
         at = slice(place, place + 1)
         run = mechanism.answer_run(
-            queries.training_values[at] / unit, queries.values[at] / unit, thresholds=np.zeros(1)
+            ends[at] / unit, queries.values[at] / unit, thresholds=np.zeros(1)
         )
-        margin = margins(settings, n_rounds + int(above.sum()))
+        below, answer = margins(settings, n_rounds + int(above.sum()))
         above[place] = run.above[0]
-        reaches[place] = margin[int(above[place])] * unit
-        values[place] = run.values[0] * unit if above[place] else queries.training_values[place]
+        reaches[place] = unit * (answer * final_noise(settings) if above[place] else below)
+        values[place] = run.values[0] * unit if above[place] else ends[place]
     return np.clip(values, 0.0, 1.0), reaches, above
 
 

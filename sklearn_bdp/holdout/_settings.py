@@ -21,6 +21,7 @@ from sklearn_bdp._checks import (
 )
 from sklearn_bdp._typing import Seed
 from sklearn_bdp.accounting import (
+    FINAL_NOISE,
     NOISE_PART,
     Spending,
     answer_margin,
@@ -278,6 +279,11 @@ def restored_mechanism(sealed, settings, *, random_state=None):
         "the ledger's mechanism was written by another version of this package, which is needed "
         "to go on with it; nothing was answered."
     )
+
+
+def final_noise(settings):
+    """Return the noise of a final report as a part of that of other answers."""
+    return FINAL_NOISE if settings.parameters["epsilon"] == "auto" and settings.tau is None else 1.0
 
 
 @functools.lru_cache(maxsize=4096)
