@@ -60,6 +60,10 @@ class Spending:
         level = self._level
         return (1.0 - self.reserve) * level / ((t + level - 1.0) * (t + level))
 
+    def recorded(self, weight: float) -> dict[str, str | float]:
+        """Return what the account of a batch keeps: the name and what was spent of the whole."""
+        return {"name": self.name, "weight": weight}
+
     def of_report(self, n_batches: int) -> float:
         """Return the weight of a final report after so many batches: all that they left.
 

@@ -216,10 +216,7 @@ def decide(queries, *, last, code, mechanism, settings, model, time, seeded, see
     )
     if queries is None:
         return None, []
-    ratio = privacy_ratio(last, mechanism, settings)
-    if settings.budget is None:
-        queries, largest = scaled_to_spread(queries, settings, model)
-        ratio = max(ratio, largest)
+    queries, ratio = scaled_queries(queries, last, mechanism, settings, model)
     length, by = route(last, settings)
     failure = math.log(settings.sampling_failure)
     plan = planned(queries, code, settings, failure - length - LEADING)
@@ -259,10 +256,7 @@ def decide(queries, *, last, code, mechanism, settings, model, time, seeded, see
         n_relaxed=last.n_relaxed + done - int(told.sum()),
         dp_epsilon=finite_level(last, ratio * mechanism.dp_epsilon_used(1.0 / settings.n)),
         seeded=bool(seeded or last.seeded),
-        spending={
-            "name": settings.spending.name,
-            "weight": settings.spending.of_batch(last.number + 1),
-        },
+        spending=settings.spending.recorded(settings.spending.of_batch(last.number + 1)),
     )
     return record, answers
 
@@ -282,6 +276,15 @@ def _columns(queries, outcome, lengths, lower, upper):
         "upper": (upper + 0.0).tolist(),
         "above": outcome.above.tolist(),
     }
+
+
+def scaled_queries(queries, last, mechanism, settings, model):
+    """Return queries with noise scaled to their spread, and what the level is multiplied by."""
+    ratio = privacy_ratio(last, mechanism, settings)
+    if settings.budget is not None:
+        return queries, ratio
+    queries, largest = scaled_to_spread(queries, settings, model)
+    return queries, max(ratio, largest)
 
 
 def scaled_to_spread(queries, settings, model):

@@ -23,9 +23,8 @@ from sklearn_bdp.holdout._asking import Asking
 from sklearn_bdp.holdout._batch import (
     exhausted_error,
     finite_level,
-    privacy_ratio,
     route,
-    scaled_to_spread,
+    scaled_queries,
 )
 from sklearn_bdp.holdout._certificate import target_of
 from sklearn_bdp.holdout._inputs import check_evaluations, check_queries, check_training_value
@@ -359,10 +358,7 @@ def close(
     )
     if queries is None:
         return None
-    ratio = privacy_ratio(last, mechanism, settings)
-    if settings.budget is None:
-        queries, largest = scaled_to_spread(queries, settings, model)
-        ratio = max(ratio, largest)
+    queries, ratio = scaled_queries(queries, last, mechanism, settings, model)
     length, by = route(last, settings, report=True)
     each = length + math.log(statements)
     failure = np.full(len(queries), math.log(settings.sampling_failure) - each)
@@ -391,10 +387,7 @@ def close(
         seeded=bool(seeded or last.seeded),
         closed=True,
         scales={metric: scale for _, metric, scale in names},
-        spending={
-            "name": settings.spending.name,
-            "weight": settings.spending.of_report(last.number),
-        },
+        spending=settings.spending.recorded(settings.spending.of_report(last.number)),
     )
     answers = answer_records(
         len(queries), batch=itertools.repeat(record.number), position=range(len(queries)),

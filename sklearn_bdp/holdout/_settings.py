@@ -391,7 +391,13 @@ class HoldoutConfig:
         return f"HoldoutConfig({', '.join([repr(self.test_size), *changed])})"
 
     def parameters(self) -> dict[str, Any]:
-        """Return the parameters of :class:`~sklearn_bdp.ReusableHoldout` by name."""
+        """Return the parameters of :class:`~sklearn_bdp.ReusableHoldout` by name.
+
+        Returns
+        -------
+        dict
+            All fields except ``test_size``.
+        """
         names = [field.name for field in dataclasses.fields(self)[1:]]
         return {name: getattr(self, name) for name in names}
 
