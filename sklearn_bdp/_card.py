@@ -89,42 +89,37 @@ def interval_picture(value, lower, upper, *, bounds=None, baseline=None):
     def place(score):
         return _MARGIN + min(1.0, max(0.0, (score - low) / (high - low))) * (_WIDTH - 2 * _MARGIN)
 
-    def line(x, top, bottom, style):
-        return f"<path d='M{x:.1f} {top}V{bottom}' {style}/>"
-
     left, right, dot = place(lower), place(upper), place(value)
     # Names of the ends stand apart even where the ends do not.
     apart = max(0.0, 54 - (right - left)) / 2
     ends = digits(lower, math.floor), digits(upper, math.ceil)
-    words = [
-        (max(left - apart, 2 * _MARGIN), 13, "middle", ends[0]),
-        (min(right + apart, _WIDTH - 2 * _MARGIN), 13, "middle", ends[1]),
-        (place(low), 52, "start", f"{low:.3g}"),
-        (place(high), 52, "end", f"{high:.3g}"),
+    parts = [
+        _text(max(left - apart, 2 * _MARGIN), 13, ends[0]),
+        _text(min(right + apart, _WIDTH - 2 * _MARGIN), 13, ends[1]),
+        *(_line(x, 18, 36, f"stroke='{GOOD}' stroke-width='2'") for x in (left, right)),
     ]
-    marks = "".join(line(x, 18, 36, f"stroke='{GOOD}' stroke-width='2'") for x in (left, right))
     if baseline is not None:
         at = place(baseline)
-        marks += line(at, 16, 44, "stroke='currentColor' stroke-dasharray='2 2'")
-        name = f"{digits(baseline)}: nothing learned"
-        middle = min(max(at, 8 * _MARGIN), _WIDTH - 8 * _MARGIN)
-        words[2:] = [(middle, 54, "middle", name)]
-    text = "".join(
-        f"<text x='{x:.1f}' y='{y}' text-anchor='{anchor}'>{word}</text>"
-        for x, y, anchor, word in words
-    )
+        parts.append(_line(at, 16, 44, "stroke='currentColor' stroke-dasharray='2 2'"))
+        inside = min(max(at, 8 * _MARGIN), _WIDTH - 8 * _MARGIN)
+        parts.append(_text(inside, 54, f"{digits(baseline)}: nothing learned"))
     return (
         f"<svg viewBox='0 0 {_WIDTH} 58' role='img' aria-label='{digits(value)}, between "
         f"{ends[0]} and {ends[1]}' style='width:100%;max-width:{_WIDTH}px;display:block;"
-        "margin:.2em 0' "
-        "font-family='sans-serif' font-size='12' fill='currentColor'>"
+        "margin:.2em 0' font-family='sans-serif' font-size='12' fill='currentColor'>"
         f"<line x1='{_MARGIN}' x2='{_WIDTH - _MARGIN}' y1='38' y2='38' stroke='currentColor' "
-        "opacity='.35'/>"
-        f"<rect x='{left:.1f}' y='20' width='{right - left:.1f}' height='14' rx='3' "
-        f"fill='{GOOD}' opacity='.4'/>{marks}"
-        f"<circle cx='{dot:.1f}' cy='27' r='5' fill='{GOOD}' stroke='currentColor'/>"
-        f"{text}</svg>"
+        f"opacity='.35'/><rect x='{left:.1f}' y='20' width='{right - left:.1f}' height='14' "
+        f"rx='3' fill='{GOOD}' opacity='.4'/><circle cx='{dot:.1f}' cy='27' r='5' fill='{GOOD}' "
+        f"stroke='currentColor'/>{''.join(parts)}</svg>"
     )
+
+
+def _line(x, top, bottom, style):
+    return f"<path d='M{x:.1f} {top}V{bottom}' {style}/>"
+
+
+def _text(x, y, word):
+    return f"<text x='{x:.1f}' y='{y}' text-anchor='middle'>{word}</text>"
 
 
 def why_wide(parts):

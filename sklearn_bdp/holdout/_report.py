@@ -341,7 +341,7 @@ class FinalReport:
     def _draw(self, ax):
         """Draw each row's interval on an axis that shows no more than they need."""
         for place, row in enumerate(self.rows):
-            color = "C0" if row.method == "exact" else "C1"
+            color = "tab:blue" if row.method == "exact" else "tab:orange"
             ax.plot([row.lower, row.upper], [place, place], color=color, linewidth=3, alpha=0.5)
             ax.plot(row.value, place, "o", color=color)
         marks = ["" if row.method == "exact" else f"\n({row.method})" for row in self.rows]
