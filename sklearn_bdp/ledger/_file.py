@@ -90,53 +90,27 @@ def _put_in_place(draft, path):
         if os.path.lexists(path):
             return
         os.rename(draft, path)
-    with contextlib.suppress(OSError):  # not every system can open a folder
-        folder = os.open(path.parent, os.O_RDONLY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
 
 
-#: What goes wrong by SQLite's primary result codes, https://www.sqlite.org/rescode.html
-_FAILURES = (
-    (
-        {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED},
-        LedgerBusyError,
-        "is held by another process for longer than the waiting time (ledger_timeout)",
-    ),
-    ({sqlite3.SQLITE_FULL}, LedgerUnavailableError, "cannot grow: the disk is full"),
-    (
-        {
-            sqlite3.SQLITE_READONLY,
-            sqlite3.SQLITE_PERM,
-            sqlite3.SQLITE_CANTOPEN,
-            sqlite3.SQLITE_AUTH,
-        },
-        LedgerUnavailableError,
-        "cannot be written: the file or its folder is read-only, missing or not permitted",
-    ),
-    (
-        {sqlite3.SQLITE_IOERR, sqlite3.SQLITE_NOMEM},
-        LedgerUnavailableError,
-        "cannot be read or written",
-    ),
-    (
-        {sqlite3.SQLITE_CONSTRAINT, sqlite3.SQLITE_INTERRUPT, sqlite3.SQLITE_MISUSE},
-        LedgerError,
-        "refused an operation",
-    ),
-)
+#: Names of SQLite's primary result codes, https://www.sqlite.org/rescode.html
+_BUSY = ("SQLITE_BUSY", "SQLITE_LOCKED")
+_UNAVAILABLE = (
+    "SQLITE_FULL", "SQLITE_READONLY", "SQLITE_PERM", "SQLITE_CANTOPEN", "SQLITE_AUTH",
+    "SQLITE_IOERR", "SQLITE_NOMEM",
+)  # fmt: skip
+_REFUSED = ("SQLITE_CONSTRAINT", "SQLITE_INTERRUPT", "SQLITE_MISUSE")
 
 
 def translate(error, path):
     """Return the ledger's own error for an ``sqlite3.Error`` on the file ``path``."""
-    primary = (getattr(error, "sqlite_errorcode", None) or 0) & 0xFF
     name = getattr(error, "sqlite_errorname", None) or type(error).__name__
     kind, said = LedgerCorruptedError, "is truncated, overwritten, edited or not a ledger"
-    for codes, each, words in _FAILURES:
-        if primary in codes:
-            kind, said = each, words
+    if name.startswith(_BUSY):
+        kind, said = LedgerBusyError, "is held by another process for longer than ledger_timeout"
+    elif name.startswith(_UNAVAILABLE):
+        kind, said = LedgerUnavailableError, f"cannot be read or written: {error}"
+    elif name.startswith(_REFUSED):
+        kind, said = LedgerError, "refused an operation"
     return kind(f"ledger {path} {said} ({name}). The holdout was not queried.")
 
 

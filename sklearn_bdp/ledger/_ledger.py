@@ -93,7 +93,11 @@ class Ledger:
         _LIVE.add(self)
         first = None if header is None else {**header, "notes": notes or {}}
         if self.path is None:
-            self._connection = self._create_in_memory(first)
+            # Serialised by the lock, hence safe to share between threads.
+            self._connection = sqlite3.connect(
+                ":memory:", isolation_level=None, check_same_thread=False
+            )
+            create_schema(self._connection, first, self._chain)
             weakref.finalize(self, _close_at_home, self._connection, self._pid)
         elif create and header is not None and not read_only:
             create_file(self.path, first, self._chain)
@@ -289,12 +293,6 @@ class Ledger:
             f"ledger {self.path or 'in memory'} was edited or truncated: {problem}; nothing was "
             "answered."
         )
-
-    def _create_in_memory(self, header):
-        # Serialised by self._lock, hence safe to share between threads.
-        connection = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
-        create_schema(connection, header, self._chain)
-        return connection
 
 
 def read_notes(path: str | Path, name: str, *, timeout: float = 60.0) -> list[Any]:

@@ -567,7 +567,7 @@ def test_a_read_only_folder_is_named(existing):
             check=False,
         )
         os.chmod(folder, 0o755)
-    assert "read-only" in run.stdout or "Permission denied" in run.stdout, run.stderr
+    assert "readonly" in run.stdout or "Permission denied" in run.stdout, run.stderr
 
 
 # -- waiting --------------------------------------------------------------------------------------
