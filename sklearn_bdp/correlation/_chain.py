@@ -319,9 +319,8 @@ class MarkovChain(TimeModel):
     def describe(self) -> str:
         if self._words:
             return self._words
-        words = {2: "two", 3: "three", 4: "four", 5: "five"}
-        states = words.get(len(self.transition), str(len(self.transition)))
-        kind = {True: "stationary", False: "not stationary"}[self._stationary]
+        states = {2: "two", 3: "three"}.get(len(self.transition), len(self.transition))
+        kind = "stationary" if self._stationary else "not stationary"
         many = 10_000_000
         return (
             f"{kind} {states}-state Markov chain, spectral gap {self.spectral_gap_:.2f}, "

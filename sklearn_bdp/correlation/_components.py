@@ -121,8 +121,11 @@ class Independent(ComponentModel):
 
 def label_codes(groups):
     """Return codes ``0, 1, …`` in order of first appearance for any hashable labels."""
-    if isinstance(groups, str) or not hasattr(groups, "__len__"):
-        raise TypeError(f"groups must be a sequence of labels, got {groups!r}.")
+    if isinstance(groups, str | bytes) or not hasattr(groups, "__len__"):
+        raise TypeError(
+            f"groups must be an array of labels, one per record, got {groups!r:.40}: pass the "
+            "column itself."
+        )
     array = groups if isinstance(groups, np.ndarray) else None
     if array is None and hasattr(groups, "to_numpy"):
         array = groups.to_numpy()
@@ -185,11 +188,6 @@ class Groups(ComponentModel):
     _labels: Labels | None = None
 
     def __init__(self, groups: ArrayLike) -> None:
-        if isinstance(groups, str | bytes):
-            raise TypeError(
-                f"groups must be an array of labels, one per record, got {groups!r:.40}: pass the "
-                "column itself."
-            )
         self.codes_ = label_codes(groups)
         self.sizes_ = np.bincount(self.codes_)
         self._labels = Labels.of(groups, self.codes_)

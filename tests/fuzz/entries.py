@@ -491,7 +491,7 @@ def correlation_entries():
         {
             "transition": no_matrix,
             "observed": boolean,
-            "start": either(option("stationary", "any"), anything),
+            "start": option("stationary", "any"),
         },
     )
     yield Entry(
@@ -502,7 +502,6 @@ def correlation_entries():
             "states": matrix,
             "n_states": either(NONE, integer(2)),
             "smoothing": real(0),
-            "confidence": either(NONE, PROBABILITY),
         },
     )
     yield Entry("Groups", models.Groups, {}, {"groups": sequence_like}, {}, {"groups": ("label",)})
@@ -586,12 +585,9 @@ def correlation_entries():
         models.check_misfit,
         {"model": chain, "scores": np.linspace(0, 1, 60)},
         {
-            "scores": either(NONE, finite_array(1)),
+            "scores": finite_array(1),
             "level": PROBABILITY,
-            "states": either(NONE, anything),
         },
-        {},
-        {"scores": ("states",)},
     )
     yield Entry(
         "integrated_autocorrelation",
