@@ -17,8 +17,9 @@ from sklearn_bdp._evaluation import Assessment
 LEVEL = 0.05
 #: Draws behind its critical value.
 _DRAWS = 4_000
-#: How far a ranking must be ahead of those before it, in standard errors of the difference.
-ONE_PART = 0.5
+#: How far a ranking must be ahead of those before it, in standard errors of the difference: .741 on
+#: fresh records, .734 at half as much (eight true of 2,000 features, 225 records, ten seeds).
+AHEAD = 1.0
 
 
 @dataclass(frozen=True)
@@ -63,7 +64,7 @@ def _best(proposals, levels, places, setting):
     """Return the place of the best subset: the smallest one at the highest level.
 
     The best of several noisy paths is often the luckier one. A ranking takes the place of one that
-    was named before it if it is ahead by half a standard error of the difference.
+    was named before it if it is ahead by a standard error of the difference.
     """
     leaders = {}
     for place in sorted(places, key=lambda place: (-levels[place], len(proposals[place].chosen))):
@@ -71,7 +72,7 @@ def _best(proposals, levels, places, setting):
     # Places are in the order of the rankings.
     best, *others = sorted(leaders.values())
     for place in others:
-        if levels[place] - levels[best] > ONE_PART * _error(proposals, place, best, setting):
+        if levels[place] - levels[best] > AHEAD * _error(proposals, place, best, setting):
             best = place
     return best
 

@@ -67,7 +67,7 @@ class HoldoutFeatureSelector(SubsetSelectorBase):
         - ``"auto"``: univariate and L1.
 
         Of several rankings, a later one is taken if its best subset is ahead of the earlier ones'
-        by half a standard error of the difference.
+        by a standard error of the difference.
 
         Among more features than training records, L1 looks only at as many features as there are
         records, the best univariate ones.
