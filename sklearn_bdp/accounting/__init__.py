@@ -64,7 +64,6 @@ from sklearn_bdp.accounting._squares import (
 )
 from sklearn_bdp.accounting._tails import (
     ModelTail,
-    SensitivityTail,
     Tail,
     half_width,
 )

@@ -16,7 +16,7 @@ import numpy as np
 
 from sklearn_bdp._checks import check_array, check_integer, check_option, check_real
 from sklearn_bdp._typing import Array, FloatOrArray
-from sklearn_bdp.accounting._tails import ModelTail, SensitivityTail, Tail
+from sklearn_bdp.accounting._tails import ModelTail, Tail
 from sklearn_bdp.correlation import CorrelationModel, bounded_lower_limit, weighted_lower_limit
 
 #: Half-width of a share's cell in standard deviations, for two classes and for more: finer cells
@@ -222,20 +222,19 @@ class KnownTail(Tail):
         return np.full(np.shape(prediction), 1e-3)  # of what is the same on every dataset
 
 
-_KINDS = ("mean", "class_means", "pairs", "bounded", "known")
+_KINDS = ("mean", "class_means", "pairs", "known")
 
 
 def score_tail(
     model: CorrelationModel,
     n: int,
     *,
-    kind: Literal["mean", "class_means", "pairs", "bounded", "known"] = "mean",
+    kind: Literal["mean", "class_means", "pairs", "known"] = "mean",
     binary: bool = False,
     classes: Sequence[str] = (),
     class_counts: tuple[int, ...] | None = None,
     counted: tuple[int, ...] | None = None,
     class_floors: tuple[int, ...] | None = None,
-    sensitivity: float | None = None,
     known: float | None = None,
 ) -> Tail:
     """Return the tail of a bounded metric from what is public about it.
@@ -248,10 +247,9 @@ def score_tail(
         How the records are correlated.
     n : int
         Number of holdout records.
-    kind : {"mean", "class_means", "pairs", "bounded", "known"}, default="mean"
+    kind : {"mean", "class_means", "pairs", "known"}, default="mean"
         A mean over records, a mean over classes of means over their records, a mean over pairs of
-        records of two classes, any query of known sensitivity, or a score that is known by
-        construction.
+        records of two classes, or a score that is known by construction.
     binary : bool, default=False
         Whether every per-record score is 0 or 1.
     classes : sequence of str, default=()
@@ -263,8 +261,6 @@ def score_tail(
     class_floors : tuple of int, optional
         Least counts of all classes in the holdout, which its mechanism was asked for; by default
         those to be expected from ``class_counts``.
-    sensitivity : float, optional
-        How far one record can move a score of kind ``"bounded"``.
     known : float, optional
         The score of kind ``"known"``.
 
@@ -292,11 +288,6 @@ def score_tail(
         return ModelTail(model, n, bool(binary))
     if kind == "known":
         return KnownTail(check_real("known", known, low=0.0, high=1.0))
-    if kind == "bounded":
-        if sensitivity is None:
-            raise ValueError("sensitivity must be given for kind='bounded', got None.")
-        sensitivity = check_real("sensitivity", sensitivity, low=0.0, high=1.0, closed="right")
-        return SensitivityTail(model, n, sensitivity)
     given = next((one for one in (class_floors, class_counts, classes) if one), ())
     if len(given) < 2 or (class_counts is not None and min(class_counts) < 1):
         raise ValueError(

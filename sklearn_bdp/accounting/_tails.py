@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import abc
 import dataclasses
-import math
 
 import numpy as np
 
@@ -127,24 +126,6 @@ class ModelTail(Tail):
 
     def standard_deviation(self, prediction: FloatOrArray) -> Array:
         return _spread(prediction, self.model.effective_n(self.n))
-
-
-@dataclasses.dataclass(frozen=True)
-class SensitivityTail(Tail):
-    """The tail of any query of known sensitivity: McDiarmid's inequality and its kin (H1-H5)."""
-
-    model: CorrelationModel
-    n: int
-    sensitivity: float
-
-    def _lower(self, values, levels):
-        level = np.minimum(levels + math.log(2.0), 0.0)  # the tail below has two sides
-        reach = half_width(level.ravel(), self.model, self.n, sensitivity=self.sensitivity)
-        return np.maximum(values - reach.reshape(level.shape), 0.0)
-
-    def standard_deviation(self, prediction: FloatOrArray) -> Array:
-        scale = self.sensitivity * self.n
-        return _spread(prediction, self.model.effective_n(self.n) / scale**2)
 
 
 def half_width(

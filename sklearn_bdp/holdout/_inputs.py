@@ -121,7 +121,8 @@ def check_evaluations(evaluations, n, model):
 
 def _one(evaluation, n, model):
     """Return value, mean square and sensitivity of one evaluation, and its public shape."""
-    if not isinstance(evaluation, Evaluation):
+    known = isinstance(evaluation, Evaluation)
+    if not known or (evaluation.per_record is None and evaluation.shape.is_mean):
         raise TypeError(
             f"evaluations must come from BoundedMetric.evaluate, got {type(evaluation).__name__}."
         )

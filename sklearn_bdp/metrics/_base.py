@@ -34,7 +34,6 @@ class ScoreShape:
     class_counts: tuple | None = None
     counted: tuple | None = None
     class_floors: tuple | None = None
-    sensitivity: float | None = None
     known: float | None = None
 
     @property
@@ -53,16 +52,9 @@ class Evaluation:
     per_record: np.ndarray | None  # in [0, 1], greater is better; None: no mean over records
     value: float  # the score in [0, 1]
     sensitivity: float  # how far one record can move the value, as far as that is public
-    #: What is public about how the score varies; by default what ``per_record`` says.
-    shape: ScoreShape | None = None
+    shape: ScoreShape = ScoreShape()  # what is public about how the score varies
     #: What a score by class is made of, once the shares of the classes are known.
     by_class: Any = None
-
-    def __post_init__(self):
-        if self.shape is None:
-            kind = "bounded" if self.per_record is None else "mean"
-            sensitivity = float(self.sensitivity) if kind == "bounded" else None
-            object.__setattr__(self, "shape", ScoreShape(kind, sensitivity=sensitivity))
 
     def __repr__(self) -> str:
         # Never the numbers: a record that ends up in a log or a traceback must not leak.

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from sklearn_bdp.accounting import (
+    ClassMeansTail,
     ModelTail,
     PredictiveCode,
-    SensitivityTail,
     Units,
     code_length,
     leaked_length,
@@ -33,13 +33,12 @@ def settings(**options):
 
 def queries(training, values, scale=1.0, slack=0.0):
     count = len(training)
-    mean = scale == 1.0
-    shape = {"kind": "mean"} if mean else {"kind": "bounded", "sensitivity": scale / N}
     return Queries(
         training_values=np.array(training, dtype=float),
         values=np.array(values, dtype=float),
-        shapes=(shape,),
-        tails=(ModelTail(MODEL, N) if mean else SensitivityTail(MODEL, N, scale / N),),
+        shapes=({"kind": "mean"},),
+        # A class of N / scale**2 records: a score that varies so much more.
+        tails=(ModelTail(MODEL, N) if scale == 1.0 else ClassMeansTail((round(N / scale**2),)),),
         tail_of=np.zeros(count, dtype=int),
         sensitivities=np.full(count, float(scale)),
         training_sizes=np.full(count, float(N)),
@@ -147,13 +146,6 @@ def test_noise_of_low_sensitivity_queries_is_scaled_with_them(scale):
         errors.append(answers[0].value - 0.6)
     spread = np.mean(np.abs(errors))  # E|Laplace(b)| = b
     assert spread == pytest.approx(scale * chosen.answer_scale, rel=0.35)
-
-
-def test_low_sensitivity_intervals_use_their_own_tail():
-    chosen = settings(threshold=0.05)
-    _, (mean,) = run(queries([0.5], [0.5]), chosen)
-    _, (other,) = run(queries([0.5], [0.5], 3.0), chosen)
-    assert other.upper - other.lower > 1.5 * (mean.upper - mean.lower)
 
 
 def test_a_long_batch_equals_its_parts_in_distribution():
