@@ -2,7 +2,7 @@
 
 A test names its client by a marker, ``@pytest.mark.client("optuna", "samplers, pruning")``. Clients
 whose tests pass in this environment get a row with their version; rows of clients that are not
-installed here stay as they were.
+installed here stay as they were. The extra ``clients`` installs those that ``test`` does without.
 """
 
 import importlib.metadata
