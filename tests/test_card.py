@@ -50,7 +50,7 @@ def test_the_first_three_lines_of_a_search_are_plain():
     assert "75 independent groups" in surely
     assert "final_report()" in stopping
     assert "more groups" in coming
-    assert not re.search(r"epsilon|leak|nats|BDP|G\d|quer", known + surely + stopping + coming)
+    assert not re.search(r"epsilon|leak|nats|BDP|G\d", known + surely + stopping + coming)
     html = search.certificate_._repr_html_()
     assert html.index("<svg") < html.index("<details")
     for shown in (search._repr_html_(), search._repr_mimebundle_()["text/html"]):
@@ -62,5 +62,5 @@ def test_the_first_three_lines_of_a_search_are_plain():
 
 def test_a_plan_says_for_how_many_and_what_more_records_give():
     first = str(certify(10_000, n_queries=100, budget=1)).splitlines()[:3]
-    assert "all 100 at once" in first[1]
+    assert "all 100" in first[1]
     assert "more records give" in first[2]

@@ -182,6 +182,6 @@ def _advice(task, design, configured):
             with contextlib.suppress(ValueError):  # no number is enough
                 needed = smallest_n(replace(task, model=any_size(task.model)), goal, "transcript")
         if tau < 0.5:
-            yield f"About {needed - task.n:,} more records give ± {goal:g}."
+            yield f"About {needed - task.n:,} more records give ±{goal:g}."
         else:
-            yield f"About {needed:,} records are needed for ± {goal:g}."
+            yield f"About {needed:,} records are needed for ±{goal:g}."

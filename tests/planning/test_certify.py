@@ -178,7 +178,7 @@ def test_vacuous_guarantees_say_so_with_the_records_needed():
     assert str(certificate).startswith("Vacuous")
     needed = plan_holdout(tau=0.1, n_queries=1000, budget=10)
     told = int(
-        re.search(r"About ([\d,]+) records are needed for ± 0.1", str(certificate))[1].replace(
+        re.search(r"About ([\d,]+) records are needed for ±0.1", str(certificate))[1].replace(
             ",", ""
         )
     )
@@ -189,7 +189,7 @@ def test_advice_names_the_records_that_are_missing():
     certificate = certify(10_000, n_queries=100, budget=1)
     needed = plan_holdout(tau=0.05, n_queries=100, budget=1) - 10_000
     told = int(
-        re.search(r"About ([\d,]+) more records give ± 0.05", str(certificate))[1].replace(",", "")
+        re.search(r"About ([\d,]+) more records give ±0.05", str(certificate))[1].replace(",", "")
     )
     assert needed <= told <= 1.1 * needed
 
