@@ -54,7 +54,7 @@ def test_labels_do_not_matter_only_the_partition():
         ([[1], [2]], TypeError, "hashable labels"),
         (np.ones((2, 2)), ValueError, "one label per record"),
         ("abc", TypeError, "array of labels"),
-        (3, TypeError, "sequence of labels"),
+        (3, TypeError, "array of labels"),
     ],
 )
 def test_bad_groups_are_named(groups, error, message):
