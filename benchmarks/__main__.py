@@ -32,7 +32,11 @@ BENCHMARKS = {
     ),
     "simulate_year": (
         "A year of adaptive searches on one holdout",
-        {"small": "--years 5 --sizes 1000", "full": ""},
+        {"small": "--years 3 --searches 20 --work 0 1", "full": ""},
+    ),
+    "final_report": (
+        "Final reports: coverage and width of exact and of approximate rows",
+        {"small": "", "full": "--size full"},
     ),
     "real_searches": (
         "Four adaptive searches of support vector machines on a small holdout, beside Bonferroni",

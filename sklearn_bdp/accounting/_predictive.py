@@ -45,8 +45,9 @@ _FEW = 16  # values for which curves are worked out at their own grid points onl
 _FREEDOM = 4.0  # of Student's distribution that weighs released pairs against each other
 _WEIGHINGS = 4
 _FADING = 0.1  # relative growth of a pair's variance with each later batch
-# The offset walks: variance of a step, as many batches as that is worth, and their memory.
-_STEP, _STEPS, _MEMORY = 0.002**2, 4.0, 0.8
+# The offset walks: variance of a step, as many batches as that is worth, their memory, and the
+# largest squared surprise that counts (benchmarks.simulate_year, compare_guarantees).
+_STEP, _STEPS, _MEMORY, _LONGEST = 0.002**2, 4.0, 0.8, 0.015**2
 _BEYOND = 1.5  # bandwidths from which on nothing is taught
 _EVEN = 0.15  # of the weights of places is spread evenly, the rest falls with the rank
 
@@ -166,7 +167,8 @@ class PredictiveCode:
     def surprised(self, square: float) -> None:
         """Take note of the squared surprise of a batch's first leader, 0 where there was none."""
         total, count = self.steps
-        self.steps = (_MEMORY * total + square, _MEMORY * count + 1.0)
+        # Theory G14: one outlier is no walk of all the others.
+        self.steps = (_MEMORY * total + min(square, _LONGEST), _MEMORY * count + 1.0)
         self._curves = self._around = None
 
     @property
