@@ -44,7 +44,6 @@ from sklearn_bdp.guards import (
     check_sorted,
     compare_dependence,
     declaration_hints,
-    tables_in,
     targets_digest,
     warn_few_groups,
 )
@@ -129,7 +128,6 @@ def divide_for(
         correlation=declared,
         groups=groups,
         splitters=[getattr(owner, "cv", None), getattr(config, "test_size", None)],
-        apart=X_val is not None or config is None,
     )
     assumption = ""
     chain = owner.holdout.model if config is None and correlation is None else correlation
@@ -244,7 +242,7 @@ def open_holdout(owner, division, *, split=None, metric=None, fit_params=None):
     holdout = owner.holdout if config is None else _new_holdout(owner, config, division, split)
     if division.train is not None:
         holdout.drawn_beside(side)
-    said = holdout.compare_with(side.beside(tables_in(fit_params or {}, division.X)))
+    said = holdout.compare_with(side.beside(fit_params or {}))
     if said and said not in holdout.notes("assumption"):
         holdout.note("assumption", said)
     if metric is not None:

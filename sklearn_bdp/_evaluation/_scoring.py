@@ -13,7 +13,7 @@ from sklearn.model_selection import GridSearchCV
 
 from sklearn_bdp._evaluation._division import targets
 from sklearn_bdp.exceptions import ScoreContractError, UnboundedMetricError
-from sklearn_bdp.guards import warn_default
+from sklearn_bdp.guards import DEFAULT_METRIC
 from sklearn_bdp.metrics import PerRecordScore, get_metric
 
 #: What takes the place of a score by class where only means over records are proved.
@@ -163,8 +163,8 @@ def bounded_metric(search, scoring, y):
         function = WithoutTargets(scoring.function)
         scoring = dataclasses.replace(scoring, function=function, name=name)
     metric = get_metric(scoring, estimator=search.estimator, y=y)
-    if scoring is None:
-        warn_default(metric)
+    if scoring is None and metric.note:
+        DEFAULT_METRIC.warn_once(metric.name, note=metric.note)
     return metric
 
 

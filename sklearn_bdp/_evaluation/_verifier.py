@@ -170,7 +170,7 @@ class Verifier:
         """Ask a model whether it predicts each record by itself, on training rows."""
         if candidate.columns != ():
             X = columns_of(self.setting.X, candidate.columns)
-            self.row_wise.ask(model, X, candidate.params)
+            self.row_wise.ask(model, X)
 
     @sealed_errors  # the frames hold raw scores
     def fit(self, rows, candidates, training):

@@ -4,14 +4,18 @@ A function of training-side facts is free. What reads the holdout says one of a 
 recorded and charged.
 """
 
-from sklearn_bdp.guards._accounts import (
+from sklearn_bdp.guards._answers import (
+    ALL,
+    DEFAULT_METRIC,
     fitting_a_candidate,
     forget_accounts,
     note_answers,
     open_account,
+    share_of,
     targets_digest,
+    warn_clipped,
+    warn_of_choice,
 )
-from sklearn_bdp.guards._choice import ALL, share_of, warn_clipped, warn_default, warn_of_choice
 from sklearn_bdp.guards._dependence import (
     check_folds,
     compare_dependence,
@@ -20,21 +24,8 @@ from sklearn_bdp.guards._dependence import (
     warn_of,
 )
 from sklearn_bdp.guards._guard import GUARDS, Guard, table
-from sklearn_bdp.guards._reading import (
-    ANEW,
-    GROUPS,
-    MIXED,
-    WORDS,
-    KnownRows,
-    TrainingSide,
-    kept_rows,
-    tables_in,
-)
-from sklearn_bdp.guards._row_wise import (
-    RowWiseCheck,
-    may_read_other_rows,
-    reads_other_rows,
-)
+from sklearn_bdp.guards._reading import ANEW, MIXED, WORDS, KnownRows, TrainingSide
+from sklearn_bdp.guards._row_wise import RowWiseCheck, foreign_parts, reads_other_rows
 from sklearn_bdp.guards._tables import (
     ADDED,
     check_agreement,
@@ -43,7 +34,6 @@ from sklearn_bdp.guards._tables import (
     check_orders,
     check_sorted,
     is_dates,
-    same_columns,
 )
 
 __all__ = ["GUARDS", "Guard", "table"]

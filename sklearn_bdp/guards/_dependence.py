@@ -8,6 +8,7 @@ import math
 
 import numpy as np
 from sklearn.base import is_classifier
+from sklearn.model_selection import KFold
 from sklearn.utils import get_tags
 
 from sklearn_bdp._sklearn_compat import num_samples
@@ -27,9 +28,9 @@ from sklearn_bdp.exceptions import (
     ModelMisfitWarning,
     VacuousGuaranteeWarning,
 )
-from sklearn_bdp.guards._accounts import targets_digest
+from sklearn_bdp.guards._answers import in_runs, targets_digest
 from sklearn_bdp.guards._guard import Guard
-from sklearn_bdp.guards._tables import DRAWN, date_hints
+from sklearn_bdp.guards._tables import IN_TIME, date_hints
 from sklearn_bdp.metrics import get_metric
 
 MISFIT = Guard(
@@ -51,6 +52,14 @@ FEW = Guard(
     "of the same groups do not help.",
     VacuousGuaranteeWarning,
 )
+#: Hints of the arguments.
+IN_GROUPS = (
+    ", but correlation=None assumes independence. Set correlation='groups' and pass groups= to fit"
+)
+UNUSED = (
+    "groups= was passed, but neither correlation nor cv uses it. Set correlation='groups', or "
+    "leave groups= out"
+)
 CUT = Guard(
     "folds across groups",
     "training set",
@@ -70,6 +79,9 @@ USUAL_SCORE, USUAL_CANDIDATES = 0.8, 20
 #: Half-width from which on a forecast of a metric by class is worth a warning.
 WIDE = 0.2
 
+#: No report, no drift, no scores.
+_NOTHING = (None, None, None)
+
 #: Scores that :func:`check_drift` needs.
 SHORTEST_DRIFT = 48
 
@@ -77,37 +89,20 @@ SHORTEST_DRIFT = 48
 SMALLEST_FOLD = 40
 
 
-def declaration_hints(X, *, correlation, groups, splitters, apart=False):
-    """Return what the arguments say about dependence and the declared correlation does not.
-
-    ``apart``: the holdout is given, and not drawn from ``X``.
-    """
+def declaration_hints(X, *, correlation, groups, splitters):
+    """Return what the arguments say about dependence and the declared correlation does not."""
     names = [type(s).__name__ for s in splitters if hasattr(s, "split")]
     by_group = next((name for name in names if "Group" in name), None)
     if correlation is not None:
         parts = correlation if isinstance(correlation, list | tuple) else [correlation]
         used = by_group or any(isinstance(part, Groups | str) and part != "time" for part in parts)
-        unused = "groups= was passed, but neither correlation nor cv uses it. Set correlation="
-        return () if groups is None or used else (unused + "'groups', or leave groups= out",)
-    hints = []
-    if groups is not None and len(np.unique(np.asarray(groups, dtype=str))) < len(groups):
-        hints.append(
-            "groups= was passed, but correlation=None assumes independence: the holdout is cut "
-            "across groups, and intervals ignore them. Set correlation='groups'"
-        )
-    elif by_group and groups is None:
-        hints.append(
-            f"{by_group} means that records depend inside groups, but correlation=None assumes "
-            "independence. Set correlation='groups' and pass groups= to fit"
-        )
+        return () if groups is None or used else (UNUSED,)
+    hints = date_hints(X)
     if "TimeSeriesSplit" in names:
-        drawn = "" if apart else DRAWN
-        hints.append(
-            f"TimeSeriesSplit means that records come in time, but correlation=None assumes "
-            f"independence{drawn}. Set correlation='time'"
-        )
-        return tuple(hints)
-    return (*hints, *date_hints(X, apart=apart))
+        hints = ("TimeSeriesSplit was passed" + IN_TIME,)
+    if groups is not None and len(np.unique(np.asarray(groups, dtype=str))) < len(groups):
+        return ("groups= was passed" + IN_GROUPS, *hints)
+    return (by_group + " was passed" + IN_GROUPS, *hints) if by_group and groups is None else hints
 
 
 def check_folds(model, splits):
@@ -134,95 +129,102 @@ def compare_dependence(division, estimator, metric, score, *, folds, groups=None
 
 
 def _compared(division, estimator, metric, score, folds, groups, known):
-    """Return what :func:`compare_dependence` finds."""
-    model = division.train_model
+    """Return what :func:`compare_dependence` finds: one function for each kind of dependence."""
+    model, n = division.train_model, num_samples(division.X)
     declared = division.model if model is None else model
     in_time = model is not None and model.is_sequential
     if get_tags(estimator).input_tags.pairwise:
-        return None, None, None
+        return _NOTHING
     if not metric.is_mean:
         if not is_classifier(estimator):
-            return None, None, None
+            return _NOTHING
         metric, known = _stand_in(estimator, division.y), None
-    folds = folds if in_time else _shuffled(num_samples(division.X))
+    if not in_time:  # folds drawn without regard to the order of rows keep the tests exact
+        mixed = KFold(min(3, n), shuffle=True, random_state=0)
+        folds = list(mixed.split(np.empty((n, 1))))
 
-    def scored(order=None):
-        found = score(metric, folds)
-        return None if found is None else _seen(found if order is None else found[order])
+    def scored():
+        return score(metric, folds)
 
+    first = (lambda: known[0]) if known is not None else scored
     if in_time:
-        found = score(metric, folds) if known is None else known[0]
-        scores = None if found is None else _seen(model.unit_means(found))
-        if scores is None:
-            return None, None, None
-        drift = check_drift(scores, names=metric.name) if len(scores) >= SHORTEST_DRIFT else None
-        return check_misfit(declared, scores=scores), drift, scores
-    if isinstance(declared, SeenStates) and model is not None:
-        # Within public states the order of the rows does not matter.
-        scores = scored()
-        if scores is None or len(scores) != len(declared.states):
-            return None, None, None
-        return check_independence(scores, states=declared.states), None, scores
-    if model is not None and isinstance(model, NetworkModel | Groups) and not model.is_independent:
-        found = score(metric, folds) if known is None else known[0]
-        if found is None or len(found) != model.n_records:
-            return None, None, None
-        if isinstance(model, NetworkModel):
-            return check_neighbors(model, found), None, found
-        return _between_groups(model, found, estimator, division), None, found
+        return _in_time(declared, model, first(), metric.name)
+    if model is not None and isinstance(declared, SeenStates):
+        return _within_states(declared, scored())
+    if isinstance(model, NetworkModel | Groups) and not model.is_independent:
+        return _beside(model, first(), estimator, division)
     if not declared.is_independent or _sorted_by_label(estimator, division.y):
-        return None, None, None
+        return _NOTHING
     return _in_row_order(division, metric.name, scored, groups, known)
 
 
-def _between_groups(model, scores, estimator, division):
-    """Test what groups promise: that those next to each other are independent.
+def _in_time(declared, model, scores, name):
+    """Test what a chain promises: how long scores depend on each other, and that nothing drifts."""
+    scores = None if scores is None else _seen(model.unit_means(scores))
+    if scores is None:
+        return _NOTHING
+    return check_misfit(declared, scores=scores), _drift(scores, names=name), scores
 
-    Scores less the mean of their class, so that a table sorted by class is no dependence.
+
+def _within_states(declared, scores):
+    """Test what public states promise: within one the order of the rows does not matter."""
+    scores = _seen(scores)
+    if scores is None or len(scores) != len(declared.states):
+        return _NOTHING
+    return check_independence(scores, states=declared.states), None, scores
+
+
+def _beside(model, scores, estimator, division):
+    """Test what a network or groups promise of neighbors.
+
+    Of groups: that those next to each other are independent. Their scores are less the mean of
+    their class, so that a table sorted by class is no dependence.
     """
-    order = np.arange(len(scores)) if division.train is None else np.argsort(division.train)
-    scores, codes = np.asarray(scores, dtype=float)[order], model.components(len(scores))[order]
+    if scores is None or len(scores) != model.n_records:
+        return _NOTHING
+    if isinstance(model, NetworkModel):
+        return check_neighbors(model, scores), None, scores
+    order = _original_order(division)
+    rest = np.asarray(scores, dtype=float)[order]
     if is_classifier(estimator) and np.ndim(division.y) == 1:
-        classes = np.unique(np.asarray(division.y)[order], return_inverse=True)[1]
-        known = ~np.isnan(scores)
-        sums = np.bincount(classes[known], weights=scores[known], minlength=classes.max() + 1)
-        counts = np.bincount(classes[known], minlength=classes.max() + 1)
-        scores = scores - (sums / np.maximum(counts, 1))[classes]
-    return check_groups(scores, codes)
+        labels = np.asarray(division.y)[order]
+        for label in np.unique(labels):
+            own = (labels == label) & ~np.isnan(rest)
+            rest[own] -= rest[own].sum() / max(own.sum(), 1)
+    return check_groups(rest, model.components(len(rest))[order]), None, scores
 
 
 def _in_row_order(division, name, scored, groups, known):
     """Test what independence promises: neither the order of the rows nor their groups matter."""
-    order = None if division.train is None else np.argsort(division.train, kind="stable")
+    order = _original_order(division)
     if groups is None and known is not None and _partitions(known[1]):
-        scores, fold = known if order is None else (part[order] for part in known)
-        drift = _row_drift(scores, name)
-        if drift is not None and drift.drift and not _are_mixed(fold):
+        scores, fold = (part[order] for part in known)
+        drift = _drift(scores, names=name, order="rows")
+        if drift is not None and drift.drift:
             # The models of some folds may be worse: asked again where all rows have the same ones.
-            again = scored(order)
-            drift = None if again is None else _row_drift(again, name)
+            again = scored()
+            drift = None if again is None else _drift(_seen(again[order]), names=name, order="rows")
         return check_independence(scores, folds=fold), drift, scores
-    scores = scored(order)
+    scores = scored()
+    scores = None if scores is None else _seen(scores[order])
     if scores is None:
-        return None, None, None
-    labels = None
-    if groups is not None and len(scores) == num_samples(division.X):
-        labels = np.asarray(groups) if order is None else np.asarray(groups)[order]
-    found = check_independence(scores, groups=labels)
-    return found, _row_drift(scores, name), scores
+        return _NOTHING
+    whole = groups is not None and len(scores) == len(order)
+    found = check_independence(scores, groups=np.asarray(groups)[order] if whole else None)
+    return found, _drift(scores, names=name, order="rows"), scores
 
 
-def _row_drift(scores, name):
-    """Compare the first and the last third of the rows; None where they are too few."""
-    scores = np.asarray(scores, dtype=float)
-    return check_drift(scores, names=name, order="rows") if len(scores) >= SHORTEST_DRIFT else None
+def _original_order(division):
+    """Return the order in which the training rows came."""
+    train = division.train
+    return np.arange(num_samples(division.X)) if train is None else np.argsort(train, kind="stable")
 
 
-def _are_mixed(fold):
-    """Return whether each fold has rows from everywhere."""
-    place, n = np.arange(len(fold)), len(fold)
-    centres = np.bincount(fold, weights=place) / np.bincount(fold)
-    return bool(np.all(np.abs(centres - n / 2) < 0.1 * n))
+def _drift(scores, **said):
+    """Compare the first and the last third of scores; None where they are too few."""
+    if scores is None or len(scores) < SHORTEST_DRIFT:
+        return None
+    return check_drift(np.asarray(scores, dtype=float), **said)
 
 
 def _stand_in(estimator, y):
@@ -233,7 +235,7 @@ def _stand_in(estimator, y):
 
 def _seen(scores):
     """Return the scores of records that were tested, or None where there are hardly any."""
-    scores = scores[~np.isnan(scores)]
+    scores = np.array([]) if scores is None else scores[~np.isnan(scores)]
     return scores if len(scores) >= 2 else None
 
 
@@ -242,19 +244,10 @@ def _partitions(fold):
     return fold.min() >= 0 and np.bincount(fold).min() >= SMALLEST_FOLD
 
 
-def _shuffled(n, n_splits=3):
-    """Return folds drawn without regard to the order of rows, which keeps the tests exact."""
-    fold = np.random.default_rng(0).permutation(n) % min(n_splits, n)
-    return [(np.flatnonzero(fold != k), np.flatnonzero(fold == k)) for k in range(fold.max() + 1)]
-
-
 def _sorted_by_label(estimator, y):
     """Return whether rows are merely sorted by class: their order is no time."""
     labels = np.asarray(y)
-    if not is_classifier(estimator) or labels.ndim != 1:
-        return False
-    runs = 1 + int(np.count_nonzero(labels[1:] != labels[:-1]))
-    return runs == len(np.unique(labels))
+    return is_classifier(estimator) and labels.ndim == 1 and in_runs(labels)
 
 
 def warn_few_groups(holdout, division, metric):

@@ -8,7 +8,6 @@ from __future__ import annotations
 import dataclasses
 import functools
 import hashlib
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -21,45 +20,44 @@ from sklearn_bdp.guards._guard import Guard
 from sklearn_bdp.guards._tables import same_columns
 
 _WHEN = "when a training set meets a holdout that the caller split off, once for each set"
-ROWS = Guard(
-    "shared rows",
-    "holdout",
-    _WHEN,
-    "X contains holdout records, more than chance explains. Pass training rows only. If equal "
-    "records are different people or events, make the holdout with allow_shared_rows=True. No "
-    "query was answered. The check read the holdout and is charged.",
-    SharedRecordsError,
-)
-GROUPS = Guard(
-    "shared groups",
-    "holdout",
-    _WHEN,
-    "Groups of the training set and of the holdout have the same labels. If they are the same "
-    "groups (patients, users, sites), models know them, and scores and intervals are too good for "
-    "new groups: divide whole groups, as correlation='groups' does. If labels were given anew on "
-    "each side, make them unique.",
-    SharedGroupsWarning,
-)
-LABELS = Guard(
-    "other labels",
-    "holdout",
-    _WHEN,
-    "y has no label in common with the holdout. Code y as the holdout's targets. No query was "
-    "answered. The check read the holdout and is charged.",
-    ValueError,
-)
-CLASSES = Guard(
-    "missing classes",
-    "holdout",
-    _WHEN,
-    "A class of one side is missing from the other side. If labels are coded in another way there "
-    "(0 and 1, 1 and 2, -1 and 1), code y as the holdout's targets. If not, no model can predict a "
-    "class that it has not seen. The check read the holdout and is charged.",
-    MissingClassesWarning,
-)
-#: The words, in the order in which they are looked for: one is said at most.
-WORDS = {"rows": ROWS, "groups": GROUPS, "labels": LABELS, "classes": CLASSES}
 
+
+def _word(name, category, says):
+    """Return a guard that reads the holdout."""
+    return Guard(name, "holdout", _WHEN, says, category)
+
+
+#: The words, in the order in which they are looked for: one is said at most.
+WORDS = {
+    "rows": _word(
+        "shared rows",
+        SharedRecordsError,
+        "X contains holdout records, more than chance explains. Pass training rows only. If equal "
+        "records are different people or events, make the holdout with allow_shared_rows=True. No "
+        "query was answered. The check read the holdout and is charged.",
+    ),
+    "groups": _word(
+        "shared groups",
+        SharedGroupsWarning,
+        "Groups of the training set and of the holdout have the same labels. If they are the same "
+        "groups (patients, users, sites), models know them, and scores and intervals are too good "
+        "for new groups: divide whole groups, as correlation='groups' does. If labels were given "
+        "anew on each side, make them unique.",
+    ),
+    "labels": _word(
+        "other labels",
+        ValueError,
+        "y has no label in common with the holdout. Code y as the holdout's targets. No query was "
+        "answered. The check read the holdout and is charged.",
+    ),
+    "classes": _word(
+        "missing classes",
+        MissingClassesWarning,
+        "A class of one side is missing from the other side. If labels are coded in another way "
+        "there (0 and 1, 1 and 2, -1 and 1), code y as the holdout's targets. If not, no model can "
+        "predict a class that it has not seen. The check read the holdout and is charged.",
+    ),
+}
 MIXED = Guard(
     "unknown rows",
     "training set",
@@ -96,9 +94,9 @@ class TrainingSide:
         """Digests of each table's rows, with and without targets; None where there are none."""
         return [_digests(X, y) for X, y in self.tables]
 
-    def beside(self, tables: Any) -> TrainingSide:
-        """Return the side with tables of features besides."""
-        more = tuple((table, None) for table in tables)
+    def beside(self, fit_params: Any) -> TrainingSide:
+        """Return the side with the tables that stand among fit parameters besides."""
+        more = tuple((table, None) for table in _tables_in(fit_params, self.tables[0][0]))
         return dataclasses.replace(self, tables=(*self.tables, *more)) if more else self
 
     def digest(self) -> str:
@@ -166,12 +164,14 @@ class KnownRows:
         rows_only = side.train_model is None and not side.classifier
         return (self.drawn or rows_only) and min(self._shares(side)) == 1.0
 
-    def met(self, tables: Any) -> tuple[Any, ...]:
-        """Return what to compare: beside a drawn split, rows all unknown were transformed."""
-        if not self.drawn:
-            return tuple(tables)
-        met = [TrainingSide((table,)) for table in tables]
-        return tuple(side.tables[0] for side in met if min(self._shares(side)) > 0.0)
+    def kept(self, estimator: Any, X: Any) -> TrainingSide:
+        """Return the rows that a model keeps; beside a drawn split, unknown ones were transformed.
+
+        ``X``: records of the columns that are compared.
+        """
+        found = (TrainingSide(((rows, None),)) for rows in _kept_rows(estimator, X))
+        met = (one for one in found if not self.drawn or min(self._shares(one)) > 0.0)
+        return TrainingSide(tuple(one.tables[0] for one in met))
 
     def mixes(self, side: TrainingSide) -> bool:
         """Return whether a table holds rows of the training part and others."""
@@ -221,28 +221,28 @@ def _is_text(labels):
     return labels.dtype.kind in "OUST" and isinstance(labels[0], str)
 
 
-def kept_rows(estimator: Any, depth: int = 3) -> Iterator[np.ndarray]:
+def _kept_rows(estimator, X, depth=3):
     """Yield the training rows that a fitted model, or one inside it, keeps as they are."""
     state = getattr(estimator, "__dict__", None) or {}
-    for name in _KEEPERS:
-        rows = state.get(name)
-        if isinstance(rows, np.ndarray) and rows.ndim == 2 and rows.dtype.kind == "f":
-            yield rows
-    if depth and hasattr(estimator, "get_params"):
-        for name, inner in state.items():
-            parts = inner if isinstance(inner, list | tuple) else [inner]
-            for part in parts[:_PARTS]:
-                one = part[1] if isinstance(part, tuple) and len(part) > 1 else part
-                if name.endswith("_") or name == "steps":
-                    yield from kept_rows(one, depth - 1)
+    rows = [state.get(name) for name in _KEEPERS]
+    floats = [one for one in rows if isinstance(one, np.ndarray) and one.dtype.kind == "f"]
+    yield from _tables_in(floats, X)
+    if not depth or not hasattr(estimator, "get_params"):
+        return
+    for name, inner in state.items():
+        parts = inner if isinstance(inner, list | tuple) else [inner]
+        for part in parts[:_PARTS]:
+            one = part[1] if isinstance(part, tuple) and len(part) > 1 else part
+            if name.endswith("_") or name == "steps":
+                yield from _kept_rows(one, X, depth - 1)
 
 
-def tables_in(value: Any, X: Any, depth: int = 3) -> Iterator[Any]:
-    """Yield the tables among fit parameters (``eval_set``, references) that may hold records."""
+def _tables_in(value, X, depth=3):
+    """Yield the tables (``eval_set``, references) that may hold records."""
     if isinstance(value, dict):
         value = list(value.values())
     if isinstance(value, list | tuple) and depth:
         for part in value[:_PARTS]:
-            yield from tables_in(part, X, depth - 1)
+            yield from _tables_in(part, X, depth - 1)
     elif (is_frame(value) or getattr(value, "ndim", 0) == 2) and same_columns(value, X):
         yield value

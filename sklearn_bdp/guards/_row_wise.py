@@ -20,30 +20,28 @@ ROWS = 48
 MOST = 12
 #: Fewer training rows are not split into two different batches.
 FEWEST = 16
-_RESPONSES = ("predict_proba", "decision_function", "predict")
 
 BATCHES = Guard(
     "predictions by batch",
     "training set",
     "after a fit, once for each kind of pipeline",
-    "Predictions of {name} depend on the other rows of the batch. Its score is then not a mean "
+    "Predictions with {name} depend on the other rows of the batch. Its score is then not a mean "
     "over records, and its interval does not hold. Make features of neighboring rows (lags, "
-    "rolling means) before the search, so that each row of X carries its own and looks back only. "
-    "Learn means and scales in fit, not from the rows to be predicted.",
+    "rolling means) before the search, and learn means and scales in fit.",
     BatchPredictionWarning,
 )
 FAILS = Guard(
     "failing predictions",
     "training set",
     "after a fit, once for each kind of pipeline",
-    "{name} raises an error for new rows made of training values. Holdout records that it cannot "
-    "predict get the worst score. Let predict take rows that fit has not seen.",
+    "A model with {name} raises an error for new rows made of training values. Holdout records "
+    "that it cannot predict get the worst score. Let predict take rows that fit has not seen.",
     FailingModelWarning,
 )
 #: What a certificate says of a search in which such a model was found.
 ASSUMPTION = (
-    "NOT MET: predictions of {names} depend on the other rows of a batch, so that its queries are "
-    "no means over records and nothing is promised about them"
+    "NOT MET: predictions with {names} depend on the other rows of a batch, so that its queries "
+    "are no means over records and nothing is promised about them"
 )
 
 
@@ -66,26 +64,24 @@ def reads_other_rows(model, X):
     first, second = safe_indexing(X, batch), safe_indexing(X, other)
     if hasattr(second, "iloc"):  # windows of time need the order of their index
         second = second.set_axis(first.index, axis=0)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        for name in _RESPONSES:
-            try:
-                said, changed = (_said(model, name, part)[kept] for part in (first, second))
-                if _equal(said, changed):
-                    return False
-                return _equal(said, _said(model, name, first)[kept])
-            except Exception:  # a response it does not have, or a batch it cannot take
-                continue
+    for name in ("predict_proba", "decision_function", "predict"):
+        said, changed, again = (_said(model, name, part) for part in (first, second, first))
+        if said is not None and changed is not None and again is not None:
+            stays = _equal(said[kept], again[kept])
+            return stays and not _equal(said[kept], changed[kept])
     return False
 
 
 def _said(model, name, X):
-    """Return one row of responses per record."""
-    found = getattr(model, name)(copied(X))
+    """Return one row of responses per record; None where the model has or gives none."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            found = getattr(model, name)(copied(X))
+        except Exception:  # whatever it raises
+            return None
     found = found.toarray() if scipy.sparse.issparse(found) else np.asarray(found)
-    if found.ndim == 0 or len(found) != num_samples(X):
-        raise ValueError(name)
-    return found
+    return found if found.ndim and len(found) == num_samples(X) else None
 
 
 def _equal(first, second):
@@ -95,7 +91,7 @@ def _equal(first, second):
     first, second = first.astype(float), second.astype(float)
     finite = first[np.isfinite(first)]
     width = 1e-5 * float(np.ptp(finite)) + 1e-6 * float(np.abs(finite).max()) if finite.size else 0
-    return bool(np.all(np.isclose(first, second, rtol=0.0, atol=width, equal_nan=True)))
+    return np.allclose(first, second, rtol=0.0, atol=width, equal_nan=True)
 
 
 def fails_on_new_rows(model, X):
@@ -104,26 +100,17 @@ def fails_on_new_rows(model, X):
         return False
     rng = np.random.default_rng(0)
     mixed = np.column_stack([rng.choice(column, size=4) for column in X.T]).astype(X.dtype)
-    return _answers(model, X[:4]) and not _answers(model, mixed)
+    answered = _said(model, "predict", X[:4]) is not None
+    return answered and _said(model, "predict", mixed) is None
 
 
-def _answers(model, X):
-    """Return whether a model has a response for some rows."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        try:
-            return len(model.predict(copied(X))) == len(X)
-        except Exception:  # whatever it raises
-            return False
-
-
-def may_read_other_rows(model):
-    """Return whether a model holds code that scikit-learn does not answer for."""
+def foreign_parts(model):
+    """Return the parts of a model that scikit-learn does not answer for, functions among them."""
     parts = [model]
     if isinstance(model, BaseEstimator):
         values = model.get_params(deep=True).values()
         parts += [value for value in values if hasattr(value, "fit") or callable(value)]
-    return any(not _is_sklearn(part) or isinstance(part, FunctionTransformer) for part in parts)
+    return [one for one in parts if isinstance(one, FunctionTransformer) or not _is_sklearn(one)]
 
 
 def _is_sklearn(part):
@@ -137,46 +124,26 @@ class RowWiseCheck:
     def __init__(self):
         self._asked, self._found = set(), {BATCHES: [], FAILS: []}
 
-    def ask(self, model, X, params):
-        """Look at a model fitted with ``params``, unless one of its kind was looked at.
+    def ask(self, model, X):
+        """Look at a fitted model, unless one with the same foreign parts was looked at.
 
         ``X``: training rows, with the columns that it was fitted on.
         """
-        kind = _kind(model, params)
-        if kind in self._asked or len(self._asked) >= MOST or not may_read_other_rows(model):
+        parts = foreign_parts(model)
+        kind = repr(parts)
+        if not parts or kind in self._asked or len(self._asked) >= MOST:
             return
         self._asked.add(kind)
+        name = ", ".join(getattr(part, "__name__", type(part).__name__) for part in parts)
         for guard, check in ((BATCHES, reads_other_rows), (FAILS, fails_on_new_rows)):
-            if not check(model, X):
+            if name in self._found[guard] or not check(model, X):
                 continue
-            found, name = self._found[guard], _name(model)
-            if not found:
+            if not self._found[guard]:
                 guard.warn(name=name)
-            if name not in found:
-                found.append(name)
+            self._found[guard].append(name)
 
     @property
     def assumptions(self):
         """What a certificate has to say."""
         names = ", ".join(self._found[BATCHES])
         return (ASSUMPTION.format(names=names),) if names else ()
-
-
-def _kind(model, params):
-    """Return what tells pipelines apart: not the numbers that scikit-learn's own steps take."""
-    own = model.get_params(deep=True) if isinstance(model, BaseEstimator) else {}
-    return tuple(
-        (name, repr(value))
-        for name, value in sorted(params.items())
-        if not (value is None or isinstance(value, bool | int | float | str | np.generic))
-        or not _is_sklearn(own.get(name.rpartition("__")[0], model))
-    )
-
-
-def _name(model):
-    """Return a short name of a model, with the steps of a pipeline."""
-    steps = getattr(model, "steps", None)
-    inside = [_name(each[1]) for each in steps] if isinstance(steps, list) else []
-    function = getattr(getattr(model, "func", None), "__name__", None)
-    inside += [function] if function else []
-    return type(model).__name__ + (f"({', '.join(inside)})" if inside else "")

@@ -23,7 +23,7 @@ FORM = Guard(
     "other form",
     "arguments",
     "before anything is fitted",
-    "The holdout must have {expected}, got {found}. {fix}. The holdout was not queried.",
+    "The holdout must have the form of X and y, got {found}. {fix}. The holdout was not queried.",
     ValueError,
 )
 
@@ -36,21 +36,22 @@ COPIES = Guard(
     "copies",
     "training set",
     "before the holdout is made",
-    "Training records stand in X more than once, with equal targets and nothing near them. They "
-    "look like copies (a table that was oversampled, or drawn with replacement), and other copies "
-    "may be in the holdout. Then models know holdout records, and intervals are too good for new "
-    "ones. Remove the copies and oversample inside the pipeline, or pass one label per original "
-    "as groups= with correlation='groups'.",
+    "Training records look like copies (a table that was oversampled, or drawn with replacement). "
+    "Other copies may be in the holdout, so that models know its records and intervals are too "
+    "good. Remove the copies and oversample inside the pipeline, or pass one label per original as "
+    "groups= with correlation='groups'.",
     CopiedRecordsWarning,
 )
 #: What copies mean, for the certificate.
 COPIED = (
-    "no holdout record is a copy of a training record, though training records look like copies of "
-    "one another: otherwise intervals speak of records that models have seen"
+    "no holdout record is a copy of a training record, though training records look like copies"
 )
 _PER_RECORD = ("groups", "sample_weight")
-#: What a split does to records in time that are declared independent.
-DRAWN = ", and the holdout is drawn at random"
+#: What dates say of records that are declared independent.
+IN_TIME = (
+    ", but correlation=None assumes independence. Reset the index if its order means nothing, or "
+    "set correlation='time'"
+)
 
 #: Share of about equal steps from which on sorted dates look like a calendar: hours, working days,
 #: months.
@@ -64,39 +65,27 @@ def check_agreement(estimator, division):
     if names is not None and have is not None and names != have:
         missing = [name for name in names if name not in have][:5]
         extra = [name for name in have if name not in names][:5]
-        found = f"columns {extra} besides" if extra else "the same columns in another order"
-        found = f"no columns {missing}" if missing else found
-        fix = NARROWED if extra else "Pass X[holdout.X.columns]"
-        fix = ADDED if missing else fix
-        raise FORM.error(expected="the columns of X, in their order", found=found, fix=fix)
-    if len(_shape(X)) == len(_shape(other)) == 2:
-        _check_table(get_tags(estimator).input_tags.pairwise, X, other)
+        if missing:
+            raise FORM.error(found=f"no columns {missing}", fix=ADDED)
+        if extra:
+            raise FORM.error(found=f"columns {extra} besides", fix=NARROWED)
+        raise FORM.error(found="columns in another order", fix="Pass X[holdout.X.columns]")
+    width, have = _shape(X)[1:], _shape(other)[1:]
+    pairwise = get_tags(estimator).input_tags.pairwise
+    if len(width) == len(have) and width != have and not pairwise:
+        raise FORM.error(found=f"{have[0]} and not {width[0]} columns", fix=ADDED)
+    if any(map(_is_text_for_numbers, _columns(X), _columns(other))):
+        raise FORM.error(found="text in place of numbers", fix="Pass records of one type")
     if division.y is not None:
-        _check_targets(np.asarray(division.y), np.asarray(division.y_holdout))
+        y, held = np.asarray(division.y), np.asarray(division.y_holdout)
+        if y.size * len(held) != held.size * len(y):
+            raise FORM.error(found="another number of outputs", fix="Pass targets of one form")
+        if _is_text_for_numbers(y, held) or _is_text_for_numbers(held, y):
+            raise FORM.error(found="labels of another type", fix="Code both sides alike")
 
 
-def _check_table(pairwise, X, other):
-    """Compare number and kind of columns."""
-    width, have = num_samples(X) if pairwise else _shape(X)[1], _shape(other)[1]
-    if have != width:
-        raise FORM.error(expected=f"{width} columns, as many as X", found=str(have), fix=ADDED)
-    kinds = enumerate(zip(_kinds(X), _kinds(other), strict=False))
-    wrong = [place for place, pair in kinds if pair == ("number", "text")][:5]
-    if wrong:
-        fix = "Pass records of one type"
-        raise FORM.error(expected="numbers where X does", found=f"text in columns {wrong}", fix=fix)
-
-
-def _check_targets(labels, held):
-    """Compare the shape and the kind of targets."""
-    outputs, other = (1 if one.ndim == 1 else one.shape[1] for one in (labels, held))
-    if outputs != other:
-        fix = "Pass targets of one form"
-        raise FORM.error(expected=f"{outputs} outputs as y has", found=str(other), fix=fix)
-    kinds = _kind(labels), _kind(held)
-    if "text" in kinds and kinds[0] != kinds[1]:
-        expected, fix = f"labels of the kind of y, {kinds[0]}", "Code both sides alike"
-        raise FORM.error(expected=expected, found=kinds[1], fix=fix)
+def _is_text_for_numbers(values, others):
+    return (_kind(values), _kind(others)) == ("number", "text")
 
 
 def same_columns(X, other):
@@ -123,12 +112,9 @@ def _shape(X):
         return (len(X),)
 
 
-def _kinds(X):
-    """Return "number", "text" or "other" for each column."""
-    if hasattr(X, "iloc"):
-        return [_kind(X.iloc[:50, place]) for place in range(X.shape[1])]
-    kind = _kind(X) if hasattr(X, "dtype") and not hasattr(X, "tocsr") else "other"
-    return [kind] * _shape(X)[1]
+def _columns(X):
+    """Return the columns of a frame as they begin; any other table is one."""
+    return [X.iloc[:50, place] for place in range(X.shape[1])] if hasattr(X, "iloc") else [X]
 
 
 def _kind(values):
@@ -192,10 +178,9 @@ def check_sorted(X, name="X"):
     """Raise where records in time come with an index of dates that is not sorted."""
     index = getattr(X, "index", None)
     if is_dates(index) and not index.is_monotonic_increasing:
-        y = "y_val" if name == "X_val" else "y"
         raise ValueError(
             f"correlation='time' and chains need records in time order, got {name} with a date "
-            f"index that is not sorted: pass {name}.sort_index(), with {y} in the same order."
+            f"index that is not sorted: pass {name}.sort_index(), and its targets in that order."
         )
 
 
@@ -216,24 +201,16 @@ def check_future(X, X_val):
         )
 
 
-def date_hints(X, *, apart):
-    """Yield what the index of records that were declared independent says against it."""
+def date_hints(X):
+    """Return what the index of records that were declared independent says against it."""
     dates = _dates(X)
     if dates is None:
-        return
-    drawn = "" if apart else DRAWN
+        return ()
     steps = np.diff(dates)
     if (steps >= 0).all() or (steps <= 0).all():
-        yield (
-            f"X is sorted by date, but correlation=None assumes independence{drawn}. Set "
-            "correlation='time', or reset the index if the order means nothing"
-        )
-    elif _is_calendar(dates):
-        yield (
-            f"The index of X is a shuffled calendar, but correlation=None assumes independence"
-            f"{drawn}: neighboring dates are on both sides. Pass X.sort_index(), with y in the "
-            "same order, and set correlation='time', or reset the index if dates mean nothing"
-        )
+        return ("X is sorted by date" + IN_TIME,)
+    found = "The index of X is a shuffled calendar"
+    return (found + IN_TIME + ", after X.sort_index()",) if _is_calendar(dates) else ()
 
 
 def _is_calendar(dates):

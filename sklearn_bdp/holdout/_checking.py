@@ -8,7 +8,7 @@ from typing import Any
 
 from sklearn_bdp._sealed import sealed_errors
 from sklearn_bdp.accounting import check_length
-from sklearn_bdp.guards import ANEW, GROUPS, MIXED, WORDS
+from sklearn_bdp.guards import ANEW, MIXED, WORDS
 
 
 @sealed_errors
@@ -21,7 +21,7 @@ def compare(holdout: Any, side: Any, *, known: Any, explicit: bool = False) -> s
     if known.mixes(side) and not explicit:
         raise MIXED.error()
     if known.mixes_groups(side):
-        GROUPS.warn()
+        WORDS["groups"].warn()
         return ANEW
     if known.covers(side):
         return ""

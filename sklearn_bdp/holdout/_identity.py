@@ -24,9 +24,7 @@ from sklearn_bdp.exceptions import (
 from sklearn_bdp.guards import (
     KnownRows,
     TrainingSide,
-    kept_rows,
     open_account,
-    same_columns,
     targets_digest,
 )
 from sklearn_bdp.holdout._batch import next_code_length
@@ -227,10 +225,9 @@ class LedgerHandle:
         SharedRecordsError
             As :meth:`check_training_rows`.
         """
-        found = (rows for rows in kept_rows(estimator) if same_columns(rows, self.X))
-        kept = self._known.met((rows, None) for rows in found)
-        if kept and not self.allow_shared_rows:
-            compare(self, TrainingSide(kept), known=self._known, explicit=True)
+        kept = self._known.kept(estimator, self.X)
+        if kept.tables and not self.allow_shared_rows:
+            compare(self, kept, known=self._known, explicit=True)
 
     def note(self, name: str, content: Any, *, wait: bool = False) -> None:
         """Record a fact with the holdout, as durably as its answers and in their order.

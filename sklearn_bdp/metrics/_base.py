@@ -13,7 +13,6 @@ from sklearn_bdp._typing import Array, FloatOrArray
 from sklearn_bdp.metrics._rows import (
     as_labels,
     check_schema,
-    fails_on_blanks,
     n_rows,
     score_rows,
     silenced,
@@ -266,26 +265,6 @@ class BoundedMetric(abc.ABC):
             )
         evaluation = self._evaluated(estimator, rows, y)
         return evaluation.per_record, evaluation.value
-
-    def fails_on_blanks(self, estimator: Any, X: Any, y: ArrayLike) -> bool:
-        """Return whether a model fails on records of zeros, of the form of these.
-
-        A sign, free of what the records hold, that a model fails on every record.
-
-        Parameters
-        ----------
-        estimator, X, y : object
-            As for `evaluate`; of the records only shape and type are used.
-
-        Returns
-        -------
-        bool
-            False also where there is no blank record of that form.
-        """
-        labels = as_labels(y)
-        blanks = np.zeros((2, *labels.shape[1:]), dtype=labels.dtype)
-        with silenced():
-            return fails_on_blanks(self._rows, estimator, X, blanks)
 
     def to_unit(self, score: FloatOrArray) -> Any:
         """Map score units to [0, 1].

@@ -60,21 +60,6 @@ def _is_text(labels):
     return labels.dtype.kind in "US" or (labels.dtype == object and isinstance(labels[0], str))
 
 
-def fails_on_blanks(score, estimator, X, y):
-    """Return whether a model fails on blank records of the same form, which tell of no record.
-
-    False where there is no blank record of that form.
-    """
-    dtype = getattr(X, "dtype", None)
-    if not isinstance(X, np.ndarray) or dtype.kind not in "biuf":
-        return False
-    blank = np.zeros((2, *X.shape[1:]), dtype=dtype)
-    try:
-        return bool(np.isnan(np.asarray(score(estimator, blank, y), dtype=float)).all())
-    except Exception:  # whatever the model raises
-        return True
-
-
 def take_rows(X, start, stop):
     """Return a copy of a contiguous part of the records, of the same type.
 

@@ -235,8 +235,7 @@ class HoldoutScorer:
             raise
         except Exception as error:
             raise _ModelFailed from error
-        if hasattr(estimator, "get_params"):
-            self._memory.row_wise.ask(estimator, X, estimator.get_params(deep=True))
+        self._memory.row_wise.ask(estimator, X)
         if alteration is None and _in_validation and seen.is_about(estimator):
             return float(metric.from_unit(value))  # rows that the model was trained on
         records = _take(self.holdout.X, columns)

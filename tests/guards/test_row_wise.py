@@ -14,7 +14,7 @@ from sklearn.preprocessing import FunctionTransformer, StandardScaler, scale
 from sklearn_bdp import HoldoutConfig, HoldoutScorer, ReusableHoldoutSearchCV
 from sklearn_bdp.correlation import MarkovChain
 from sklearn_bdp.exceptions import BatchPredictionWarning, ModelMisfitWarning
-from sklearn_bdp.guards import may_read_other_rows, reads_other_rows
+from sklearn_bdp.guards import foreign_parts, reads_other_rows
 
 ABOUT = "depend on the other rows of the batch"
 
@@ -114,10 +114,10 @@ def test_frames_keep_an_index_in_order():
 
 def test_sklearn_alone_is_not_asked():
     X, y = series()
-    asked = [may_read_other_rows(model) for model in (pipeline(StandardScaler()), Ridge())]
-    assert asked == [False, False]
-    assert may_read_other_rows(pipeline(centred).fit(X, y))
-    assert may_read_other_rows(pipeline(Numbered()))
+    asked = [foreign_parts(model) for model in (pipeline(StandardScaler()), Ridge())]
+    assert asked == [[], []]
+    assert centred in foreign_parts(pipeline(centred).fit(X, y))
+    assert [type(part) for part in foreign_parts(pipeline(Numbered()))] == [Numbered]
 
 
 @pytest.mark.parametrize("correlation", [None, MarkovChain.from_autocorrelation_time(2)])

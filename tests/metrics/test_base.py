@@ -403,15 +403,3 @@ def test_metrics_are_values(name):
 def test_custom_scores_are_pickled_by_reference():
     metric = get_metric(PerRecordScore(np.hypot, 0, 3))
     assert pickle.loads(pickle.dumps(metric)) == metric
-
-
-def test_blank_records_tell_a_model_that_always_fails():
-    class Fails(Stub):
-        def predict(self, X):
-            raise RuntimeError("secret row")
-
-    X, y = records(6)
-    metric = get_metric("accuracy")
-    assert metric.fails_on_blanks(Fails(), X, y)
-    assert not metric.fails_on_blanks(Stub(), X, y)
-    assert not metric.fails_on_blanks(Fails(), X.tolist(), y)  # no blank record of that form

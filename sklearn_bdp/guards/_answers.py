@@ -1,0 +1,180 @@
+"""Answers: of other accounts about the same records, and of a score that is not what it seems.
+
+An account in memory knows nothing of others: whoever makes a new one of records that were asked
+about starts from nothing, and its intervals with it. Records are known here by their targets, in
+their order, which stay when features are added, chosen or transformed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import contextvars
+import hashlib
+import math
+import multiprocessing
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from sklearn_bdp import exceptions
+from sklearn_bdp._digests import row_digests
+from sklearn_bdp._sklearn_compat import inside_validation
+from sklearn_bdp.correlation import Groups
+from sklearn_bdp.guards._guard import TOLD, Guard
+
+#: Part of its range that an interval covers to say nothing.
+ALL = 0.9
+#: Targets below which equal ones may well be those of other records.
+_FEWEST = 20
+#: Digests of targets that an account has answered about, and the notebook cell that asked.
+_ANSWERED: dict[str, tuple[str, int] | None] = {}
+_INSIDE: contextvars.ContextVar[bool] = contextvars.ContextVar("inside a candidate", default=False)
+
+ANOTHER = Guard(
+    "another account",
+    "arguments",
+    "when a holdout in memory is made",
+    "Queries about these targets were answered before in this process, by another account. A new "
+    "account in memory does not know them, so the intervals of both are not valid together. Pass "
+    "holdout=search.holdout_ on, with X[search.train_indices_], or give both one ledger.",
+    exceptions.AnotherAccountWarning,
+)
+WIDE = Guard(
+    "wide interval",
+    "released values",
+    "after the holdout answered",
+    "{measured} of {of} is {score:.3g}, but its interval from {low:.3g} to {high:.3g} covers "
+    "{share:.0%} of the range. Bring more than {count:,} holdout {units}, or {instead}.",
+    exceptions.VacuousGuaranteeWarning,
+)
+CLIPPED = Guard(
+    "clipped score",
+    "training set",
+    "before the holdout is asked, or with its first answer",
+    "{measured} differs from {name}: {of} is beyond the limit on {n_clipped:,} of {n:,} training "
+    "records and scores {clipped:.4g} clipped, {plain:.4g} plain. Answers and intervals are about "
+    "the clipped score. If the plain score matters: {remedy}.",
+    exceptions.ClippedScoreWarning,
+)
+DEFAULT_METRIC = Guard(
+    "default metric",
+    "arguments",
+    "when scoring is left out, once in a process",
+    "{note}.",
+    exceptions.DefaultMetricWarning,
+)
+
+
+def forget_accounts() -> None:
+    """Forget what was answered, as a new process would."""
+    _ANSWERED.clear()
+    TOLD.clear()
+
+
+def targets_digest(X: Any, y: Any) -> str | None:
+    """Return what targets are known by; None where they say too little.
+
+    Targets that are sorted (or all the same) may be those of any table of that size: there the
+    features count, too.
+    """
+    try:
+        codes = row_digests(y)
+        if codes.size < _FEWEST:
+            return None
+        if in_runs(codes) and np.unique(codes).size < codes.size:
+            codes = row_digests(X, y)
+    except (TypeError, ValueError):  # cells without values
+        return None
+    return hashlib.sha256(codes.tobytes()).hexdigest()
+
+
+def in_runs(labels: Any) -> bool:
+    """Return whether equal labels stand together: the order of the rows says nothing."""
+    runs = 1 + np.count_nonzero(labels[1:] != labels[:-1])
+    return bool(runs == np.unique(labels).size)
+
+
+def open_account(about: list[str | None]) -> bool:
+    """Return whether another account has answered about some of these targets; say so once."""
+    if _is_repeated():
+        return False
+    cell = _cell()
+    known = {one for one in about if one in _ANSWERED and not _run_again(_ANSWERED[one], cell)}
+    if known:
+        ANOTHER.warn_once(min(known))
+    return bool(known)
+
+
+def note_answers(about: list[str | None]) -> None:
+    """Remember that an account has answered about these targets."""
+    new = {digest for digest in about if digest is not None} - _ANSWERED.keys()
+    if new and not _is_repeated():
+        _ANSWERED.update(dict.fromkeys(new, _cell()))
+
+
+@contextlib.contextmanager
+def fitting_a_candidate() -> Iterator[None]:
+    """Say nothing of accounts in this block: what is fitted has a test of its own outside."""
+    token = _INSIDE.set(True)
+    try:
+        yield
+    finally:
+        _INSIDE.reset(token)
+
+
+def _cell():
+    """Return text and number of the notebook cell that is running; None outside of notebooks."""
+    cells = getattr(sys.modules["__main__"], "In", None)
+    return (cells[-1], len(cells)) if isinstance(cells, list) and cells else None
+
+
+def _run_again(first, now):
+    """Return whether a notebook cell asks what it asked when it was run before."""
+    return None not in (first, now) and first[0] == now[0] and first[1] != now[1]
+
+
+def _is_repeated():
+    """Return whether this is a worker, or a fit of a search or cross-validation with its test."""
+    worker = multiprocessing.parent_process() is not None
+    return worker or _INSIDE.get() or inside_validation()
+
+
+def share_of(metric, interval):
+    """Return the part of the range that an interval covers."""
+    return (interval[1] - interval[0]) / (metric.upper - metric.lower)
+
+
+def warn_of_choice(holdout, metric, *, of, score, interval, clipping=None):
+    """Warn where hardly anything is known of what was chosen, or its score is not what it seems.
+
+    Everything here is released or of the training side. Of a holdout that is too small, or of few
+    groups, it was said before.
+    """
+    warn_clipped(metric, clipping, of)
+    model, share = holdout.model, share_of(metric, interval)
+    told = holdout._is_small or (isinstance(model, Groups) and not model.is_independent)
+    if not math.isfinite(score) or share < ALL or told:
+        return
+    count, units = model.units(holdout.n)
+    instead = "verify fewer candidates"
+    if not metric.is_mean:
+        instead = "score a mean over records (scoring='accuracy' or 'neg_brier_score')"
+    low, high = interval
+    WIDE.warn(
+        measured=metric.measured, share=min(1.0, share), of=of, score=score, low=low, high=high,
+        count=count, units=units, instead=instead,
+    )  # fmt: skip
+
+
+def warn_clipped(metric, clipping, of):
+    """Say what clipping changes on the training side, and what to do; return whether it does."""
+    if clipping is None or not clipping.bites:
+        return False
+    CLIPPED.warn(
+        measured=metric.measured, name=metric.name, of=of, n_clipped=clipping.n_clipped,
+        n=clipping.n, clipped=clipping.clipped / clipping.n, plain=clipping.plain / clipping.n,
+        remedy=metric.remedy,
+    )  # fmt: skip
+    return True
