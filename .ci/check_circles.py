@@ -1,7 +1,8 @@
 """Print which room imports which, and refuse two modules that import each other, however far apart.
 
 ``lint-imports`` holds the order of the rooms; this looks inside them, too, and at imports that
-only annotations need.
+only annotations need. Rooms that a function loads when it is called (levels of privacy) may import
+what loads them.
 """
 
 import ast
@@ -22,9 +23,17 @@ def modules():
     return found
 
 
+def at_import(node):
+    """Yield the nodes that run when a module is imported, not what functions load later."""
+    for child in ast.iter_child_nodes(node):
+        if not isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            yield child
+            yield from at_import(child)
+
+
 def imported(path, known):
     """Yield the modules of the package that a file imports."""
-    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+    for node in at_import(ast.parse(path.read_text("utf-8"))):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names if alias.name in known)
         elif isinstance(node, ast.ImportFrom):

@@ -276,8 +276,8 @@ class MarkovNetwork(NetworkModel):
             return self
         if labels is None:
             raise ValueError("influence='estimate' reads class labels, got y=None.")
-        shown = np.full(self.n_records, None, dtype=object)
-        shown[known] = np.asarray(labels, dtype=object)[known]
+        shown, places = np.full(self.n_records, None, dtype=object), np.asarray(known)
+        shown[places] = np.asarray(labels, dtype=object)[places]
         structure = sparse.csr_array(
             (np.ones_like(self._data), self._indices, self._indptr), shape=self.adjacency_.shape
         )

@@ -124,7 +124,18 @@ class Panel(CorrelationModel):
         return "new dates"
 
     def unit_means(self, scores: ArrayLike) -> Array:
-        """Return the mean score of each date, in time order; NaN where none was scored."""
+        """Return the mean score of each date.
+
+        Parameters
+        ----------
+        scores : array-like of shape (n,)
+            Score of every record; NaN where none was scored.
+
+        Returns
+        -------
+        ndarray of shape (n_dates,)
+            In time order; NaN for dates without a score.
+        """
         series = np.asarray(scores, dtype=float)
         known = ~np.isnan(series)
         size = len(self.counts_)

@@ -107,8 +107,8 @@ def approximate(name: str, estimator: Any, X: Any, y: Any, *, model: Any, level:
     if model.is_independent and statistic.counted is not None:
         hits, count = statistic.counted(y, said)
         if count:
-            ends = map(statistic.back, binomial_interval(hits, count, level))
-            return Approximation(value, *ends, (), exact=True)
+            lower, upper = map(statistic.back, binomial_interval(hits, count, level))
+            return Approximation(value, lower, upper, (), exact=True)
     units, problem, notes = _units(model, y, level)
     events = _events(statistic, y, units)
     problem = problem or _refused(name, statistic, y, said, units, events, model)

@@ -81,6 +81,7 @@ class LedgerHandle:
     allow_shared_rows: bool
     _known: KnownRows  # rows that stand on the training side
     _about: Any = ()  # digests of the targets that this account speaks of
+    _code: Any  # method of the subclass: the predictive code after every recorded batch
     _learned: Any = None  # (last entry learned from, predictor); public, rebuilt from the ledger
 
     def _attach(self, header, *, seed, timeout, notes=None):

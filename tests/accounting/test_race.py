@@ -1,4 +1,4 @@
-"""The race and its code: probabilities over transcripts (G7), fixed places, cells that hold."""
+"""The race and its code: transcripts (G7, G17), fixed places, cells that hold."""
 
 import contextlib
 import itertools
