@@ -1,16 +1,18 @@
-"""Checks of arguments: errors name the parameter, the rule and the value.
+"""Checks of arguments: errors name the parameter, the rule and the value, and carry no scores.
 
 Conditions are written positively (``if not value > 0: raise``), so that NaN fails closed.
 """
 
+import functools
 import math
 import numbers
 import sys
 import warnings
+from typing import cast
 
 import numpy as np
 
-from sklearn_bdp._typing import Array
+from sklearn_bdp._typing import Array, Method
 from sklearn_bdp.exceptions import RowOrderWarning
 
 _LARGEST = 10**300  # the largest integers that formulas take are doubles
@@ -218,3 +220,26 @@ def caller_level():
             break
         level, frame = level + 1, frame.f_back
     return found
+
+
+def sealed_errors(method: Method) -> Method:
+    """Let errors leave ``method`` without the frames and causes that could hold raw scores.
+
+    A traceback keeps every local variable of every frame alive, and debuggers, loggers and
+    notebooks print them. To see the inner frames, call the undecorated ``__wrapped__``.
+    """
+
+    @functools.wraps(method)
+    def wrapper(*args, **kwargs):
+        try:
+            return method(*args, **kwargs)
+        except BaseException as error:
+            failure = error
+        failure.__cause__ = failure.__context__ = None
+        del args, kwargs  # what the caller passed is in the caller's frame already
+        try:
+            raise failure.with_traceback(None)
+        finally:
+            del failure
+
+    return cast(Method, wrapper)

@@ -23,7 +23,7 @@ def main(arguments=None):
     """Run the command line."""
     options = _parser().parse_args(arguments)
     try:
-        ledger = Ledger(options.path, read_only=True, timeout=options.timeout)
+        ledger = Ledger(options.path, read_only=True)
         with ledger.transaction() as transaction:
             options.run(transaction, options, sys.stdout)
     except (KeyError, TypeError, ValueError, AttributeError):  # a header that we did not write
@@ -51,7 +51,6 @@ def _parser():
     ):
         action = actions.add_parser(name, help=text)
         action.add_argument("path", help="the ledger file")
-        action.add_argument("--timeout", type=float, default=60.0, help="longest wait, in seconds")
         action.set_defaults(run=run)
         if name == "show":
             action.add_argument("--last", type=int, default=10, help="answers to print")

@@ -20,27 +20,6 @@ from sklearn.utils.metaestimators import _safe_split as safe_split
 from sklearn.utils.validation import _check_method_params as check_method_params
 from sklearn.utils.validation import _num_samples as num_samples
 
-__all__ = [
-    "BaseSearchCV",
-    "HasMethods",
-    "Interval",
-    "StrOptions",
-    "as_indices",
-    "called_by_validation",
-    "check_method_params",
-    "fit_and_score",
-    "fit_context",
-    "insert_error_scores",
-    "inside_validation",
-    "is_being_fitted",
-    "is_frame",
-    "num_samples",
-    "report_failures",
-    "root_context",
-    "safe_indexing",
-    "safe_split",
-]
-
 _KNOWN = frozenset(inspect.signature(_fit_and_score).parameters)
 _VALIDATION, _SCORERS = "sklearn.model_selection._validation", "sklearn.metrics._scorer"
 

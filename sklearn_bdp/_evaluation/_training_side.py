@@ -8,12 +8,12 @@ from dataclasses import replace
 import numpy as np
 from sklearn.model_selection import PredefinedSplit, check_cv
 
+from sklearn_bdp._checks import sealed_errors
 from sklearn_bdp._evaluation._candidates import Candidate
 from sklearn_bdp._evaluation._fits import INTERRUPTIONS, FoldJob, Task, WholeJob, run_jobs
 from sklearn_bdp._evaluation._opening import check_dependence
 from sklearn_bdp._evaluation._progress import Progress
 from sklearn_bdp._evaluation._scoring import training_scorers
-from sklearn_bdp._sealed import sealed_errors
 from sklearn_bdp._sklearn_compat import (
     insert_error_scores,
     num_samples,

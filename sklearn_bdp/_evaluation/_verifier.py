@@ -14,6 +14,7 @@ from numbers import Number
 import numpy as np
 from sklearn.base import clone
 
+from sklearn_bdp._checks import sealed_errors
 from sklearn_bdp._digests import (
     content_key,
     has_own_code,
@@ -37,7 +38,6 @@ from sklearn_bdp._evaluation._fits import (
     warn_some_failed,
 )
 from sklearn_bdp._evaluation._progress import ModelStore
-from sklearn_bdp._sealed import sealed_errors
 from sklearn_bdp._sklearn_compat import num_samples
 from sklearn_bdp.accounting import CONTEST
 from sklearn_bdp.exceptions import BudgetExhaustedError

@@ -13,9 +13,14 @@ from scipy.special import ndtr
 from sklearn.dummy import DummyClassifier, DummyRegressor
 from sklearn.utils.multiclass import type_of_target
 
-from sklearn_bdp._checks import caller_level, check_option, check_probability, check_real
+from sklearn_bdp._checks import (
+    caller_level,
+    check_option,
+    check_probability,
+    check_real,
+    sealed_errors,
+)
 from sklearn_bdp._evaluation import assumed, open_holdout
-from sklearn_bdp._sealed import sealed_errors
 from sklearn_bdp._sklearn_compat import is_frame, num_samples, safe_indexing
 from sklearn_bdp._typing import Correlation, RandomState
 from sklearn_bdp.exceptions import NothingConfirmedWarning

@@ -6,7 +6,7 @@ import dataclasses
 import datetime
 from typing import Any
 
-from sklearn_bdp._sealed import sealed_errors
+from sklearn_bdp._checks import sealed_errors
 from sklearn_bdp.accounting import check_length
 from sklearn_bdp.guards import ANEW, MIXED, WORDS
 

@@ -14,8 +14,7 @@ from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from sklearn_bdp._checks import check_boolean, check_option
-from sklearn_bdp._sealed import sealed_errors
+from sklearn_bdp._checks import check_boolean, check_option, sealed_errors
 from sklearn_bdp.exceptions import UnboundedMetricError
 from sklearn_bdp.holdout._approximate import STATISTICS, approximate
 from sklearn_bdp.holdout._around import ask_squares, planned, settle_shares

@@ -18,9 +18,9 @@ from sklearn_bdp._checks import (
     check_option,
     check_probability,
     check_real,
+    sealed_errors,
 )
 from sklearn_bdp._digests import data_digest, freeze_data, likeness
-from sklearn_bdp._sealed import sealed_errors
 from sklearn_bdp._version import __version__
 from sklearn_bdp.accounting import ModelTail
 from sklearn_bdp.correlation import check_correlation, check_order_of_groups

@@ -89,11 +89,6 @@ class BudgetDisplay(Display):
         ValueError
             If nothing was answered yet.
         """
-        if not callable(getattr(holdout, "history", None)) or isinstance(holdout, type):
-            raise TypeError(
-                "holdout must be a ReusableHoldout, or what without_holdout() leaves of it, got "
-                f"{type(holdout).__name__}."
-            )
         history = holdout.history()
         if len(history) == 0:
             raise ValueError("holdout must have answered something, got an empty history.")

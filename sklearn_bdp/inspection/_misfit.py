@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import textwrap
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -18,15 +18,13 @@ from sklearn_bdp.correlation import (
 )
 from sklearn_bdp.inspection._style import BLUE, RED, Display, finish, ink, whole_numbers
 
-if TYPE_CHECKING:
-    from sklearn_bdp.model_selection import ReusableHoldoutSearchCV
-
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class MisfitDisplay(Display):
     r"""How many records count as one: what the model promises, what training-side scores show.
 
-    Make it with :meth:`from_scores` or :meth:`from_search`. The curve is the
+    Make it with :meth:`from_scores`. A search over a chain keeps its scores as ``misfit_scores_``.
+    The curve is the
     sum of autocorrelations, :math:`1 + 2 \sum_{k \le K} \rho_k`, over the largest lag
     :math:`K`. For independent records it stays near 1. For a chain it climbs to the number of
     records that equal one independent record, the estimate at the right, and stays there: beyond
@@ -102,45 +100,13 @@ class MisfitDisplay(Display):
         """
         scores = check_array("scores", scores, ndim=1)
         report = check_misfit(check_correlation(correlation), scores=scores)
-        return cls._made(report, scores, max_lag).plot(ax=ax)
-
-    @classmethod
-    def from_search(cls, search: ReusableHoldoutSearchCV, *, ax: Any = None) -> MisfitDisplay:
-        """Draw the check that a search made.
-
-        Parameters
-        ----------
-        search : ReusableHoldoutSearchCV
-            Fitted, with a chain as correlation.
-        ax : matplotlib Axes, default=None
-            Where to draw; new axes by default.
-
-        Returns
-        -------
-        MisfitDisplay
-            Drawn; ``ax_`` and ``figure_`` say where.
-
-        Raises
-        ------
-        ValueError
-            If the search made no such check.
-        """
-        report = getattr(search, "misfit_report_", None)
-        if report is None or getattr(search, "misfit_scores_", None) is None:
-            raise ValueError(
-                "search must be fitted with a chain as correlation, got no misfit_report_."
-            )
-        return cls._made(report, search.misfit_scores_).plot(ax=ax)
-
-    @classmethod
-    def _made(cls, report, scores, max_lag=None):
         return cls(
             promised=float(report.promised_time),
             observed=float(report.autocorrelation_time),
             error=float(report.autocorrelation_error),
             message=report.message,
             running=_curve(report, scores, max_lag),
-        )
+        ).plot(ax=ax)
 
     def _draw(self, ax, kwargs):
         """Draw the promise, the curve, and the estimate with three standard errors."""
@@ -164,7 +130,7 @@ class MisfitDisplay(Display):
         ax.text(0.97, 0.12, verdict, **where)
 
 
-def _curve(report, scores, max_lag=None):
+def _curve(report, scores, max_lag):
     """Return the sum of autocorrelations up to each lag, as the estimate stops it.
 
     The estimate (initial monotone sequence, Geyer 1992) adds pairs of lags until a pair is not

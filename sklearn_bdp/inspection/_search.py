@@ -96,7 +96,6 @@ class HoldoutSearchDisplay(Display):
         search: ReusableHoldoutSearchCV,
         *,
         param: str | None = None,
-        metric: str | None = None,
         score_name: str | None = None,
         baseline: float | None = None,
         ax: Any = None,
@@ -112,8 +111,6 @@ class HoldoutSearchDisplay(Display):
             Show scores over this parameter. Where several candidates share a value, the one with
             the best verified score stands for it. By default the only parameter that was searched;
             where there are several, candidates are shown in the order of their verified scores.
-        metric : str, default=None
-            Which of several verified metrics; by default the one that ranks.
         score_name : str, default=None
             Name of the score; by default what the search's ``scoring`` says.
         baseline : float, default=None
@@ -140,7 +137,7 @@ class HoldoutSearchDisplay(Display):
                 "search must be fitted and have verified scores (cv_results_['holdout_score']); "
                 "with holdout=None there are none."
             )
-        series = _released(results, metric)
+        series = _released(results)
         verified = np.where(np.isnan(series["holdout_score"]), -np.inf, series["holdout_score"])
         best = getattr(search, "best_index_", -1)
         others = labels = None
@@ -153,8 +150,7 @@ class HoldoutSearchDisplay(Display):
         else:
             shown, position, labels = _by_parameter(results, param, verified)
         place = np.flatnonzero(np.asarray(shown) == best)
-        score_name = score_name or _score_name(search, results, metric)
-        if baseline is None and metric is None:
+        if baseline is None:
             baseline = getattr(getattr(search, "certificate_", None), "baseline", None)
         made = cls(
             **{name: values[shown] for name, values in series.items()},
@@ -162,7 +158,7 @@ class HoldoutSearchDisplay(Display):
             best=int(place[0]) if place.size else None,
             tick_labels=labels,
             x_label=param or "candidate, by verified score",
-            score_name=score_name,
+            score_name=score_name or _score_name(search, results),
             others=others,
             baseline=baseline,
         )
@@ -250,29 +246,21 @@ class HoldoutSearchDisplay(Display):
             ax.set_xscale("log")
 
 
-def _released(results, metric):
-    """Return the series of the metric that ranks, or of another one that was verified."""
-    end = "" if metric is None else f"_{metric}"
-    if f"holdout_score{end}" not in results:
-        start = "holdout_score_"
-        verified = [name.removeprefix(start) for name in results if name.startswith(start)]
-        raise ValueError(f"metric must be one that was verified, {verified}, got {metric!r}.")
+def _released(results):
+    """Return the series of the metric that ranks."""
     known = results.get("training_score", results.get("mean_test_score"))
-    if metric is not None:
-        known = results.get(f"mean_test_{metric}", np.full(len(known), np.nan))
     series = {"training_score": np.asarray(known, dtype=float)}
     for name in ("holdout_score", "holdout_lower", "holdout_upper"):
-        series[name] = np.asarray(results[f"{name}{end}"], dtype=float)
-    series["answered_from"] = np.asarray(results[f"answered_from{end}"], dtype=str)
+        series[name] = np.asarray(results[name], dtype=float)
+    series["answered_from"] = np.asarray(results["answered_from"], dtype=str)
     return series
 
 
-def _score_name(search, results, metric):
-    """Return the name of the metric that is drawn."""
+def _score_name(search, results):
+    """Return the name of the metric that ranks."""
     refit = getattr(search, "refit", None)
-    ranks = refit if f"holdout_score_{refit}" in results else None
-    names = (metric, getattr(search, "scoring", None), ranks)
-    return next((name for name in names if isinstance(name, str)), "score").replace("_", " ")
+    name = refit if f"holdout_score_{refit}" in results else getattr(search, "scoring", None)
+    return name.replace("_", " ") if isinstance(name, str) else "score"
 
 
 def _only_parameter(candidates):

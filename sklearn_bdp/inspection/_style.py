@@ -32,26 +32,21 @@ class Display:
         ImportError
             If matplotlib is not installed.
         """
-        self.figure_, self.ax_ = new_axes(ax, type(self).__name__)
-        self._draw(self.ax_, kwargs)
+        if ax is None:
+            try:
+                import matplotlib.pyplot as plt
+            except ImportError as error:
+                raise ImportError(
+                    f"{type(self).__name__}.plot needs matplotlib, which is not installed. It "
+                    "comes with the `plot` extra: pip install 'sklearn-bdp[plot]'."
+                ) from error
+            _, ax = plt.subplots(layout="constrained")
+        self.figure_, self.ax_ = ax.figure, ax
+        self._draw(ax, kwargs)
         return self
 
     def _draw(self, ax, kwargs):
         raise NotImplementedError
-
-
-def new_axes(ax, name):
-    """Return ``(figure, ax)``: those of ``ax``, or new ones."""
-    if ax is None:
-        try:
-            import matplotlib.pyplot as plt
-        except ImportError as error:
-            raise ImportError(
-                f"{name}.plot needs matplotlib, which is not installed. It comes with the `plot` "
-                "extra: pip install 'sklearn-bdp[plot]'."
-            ) from error
-        _, ax = plt.subplots(layout="constrained")
-    return ax.figure, ax
 
 
 def ink(ax):
@@ -61,28 +56,13 @@ def ink(ax):
     return rcParams["text.color"], ax.get_facecolor()
 
 
-def finish(ax, *, legend=True, above=False, **labels):
+def finish(ax, *, above=False, **labels):
     """Set labels, a faint grid and a frameless legend, ``above`` the axes where it would cover."""
     ax.set(**labels)
     ax.grid(alpha=0.3, linewidth=0.5)
     ax.set_axisbelow(True)
-    if legend:
-        place = {"loc": "lower center", "bbox_to_anchor": (0.5, 1.0), "ncols": 2} if above else {}
-        ax.legend(frameon=False, fontsize="small", **place)
-
-
-def name_level(ax, height, text, **style):
-    """Write at the right end of a horizontal line what it means."""
-    ax.annotate(
-        text,
-        (1.0, height),
-        xycoords=("axes fraction", "data"),
-        xytext=(-4, 3),
-        textcoords="offset points",
-        ha="right",
-        fontsize="small",
-        **style,
-    )
+    place = {"loc": "lower center", "bbox_to_anchor": (0.5, 1.0), "ncols": 2} if above else {}
+    ax.legend(frameon=False, fontsize="small", **place)
 
 
 def whole_numbers(axis):

@@ -15,9 +15,8 @@ from sklearn.base import clone, is_classifier
 from sklearn.model_selection import check_cv
 from sklearn.utils import indexable
 
-from sklearn_bdp._checks import caller_level, check_integer
+from sklearn_bdp._checks import caller_level, check_integer, sealed_errors
 from sklearn_bdp._digests import model_key
-from sklearn_bdp._sealed import sealed_errors
 from sklearn_bdp._sklearn_compat import num_samples, safe_split
 from sklearn_bdp.accounting import CONTEST
 from sklearn_bdp.correlation import Independent

@@ -3,9 +3,8 @@
 They see numbers only, no data and no files; see ``doc/mechanisms.md``.
 """
 
-from sklearn_bdp.mechanisms._parameters import thresholdout_epsilon
 from sklearn_bdp.mechanisms._thresholdout import Thresholdout
-from sklearn_bdp.mechanisms._values import Answers, n_cells, to_cell
+from sklearn_bdp.mechanisms._values import Answers, n_cells, thresholdout_epsilon, to_cell
 
 __all__ = [
     "Answers",

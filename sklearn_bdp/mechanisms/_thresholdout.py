@@ -17,14 +17,15 @@ from sklearn_bdp.mechanisms._noise import (
     grid_gaussian,
     grid_laplace,
 )
-from sklearn_bdp.mechanisms._parameters import Presets, thresholdout_epsilon
 from sklearn_bdp.mechanisms._values import (
     Answers,
+    Presets,
     check_pair,
     check_resolution,
     check_thresholds,
     fine_step,
     released_value,
+    thresholdout_epsilon,
     to_grid,
 )
 

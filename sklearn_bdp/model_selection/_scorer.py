@@ -11,9 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sklearn_bdp._checks import check_kind, check_targets
+from sklearn_bdp._checks import check_kind, check_targets, sealed_errors
 from sklearn_bdp._digests import content_key, model_key
-from sklearn_bdp._sealed import sealed_errors
 from sklearn_bdp._sklearn_compat import (
     called_by_validation,
     is_being_fitted,
