@@ -12,7 +12,6 @@ import contextvars
 import hashlib
 import math
 import multiprocessing
-import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -28,17 +27,17 @@ from sklearn_bdp.guards._guard import TOLD, Guard
 ALL = 0.9
 #: Targets below which equal ones may well be those of other records.
 _FEWEST = 20
-#: Digests of targets that an account has answered about, and the notebook cell that asked.
-_ANSWERED: dict[str, tuple[str, int] | None] = {}
+#: Digests of targets that an account has answered about.
+_ANSWERED: set[str] = set()
 _INSIDE: contextvars.ContextVar[bool] = contextvars.ContextVar("inside a candidate", default=False)
 
 ANOTHER = Guard(
     "another account",
     "arguments",
     "when a holdout in memory is made",
-    "Queries about these targets were answered before in this process, by another account. A new "
-    "account in memory does not know them, so the intervals of both are not valid together. Pass "
-    "holdout=search.holdout_ on, with X[search.train_indices_], or give both one ledger.",
+    "Queries about these targets were answered before in this process, by another account. The "
+    "intervals of both are not valid together. Pass holdout=search.holdout_ on, with "
+    "X[search.train_indices_], or give both one ledger.",
     exceptions.AnotherAccountWarning,
 )
 WIDE = Guard(
@@ -46,7 +45,8 @@ WIDE = Guard(
     "released values",
     "after the holdout answered",
     "{measured} of {of} is {score:.3g}, but its interval from {low:.3g} to {high:.3g} covers "
-    "{share:.0%} of the range. Bring more than {count:,} holdout {units}, or {instead}.",
+    "{share:.0%} of the range. Bring more than {count:,} holdout {units}, verify fewer candidates, "
+    "or score a mean over records (scoring='accuracy' or 'neg_brier_score').",
     exceptions.VacuousGuaranteeWarning,
 )
 CLIPPED = Guard(
@@ -98,10 +98,7 @@ def in_runs(labels: Any) -> bool:
 
 def open_account(about: list[str | None]) -> bool:
     """Return whether another account has answered about some of these targets; say so once."""
-    if _is_repeated():
-        return False
-    cell = _cell()
-    known = {one for one in about if one in _ANSWERED and not _run_again(_ANSWERED[one], cell)}
+    known = set() if _is_repeated() else _ANSWERED.intersection(filter(None, about))
     if known:
         ANOTHER.warn_once(min(known))
     return bool(known)
@@ -109,9 +106,9 @@ def open_account(about: list[str | None]) -> bool:
 
 def note_answers(about: list[str | None]) -> None:
     """Remember that an account has answered about these targets."""
-    new = {digest for digest in about if digest is not None} - _ANSWERED.keys()
-    if new and not _is_repeated():
-        _ANSWERED.update(dict.fromkeys(new, _cell()))
+    new = set(filter(None, about)) - _ANSWERED
+    if new and not _is_repeated():  # looking at the callers takes longer than an answer should
+        _ANSWERED.update(new)
 
 
 @contextlib.contextmanager
@@ -122,17 +119,6 @@ def fitting_a_candidate() -> Iterator[None]:
         yield
     finally:
         _INSIDE.reset(token)
-
-
-def _cell():
-    """Return text and number of the notebook cell that is running; None outside of notebooks."""
-    cells = getattr(sys.modules["__main__"], "In", None)
-    return (cells[-1], len(cells)) if isinstance(cells, list) and cells else None
-
-
-def _run_again(first, now):
-    """Return whether a notebook cell asks what it asked when it was run before."""
-    return None not in (first, now) and first[0] == now[0] and first[1] != now[1]
 
 
 def _is_repeated():
@@ -157,14 +143,10 @@ def warn_of_choice(holdout, metric, *, of, score, interval, clipping=None):
     told = holdout._is_small or (isinstance(model, Groups) and not model.is_independent)
     if not math.isfinite(score) or share < ALL or told:
         return
-    count, units = model.units(holdout.n)
-    instead = "verify fewer candidates"
-    if not metric.is_mean:
-        instead = "score a mean over records (scoring='accuracy' or 'neg_brier_score')"
-    low, high = interval
+    (low, high), (count, units) = interval, model.units(holdout.n)
     WIDE.warn(
         measured=metric.measured, share=min(1.0, share), of=of, score=score, low=low, high=high,
-        count=count, units=units, instead=instead,
+        count=count, units=units,
     )  # fmt: skip
 
 

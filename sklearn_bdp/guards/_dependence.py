@@ -46,26 +46,19 @@ FEW = Guard(
     "before anything is fitted, once for each holdout and metric",
     "The holdout has {count} groups (patients, users, sites …), worth {worth:.0f} of equal size. "
     "They give {metric} near {score:.2g} to about ±{fixed:.2g} for one model fixed in advance, and "
-    "to about ±{best:.2g} for the best of {candidates} candidates. Nested cross-validation over "
-    "all groups gives one number to about ±{nested:.2g}, without a guarantee for a second look. "
-    "For narrower intervals bring more groups, or hold out more of them (holdout=0.5). More rows "
-    "of the same groups do not help.",
+    "to about ±{best:.2g} for the best of {candidates}. Nested cross-validation over all groups "
+    "gives one number to about ±{nested:.2g}, and no second one. Bring more groups, or set "
+    "holdout=0.5.",
     VacuousGuaranteeWarning,
 )
 #: Hints of the arguments.
-IN_GROUPS = (
-    ", but correlation=None assumes independence. Set correlation='groups' and pass groups= to fit"
-)
-UNUSED = (
-    "groups= was passed, but neither correlation nor cv uses it. Set correlation='groups', or "
-    "leave groups= out"
-)
+IN_GROUPS = ", but correlation=None assumes independence. Set correlation='groups', with groups="
+UNUSED = "groups= was passed, but neither correlation nor cv uses it. Set correlation='groups'"
 CUT = Guard(
     "folds across groups",
     "training set",
     "before anything is fitted",
-    "cv cuts declared groups: records that may depend on each other are in the training and the "
-    "test part of a fold, so that cross-validated scores are too good. Leave cv=5, or pass "
+    "cv cuts declared groups, so that cross-validated scores are too good. Leave cv=5, or pass "
     "GroupKFold() with groups=.",
     ValueError,
 )
@@ -133,12 +126,12 @@ def _compared(division, estimator, metric, score, folds, groups, known):
     model, n = division.train_model, num_samples(division.X)
     declared = division.model if model is None else model
     in_time = model is not None and model.is_sequential
-    if get_tags(estimator).input_tags.pairwise:
+    classes = is_classifier(estimator)
+    if get_tags(estimator).input_tags.pairwise or not (metric.is_mean or classes):
         return _NOTHING
-    if not metric.is_mean:
-        if not is_classifier(estimator):
-            return _NOTHING
-        metric, known = _stand_in(estimator, division.y), None
+    if not metric.is_mean:  # another score shows dependence in its place
+        name = "neg_brier_score" if hasattr(estimator, "predict_proba") else "accuracy"
+        metric, known = get_metric(name, estimator=estimator, y=division.y), None
     if not in_time:  # folds drawn without regard to the order of rows keep the tests exact
         mixed = KFold(min(3, n), shuffle=True, random_state=0)
         folds = list(mixed.split(np.empty((n, 1))))
@@ -153,7 +146,8 @@ def _compared(division, estimator, metric, score, folds, groups, known):
         return _within_states(declared, scored())
     if isinstance(model, NetworkModel | Groups) and not model.is_independent:
         return _beside(model, first(), estimator, division)
-    if not declared.is_independent or _sorted_by_label(estimator, division.y):
+    by_class = classes and np.ndim(division.y) == 1 and in_runs(np.asarray(division.y))
+    if by_class or not declared.is_independent:
         return _NOTHING
     return _in_row_order(division, metric.name, scored, groups, known)
 
@@ -227,12 +221,6 @@ def _drift(scores, **said):
     return check_drift(np.asarray(scores, dtype=float), **said)
 
 
-def _stand_in(estimator, y):
-    """Return the mean over records that shows dependence where the metric is none (ROC AUC)."""
-    name = "neg_brier_score" if hasattr(estimator, "predict_proba") else "accuracy"
-    return get_metric(name, estimator=estimator, y=y)
-
-
 def _seen(scores):
     """Return the scores of records that were tested, or None where there are hardly any."""
     scores = np.array([]) if scores is None else scores[~np.isnan(scores)]
@@ -244,12 +232,6 @@ def _partitions(fold):
     return fold.min() >= 0 and np.bincount(fold).min() >= SMALLEST_FOLD
 
 
-def _sorted_by_label(estimator, y):
-    """Return whether rows are merely sorted by class: their order is no time."""
-    labels = np.asarray(y)
-    return is_classifier(estimator) and labels.ndim == 1 and in_runs(labels)
-
-
 def warn_few_groups(holdout, division, metric):
     """Say before anything is fitted what few groups can tell, and what does better."""
     model, train = division.model, division.train_model
@@ -257,10 +239,9 @@ def warn_few_groups(holdout, division, metric):
         return
     worth = model.effective_n(holdout.n)
     learned = 1.0 if train is None else train.effective_n(num_samples(division.X))
-    asked = {"score": USUAL_SCORE, "training_size": learned}
-    asked["scoring"] = None if metric.is_mean else metric
+    asked = {"score": USUAL_SCORE, "scoring": None if metric.is_mean else metric}
     try:
-        best = holdout.preview(USUAL_CANDIDATES, **asked).half_width
+        best = holdout.preview(USUAL_CANDIDATES, training_size=learned, **asked).half_width
     except HoldoutClosedError:  # recorded answers stay free; there are no others to forecast
         return
     tail = score_tail(model, holdout.n, **dataclasses.asdict(metric.expected_shape(holdout.n)))

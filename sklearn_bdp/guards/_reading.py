@@ -40,9 +40,8 @@ WORDS = {
         "shared groups",
         SharedGroupsWarning,
         "Groups of the training set and of the holdout have the same labels. If they are the same "
-        "groups (patients, users, sites), models know them, and scores and intervals are too good "
-        "for new groups: divide whole groups, as correlation='groups' does. If labels were given "
-        "anew on each side, make them unique.",
+        "groups (patients, users, sites), intervals are too good for new ones: divide whole "
+        "groups, as correlation='groups' does. If labels were given anew, make them unique.",
     ),
     "labels": _word(
         "other labels",
@@ -63,15 +62,11 @@ MIXED = Guard(
     "training set",
     "when a training set meets a holdout that a search drew",
     "X contains rows that were not among the training rows when the search drew its holdout. Pass "
-    "X[search.train_indices_]. To add new records, call holdout.check_training_rows(X_new, y_new) "
-    "first, which is charged. The holdout was not queried.",
+    "X[search.train_indices_], or call holdout.check_training_rows(X, y) first, which is charged.",
     SharedRecordsError,
 )
 #: What has to be true where labels of groups stand on both sides.
-ANEW = (
-    "groups of the holdout whose labels the training set has, too, are other groups (labels given "
-    "anew on each side)"
-)
+ANEW = "groups of the holdout are others than those of the training set (labels given anew)"
 #: Chance below which a class is missing from one side for a reason.
 _NO_CHANCE = 1e-3
 #: Fitted attributes of scikit-learn's models that are training rows: of neighbors, of support
@@ -153,9 +148,7 @@ class KnownRows:
         self._groups = np.union1d(self._groups, side.groups)
         for codes in side.rows:
             if codes is not None:
-                self._known = [
-                    np.union1d(old, new) for old, new in zip(self._known, codes, strict=True)
-                ]
+                self._known = list(map(np.union1d, self._known, codes))
 
     def covers(self, side: TrainingSide) -> bool:
         """Return whether comparing the side with the holdout would say nothing new."""

@@ -15,9 +15,8 @@ from sklearn_bdp.guards._guard import Guard
 
 #: What to do where columns were added since the holdout was made.
 ADDED = (
-    "Put a feature that was added into a transformer of the pipeline (FunctionTransformer), so "
-    "that the records stay as they are: a new holdout of the same records is a new account that "
-    "knows nothing of the first"
+    "Put a feature that was added into a transformer of the pipeline (FunctionTransformer): a new "
+    "holdout of the same records is a new account that knows nothing of the first"
 )
 FORM = Guard(
     "other form",
@@ -36,22 +35,16 @@ COPIES = Guard(
     "copies",
     "training set",
     "before the holdout is made",
-    "Training records look like copies (a table that was oversampled, or drawn with replacement). "
-    "Other copies may be in the holdout, so that models know its records and intervals are too "
-    "good. Remove the copies and oversample inside the pipeline, or pass one label per original as "
-    "groups= with correlation='groups'.",
+    "Training records look like copies (a table that was oversampled), and other copies may be in "
+    "the holdout. Then intervals are too good. Remove the copies and oversample inside the "
+    "pipeline, or pass one label per original as groups= with correlation='groups'.",
     CopiedRecordsWarning,
 )
 #: What copies mean, for the certificate.
-COPIED = (
-    "no holdout record is a copy of a training record, though training records look like copies"
-)
+COPIED = "no holdout record is a copy of a training record, though training records are copies"
 _PER_RECORD = ("groups", "sample_weight")
 #: What dates say of records that are declared independent.
-IN_TIME = (
-    ", but correlation=None assumes independence. Reset the index if its order means nothing, or "
-    "set correlation='time'"
-)
+IN_TIME = ", but correlation=None assumes independence. Set correlation='time', or reset the index"
 
 #: Share of about equal steps from which on sorted dates look like a calendar: hours, working days,
 #: months.

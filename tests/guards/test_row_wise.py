@@ -13,7 +13,7 @@ from sklearn.preprocessing import FunctionTransformer, StandardScaler, scale
 
 from sklearn_bdp import HoldoutConfig, HoldoutScorer, ReusableHoldoutSearchCV
 from sklearn_bdp.correlation import MarkovChain
-from sklearn_bdp.exceptions import BatchPredictionWarning, ModelMisfitWarning
+from sklearn_bdp.exceptions import BatchPredictionWarning, FailingModelWarning, ModelMisfitWarning
 from sklearn_bdp.guards import foreign_parts, reads_other_rows
 
 ABOUT = "depend on the other rows of the batch"
@@ -161,3 +161,23 @@ def test_the_scorer_warns_once():
         warnings.simplefilter("error")
         scorer(pipeline(centred).fit(X[:500], y[:500]), X, y)
         scorer(pipeline(np.abs).fit(X, y), X, y)
+
+
+class Remembering(ClassifierMixin, BaseEstimator):
+    """Predicts the rows that it was fitted on, and no others."""
+
+    def fit(self, X, y):
+        self.classes_ = np.unique(y)
+        self.seen_ = {row.tobytes(): label for row, label in zip(X, y, strict=True)}
+        return self
+
+    def predict(self, X):
+        return np.array([self.seen_[row.tobytes()] for row in X])
+
+
+def test_a_model_that_fails_on_new_rows_is_told_on_training_rows():
+    X, y = series(200)
+    search = ReusableHoldoutSearchCV(Remembering(), {}, training_score="resubstitution")
+    with pytest.warns(FailingModelWarning, match="A model with Remembering raises an error"):
+        search.fit(X, y)
+    assert search.best_interval_[0] == 0.0
