@@ -128,18 +128,13 @@ class ModelTail(Tail):
         return _spread(prediction, self.model.effective_n(self.n))
 
 
-def half_width(
-    log_failure: FloatOrArray, model: CorrelationModel, n: int, *, sensitivity: float | None = None
-) -> Array:
+def half_width(log_failure: FloatOrArray, model: CorrelationModel, n: int) -> Array:
     """Smallest ``alpha`` with ``model.log_tail(alpha, n) <= log_failure`` (theory H1-H5).
 
-    In score units, ``inf`` where even 1 is not enough. ``sensitivity`` is that of the query;
-    ``None`` stands for a mean of scores in [0, 1].
+    In score units, ``inf`` where even 1 is not enough.
     """
     level = np.atleast_1d(np.asarray(log_failure, dtype=float))
     most = np.ones_like(level)
-    alpha = last_accepted(
-        lambda half: model.log_tail(half, n, sensitivity=sensitivity) <= level, most, 0.0
-    )
-    reached = model.log_tail(most, n, sensitivity=sensitivity) <= level
+    alpha = last_accepted(lambda half: model.log_tail(half, n) <= level, most, 0.0)
+    reached = model.log_tail(most, n) <= level
     return np.where(reached, alpha, np.inf)

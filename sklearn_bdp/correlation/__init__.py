@@ -36,14 +36,10 @@ from sklearn_bdp.correlation._strength import (
     slow_autocorrelation_time,
 )
 from sklearn_bdp.correlation._tails import (
-    bernoulli_rate,
     binomial_lower_limit,
-    bounded_log_tail,
     bounded_lower_limit,
     chain_lower_limit,
-    chain_rate,
     chernoff_lower_limit,
-    hoeffding_above,
     weighted_lower_limit,
 )
 from sklearn_bdp.correlation._time import SeenStates

@@ -13,7 +13,7 @@ from sklearn_bdp._checks import check_array, check_option, check_real
 from sklearn_bdp._typing import Array
 from sklearn_bdp.correlation._cutting import Divisible
 from sklearn_bdp.correlation._frozen import FrozenValue
-from sklearn_bdp.correlation._tails import hoeffding_above, hoeffding_lower_limit
+from sklearn_bdp.correlation._tails import hoeffding_lower_limit
 
 Bound: TypeAlias = Literal["tight", "quilt", "blanket", "spectral"]
 METHODS = get_args(Bound)
@@ -285,8 +285,8 @@ class CorrelationModel(Divisible, FrozenValue):
     # -- concentration ----------------------------------------------------------------------
 
     @abstractmethod
-    def _spread(self, n, statistical):
-        """Return ``C`` in the tail ``2 exp(-2 alpha^2 / (sensitivity^2 C))`` (theory H1-H5)."""
+    def _spread(self, n):
+        """Return ``C`` in the tail ``2 exp(-2 (n alpha)^2 / C)`` of a mean (theory H1-H5)."""
 
     def effective_n(self, n: int) -> float:
         """Return the number of independent records that concentrate as well.
@@ -302,9 +302,9 @@ class CorrelationModel(Divisible, FrozenValue):
             ``log_tail(alpha, n) = ln 2 - 2 * effective_n(n) * alpha**2``.
         """
         n = self.check_n(n)
-        return n * (n / self._spread(n, True))
+        return n * (n / self._spread(n))
 
-    def log_tail(self, alpha: ArrayLike, n: int, *, sensitivity: float | None = None) -> Any:
+    def log_tail(self, alpha: ArrayLike, n: int) -> Any:
         """Return ``ln`` of a bound on ``P[|q(X) - q(P)| >= alpha]`` for one fixed query.
 
         Parameters
@@ -313,10 +313,6 @@ class CorrelationModel(Divisible, FrozenValue):
             Deviations, at least 0, in score units of ``[0, 1]``.
         n : int
             Number of records.
-        sensitivity : float, optional
-            Largest change of the query when one record changes. By default the query is the
-            mean of per-record scores in ``[0, 1]``, whose sensitivity is ``1 / n``; when given,
-            only bounds that hold for any query of that sensitivity are used.
 
         Returns
         -------
@@ -325,52 +321,9 @@ class CorrelationModel(Divisible, FrozenValue):
         """
         n = self.check_n(n)
         alpha = check_array("alpha", alpha, low=0.0)
-        delta = 1.0 / n
-        if sensitivity is not None:
-            delta = check_real("sensitivity", sensitivity, low=0.0, closed="neither")
-        spread = self._spread(n, sensitivity is None)
-        # Theory H1-H5: 2 alpha^2 / (sensitivity^2 C) - ln 2
-        result = np.minimum(math.log(2.0) - 2.0 * (alpha / delta) ** 2 / spread, 0.0)
+        # Theory H1-H5: 2 (n alpha)^2 / C - ln 2
+        result = np.minimum(math.log(2.0) - 2.0 * (alpha * n) ** 2 / self._spread(n), 0.0)
         return float(result) if result.ndim == 0 else result
-
-    def log_tail_above(self, mean: ArrayLike, value: ArrayLike, n: int) -> Any:
-        """Return ``ln`` of a bound on ``P[q(X) >= value]`` for one fixed mean of scores.
-
-        Parameters
-        ----------
-        mean : float or array-like
-            ``q(P)``, the expected score, in ``[0, 1]``.
-        value : float or array-like
-            The value reached, in ``[0, 1]``; broadcast against ``mean``.
-        n : int
-            Number of records; their scores in ``[0, 1]`` may be different functions.
-
-        Returns
-        -------
-        float or ndarray
-            At most 0, and 0 where ``value <= mean``. The lower tail is
-            ``log_tail_above(1 - mean, 1 - value, n)``.
-        """
-        n = self.check_n(n)
-        mean = check_array("mean", mean, low=0.0, high=1.0)
-        value = check_array("value", value, low=0.0, high=1.0)
-        result = self._tail_above(n)(*np.broadcast_arrays(mean, value))
-        return float(result) if result.ndim == 0 else result
-
-    def _tail_above(self, n):
-        """Return the upper tail as a function of arrays that are checked."""
-        effective = self.effective_n(n)
-
-        def tail(mean, value):
-            result = np.minimum(hoeffding_above(mean, value, effective), 0.0)
-            result = np.minimum(result, self._sharper_above(mean, value, n))
-            return np.where(value > mean, result, 0.0)
-
-        return tail
-
-    def _sharper_above(self, mean, value, n):
-        """Return a further valid bound, or zeros."""
-        return np.zeros(mean.shape)
 
     def mean_lower_limit(
         self, values: ArrayLike, log_failure: ArrayLike, n: int, *, binary: bool = False

@@ -17,7 +17,7 @@ from sklearn_bdp.correlation._strength import (
     score_strength,
     two_states,
 )
-from sklearn_bdp.correlation._tails import chain_lower_limit, chain_rate
+from sklearn_bdp.correlation._tails import chain_lower_limit
 from sklearn_bdp.correlation._time import TimeModel
 from sklearn_bdp.correlation._transition import (
     check_transition,
@@ -332,18 +332,13 @@ class MarkovChain(TimeModel):
     def _profile(self):
         return self._remember("profile", lambda: mixing_profile(self.transition))
 
-    def _spread(self, n, statistical):
-        spread = super()._spread(n, statistical)
-        if statistical and self._stationary and self.contraction_ < 1.0:
+    def _spread(self, n):
+        spread = super()._spread(n)
+        if self._stationary and self.contraction_ < 1.0:
             # Fan, Jiang, Sun 2021, Theorem 1 (absolute spectral gap; functions may differ).
             contraction = self.contraction_
             spread = min(spread, n * (1.0 + contraction) / (1.0 - contraction))
         return spread
-
-    def _sharper_above(self, mean, value, n):
-        if not self._stationary:
-            return np.zeros(mean.shape)
-        return -n * chain_rate(value, mean, self.contraction_)
 
     def _lower_limit(self, values, levels, n, binary):
         limits = super()._lower_limit(values, levels, n, binary)

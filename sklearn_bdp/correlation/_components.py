@@ -18,11 +18,7 @@ from sklearn_bdp.correlation._cutting import (
     random_folds,
     random_split,
 )
-from sklearn_bdp.correlation._tails import (
-    binomial_lower_limit,
-    component_log_tail,
-    component_lower_limit,
-)
+from sklearn_bdp.correlation._tails import binomial_lower_limit, component_lower_limit
 
 
 class ComponentwiseModel(CorrelationModel):
@@ -52,13 +48,9 @@ class ComponentwiseModel(CorrelationModel):
 class ComponentModel(ComponentwiseModel):
     """Shared part of models that know only which records may depend on each other."""
 
-    def _spread(self, n, statistical):
+    def _spread(self, n):
         sizes, counts = self._sizes(n)
         return float(np.sum(counts * sizes.astype(float) ** 2))
-
-    def _sharper_above(self, mean, value, n):
-        sizes, counts = self._sizes(n)
-        return component_log_tail(mean, value, sizes, counts)
 
     def _lower_limit(self, values, levels, n, binary):
         sizes, counts = self._sizes(n)
@@ -96,7 +88,7 @@ class Independent(ComponentModel):
 
     is_independent = True
 
-    def _spread(self, n, statistical):
+    def _spread(self, n):
         return float(n)
 
     def _sizes(self, n):

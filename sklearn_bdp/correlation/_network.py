@@ -17,7 +17,7 @@ from sklearn_bdp.correlation._coupling import label_codes_or_missing, label_coup
 from sklearn_bdp.correlation._cutting import check_indices, random_folds, random_split
 from sklearn_bdp.correlation._forest import best_block_costs, couplings, dobrushin_reach, rooted
 from sklearn_bdp.correlation._graph import GraphModel, adjacency, is_networkx
-from sklearn_bdp.correlation._tails import component_log_tail, component_lower_limit
+from sklearn_bdp.correlation._tails import component_lower_limit
 
 
 class NetworkModel(GraphModel):
@@ -75,7 +75,7 @@ class NetworkModel(GraphModel):
 
     # -- concentration ----------------------------------------------------------------------
 
-    def _spread(self, n, statistical):
+    def _spread(self, n):
         return self._remember("spread", self._compute_spread)
 
     def _compute_spread(self):
@@ -87,12 +87,8 @@ class NetworkModel(GraphModel):
             cost = np.minimum(cost, self._blocks(1.0, passed))
         return float(cost.sum())
 
-    def _sharper_above(self, mean, value, n):
-        # Components are independent (theory G12); inside them the dependence may be weak (5).
-        sizes, counts = np.unique(self._component_sizes, return_counts=True)
-        return component_log_tail(mean, value, sizes, counts)
-
     def _lower_limit(self, values, levels, n, binary):
+        # Components are independent (theory G12); inside them the dependence may be weak (H5).
         sizes, counts = np.unique(self._component_sizes, return_counts=True)
         return np.maximum(
             super()._lower_limit(values, levels, n, binary),

@@ -24,30 +24,12 @@ _SMALLEST = math.exp(_DEEPEST)
 _QUARTER = math.log(0.25)
 
 
-def hoeffding_above(mean, value, effective_n):
-    """Return ``-2 n_eff (value - mean)^2``, one-sided: Hoeffding's exponent."""
-    # Hoeffding 1963, Theorem 2; with martingale differences: Azuma 1967, McDiarmid 1989.
-    return -2.0 * effective_n * np.maximum(value - mean, 0.0) ** 2
+def _chain_rate(value, mean, contraction):
+    r"""Return the Leon-Perron rate of a stationary chain, in nats per record, and its slope.
 
-
-def bernoulli_rate(value, mean):
-    """Return ``kl(value || mean)`` in nats, elementwise, 0 where ``value <= mean``.
-
-    ``value ln(value/mean) + (1-value) ln((1-value)/(1-mean))``.
-    """
-    # Chernoff 1952; Hoeffding 1963, Theorem 1 (2.1). Theory G5.
-    rate = rel_entr(value, mean) + rel_entr(1.0 - value, 1.0 - mean)
-    return np.where(value > mean, np.maximum(rate, 0.0), 0.0)
-
-
-def chain_rate(value, mean, contraction):
-    r"""Return the Leon-Perron rate of a stationary chain, in nats per record.
-
-    For a stationary chain whose operator on mean-zero functions has norm ``contraction``,
-    ``P[q(X) >= value] <= exp(-n * chain_rate(value, mean, contraction))``.
-
-    It is 0 where ``value <= mean``, and `bernoulli_rate` for ``contraction = 0``; ``contraction``
-    is the second singular value of :math:`D_\pi^{1/2} P D_\pi^{-1/2}`.
+    For a stationary chain whose operator on mean-zero functions has norm ``contraction`` in (0, 1),
+    ``P[q(X) >= value] <= exp(-n * rate)`` where ``value > mean``; the slope is that by the mean.
+    ``contraction`` is the second singular value of :math:`D_\pi^{1/2} P D_\pi^{-1/2}`.
 
     The moment generating function is at most ``prod_i nu(t, mean_i)``, where ``nu`` is the
     largest eigenvalue of ``diag(1, e^t)`` times the two-state kernel
@@ -59,17 +41,6 @@ def chain_rate(value, mean, contraction):
     relative entropy of the pair distribution with marginal ``value`` and flux ``x`` between the
     states, whose minimiser solves a quadratic.
     """
-    mean, value = np.asarray(mean, float), np.asarray(value, float)
-    if contraction <= 0.0:
-        return bernoulli_rate(value, mean)
-    if contraction >= 1.0:
-        return np.zeros(np.broadcast_shapes(mean.shape, value.shape))
-    rate, _ = _chain_rate(value, mean, contraction)
-    return np.where(value > mean, np.maximum(rate, 0.0), 0.0)
-
-
-def _chain_rate(value, mean, contraction):
-    """Return the rate and its derivative by the mean, for ``contraction`` inside (0, 1)."""
     rest, free = 1.0 - value, 1.0 - contraction
     up, down = free * mean, free * (1.0 - mean)
     stay_up, stay_down = contraction + up, contraction + down
@@ -89,12 +60,12 @@ def _chain_rate(value, mean, contraction):
 
 
 def hoeffding_lower_limit(values, levels, effective_n):
-    """Return the means that `hoeffding_above` rejects at log failure probabilities, or 0."""
+    """Return the means that Hoeffding's ``-2 n_eff (value - mean)^2`` rejects, or 0."""
     return np.maximum(values - np.sqrt(-levels / (2.0 * effective_n)), 0.0)
 
 
 def chain_lower_limit(values, rates, contraction):
-    """Return means whose `chain_rate` is at least ``rates``, the largest such or hardly less.
+    """Return means whose rate is at least ``rates``, the largest such or hardly less.
 
     ``contraction`` is inside (0, 1).
     """
@@ -212,30 +183,12 @@ def _hinges(move, mean, successes, n):
     return mean
 
 
-def bounded_log_tail(mean: Array, value: Array, n: int) -> Array:
-    r"""Return ``ln`` of a bound on ``P[mean of n scores >= value]``: Hoeffding's hinges.
-
-    Theory G8: :math:`\min_t E(Bin(n, \mu) - t)_+/(k - t)` over whole ``t < k = n value``. Never
-    above Chernoff's bound nor Bentkus' interpolated one; any ``t`` is valid.
-    """
-    best = -n * bernoulli_rate(value, mean)  # Chernoff, where no hinge can be evaluated
-
-    def keep(mean, log_hinge, _, distance):
-        nonlocal best
-        bound = log_hinge - np.log(distance) + _ROUNDING
-        best = np.where((bound > _DEEPEST) & (n <= _LARGEST), np.fmin(best, bound), best)
-        return mean
-
-    # Rounding must not add a success.
-    _hinges(keep, mean, np.maximum(n * value - 1e-6, 0.0), n)
-    return np.where(value > mean, np.minimum(best, 0.0), 0.0)
-
-
 def bounded_lower_limit(values: Array, levels: Array, n: int) -> Array:
-    """Return limits for the mean of ``n`` independent scores in ``[0, 1]`` of any distributions.
+    r"""Return limits for the mean of ``n`` independent scores in ``[0, 1]`` of any distributions.
 
-    Means that `bounded_log_tail` rejects: each hinge rejects the true mean on a half-line of
-    values, so the largest of their limits rejects on the largest half-line only.
+    Theory G8: :math:`P[S \ge k] \le \min_t E(Bin(n, \mu) - t)_+/(k - t)` over whole
+    ``t < k = n value``, Hoeffding's hinges. Each rejects the true mean on a half-line of values, so
+    the largest of their limits rejects on the largest half-line only.
     """
     value, level = np.broadcast_arrays(np.asarray(values, float), np.asarray(levels, float))
     limit = chernoff_lower_limit(value, -level / n)
@@ -291,25 +244,12 @@ class _WorstMeans:
 
     def sums_at(self, logs):
         """Return ``S`` where ``M`` has the given values (0 below all of them)."""
-        inner = lambda active, shift, log_shift: (  # noqa: E731
-            active * np.exp((logs - log_shift) / active) + shift
-        )
-        return self._inside(self.logs, logs, inner, self.sums)
-
-    def logs_at(self, sums):
-        """Return ``M`` where ``S`` has the given values (0 below all of them)."""
-        inner = lambda active, shift, log_shift: (  # noqa: E731
-            active * np.log((sums - shift) / active) + log_shift
-        )
-        return self._inside(self.sums, sums, inner, self.logs)
-
-    def _inside(self, known, given, inner, ends):
-        place = np.searchsorted(known, given, side="right") - 1
+        place = np.searchsorted(self.logs, logs, side="right") - 1
         segment = np.clip(place, 0, len(self.points) - 1)
-        active = self.active[segment]
+        active, shift = self.active[segment], self.shift[segment]
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-            found = inner(active, self.shift[segment], self.log_shift[segment])
-        found = np.where(active > 0, found, ends[segment])
+            found = active * np.exp((logs - self.log_shift[segment]) / active) + shift
+        found = np.where(active > 0, found, self.sums[segment])
         return np.where(place < 0, 0.0, np.maximum(found, 0.0))
 
 
@@ -345,35 +285,12 @@ def weighted_lower_limit(values: Array, levels: Array, weights: Array, counts: A
     return limit
 
 
-def weighted_log_tail(mean, value, weights, counts):
-    """Return ``ln`` of a bound on the upper tail of a weighted mean of independent scores.
-
-    Weights and counts as for `weighted_lower_limit`; 0 where ``value <= mean``.
-    """
-    mean, value = np.broadcast_arrays(np.asarray(mean, float), np.asarray(value, float))
-    weights, counts = np.asarray(weights, float), np.asarray(counts, float)
-    result = np.zeros(mean.shape)
-    for t in _exponents(weights, counts, 1e-2):
-        worst = _WorstMeans(t, weights, counts).logs_at(mean)
-        result = np.minimum(result, worst - t * value)
-    result = np.where((mean <= 0.0) & (value > 0.0), -np.inf, result)
-    return np.where(value > mean, result, 0.0)
-
-
-def component_log_tail(mean, value, sizes, counts):
-    """Return ``ln`` of a bound on the upper tail of a mean over independent components.
+def component_lower_limit(values, levels, sizes, counts):
+    """Return limits for a mean over independent components.
 
     A component's mean is one score, of weight ``size / n`` (theory G12); ``counts`` components have
     each of the distinct ``sizes``.
     """
-    if len(sizes) == 1:
-        return bounded_log_tail(mean, value, int(counts[0]))
-    weights = sizes / float(np.sum(sizes * counts))
-    return weighted_log_tail(mean, value, weights, counts)
-
-
-def component_lower_limit(values, levels, sizes, counts):
-    """Return limits for a mean over independent components; see `component_log_tail`."""
     if len(sizes) == 1:
         return bounded_lower_limit(values, levels, int(counts[0]))
     weights = sizes / float(np.sum(sizes * counts))

@@ -20,10 +20,7 @@ from sklearn_bdp.correlation._cutting import (
 )
 from sklearn_bdp.correlation._tails import (
     binomial_lower_limit,
-    bounded_log_tail,
     bounded_lower_limit,
-    hoeffding_above,
-    weighted_log_tail,
     weighted_lower_limit,
 )
 from sklearn_bdp.correlation._transition import (
@@ -55,7 +52,7 @@ class TimeModel(CorrelationModel):
     def _profile(self):
         raise NotImplementedError
 
-    def _spread(self, n, statistical):
+    def _spread(self, n):
         return self._remember(
             ("spread", n), lambda: block_spread(mixing_sum(self._profile(), n - 1), n)
         )
@@ -235,37 +232,15 @@ class SeenStates(CorrelationModel):
 
     # -- concentration of the weighted mean (theory G12) ----------------------------------------
 
-    def _spread(self, n, statistical):
+    def _spread(self, n):
         return n**2 * float(np.sum(self.weights_**2))
 
-    def _distinct(self):
-        return np.unique(self.weights_, return_counts=True)
-
-    def log_tail(self, alpha: ArrayLike, n: int, *, sensitivity: float | None = None) -> Any:
+    def log_tail(self, alpha: ArrayLike, n: int) -> Any:
         alpha = check_array("alpha", alpha, low=0.0)
-        if sensitivity is not None:  # only the post-stratified mean has the right expectation
-            result = np.zeros(alpha.shape)
-            return float(result) if result.ndim == 0 else result
         return super().log_tail(np.maximum(alpha - self.bias_, 0.0), n)
 
-    def _tail_above(self, n):
-        effective, (weights, counts) = self.effective_n(n), self._distinct()
-
-        def sharper(mean, value):
-            if len(weights) == 1:
-                return bounded_log_tail(mean, value, n)
-            return weighted_log_tail(mean, value, weights, counts)
-
-        def tail(mean, value):
-            # The largest expectation of the records seen, given that of a stationary one.
-            seen = np.minimum((mean + self.error) / (1.0 - self.unseen_), 1.0)
-            result = np.minimum(hoeffding_above(seen, value, effective), sharper(seen, value))
-            return np.where(value > seen, np.minimum(result, 0.0), 0.0)
-
-        return tail
-
     def _lower_limit(self, values, levels, n, binary):
-        weights, counts = self._distinct()
+        weights, counts = np.unique(self.weights_, return_counts=True)
         if len(weights) > 1:
             limit = weighted_lower_limit(values, levels, weights, counts)
         elif binary:

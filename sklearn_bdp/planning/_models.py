@@ -60,10 +60,6 @@ class _Continued:
             self._known[times] = Groups(copies.ravel())
         return self._known[times], times * self.size
 
-    def log_tail_above(self, mean, value, n):
-        model, size = self._copies(n)
-        return model.log_tail_above(mean, value, size) * (n / size)
-
     def mean_lower_limit(self, values, log_failure, n, *, binary=False):
         model, size = self._copies(n)
         return model.mean_lower_limit(values, np.asarray(log_failure) * (size / n), size)

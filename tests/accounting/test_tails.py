@@ -21,12 +21,11 @@ from sklearn_bdp.correlation import (
     Independent,
     MarkovChain,
     WorstOf,
-    bounded_log_tail,
     bounded_lower_limit,
     chernoff_lower_limit,
     weighted_lower_limit,
 )
-from sklearn_bdp.correlation._tails import _WorstMeans
+from tests.correlation.tails import _WorstMeans, bounded_log_tail, log_tail_above
 
 LEVELS = (-1.4, -3.0, -8.0, -20.0, -60.0)
 ROUNDING = 1.0 + 1e-9
@@ -189,7 +188,7 @@ def test_bounded_limits_invert_their_tail(n):
         tails = bounded_log_tail(limits, values, n)
         assert (tails[limits > 0] <= level + 1e-6).all()
         best = last_accepted(
-            lambda m, level=level: Independent().log_tail_above(m, values, n) <= level,
+            lambda m, level=level: log_tail_above(Independent(), m, values, n) <= level,
             0.0 * values,
             values,
         )

@@ -20,7 +20,7 @@ models = [
     BayesianNetwork(parents, [[0.5, 0.5]] + [flip] * 59),
 ]
 for model in models:
-    model.effective_n(60), model.log_tail(0.1, 60), model.log_tail_above(0.5, 0.6, 60)
+    model.effective_n(60), model.log_tail(0.1, 60)
     model.mean_lower_limit(0.8, -3.0, 60)
     if model.n_records is not None:
         model.split(60, 0.25, random_state=0), model.folds(60, 3, random_state=0)

@@ -12,9 +12,6 @@ from sklearn_bdp.correlation import (
     Independent,
     MarkovChain,
     MarkovNetwork,
-    bernoulli_rate,
-    chain_rate,
-    hoeffding_above,
 )
 
 from .oracle import (
@@ -24,6 +21,7 @@ from .oracle import (
     mean_score,
     mean_tail,
 )
+from .tails import bernoulli_rate, chain_rate, hoeffding_above, log_tail_above
 
 
 def exact_chain_counts(matrix, n, score):
@@ -55,9 +53,9 @@ def test_chain_tail_holds_for_any_stationary_chain(seed, n):
     distribution, mean = exact_chain_counts(matrix, n, score)
     values = np.arange(n + 1) / n
     noise = 1e-10  # of the dynamic programme
-    bound = np.exp(model.log_tail_above(mean, values, n))
+    bound = np.exp(log_tail_above(model, mean, values, n))
     assert np.all(distribution[::-1].cumsum()[::-1] <= bound * (1 + 1e-9) + noise)
-    bound = np.exp(model.log_tail_above(1 - mean, 1 - values, n))
+    bound = np.exp(log_tail_above(model, 1 - mean, 1 - values, n))
     assert np.all(distribution.cumsum() <= bound * (1 + 1e-9) + noise)
     for alpha in np.linspace(0, 1, 21):
         exact = distribution[np.abs(values - mean) >= alpha].sum()
@@ -76,8 +74,8 @@ def test_chain_tail_holds_when_records_have_different_functions(seed):
     mean = mean_score(joint, scores)
     for value in np.linspace(mean, 1, 12)[1:]:
         exact = mean_tail(joint, scores, value)
-        assert exact <= math.exp(model.log_tail_above(mean, value, n)) + 1e-12
-        assert exact <= math.exp(model.log_tail(value - mean, n, sensitivity=1 / n)) + 1e-12
+        assert exact <= math.exp(log_tail_above(model, mean, value, n)) + 1e-12
+        assert exact <= math.exp(model.log_tail(value - mean, n)) + 1e-12
 
 
 def test_chain_rate_is_the_dual_of_the_largest_eigenvalue():
@@ -142,7 +140,7 @@ def test_component_tails_hold_for_unequal_sizes(groups):
         q = sizes @ outcomes / n
         for value in np.unique(q):
             exact = mass[q >= value - 1e-12].sum()
-            assert exact <= math.exp(model.log_tail_above(p, value, n)) + 1e-12
+            assert exact <= math.exp(log_tail_above(model, p, value, n)) + 1e-12
             far = mass[np.abs(q - p) >= abs(value - p) - 1e-12].sum()
             assert far <= math.exp(model.log_tail(abs(value - p), n)) + 1e-12
 
@@ -161,8 +159,8 @@ def test_network_tails_hold(seed):
     for value in np.arange(6) / 5:
         if value > mean:
             exact = mean_tail(joint, scores, value)
-            assert exact <= math.exp(model.log_tail_above(mean, value, 5)) + 1e-12
-            assert exact <= math.exp(model.log_tail(value - mean, 5, sensitivity=0.2)) + 1e-12
+            assert exact <= math.exp(log_tail_above(model, mean, value, 5)) + 1e-12
+            assert exact <= math.exp(model.log_tail(value - mean, 5)) + 1e-12
 
 
 def test_known_effective_numbers():
@@ -171,11 +169,12 @@ def test_known_effective_numbers():
     assert Groups([0, 0, 1, 1]).effective_n(4) == pytest.approx(2)
     chain = MarkovChain([[0.9, 0.1], [0.1, 0.9]])
     assert chain.effective_n(900) == pytest.approx(100)
-    # any query: blocks of s = r = 4 records cost (n / 4) (4 + 4)^2
-    assert chain._spread(10**6, False) == pytest.approx(16e6, rel=1e-4)
+    # any start: blocks of s = r = 4 records cost (n / 4) (4 + 4)^2
+    anywhere = MarkovChain([[0.9, 0.1], [0.1, 0.9]], start="any")
+    assert anywhere.effective_n(10**6) == pytest.approx(1e12 / 16e6, rel=1e-4)
     star = BayesianNetwork([[], [0], [0]], [[0.5, 0.5]] + [[[0.75, 0.25], [0.25, 0.75]]] * 2)
     # R_root = 1 + 0.5 + 0.5, leaves 1
-    assert star._spread(3, True) == pytest.approx(4 + 1 + 1)
+    assert star.effective_n(3) == pytest.approx(9 / (4 + 1 + 1))
     cycle = MarkovChain([[0.0, 1.0], [1.0, 0.0]])
     assert cycle.effective_n(50) == pytest.approx(1.0)
 
@@ -199,16 +198,9 @@ def test_tails_are_vectorised_capped_and_checked():
     assert model.log_tail(0.0, 10) == 0.0
     assert model.log_tail([0.1, 0.5], 100).shape == (2,)
     assert model.log_tail(0.1, 1000) == pytest.approx(math.log(2) - 20)
-    assert model.log_tail(0.1, 1000, sensitivity=2e-3) == pytest.approx(math.log(2) - 5)
-    assert model.log_tail_above(np.full((2, 1), 0.5), np.linspace(0, 1, 3), 10).shape == (2, 3)
-    assert model.log_tail_above(0.5, 0.4, 10) == 0.0
-    assert model.log_tail_above(0.0, 0.5, 10) == -np.inf
-    assert model.log_tail_above(0.5, 1.0, 10) == pytest.approx(10 * math.log(0.5))
+    assert log_tail_above(model, np.full((2, 1), 0.5), np.linspace(0, 1, 3), 10).shape == (2, 3)
+    assert log_tail_above(model, 0.5, 0.4, 10) == 0.0
+    assert log_tail_above(model, 0.0, 0.5, 10) == -np.inf
+    assert log_tail_above(model, 0.5, 1.0, 10) == pytest.approx(10 * math.log(0.5))
     with pytest.raises(ValueError, match="alpha"):
         model.log_tail(-0.1, 10)
-    with pytest.raises(ValueError, match="sensitivity"):
-        model.log_tail(0.1, 10, sensitivity=0.0)
-    with pytest.raises(ValueError, match="mean"):
-        model.log_tail_above(1.1, 0.5, 10)
-    with pytest.raises(ValueError, match="value"):
-        model.log_tail_above(0.5, np.nan, 10)
