@@ -7,7 +7,7 @@ asked). In ``__all__`` stands what users call; the other names serve the package
 
 from sklearn_bdp.correlation._base import CorrelationModel
 from sklearn_bdp.correlation._bayes import BayesianNetwork
-from sklearn_bdp.correlation._chain import MarkovChain, chain_record, recorded_chain
+from sklearn_bdp.correlation._chain import MarkovChain
 from sklearn_bdp.correlation._components import (
     Groups,
     Independent,
@@ -15,7 +15,12 @@ from sklearn_bdp.correlation._components import (
     count_shared_labels,
 )
 from sklearn_bdp.correlation._cutting import Split
-from sklearn_bdp.correlation._declared import check_correlation, check_declared
+from sklearn_bdp.correlation._declared import (
+    chain_record,
+    check_correlation,
+    check_declared,
+    recorded_chain,
+)
 from sklearn_bdp.correlation._forest import rooted
 from sklearn_bdp.correlation._graph import DependencyGraph
 from sklearn_bdp.correlation._misfit import (

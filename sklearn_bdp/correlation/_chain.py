@@ -8,7 +8,6 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from sklearn_bdp._checks import check_option, check_real
-from sklearn_bdp.correlation._base import CorrelationModel
 from sklearn_bdp.correlation._cutting import FOLD_FAILURE, forward_folds
 from sklearn_bdp.correlation._strength import (
     ENOUGH,
@@ -345,23 +344,3 @@ class MarkovChain(TimeModel):
         if not self._stationary or self.contraction_ >= 1.0:
             return limits
         return np.maximum(limits, chain_lower_limit(values, -levels / n, self.contraction_))
-
-
-def chain_record(model: CorrelationModel) -> dict[str, Any] | None:
-    """Return what a chain is made of, as JSON can say it; None for any other model."""
-    model = getattr(model, "chain", model)  # of the dates of a panel
-    if type(model) is not MarkovChain:
-        return None
-    return {
-        "transition": model.transition.tolist(),
-        "observed": model.observed,
-        "start": model.start,
-        "words": model._words,
-        "caveats": list(model._caveats),
-    }
-
-
-def recorded_chain(record: dict[str, Any]) -> MarkovChain:
-    """Return the chain that :func:`chain_record` wrote down."""
-    chain = MarkovChain(record["transition"], observed=record["observed"], start=record["start"])
-    return chain._declared(record["words"], record["caveats"]) if record["words"] else chain

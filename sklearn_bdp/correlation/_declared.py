@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import numbers
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -134,3 +135,23 @@ def _is_matrix(items):
         and all(np.ndim(entry) == 0 and np.isscalar(entry) for entry in row)
         for row in items
     )
+
+
+def chain_record(model: CorrelationModel) -> dict[str, Any] | None:
+    """Return what a chain is made of, as JSON can say it; None for any other model."""
+    model = getattr(model, "chain", model)  # of the dates of a panel
+    if type(model) is not MarkovChain:
+        return None
+    return {
+        "transition": model.transition.tolist(),
+        "observed": model.observed,
+        "start": model.start,
+        "words": model._words,
+        "caveats": list(model._caveats),
+    }
+
+
+def recorded_chain(record: dict[str, Any]) -> MarkovChain:
+    """Return the chain that :func:`chain_record` wrote down."""
+    chain = MarkovChain(record["transition"], observed=record["observed"], start=record["start"])
+    return chain._declared(record["words"], record["caveats"]) if record["words"] else chain

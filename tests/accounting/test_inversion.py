@@ -124,5 +124,5 @@ def test_chain_intervals_cover_by_simulation():
     moves[:, 0] = rng.random(replications) < 0.5
     means = (np.cumsum(moves, axis=1) % 2).mean(axis=1)
     model = MarkovChain([[stay, 1 - stay], [1 - stay, stay]])
-    limits = inverted(means, np.log(level), model, N)
+    limits = inverted(means, np.log(level), functools.partial(log_tail_above, model), N)
     assert np.mean(limits > 0.5) <= level
