@@ -260,7 +260,7 @@ def count_copies(X, y, X_holdout, y_holdout):
         features = _stacked(X, X_holdout)
         codes = features + ([] if y is None else _stacked(y, y_holdout))
         held = len(column_getter(X_holdout)[1](0))
-    except (TypeError, ValueError):  # cells without values, ragged rows: nothing to compare
+    except (TypeError, ValueError, IndexError):  # no values, ragged rows, no columns
         return 0
     total = sum(_mix(each, _salt(str(place))) for place, each in enumerate(codes))
     ours, theirs = total[: total.size - held], total[total.size - held :]

@@ -1,5 +1,6 @@
 """What a search or a selection says of its choice, and what it refuses before asking."""
 
+import re
 import textwrap
 import warnings
 
@@ -176,7 +177,9 @@ def test_a_search_without_any_training_score_says_that_nothing_was_verified():
     fitted, messages = told(lambda: found.fit(X, y), UnverifiedWarning)
     assert np.isnan(fitted.best_score_)
     assert sum("nothing was verified" in message for message in messages) == 1
-    assert str(fitted.certificate_).splitlines()[0].endswith("the holdout was not asked about it.")
+    assert (
+        str(fitted.certificate_).splitlines()[0].endswith("The holdout was not queried about it.")
+    )
 
 
 def test_continuous_targets_are_refused_by_type_and_not_listed():
@@ -189,9 +192,9 @@ def test_continuous_targets_are_refused_by_type_and_not_listed():
 
 
 def next_question(certificate):
-    """Return the line of a certificate on one more question."""
+    """Return the line of a certificate on the next single query."""
     lines = str(certificate).splitlines()
-    return next(line for line in lines if line.startswith("One more question"))
+    return next(line for line in lines if line.startswith("Next single query"))
 
 
 def test_an_interval_of_nearly_the_whole_range_is_called_vacuous():
@@ -200,7 +203,7 @@ def test_an_interval_of_nearly_the_whole_range_is_called_vacuous():
     fitted, (message,) = told(lambda: found.fit(X[:240], y[:240] == 8), VacuousGuaranteeWarning)
     assert f"roc_auc of the chosen candidate is {fitted.best_score_:.3g}" in message
     assert "scoring='accuracy'" in message
-    assert next_question(fitted.certificate_).endswith("like this one, which says nothing.")
+    assert next_question(fitted.certificate_).endswith("which says nothing.")
     # One cause, one warning: of a holdout that is too small for anything this was said before.
     _, messages = told(lambda: found.fit(X[:16], y[:16] % 2), VacuousGuaranteeWarning)
     assert len(messages) == 1
@@ -209,10 +212,10 @@ def test_an_interval_of_nearly_the_whole_range_is_called_vacuous():
 def test_the_outlook_speaks_of_the_score_that_was_chosen(costly):
     fitted = search(LogisticRegression(), {"C": [0.1, 1.0]}).fit(*costly)
     line = next_question(fitted.certificate_)
-    assert "for a score like this one" in line
-    half = float(line.split("± ")[1].split(" ")[0])
+    assert "at a similar score" in line
+    half = float(re.search(r"±([\d.]+\d)", line)[1])
     middling = next_question(fitted.holdout_.certificate())
-    assert half < float(middling.split("± ")[1].split(" ")[0])
+    assert half < float(re.search(r"±([\d.]+\d)", middling)[1])
 
 
 def test_metrics_that_are_not_verified_are_named(costly):

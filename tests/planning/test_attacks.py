@@ -8,7 +8,13 @@ import pytest
 from scipy.sparse import coo_array
 from scipy.stats import binom
 
-from sklearn_bdp.accounting import ModelTail, PredictiveCode, fine_half_width, half_width
+from sklearn_bdp.accounting import (
+    ModelTail,
+    PredictiveCode,
+    Units,
+    fine_half_width,
+    half_width,
+)
 from sklearn_bdp.correlation import DependencyGraph, Groups, Independent, MarkovChain
 from sklearn_bdp.holdout import BatchRecord
 from sklearn_bdp.holdout._batch import Queries, decide, pace_of, route
@@ -127,6 +133,7 @@ class Account:
             keys=[None] * count,
             variances=np.full(count, np.nan),
             squares=np.full(count, np.nan),
+            units=Units.records(self.n),
         )
         self.last, answers = decide(
             queries, last=self.last, code=self.code, mechanism=self.mechanism,
