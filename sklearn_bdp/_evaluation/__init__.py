@@ -2,7 +2,13 @@
 
 from sklearn_bdp._evaluation._candidates import Candidate, Setting, fit_candidate
 from sklearn_bdp._evaluation._division import Division, check_records, divide
-from sklearn_bdp._evaluation._fits import FoldJob, all_failed, warn_some_failed
+from sklearn_bdp._evaluation._fits import (
+    FoldJob,
+    ModelStore,
+    Progress,
+    all_failed,
+    warn_some_failed,
+)
 from sklearn_bdp._evaluation._fitted import Savable, autologged, certified, clipping_of, outlook
 from sklearn_bdp._evaluation._opening import (
     Pilot,
@@ -14,7 +20,6 @@ from sklearn_bdp._evaluation._opening import (
     open_holdout,
     recorded_seed,
 )
-from sklearn_bdp._evaluation._progress import ModelStore, Progress
 from sklearn_bdp._evaluation._scoring import (
     RULES,
     MetricScorer,

@@ -8,11 +8,15 @@ interruption loses only what was not finished.
 import collections
 import contextlib
 import math
+import pickle
+import tempfile
 import traceback
 import warnings
+import weakref
 from concurrent.futures import BrokenExecutor
 from dataclasses import dataclass, field
 
+import joblib
 import numpy as np
 from joblib import effective_n_jobs
 from sklearn.base import clone
@@ -20,7 +24,7 @@ from sklearn.exceptions import FitFailedWarning
 from sklearn.utils.parallel import Parallel, delayed
 
 from sklearn_bdp._checks import caller_level
-from sklearn_bdp._digests import settled_classes
+from sklearn_bdp._digests import object_digest, settled_classes
 from sklearn_bdp._evaluation._candidates import PrefixMemory, evaluate
 from sklearn_bdp._evaluation._scoring import kept_scores
 from sklearn_bdp._sklearn_compat import fit_and_score
@@ -30,6 +34,10 @@ from sklearn_bdp.exceptions import ScoreContractError
 INTERRUPTIONS = (KeyboardInterrupt, BrokenExecutor)
 #: Calls per worker, so that none waits long for another at the end.
 _CALLS = 16
+#: Models held in memory while others may still turn out best: those ahead on the training side.
+KEEP = 1
+#: Bytes of per-record scores that are kept of a search's folds; the worst candidates go first.
+ROOM = 2**25
 
 
 @dataclass(frozen=True, eq=False)
@@ -193,3 +201,112 @@ def warn_some_failed(errors, what, told=None):
         FitFailedWarning,
         stacklevel=caller_level(),
     )
+
+
+class Progress:
+    """Finished fits of one search on one division of the data, for the time after an interruption.
+
+    Scores of folds are training-side numbers; what the holdout answered is in its own records.
+    """
+
+    def __init__(self, *, seed, split=None):
+        self.seed, self.split = seed, split
+        self.division = self.holdout = None
+        self._folds = {}
+        self._scores, self._left = {}, ROOM
+        self._sums = collections.defaultdict(dict)  # of per-record scores and their squares
+
+    def result(self, row, name, params):
+        """Return what is known about a fit, or None."""
+        before, result = self._folds.get((row, name), (None, None))
+        known = None if result is None else object_digest(before)
+        return None if known is None or known != object_digest(params) else dict(result)
+
+    def add(self, row, name, params, result, scores=None):
+        """Keep a finished fit."""
+        self._folds[row, name] = params, dict(result)
+        if scores is not None:
+            values = scores.astype(float)
+            self._sums[row][name] = [len(values), float(values.sum()), float(values @ values)]
+
+    def keep(self, row, part, scores, value):
+        """Keep the per-record scores of a fold while there is room; ``value`` is their score."""
+        if scores is None or self._left < 0:
+            return
+        self._scores.setdefault(row, {})[part] = (scores, value)
+        self._left -= scores.nbytes
+        while self._left < 0 and len(self._scores) > 1:
+            worst = min(self._scores, key=self._typical)
+            self._left += sum(kept.nbytes for kept, _ in self._scores.pop(worst).values())
+
+    def _typical(self, row):
+        values = [value for _, value in self._scores[row].values()]
+        return float(np.mean(values)) if np.isfinite(values).all() else -np.inf
+
+    def variance(self, row):
+        """Return the variance of a record's score in the folds of a row; NaN if it is not known."""
+        sums = self._sums.get(row)
+        if not sums:
+            return np.nan
+        count, total, squares = np.sum(list(sums.values()), axis=0)
+        return float(np.clip(squares / count - (total / count) ** 2, 0.0, 0.25))
+
+    def scores(self, row, tests, n):
+        """Return the per-record scores of a row and the last fold that tested each record, or None.
+
+        NaN and -1 for records in no test fold.
+        """
+        kept = self._scores.get(row, {})
+        if len(kept) < len(tests):
+            return None
+        scores, fold = np.full(n, np.nan), np.full(n, -1)
+        for part, test in enumerate(tests):
+            scores[test], fold[test] = kept[part][0], part
+        return scores, fold
+
+    @staticmethod
+    def fold_name(part, train, test):
+        """Return what a fold is known by."""
+        return part, joblib.hash((train, test), hash_name="sha1")
+
+
+class ModelStore:
+    """Fitted models of a batch: the leader in memory, the rest on disk or to be fitted again.
+
+    Which one is best is known only when all have been asked about.
+    """
+
+    def __init__(self):
+        self._leaders, self._places, self._file = {}, {}, None
+
+    def put(self, row, model, *, guess, repeatable):
+        """Keep a model; ``guess`` is its training-side score."""
+        self._leaders[row] = (guess, repeatable, model)
+        if len(self._leaders) > KEEP:
+            last = min(self._leaders, key=lambda key: self._leaders[key][0])
+            _, repeatable, model = self._leaders.pop(last)
+            if not repeatable:
+                self._store(last, model)
+
+    def _store(self, row, model):
+        """Write a model that no second fit would give again; in memory if it cannot be written."""
+        if self._file is None:
+            self._file = tempfile.TemporaryFile()  # noqa: SIM115 (lives as long as the store)
+            weakref.finalize(self, self._file.close)
+        place = self._file.seek(0, 2)
+        try:
+            pickle.dump(model, self._file, protocol=pickle.HIGHEST_PROTOCOL)
+        except Exception:  # whatever a third-party object raises when it is pickled
+            self._places[row] = model
+        else:
+            self._places[row] = place
+
+    def get(self, row):
+        """Return the model of a row, or None where it has to be fitted again."""
+        if row in self._leaders:
+            return self._leaders[row][2]
+        place = self._places.get(row)
+        if isinstance(place, int):
+            self._file.seek(place)
+            return pickle.load(self._file)
+        return place

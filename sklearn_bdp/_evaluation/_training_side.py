@@ -10,9 +10,15 @@ from sklearn.model_selection import PredefinedSplit, check_cv
 
 from sklearn_bdp._checks import sealed_errors
 from sklearn_bdp._evaluation._candidates import Candidate
-from sklearn_bdp._evaluation._fits import INTERRUPTIONS, FoldJob, Task, WholeJob, run_jobs
+from sklearn_bdp._evaluation._fits import (
+    INTERRUPTIONS,
+    FoldJob,
+    Progress,
+    Task,
+    WholeJob,
+    run_jobs,
+)
 from sklearn_bdp._evaluation._opening import check_dependence
-from sklearn_bdp._evaluation._progress import Progress
 from sklearn_bdp._evaluation._scoring import training_scorers
 from sklearn_bdp._sklearn_compat import (
     insert_error_scores,
@@ -102,8 +108,6 @@ class Rounds:
             self.search._run_search(self.evaluate)
         if not self.out:
             raise ValueError("No fits were performed: the search has no candidates.")
-        # Whoever runs this again, in another process, need not fit again.
-        self.progress.write(wait=self.eager)
         self.scores = np.asarray(self.results[f"mean_test_{self.name}"], dtype=float)
         self._check_dependence()
 
@@ -193,7 +197,6 @@ class Rounds:
         try:
             run_jobs(jobs, take, **dispatch)
         except INTERRUPTIONS:
-            self.progress.write()
             self._ask_finished(tasks, found, len(splits))
             raise
         return [found[task.row, part] for task in tasks for part in range(len(splits))]

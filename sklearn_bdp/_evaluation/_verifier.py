@@ -31,13 +31,13 @@ from sklearn_bdp._evaluation._candidates import (
 )
 from sklearn_bdp._evaluation._fits import (
     INTERRUPTIONS,
+    ModelStore,
     Task,
     WholeJob,
     all_failed,
     run_jobs,
     warn_some_failed,
 )
-from sklearn_bdp._evaluation._progress import ModelStore
 from sklearn_bdp._sklearn_compat import num_samples
 from sklearn_bdp.accounting import CONTEST
 from sklearn_bdp.exceptions import BudgetExhaustedError

@@ -230,7 +230,7 @@ class LedgerHandle:
         if kept.tables and not self.allow_shared_rows:
             compare(self, kept, known=self._known, explicit=True)
 
-    def note(self, name: str, content: Any, *, wait: bool = False) -> None:
+    def note(self, name: str, content: Any) -> None:
         """Record a fact with the holdout, as durably as its answers and in their order.
 
         Parameters
@@ -240,12 +240,7 @@ class LedgerHandle:
         content : object
             Anything that JSON can say; nothing computed from holdout scores, except released
             values.
-        wait : bool, default=False
-            Record it together with the next batch. It is lost if there is none.
         """
-        if wait:
-            self._open().later(name, content)
-            return
         with self._writing() as transaction:
             transaction.note(name, content)
 

@@ -32,7 +32,6 @@ from sklearn_bdp.exceptions import (
 )
 from sklearn_bdp.ledger._entries import Book, parse_json
 from sklearn_bdp.ledger._file import create_file, identity, open_file, translated
-from sklearn_bdp.ledger._records import canonical
 from sklearn_bdp.ledger._schema import (
     KEY_VARIABLE,
     chain_from_environment,
@@ -88,7 +87,6 @@ class Ledger:
         self._expected = head  # must be on the chain when it is first walked
         self._chain = chain_from_environment()
         self._book: Any = None  # what this process has verified
-        self._waiting: list[Any] = []  # notes for the next writing transaction
         self._lock = threading.Lock()
         _LIVE.add(self)
         first = None if header is None else {**header, "notes": notes or {}}
@@ -140,15 +138,6 @@ class Ledger:
         with self._alone():
             yield self._book
 
-    def later(self, name: str, content: Any) -> None:
-        """Keep a note for the next writing transaction; lost where there is none.
-
-        For what saves work and is no part of a promise, as finished fits are.
-        """
-        content = json.loads(canonical(content))  # what JSON cannot say is refused here
-        with self._alone():
-            self._waiting.append((name, content))
-
     @contextlib.contextmanager
     def transaction(self, *, write: bool = False) -> Iterator[Transaction]:
         """Yield a :class:`Transaction`; commit on leaving, roll back on errors.
@@ -165,7 +154,8 @@ class Ledger:
                         connection.execute("COMMIT")
                     yield transaction
                     if write:
-                        self._finish(connection, transaction)
+                        connection.execute("COMMIT")
+                        transaction.commit()
             finally:
                 self._rollback(connection)
 
@@ -182,14 +172,6 @@ class Ledger:
             yield
         finally:
             self._lock.release()
-
-    def _finish(self, connection, transaction):
-        """Write the notes that waited, and make everything durable."""
-        for name, content in self._waiting:
-            transaction.note(name, content)
-        connection.execute("COMMIT")
-        transaction.commit()
-        self._waiting.clear()
 
     def close(self) -> None:
         """Close the connection of this process; the next transaction opens another."""
@@ -359,7 +341,7 @@ def _differences(wanted, found):
 def _after_fork_in_child():
     """Drop locks whose owners do not exist here, and connections that belong to the parent."""
     for ledger in list(_LIVE):
-        ledger._lock, ledger._waiting = threading.Lock(), []
+        ledger._lock = threading.Lock()
         if ledger.path is not None and ledger._connection is not None:
             _INHERITED.append(ledger._connection)
             ledger._connection = None

@@ -33,11 +33,12 @@ from sklearn_bdp._sklearn_compat import (
 from sklearn_bdp._typing import Correlation, RandomState
 from sklearn_bdp.correlation import date_numbers
 from sklearn_bdp.metrics import BoundedMetric, PerRecordScore, available_metrics
-from sklearn_bdp.model_selection._preparation import Preparation, sampling_space
-from sklearn_bdp.model_selection._results import (
+from sklearn_bdp.model_selection._stages import (
+    Preparation,
     certificate_of,
     chosen_row,
     in_words,
+    sampling_space,
     search_results,
 )
 

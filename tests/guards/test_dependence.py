@@ -11,7 +11,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GroupKFold, TimeSeriesSplit
 
 from sklearn_bdp import HoldoutConfig, ReusableHoldout, ReusableHoldoutSearchCV
-from sklearn_bdp._evaluation import _progress
+from sklearn_bdp._evaluation import Progress, _fits
 from sklearn_bdp.correlation import MarkovChain, MarkovNetwork
 from sklearn_bdp.datasets import make_regimes
 from sklearn_bdp.exceptions import (
@@ -78,14 +78,14 @@ def test_scores_of_inner_folds_are_those_of_another_cross_validation(monkeypatch
     X, y = independent()
     found = {}
     for room in (2**25, -1):  # without room the best candidate is fitted again
-        monkeypatch.setattr(_progress, "ROOM", room)
+        monkeypatch.setattr(_fits, "ROOM", room)
         found[room] = fit(X, y, correlation=SLOW)[0].misfit_scores_
     assert np.array_equal(found[2**25], found[-1])
 
 
 def test_the_best_candidates_are_kept_when_room_is_short(monkeypatch):
-    monkeypatch.setattr(_progress, "ROOM", 250)
-    progress = _progress.Progress(seed=None)
+    monkeypatch.setattr(_fits, "ROOM", 250)
+    progress = Progress(seed=None)
     tests = [np.arange(20), np.arange(20, 40)]
     scores = np.arange(40) / 40.0
     for part, test in enumerate(tests):

@@ -214,9 +214,3 @@ class TestSpaces:
         params = search.fit(*data).cv_results_["params"]
         assert len({p["C"] for p in params}) == 4
         assert all(1e-3 <= p["C"] <= 1e2 and 100 <= p["max_iter"] <= 200 for p in params)
-
-    def test_tuples_are_not_read_as_choices(self, data):
-        grid = {"C": (1e-3, 1e2, "log-uniform")}
-        search = ReusableHoldoutSearchCV(LogisticRegression(), grid, n_iter=2, random_state=0)
-        with pytest.raises(ValueError, match="loguniform"):
-            search.fit(*data)

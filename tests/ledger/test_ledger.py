@@ -620,34 +620,17 @@ def test_inspection_creates_and_writes_nothing(used):
 # -- looking without a transaction ----------------------------------------------------------------
 
 
-def test_what_was_seen_needs_no_file_and_what_waits_rides_with_the_next_batch(used, monkeypatch):
+def test_what_was_seen_needs_no_file(used, monkeypatch):
     holdout = make(used)
     ledger = holdout._records
-    ledger.later("fits", [1, 2])
     with monkeypatch.context() as patch:
         patch.setattr(Ledger, "transaction", lambda *a, **k: 1 / 0)
         with ledger.seen() as book:
             assert set(book.lookup(["a0", "never"])) == {"a0"}
             assert book.last.n_answered == 6
-            assert book.notes("fits") == []
     make(used).answer([0.5], scores())  # another handle: what it recorded is found by transactions
     with ledger.seen() as book:
         assert book.last.n_answered == 6
     holdout.answer([0.4], scores(seed=5))
     with ledger.seen() as book:
         assert book.last.n_answered == 8
-    assert read_notes(used, "fits") == [[1, 2]]
-
-
-def test_a_note_that_waits_for_a_batch_that_fails_waits_for_the_next(path, monkeypatch):
-    holdout = make(path)
-    holdout._records.later("fits", 1)
-    with pytest.raises(ValueError, match="JSON"):
-        holdout._records.later("fits", float("nan"))
-    with monkeypatch.context() as patch:
-        patch.setattr(Ledger, "_finish", lambda *a: 1 / 0)
-        with pytest.raises(ZeroDivisionError):
-            holdout.answer([0.5], scores())
-    assert read_notes(path, "fits") == []
-    holdout.answer([0.5], scores())
-    assert read_notes(path, "fits") == [1]

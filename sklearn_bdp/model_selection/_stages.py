@@ -1,13 +1,17 @@
-"""What a search does before the holdout is asked: check, divide, open, set up the evaluation."""
+"""What a search does before the holdout is asked and with what it released.
+
+Before: check, divide, open, set up the evaluation. After: ``cv_results_``, choice, certificate.
+"""
 
 from __future__ import annotations
 
+import copy
 import itertools
 import warnings
-from dataclasses import replace
 
 import numpy as np
 import sklearn
+from scipy.stats import rankdata
 from sklearn.base import clone, is_classifier
 from sklearn.model_selection import ParameterGrid, ParameterSampler
 from sklearn.utils import Bunch
@@ -23,9 +27,9 @@ from sklearn_bdp._evaluation import (
     Rounds,
     Setting,
     Verifier,
+    certified,
     check_owner,
     check_proved,
-    config_of,
     divide_for,
     further_metrics,
     inner_folds,
@@ -38,9 +42,21 @@ from sklearn_bdp._sklearn_compat import (
     num_samples,
     root_context,
 )
-from sklearn_bdp.exceptions import UnboundedMetricError, UnweightedScoreWarning
-from sklearn_bdp.guards import check_agreement, check_orders
-from sklearn_bdp.holdout import HoldoutConfig
+from sklearn_bdp.exceptions import (
+    UnboundedMetricError,
+    UnverifiedWarning,
+    UnweightedScoreWarning,
+)
+from sklearn_bdp.guards import check_agreement, check_orders, warn_of_choice
+
+#: Characters up to which a model is named by its code.
+_SHORT = 80
+#: Said where a search is fitted only by name, as scikit-learn's is then.
+_NOTHING = (
+    "nothing was verified: no candidate has a training-side score, for each is NaN in a fold of cv "
+    "(other warnings may tell why; often a fold lacks a class), so best_score_ is NaN and "
+    "best_params_ are merely the first ones. Use fewer folds, another metric or more records"
+)
 
 
 class Preparation:
@@ -97,8 +113,6 @@ class Preparation:
         params = self.get_params(deep=False)
         for name in ("n_jobs", "pre_dispatch", "verbose"):
             params.pop(name)
-        if isinstance(self.holdout, HoldoutConfig):  # a ledger that moved is the same search
-            params["holdout"] = replace(self.holdout, ledger=None)
         return object_digest((params, training_digest(*data)))
 
     def _resumed(self, data):
@@ -107,11 +121,7 @@ class Preparation:
         if known is not None and known == self._signature(data):
             return before
         seed, split = recorded_seed(self, data)
-        config = config_of(self)
-        keep = config is not None and config.ledger is not None
-        progress = Progress(seed=seed, signature=self._signature(data) if keep else None)
-        progress.split = split
-        return progress
+        return Progress(seed=seed, split=split)
 
     def _prepare(self, progress, X, y, X_val, y_val, groups, dates, params):
         """Divide the data and open the holdout, when nothing that can be checked is wrong."""
@@ -143,7 +153,6 @@ class Preparation:
             progress.holdout = open_holdout(
                 self, division, split=progress.split, metric=metric, fit_params=routed.estimator.fit
             )
-            progress.read()
         setting = Setting(
             estimator=clone(self.estimator), X=division.X, y=division.y,
             X_holdout=division.X_holdout, y_holdout=division.y_holdout, metric=metric,
@@ -218,9 +227,6 @@ class Preparation:
             return MetricScorer(None), "score"
 
 
-_PRIORS = ("uniform", "log-uniform", "normal", "loguniform")
-
-
 class _Dimension:
     """A dimension of scikit-optimize as a distribution of scipy."""
 
@@ -238,16 +244,144 @@ def sampling_space(space):
         return [sampling_space(part) for part in space]
     if not isinstance(space, dict):
         return space  # scikit-learn says what is wrong with it
-    return {name: _values(name, values) for name, values in space.items()}
+    return {name: _values(values) for name, values in space.items()}
 
 
-def _values(name, values):
+def _values(values):
     """Return the values of one parameter, or their distribution."""
-    if isinstance(values, tuple) and len(values) > 2 and str(values[-1]) in _PRIORS:
-        raise ValueError(
-            f"param_grid must hold lists or distributions, got {name}={values!r}: write "
-            "scipy.stats.loguniform(low, high), scipy.stats.uniform(low, high - low), or "
-            "skopt.space.Real(low, high, prior='log-uniform')."
-        )
     is_dimension = hasattr(values, "rvs") and hasattr(values, "transformed_bounds")
     return _Dimension(values) if is_dimension else values
+
+
+def search_results(search, rounds, assessments):
+    """Return ``cv_results_`` with the released values, in score units."""
+    metric = rounds.metric
+    table, source = _released(len(rounds.candidates), assessments)
+    if rounds.results is not None:
+        results = dict(rounds.results)
+        results["training_score"] = rounds.scores
+    else:
+        results = _resubstitution_results(search, rounds, assessments)
+        results["training_score"] = metric.from_unit(table["training"])
+        results["mean_train_score"] = results["training_score"]
+    results.update(_columns(metric, table, source))
+    results["rank_holdout_score"] = _rank(results["holdout_score"])
+    scored = [name.removeprefix("mean_test_") for name in results if name.startswith("mean_test_")]
+    for name in dict.fromkeys([*scored, rounds.name, *rounds.further]):
+        if name == rounds.name != "score":
+            results.update(_columns(metric, table, source, name=name))
+        elif name in rounds.further:
+            own = {row: found.beside[name] for row, found in assessments.items()}
+            released = _released(len(rounds.candidates), own)
+            results.update(_columns(rounds.further[name], *released, name=name))
+        elif name != rounds.name:  # said plainly: the holdout was not asked about these
+            results[f"answered_from_{name}"] = np.full(len(rounds.candidates), "unverified")
+    return results
+
+
+def certificate_of(search, rounds, found):
+    """Return the certificate of a search, and warn where its score is not what it seems."""
+    metric, best = rounds.metric, search.best_index_
+    outcome = found[best].outcome if best in found else None
+    clipping = rounds.clipping.get(best, getattr(outcome, "clipping", None))
+    told = {
+        "of": "the chosen candidate",
+        "score": search.best_score_,
+        "interval": search.best_interval_,
+    }
+    notes = _unverified(search.cv_results_)
+    if not np.isfinite(search.cv_results_["training_score"]).any():
+        notes = (_NOTHING, *notes)
+    for note in notes:
+        warnings.warn(note, UnverifiedWarning, stacklevel=caller_level())
+    warn_of_choice(search.holdout_, metric, **told, clipping=clipping)
+    assumed = rounds.verifier.row_wise.assumptions
+    return certified(
+        search.holdout_, rounds.division, metric, **told, notes=notes, assumptions=assumed
+    )
+
+
+def _unverified(results):
+    """Return a note of the metrics that the holdout was not asked about, if there are any."""
+    start = "answered_from_"
+    columns = {key: source for key, source in results.items() if key.startswith(start)}
+    names = [key.removeprefix(start) for key, of in columns.items() if (of == "unverified").all()]
+    if not names:
+        return ()
+    return (
+        f"not verified on the holdout: {', '.join(names)}. What is said of them is from the "
+        "training side alone; get_metric(name) tells why a metric has no bound, and what has one",
+    )
+
+
+def _released(n, assessments):
+    """Return arrays of what was released, in [0, 1], and where each answer came from."""
+    table = {name: np.full(n, np.nan) for name in ("training", "released", "lower", "upper")}
+    source = np.full(n, "unanswered", dtype="<U10")
+    for row, found in assessments.items():
+        source[row] = found.source
+        for name, column in table.items():
+            column[row] = getattr(found, name)
+    return table, source
+
+
+def _columns(metric, table, source, *, name=None):
+    """Return the columns of one metric, in score units."""
+    end = "" if name is None else f"_{name}"
+    return {
+        f"holdout_score{end}": metric.from_unit(table["released"]),
+        f"holdout_lower{end}": metric.from_unit(table["lower"]),
+        f"holdout_upper{end}": metric.from_unit(table["upper"]),
+        f"answered_from{end}": source,
+    }
+
+
+def _resubstitution_results(search, rounds, assessments):
+    """Return ``cv_results_`` where no cross-validation was run: parameters and times."""
+    out = []
+    for row in range(len(rounds.candidates)):
+        outcome = assessments[row].outcome if row in assessments else None
+        times = (np.nan, np.nan) if outcome is None else (outcome.fit_time, outcome.score_time)
+        out.append({"fit_time": times[0], "score_time": times[1], "test_scores": np.nan})
+    with warnings.catch_warnings():  # the placeholder test scores are dropped below
+        warnings.simplefilter("ignore", UserWarning)
+        blank = copy.copy(search)
+        blank.return_train_score = False
+        params = [candidate.params for candidate in rounds.candidates]
+        results = blank._format_results(params, 1, out)
+    return {name: value for name, value in results.items() if "test_score" not in name}
+
+
+def chosen_row(rule, results, error):
+    """Return the row that a rule chooses by released values.
+
+    ``"best"``: the highest verified score; ties (released values lie on a grid) go to the better
+    training-side score. ``"best_lower"``: the highest lower end. ``"one_se"``: the first candidate,
+    in the order of the grid, within one standard error (of its folds' scores) of the best.
+    """
+    training = results["training_score"]
+    if rule == "best_lower":
+        lower = np.nan_to_num(results["holdout_lower"], nan=-np.inf)
+        return int(np.lexsort((-training, -lower))[0])
+    best = int(np.lexsort((-training, results["rank_holdout_score"]))[0])
+    if rule == "best":
+        return best
+    near = results["holdout_score"] >= results["holdout_score"][best] - error[best]
+    return int(np.flatnonzero(near)[0]) if near.any() else best
+
+
+def _rank(scores):
+    """Return ranks from 1 (best); candidates without a verified score share the last place."""
+    known = np.isfinite(scores)
+    if not known.any():
+        return np.ones(scores.size, dtype=np.int32)
+    worst = scores[known].min() - 1
+    return rankdata(-np.where(known, scores, worst), method="min").astype(np.int32)
+
+
+def in_words(model, params):
+    """Return a model as code, without defaults and where that is short, and what was searched."""
+    whole = " ".join(repr(model).split())
+    named = whole if len(whole) <= _SHORT else type(model).__name__
+    searched = ", ".join(f"{name}={value!r:.40}" for name, value in params.items())
+    return f"{named} with {searched}" if searched else named
