@@ -22,7 +22,7 @@ area under the curve).
 - ``outside``: ``SelectKBest(20)`` on all records, then cross-validation (the classical mistake);
 - ``naive``: greedy selection that reads the raw score of a holdout at every step.
 
-Of ``screening`` problems the rows are the filter, by correlation and by signs, and ``bonferroni``:
+Of ``screening`` problems the rows are the filter and ``bonferroni``:
 one look at the raw holdout at level .05 over the attributes that pass in the training set.
 
 A last line for each problem: the mean paired difference of ``fresh`` between ours and the best of
@@ -208,9 +208,9 @@ def ours(data, seed):
     return Found(columns, chooser.estimator_, report.value, interval, said)
 
 
-def screened(data, seed, *, query="correlation"):
+def screened(data, seed):
     """Return what the filter keeps."""
-    screen = HoldoutCorrelationFilter(query=query, random_state=seed).fit(data.X, data.y)
+    screen = HoldoutCorrelationFilter(random_state=seed).fit(data.X, data.y)
     return Found(np.flatnonzero(screen.support_), None, np.nan, said=float(screen.confirmed_))
 
 
@@ -385,7 +385,6 @@ METHODS = {
 PEERS = ("kbest", "l1", "stability")
 SCREENS = {
     "filter": screened,
-    "filter, signs": lambda data, seed: screened(data, seed, query="sign"),
     "bonferroni": bonferroni,
 }
 

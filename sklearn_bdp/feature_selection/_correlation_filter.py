@@ -37,12 +37,7 @@ class HoldoutCorrelationFilter(HoldoutSelectorBase):
 
     The training part proposes: an attribute is a candidate if it passes there (Benjamini-Hochberg
     at ``alpha``). Each candidate is then put to the holdout as one bounded query, all in one batch:
-
-    - ``query="correlation"``: the mean product of both standard scores, each clipped at ``clip``
-      standard deviations;
-    - ``query="sign"``: how often do attribute and target lie on the same side of their middle
-      (median of the attribute, mean of the target's signs)? For attributes with heavy tails; among
-      normal ones it sees less.
+    the mean product of both standard scores, each clipped at ``clip`` standard deviations.
 
     Centers, units and, for more than two classes, the class that an attribute is compared with
     come from the training part. Each candidate is answered by itself, with a cell of at most two
@@ -52,12 +47,10 @@ class HoldoutCorrelationFilter(HoldoutSelectorBase):
 
     Parameters
     ----------
-    query : {"correlation", "sign"}, default="correlation"
-        What is asked.
     alpha : float, default=0.05
         False discovery rate on the training part.
     clip : float, default=2.0
-        Standard deviations at which scores are clipped, for ``query="correlation"``.
+        Standard deviations at which scores are clipped.
     on_empty : {"raise", "keep_best"}, default="raise"
         What happens if no attribute is confirmed. ``"raise"``: ``fit`` warns, and ``transform``
         raises an error that says what was found; ``"keep_best"``: the attribute with the
@@ -76,8 +69,7 @@ class HoldoutCorrelationFilter(HoldoutSelectorBase):
     support_ : ndarray of bool, shape (n_features,)
         Which attributes are kept.
     training_associations_, verified_associations_ : ndarray of shape (n_features,)
-        Association on each side, in [-1, 1]: for signs the share of records that agree minus the
-        share that disagree, for correlations in units of ``clip`` squared. NaN where an attribute
+        Association on each side, in [-1, 1], in units of ``clip`` squared. NaN where an attribute
         was not verified, because it does not pass on the training side.
     lower_, upper_ : ndarray of shape (n_features,)
         Intervals of the verified associations; they hold all at once. [-1, 1] for the others.
@@ -127,7 +119,6 @@ class HoldoutCorrelationFilter(HoldoutSelectorBase):
     def __init__(
         self,
         *,
-        query: Literal["correlation", "sign"] = "correlation",
         alpha: float = 0.05,
         clip: float = 2.0,
         on_empty: Literal["raise", "keep_best"] = "raise",
@@ -135,7 +126,6 @@ class HoldoutCorrelationFilter(HoldoutSelectorBase):
         holdout: Any = 0.25,
         correlation: Correlation | None = None,
     ) -> None:
-        self.query = query
         self.alpha = alpha
         self.clip = clip
         self.on_empty = on_empty
@@ -177,12 +167,13 @@ class HoldoutCorrelationFilter(HoldoutSelectorBase):
         stand_in = DummyClassifier() if classification else DummyRegressor()
         division, split = self._divide(stand_in, X, y, X_val=X_val, y_val=y_val, groups=groups)
         warn_of(division)
-        clip = self.clip if self.query == "correlation" else None
-        scores = target_scores(np.asarray(division.y), classification=classification, clip=clip)
+        scores = target_scores(
+            np.asarray(division.y), classification=classification, clip=self.clip
+        )
         found = associate(
             by_columns(division.X),
             scores(division.y),
-            clip=clip,
+            clip=self.clip,
             n_effective=self._training_n_effective(division),
         )
         self.pvalues_ = found.p_values()
@@ -190,7 +181,8 @@ class HoldoutCorrelationFilter(HoldoutSelectorBase):
         holdout, cells, answers = None, None, None
         if self.holdout is not None:
             holdout = open_holdout(self, division, split=split)
-            cells = found.cells(candidates, self._deviations(found, division, holdout)[candidates])
+            ratio = self._training_n_effective(division) / division.model.effective_n(holdout.n)
+            cells = found.cells(candidates, found.error[candidates] * np.sqrt(ratio))
             answers = self._ask(holdout, division, found, candidates, cells, scores)
         self._decide(found, candidates, cells, answers)
         self._keep_sides(holdout, division)
@@ -205,16 +197,9 @@ class HoldoutCorrelationFilter(HoldoutSelectorBase):
 
     def _check_options(self):
         """Check what can be checked before any work."""
-        check_option("query", self.query, ("sign", "correlation"))
         check_probability("alpha", self.alpha)
         check_real("clip", self.clip, low=0.0, closed="neither")
         check_option("on_empty", self.on_empty, ON_EMPTY)
-
-    @staticmethod
-    def _deviations(found, division, holdout):
-        """Return the standard deviation of each association on the holdout, from training data."""
-        n_training = HoldoutSelectorBase._training_n_effective(division)
-        return found.error * np.sqrt(n_training / division.model.effective_n(holdout.n))
 
     @sealed_errors  # the evaluations are raw
     def _ask(self, holdout, division, found, candidates, cells, scores):
@@ -222,7 +207,7 @@ class HoldoutCorrelationFilter(HoldoutSelectorBase):
         if not candidates.size:
             return None
         names = getattr(self, "feature_names_in_", range(self.n_features_in_))
-        target = (scores.center, scores.scale, scores.means, self.query, self.clip, scores.classes)
+        target = (scores.center, scores.scale, scores.means, self.clip, scores.classes)
         units = (found.center, found.scale, found.column, found.effect < 0)
         keys = [
             query_key("association", target, str(names[j]), *(float(part[j]) for part in units))
@@ -289,7 +274,7 @@ class TargetScores:
     classes: np.ndarray | None
     center: float  # what is subtracted from numbers; ``scale`` is their unit
     scale: float
-    clip: float | None
+    clip: float
     #: (n_columns,): means of the raw scores on the training part.
     means: np.ndarray = field(repr=False)
 
@@ -308,14 +293,14 @@ class TargetScores:
 def target_scores(y, *, classification, clip):
     """Return the :class:`TargetScores` learned from training targets.
 
-    ``clip``: standard deviations at which numbers are clipped; ``None``: only signs count.
+    ``clip``: standard deviations at which numbers are clipped.
     """
     if classification:
         classes = np.unique(y)
         classes = classes[1:] if classes.size == 2 else classes
         blank = TargetScores(classes, 0.0, 1.0, clip, np.zeros(classes.size))
     else:
-        center, scale = _center_and_scale(np.asarray(y, dtype=float)[:, None], clip)
+        center, scale = _center_and_scale(np.asarray(y, dtype=float)[:, None])
         blank = TargetScores(None, float(center[0]), float(scale[0]), clip, np.zeros(1))
     means = blank.raw(y).mean(axis=0)
     return TargetScores(blank.classes, blank.center, blank.scale, clip, means)
@@ -334,7 +319,7 @@ class Association:
     column: np.ndarray
     center: np.ndarray  # (n_features,): what is subtracted from an attribute
     scale: np.ndarray  # (n_features,): its unit
-    clip: float | None  # as in :func:`target_scores`
+    clip: float  # as in :func:`target_scores`
     n_columns: int  # columns that were compared
 
     def p_values(self):
@@ -373,7 +358,7 @@ def associate(X, scores, *, clip, n_effective):
     parts = []
     for columns in column_blocks(X):
         values = dense_columns(X, columns)
-        center, scale = _center_and_scale(values, clip)
+        center, scale = _center_and_scale(values)
         bounded = _bounded(values - center, scale, clip)
         effects = bounded.T @ scores / n
         variances = (bounded**2).T @ scores**2 / n - effects**2 + 1.0 / n
@@ -415,16 +400,14 @@ def dense_columns(X, columns):
     return np.asarray(safe_indexing(X, np.asarray(columns), axis=1), dtype=float)
 
 
-def _center_and_scale(values, clip):
+def _center_and_scale(values):
     """Return the middle and the unit of each column, missing values left out."""
-    if clip is None:
-        return np.nanmedian(values, axis=0), np.ones(values.shape[1])
     scale = np.nanstd(values, axis=0)
     return np.nanmean(values, axis=0), np.where(scale > 0, scale, 1.0)
 
 
 def _bounded(deviation, scale, clip):
-    """Return signs, or clipped standard scores divided by ``clip``; 0 for missing values."""
-    bounded = np.sign(deviation) if clip is None else np.clip(deviation / (scale * clip), -1.0, 1.0)
+    """Return clipped standard scores divided by ``clip``; 0 for missing values."""
+    bounded = np.clip(deviation / (scale * clip), -1.0, 1.0)
     bounded[np.isnan(bounded)] = 0.0
     return bounded

@@ -8,6 +8,7 @@ of 750 records "predict" with an accuracy of .7 in any fold of the same records.
 import math
 import traceback
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 import numpy as np
 from scipy.stats import rankdata
@@ -77,7 +78,7 @@ def propose(setting, units, rankings, *, target, n_jobs, pre_dispatch):
     most = max(sizes, default=0)
 
     orders = [
-        _Orders(rankings, records, chosen, units, scores, most, target is not None)
+        partial(_orders, rankings, records, chosen, units, scores, most, target is not None)
         for chosen, scores in zip(rows, univariate, strict=True)
     ]
     *by_fold, whole = orders
@@ -93,27 +94,15 @@ def propose(setting, units, rankings, *, target, n_jobs, pre_dispatch):
     return _collect(setting, units, rankings, plans, bare, labels, done)
 
 
-@dataclass(frozen=True)
-class _Orders:
-    """Orders of the units by several rankings, computed where they are needed."""
-
-    rankings: tuple
-    records: Records = field(repr=False)
-    rows: np.ndarray = field(repr=False)
-    units: object = field(repr=False)
-    univariate: np.ndarray = field(repr=False)
-    most: int
-
-    filled: bool = False  # whether a number was asked for: then no order may be shorter
-
-    def __call__(self):
-        args = (self.records, self.rows, self.units, self.univariate)
-        orders = [order_units(one, *args, most=self.most) for one in self.rankings]
-        if not self.filled:
-            return orders
-        last = order_units("univariate", *args, most=len(self.units))
-        everything = np.concatenate([last, np.setdiff1d(np.arange(len(self.units)), last)])
-        return [_unique(np.concatenate([order, everything]))[: self.most] for order in orders]
+def _orders(rankings, records, rows, units, univariate, most, filled):
+    """Return the units in the order of each ranking; none shorter where a number was asked for."""
+    args = (records, rows, units, univariate)
+    orders = [order_units(one, *args, most=most) for one in rankings]
+    if not filled:
+        return orders
+    last = order_units("univariate", *args, most=len(units))
+    everything = np.concatenate([last, np.setdiff1d(np.arange(len(units)), last)])
+    return [_unique(np.concatenate([order, everything]))[:most] for order in orders]
 
 
 def _unique(order):

@@ -17,7 +17,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import lasso_path
 
 from sklearn_bdp._checks import check_integer, check_option, check_real
-from sklearn_bdp._sklearn_compat import is_frame, safe_indexing
+from sklearn_bdp._sklearn_compat import holds_numbers, is_frame, safe_indexing
 
 RANKINGS = ("univariate", "l1")
 
@@ -150,27 +150,23 @@ class Records:
         return part / np.where(scale > 0, scale, 1.0)
 
 
-def check_ranking(ranking):
-    """Raise where ``ranking`` is neither a name, a score function nor a list of these."""
-    names = ranking if isinstance(ranking, list | tuple) and len(ranking) else [ranking]
-    for item in names:
-        if isinstance(item, str):
-            check_option("ranking", item, RANKINGS if names is ranking else ("auto", *RANKINGS))
-        elif not callable(item):
-            raise TypeError(
-                "ranking must be a name, a score function or a list of these, got "
-                f"ranking={ranking!r}."
-            )
-
-
 def rankings_for(ranking):
-    """Return the rankings that ``ranking="auto"`` stands for, or the ones that were asked for.
+    """Return the rankings that were asked for, and those that ``"auto"`` stands for.
 
-    The L1 path takes one of several alike columns where univariate scores take all of them.
+    Raises where ``ranking`` is neither a name, a score function nor a list of these.
     """
-    if ranking == "auto":
+    if isinstance(ranking, str) and ranking == "auto":
         return RANKINGS
-    return (ranking,) if isinstance(ranking, str) or callable(ranking) else tuple(ranking)
+    listed = isinstance(ranking, list | tuple) and len(ranking) > 0
+    found = tuple(ranking) if listed else (ranking,)
+    if not all(isinstance(one, str) or callable(one) for one in found):
+        raise TypeError(
+            f"ranking must be a name, a score function or a list of these, got ranking={ranking!r}."
+        )
+    for name in found:
+        if isinstance(name, str):
+            check_option("ranking", name, RANKINGS if listed else ("auto", *RANKINGS))
+    return found
 
 
 def order_units(ranking, records, rows, units, univariate, *, most):
@@ -273,16 +269,15 @@ def _numbers(X):
     if scipy.sparse.issparse(X):
         return X.tocsc()
     if is_frame(X):
-        kinds = [getattr(dtype, "kind", "O") for dtype in X.dtypes]
-        if all(kind in "biuf" for kind in kinds):
+        if holds_numbers(X):
             values = np.asarray(X, dtype=float)
         else:
             columns = [safe_indexing(X, place, axis=1) for place in range(X.shape[1])]
-            values = np.column_stack(list(map(_codes, columns, kinds)))
+            values = np.column_stack(list(map(_codes, columns)))
     else:
         values = np.asarray(X)
         if values.dtype.kind not in "biuf":
-            values = np.column_stack([_codes(column, "O") for column in values.T])
+            values = np.column_stack([_codes(column) for column in values.T])
     values = values.astype(float)  # a copy
     with np.errstate(all="ignore"):
         center = np.nanmean(values, axis=0) if np.isnan(values).any() else values.mean(axis=0)
@@ -303,10 +298,8 @@ def correlations(X, first, second):
     return parts[0].T @ parts[1]
 
 
-def _codes(column, kind):
+def _codes(column):
     """Return a column as numbers; categories by their place in alphabetical order."""
-    if kind in "biuf":
-        return np.asarray(column, dtype=float)
     try:
         return np.asarray(column, dtype=float)
     except (TypeError, ValueError):

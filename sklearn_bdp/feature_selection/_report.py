@@ -120,7 +120,7 @@ def screening_report(screen):
         lines[0] = f"Not verified (holdout=None): {count:,} attributes pass {passed}."
     else:
         lines[:0] = [
-            f"Verified: the association ({screen.query}) of the {asked:,} attributes that pass "
+            f"Verified: the association of the {asked:,} attributes that pass "
             f"{passed}. All intervals hold together with probability "
             f"{1 - screen.holdout_.beta:.0%} ({screen.holdout_.n:,} holdout records).",
             f"Shown to be associated, because their interval excludes 0: {proved:,} of {count:,}.",

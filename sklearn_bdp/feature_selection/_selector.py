@@ -31,7 +31,7 @@ from sklearn_bdp.feature_selection._choice import (
     verify,
 )
 from sklearn_bdp.feature_selection._proposals import propose
-from sklearn_bdp.feature_selection._rankings import check_ranking, make_units, rankings_for
+from sklearn_bdp.feature_selection._rankings import make_units, rankings_for
 from sklearn_bdp.feature_selection._report import path_report
 
 
@@ -321,7 +321,7 @@ class HoldoutFeatureSelector(SubsetSelectorBase):
 
     def _check_options(self):
         """Check what can be checked before any work."""
-        check_ranking(self.ranking)
+        rankings_for(self.ranking)
         if isinstance(self.tol, str):
             check_option("tol", self.tol, ("auto", "certified"))
         else:

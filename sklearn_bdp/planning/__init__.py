@@ -1,7 +1,6 @@
 """Before data: certificates of designs, how large a holdout must be, published bounds."""
 
-from sklearn_bdp.planning._certify import certify
-from sklearn_bdp.planning._plan import plan_holdout
+from sklearn_bdp.planning._certify import certify, plan_holdout
 from sklearn_bdp.planning._plan_search import SearchPlan, expected_half_width, plan_search
 from sklearn_bdp.planning._routes import floor_required_n
 

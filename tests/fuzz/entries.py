@@ -311,7 +311,6 @@ def search_entries():
         dict.fromkeys(kinds, SCALARS[::4]),
     )
     kinds = {
-        "query": option("sign", "correlation"),
         "alpha": PROBABILITY,
         "clip": POSITIVE,
         "on_empty": option("raise", "keep_best"),
