@@ -23,7 +23,7 @@ from sklearn_bdp.guards._dependence import (
     warn_few_groups,
     warn_of,
 )
-from sklearn_bdp.guards._guard import GUARDS, Guard, table
+from sklearn_bdp.guards._guard import GUARDS, Guard
 from sklearn_bdp.guards._reading import ANEW, MIXED, WORDS, KnownRows, TrainingSide
 from sklearn_bdp.guards._row_wise import RowWiseCheck, foreign_parts, reads_other_rows
 from sklearn_bdp.guards._tables import (
@@ -36,4 +36,4 @@ from sklearn_bdp.guards._tables import (
     is_dates,
 )
 
-__all__ = ["GUARDS", "Guard", "table"]
+__all__ = ["GUARDS", "Guard"]

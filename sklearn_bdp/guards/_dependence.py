@@ -11,23 +11,10 @@ from sklearn.base import is_classifier
 from sklearn.model_selection import KFold
 from sklearn.utils import get_tags
 
+from sklearn_bdp import correlation, exceptions
 from sklearn_bdp._sklearn_compat import num_samples
 from sklearn_bdp.accounting import score_tail
-from sklearn_bdp.correlation import (
-    Groups,
-    NetworkModel,
-    SeenStates,
-    check_drift,
-    check_groups,
-    check_independence,
-    check_misfit,
-    check_neighbors,
-)
-from sklearn_bdp.exceptions import (
-    HoldoutClosedError,
-    ModelMisfitWarning,
-    VacuousGuaranteeWarning,
-)
+from sklearn_bdp.correlation import Groups, NetworkModel, SeenStates
 from sklearn_bdp.guards._answers import in_runs, targets_digest
 from sklearn_bdp.guards._guard import Guard
 from sklearn_bdp.guards._tables import IN_TIME, date_hints
@@ -38,7 +25,7 @@ MISFIT = Guard(
     "training set",
     "after cross-validation",
     "The declared correlation may be wrong. {found}.",
-    ModelMisfitWarning,
+    exceptions.ModelMisfitWarning,
 )
 FEW = Guard(
     "few groups",
@@ -49,7 +36,7 @@ FEW = Guard(
     "to about ±{best:.2g} for the best of {candidates}. Nested cross-validation over all groups "
     "gives one number to about ±{nested:.2g}, and no second one. Bring more groups, or set "
     "holdout=0.5.",
-    VacuousGuaranteeWarning,
+    exceptions.VacuousGuaranteeWarning,
 )
 #: Hints of the arguments.
 IN_GROUPS = ", but correlation=None assumes independence. Set correlation='groups', with groups="
@@ -157,7 +144,7 @@ def _in_time(declared, model, scores, name):
     scores = None if scores is None else _seen(model.unit_means(scores))
     if scores is None:
         return _NOTHING
-    return check_misfit(declared, scores=scores), _drift(scores, names=name), scores
+    return correlation.check_misfit(declared, scores=scores), _drift(scores, names=name), scores
 
 
 def _within_states(declared, scores):
@@ -165,7 +152,7 @@ def _within_states(declared, scores):
     scores = _seen(scores)
     if scores is None or len(scores) != len(declared.states):
         return _NOTHING
-    return check_independence(scores, states=declared.states), None, scores
+    return correlation.check_independence(scores, states=declared.states), None, scores
 
 
 def _beside(model, scores, estimator, division):
@@ -177,7 +164,7 @@ def _beside(model, scores, estimator, division):
     if scores is None or len(scores) != model.n_records:
         return _NOTHING
     if isinstance(model, NetworkModel):
-        return check_neighbors(model, scores), None, scores
+        return correlation.check_neighbors(model, scores), None, scores
     order = _original_order(division)
     rest = np.asarray(scores, dtype=float)[order]
     if is_classifier(estimator) and np.ndim(division.y) == 1:
@@ -185,7 +172,7 @@ def _beside(model, scores, estimator, division):
         for label in np.unique(labels):
             own = (labels == label) & ~np.isnan(rest)
             rest[own] -= rest[own].sum() / max(own.sum(), 1)
-    return check_groups(rest, model.components(len(rest))[order]), None, scores
+    return correlation.check_groups(rest, model.components(len(rest))[order]), None, scores
 
 
 def _in_row_order(division, name, scored, groups, known):
@@ -198,13 +185,14 @@ def _in_row_order(division, name, scored, groups, known):
             # The models of some folds may be worse: asked again where all rows have the same ones.
             again = scored()
             drift = None if again is None else _drift(_seen(again[order]), names=name, order="rows")
-        return check_independence(scores, folds=fold), drift, scores
+        return correlation.check_independence(scores, folds=fold), drift, scores
     scores = scored()
     scores = None if scores is None else _seen(scores[order])
     if scores is None:
         return _NOTHING
     whole = groups is not None and len(scores) == len(order)
-    found = check_independence(scores, groups=np.asarray(groups)[order] if whole else None)
+    labels = np.asarray(groups)[order] if whole else None
+    found = correlation.check_independence(scores, groups=labels)
     return found, _drift(scores, names=name, order="rows"), scores
 
 
@@ -218,7 +206,7 @@ def _drift(scores, **said):
     """Compare the first and the last third of scores; None where they are too few."""
     if scores is None or len(scores) < SHORTEST_DRIFT:
         return None
-    return check_drift(np.asarray(scores, dtype=float), **said)
+    return correlation.check_drift(np.asarray(scores, dtype=float), **said)
 
 
 def _seen(scores):
@@ -242,7 +230,7 @@ def warn_few_groups(holdout, division, metric):
     asked = {"score": USUAL_SCORE, "scoring": None if metric.is_mean else metric}
     try:
         best = holdout.preview(USUAL_CANDIDATES, training_size=learned, **asked).half_width
-    except HoldoutClosedError:  # recorded answers stay free; there are no others to forecast
+    except exceptions.HoldoutClosedError:  # there are no other answers to forecast
         return
     tail = score_tail(model, holdout.n, **dataclasses.asdict(metric.expected_shape(holdout.n)))
     fixed = USUAL_SCORE - float(tail.lower_limit(USUAL_SCORE, math.log(holdout.beta / 2.0)))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import string
 import warnings
 from typing import Any
 
@@ -80,30 +79,3 @@ class Guard:
             Of the guard's class.
         """
         return self.category(self.says.format(**facts))
-
-    @property
-    def facts(self) -> tuple[str, ...]:
-        """Names of the facts in the message."""
-        return tuple(name for _, name, *_ in string.Formatter().parse(self.says) if name)
-
-    @property
-    def plain(self) -> str:
-        """The first sentence of the message, facts shown by their names."""
-        parts = string.Formatter().parse(self.says)
-        text = "".join(fixed + (f"[{name}]" if name else "") for fixed, name, *_ in parts)
-        return text.split(". ")[0].rstrip(".") + "."
-
-
-def table() -> str:
-    """Return all guards as the table of the documentation.
-
-    Returns
-    -------
-    str
-        Markdown.
-    """
-    lines = ["| guard | reads | when | what it says | class |", "|---|---|---|---|---|"]
-    for one in GUARDS:
-        cells = (one.name, one.reads, one.when, one.plain, f"`{one.category.__name__}`")
-        lines.append("| " + " | ".join(cells) + " |")
-    return "\n".join(lines)

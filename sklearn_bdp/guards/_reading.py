@@ -186,7 +186,7 @@ class KnownRows:
 
 def _word_of_classes(y, y_holdout, model):
     """Return what the classes of the two sides say, where chance does not explain it."""
-    labels, held = classes_of(y), classes_of(y_holdout)
+    labels, held = _classes(y), _classes(y_holdout)
     if labels is None or held is None or not labels.size or _is_text(labels) != _is_text(held):
         return None  # of other kinds: an error of its own
     if not np.isin(held, labels).any():
@@ -202,12 +202,10 @@ def _lacks(labels, others, size):
     return bool((~np.isin(known, others) & expected).any())
 
 
-def classes_of(y: Any) -> Any:
+def _classes(y):
     """Return one label per record; None where there is more than one output."""
     labels = np.asarray(y)
-    if labels.ndim == 2 and labels.shape[1] == 1:
-        labels = labels[:, 0]
-    return labels if labels.ndim == 1 else None
+    return labels.ravel() if labels.size == len(labels) else None
 
 
 def _is_text(labels):

@@ -41,8 +41,7 @@ COPIES = Guard(
     CopiedRecordsWarning,
 )
 #: What copies mean, for the certificate.
-COPIED = "no holdout record is a copy of a training record, though training records are copies"
-_PER_RECORD = ("groups", "sample_weight")
+COPIED = "no holdout record is a copy of a training record, though training records look like it"
 #: What dates say of records that are declared independent.
 IN_TIME = ", but correlation=None assumes independence. Set correlation='time', or reset the index"
 
@@ -122,11 +121,6 @@ def _kind(values):
 def check_orders(owner, X, y, /, *, X_val=None, y_val=None, **beside):
     """Raise where what comes beside the records (groups, weights …) names them in another order."""
     for name, values in {"y": y, **beside}.items():
-        if name in _PER_RECORD and isinstance(values, str):
-            raise TypeError(
-                f"{name} must hold one value per record, got {name}={values!r}: pass the column "
-                f"itself, as {name}=X[{values!r}]."
-            )
         check_order(name, values, X)
     check_order("y_val", y_val, X_val, of="X_val")
     for records in (X, X_val):
