@@ -3,58 +3,45 @@
 In ``__all__`` stands what users may compute with; the other names serve the packages above.
 """
 
-from sklearn_bdp.accounting._asked import (
-    Asked,
-    BatchQueries,
-    FinalPace,
-    Outcome,
-    Pace,
-    Reply,
-    fine_half_width,
-    paced,
-)
 from sklearn_bdp.accounting._certificate import Certificate
-from sklearn_bdp.accounting._class_tails import (
-    ClassMeansTail,
-    PairsTail,
-    ShareCells,
-    class_floors,
-    score_tail,
-    share_cells,
-    shares_needed,
-)
-from sklearn_bdp.accounting._codes import (
-    Spending,
-    check_length,
-    code_length,
-    final_code_length,
-    leaked_length,
-)
 from sklearn_bdp.accounting._jackknife import (
     approximation,
     binomial_interval,
     jackknife_interval,
     mean_of_shares,
 )
-from sklearn_bdp.accounting._noise_calibration import (
+from sklearn_bdp.accounting._noise import (
     CONTEST,
     FINAL_NOISE,
     NOISE_PART,
+    answer_margin,
     auto_resolution,
     auto_scales,
     auto_threshold,
     epsilon_scales,
-    zhao_scales,
-)
-from sklearn_bdp.accounting._noise_margins import (
-    answer_margin,
     laplace_margin,
     log_noise_tail,
     noise_margin,
     noise_share,
+    zhao_scales,
 )
 from sklearn_bdp.accounting._predictive import Cells, PredictiveCode, place_lengths
 from sklearn_bdp.accounting._race import FixedCells, play_batch
+from sklearn_bdp.accounting._spending import (
+    Asked,
+    BatchQueries,
+    FinalPace,
+    Outcome,
+    Pace,
+    Reply,
+    Spending,
+    check_length,
+    code_length,
+    final_code_length,
+    fine_half_width,
+    leaked_length,
+    paced,
+)
 from sklearn_bdp.accounting._squares import (
     SquaresPlan,
     Units,
@@ -63,9 +50,16 @@ from sklearn_bdp.accounting._squares import (
     squares_lower_limit,
 )
 from sklearn_bdp.accounting._tails import (
+    ClassMeansTail,
     ModelTail,
+    PairsTail,
+    ShareCells,
     Tail,
+    class_floors,
     half_width,
+    score_tail,
+    share_cells,
+    shares_needed,
 )
 from sklearn_bdp.accounting._transfer import (
     adaptive_log_failure,

@@ -14,7 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from sklearn_bdp.accounting._asked import (
+from sklearn_bdp.accounting._predictive import OUTSIDE, RIM, PredictiveCode, place_lengths
+from sklearn_bdp.accounting._spending import (
     Asked,
     BatchQueries,
     FinalPace,
@@ -23,7 +24,6 @@ from sklearn_bdp.accounting._asked import (
     Reply,
     fine_half_width,
 )
-from sklearn_bdp.accounting._predictive import OUTSIDE, RIM, PredictiveCode, place_lengths
 
 _AHEAD = 8192  # queries compared in one go: an "above" moves the predictions of the rest
 

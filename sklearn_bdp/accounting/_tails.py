@@ -1,20 +1,24 @@
-"""Tails of fixed queries as frozen values: limits at a coded failure probability, and a scale.
+"""Tails of scores: means under a model, and scores that weigh records by class.
 
-A tail is made of public quantities only (the metric, the declared correlation, ``n``, released
-floors of class counts), never of the holdout's values.
+Such a score varies with how many records of each class the holdout has. That is a fact about the
+holdout: its mechanism is asked for the shares, once for each set of classes, in cells that are
+charged like any release. What follows from a cell is a floor under each count. Theory G12, G20.
 """
 
 from __future__ import annotations
 
 import abc
 import dataclasses
+import math
+from collections.abc import Sequence
+from typing import Literal, Self
 
 import numpy as np
 
 from sklearn_bdp._bisection import last_accepted
-from sklearn_bdp._checks import check_array
+from sklearn_bdp._checks import check_array, check_integer, check_option, check_real
 from sklearn_bdp._typing import Array, FloatOrArray
-from sklearn_bdp.correlation import CorrelationModel
+from sklearn_bdp.correlation import CorrelationModel, bounded_lower_limit, weighted_lower_limit
 
 
 class Tail(abc.ABC):
@@ -138,3 +142,287 @@ def half_width(log_failure: FloatOrArray, model: CorrelationModel, n: int) -> Ar
     alpha = last_accepted(lambda half: model.log_tail(half, n) <= level, most, 0.0)
     reached = model.log_tail(most, n) <= level
     return np.where(reached, alpha, np.inf)
+
+
+#: Half-width of a share's cell in standard deviations, for two classes and for more: finer cells
+#: cost more nats than higher floors save (20 to 5,000 records, shares from .03 to .5).
+_CELL, _MANY = 2.0, 2.5
+#: Probability that a share is outside the central cell: predicted from labels, and from nothing.
+_SURPRISE, _UNKNOWN = 0.1, 0.75
+#: Deviations by which the least share of 64 slices is smaller: between labels that patients keep
+#: and labels that change at every visit (2.4), a guess.
+_LEAST = 1.2
+#: Probability that noise says "above" of a share inside the central cell.
+_RIM = 0.01
+
+
+@dataclasses.dataclass(frozen=True)
+class ShareCells:
+    """A partition of [0, 1] into cells in which the share of a class is released (theory G20).
+
+    In ``arcsin(sqrt(share))``, where every share varies alike. The central cell around the
+    prediction is what the mechanism compares with; the others are as wide as shares vary on the
+    holdout. Cells have whole numbers, the central one 0; ``None`` stands for "below", the central
+    cell without a look.
+    """
+
+    angle: float
+    half: float  # half-width of the central cell
+    step: float  # width of the others
+    surprise: float
+
+    @classmethod
+    def around(
+        cls, share: float, n: float, n_training: float | None, n_classes: int, *, shift: float = 0.0
+    ) -> Self:
+        """Return cells around a predicted share of ``n`` records.
+
+        ``n_training``: the records that the prediction was read off, ``None`` for a guess;
+        ``shift``: by how many deviations the share is expected to be smaller.
+        """
+        behind = 0.0 if n_training is None else 1.0 / n_training
+        # The deviation of arcsin(sqrt(share)) is 1/2 sqrt(1/n), whatever the share.
+        part = 0.5 * (_CELL if n_classes == 2 else _MANY)
+        half, step = part * math.sqrt(1.0 / n + behind), 2.0 * part * math.sqrt(1.0 / n)
+        surprise = _UNKNOWN if n_training is None else _SURPRISE
+        angle = math.asin(math.sqrt(share)) - 0.5 * shift * math.sqrt(1.0 / n)
+        return cls(max(0.0, angle), half, step, surprise)
+
+    def ends(self, cell: int | None) -> tuple[float, float]:
+        """Return the shares between which a cell lies."""
+        offsets = [-self.half, self.half]
+        if cell:
+            far = self.half + abs(cell) * self.step
+            offsets = sorted(math.copysign(end, cell) for end in (far - self.step, far))
+        low, high = np.sin(np.clip(self.angle + np.array(offsets), 0.0, 0.5 * math.pi)) ** 2
+        return float(low), float(high)
+
+    def place(self, value: float) -> int:
+        """Return the cell of a value in [0, 1]."""
+        angle = math.asin(math.sqrt(min(1.0, max(0.0, value))))
+        far = abs(angle - self.angle) - self.half
+        number = math.ceil(far / self.step) if far > 0.0 else 0
+        return number if angle > self.angle else -number
+
+    def price(self, cell: int | None) -> float:
+        """Return the code length of a release: half of the surprise near the center, half alike."""
+        if not cell:
+            return -math.log(_RIM if cell == 0 else 1.0 - _RIM - self.surprise)
+        others = self.place(1.0) - self.place(0.0)
+        near = 0.5 / (abs(cell) * (abs(cell) + 1))
+        return -math.log(self.surprise * 0.5 * (near + 1.0 / others))
+
+
+def shares_needed(
+    n_classes: int, counted: Sequence[int] | None, *, sliced: bool
+) -> tuple[int, ...]:
+    """Return the classes whose shares are asked: of two, the second says what the first has.
+
+    ``sliced``: shares are the least of many slices (theory G19), which do not add up to 1.
+    """
+    if n_classes == 2 and not sliced:
+        return (1,)
+    return tuple(range(n_classes)) if counted is None else tuple(counted)
+
+
+def class_floors(
+    ends: dict[int, tuple[float, float]], n: int, n_classes: int, *, sliced: bool
+) -> tuple[int, ...]:
+    """Return the least counts of all classes that shares between such ends allow."""
+    least = {one: low for one, (low, _) in ends.items()}
+    if n_classes == 2 and not sliced:
+        least[0] = 1.0 - ends[1][1]
+    return tuple(max(0, math.ceil(n * least.get(one, 0.0) - 1e-6)) for one in range(n_classes))
+
+
+def share_cells(
+    class_counts: Sequence[int] | None, n_classes: int, model: CorrelationModel, n: int
+) -> list[ShareCells]:
+    """Return the cells of every class's share, around those of training labels or of equal ones.
+
+    Of dependent records whole groups are counted, in the holdout as in the training data.
+    """
+    units, shift = model.units(n)[0], 0.0 if model.is_independent else _LEAST
+    if class_counts is None:
+        equal = ShareCells.around(1.0 / n_classes, units, None, n_classes, shift=shift)
+        return [equal] * n_classes
+    total = sum(class_counts)
+    return [
+        ShareCells.around(count / total, units, total * units / n, n_classes, shift=shift)
+        for count in class_counts
+    ]
+
+
+def _expected_floors(class_counts, n_classes, counted, model, n):
+    """Return the floors to be expected where nothing was asked yet."""
+    sliced = not model.is_independent
+    cells = share_cells(class_counts, n_classes, model, n)
+    needed = shares_needed(n_classes, counted, sliced=sliced)
+    ends = {one: cells[one].ends(None) for one in needed}
+    return class_floors(ends, model.units(n)[0], n_classes, sliced=sliced)
+
+
+@dataclasses.dataclass(frozen=True)
+class PairsTail(Tail):
+    """The tail of ROC AUC: a mean over pairs of a positive and a negative record (theory G12).
+
+    Given the labels, the score is an average over pairings of means of :math:`m` independent
+    pairs, ``m`` the size of the smaller class (Hoeffding 1963, section 5), so it is dominated in
+    convex order by :math:`Bin(m, AUC)/m` and by the same of any smaller ``m``: the bound by hinges
+    (G8) holds at the floor. An average over slices of independent units is dominated by it, too
+    (G19).
+    """
+
+    class_floors: tuple
+
+    def _lower(self, values, levels):
+        smallest = min(self.class_floors)
+        if smallest < 1:
+            return np.zeros(values.shape)
+        return np.minimum(bounded_lower_limit(values, levels, smallest), values)
+
+    def standard_deviation(self, prediction: FloatOrArray) -> Array:
+        # Hanley and McNeil 1982 (exponential scores).
+        prediction = check_array("prediction", prediction, low=0.0, high=1.0)
+        negative, positive = (float(max(1, floor)) for floor in self.class_floors)
+        size = negative + positive
+        auc = (prediction * size + 1.0) / (size + 2.0)
+        auc = np.maximum(auc, 1.0 - auc)  # the formula is for a ranking better than chance
+        first = (positive - 1.0) * (auc / (2.0 - auc) - auc**2)
+        second = (negative - 1.0) * (2.0 * auc**2 / (1.0 + auc) - auc**2)
+        return np.sqrt((auc * (1.0 - auc) + first + second) / (negative * positive))
+
+
+@dataclasses.dataclass(frozen=True)
+class ClassMeansTail(Tail):
+    """The tail of balanced accuracy and of recalls: a mean over classes of means (theory G12).
+
+    Weighted Chernoff with :math:`w_i = 1/(K n_{c(i)})` at the floors of the counted classes, or
+    hinges as if every class had the smallest of them; a class that may be missing contributes
+    anything between 0 and 1. In convex order, so slices of independent units are covered (G19).
+    """
+
+    class_floors: tuple  # of the classes that are counted
+
+    def _lower(self, values, levels):
+        floors = np.array(self.class_floors, float)
+        sure = floors >= 1.0
+        part = float(np.mean(sure))
+        if part == 0.0:
+            return np.zeros(values.shape)
+        # The other classes have contributed 1 - part at most.
+        least = np.clip((values - (1.0 - part)) / part, 0.0, 1.0)
+        known = floors[sure]
+        limit = bounded_lower_limit(least, levels, int(len(known) * known.min()))
+        distinct, how_many = np.unique(known, return_counts=True)
+        if len(distinct) > 1:
+            weights = 1.0 / (len(known) * distinct)
+            weighted = weighted_lower_limit(least, levels, weights, how_many * distinct)
+            limit = np.maximum(limit, weighted)
+        return np.minimum(part * limit, values)
+
+    def standard_deviation(self, prediction: FloatOrArray) -> Array:
+        prediction = check_array("prediction", prediction, low=0.0, high=1.0)
+        sizes = np.maximum(np.array(self.class_floors, float), 1.0)
+        drawn = (prediction * sizes.sum() + 1.0) / (sizes.sum() + 2.0)
+        return np.sqrt(drawn * (1.0 - drawn) * np.sum(1.0 / sizes)) / len(sizes)
+
+
+@dataclasses.dataclass(frozen=True)
+class KnownTail(Tail):
+    """The tail of a score that is known by construction, as a constant prediction's AUC."""
+
+    known: float
+
+    def _lower(self, values, levels):
+        return np.full(values.shape, self.known)
+
+    def limits(self, least: Array, most: Array, log_failure: Array) -> tuple[Array, Array]:
+        return np.full(len(least), self.known), np.full(len(least), self.known)
+
+    def upper_limit(self, values: FloatOrArray, log_failure: FloatOrArray) -> Array:
+        return self.lower_limit(values, log_failure)
+
+    def standard_deviation(self, prediction: FloatOrArray) -> Array:
+        return np.full(np.shape(prediction), 1e-3)  # of what is the same on every dataset
+
+
+_KINDS = ("mean", "class_means", "pairs", "known")
+
+
+def score_tail(
+    model: CorrelationModel,
+    n: int,
+    *,
+    kind: Literal["mean", "class_means", "pairs", "known"] = "mean",
+    binary: bool = False,
+    classes: Sequence[str] = (),
+    class_counts: tuple[int, ...] | None = None,
+    counted: tuple[int, ...] | None = None,
+    class_floors: tuple[int, ...] | None = None,
+    known: float | None = None,
+) -> Tail:
+    """Return the tail of a bounded metric from what is public about it.
+
+    The keywords are the fields of :class:`sklearn_bdp.metrics.ScoreShape`.
+
+    Parameters
+    ----------
+    model : CorrelationModel
+        How the records are correlated.
+    n : int
+        Number of holdout records.
+    kind : {"mean", "class_means", "pairs", "known"}, default="mean"
+        A mean over records, a mean over classes of means over their records, a mean over pairs of
+        records of two classes, or a score that is known by construction.
+    binary : bool, default=False
+        Whether every per-record score is 0 or 1.
+    classes : sequence of str, default=()
+        The classes, for means over classes and pairs.
+    class_counts : tuple of int, optional
+        Records of each class in the training data: a prediction, nothing is promised by it.
+    counted : tuple of int, optional
+        Positions of the classes that count; all by default.
+    class_floors : tuple of int, optional
+        Least counts of all classes in the holdout, which its mechanism was asked for; by default
+        those to be expected from ``class_counts``.
+    known : float, optional
+        The score of kind ``"known"``.
+
+    Returns
+    -------
+    Tail
+        A frozen value.
+
+    Raises
+    ------
+    ValueError
+        If something needed is missing or outside its range.
+
+    Examples
+    --------
+    >>> from sklearn_bdp.accounting import score_tail
+    >>> from sklearn_bdp.correlation import Independent
+    >>> tail = score_tail(Independent(), 1000, binary=True)
+    >>> tail.lower_limit([0.9], -3.7).round(3), tail.upper_limit([0.9], -3.7).round(3)
+    (array([0.88]), array([0.918]))
+    """
+    n = check_integer("n", n, low=1)
+    kind = check_option("kind", kind, _KINDS)
+    if kind == "mean":
+        return ModelTail(model, n, bool(binary))
+    if kind == "known":
+        return KnownTail(check_real("known", known, low=0.0, high=1.0))
+    given = next((one for one in (class_floors, class_counts, classes) if one), ())
+    if len(given) < 2 or (class_counts is not None and min(class_counts) < 1):
+        raise ValueError(
+            "classes must hold at least two classes, each with a training record, as in "
+            f"get_metric('roc_auc', y=y_train), got classes={tuple(classes)} and "
+            f"class_counts={class_counts}."
+        )
+    floors = class_floors
+    if floors is None:
+        floors = _expected_floors(class_counts, len(given), counted, model, n)
+    if kind == "pairs":
+        return PairsTail(tuple(floors))
+    return ClassMeansTail(tuple(floors if counted is None else (floors[one] for one in counted)))

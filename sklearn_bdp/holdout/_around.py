@@ -1,4 +1,4 @@
-"""What is asked around a batch: shares of classes before it, squared deviations after it.
+"""What is asked around a batch: checks and shares of classes before it, squares after it.
 
 Scores by class need floors under the counts of their classes (theory G20). The mechanism is asked
 for each share before the batch that needs it; what it said is recorded with the batch and used by
@@ -10,19 +10,86 @@ secret seed (G19). Of whoever leads, the mechanism is asked afterwards how much 
 from __future__ import annotations
 
 import dataclasses
+import datetime
 import json
 import math
+from typing import Any
 
 import numpy as np
 
+from sklearn_bdp._checks import sealed_errors
 from sklearn_bdp.accounting import (
+    check_length,
     class_floors,
     plan_squares,
     score_tail,
     share_cells,
     shares_needed,
 )
+from sklearn_bdp.guards import ANEW, MIXED, WORDS
 from sklearn_bdp.holdout._settings import margins
+
+
+@sealed_errors
+def compare(holdout: Any, side: Any, *, known: Any, explicit: bool = False) -> str:
+    """Compare a training side with a holdout; return what has to be true besides, or nothing.
+
+    ``known``: its :class:`KnownRows`. ``explicit``: rows beyond those of a drawn split are compared
+    in place of being refused. What is known costs nothing; a word is charged, recorded, then said.
+    """
+    if known.mixes(side) and not explicit:
+        raise MIXED.error()
+    if known.mixes_groups(side):
+        WORDS["groups"].warn()
+        return ANEW
+    if known.covers(side):
+        return ""
+    word = _recorded_word(holdout, side)
+    if word is None:
+        known.add(side)
+        return ""
+    guard = WORDS[word]
+    if word in ("rows", "labels"):
+        raise guard.error()
+    known.add(side)
+    guard.warn()
+    return ANEW if word == "groups" else ""
+
+
+def _recorded_word(holdout, side):
+    """Return the word of a check: recorded before, or found and charged now."""
+    settings, of = holdout._settings, side.digest()
+    if settings.information is not None or settings.tau is not None:
+        return None  # an exact word has no finite level of privacy: the check is not made
+    with holdout._writing() as transaction:
+        last, before = transaction.last, transaction.checks()
+        if last.closed:  # nothing is asked any more
+            return None
+        for check in before:
+            if check["of"] == of:
+                return check["word"]
+        word = side.word(holdout.X, holdout.y, holdout.model, rows=not holdout.allow_shared_rows)
+        transaction.append(_account(last, before, {"of": of, "word": word}))
+    return word
+
+
+def _account(last, before, check):
+    """Return the account after a check; no finite level of privacy holds from then on."""
+    length = check_length(
+        n_checks=len(before),
+        n_complaints=sum(each["word"] is not None for each in before),
+        complaint=check["word"] is not None,
+        n_words=len(WORDS),
+    )
+    return dataclasses.replace(
+        last,
+        time=datetime.datetime.now(datetime.UTC).isoformat(timespec="microseconds"),
+        size=0,
+        released=last.released + length,
+        dp_epsilon=None,
+        checks=check,
+    )
+
 
 MOST = 16  # queries of a batch whose squares are asked
 #: Slices of one record per group: more make scores less noisy, and cost time.

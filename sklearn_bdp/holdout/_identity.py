@@ -27,9 +27,9 @@ from sklearn_bdp.guards import (
     open_account,
     targets_digest,
 )
+from sklearn_bdp.holdout._around import compare
 from sklearn_bdp.holdout._batch import next_code_length
 from sklearn_bdp.holdout._certificate import holdout_certificate
-from sklearn_bdp.holdout._checking import compare
 from sklearn_bdp.holdout._inputs import check_keys
 from sklearn_bdp.holdout._settings import Settings
 from sklearn_bdp.ledger import History, Ledger

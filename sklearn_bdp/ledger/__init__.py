@@ -1,5 +1,6 @@
 """The ledger: durable records of what was answered, in transactions; it knows no statistics."""
 
+from sklearn_bdp.ledger._file import Chain
 from sklearn_bdp.ledger._ledger import Ledger, read_notes
 from sklearn_bdp.ledger._records import (
     AnswerRecord,
@@ -11,7 +12,6 @@ from sklearn_bdp.ledger._records import (
     canonical,
     labelled,
 )
-from sklearn_bdp.ledger._schema import Chain
 
 __all__ = [
     "AnswerRecord",

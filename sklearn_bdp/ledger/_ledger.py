@@ -30,15 +30,17 @@ from sklearn_bdp.exceptions import (
     LedgerUnavailableError,
     ProcessBoundaryError,
 )
-from sklearn_bdp.ledger._entries import Book, parse_json
-from sklearn_bdp.ledger._file import create_file, identity, open_file, translated
-from sklearn_bdp.ledger._schema import (
+from sklearn_bdp.ledger._entries import Book, Transaction, parse_json
+from sklearn_bdp.ledger._file import (
     KEY_VARIABLE,
     chain_from_environment,
     check_schema,
+    create_file,
     create_schema,
+    identity,
+    open_file,
+    translated,
 )
-from sklearn_bdp.ledger._transaction import Transaction
 
 _LIVE: weakref.WeakSet[Any] = weakref.WeakSet()
 # Connections inherited over a fork. SQLite forbids to use or close them in the child

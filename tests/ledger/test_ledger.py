@@ -124,7 +124,7 @@ def test_a_new_ledger_is_one_private_file(path):
 
 def test_an_error_inside_a_batch_leaves_the_ledger_as_it_was(path, monkeypatch):
     holdout = make(path)
-    monkeypatch.setattr("sklearn_bdp.ledger._transaction.Transaction.append", lambda *a, **k: 1 / 0)
+    monkeypatch.setattr("sklearn_bdp.ledger._entries.Transaction.append", lambda *a, **k: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         holdout.answer([0.5], scores())
     monkeypatch.undo()
