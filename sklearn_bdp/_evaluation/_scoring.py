@@ -21,7 +21,7 @@ MEANS = "scoring='neg_brier_score', which judges probabilities as ROC AUC does, 
 
 #: Names that ``refit`` knows besides those of metrics.
 RULES = ("one_se", "best_lower")
-_KEPT = contextvars.ContextVar("per-record scores", default=(None, None))
+_KEPT = contextvars.ContextVar("per-record scores", default=None)
 
 
 @dataclasses.dataclass
@@ -34,14 +34,13 @@ class Kept:
 
 
 @contextlib.contextmanager
-def kept_scores(memory=None):
+def kept_scores():
     """Yield what is :class:`Kept` of the calls of scorers; raise a breach of contract at the end.
 
-    scikit-learn writes NaN for a scorer that raises and goes on. ``memory``: of transformed
-    records, where nothing but the part left out is scored.
+    scikit-learn writes NaN for a scorer that raises and goes on.
     """
     kept = Kept()
-    token = _KEPT.set((kept, memory))
+    token = _KEPT.set(kept)
     try:
         yield kept
     finally:
@@ -61,9 +60,7 @@ class MetricScorer:
 
     def __call__(self, estimator, X, y=None):
         """Return the score of ``estimator`` on ``(X, y)``; each record counts once."""
-        kept, memory = _KEPT.get()
-        if memory is not None:
-            estimator = memory.sharing(estimator, X, "tested", metric=self.metric)
+        kept = _KEPT.get()
         y = targets(X, y)
         try:
             per_record, value = self.metric.training_scores(estimator, X, y)
