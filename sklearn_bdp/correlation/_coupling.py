@@ -16,8 +16,6 @@ LARGEST_COUPLING = 12.0  # beyond it neighbours determine each other
 class Coupling:
     """What labels of neighbours say about each other."""
 
-    estimate: float  # log-odds that a neighbour's label adds to its own class
-    error: float  # standard error, dependence between neighbours included
     influence: float  # upper limit of the edge diameter, in nats
     n_labels: int  # nodes with a label
 
@@ -69,7 +67,7 @@ def label_coupling(adjacency, codes, confidence: float) -> Coupling:
             "declare the influence of an edge yourself, MarkovNetwork(graph, influence=...), or "
             "bring holdout nodes of other components with DependencyGraph(graph)."
         )
-    return Coupling(float(theta[-1]), float(error), float(2.0 * limit), len(known))
+    return Coupling(float(2.0 * limit), len(known))
 
 
 def _features(counts):

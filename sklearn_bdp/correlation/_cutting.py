@@ -288,30 +288,27 @@ def block_folds(n, n_splits, gap):
     """Return contiguous test blocks; training drops ``gap`` records on both sides of a block."""
     n_splits = check_splits(n_splits, n, "records")
     edges = np.arange(n_splits + 1) * n // n_splits
-    position, pairs = np.arange(n), []
-    for low, high in itertools.pairwise(edges):
-        train = position[(position < low - gap) | (position >= high + gap)]
-        if not len(train):
-            raise ValueError(
-                f"n_splits must leave training records, got n_splits={n_splits} with n={n} and "
-                f"a gap of {gap} records around every block."
-            )
-        pairs.append((train, position[low:high]))
-    return pairs
+    return _blocks(n, edges, gap, lambda place, high: place >= high + gap)
 
 
 def forward_folds(n, n_splits, gap):
     """Return forward-chaining folds: each trains on what came before, less ``gap`` records."""
     n_splits = check_splits(n_splits, n - 1, "records less one")
-    edges = np.arange(n_splits + 2) * n // (n_splits + 1)
-    pairs = []
-    for low, high in itertools.pairwise(edges[1:]):
-        if not low - gap >= 1:
+    edges = np.arange(1, n_splits + 2) * n // (n_splits + 1)
+    return _blocks(n, edges, gap, lambda place, high: place < 0)
+
+
+def _blocks(n, edges, gap, is_later):
+    """Return each block between two edges and what trains for it: earlier and some later ones."""
+    place, pairs = np.arange(n), []
+    for low, high in itertools.pairwise(edges):
+        train = np.flatnonzero((place < low - gap) | is_later(place, high))
+        if not len(train):
             raise ValueError(
-                f"n_splits must leave training records, got n_splits={n_splits} with n={n} and "
-                f"a gap of {gap} records before every block."
+                f"n_splits must leave training records, got n_splits={len(edges) - 1} with n={n} "
+                f"and a gap of {gap} records next to every block."
             )
-        pairs.append((np.arange(low - gap), np.arange(low, high)))
+        pairs.append((train, place[low:high]))
     return pairs
 
 

@@ -78,28 +78,18 @@ def check_correlation(
     try:
         matrix = np.asarray(correlation, dtype=float)
     except (TypeError, ValueError, OverflowError) as error:
-        raise TypeError(
-            "correlation must be None, a square transition matrix, a scipy.sparse matrix, a "
-            "networkx graph, a correlation model, a list of these or 'groups', got "
-            f"{type(correlation).__name__}."
-        ) from error
+        raise TypeError(f"{_RULE}, got {type(correlation).__name__}.") from error
     if matrix.ndim != 2:
-        raise ValueError(
-            "correlation must be a square transition matrix when it is an array, got shape "
-            f"{matrix.shape}."
-        )
+        raise ValueError(f"{_RULE}, got an array of shape {matrix.shape}.")
     return MarkovChain(matrix)
 
 
 _RULE = (
-    "correlation must be None, a square transition matrix, a graph, a correlation model, a list of "
-    "these or 'groups'"
+    "correlation must be None, 'groups', a square transition matrix, a graph, a correlation model "
+    "or a list of these"
 )
 #: The same where scores of candidates are at hand.
-_RULE_OF_SEARCHES = (
-    "correlation must be None, 'groups', 'time', a square transition matrix, a graph, a "
-    "correlation model or a list of these"
-)
+_RULE_OF_SEARCHES = _RULE.replace("'groups'", "'groups', 'time'")
 
 
 def check_declared(correlation: object, *, in_search: bool = True) -> None:

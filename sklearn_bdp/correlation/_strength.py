@@ -44,7 +44,6 @@ class Strength:
     n_scores: int  # of each candidate it was read off
     n_candidates: int
     safety: float = SAFETY  # stated factor between the time and what is declared
-    confidence: float | None = None  # of the upper limit that the time is; None: an estimate
 
     @property
     def declared(self) -> float:
@@ -185,7 +184,7 @@ def score_strength(
     time = max(
         slow_autocorrelation_time(row, horizon=horizon, confidence=confidence) for row in kept
     )
-    return Strength(time, min(map(len, kept)), len(kept), safety, confidence)
+    return Strength(time, min(map(len, kept)), len(kept), safety)
 
 
 def two_states(time: float) -> np.ndarray:

@@ -45,13 +45,6 @@ class TimeModel(CorrelationModel):
     def caveats(self) -> tuple[str, ...]:
         return ("A future unlike the past (drift) is not covered.",)
 
-    @property
-    def n_states(self) -> int | None:
-        return len(self.transition)
-
-    def _profile(self):
-        raise NotImplementedError
-
     def _spread(self, n):
         return self._remember(
             ("spread", n), lambda: block_spread(mixing_sum(self._profile(), n - 1), n)
@@ -128,8 +121,6 @@ class SeenStates(CorrelationModel):
         State of every record, ``0 … k-1``, in time.
     stationary : array-like of shape (k,)
         Stationary distribution of the states.
-    error : float, default=0.0
-        Bound on the total variation between ``stationary`` and the true one; every limit pays it.
 
     Attributes
     ----------
@@ -164,18 +155,11 @@ class SeenStates(CorrelationModel):
     #: Any record may be held out: bounds hold given the states of all of them.
     holds_given_rest = True
 
-    def __init__(
-        self,
-        states: ArrayLike,
-        stationary: ArrayLike,
-        *,
-        error: float = 0.0,
-    ) -> None:
+    def __init__(self, states: ArrayLike, stationary: ArrayLike) -> None:
         self.stationary = check_array("stationary", stationary, ndim=1, low=0.0)
         if not abs(self.stationary.sum() - 1.0) <= 1e-8:
             raise ValueError(f"stationary must sum to one, got {self.stationary.sum():.12g}.")
         self.states = check_states(states, len(self.stationary))
-        self.error = check_real("error", error, low=0.0, high=1.0)
         counts = np.bincount(self.states, minlength=len(self.stationary))
         impossible = (counts > 0) & ~(self.stationary > 0)
         if impossible.any():
@@ -192,20 +176,14 @@ class SeenStates(CorrelationModel):
         return f"SeenStates(<{len(self.states)} records in {len(self.stationary)} states>)"
 
     def _content(self):
-        return (self.states, self.stationary, self.error)
+        return (self.states, self.stationary)
 
     def describe(self) -> str:
         n = len(self.states)
         unseen = f", {self.unseen_:.2g} of the time in states never seen" if self.unseen_ else ""
-        unsure = ""
-        if self.error >= 0.01:
-            unsure = (
-                f", the shares of the states known to ± {self.error:.2g} only (which widens every "
-                "interval by as much)"
-            )
         return (
             f"{n} records independent given their public states ({len(self.stationary)} of a "
-            f"stationary chain), scores weighted by state{unseen}{unsure}"
+            f"stationary chain), scores weighted by state{unseen}"
         )
 
     @property
@@ -221,15 +199,6 @@ class SeenStates(CorrelationModel):
     def n_records(self) -> int:
         return len(self.states)
 
-    @property
-    def n_states(self) -> int:
-        return len(self.stationary)
-
-    @property
-    def bias_(self) -> float:
-        """Largest distance between the score's expectation and that of a stationary record."""
-        return min(1.0, self.unseen_ + self.error)
-
     # -- concentration of the weighted mean (theory G12) ----------------------------------------
 
     def _spread(self, n):
@@ -237,7 +206,7 @@ class SeenStates(CorrelationModel):
 
     def log_tail(self, alpha: ArrayLike, n: int) -> Any:
         alpha = check_array("alpha", alpha, low=0.0)
-        return super().log_tail(np.maximum(alpha - self.bias_, 0.0), n)
+        return super().log_tail(np.maximum(alpha - self.unseen_, 0.0), n)
 
     def _lower_limit(self, values, levels, n, binary):
         weights, counts = np.unique(self.weights_, return_counts=True)
@@ -247,7 +216,7 @@ class SeenStates(CorrelationModel):
             limit = binomial_lower_limit(values, levels, n)
         else:
             limit = bounded_lower_limit(values, levels, n)
-        return np.maximum((1.0 - self.unseen_) * limit - self.error, 0.0)
+        return (1.0 - self.unseen_) * limit
 
     # -- cutting --------------------------------------------------------------------------------
 
@@ -259,7 +228,7 @@ class SeenStates(CorrelationModel):
 
     def subset(self, indices: ArrayLike) -> SeenStates:
         indices = check_indices(indices, len(self.states))
-        return SeenStates(self.states[indices], self.stationary, error=self.error)
+        return SeenStates(self.states[indices], self.stationary)
 
 
 def check_states(states: ArrayLike, n_states: int) -> Array:

@@ -170,21 +170,18 @@ def block_spread(reach, n):
 
 def state_sequences(states):
     """Return one or several sequences of states as a list of arrays, after checking them."""
-    if np.ndim(states if isinstance(states, np.ndarray) else 0) == 0 and not (
-        hasattr(states, "__len__") and not isinstance(states, str | bytes | dict | np.ndarray)
-    ):
+    if not hasattr(states, "__len__") or isinstance(states, str | bytes | dict):
         raise TypeError(f"states must be an array of integers, got {type(states).__name__}.")
     if isinstance(states, np.ndarray) or not any(np.ndim(s) for s in states):
         states = [states]
     sequences = [np.asarray(sequence) for sequence in states]
     for sequence in sequences:
-        if sequence.ndim != 1 or not np.issubdtype(sequence.dtype, np.integer):
+        whole = sequence.ndim == 1 and np.issubdtype(sequence.dtype, np.integer)
+        if not whole or (len(sequence) and sequence.min() < 0):
             raise ValueError(
-                "states must be one-dimensional arrays of integers, got shape "
+                "states must be one-dimensional arrays of integers of at least 0, got shape "
                 f"{sequence.shape} of {sequence.dtype}."
             )
-        if len(sequence) and sequence.min() < 0:
-            raise ValueError(f"states must be at least 0, got {sequence.min()}.")
     return sequences
 
 
@@ -194,12 +191,9 @@ def transition_counts(states, *, n_states=None):
     if not any(len(sequence) >= 2 for sequence in sequences):
         raise ValueError("states must hold at least one transition (two states in a row).")
     largest = max(int(sequence.max()) for sequence in sequences if len(sequence))
-    if n_states is None:
-        n_states = largest + 1
+    n_states = largest + 1 if n_states is None else n_states
     n_states = check_integer("n_states", n_states, low=largest + 1)
-    counts = np.zeros(n_states * n_states)
+    counts = np.zeros((n_states, n_states))
     for sequence in sequences:
-        if len(sequence) >= 2:
-            pairs = sequence[:-1].astype(np.int64) * n_states + sequence[1:]
-            counts += np.bincount(pairs, minlength=n_states * n_states)
-    return counts.reshape(n_states, n_states)
+        np.add.at(counts, (sequence[:-1], sequence[1:]), 1.0)
+    return counts

@@ -36,14 +36,12 @@ class WorstOf(CorrelationModel):
     """
 
     def __init__(self, models: Sequence[CorrelationModel]) -> None:
-        if not isinstance(models, list | tuple):
-            raise TypeError(f"models must be a list of models, got {type(models).__name__}.")
+        listed = isinstance(models, list | tuple)
+        if not listed or not all(isinstance(model, CorrelationModel) for model in models):
+            raise TypeError(f"models must be a list of correlation models, got {models!r:.60}.")
         models = tuple(models)
         if not models:
             raise ValueError("models must hold at least one model, got an empty list.")
-        for model in models:
-            if not isinstance(model, CorrelationModel):
-                raise TypeError(f"models must hold correlation models, got {type(model).__name__}.")
         sizes = sorted({m.n_records for m in models if m.n_records is not None})
         if len(sizes) > 1:
             raise ValueError(f"models must describe one number of records, got {sizes}.")

@@ -20,6 +20,8 @@ from sklearn_bdp._typing import Array, Seed
 from sklearn_bdp.correlation import DependencyGraph, MarkovChain, rooted, stationary_distribution
 from sklearn_bdp.datasets._dataset import GaussianMixture, SimulatedDataset, simulate_states
 
+INFORMATIVE = 5  # attributes that carry the label, at most
+
 
 @dataclass(frozen=True)
 class Emission:
@@ -29,15 +31,14 @@ class Emission:
     direction: Array
 
     @classmethod
-    def of(cls, separation, n_states, n_features, n_informative):
+    def of(cls, separation, n_states, n_features):
         """Return the emission after checking its numbers; by default separations from 1.5 to 0."""
         n_features = check_integer("n_features", n_features, low=1)
-        n_informative = check_integer("n_informative", n_informative, low=1, high=n_features)
         if separation is None:
             separation = np.linspace(1.5, 0.0, n_states)
         separation = check_array("separation", separation, shape=(n_states,))
-        used = np.arange(n_features) < n_informative
-        return cls(separation, used / np.sqrt(n_informative))
+        used = np.arange(n_features) < INFORMATIVE
+        return cls(separation, used / np.sqrt(used.sum()))
 
     def place(self, noise, y, states):
         """Return attributes: standard normal noise moved to the center of each record's class."""
@@ -59,7 +60,6 @@ def make_regimes(
     transition: ArrayLike,
     *,
     n_features: int = 20,
-    n_informative: int = 5,
     separation: ArrayLike | None = None,
     random_state: Seed = None,
 ) -> SimulatedDataset:
@@ -68,7 +68,7 @@ def make_regimes(
     The state :math:`s_t` is a stationary Markov chain. Given the states, records are independent:
     :math:`y_t` is 0 or 1 with probability 1/2, and
     :math:`x_t \sim N((2 y_t - 1)\, c_{s_t} u,\; I)` with ``separation`` :math:`c` and the unit
-    vector :math:`u` over the first ``n_informative`` attributes. A classifier is good in regimes of
+    vector :math:`u` over the first five attributes. A classifier is good in regimes of
     large separation and no better than a coin where it is 0, so the accuracy on a holdout depends
     on how much time that holdout happened to spend in each regime. Intervals that pretend
     independence miss the truth by that much.
@@ -81,9 +81,7 @@ def make_regimes(
         Stochastic, irreducible. ``transition[a, b]`` is the probability of moving from regime
         ``a`` to regime ``b``.
     n_features : int, default=20
-        Number of attributes.
-    n_informative : int, default=5
-        Number of attributes that carry the label.
+        Number of attributes; the first five carry the label.
     separation : array-like of shape (n_states,), default=None
         Distance of each class mean from the origin, in standard deviations; negative values turn
         the rule round. By default evenly spaced from 1.5 to 0.
@@ -110,7 +108,7 @@ def make_regimes(
     """
     n = check_integer("n", n, low=1)
     transition = MarkovChain(transition).transition
-    emission = Emission.of(separation, len(transition), n_features, n_informative)
+    emission = Emission.of(separation, len(transition), n_features)
     return _sample_regimes(transition, emission, n, np.random.default_rng(random_state))
 
 
@@ -132,7 +130,6 @@ def make_groups(
     *,
     group_size: ArrayLike = 5,
     n_features: int = 20,
-    n_informative: int = 5,
     separation: ArrayLike | None = None,
     share: float = 0.5,
     random_state: Seed = None,
@@ -150,7 +147,7 @@ def make_groups(
     group_size : int or array-like of int, default=5
         Records per group (the last group may be smaller), or the size of every group, with sum
         ``n``.
-    n_features, n_informative, separation : object
+    n_features, separation : object
         As for :func:`make_regimes`; any number of states, two by default.
     share : float, default=0.5
         Part of the noise variance that records of a group share, in [0, 1].
@@ -177,7 +174,7 @@ def make_groups(
     """
     n = check_integer("n", n, low=1)
     n_states = 2 if separation is None else np.size(separation)
-    emission = Emission.of(separation, n_states, n_features, n_informative)
+    emission = Emission.of(separation, n_states, n_features)
     share = check_real("share", share, low=0.0, high=1.0)
     sizes = check_array("group_size", group_size, low=1)
     if sizes.ndim > 1 or not np.all(sizes == np.round(sizes)):
@@ -213,7 +210,6 @@ def make_graph(
     component_size: int = 10,
     flip: float = 0.1,
     n_features: int = 20,
-    n_informative: int = 5,
     separation: ArrayLike | None = None,
     random_state: Seed = None,
 ) -> SimulatedDataset:
@@ -237,7 +233,7 @@ def make_graph(
         Records per random tree (the last may be smaller); unused if ``graph`` is given.
     flip : float, default=0.1
         Probability, strictly between 0 and 1, that the state changes along an edge. At most 1/2.
-    n_features, n_informative, separation : object
+    n_features, separation : object
         As for :func:`make_regimes`, of two states.
     random_state : None, int or numpy.random.Generator, default=None
         Source of randomness.
@@ -270,7 +266,7 @@ def make_graph(
     n = check_integer("n", n, low=1)
     component_size = check_integer("component_size", component_size, low=1)
     flip = check_real("flip", flip, low=0.0, high=0.5, closed="right")
-    emission = Emission.of(separation, 2, n_features, n_informative)
+    emission = Emission.of(separation, 2, n_features)
     rng = np.random.default_rng(random_state)
     return _sample_graph(graph, component_size, flip, emission, n, rng)
 

@@ -11,6 +11,7 @@ import pytest
 
 from sklearn_bdp.accounting import adaptive_log_failure
 from sklearn_bdp.correlation import MarkovChain
+from tests.correlation.levels import sequential_epsilon
 
 ROOT = Path(__file__).resolve().parents[2]
 if not (ROOT / "benchmarks" / "papers").is_dir():
@@ -129,7 +130,7 @@ def test_theorem_3_holds_for_randomised_response_by_enumeration(source, epsilon)
 def test_theorem_3_holds_under_sequential_bdp_on_a_chain():
     n, level = 6, 0.05
     chain = MarkovChain([[0.9, 0.1], [0.1, 0.9]], observed=True)
-    epsilon = chain.sequential_epsilon(level, n)
+    epsilon = sequential_epsilon(chain, level, n)
     joint = chain_probabilities(n)[:, None] * randomised_response(n, level)
     for beta in (0.01, 0.1):
         exact = theorems.approximate_max_information(joint, beta)

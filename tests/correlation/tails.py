@@ -28,7 +28,7 @@ def log_tail_above(model, mean, value, n):
         return log_tail_above(model.chain, mean, value, len(model.counts_))
     if isinstance(model, SeenStates):
         # The largest expectation of the records seen, given that of a stationary one.
-        mean = np.minimum((mean + model.error) / (1.0 - model.unseen_), 1.0)
+        mean = np.minimum(mean / (1.0 - model.unseen_), 1.0)
     result = np.minimum(hoeffding_above(mean, value, model.effective_n(n)), 0.0)
     result = np.minimum(result, _sharper(model, mean, value, n))
     return np.where(value > mean, result, 0.0)

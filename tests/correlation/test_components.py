@@ -11,6 +11,7 @@ from scipy import sparse
 
 from sklearn_bdp.correlation import DependencyGraph, Groups, Independent
 
+from .levels import sequential_epsilon
 from .oracle import bdp_leakage
 
 
@@ -19,7 +20,7 @@ def test_independent_records_cost_nothing_more():
     for method in ("tight", "quilt", "blanket"):
         assert model.bdp_epsilon(0.3, 7, method=method) == 0.3
         assert model.dp_epsilon(0.3, 7, method=method) == 0.3
-    assert model.sequential_epsilon(0.3, 7) == 0.3
+    assert sequential_epsilon(model, 0.3, 7) == 0.3
     assert model.sequential_information(0.3, 8) == pytest.approx(0.09)
     assert model.posterior_bias(0.4, 5) == pytest.approx(math.tanh(0.1))
     assert model.is_componentwise
@@ -82,7 +83,7 @@ def test_arguments_are_checked_before_anything_else():
         with pytest.raises(ValueError, match="bdp_epsilon"):
             model.dp_epsilon(bad, 3)
         with pytest.raises(ValueError, match="dp_epsilon"):
-            model.sequential_epsilon(bad, 3)
+            sequential_epsilon(model, bad, 3)
     with pytest.raises(TypeError, match="dp_epsilon"):
         model.bdp_epsilon("0.1", 3)
     with pytest.raises(ValueError, match="n must be 3"):

@@ -8,7 +8,6 @@ import pytest
 
 from sklearn_bdp.correlation import (
     MarkovChain,
-    SeenStates,
     WorstOf,
     check_independence,
     weighted_lower_limit,
@@ -107,15 +106,6 @@ def test_dependence_costs_nothing():
     assert MarkovChain(slow, states=states).effective_n(1000) == pytest.approx(1000)
     assert MarkovChain(slow).effective_n(1000) < 2
     assert MarkovChain(slow, states=states).cut_failure(0) == 0.0
-
-
-def test_estimated_shares_pay_total_variation():
-    """G11′ with an estimated distribution: its error moves both limits."""
-    states = np.r_[np.zeros(1200, int), np.ones(800, int)]
-    seen = SeenStates(states, PI, error=0.02)
-    exact = SeenStates(states, PI)
-    low, other = (m.mean_lower_limit(0.7, -4.0, 2000) for m in (seen, exact))
-    assert low == pytest.approx(other - seen.error)
 
 
 def test_emissions_that_depend_on_the_state_before_are_another_matter():

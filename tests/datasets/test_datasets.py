@@ -155,7 +155,6 @@ def test_forest_spans_the_given_graph():
         (lambda: make_dwork_signal(5, shift=np.nan), ValueError, "shift"),
         (lambda: make_regimes(5, [[1.0, 1.0], [0.0, 1.0]]), ValueError, "sum to one"),
         (lambda: make_regimes(5, P2, separation=[1.0]), ValueError, "separation"),
-        (lambda: make_regimes(5, P2, n_informative=21), ValueError, "n_informative"),
         (lambda: make_groups(5, group_size=[2, 2]), ValueError, "sum n=5"),
         (lambda: make_groups(5, group_size=0), ValueError, "group_size"),
         (lambda: make_groups(5, share=1.5), ValueError, "share"),

@@ -42,7 +42,7 @@ def independent(n=600, seed=0):
 
 @pytest.fixture(scope="module")
 def regimes():
-    data = make_regimes(4000, SLOW, n_features=4, n_informative=2, random_state=0)
+    data = make_regimes(4000, SLOW, n_features=4, random_state=0)
     return data.X, data.y
 
 

@@ -18,7 +18,8 @@ from sklearn_bdp.correlation._worst import WorstOf
 class Calibration:
     """Leakage of one model's records; DP levels are positive, arguments are checked.
 
-    The methods mean what those of the same name of :class:`CorrelationModel` mean.
+    The methods mean what those of the same name of :class:`CorrelationModel` mean;
+    ``leakage(dp_epsilon, n, method)`` is the BDP level that follows from a positive DP level.
     """
 
     def __init__(self, model):
@@ -32,25 +33,9 @@ class Calibration:
                 f"{type(self.model).__name__} has none. Use method='tight'."
             )
 
-    def leakage(self, dp_epsilon, n, method):
-        """Return the BDP level that follows from a positive DP level."""
-        raise NotImplementedError
-
     def inverse(self, bdp_epsilon, n, method):
         """Return a DP level that suffices, or 0."""
         return safe_inverse(lambda x: self.model.bdp_epsilon(x, n, method=method), bdp_epsilon)
-
-    def sequential_epsilon(self, dp_epsilon, n):
-        """Return the worst sequential leakage of one record (theory B7)."""
-        return self.model.bdp_epsilon(dp_epsilon, n)
-
-    def sequential_information(self, dp_epsilon, n):
-        """Return ``K`` of theory G1."""
-        raise NotImplementedError
-
-    def posterior_bias(self, dp_epsilon, n):
-        """Return ``r`` of theory G6."""
-        raise NotImplementedError
 
 
 @singledispatch
@@ -134,9 +119,6 @@ class WorstCalibration(Calibration):
     def inverse(self, bdp_epsilon, n, method):
         return min(m.dp_epsilon(bdp_epsilon, n, method=method) for m in self.model.models)
 
-    def sequential_epsilon(self, dp_epsilon, n):
-        return self._worst("sequential_epsilon", dp_epsilon, n)
-
     def sequential_information(self, dp_epsilon, n):
         return self._worst("sequential_information", dp_epsilon, n)
 
@@ -159,9 +141,6 @@ class PanelCalibration(Calibration):
 
     def leakage(self, dp_epsilon, n, method):
         return self._of_dates("bdp_epsilon", dp_epsilon)
-
-    def sequential_epsilon(self, dp_epsilon, n):
-        return self._of_dates("sequential_epsilon", dp_epsilon)
 
     def sequential_information(self, dp_epsilon, n):
         return self._of_dates("sequential_information", dp_epsilon)

@@ -58,21 +58,12 @@ class ChainCalibration(Calibration):
 
     def _check_spectral(self, n, other):
         chain = self.model
-        if not chain.spectral_gap_ > 0:
+        mixes = chain.spectral_gap_ > 0 and is_reversible(chain.transition, chain.stationary_)
+        if not mixes or (not chain.observed and math.isinf(chain.diameter_)):
             raise ValueError(
-                "method='spectral' needs a stationary, irreducible and aperiodic chain, got "
-                f"spectral_gap_={chain.spectral_gap_:g}; {other}"
-            )
-        if not is_reversible(chain.transition, chain.stationary_):
-            raise ValueError(
-                "method='spectral' needs a reversible chain (detailed balance), and this one is "
-                f"not; {other}"
-            )
-        if not chain.observed and math.isinf(chain.diameter_):
-            raise ValueError(
-                "method='spectral' needs the states to be the records when a transition is "
-                "impossible (records behind hidden states may keep the chain from mixing): pass "
-                "observed=True if they are."
+                "method='spectral' needs an irreducible, aperiodic and reversible chain, with "
+                "positive transition probabilities unless its states are the records "
+                f"(observed=True); {other}"
             )
         least = spectral_smallest_n(chain.spectral_gap_, float(chain.stationary_.min()))
         if not n >= least:
@@ -181,9 +172,6 @@ class ChainCalibration(Calibration):
         if self.model._stationary:
             orders.append(self.backward(dp_epsilon, n))
         return min(float(order[-1].max()) for order in orders)
-
-    def sequential_epsilon(self, dp_epsilon, n):
-        return dp_epsilon + self._extra(dp_epsilon, n)
 
     def sequential_information(self, dp_epsilon, n):
         return block_information(dp_epsilon, self._extra(dp_epsilon, n), n)

@@ -83,12 +83,6 @@ class NetworkCalibration(Calibration):
 
         return self._remember(("upward", dp_epsilon), compute)
 
-    def sequential_epsilon(self, dp_epsilon, n):
-        levels = self.record_levels(dp_epsilon)
-        trees = self.model._rooted()[0]
-        levels[trees] = np.minimum(levels[trees], dp_epsilon + self._upward(dp_epsilon)[1])
-        return float(levels.max())
-
     def sequential_information(self, dp_epsilon, n):
         levels = self.record_levels(dp_epsilon)
         cost = np.bincount(self.model.components_, weights=levels**2)

@@ -1,0 +1,23 @@
+"""The worst sequential leakage of one record (theory B7), from the parts that ``K`` is made of."""
+
+import numpy as np
+
+from sklearn_bdp.correlation import Panel, WorstOf
+from sklearn_bdp.correlation.privacy import ChainCalibration, NetworkCalibration, calibrate
+
+
+def sequential_epsilon(model, dp_epsilon, n):
+    """Return the leakage when records are revealed in the order that suits the model best."""
+    if isinstance(model, WorstOf):
+        return max(sequential_epsilon(part, dp_epsilon, n) for part in model.models)
+    if isinstance(model, Panel):  # changing one record changes one date
+        level = dp_epsilon * int(model.counts_.max())
+        return sequential_epsilon(model.chain, level, len(model.counts_))
+    bounds = calibrate(model)
+    if isinstance(bounds, ChainCalibration):
+        return dp_epsilon + bounds._extra(dp_epsilon, n)
+    if not isinstance(bounds, NetworkCalibration):
+        return model.bdp_epsilon(dp_epsilon, n)
+    levels, trees = bounds.record_levels(dp_epsilon), model._rooted()[0]
+    levels[trees] = np.minimum(levels[trees], dp_epsilon + bounds._upward(dp_epsilon)[1])
+    return float(levels.max())
