@@ -65,10 +65,13 @@ def reads_other_rows(model, X):
     if hasattr(second, "iloc"):  # windows of time need the order of their index
         second = second.set_axis(first.index, axis=0)
     for name in ("predict_proba", "decision_function", "predict"):
-        said, changed, again = (_said(model, name, part) for part in (first, second, first))
-        if said is not None and changed is not None and again is not None:
-            stays = _equal(said[kept], again[kept])
-            return stays and not _equal(said[kept], changed[kept])
+        said, changed = (_said(model, name, part) for part in (first, second))
+        if said is None or changed is None:
+            continue
+        if _equal(said[kept], changed[kept]):
+            return False
+        again = _said(model, name, first)
+        return again is not None and _equal(said[kept], again[kept])
     return False
 
 
