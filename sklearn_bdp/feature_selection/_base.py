@@ -28,7 +28,6 @@ from sklearn_bdp._evaluation import (
     Pilot,
     Savable,
     Setting,
-    Verifier,
     certified,
     check_owner,
     clipping_of,
@@ -224,7 +223,9 @@ class SubsetSelectorBase(MetaEstimatorMixin, HoldoutSelectorBase):
         wanted = scoring if isinstance(scoring, list | tuple) else [scoring]
         names = hasattr(self, "feature_names_in_") and is_frame(self.holdout_.X)
         columns = self.feature_names_in_[chosen] if names else chosen
-        picked = FunctionTransformer(_picked, kw_args={"columns": columns.tolist()})
+        picked = FunctionTransformer(
+            safe_indexing, kw_args={"indices": columns.tolist(), "axis": 1}
+        )
         return self.holdout_.final_report(
             {name: make_pipeline(picked, self.estimator_)},
             known if wanted[0] is None else None,
@@ -297,16 +298,6 @@ class SubsetSelectorBase(MetaEstimatorMixin, HoldoutSelectorBase):
         warn_of_choice(self.holdout_, metric, **known, clipping=clipping)
         self.certificate_ = certified(self.holdout_, division, metric, **known, notes=(note,))
 
-    def _verifier(self, setting, holdout):
-        """Return who asks the holdout."""
-        return Verifier(
-            setting,
-            holdout,
-            n_jobs=self.n_jobs,
-            pre_dispatch=self.pre_dispatch,
-            verbose=self.verbose,
-        )
-
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = _takes_missing(self.estimator)
@@ -377,8 +368,3 @@ def _aligned(X, X_holdout):
             "set_output(transform='pandas'). Nothing was spent."
         )
     return X_holdout
-
-
-def _picked(X, columns):
-    """Return some columns of ``X``."""
-    return safe_indexing(X, columns, axis=1)

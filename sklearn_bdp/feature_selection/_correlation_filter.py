@@ -295,15 +295,15 @@ def target_scores(y, *, classification, clip):
 
     ``clip``: standard deviations at which numbers are clipped.
     """
+    classes, center, scale = None, 0.0, 1.0
     if classification:
         classes = np.unique(y)
         classes = classes[1:] if classes.size == 2 else classes
-        blank = TargetScores(classes, 0.0, 1.0, clip, np.zeros(classes.size))
     else:
-        center, scale = _center_and_scale(np.asarray(y, dtype=float)[:, None])
-        blank = TargetScores(None, float(center[0]), float(scale[0]), clip, np.zeros(1))
-    means = blank.raw(y).mean(axis=0)
-    return TargetScores(blank.classes, blank.center, blank.scale, clip, means)
+        middle = _center_and_scale(np.asarray(y, dtype=float)[:, None])
+        center, scale = (float(part[0]) for part in middle)
+    blank = TargetScores(classes, center, scale, clip, np.zeros(1))
+    return replace(blank, means=blank.raw(y).mean(axis=0))
 
 
 @dataclass(frozen=True)

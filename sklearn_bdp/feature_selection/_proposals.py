@@ -65,7 +65,7 @@ def path_sizes(n_units, n_records, *, target=None):
     return tuple(sorted(size for size in sizes if 0 < size <= most))
 
 
-def propose(setting, units, rankings, *, target, n_jobs, pre_dispatch):
+def propose(setting, units, rankings, *, target, n_jobs):
     """Return the :class:`Proposal` list of a path; the first is the constant, if there is one."""
     records = Records.of(setting.X, setting.y, setting.estimator)
     n = num_samples(setting.X)
@@ -87,7 +87,7 @@ def propose(setting, units, rankings, *, target, n_jobs, pre_dispatch):
     bare, labels = bool(units.fixed) or setting.has_baseline, _labels(setting, units)
     sizes = [(which, size) for which, size, _ in plans]
     shown = replace(setting, X_holdout=None, y_holdout=None)  # workers need no holdout
-    done = Parallel(n_jobs=n_jobs, pre_dispatch=pre_dispatch)(
+    done = Parallel(n_jobs=n_jobs)(
         delayed(_one_fold)(shown, train, test, order, sizes, units, bare, labels)
         for (train, test), order in zip(setting.folds, by_fold, strict=True)
     )

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 
 from sklearn_bdp._checks import caller_level, check_integer, check_option, check_real
 from sklearn_bdp._evaluation import (
+    Verifier,
     bounded_metric,
     check_dependence,
     check_proved,
@@ -91,10 +92,6 @@ class HoldoutFeatureSelector(SubsetSelectorBase):
         Inner cross-validation on the training part. ``None`` and integers obey the correlation.
     n_jobs : int or None, default=None
         Workers that fit and predict. Answers do not depend on it.
-    pre_dispatch : int or str, default="2*n_jobs"
-        As in :class:`~sklearn.model_selection.GridSearchCV`.
-    verbose : int, default=0
-        Joblib's progress from 2 on.
     random_state : None, int or RandomState, default=None
         Seeds split and noise. An integer is meant for tests: the certificate says so.
     error_score : "raise" or float, default=nan
@@ -218,8 +215,6 @@ class HoldoutFeatureSelector(SubsetSelectorBase):
         feature_groups: Sequence[Sequence[int | str]] | None = None,
         cv: Any = None,
         n_jobs: int | None = None,
-        pre_dispatch: int | str = "2*n_jobs",
-        verbose: int = 0,
         random_state: RandomState = None,
         error_score: float | Literal["raise"] = np.nan,
         holdout: Any = 0.25,
@@ -230,7 +225,7 @@ class HoldoutFeatureSelector(SubsetSelectorBase):
         self.n_features_to_select = n_features_to_select
         self.ranking, self.tol, self.on_empty = ranking, tol, on_empty
         self.fixed_features, self.feature_groups = fixed_features, feature_groups
-        self.cv, self.n_jobs, self.pre_dispatch, self.verbose = cv, n_jobs, pre_dispatch, verbose
+        self.cv, self.n_jobs = cv, n_jobs
         self.random_state, self.error_score = random_state, error_score
         self.holdout, self.correlation, self.verify = holdout, correlation, verify
 
@@ -300,7 +295,7 @@ class HoldoutFeatureSelector(SubsetSelectorBase):
             holdout = open_holdout(
                 self, division, split=split, metric=metric, fit_params=fit_params
             )
-            verifier = self._verifier(setting, holdout)
+            verifier = Verifier(setting, holdout, n_jobs=self.n_jobs, pre_dispatch="2*n_jobs")
         _, self.drift_report_, _ = check_dependence(
             division, setting, {}, folds=setting.folds, groups=groups
         )
@@ -310,7 +305,6 @@ class HoldoutFeatureSelector(SubsetSelectorBase):
             rankings_for(self.ranking),
             target=target,
             n_jobs=self.n_jobs,
-            pre_dispatch=self.pre_dispatch,
         )
         choice = choose(proposals, setting, tol=self.tol, target=target)
         self._keep_chosen(proposals, choice, setting, verifier, units)
@@ -328,7 +322,6 @@ class HoldoutFeatureSelector(SubsetSelectorBase):
             check_real("tol", self.tol, low=0.0)
         if self.verify != "all":
             check_integer("verify", self.verify, low=1)
-        check_integer("verbose", int(self.verbose), low=0)
         check_option("on_empty", self.on_empty, ON_EMPTY)
 
     def _keep_chosen(self, proposals, choice, setting, verifier, units):

@@ -45,7 +45,8 @@ class HoldoutSearchDisplay(Display):
     others : ndarray or None, default=None
         Verified scores of the candidates that stand together at the right.
     baseline : float or None, default=None
-        Score of a model that has learned nothing.
+        Score of a model that has learned nothing, as the certificate has it: the share of the
+        largest class, 1/2 for ROC AUC, none for other metrics.
 
     Attributes
     ----------
@@ -97,7 +98,6 @@ class HoldoutSearchDisplay(Display):
         *,
         param: str | None = None,
         score_name: str | None = None,
-        baseline: float | None = None,
         ax: Any = None,
         **kwargs: Any,
     ) -> HoldoutSearchDisplay:
@@ -113,9 +113,6 @@ class HoldoutSearchDisplay(Display):
             where there are several, candidates are shown in the order of their verified scores.
         score_name : str, default=None
             Name of the score; by default what the search's ``scoring`` says.
-        baseline : float, default=None
-            Score of a model that has learned nothing. By default that of the certificate: the share
-            of the largest class, 1/2 for ROC AUC, none for other metrics.
         ax : matplotlib Axes, default=None
             Where to draw; new axes by default.
         **kwargs : dict
@@ -150,8 +147,6 @@ class HoldoutSearchDisplay(Display):
         else:
             shown, position, labels = _by_parameter(results, param, verified)
         place = np.flatnonzero(np.asarray(shown) == best)
-        if baseline is None:
-            baseline = getattr(getattr(search, "certificate_", None), "baseline", None)
         made = cls(
             **{name: values[shown] for name, values in series.items()},
             position=position,
@@ -160,7 +155,7 @@ class HoldoutSearchDisplay(Display):
             x_label=param or "candidate, by verified score",
             score_name=score_name or _score_name(search, results),
             others=others,
-            baseline=baseline,
+            baseline=getattr(getattr(search, "certificate_", None), "baseline", None),
         )
         return made.plot(ax=ax, **kwargs)
 

@@ -225,7 +225,6 @@ def test_columns_without_names_are_not_guessed(data):
         {"alpha": float("nan")},
         {"clip": 0.0},
         {"on_empty": "typo"},
-        {"verbose": -1},
         {"holdout": 2.0},
     ],
     ids=str,
