@@ -251,16 +251,8 @@ class CorrelationModel(Divisible, FrozenValue):
         ValueError
             If the method does not apply to this model; the message names what is missing.
         """
-        dp_epsilon = check_real("dp_epsilon", dp_epsilon, low=0.0)
-        n, method = self.check_n(n), check_option("method", method, METHODS)
-        if self.is_independent and method == "tight":
-            return dp_epsilon  # theory B0
-        calibration = self._calibration()
-        calibration.check_method(n, method)
-        if dp_epsilon == 0.0:
-            return 0.0  # an answer that ignores every record tells nothing about any of them
-        key = ("bdp", dp_epsilon, n, method)
-        return self._remember(key, lambda: float(calibration.leakage(dp_epsilon, n, method)))
+        level = check_real("dp_epsilon", dp_epsilon, low=0.0)
+        return self._level("leakage", level, n, method)
 
     def dp_epsilon(self, bdp_epsilon: float, n: int, *, method: Bound = "tight") -> float:
         """Return a DP level that suffices for a Bayesian DP level: the inverse, safe side.
@@ -284,14 +276,22 @@ class CorrelationModel(Divisible, FrozenValue):
         ValueError
             If the method does not apply to this model.
         """
-        bdp_epsilon = check_real("bdp_epsilon", bdp_epsilon, low=0.0)
+        level = check_real("bdp_epsilon", bdp_epsilon, low=0.0)
+        return self._level("inverse", level, n, method)
+
+    def _level(self, direction, level, n, method):
+        """Return the level that follows from another: leakage, or its inverse."""
         n, method = self.check_n(n), check_option("method", method, METHODS)
         if self.is_independent and method == "tight":
-            return bdp_epsilon  # theory B0
+            return level  # theory B0
         calibration = self._calibration()
         calibration.check_method(n, method)
-        key = ("dp", bdp_epsilon, n, method)
-        return self._remember(key, lambda: float(calibration.inverse(bdp_epsilon, n, method)))
+        if level == 0.0:
+            return 0.0  # an answer that ignores every record tells nothing about any of them
+        compute = getattr(calibration, direction)
+        return self._remember(
+            (direction, level, n, method), lambda: float(compute(level, n, method))
+        )
 
     def sequential_information(self, dp_epsilon: float, n: int) -> float:
         """Return ``K``, the least sum over blocks of squared leakage / 8 (theory G1).

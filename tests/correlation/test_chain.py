@@ -248,11 +248,8 @@ def test_subset_is_contiguous():
 def test_from_states():
     chain = MarkovChain.from_states([0, 0, 1, 0, 0, 1, 1])
     assert chain.transition == pytest.approx(np.array([[3 / 6, 3 / 6], [2 / 4, 2 / 4]]))
-    wide = MarkovChain.from_states([[0, 1], np.array([1, 0, 1])], n_states=3, observed=True)
+    wide = MarkovChain.from_states([[0, 1], np.array([1, 0, 1])], n_states=3)
     assert wide.transition[2] == pytest.approx([1 / 3] * 3)
-    assert wide.observed
-    with pytest.raises(ValueError, match="smoothing must be positive"):
-        MarkovChain.from_states([0, 1], smoothing=0.0)
     with pytest.raises(ValueError, match="integers"):
         MarkovChain.from_states([0.5, 1.0])
     with pytest.raises(ValueError, match="at least one transition"):

@@ -500,7 +500,6 @@ def correlation_entries():
         {
             "states": matrix,
             "n_states": either(NONE, integer(2)),
-            "smoothing": real(0),
         },
     )
     yield Entry("Groups", models.Groups, {}, {"groups": sequence_like}, {}, {"groups": ("label",)})

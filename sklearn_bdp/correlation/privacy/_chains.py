@@ -96,7 +96,7 @@ class ChainCalibration(Calibration):
         return last_accepted(enough, *doubled(enough, float(dp_epsilon)))  # h jumps with d
 
     def inverse(self, bdp_epsilon, n, method):
-        if method == "spectral" and bdp_epsilon > 0:
+        if method == "spectral":
             level = self._spectral(bdp_epsilon, n)
             if not self.model.observed:
                 level = min(level, self.model.dp_epsilon(bdp_epsilon, n))
