@@ -103,33 +103,37 @@ def evaluate(setting, candidate, *, keyed=False, memory=None):
             raise
         return Outcome(fit_time=time.perf_counter() - start, error=traceback.format_exc())
     fitted = time.perf_counter()
+    shares = PrefixMemory() if memory is None else memory
     return replace(
-        _scored(setting, candidate, model, keyed=keyed),
+        _scored(setting, candidate, model, shares, keyed=keyed),
         model=model,
         fit_time=fitted - start,
         score_time=time.perf_counter() - fitted,
     )
 
 
-def _scored(setting, candidate, model, *, keyed):
+def _scored(setting, candidate, model, memory, *, keyed):
     """Return what the holdout is asked about a fitted model."""
     X, X_holdout = (columns_of(each, candidate.columns) for each in (setting.X, setting.X_holdout))
     asked = {None: setting.metric, **setting.beside}
     keys = dict.fromkeys(asked)
     if keyed:
         # Before the model sees the holdout: what it may keep of it must not get into a key.
-        made = model_keys(model, asked.values(), X, columns=candidate.columns)
+        predictor = memory.sharing(model, X, "training")
+        made = model_keys(model, asked.values(), X, columns=candidate.columns, predictor=predictor)
         keys = dict(zip(asked, made, strict=True))
     y = targets(setting.X, setting.y)
 
     def scored(name):
         metric = asked[name]
-        evaluation, value = metric.evaluate(model, X_holdout, setting.y_holdout), math.nan
+        shared = memory.sharing(model, X_holdout, "holdout", metric=metric)
+        evaluation, value = metric.evaluate(shared, X_holdout, setting.y_holdout), math.nan
         clipping = None
         if setting.resubstitution:
-            metric.check_training(model, X, y)
-            found = metric.evaluate(model, X, y)
-            value, clipping = found.value, metric.clipping(model, X, y, found.per_record)
+            shared = memory.sharing(model, X, "training", metric=metric)
+            metric.check_training(shared, X, y)
+            found = metric.evaluate(shared, X, y)
+            value, clipping = found.value, metric.clipping(shared, X, y, found.per_record)
         return Outcome(training=value, evaluation=evaluation, key=keys[name], clipping=clipping)
 
     found = scored(None)
@@ -230,6 +234,7 @@ def cross_validated(setting, candidate):
 #: Bytes of transformed records that one worker keeps.
 BOUND = 2**28
 _PLAIN = {type(None), bool, int, float, str}
+_PREDICTIONS = ("predict", "predict_proba", "predict_log_proba", "decision_function")
 
 
 class PrefixMemory:
@@ -283,6 +288,26 @@ class PrefixMemory:
 
         return remembered
 
+    def sharing(self, model, X, label, *, metric=None):
+        """Return the model fitted last, with ``X`` transformed once for all that share its steps.
+
+        ``label``: what ``X`` is called; one part of the data has one ``X`` of that name;
+        ``metric``: what will be asked; a caller's own score is given the model as it is.
+        """
+        own = metric is not None and not metric.by_predictions
+        if own or not self._place or type(model) is not Pipeline:
+            return model
+        return SharedPipeline(model, self, (*self._place, ("records", label)), num_samples(X))
+
+    def transformed(self, place, model, X):
+        """Return what the steps before the last make of records, as a copy."""
+        if place in self._kept:
+            self._kept.move_to_end(place)
+            return copied(self._kept[place][0])
+        found = model[:-1].transform(X)
+        self._keep(place, found, None)
+        return found
+
     def _keep(self, place, transformed, fitted):
         """Keep a copy of what a step gave, while there is room."""
         size = _size(transformed)
@@ -293,6 +318,27 @@ class PrefixMemory:
         while self._bytes > self.bound:
             _, (oldest, _) = self._kept.popitem(last=False)
             self._bytes -= _size(oldest)
+
+
+class SharedPipeline:
+    """A fitted pipeline that finds its records transformed; it predicts what the pipeline does.
+
+    Of the ``n`` records of the whole set: a part of them is not shared, and all that is asked
+    besides goes to the pipeline.
+    """
+
+    def __init__(self, pipeline, memory, place, n):
+        self._pipeline, self._memory, self._place, self._n = pipeline, memory, place, n
+
+    def __getattr__(self, name):
+        found = getattr(self._pipeline, name)
+        return functools.partial(self._say, name, found) if name in _PREDICTIONS else found
+
+    def _say(self, name, plain, X):
+        if num_samples(X) != self._n:
+            return plain(X)
+        transformed = self._memory.transformed(self._place, self._pipeline, X)
+        return getattr(self._pipeline[-1], name)(transformed)
 
 
 def _name(transformer):

@@ -13,6 +13,7 @@ import tempfile
 import traceback
 import warnings
 import weakref
+from concurrent.futures import BrokenExecutor
 from dataclasses import dataclass, field
 
 import joblib
@@ -29,6 +30,8 @@ from sklearn_bdp._evaluation._scoring import kept_scores
 from sklearn_bdp._sklearn_compat import fit_and_score
 from sklearn_bdp.exceptions import ScoreContractError
 
+#: What ends a search from outside: the user, or the death of a worker. What is finished is kept.
+INTERRUPTIONS = (KeyboardInterrupt, BrokenExecutor)
 #: Calls per worker, so that none waits long for another at the end.
 _CALLS = 16
 #: Models held in memory while others may still turn out best: those ahead on the training side.
@@ -66,7 +69,8 @@ class FoldJob:
         Records that a model was trained on are scored after those that it is tested on.
         """
         estimator = clone(self.estimator)
-        with memory.lent(estimator, self.part), _told(), kept_scores() as kept:
+        alone = None if self.options["return_train_score"] else memory
+        with memory.lent(estimator, self.part), _told(), kept_scores(alone) as kept:
             result = fit_and_score(
                 estimator,
                 self.X,

@@ -21,7 +21,7 @@ MEANS = "scoring='neg_brier_score', which judges probabilities as ROC AUC does, 
 
 #: Names that ``refit`` knows besides those of metrics.
 RULES = ("one_se", "best_lower")
-_KEPT = contextvars.ContextVar("per-record scores", default=None)
+_KEPT = contextvars.ContextVar("per-record scores", default=(None, None))
 
 
 @dataclasses.dataclass
@@ -34,13 +34,14 @@ class Kept:
 
 
 @contextlib.contextmanager
-def kept_scores():
+def kept_scores(memory=None):
     """Yield what is :class:`Kept` of the calls of scorers; raise a breach of contract at the end.
 
-    scikit-learn writes NaN for a scorer that raises and goes on.
+    scikit-learn writes NaN for a scorer that raises and goes on. ``memory``: of transformed
+    records, where nothing but the part left out is scored.
     """
     kept = Kept()
-    token = _KEPT.set(kept)
+    token = _KEPT.set((kept, memory))
     try:
         yield kept
     finally:
@@ -60,7 +61,9 @@ class MetricScorer:
 
     def __call__(self, estimator, X, y=None):
         """Return the score of ``estimator`` on ``(X, y)``; each record counts once."""
-        kept = _KEPT.get()
+        kept, memory = _KEPT.get()
+        if memory is not None:
+            estimator = memory.sharing(estimator, X, "tested", metric=self.metric)
         y = targets(X, y)
         try:
             per_record, value = self.metric.training_scores(estimator, X, y)

@@ -11,6 +11,7 @@ from sklearn.model_selection import PredefinedSplit, check_cv
 from sklearn_bdp._checks import sealed_errors
 from sklearn_bdp._evaluation._candidates import Candidate
 from sklearn_bdp._evaluation._fits import (
+    INTERRUPTIONS,
     FoldJob,
     Progress,
     Task,
@@ -193,7 +194,11 @@ class Rounds:
                 self.progress.add(task.row, names[job.part], task.candidate.params, result, scores)
 
         dispatch = {"n_jobs": self.search.n_jobs, "pre_dispatch": self.search.pre_dispatch}
-        run_jobs(jobs, take, **dispatch)
+        try:
+            run_jobs(jobs, take, **dispatch)
+        except INTERRUPTIONS:
+            self._ask_finished(tasks, found, len(splits))
+            raise
         return [found[task.row, part] for task in tasks for part in range(len(splits))]
 
     def _check_scores(self, scores):
@@ -247,6 +252,15 @@ class Rounds:
             return np.nan
         scores = result["test_scores"]
         return scores.get(self.name, np.nan) if isinstance(scores, dict) else scores
+
+    def _ask_finished(self, tasks, found, n_splits):
+        """After an interruption: ask about the candidates that are finished on both sides."""
+        training = {}
+        for task in tasks:
+            score = np.mean([self._value(found.get((task.row, p))) for p in range(n_splits)])
+            if np.isfinite(score):
+                training[task.row] = self.metric.to_unit(float(score))
+        self.verifier.ask_finished(tasks, training)
 
 
 def _told(task, callback_ctx, part, n_splits):

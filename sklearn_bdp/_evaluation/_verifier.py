@@ -7,6 +7,7 @@ Workers fit and predict; only the coordinating process runs the mechanism. What 
 import contextlib
 import functools
 import math
+import warnings
 from dataclasses import dataclass, field, replace
 from numbers import Number
 
@@ -29,6 +30,7 @@ from sklearn_bdp._evaluation._candidates import (
     fit_candidate,
 )
 from sklearn_bdp._evaluation._fits import (
+    INTERRUPTIONS,
     ModelStore,
     Task,
     WholeJob,
@@ -172,7 +174,10 @@ class Verifier:
 
     @sealed_errors  # the frames hold raw scores
     def fit(self, rows, candidates, training):
-        """Fit the candidates of these rows that are not fitted or recorded yet."""
+        """Fit the candidates of these rows that are not fitted or recorded yet.
+
+        After an interruption, those that are finished are put to the holdout.
+        """
         tasks = [Task(row, one) for row, one in zip(rows, candidates, strict=True)]
         job, todo = self.whole_job(), self.whole_tasks(tasks)
         known = {} if training is None else dict(zip(rows, training, strict=True))
@@ -182,7 +187,26 @@ class Verifier:
                 task, outcome, guess=float(np.nan_to_num(known.get(task.row, outcome.training)))
             )
 
-        run_jobs([(job, todo)], take, **self._dispatch)
+        try:
+            run_jobs([(job, todo)], take, **self._dispatch)
+        except INTERRUPTIONS:
+            fitted = {row: outcome.training for row, outcome in self._ready.items()}
+            self.ask_finished(tasks, known or fitted)
+            raise
+
+    def ask_finished(self, tasks, training):
+        """Put the candidates that are finished on both sides to the holdout, before an exit."""
+        done = [
+            task
+            for task in tasks
+            if task.row in self._ready and math.isfinite(training.get(task.row, math.nan))
+        ]
+        if not done:
+            return
+        with warnings.catch_warnings(), contextlib.suppress(Exception):
+            warnings.simplefilter("ignore")
+            values = [training[task.row] for task in done]
+            self.assess([t.candidate for t in done], values, rows=[t.row for t in done])
 
     def forget(self):
         """Drop every raw score that has not been asked about."""

@@ -86,6 +86,8 @@ class BoundedMetric(abc.ABC):
     is_mean: ClassVar[bool]
     #: Methods of a model whose response is scored, the preferred one first.
     _methods: ClassVar[tuple[str, ...]] = ("predict",)
+    #: Whether predictions are all that the score asks a model for, whatever object gives them.
+    by_predictions: ClassVar[bool] = False
     _binary: ClassVar[bool] = False
     _multioutput: ClassVar[bool] = False
 
@@ -332,6 +334,7 @@ class MeanMetric(BoundedMetric):
     """A metric that averages a per-record score: sensitivity 1/n, valid for any correlation."""
 
     is_mean: ClassVar[bool] = True
+    by_predictions: ClassVar[bool] = True
 
     def _evaluated(self, estimator, rows, y):
         per_record = np.clip(np.nan_to_num(rows, nan=0.0, posinf=1.0, neginf=0.0), 0.0, 1.0)

@@ -122,6 +122,7 @@ class ClassMetric(BoundedMetric):
     class_counts: tuple | None = dataclasses.field(default=None, compare=False, repr=False)
 
     is_mean: ClassVar[bool] = False
+    by_predictions: ClassVar[bool] = True
     _kind: ClassVar[str] = "class_means"
 
     def informed(self, y, groups=None):

@@ -95,6 +95,7 @@ class CustomScore(ClippedMetric):
     function: Callable
     sign: float = 1.0
 
+    by_predictions: ClassVar[bool] = False  # the function is given the model itself
     _multioutput: ClassVar[bool] = True
 
     def __repr__(self):

@@ -6,14 +6,14 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.decomposition import PCA
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV
-from sklearn.pipeline import make_pipeline
+from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
 from sklearn_bdp import ReusableHoldoutSearchCV
 from sklearn_bdp._evaluation import Candidate, Setting
 from sklearn_bdp._evaluation._candidates import PrefixMemory, evaluate
-from sklearn_bdp.metrics import get_metric
+from sklearn_bdp.metrics import PerRecordScore, get_metric
 
 
 @pytest.fixture(scope="module")
@@ -71,6 +71,22 @@ def outcomes(setting, memory):
     return [evaluate(setting, Candidate(params), keyed=True, memory=memory) for params in grid]
 
 
+def test_a_search_transforms_what_is_left_out_once_for_all_that_share_a_step(data):
+    pipeline = make_pipeline(Counting(), LogisticRegression())
+    grid = {"logisticregression__C": [0.01, 0.1, 1.0, 10.0]}
+    Counting.calls.clear()
+    ReusableHoldoutSearchCV(pipeline, grid, cv=3).fit(
+        data[0][:200], data[1][:200], X_val=data[0][200:], y_val=data[1][200:]
+    )
+    ours = len(Counting.calls)
+    assert Counting.calls.count(100) == 1  # the holdout
+    Counting.calls.clear()
+    GridSearchCV(pipeline, grid, cv=3).fit(data[0][:200], data[1][:200])
+    # Folds: fitted and tested; whole: asked too; four small batches: does it look at other rows,
+    # does it take new ones?
+    assert ours == 3 * 2 + 3 + 4 < len(Counting.calls)
+
+
 @pytest.mark.parametrize("metric", ["accuracy", "neg_brier_score", "neg_log_loss", "roc_auc"])
 @pytest.mark.parametrize("training", [False, True])
 @pytest.mark.parametrize("first", [Scaling(2.0), StandardScaler(copy=False)])
@@ -93,6 +109,23 @@ def test_records_on_which_a_shared_step_fails_are_found_one_by_one(data):
     for memory in (PrefixMemory(), None):
         for outcome in outcomes(setting, memory):
             np.testing.assert_array_equal(outcome.evaluation.per_record == 0.0, failing)
+
+
+def test_a_score_of_the_caller_is_given_the_pipeline_itself(data):
+    kinds = []
+
+    def mine(estimator, X, y):
+        kinds.append(type(estimator))
+        return (estimator.predict(X) == y).astype(float)
+
+    outcomes(setting_of(data, Counting(), PerRecordScore(mine)), PrefixMemory())
+    search = ReusableHoldoutSearchCV(
+        make_pipeline(Counting(), LogisticRegression()),
+        {"logisticregression__C": [0.1, 1.0]},
+        scoring=PerRecordScore(mine),
+    )
+    search.fit(*data)
+    assert set(kinds) == {Pipeline}
 
 
 def test_training_scores_are_not_taken_from_the_records_left_out(data):
