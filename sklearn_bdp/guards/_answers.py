@@ -12,6 +12,7 @@ import contextvars
 import hashlib
 import math
 import multiprocessing
+import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -27,8 +28,8 @@ from sklearn_bdp.guards._guard import TOLD, Guard
 ALL = 0.9
 #: Targets below which equal ones may well be those of other records.
 _FEWEST = 20
-#: Digests of targets that an account has answered about.
-_ANSWERED: set[str] = set()
+#: Digests of targets that an account has answered about, and the notebook cell that asked.
+_ANSWERED: dict[str, tuple[str, int] | None] = {}
 _INSIDE: contextvars.ContextVar[bool] = contextvars.ContextVar("inside a candidate", default=False)
 
 ANOTHER = Guard(
@@ -98,7 +99,9 @@ def in_runs(labels: Any) -> bool:
 
 def open_account(about: list[str | None]) -> bool:
     """Return whether another account has answered about some of these targets; say so once."""
-    known = set() if _is_repeated() else _ANSWERED.intersection(filter(None, about))
+    cell = _cell()
+    known = {one for one in about if one in _ANSWERED and not _run_again(_ANSWERED[one], cell)}
+    known = set() if _is_repeated() else known
     if known:
         ANOTHER.warn_once(min(known))
     return bool(known)
@@ -106,9 +109,20 @@ def open_account(about: list[str | None]) -> bool:
 
 def note_answers(about: list[str | None]) -> None:
     """Remember that an account has answered about these targets."""
-    new = set(filter(None, about)) - _ANSWERED
+    new = set(filter(None, about)) - _ANSWERED.keys()
     if new and not _is_repeated():  # looking at the callers takes longer than an answer should
-        _ANSWERED.update(new)
+        _ANSWERED.update(dict.fromkeys(new, _cell()))
+
+
+def _cell():
+    """Return text and number of the notebook cell that is running; None outside of notebooks."""
+    cells = getattr(sys.modules["__main__"], "In", None)
+    return (cells[-1], len(cells)) if isinstance(cells, list) and cells else None
+
+
+def _run_again(first, now):
+    """Return whether a notebook cell asks what it asked when it was run before."""
+    return None not in (first, now) and first[0] == now[0] and first[1] != now[1]
 
 
 @contextlib.contextmanager

@@ -61,6 +61,29 @@ def recognise(reference, reference_y, X, y):
     return None
 
 
+def find_columns(seen, X):
+    """Return the places of the columns of ``X`` among those of data with the same rows, or None.
+
+    Selectors pass arrays without names; a column is found by its values, unless several have the
+    same.
+    """
+    codes = column_codes(X)
+    if codes is None or len(codes) != seen[0]:
+        return None
+    order = {}
+    for place, digest in enumerate(seen[1].tolist()):
+        order.setdefault(digest, []).append(place)
+    found = [order.get(digest, []) for digest in _ordered(codes).tolist()]
+    if any(len(places) != 1 for places in found):
+        return None
+    return [places[0] for places in found]
+
+
+def ordered_digests(codes):
+    """Return the number of rows and a digest of each column, as ``find_columns`` takes them."""
+    return len(codes), _ordered(codes)
+
+
 def altered_records(records, X, alteration):
     """Return holdout records with columns altered as those of ``X`` were.
 

@@ -20,15 +20,18 @@ from sklearn_bdp._sklearn_compat import (
 )
 from sklearn_bdp.exceptions import ScoreContractError, UnknownFeaturesError
 from sklearn_bdp.guards import RowWiseCheck, TrainingSide, warn_clipped
-from sklearn_bdp.holdout import HoldoutScore, ReusableHoldout
+from sklearn_bdp.holdout import HoldoutScore, ReusableHoldout, query_key
 from sklearn_bdp.metrics import check_scoring, get_metric, same_names
 from sklearn_bdp.model_selection._alterations import (
     Alteration,
     altered_records,
+    column_codes,
+    find_columns,
+    ordered_digests,
     recognise,
 )
 
-_MODELS = 4  # how many models' data are remembered
+_MODELS, _FOLDS = 4, 64  # how much is remembered: data of models, digests of folds
 
 
 class _Refusal:
@@ -92,9 +95,10 @@ class _Seen:
 
 @dataclass
 class _Memory:
-    """What copies of a scorer share: data of the last models, and the last answer."""
+    """What copies of a scorer share: data of the last models, digests of folds, the last answer."""
 
     models: list = field(default_factory=list)
+    folds: dict = field(default_factory=dict)
     answer: HoldoutScore | None = None
     row_wise: RowWiseCheck = field(default_factory=RowWiseCheck)
     told: bool = False  # that clipping changes the score
@@ -143,8 +147,9 @@ class HoldoutScorer:
     these columns replaced by draws from the shuffled training columns, which are public; a
     column set to one value is set to it on the holdout.
 
-    *Selectors* that pass arrays without names (SequentialFeatureSelector, RFECV) are refused at the
-    first model of fewer columns;
+    *Selectors* that pass arrays without names: in RFECV every fold begins with all columns, so that
+    the scorer can find the others by their values. SequentialFeatureSelector begins without, and
+    is refused, as equal columns are;
     :class:`~sklearn_bdp.feature_selection.HoldoutFeatureSelector` does their work.
 
     *Early stopping* is refused: each iteration would be a query, and their intervals grow
@@ -215,7 +220,7 @@ class HoldoutScorer:
         """
         _refuse_early_stopping(estimator)
         self._check(X, y, sample_weight)
-        columns = self._columns(estimator, X)
+        columns = self._columns(estimator, X, y)
         metric, key, seen = self._identify(estimator, X, y, _in_validation)
         alteration = Alteration() if seen is None else recognise(seen.X, seen.y, X, y)
         if not alteration:
@@ -307,8 +312,8 @@ class HoldoutScorer:
         self._memory.models = [*self._memory.models, seen][-_MODELS:]
         return metric, key, None
 
-    def _columns(self, model, X):
-        """Return the names of the columns that the model needs, or None for all of them."""
+    def _columns(self, model, X, y):
+        """Return the columns of the holdout that the model needs, or None for all of them."""
         expected = getattr(self.holdout.X, "shape", (0, None))[1:]
         names = getattr(model, "feature_names_in_", None)
         if names is not None and hasattr(self.holdout.X, "columns"):
@@ -316,14 +321,32 @@ class HoldoutScorer:
         fitted_on = getattr(model, "n_features_in_", None)
         if fitted_on is None and len(getattr(X, "shape", ())) == 2:
             fitted_on = X.shape[1]
-        if expected and fitted_on not in (None, expected[0]):
+        if not expected or fitted_on is None:
+            return None
+        fold = query_key(np.asarray(y))
+        if fitted_on == expected[0]:
+            self._remember_fold(fold, X)
+            return None
+        seen = self._memory.folds.get(fold)
+        found = None if seen is None else find_columns(seen, X)
+        if found is None:
             raise UnknownFeaturesError(
-                f"The estimator was fitted on {fitted_on} columns without names, and the holdout "
-                f"has {expected[0]}. Fit it on a DataFrame whose column names the holdout shares. "
-                "To select features, use sklearn_bdp.feature_selection.HoldoutFeatureSelector "
-                "(RFECV and SequentialFeatureSelector strip names). The holdout was not queried."
+                f"The estimator was fitted on {fitted_on} columns without names. They cannot be "
+                f"found among the {expected[0]} holdout columns, or several columns are equal. Fit "
+                "it on a DataFrame whose column names the holdout shares. To select features, use "
+                "sklearn_bdp.feature_selection.HoldoutFeatureSelector (scikit-learn's "
+                "SequentialFeatureSelector strips names). The holdout was not queried."
             )
-        return None
+        return found
+
+    def _remember_fold(self, fold, X):
+        """Keep the digests of all columns of a fold, by which some of them can be found later."""
+        if fold in self._memory.folds:
+            return
+        codes = column_codes(X)
+        if codes is not None:
+            kept = list(self._memory.folds.items())[-_FOLDS + 1 :]
+            self._memory.folds = {**dict(kept), fold: ordered_digests(codes)}
 
     @property
     def last_answer_(self) -> HoldoutScore:
@@ -389,8 +412,12 @@ def _copy(data):
 
 
 def _take(X, columns):
-    """Return the chosen columns, or ``X`` itself."""
-    return X if columns is None else X[columns]
+    """Return the chosen columns, by name or place, or ``X`` itself."""
+    if columns is None:
+        return X
+    if isinstance(columns[0], str) and hasattr(X, "columns"):
+        return X[list(columns)]
+    return X.iloc[:, columns] if hasattr(X, "iloc") else X[:, columns]
 
 
 def _variance(metric, estimator, X, y):

@@ -2,6 +2,7 @@
 
 import copy
 import pickle
+import sys
 import warnings
 
 import numpy as np
@@ -121,3 +122,32 @@ def test_selectors_inside_a_searched_pipeline_are_tested_from_outside():
     pipeline = make_pipeline(inner, LogisticRegression())
     assert told(lambda: ReusableHoldoutSearchCV(pipeline, grid, cv=2).fit(A, b)) == 0
     assert told(lambda: pipeline.fit(A, b)) == 1  # the search has answered about these
+
+
+# -- notebooks ------------------------------------------------------------------------------------
+
+CELL = "search().fit(X, y)"
+
+
+@pytest.fixture
+def run_cells(monkeypatch):
+    """Run cells as a notebook does: their texts are in ``In`` of its main module."""
+    space = {"search": search, "X": X, "y": y}
+
+    def run(*cells):
+        texts = [""]
+        monkeypatch.setattr(sys.modules["__main__"], "In", texts, raising=False)
+        for cell in cells:
+            texts.append(cell)
+            exec(compile(cell, f"cell {len(texts)}", "exec"), space)
+
+    return lambda *cells: told(lambda: run(*cells))
+
+
+def test_a_cell_that_is_run_again_opens_no_second_account(run_cells):
+    assert run_cells(CELL, CELL) == 0
+    assert run_cells(CELL, "search(cv=3).fit(X, y)") == 1
+
+
+def test_two_searches_in_one_cell_are_two_accounts(run_cells):
+    assert run_cells(CELL + "\n" + CELL) == 1

@@ -8,6 +8,9 @@ import scipy.sparse as sp
 from sklearn_bdp.model_selection._alterations import (
     Alteration,
     altered_records,
+    column_codes,
+    find_columns,
+    ordered_digests,
     recognise,
 )
 
@@ -109,3 +112,14 @@ def test_records_get_draws_of_the_shuffled_column_and_keep_their_types(table):
     whole = np.round(X).astype(int)
     found = recognise(X, y, shuffled(X, 0), y)
     assert altered_records(whole, shuffled(X, 0), found).dtype == float
+
+
+def test_columns_are_found_by_their_values_where_only_one_has_them(table):
+    X, _ = table
+    seen = ordered_digests(column_codes(X))
+    assert find_columns(seen, X[:, [3, 0]]) == [3, 0]
+    assert find_columns(seen, X[:, [0]] + 1) is None
+    assert find_columns(seen, X[:20, [0]]) is None
+    twice = ordered_digests(column_codes(np.column_stack([X, X[:, 0]])))
+    assert find_columns(twice, X[:, [0]]) is None
+    assert find_columns(twice, X[:, [1]]) == [1]

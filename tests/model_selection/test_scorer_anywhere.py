@@ -336,16 +336,30 @@ def test_importances_of_a_search_that_used_the_same_scorer(data, holdout):
     assert found.importances_mean.max() > 0
 
 
-def test_eliminated_columns_without_names_are_refused(data):
+@pytest.mark.parametrize("n_jobs", [None, 2])
+def test_eliminated_columns_are_found_by_their_values(data, on_disk, n_jobs):
+    X, _, y, _ = data
+    found = RFECV(
+        LogisticRegression(), scoring=HoldoutScorer(on_disk), cv=2, step=10, n_jobs=n_jobs
+    ).fit(X, y)
+    assert len(on_disk.history()) == 2 * 4  # 30, 20, 10, 1 columns in two folds
+    scores = found.cv_results_["mean_test_score"]
+    assert scores[0] > 0.8
+    assert scores[-1] > 0.93
+
+
+def test_columns_that_look_the_same_are_refused(data):
     X, X_holdout, y, y_holdout = data
+    X, X_holdout = np.column_stack([X, X]), np.column_stack([X_holdout, X_holdout])
     holdout = ReusableHoldout(X_holdout, y_holdout, random_state=0)
     scorer = HoldoutScorer(holdout)
-    with pytest.raises(UnknownFeaturesError, match="HoldoutFeatureSelector"):
-        scorer(LogisticRegression().fit(X[:, :5], y), X[:, :5], y)
-    assert len(holdout.history()) == 0
+    scorer(LogisticRegression().fit(X, y), X, y)
     with pytest.raises(UnknownFeaturesError, match="without names"):
+        scorer(LogisticRegression().fit(X[:, :5], y), X[:, :5], y)
+    assert len(holdout.history()) == 1
+    with pytest.raises(UnknownFeaturesError, match="several columns are equal"):
         RFECV(LogisticRegression(), scoring=scorer, cv=2, step=10).fit(X, y)
-    assert len(holdout.history()) == 1  # of all columns, in the first fold
+    assert len(holdout.history()) == 2  # of all columns, in the first fold
 
 
 def test_the_last_interval_is_readable_from_every_copy(data, holdout):
