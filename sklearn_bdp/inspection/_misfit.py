@@ -99,7 +99,7 @@ class MisfitDisplay(Display):
             Drawn; ``ax_`` and ``figure_`` say where.
         """
         scores = check_array("scores", scores, ndim=1)
-        report = check_misfit(check_correlation(correlation), scores=scores)
+        report: Any = check_misfit(check_correlation(correlation), scores=scores)
         return cls(
             promised=float(report.promised_time),
             observed=float(report.autocorrelation_time),
