@@ -223,16 +223,11 @@ def _log(search, mlflow):
         mlflow.log_params({f"best_{name}": value for name, value in search.best_params_.items()})
         mlflow.log_metrics(_released(search.cv_results_, search.best_index_, prefix="best_"))
         mlflow.log_text(str(search.certificate_), "certificate.txt")
-        ranked = sorted(range(len(search.cv_results_["params"])), key=_rank(search.cv_results_))
+        ranked = np.argsort(search.cv_results_["rank_holdout_score"], kind="stable")
         for place in ranked[:_CHILDREN]:
             with mlflow.start_run(nested=True):
                 mlflow.log_params(search.cv_results_["params"][place])
                 mlflow.log_metrics(_released(search.cv_results_, place))
-
-
-def _rank(results):
-    ranks = next(column for name, column in results.items() if name.startswith("rank_holdout"))
-    return lambda place: int(ranks[place])
 
 
 def _released(results, place, *, prefix=""):

@@ -26,7 +26,6 @@ from sklearn_bdp._evaluation._candidates import (
     Candidate,
     Outcome,
     columns_of,
-    evaluate,
     fit_candidate,
 )
 from sklearn_bdp._evaluation._fits import (
@@ -85,16 +84,11 @@ class Assessment:
 
 
 class Verifier:
-    """Ask the holdout about candidates.
+    """Ask the holdout about candidates."""
 
-    ``verify``: "all", or how many subsets of a batch it sees, by their training-side score.
-    """
-
-    def __init__(self, setting, holdout, *, verify="all", n_jobs=None, pre_dispatch, verbose=0):
+    def __init__(self, setting, holdout, *, n_jobs=None, pre_dispatch):
         self.setting = setting
         self.holdout = holdout
-        self.verify = verify
-        self.verbose = verbose
         self._dispatch = {"n_jobs": n_jobs, "pre_dispatch": pre_dispatch}
         self._training_size = num_samples(setting.X)
         self._data = None
@@ -218,7 +212,7 @@ class Verifier:
     def assess(self, candidates, training=None, *, rows=None, beside=None, variances=None):
         """Return an :class:`Assessment` of each candidate, from one batch of queries.
 
-        ``rows``: of candidates that were fitted before; without them the best are fitted here.
+        ``rows``: of candidates that were fitted before; without them they are fitted here.
         ``beside`` holds training-side scores by the further metrics that are asked about, by name
         (``None`` where they come with the fit), ``variances`` those of records' training scores.
         """
@@ -226,7 +220,7 @@ class Verifier:
         in_search = rows is not None
         if not in_search:
             rows = [candidate.columns for candidate in candidates]
-            self._fit_leaders(rows, candidates, training)
+            self._fit_scored(rows, candidates, training)
         names = list(self.setting.beside) if beside is not None else []
         found = []
         for place, (row, candidate) in enumerate(zip(rows, candidates, strict=True)):
@@ -290,12 +284,9 @@ class Verifier:
                 if not math.isfinite(query.training):
                     query.training = record.training_value
 
-    def _fit_leaders(self, rows, candidates, training):
-        """Fit the candidates that the holdout sees: the best on the training side."""
+    def _fit_scored(self, rows, candidates, training):
+        """Fit the candidates that the holdout sees: those with a training-side score."""
         shown = np.flatnonzero(np.isfinite(training))
-        if self.verify != "all":
-            best = sorted(shown, key=lambda place: -training[place])
-            shown = sorted(best[: self.verify])
         chosen = ([values[place] for place in shown] for values in (rows, candidates, training))
         self.fit(*chosen)
 
@@ -341,14 +332,6 @@ class Verifier:
             model = fit_candidate(self.setting, candidate)
         self._look_at(model, candidate)
         return model
-
-    def evaluation(self, assessment):
-        """Return the raw evaluation of a subset; of one answered before it is computed now."""
-        known = assessment.outcome.evaluation
-        if known is None:
-            candidate = Candidate(columns=assessment.columns)
-            known = evaluate(self.setting, candidate).evaluation
-        return known
 
 
 def _at(values, place):
