@@ -130,7 +130,14 @@ class MarkovChain(TimeModel):
         self._freeze()
 
     @classmethod
-    def from_states(cls, states: Any, *, n_states: int | None = None) -> MarkovChain:
+    def from_states(
+        cls,
+        states: Any,
+        *,
+        n_states: int | None = None,
+        smoothing: float = 1.0,
+        observed: bool = False,
+    ) -> MarkovChain:
         """Estimate a chain from sequences of states.
 
         Parameters
@@ -139,20 +146,33 @@ class MarkovChain(TimeModel):
             Training-side states ``0 … k-1`` in time; a list holds separate stretches.
         n_states : int, optional
             Number of states; by default one more than the largest seen.
+        smoothing : float, default=1.0
+            Added to every transition count, so that no transition is called impossible merely
+            because it was not seen.
+        observed : bool, default=False
+            As for the class.
 
         Returns
         -------
         MarkovChain
-            The estimated chain; its estimation error is not paid for. Every transition counts once
-            more than it was seen, so that none is called impossible.
+            The estimated chain; its estimation error is not paid for.
 
         Raises
         ------
         ValueError
             If the states are not integers of at least 0, or there is no transition.
         """
-        weights = transition_counts(states, n_states=n_states) + 1.0
-        return cls(weights / weights.sum(axis=1, keepdims=True))
+        counts = transition_counts(states, n_states=n_states)
+        smoothing = check_real("smoothing", smoothing, low=0.0)
+        weights = counts + smoothing
+        totals = weights.sum(axis=1)
+        if not (totals > 0).all():
+            state = int(np.argmin(totals))
+            raise ValueError(
+                f"smoothing must be positive when a state is never left, got smoothing="
+                f"{smoothing:g} and no transition out of state {state}."
+            )
+        return cls(weights / totals[:, None], observed=observed)
 
     @classmethod
     def from_autocorrelation_time(cls, time: float) -> MarkovChain:
