@@ -335,7 +335,7 @@ class CorrelationModel(Divisible, FrozenValue):
     # -- concentration ----------------------------------------------------------------------
 
     @abstractmethod
-    def _spread(self, n):
+    def _spread(self, n, statistical):
         """Return ``C`` in the tail ``2 exp(-2 (n alpha)^2 / C)`` of a mean (theory H1-H5)."""
 
     def effective_n(self, n: int) -> float:
@@ -352,9 +352,9 @@ class CorrelationModel(Divisible, FrozenValue):
             ``log_tail(alpha, n) = ln 2 - 2 * effective_n(n) * alpha**2``.
         """
         n = self.check_n(n)
-        return n * (n / self._spread(n))
+        return n * (n / self._spread(n, True))
 
-    def log_tail(self, alpha: ArrayLike, n: int) -> Any:
+    def log_tail(self, alpha: ArrayLike, n: int, *, sensitivity: float | None = None) -> Any:
         """Return ``ln`` of a bound on ``P[|q(X) - q(P)| >= alpha]`` for one fixed query.
 
         Parameters
@@ -363,6 +363,10 @@ class CorrelationModel(Divisible, FrozenValue):
             Deviations, at least 0, in score units of ``[0, 1]``.
         n : int
             Number of records.
+        sensitivity : float, optional
+            How far one record can move the query, in score units. By default the query is a mean of
+            per-record scores in ``[0, 1]``, whose sensitivity is ``1 / n``. If given, only bounds
+            that hold for any query of that sensitivity are used.
 
         Returns
         -------
@@ -371,8 +375,12 @@ class CorrelationModel(Divisible, FrozenValue):
         """
         n = self.check_n(n)
         alpha = check_array("alpha", alpha, low=0.0)
-        # Theory H1-H5: 2 (n alpha)^2 / C - ln 2
-        result = np.minimum(math.log(2.0) - 2.0 * (alpha * n) ** 2 / self._spread(n), 0.0)
+        delta = 1.0 / n
+        if sensitivity is not None:
+            delta = check_real("sensitivity", sensitivity, low=0.0, closed="neither")
+        spread = self._spread(n, sensitivity is None)
+        # Theory H1-H5: 2 alpha^2 / (sensitivity^2 C) - ln 2
+        result = np.minimum(math.log(2.0) - 2.0 * (alpha / delta) ** 2 / spread, 0.0)
         return float(result) if result.ndim == 0 else result
 
     def mean_lower_limit(

@@ -331,9 +331,9 @@ class MarkovChain(TimeModel):
     def _profile(self):
         return self._remember("profile", lambda: mixing_profile(self.transition))
 
-    def _spread(self, n):
-        spread = super()._spread(n)
-        if self._stationary and self.contraction_ < 1.0:
+    def _spread(self, n, statistical):
+        spread = super()._spread(n, statistical)
+        if statistical and self._stationary and self.contraction_ < 1.0:
             # Fan, Jiang, Sun 2021, Theorem 1 (absolute spectral gap; functions may differ).
             contraction = self.contraction_
             spread = min(spread, n * (1.0 + contraction) / (1.0 - contraction))

@@ -48,7 +48,7 @@ class ComponentwiseModel(CorrelationModel):
 class ComponentModel(ComponentwiseModel):
     """Shared part of models that know only which records may depend on each other."""
 
-    def _spread(self, n):
+    def _spread(self, n, statistical):
         sizes, counts = self._sizes(n)
         return float(np.sum(counts * sizes.astype(float) ** 2))
 
@@ -88,7 +88,7 @@ class Independent(ComponentModel):
 
     is_independent = True
 
-    def _spread(self, n):
+    def _spread(self, n, statistical):
         return float(n)
 
     def _sizes(self, n):

@@ -75,7 +75,7 @@ class NetworkModel(GraphModel):
 
     # -- concentration ----------------------------------------------------------------------
 
-    def _spread(self, n):
+    def _spread(self, n, statistical):
         return self._remember("spread", self._compute_spread)
 
     def _compute_spread(self):

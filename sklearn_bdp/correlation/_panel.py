@@ -145,8 +145,11 @@ class Panel(CorrelationModel):
 
     # -- concentration: means of dates are scores of the chain (Fan, Jiang, Sun 2021) -------------
 
-    def _spread(self, n):
-        return n * (n / self.chain.effective_n(len(self.counts_)))
+    def _spread(self, n, statistical):
+        dates = len(self.counts_)
+        if statistical:
+            return n * (n / self.chain.effective_n(dates))
+        return float(self.counts_.max()) ** 2 * self.chain._spread(dates, False)
 
     def _lower_limit(self, values, levels, n, binary):
         return self.chain._lower_limit(values, levels, len(self.counts_), False)

@@ -45,7 +45,7 @@ class TimeModel(CorrelationModel):
     def caveats(self) -> tuple[str, ...]:
         return ("A future unlike the past (drift) is not covered.",)
 
-    def _spread(self, n):
+    def _spread(self, n, statistical):
         return self._remember(
             ("spread", n), lambda: block_spread(mixing_sum(self._profile(), n - 1), n)
         )
@@ -201,11 +201,14 @@ class SeenStates(CorrelationModel):
 
     # -- concentration of the weighted mean (theory G12) ----------------------------------------
 
-    def _spread(self, n):
+    def _spread(self, n, statistical):
         return n**2 * float(np.sum(self.weights_**2))
 
-    def log_tail(self, alpha: ArrayLike, n: int) -> Any:
+    def log_tail(self, alpha: ArrayLike, n: int, *, sensitivity: float | None = None) -> Any:
         alpha = check_array("alpha", alpha, low=0.0)
+        if sensitivity is not None:  # only the post-stratified mean has the right expectation
+            result = np.zeros(alpha.shape)
+            return float(result) if result.ndim == 0 else result
         return super().log_tail(np.maximum(alpha - self.unseen_, 0.0), n)
 
     def _lower_limit(self, values, levels, n, binary):

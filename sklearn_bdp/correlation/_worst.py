@@ -91,8 +91,8 @@ class WorstOf(CorrelationModel):
             return max(model.largest_component(n) for model in self.models)
         return int(np.bincount(self.components(n)).max())
 
-    def _spread(self, n):
-        return max(m._spread(n) for m in self.models)
+    def _spread(self, n, statistical):
+        return max(m._spread(n, statistical) for m in self.models)
 
     def _lower_limit(self, values, levels, n, binary):
         return np.min([m._lower_limit(values, levels, n, binary) for m in self.models], axis=0)

@@ -204,3 +204,12 @@ def test_tails_are_vectorised_capped_and_checked():
     assert log_tail_above(model, 0.5, 1.0, 10) == pytest.approx(10 * math.log(0.5))
     with pytest.raises(ValueError, match="alpha"):
         model.log_tail(-0.1, 10)
+
+
+def test_a_sensitivity_admits_bounds_for_any_query_only():
+    model = Groups(np.repeat(np.arange(100), 2))
+    assert model.log_tail(0.2, 200, sensitivity=1 / 200) == model.log_tail(0.2, 200)
+    chain = MarkovChain([[0.9, 0.1], [0.2, 0.8]])
+    assert chain.log_tail(0.2, 1000, sensitivity=1e-3) >= chain.log_tail(0.2, 1000)
+    with pytest.raises(ValueError, match="sensitivity"):
+        model.log_tail(0.1, 200, sensitivity=0.0)

@@ -74,7 +74,7 @@ class ComponentCalibration(Calibration):
 
     def sequential_information(self, dp_epsilon, n):
         # Theory G1: smaller blocks only add terms, since a part may still decide the rest.
-        return self.model._spread(n) * dp_epsilon**2 / 8.0
+        return self.model._spread(n, False) * dp_epsilon**2 / 8.0
 
     def posterior_bias(self, dp_epsilon, n):
         sizes, counts = self.model._sizes(n)
