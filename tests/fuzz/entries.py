@@ -753,12 +753,6 @@ def inspection_entries():
             {"holdout": nothing},
         ),
         (
-            "MisfitDisplay.from_search",
-            inspection.MisfitDisplay.from_search,
-            {},
-            {"search": nothing},
-        ),
-        (
             "MisfitDisplay.from_scores",
             inspection.MisfitDisplay.from_scores,
             {"correlation": CHAIN, "scores": np.linspace(0, 1, 40)},
