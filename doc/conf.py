@@ -41,7 +41,8 @@ myst_dmath_double_inline = True
 suppress_warnings = ["config.cache", "ref.ref", "ref.term"]
 
 autosummary_generate = True
-autodoc_default_options = {"inherited-members": None}
+# Methods of int, which a plan is one of, have docstrings of another kind.
+autodoc_default_options = {"inherited-members": "int", "exclude-members": "from_bytes, to_bytes"}
 autodoc_typehints = "none"  # the docstrings say it, with shapes and units
 numpydoc_show_class_members = False
 numpydoc_xref_param_type = False

@@ -86,9 +86,11 @@ class BudgetDisplay(Display):
 
         Raises
         ------
-        ValueError
-            If nothing was answered yet.
+        TypeError, ValueError
+            If ``holdout`` is no holdout, or nothing was answered yet.
         """
+        if not callable(getattr(holdout, "history", None)):
+            raise TypeError(f"holdout must be a ReusableHoldout, got holdout={holdout!r:.60}.")
         history = holdout.history()
         if len(history) == 0:
             raise ValueError("holdout must have answered something, got an empty history.")
