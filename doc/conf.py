@@ -41,8 +41,7 @@ myst_dmath_double_inline = True
 suppress_warnings = ["config.cache", "ref.ref", "ref.term"]
 
 autosummary_generate = True
-# Methods of int, which a plan is one of, have docstrings of another kind.
-autodoc_default_options = {"inherited-members": "int", "exclude-members": "from_bytes, to_bytes"}
+autodoc_default_options = {"inherited-members": None}
 autodoc_typehints = "none"  # the docstrings say it, with shapes and units
 numpydoc_show_class_members = False
 numpydoc_xref_param_type = False
@@ -139,3 +138,14 @@ def write_card():
 # Here, not in an event: Sphinx looks for pages before its first event.
 write_api_page()
 write_card()
+
+
+def first_line_of_int(app, what, name, obj, options, lines):
+    """Keep the first line where ``int`` documents a method: its markup is no reStructuredText."""
+    if name.endswith((".from_bytes", ".to_bytes")):
+        lines[:] = lines[:1]
+
+
+def setup(app):
+    """Connect what is above."""
+    app.connect("autodoc-process-docstring", first_line_of_int, priority=1)
