@@ -45,6 +45,9 @@ class TimeModel(CorrelationModel):
     def caveats(self) -> tuple[str, ...]:
         return ("A future unlike the past (drift) is not covered.",)
 
+    def _profile(self):
+        raise NotImplementedError
+
     def _spread(self, n, statistical):
         return self._remember(
             ("spread", n), lambda: block_spread(mixing_sum(self._profile(), n - 1), n)
