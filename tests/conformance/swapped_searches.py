@@ -11,8 +11,9 @@ import os
 
 import numpy as np
 import sklearn.model_selection
+from sklearn.utils.validation import has_fit_parameter
 
-from sklearn_bdp import HoldoutConfig, ReusableHoldoutSearchCV
+from sklearn_bdp import HoldoutConfig, ReusableHoldout, ReusableHoldoutSearchCV
 
 MODE = os.environ.get("SEARCHES", "identity")
 
@@ -25,8 +26,12 @@ class _Swapped(ReusableHoldoutSearchCV):
         if MODE == "identity" or y is None:
             self.holdout = None
             return super().fit(X, y, **params)
-        self.holdout = HoldoutConfig(allow_shared_rows=True)  # the copy is on purpose
-        return super().fit(X, y, X_val=copy.deepcopy(X), y_val=copy.deepcopy(y), **params)
+        X_val, y_val = copy.deepcopy(X), copy.deepcopy(y)  # records are shared on purpose
+        if has_fit_parameter(self.estimator, "X_val"):  # which set X_val means must not be guessed
+            self.holdout = ReusableHoldout(X_val, y_val, allow_shared_rows=True)
+            return super().fit(X, y, **params)
+        self.holdout = HoldoutConfig(allow_shared_rows=True)
+        return super().fit(X, y, X_val=X_val, y_val=y_val, **params)
 
 
 class GridSearchCV(_Swapped):
