@@ -82,8 +82,8 @@ def check_fraction(name, value):
     """Return a part of the records as a float strictly between 0 and 1."""
     if not _is_no_number(value) and 1 < value < math.inf and value == int(value):
         raise ValueError(
-            f"{name} must be a fraction in (0, 1), got {name}={value!r}. To hold out {value:g} of "
-            f"your records, pass {name}={value:g} / len(X)."
+            f"{name} must be a fraction in (0, 1), got {name}={value!r}. To hold out "
+            f"{int(value)} of your records, pass {name}={int(value)} / len(X)."
         )
     return check_real(name, value, low=0.0, high=1.0, closed="neither")
 

@@ -113,7 +113,7 @@ class Independent(ComponentModel):
 
 def label_codes(groups):
     """Return codes ``0, 1, …`` in order of first appearance for any hashable labels."""
-    if isinstance(groups, str | bytes) or not hasattr(groups, "__len__"):
+    if isinstance(groups, str | bytes | dict) or not hasattr(groups, "__len__"):
         raise TypeError(
             f"groups must be an array of labels, one per record, got {groups!r:.40}: pass the "
             "column itself."

@@ -176,7 +176,7 @@ def make_groups(
     n_states = 2 if separation is None else np.size(separation)
     emission = Emission.of(separation, n_states, n_features)
     share = check_real("share", share, low=0.0, high=1.0)
-    sizes = check_array("group_size", group_size, low=1)
+    sizes = check_array("group_size", group_size, low=1, high=max(n, 1))
     if sizes.ndim > 1 or not np.all(sizes == np.round(sizes)):
         raise ValueError(f"group_size must hold whole numbers, got {group_size!r:.60}.")
     sizes = sizes.astype(int)

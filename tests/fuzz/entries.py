@@ -264,10 +264,11 @@ def search_entries():
         kinds = dict(shared)
         if make is HalvingReusableHoldoutSearchCV:
             kinds = {
-                "factor": real(1, open_low=True),
+                # As in scikit-learn, which takes huge integers, and True for one.
+                "factor": either(real(1, open_low=True), integer(2)),
                 "resource": option("n_samples"),
                 "max_resources": either(integer(8, 60), option("auto")),
-                "min_resources": either(integer(1, 60), option("exhaust", "smallest")),
+                "min_resources": either(integer(1, 60), option("exhaust", "smallest"), boolean),
                 "aggressive_elimination": boolean,
                 "training_score": option("cv"),
             }
@@ -301,7 +302,7 @@ def search_entries():
         "tol": either(real(), option("auto"), anything),
         "verify": either(COUNT, option("all")),
         "on_empty": option("raise", "keep_best"),
-        "holdout": PROBABILITY,
+        "holdout": either(NONE, PROBABILITY),
     }
     yield Entry(
         "HoldoutFeatureSelector.fit",
@@ -314,7 +315,7 @@ def search_entries():
         "alpha": PROBABILITY,
         "clip": POSITIVE,
         "on_empty": option("raise", "keep_best"),
-        "holdout": PROBABILITY,
+        "holdout": either(NONE, PROBABILITY),
     }
     yield Entry(
         "HoldoutCorrelationFilter.fit",
@@ -386,7 +387,7 @@ def planning_entries():
             "n_searches": COUNT,
             "score": real(0, 1),
             "n_corrections": integer(0),
-            "scoring": option("roc_auc", "accuracy"),
+            "scoring": either(NONE, option("roc_auc", "accuracy")),
             "beta": PROBABILITY,
         },
         {},
