@@ -24,7 +24,7 @@ PACKAGES = ("sklearn_bdp", "scikit-learn", "numpy", "scipy")
 BENCHMARKS = {
     "compare_practice": (
         "What people use today, on the same data with known truth",
-        {"small": "--replications 4 --sizes 400", "full": "--replications 20"},
+        {"small": "--replications 4 --sizes 400", "full": "--replications 100"},
     ),
     "compare_guarantees": (
         "Records that guarantees need, and widths they certify",
@@ -112,13 +112,13 @@ def section(name, size):
     taken = datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d")
     return (
         f"## {title}\n\n<!-- {name} -->\n`python {' '.join(command)}`, {taken}, {took:.0f} s on "
-        f"{os.cpu_count()} core(s); Python {platform.python_version()}, {versions}{_commit()}.\n\n"
+        f"{os.cpu_count()} cores; Python {platform.python_version()}, {versions}{_commit()}.\n\n"
         f"```text\n{run.stdout.strip()}{missed}\n```\n"
     )
 
 
 def _commit():
-    """Return the commit that is measured, where there is one."""
+    """Return the measured commit, if there is one."""
     asked = ["git", "-C", str(ROOT), "rev-parse", "--short", "HEAD"]
     try:
         told = subprocess.run(asked, capture_output=True, text=True, check=False).stdout.strip()
@@ -140,6 +140,12 @@ def sections(text):
     parts = re.split(r"^(?=## )", text, flags=re.M)[1:]
     named = ((re.search(r"^<!-- (\w+) -->$", part, re.M), part) for part in parts)
     return {name[1]: part.strip() + "\n" for name, part in named if name}
+
+
+def printed(name):
+    """Return what the full page shows of a benchmark."""
+    section = sections(PAGES["full"].read_text("utf-8"))[name]
+    return re.search(r"^```text\n(.*?)\n```$", section, re.M | re.S)[1]
 
 
 def write(page, found):

@@ -1,4 +1,4 @@
-"""What people use today, on the same data with known truth: what to believe, and how wide it is.
+"""What people use today, on the same data with known truth: bias, width and coverage.
 
 An analyst with ``n`` records chooses features for a linear classifier in ``rounds`` rounds of
 thirty candidates; each round starts from the best subset of the round before. Seven ways to report:
@@ -11,10 +11,15 @@ thirty candidates; each round starts from the best subset of the round before. S
 * ``interim``: the quarter as a ``ReusableHoldout``, the interval of the winner's own round;
 * ``final report``: the same, with the final report of the winner.
 
-Run ``python -m benchmarks.compare_practice [--replications 40] [--sizes 400 2000]``.
+Run ``python -m benchmarks.compare_practice [--replications 40] [--sizes 400 2000]``; with
+``--draw`` it only draws the table that stands in ``doc/benchmarks.md``.
 """
 
 import argparse
+import hashlib
+import re
+import warnings
+from pathlib import Path
 
 import numpy as np
 from scipy.stats import beta as beta_distribution
@@ -22,7 +27,10 @@ from scipy.stats import norm
 from sklearn.base import BaseEstimator, ClassifierMixin
 
 from sklearn_bdp import ReusableHoldout
+from sklearn_bdp.exceptions import AnotherAccountWarning
 
+ROOT = Path(__file__).resolve().parents[1]
+PICTURE = ROOT / "doc" / "_static" / "practice.svg"
 BETA, CANDIDATES, FEATURES, USEFUL, SHIFT = 0.05, 30, 40, 5, 0.25
 METHODS = (
     "one holdout",
@@ -205,18 +213,93 @@ def _plus_minus(scores):
     return scores.mean() - error, scores.mean() + error
 
 
+def read_table(text):
+    """Return ``{(records, rounds): {method: (half-width, coverage)}}`` of a printed table."""
+    found = {}
+    for block in re.split(r"\n(?=\d+ records)", text.strip()):
+        head, _, *rows = block.splitlines()
+        records, rounds = map(int, re.match(r"(\d+) records, (\d+) round", head).groups())
+        for row in rows:
+            *_, width, coverage = row.split()
+            cell = float(width), float(coverage.rstrip("%")) / 100
+            found.setdefault((records, rounds), {})[row[:18].strip()] = cell
+    return found
+
+
+def digest(text):
+    """Return what identifies a table: the picture carries it, a test compares it."""
+    return hashlib.sha256(text.strip().encode()).hexdigest()[:16]
+
+
+def draw(text, path=PICTURE):
+    """Draw half-width and coverage against rounds, one column for each number of records."""
+    import matplotlib.pyplot as plt
+
+    cells = read_table(text)
+    sizes = sorted({records for records, _ in cells})
+    rounds = sorted({rounds for _, rounds in cells})
+    grey = "#808080"  # readable on white and on black
+    colors = dict(zip(METHODS, ("#CC79A7", "#E69F00", "#B8860B", grey, "#009E73"), strict=False))
+    colors |= {"interim": "#56B4E9", "final report": "#0072B2"}
+    with plt.rc_context({"svg.fonttype": "none", "svg.hashsalt": "practice", "font.size": 9}):
+        figure, axes = plt.subplots(
+            2, len(sizes), figsize=(8.2, 5.4), sharex=True, sharey="row", layout="constrained"
+        )
+        for column, records in enumerate(sizes):
+            for row, ax in enumerate(axes[:, column]):
+                for method in METHODS:
+                    values = [cells[records, each][method][row] for each in rounds]
+                    ours = method in OURS
+                    ax.plot(
+                        range(len(rounds)),
+                        values,
+                        "o-" if ours else "s--",
+                        color=colors[method],
+                        linewidth=2 if ours else 1.2,
+                        markersize=4,
+                        label=method,
+                    )
+            axes[0, column].set_title(f"{records:,} records", color=grey)
+            axes[1, column].axhline(0.95, color=grey, linewidth=1)
+            axes[1, column].set_xticks(range(len(rounds)), [str(each) for each in rounds])
+            axes[1, column].set_xlabel(f"rounds of {CANDIDATES} candidates")
+        axes[0, 0].set(ylabel="half-width of the interval", ylim=(0, None))
+        axes[1, 0].set(ylabel="coverage (line: 95%)", ylim=(0, 1.03))
+        for ax in axes.flat:
+            ax.set_facecolor("none")
+            ax.tick_params(colors=grey)
+            ax.spines[:].set_color(grey)
+            ax.xaxis.label.set_color(grey)
+            ax.yaxis.label.set_color(grey)
+        figure.legend(
+            *axes[0, 0].get_legend_handles_labels(),
+            loc="outside right upper",
+            labelcolor=grey,
+            frameon=False,
+        )
+        figure.savefig(path, transparent=True, metadata={"Date": None, "Title": digest(text)})
+
+
 def main():
     """Print one table for each size and number of rounds."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--replications", type=int, default=40)
     parser.add_argument("--sizes", type=int, nargs="+", default=[400, 2000])
-    parser.add_argument("--rounds", type=int, nargs="+", default=[1, 5])
+    parser.add_argument("--rounds", type=int, nargs="+", default=[1, 3, 10])
+    parser.add_argument("--draw", action="store_true", help="draw the table of the page")
     options = parser.parse_args()
+    if options.draw:
+        from benchmarks.__main__ import printed
+
+        return draw(printed("compare_practice"))
+    # Each replication is an experiment of its own.
+    warnings.simplefilter("ignore", AnotherAccountWarning)
     for n in options.sizes:
         for rounds in options.rounds:
-            print(f"\n{n} records, {rounds} round(s) of {CANDIDATES} candidates")
+            plural = "" if rounds == 1 else "s"
+            print(f"\n{n} records, {rounds} round{plural} of {CANDIDATES} candidates")
             head = f"{'':18}{'reported':>9}{'truth':>8}{'too high by':>12}"
-            print(f"{head}{'half-width':>11}{'holds in':>9}")
+            print(f"{head}{'half-width':>11}{'coverage':>9}", flush=True)
             for method in METHODS:
                 rows = np.array(
                     [report(method, n, rounds, seed) for seed in range(options.replications)]
@@ -225,7 +308,7 @@ def main():
                 inside = np.mean((low <= true) & (true <= high))
                 line = f"{method:18}{score.mean():9.3f}{true.mean():8.3f}"
                 line += f"{(score - true).mean():+12.3f}{(high - low).mean() / 2:11.3f}"
-                print(f"{line}{inside:9.0%}")
+                print(f"{line}{inside:9.0%}", flush=True)
 
 
 if __name__ == "__main__":
