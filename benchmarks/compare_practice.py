@@ -291,7 +291,8 @@ def main():
     if options.draw:
         from benchmarks.__main__ import printed
 
-        return draw(printed("compare_practice"))
+        draw(printed("compare_practice"))
+        return
     # Each replication is an experiment of its own.
     warnings.simplefilter("ignore", AnotherAccountWarning)
     for n in options.sizes:
