@@ -1,7 +1,16 @@
 """One candidate: split, folds, open a holdout, fit, score, digest; for searches and selectors."""
 
 from sklearn_bdp._evaluation._candidates import Candidate, Setting, fit_candidate
-from sklearn_bdp._evaluation._division import Division, check_records, divide
+from sklearn_bdp._evaluation._division import (
+    Division,
+    check_owner,
+    check_records,
+    config_of,
+    divide,
+    divide_for,
+    open_holdout,
+    recorded_seed,
+)
 from sklearn_bdp._evaluation._fits import (
     FoldJob,
     ModelStore,
@@ -9,25 +18,19 @@ from sklearn_bdp._evaluation._fits import (
     all_failed,
     warn_some_failed,
 )
-from sklearn_bdp._evaluation._fitted import Savable, autologged, certified, clipping_of, outlook
-from sklearn_bdp._evaluation._opening import (
-    Pilot,
-    assumed,
-    check_dependence,
-    check_owner,
-    config_of,
-    divide_for,
-    open_holdout,
-    recorded_seed,
-)
+from sklearn_bdp._evaluation._fitted import Savable, clipping_of
 from sklearn_bdp._evaluation._scoring import (
     RULES,
     MetricScorer,
+    assumed,
     bounded_metric,
+    certified,
     check_proved,
     further_metrics,
+    outlook,
     public_scorer,
     verified_metric,
 )
-from sklearn_bdp._evaluation._training_side import Rounds, inner_folds
+from sklearn_bdp._evaluation._time import Pilot
+from sklearn_bdp._evaluation._training_side import Rounds, check_dependence, inner_folds
 from sklearn_bdp._evaluation._verifier import Assessment, Verifier

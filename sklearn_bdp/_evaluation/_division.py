@@ -1,18 +1,42 @@
-"""Divide the data into a training part and a holdout, obeying the correlation."""
+"""Divide the data into a training part and a holdout, obeying the correlation, and open it.
+
+An *owner* is an estimator with the parameters ``holdout``, ``correlation`` and ``random_state``.
+"""
 
 import copy
-from dataclasses import dataclass, field
+import numbers
+import secrets
+import warnings
+from dataclasses import dataclass, field, replace
 
+import joblib
 import numpy as np
+from sklearn.base import is_classifier
 from sklearn.model_selection import StratifiedGroupKFold, StratifiedKFold, StratifiedShuffleSplit
-from sklearn.utils import assert_all_finite, get_tags, indexable
-from sklearn.utils.validation import has_fit_parameter
+from sklearn.utils import assert_all_finite, check_random_state, get_tags, indexable
 
-from sklearn_bdp._checks import check_integer, check_kind
-from sklearn_bdp._sklearn_compat import num_samples, safe_indexing, safe_split
-from sklearn_bdp.correlation import CorrelationModel, Panel, check_correlation, date_numbers
-from sklearn_bdp.guards import TrainingSide, check_future, check_sorted, is_dates
-from sklearn_bdp.holdout import is_splitter
+from sklearn_bdp._checks import caller_level, check_fraction, check_kind
+from sklearn_bdp._evaluation._candidates import targets
+from sklearn_bdp._evaluation._time import CHAIN, correlation_in_time
+from sklearn_bdp._sklearn_compat import inside_validation, num_samples, safe_indexing, safe_split
+from sklearn_bdp.correlation import (
+    CorrelationModel,
+    chain_record,
+    check_correlation,
+    check_declared,
+)
+from sklearn_bdp.exceptions import InnerFoldsWarning
+from sklearn_bdp.guards import (
+    TrainingSide,
+    check_copies,
+    check_future,
+    check_sorted,
+    declaration_hints,
+    targets_digest,
+    warn_few_groups,
+)
+from sklearn_bdp.holdout import TARGETS, HoldoutConfig, ReusableHoldout, is_splitter
+from sklearn_bdp.ledger import read_notes
 
 #: What a split that looks at the labels costs (theory G10).
 STRATIFIED = (
@@ -55,11 +79,6 @@ class Division:
         if model is None or model.is_independent or not model.is_componentwise:
             return None
         return model.components(num_samples(self.X))
-
-
-def targets(X, y):
-    """Return ``y``, or zeros in the place of targets that nobody needs."""
-    return np.zeros(num_samples(X)) if y is None else y
 
 
 def check_records(estimator, X, y):
@@ -264,71 +283,161 @@ def _training_model(model, train):
         return None
 
 
-@dataclass(frozen=True)
-class Times:
-    """Dates of the records as numbers: those given to ``fit``, then those of ``X_val``."""
-
-    values: np.ndarray
-    n: int  # records given to fit
-    horizon: int  # dates until a label is known
-
-    @property
-    def codes(self):
-        """Number of each date of the records given to fit, in time order."""
-        return np.unique(self.values[: self.n], return_inverse=True)[1]
-
-    def panel(self, chain, *, held=False):
-        """Return the panel of the records given to fit, or of the validation records."""
-        part = self.values[self.n :] if held else self.values[: self.n]
-        return Panel(part, chain, horizon=self.horizon)
-
-
-def check_times(estimator, X, *, X_val, correlation, times, horizon):
-    """Return the :class:`Times` of the records, or None where rows are one series in order."""
-    model = isinstance(correlation, CorrelationModel) and correlation.is_sequential
-    in_time = model or (isinstance(correlation, str) and correlation == "time")
-    horizon = check_integer("horizon", horizon, low=0)
-    if times is not None and has_fit_parameter(estimator, "times"):
-        raise ValueError(
-            f"times= is a parameter of {type(estimator).__name__}.fit and of the search. Put dates "
-            "into the index of X (a DatetimeIndex or a date level of a MultiIndex) instead."
+def config_of(owner):
+    """Return the :class:`HoldoutConfig` that ``holdout=`` stands for; None for an open holdout."""
+    given = owner.holdout
+    if isinstance(given, ReusableHoldout | HoldoutConfig):
+        return given if isinstance(given, HoldoutConfig) else None
+    if isinstance(given, bool) or not (isinstance(given, numbers.Real) or is_splitter(given)):
+        raise TypeError(
+            "holdout must be a fraction of the records, a HoldoutConfig, a splitter, a "
+            f"ReusableHoldout or None, got {type(given).__name__}. To bring your own holdout "
+            "records, pass X_val and y_val to fit."
         )
-    if not in_time:
-        if times is not None or horizon:
-            raise ValueError(
-                "times= and horizon= need records in time, got "
-                f"correlation={correlation!r}. Set correlation='time'."
-            )
-        return None
-    n = num_samples(X)
-    both = [X] if X_val is None else [X, X_val]
-    if times is None:
-        found = [_of_index(part) for part in both]
-        if any(part is None for part in found):
-            if not horizon:
-                return None
-            found = np.split(np.arange(sum(map(num_samples, both))), [n])[: len(both)]
-        values = np.concatenate([date_numbers(part) for part in found])
-    else:
-        values = date_numbers(times)
-    total = sum(map(num_samples, both))
-    if len(values) != total:
-        of = "X" if X_val is None else "X followed by X_val"
-        raise ValueError(
-            f"times must hold one date per record of {of}, {total}, got {len(values)}."
-        )
-    if X_val is not None and values[n:].min() <= values[:n].max():
-        raise ValueError(
-            "X_val must come after X, and rows of one date stay on one side, got X until "
-            f"{values[:n].max()} and X_val from {values[n:].min()}."
-        )
-    return Times(values, n, horizon)
+    if isinstance(given, numbers.Real):
+        check_fraction("holdout", given)
+    return HoldoutConfig(given)
 
 
-def _of_index(X):
-    """Return the dates of an index where several rows share one, or None."""
-    index = getattr(X, "index", None)
-    if hasattr(index, "levels"):
-        levels = [k for k, level in enumerate(index.levels) if is_dates(level)]
-        return index.get_level_values(levels[0]) if len(levels) == 1 else None
-    return index if is_dates(index) and index.has_duplicates else None
+def check_owner(owner, X_val):
+    """Check what says which holdout is meant, before any work."""
+    check_declared(owner.correlation)
+    config = config_of(owner)
+    if config is None and X_val is not None:
+        raise ValueError("Give either holdout=ReusableHoldout(...) or X_val, not both.")
+    if config is not None and config.ledger is not None and inside_validation():
+        raise ValueError(
+            f"ledger={str(config.ledger)!r} records one holdout, and cross-validation fits "
+            f"{type(owner).__name__} with another holdout in each fold. Drop the ledger inside "
+            "cross_val_score, or fit once and use final_report. Nothing was asked."
+        )
+
+
+def recorded_seed(owner, data):
+    """Return a seed, and what a ledger records of the split drawn under it (None: nothing).
+
+    With a ledger and ``random_state=None`` the same script divides the same data in the same way,
+    so that it goes on where it stopped. A new ledger gets a new seed.
+    """
+    fresh = secrets.randbits(31)
+    config = config_of(owner)
+    if config is None or config.ledger is None or owner.random_state is not None:
+        return fresh, None
+    name = joblib.hash((data, repr(config.test_size)), hash_name="sha1")
+    known = {note["data"]: note["seed"] for note in read_notes(config.ledger, "split")}
+    seed = known.get(name, fresh)
+    return seed, {"data": name, "seed": seed}
+
+
+def divide_for(
+    owner, estimator, X, y, *, X_val, y_val, groups, split=None, pilot=None, dates=(None, 0)
+):
+    """Return the :class:`Division` of the owner's data; ``pilot`` serves ``correlation="time"``.
+
+    ``dates``: what was given as ``times=`` and ``horizon=``.
+    """
+    declared = correlation = owner.correlation
+    config = config_of(owner)
+    if config is None and declared is None:
+        model = owner.holdout.model  # describes the training records, too; groups say which
+        tied = groups is not None and model.n_records is not None
+        declared = None if model.is_independent else "groups" if tied else model
+    hints = declaration_hints(
+        X,
+        correlation=declared,
+        groups=groups,
+        splitters=[getattr(owner, "cv", None), getattr(config, "test_size", None)],
+    )
+    assumption = ""
+    given = owner.holdout.model if config is None and correlation is None else correlation
+    in_time = given == "time" if isinstance(given, str) else getattr(given, "is_sequential", False)
+    if in_time or dates[0] is not None or dates[1]:
+        correlation, assumption = correlation_in_time(
+            owner, config, estimator, X, y, X_val=X_val, pilot=pilot, dates=dates, in_time=in_time,
+        )  # fmt: skip
+    if config is None:
+        division = _reused(owner, estimator, X, y, correlation=correlation, groups=groups)
+        return replace(division, hints=hints)
+    division = divide(
+        estimator,
+        X,
+        y,
+        test_size=config.test_size,
+        correlation=correlation,
+        groups=groups,
+        X_val=X_val,
+        y_val=y_val,
+        random_state=owner.random_state if split is None else split["seed"],
+    )
+    if X_val is None and y is not None:
+        division = replace(division, about=targets_digest(X, y))
+    copied = check_copies(division.X, division.y, division.train_model)
+    said = ". ".join(filter(None, (division.assumption, copied, assumption)))
+    side = _side(estimator, division, groups)
+    return replace(division, hints=hints, assumption=said, side=side)
+
+
+def _side(estimator, division, groups):
+    """Return the training part as a holdout sees it that the caller split off."""
+    model = division.train_model
+    named = groups is not None and num_samples(groups) == num_samples(division.X)
+    if model is None and named:
+        model = check_correlation("groups", groups=groups)
+    classifier = is_classifier(estimator) and division.y is not None
+    return TrainingSide(((division.X, division.y),), train_model=model, classifier=classifier)
+
+
+def _reused(owner, estimator, X, y, *, correlation, groups):
+    """Return the division in which all data are training data of the holdout passed in."""
+    division = reuse(X, y, owner.holdout, correlation=correlation, groups=groups)
+    if division.train_model is None and not hasattr(getattr(owner, "cv", None), "split"):
+        warnings.warn(
+            "The records of this holdout are correlated, and nothing tells how the training "
+            "records are: the inner folds are drawn as if they were independent, and their "
+            "scores will be too good. Give groups= to fit, correlation=, or cv= a splitter.",
+            InnerFoldsWarning,
+            stacklevel=caller_level(),
+        )
+    copied = "" if owner.holdout.allow_shared_rows else check_copies(X, y, division.train_model)
+    side = _side(estimator, division, groups)
+    return replace(division, side=side, assumption=copied)
+
+
+def open_holdout(owner, division, *, split=None, metric=None, fit_params=None):
+    """Return the holdout that was passed in, or a new one of the held out records.
+
+    ``metric``: what it will be asked about; few groups may tell hardly anything about it.
+    ``fit_params``: what goes to ``fit`` besides, which may hold records, too.
+    """
+    config, side = config_of(owner), division.side
+    holdout = owner.holdout if config is None else _new_holdout(owner, config, division, split)
+    if division.train is not None:
+        holdout.drawn_beside(side)
+    said = holdout.compare_with(side.beside(fit_params or {}))
+    if said and said not in holdout.notes("assumption"):
+        holdout.note("assumption", said)
+    if metric is not None:
+        warn_few_groups(holdout, division, metric)
+    return holdout
+
+
+def _new_holdout(owner, config, division, split):
+    """Return a new holdout of the held out records."""
+    notes = {
+        "split": split,
+        "assumption": division.assumption,
+        CHAIN: chain_record(division.model),
+        TARGETS: division.about,
+    }
+    seed = owner.random_state
+    if seed is not None and not isinstance(seed, numbers.Integral):
+        seed = int(check_random_state(seed).randint(np.iinfo(np.int32).max))
+    return ReusableHoldout(
+        division.X_holdout,
+        division.y_holdout,
+        correlation=division.model,
+        gap=division.gap,
+        random_state=seed,
+        notes={k: v for k, v in notes.items() if v},
+        **config.parameters(),
+    )

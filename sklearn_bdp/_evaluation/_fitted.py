@@ -1,86 +1,16 @@
-"""What a fitted search or selector says of its choice, gives away without records, and logs."""
+"""What a fitted search or selector shows and gives away without holdout records."""
 
 from __future__ import annotations
 
 import contextlib
 import copy
-import math
-import sys
 import warnings
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
-
 from sklearn_bdp._evaluation._candidates import Candidate, cross_validated
-from sklearn_bdp._evaluation._opening import assumed
-from sklearn_bdp._sklearn_compat import num_samples
 from sklearn_bdp.accounting import Certificate
-from sklearn_bdp.guards import ALL, share_of
-from sklearn_bdp.holdout import History, ReusableHoldout, as_last_seen
-
-_GOALS = (0.2, 0.1, 0.05, 0.02, 0.01, 0.005, 0.002, 0.001)
-
-
-@as_last_seen()  # the batch was written just now
-def certified(holdout, division, metric, *, of, score, interval, notes=(), assumptions=()):
-    """Return the certificate of a holdout, led by the score of what was chosen.
-
-    ``of``: what was chosen, in words; ``score`` and ``interval`` in score units.
-    """
-    certificate = holdout.certificate().in_units(metric.measured, metric.lower, metric.upper)
-    caveat = (metric.caveat,) if metric.caveat else ()
-    return replace(
-        certificate,
-        chosen=(f"{metric.measured} of {of}", score, *interval),
-        assumptions=(*certificate.assumptions, *assumed(holdout, division), *assumptions),
-        notes=(*certificate.notes, *caveat, *notes),
-        baseline=_learned_nothing(metric, division.y),
-        **outlook(
-            certificate, holdout, metric, score, interval, training_size=num_samples(division.X)
-        ),
-    )
-
-
-def _learned_nothing(metric, y):
-    """Return the score of a model that has learned nothing, from training labels; None: unknown."""
-    if metric.name == "roc_auc":
-        return 0.5
-    if metric.name not in ("accuracy", "balanced_accuracy"):
-        return None
-    counts = np.unique(np.asarray(y), return_counts=True)[1]
-    return float(counts.max() / counts.sum() if metric.name == "accuracy" else 1 / counts.size)
-
-
-def outlook(certificate, holdout, metric, score, interval, *, training_size):
-    """Return the fields of a certificate that speak of one more question."""
-    if certificate.next_error is None:
-        return {}
-    asked = {"scoring": metric, "training_size": training_size}
-    fields = {}
-    if not metric.is_mean:
-        # The holdout speaks of means over records, which are known better than scores by class.
-        width = holdout.preview(**asked).half_width
-        fields = {"next_error": width, "tau": max(certificate.tau, width), "advice": ()}
-    if not math.isfinite(score):
-        return fields
-    seen = holdout.preview(score=metric.to_unit(score), **asked)
-    width, span = seen.half_width, metric.upper - metric.lower
-    half = 0.5 * (interval[1] - interval[0]) / span
-    fields |= {
-        "final_error": min(seen.half_width_final, half),
-        "parts": holdout.width_parts(metric.to_unit(score), half, scoring=metric),
-    }
-    if metric.is_mean and share_of(metric, interval) < ALL:
-        # It may be known how little scores vary (theory G15).
-        width = min(width, 0.5 * share_of(metric, interval))
-    goals, advice = [goal for goal in _GOALS if goal <= 0.8 * width], ""
-    # All parts of an interval shrink like 1 / sqrt(n), unless it ends where the range does.
-    if goals and certificate.advice and 2.0 * width < ALL:
-        count, name = holdout.model.units(holdout.n)
-        more = math.ceil(count * (width / goals[0]) ** 2) - count
-        advice = f"about {more:,} more {name} give ±{goals[0] * span:.3g}"
-    return fields | {"outlook": (width, advice)}
+from sklearn_bdp.holdout import History, ReusableHoldout
 
 
 def clipping_of(setting, columns):
@@ -192,50 +122,3 @@ class Savable:
     def _repr_mimebundle_(self, **kwargs):
         shown = super()._repr_mimebundle_(**kwargs)
         return {k: self._card() + v if k == "text/html" else v for k, v in shown.items()}
-
-
-#: Candidates with a run of their own, the best first; the number that MLflow uses for searches.
-_CHILDREN = 5
-
-
-@contextlib.contextmanager
-def autologged(search):
-    """Log a search that is fitted in this block, where MLflow's autologging is switched on.
-
-    MLflow patches ``fit`` of scikit-learn's own classes. Left alone it would log the parameters of
-    the first candidate as those of the run, and a run for each of the others.
-    """
-    tools = sys.modules.get("mlflow.utils.autologging_utils")
-    if tools is None or tools.autologging_is_disabled("sklearn"):
-        yield
-        return
-    with tools.disable_autologging():
-        yield
-    if hasattr(search, "best_params_"):
-        _log(search, sys.modules["mlflow"])
-
-
-def _log(search, mlflow):
-    """Log best parameters and released scores; a child run for each of the best candidates."""
-    inside = mlflow.active_run() is not None
-    with contextlib.nullcontext() if inside else mlflow.start_run():
-        mlflow.set_tag("estimator_name", type(search).__name__)
-        mlflow.log_params({f"best_{name}": value for name, value in search.best_params_.items()})
-        mlflow.log_metrics(_released(search.cv_results_, search.best_index_, prefix="best_"))
-        mlflow.log_text(str(search.certificate_), "certificate.txt")
-        ranked = np.argsort(search.cv_results_["rank_holdout_score"], kind="stable")
-        for place in ranked[:_CHILDREN]:
-            with mlflow.start_run(nested=True):
-                mlflow.log_params(search.cv_results_["params"][place])
-                mlflow.log_metrics(_released(search.cv_results_, place))
-
-
-def _released(results, place, *, prefix=""):
-    """Return the cross-validated and the released numbers of one candidate."""
-    return {
-        prefix + name: float(column[place])
-        for name, column in results.items()
-        if name.startswith(("mean_test", "holdout_"))
-        and isinstance(column[place], float)
-        and math.isfinite(column[place])
-    }

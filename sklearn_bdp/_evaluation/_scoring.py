@@ -1,4 +1,4 @@
-"""What is verified, and the scorers that compute the same on the training side."""
+"""What is verified: its metric, its scorers on the training side, the certificate of a choice."""
 
 import contextlib
 import contextvars
@@ -8,12 +8,15 @@ import math
 import warnings
 from collections.abc import Callable
 
+import numpy as np
 from sklearn.metrics import check_scoring, get_scorer_names
 from sklearn.model_selection import GridSearchCV
 
-from sklearn_bdp._evaluation._division import targets
+from sklearn_bdp._evaluation._candidates import targets
+from sklearn_bdp._sklearn_compat import num_samples
 from sklearn_bdp.exceptions import ScoreContractError, UnboundedMetricError
-from sklearn_bdp.guards import DEFAULT_METRIC
+from sklearn_bdp.guards import ALL, DEFAULT_METRIC, share_of
+from sklearn_bdp.holdout import as_last_seen
 from sklearn_bdp.metrics import PerRecordScore, get_metric
 
 #: What takes the place of a score by class where only means over records are proved.
@@ -21,6 +24,7 @@ MEANS = "scoring='neg_brier_score', which judges probabilities as ROC AUC does, 
 
 #: Names that ``refit`` knows besides those of metrics.
 RULES = ("one_se", "best_lower")
+_GOALS = (0.2, 0.1, 0.05, 0.02, 0.01, 0.005, 0.002, 0.001)
 _KEPT = contextvars.ContextVar("per-record scores", default=(None, None))
 
 
@@ -223,3 +227,70 @@ def public_scorer(search, name, metric, further):
 def _as_dict(scoring):
     """Return several metrics as a dict."""
     return dict(scoring) if isinstance(scoring, dict) else {name: name for name in scoring}
+
+
+def assumed(holdout, division):
+    """Return what has to be true of this split, and of the one that the holdout came from."""
+    said = [division.assumption, *holdout.notes("assumption")]
+    return tuple(dict.fromkeys(text for text in said if text))
+
+
+@as_last_seen()  # the batch was written just now
+def certified(holdout, division, metric, *, of, score, interval, notes=(), assumptions=()):
+    """Return the certificate of a holdout, led by the score of what was chosen.
+
+    ``of``: what was chosen, in words; ``score`` and ``interval`` in score units.
+    """
+    certificate = holdout.certificate().in_units(metric.measured, metric.lower, metric.upper)
+    caveat = (metric.caveat,) if metric.caveat else ()
+    return dataclasses.replace(
+        certificate,
+        chosen=(f"{metric.measured} of {of}", score, *interval),
+        assumptions=(*certificate.assumptions, *assumed(holdout, division), *assumptions),
+        notes=(*certificate.notes, *caveat, *notes),
+        baseline=_learned_nothing(metric, division.y),
+        **outlook(
+            certificate, holdout, metric, score, interval, training_size=num_samples(division.X)
+        ),
+    )
+
+
+def _learned_nothing(metric, y):
+    """Return the score of a model that has learned nothing, from training labels; None: unknown."""
+    if metric.name == "roc_auc":
+        return 0.5
+    if metric.name not in ("accuracy", "balanced_accuracy"):
+        return None
+    counts = np.unique(np.asarray(y), return_counts=True)[1]
+    return float(counts.max() / counts.sum() if metric.name == "accuracy" else 1 / counts.size)
+
+
+def outlook(certificate, holdout, metric, score, interval, *, training_size):
+    """Return the fields of a certificate that speak of one more question."""
+    if certificate.next_error is None:
+        return {}
+    asked = {"scoring": metric, "training_size": training_size}
+    fields = {}
+    if not metric.is_mean:
+        # The holdout speaks of means over records, which are known better than scores by class.
+        width = holdout.preview(**asked).half_width
+        fields = {"next_error": width, "tau": max(certificate.tau, width), "advice": ()}
+    if not math.isfinite(score):
+        return fields
+    seen = holdout.preview(score=metric.to_unit(score), **asked)
+    width, span = seen.half_width, metric.upper - metric.lower
+    half = 0.5 * (interval[1] - interval[0]) / span
+    fields |= {
+        "final_error": min(seen.half_width_final, half),
+        "parts": holdout.width_parts(metric.to_unit(score), half, scoring=metric),
+    }
+    if metric.is_mean and share_of(metric, interval) < ALL:
+        # It may be known how little scores vary (theory G15).
+        width = min(width, 0.5 * share_of(metric, interval))
+    goals, advice = [goal for goal in _GOALS if goal <= 0.8 * width], ""
+    # All parts of an interval shrink like 1 / sqrt(n), unless it ends where the range does.
+    if goals and certificate.advice and 2.0 * width < ALL:
+        count, name = holdout.model.units(holdout.n)
+        more = math.ceil(count * (width / goals[0]) ** 2) - count
+        advice = f"about {more:,} more {name} give ±{goals[0] * span:.3g}"
+    return fields | {"outlook": (width, advice)}

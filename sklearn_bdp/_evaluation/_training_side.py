@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.model_selection import PredefinedSplit, check_cv
 
 from sklearn_bdp._checks import sealed_errors
-from sklearn_bdp._evaluation._candidates import Candidate
+from sklearn_bdp._evaluation._candidates import Candidate, attempt
 from sklearn_bdp._evaluation._fits import (
     INTERRUPTIONS,
     FoldJob,
@@ -18,14 +18,13 @@ from sklearn_bdp._evaluation._fits import (
     WholeJob,
     run_jobs,
 )
-from sklearn_bdp._evaluation._opening import check_dependence
 from sklearn_bdp._evaluation._scoring import training_scorers
 from sklearn_bdp._sklearn_compat import (
     insert_error_scores,
     num_samples,
     report_failures,
 )
-from sklearn_bdp.guards import check_folds, warn_of
+from sklearn_bdp.guards import check_folds, compare_dependence, warn_of
 
 
 def inner_folds(cv, division, *, classifier):
@@ -64,6 +63,18 @@ def _within(part, division):
     if not inside.size:
         raise ValueError("cv holds a fold of which no record is in the training part.")
     return inside
+
+
+def check_dependence(division, setting, params, *, folds, groups=None, known=None):
+    """Compare training-side scores of a candidate with the declared correlation; warn once."""
+
+    def score(metric, folds):
+        found, _ = attempt(replace(setting, metric=metric, folds=folds), Candidate(params))
+        return None if found is None else found.astype(float)
+
+    return compare_dependence(
+        division, setting.estimator, setting.metric, score, folds=folds, groups=groups, known=known
+    )
 
 
 class Rounds:

@@ -18,7 +18,6 @@ from sklearn_bdp._checks import check_integer, check_real
 from sklearn_bdp._evaluation import (
     RULES,
     Savable,
-    autologged,
     check_records,
     public_scorer,
 )
@@ -35,6 +34,7 @@ from sklearn_bdp.correlation import date_numbers
 from sklearn_bdp.metrics import BoundedMetric, PerRecordScore, available_metrics
 from sklearn_bdp.model_selection._stages import (
     Preparation,
+    autologged,
     certificate_of,
     chosen_row,
     in_words,

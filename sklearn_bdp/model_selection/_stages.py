@@ -1,12 +1,16 @@
 """What a search does before the holdout is asked and with what it released.
 
-Before: check, divide, open, set up the evaluation. After: ``cv_results_``, choice, certificate.
+Before: check, divide, open, set up the evaluation. After: ``cv_results_``, choice, certificate,
+MLflow's log.
 """
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import itertools
+import math
+import sys
 import warnings
 
 import numpy as np
@@ -385,3 +389,50 @@ def in_words(model, params):
     named = whole if len(whole) <= _SHORT else type(model).__name__
     searched = ", ".join(f"{name}={value!r:.40}" for name, value in params.items())
     return f"{named} with {searched}" if searched else named
+
+
+#: Candidates with a run of their own, the best first; the number that MLflow uses for searches.
+_CHILDREN = 5
+
+
+@contextlib.contextmanager
+def autologged(search):
+    """Log a search that is fitted in this block, where MLflow's autologging is switched on.
+
+    MLflow patches ``fit`` of scikit-learn's own classes. Left alone it would log the parameters of
+    the first candidate as those of the run, and a run for each of the others.
+    """
+    tools = sys.modules.get("mlflow.utils.autologging_utils")
+    if tools is None or tools.autologging_is_disabled("sklearn"):
+        yield
+        return
+    with tools.disable_autologging():
+        yield
+    if hasattr(search, "best_params_"):
+        _log(search, sys.modules["mlflow"])
+
+
+def _log(search, mlflow):
+    """Log best parameters and released scores; a child run for each of the best candidates."""
+    inside = mlflow.active_run() is not None
+    with contextlib.nullcontext() if inside else mlflow.start_run():
+        mlflow.set_tag("estimator_name", type(search).__name__)
+        mlflow.log_params({f"best_{name}": value for name, value in search.best_params_.items()})
+        mlflow.log_metrics(_numbers(search.cv_results_, search.best_index_, prefix="best_"))
+        mlflow.log_text(str(search.certificate_), "certificate.txt")
+        ranked = np.argsort(search.cv_results_["rank_holdout_score"], kind="stable")
+        for place in ranked[:_CHILDREN]:
+            with mlflow.start_run(nested=True):
+                mlflow.log_params(search.cv_results_["params"][place])
+                mlflow.log_metrics(_numbers(search.cv_results_, place))
+
+
+def _numbers(results, place, *, prefix=""):
+    """Return the cross-validated and the released numbers of one candidate."""
+    return {
+        prefix + name: float(column[place])
+        for name, column in results.items()
+        if name.startswith(("mean_test", "holdout_"))
+        and isinstance(column[place], float)
+        and math.isfinite(column[place])
+    }
