@@ -21,7 +21,7 @@ import weakref
 import numpy as np
 import scipy.sparse as sp
 
-from sklearn_bdp._digests._code import (
+from sklearn_bdp._digests._content import (
     FITTING,
     WRAPPINGS,
     cell_content,
@@ -32,10 +32,10 @@ from sklearn_bdp._digests._code import (
     is_installed_code,
     joined,
     names_in,
+    opened,
     plain_digest,
     underlying,
 )
-from sklearn_bdp._digests._content import opened
 
 #: Parameters of installed estimators that say how work is done, not what comes out.
 _MANNERS = {"n_jobs", "verbose", "memory", "pre_dispatch"}

@@ -44,7 +44,6 @@ from sklearn_bdp.accounting._spending import (
 )
 from sklearn_bdp.accounting._squares import (
     SquaresPlan,
-    Units,
     drawn_variances,
     plan_squares,
     squares_lower_limit,
@@ -55,6 +54,7 @@ from sklearn_bdp.accounting._tails import (
     PairsTail,
     ShareCells,
     Tail,
+    Units,
     class_floors,
     half_width,
     score_tail,

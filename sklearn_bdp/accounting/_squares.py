@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from typing import Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from sklearn_bdp._checks import check_array, check_real
 from sklearn_bdp._typing import Array
+from sklearn_bdp.accounting._tails import Units
 
 #: Part of a limit's failure probability for limits by squares; the rest is for plain ones.
 SHARE = 0.8
@@ -26,32 +26,6 @@ LEVELS = (1.0, 2.0, 4.0)
 SURPRISE = 0.1
 
 _RATES = np.r_[np.geomspace(1e-3, 0.5, 48, endpoint=False), 1.0 - np.geomspace(0.5, 1e-3, 48)]
-
-
-@dataclasses.dataclass(frozen=True)
-class Units:
-    """What was drawn independently, records or whole groups, by their weights in a mean (G18)."""
-
-    count: float
-    largest: float  # weight
-    squares: float  # sum of squared weights
-    effective: float  # units that a mean with squared weights is worth
-    sensitivity: float  # how far one record can move a mean square
-
-    @classmethod
-    def of(cls, sizes: ArrayLike) -> Self:
-        """Return groups of so many records each."""
-        sizes = np.asarray(sizes, float)
-        squared = (sizes / sizes.sum()) ** 2
-        total = float(squared.sum())
-        moved = float((squared * np.minimum(1.0, 2.0 / sizes)).max()) / total
-        largest, worth = math.sqrt(squared.max()), total**2 / float((squared**2).sum())
-        return cls(len(sizes), largest, total, worth, moved)
-
-    @classmethod
-    def records(cls, n: int) -> Self:
-        """Return independent records."""
-        return cls(n, 1.0 / n, 1.0 / n, n, 1.0 / n)
 
 
 def _penalty(rate):

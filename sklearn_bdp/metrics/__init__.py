@@ -3,14 +3,13 @@
 See ``doc/metrics.md`` for the list and the proofs.
 """
 
-from sklearn_bdp.metrics._base import BoundedMetric, Evaluation, ScoreShape
+from sklearn_bdp.metrics._base import BoundedMetric, Evaluation, ScoreShape, same_names
 from sklearn_bdp.metrics._registry import (
     available_metrics,
     check_scoring,
     default_metric,
     get_metric,
 )
-from sklearn_bdp.metrics._rows import same_names
 from sklearn_bdp.metrics._wrapper import PerRecordScore
 
 __all__ = [

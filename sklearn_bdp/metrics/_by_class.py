@@ -11,9 +11,8 @@ from typing import ClassVar
 import numpy as np
 from scipy.stats import rankdata
 
-from sklearn_bdp.metrics._base import BoundedMetric, Evaluation, ScoreShape
+from sklearn_bdp.metrics._base import BoundedMetric, Evaluation, ScoreShape, as_labels, respond
 from sklearn_bdp.metrics._means import class_index
-from sklearn_bdp.metrics._rows import as_labels, respond
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

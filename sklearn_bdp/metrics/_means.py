@@ -10,8 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sklearn_bdp.metrics._base import MeanMetric
-from sklearn_bdp.metrics._rows import class_probabilities, equal, respond, silenced
+from sklearn_bdp.metrics._base import MeanMetric, class_probabilities, equal, respond, silenced
 
 #: A cut that moves the training-side score by less than this part of it is not worth a warning.
 _BITES = 0.05

@@ -15,7 +15,7 @@ from sklearn.utils.multiclass import type_of_target
 
 from sklearn_bdp._checks import check_array, check_integer, check_real
 from sklearn_bdp.exceptions import UnboundedMetricError
-from sklearn_bdp.metrics._base import BoundedMetric
+from sklearn_bdp.metrics._base import BoundedMetric, as_labels
 from sklearn_bdp.metrics._by_class import BalancedAccuracy, Recall, RocAuc
 from sklearn_bdp.metrics._means import (
     Accuracy,
@@ -27,7 +27,6 @@ from sklearn_bdp.metrics._means import (
     TopKAccuracy,
 )
 from sklearn_bdp.metrics._refusals import refuse, unwrap_scorer
-from sklearn_bdp.metrics._rows import as_labels
 from sklearn_bdp.metrics._wrapper import PerRecordScore
 
 _WIDEST = 1e100  # its square is a double

@@ -16,7 +16,7 @@ from sklearn.linear_model import LogisticRegression
 
 from sklearn_bdp.exceptions import UnboundedMetricError
 from sklearn_bdp.metrics import Evaluation, PerRecordScore, get_metric
-from sklearn_bdp.metrics._rows import silenced
+from sklearn_bdp.metrics._base import silenced
 
 METRICS = {
     "accuracy": {},
