@@ -14,6 +14,7 @@ __all__ = [
     "CopiedRecordsWarning",
     "DefaultMetricWarning",
     "FailingModelWarning",
+    "FallenScoreWarning",
     "HoldoutClosedError",
     "InnerFoldsWarning",
     "LedgerBusyError",
@@ -185,6 +186,14 @@ class FailingModelWarning(SklearnBdpWarning):
 
     The model is at fault: every record that it cannot predict gets the worst score. Let
     ``predict`` take rows that ``fit`` has not seen.
+    """
+
+
+class FallenScoreWarning(SklearnBdpWarning):
+    """The cross-validated score of what was chosen lies above the interval of its verified score.
+
+    Cross-validation is too good: folds may share patients, places or time with each other, or
+    features may know the target. Trust the verified score, and look for the leak.
     """
 
 

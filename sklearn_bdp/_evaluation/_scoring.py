@@ -12,6 +12,7 @@ import numpy as np
 from sklearn.metrics import check_scoring, get_scorer_names
 from sklearn.model_selection import GridSearchCV
 
+from sklearn_bdp._card import digits
 from sklearn_bdp._evaluation._candidates import targets
 from sklearn_bdp._sklearn_compat import num_samples
 from sklearn_bdp.exceptions import ScoreContractError, UnboundedMetricError
@@ -24,6 +25,8 @@ MEANS = "scoring='neg_brier_score', which judges probabilities as ROC AUC does, 
 
 #: Names that ``refit`` knows besides those of metrics.
 RULES = ("one_se", "best_lower")
+#: Part of the range up to which a score that moves is called confirmed.
+CONFIRMED = 0.01
 _GOALS = (0.2, 0.1, 0.05, 0.02, 0.01, 0.005, 0.002, 0.001)
 _KEPT = contextvars.ContextVar("per-record scores", default=(None, None))
 
@@ -236,16 +239,20 @@ def assumed(holdout, division):
 
 
 @as_last_seen()  # the batch was written just now
-def certified(holdout, division, metric, *, of, score, interval, notes=(), assumptions=()):
+def certified(
+    holdout, division, metric, *, of, score, interval, training, notes=(), assumptions=()
+):
     """Return the certificate of a holdout, led by the score of what was chosen.
 
-    ``of``: what was chosen, in words; ``score`` and ``interval`` in score units.
+    ``of``: what was chosen, in words; ``score``, ``interval`` and ``training`` (its cross-validated
+    score) in score units.
     """
     certificate = holdout.certificate().in_units(metric.measured, metric.lower, metric.upper)
     caveat = (metric.caveat,) if metric.caveat else ()
     return dataclasses.replace(
         certificate,
         chosen=(f"{metric.measured} of {of}", score, *interval),
+        verdict=_verdict(training, score, metric.upper - metric.lower),
         assumptions=(*certificate.assumptions, *assumed(holdout, division), *assumptions),
         notes=(*certificate.notes, *caveat, *notes),
         baseline=_learned_nothing(metric, division.y),
@@ -253,6 +260,13 @@ def certified(holdout, division, metric, *, of, score, interval, notes=(), assum
             certificate, holdout, metric, score, interval, training_size=num_samples(division.X)
         ),
     )
+
+
+def _verdict(training, score, span):
+    """Return what happened to a cross-validated score when it was verified."""
+    if not math.isfinite(training) or abs(score - training) < CONFIRMED * span:
+        return ", confirmed" if math.isfinite(training) else ""
+    return f", corrected by {score - training:+.3g} (cross-validated: {digits(training)})"
 
 
 def _learned_nothing(metric, y):

@@ -81,6 +81,8 @@ class Certificate:
         Half-width of the next answer, if it is asked alone and near 1/2.
     chosen : tuple of (str, float, float, float), optional
         What was chosen, in words, its score and the ends of its interval, in score units.
+    verdict : str
+        What verification did to the cross-validated score of what was chosen.
     final_error : float, optional
         Half-width that a final report would have now, as a part of the range.
     parts : tuple of float, optional
@@ -130,6 +132,7 @@ class Certificate:
     n_answers: int | None = None
     next_error: float | None = None
     chosen: tuple | None = None
+    verdict: str = ""
     final_error: float | None = None
     parts: tuple | None = None
     spending: str = ""
@@ -185,7 +188,8 @@ class Certificate:
             name, score, lower, upper = self.chosen
             if math.isnan(score):
                 return f"{name}: not verified. The holdout was not queried about it."
-            return f"{name}: {digits(score)}. {expected(lower, upper, self.target)}"
+            said = f"{digits(score)}{self.verdict}"
+            return f"{name}: {said}. {expected(lower, upper, self.target)}"
         if self.n_answers:
             return f"{self.n_answers:,} verified so far. Widest interval: {self._error()}."
         if self.is_vacuous:

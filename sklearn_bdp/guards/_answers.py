@@ -50,6 +50,15 @@ WIDE = Guard(
     "or score a mean over records (scoring='accuracy' or 'neg_brier_score').",
     exceptions.VacuousGuaranteeWarning,
 )
+FALLEN = Guard(
+    "fallen score",
+    "released values",
+    "after the holdout answered",
+    "{measured} of {of} is {training:.3g} in cross-validation and {score:.3g} verified, with the "
+    "interval from {low:.3g} to {high:.3g}. Chance does not explain the fall. Check that folds do "
+    "not share patients, places or time, and that features do not know the target.",
+    exceptions.FallenScoreWarning,
+)
 CLIPPED = Guard(
     "clipped score",
     "training set",
@@ -146,22 +155,22 @@ def share_of(metric, interval):
     return (interval[1] - interval[0]) / (metric.upper - metric.lower)
 
 
-def warn_of_choice(holdout, metric, *, of, score, interval, clipping=None):
+def warn_of_choice(holdout, metric, *, of, score, interval, training, clipping=None):
     """Warn where hardly anything is known of what was chosen, or its score is not what it seems.
 
     Everything here is released or of the training side. Of a holdout that is too small, or of few
     groups, it was said before.
     """
     warn_clipped(metric, clipping, of)
-    model, share = holdout.model, share_of(metric, interval)
+    model, share, (low, high) = holdout.model, share_of(metric, interval), interval
+    known = {"measured": metric.measured, "of": of, "score": score, "low": low, "high": high}
+    if training > high:
+        FALLEN.warn(training=training, **known)
     told = holdout._is_small or (isinstance(model, Groups) and not model.is_independent)
     if not math.isfinite(score) or share < ALL or told:
         return
-    (low, high), (count, units) = interval, model.units(holdout.n)
-    WIDE.warn(
-        measured=metric.measured, share=min(1.0, share), of=of, score=score, low=low, high=high,
-        count=count, units=units,
-    )  # fmt: skip
+    count, units = model.units(holdout.n)
+    WIDE.warn(share=min(1.0, share), count=count, units=units, **known)
 
 
 def warn_clipped(metric, clipping, of):

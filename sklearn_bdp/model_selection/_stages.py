@@ -292,7 +292,10 @@ def certificate_of(search, rounds, found):
         "of": "the chosen candidate",
         "score": search.best_score_,
         "interval": search.best_interval_,
+        "training": search.cv_results_["training_score"][best],
     }
+    if search.training_score == "resubstitution":
+        told["training"] = np.nan  # everybody knows that it is too good
     notes = _unverified(search.cv_results_)
     if not np.isfinite(search.cv_results_["training_score"]).any():
         notes = (_NOTHING, *notes)

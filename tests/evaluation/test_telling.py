@@ -15,6 +15,7 @@ from sklearn.naive_bayes import GaussianNB
 from sklearn_bdp import HoldoutScorer, ReusableHoldout, ReusableHoldoutSearchCV
 from sklearn_bdp.exceptions import (
     ClippedScoreWarning,
+    FallenScoreWarning,
     ScoreContractError,
     UnboundedMetricError,
     UnverifiedWarning,
@@ -248,3 +249,59 @@ def test_refusals_show_how_costs_are_declared(costly, scoring):
 def test_a_number_of_records_is_answered_with_a_fraction(costly):
     with pytest.raises(ValueError, match=r"To hold out 20 of your records, pass holdout=20 / len"):
         search(LogisticRegression(), {"C": [1.0]}, holdout=20).fit(*costly)
+
+
+# -- a score that falls when it is verified --------------------------------------------------------
+
+
+def fallen(rng, *, shift):
+    """Search where a feature that knows the target stops to do so in later records."""
+    X, y = rng.normal(size=(800, 3)), rng.integers(0, 2, 800)
+    X[:, 0] += 4.0 * y
+    later = X[600:].copy()
+    later[:, 0] -= shift * 4.0 * y[600:]
+    search = ReusableHoldoutSearchCV(
+        LogisticRegression(), {"C": [0.1, 1.0, 10.0]}, random_state=0, cv=3
+    )
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        search.fit(X[:600], y[:600], X_val=later, y_val=y[600:])
+    return search, [w for w in caught if issubclass(w.category, FallenScoreWarning)]
+
+
+def test_a_score_that_falls_beyond_its_interval_is_told_with_both_scores():
+    search, (warning,) = fallen(np.random.default_rng(0), shift=1.0)
+    training = search.cv_results_["training_score"][search.best_index_]
+    assert training > search.best_interval_[1]
+    assert f"{training:.3g} in cross-validation and {search.best_score_:.3g}" in str(
+        warning.message
+    )
+    change = f"corrected by {search.best_score_ - training:+.3g} (cross-validated: {training:.3f})"
+    assert change in str(search.certificate_).splitlines()[0]
+
+
+def test_what_earlier_answers_moved_is_not_called_confirmed():
+    first, _ = fallen(np.random.default_rng(0), shift=1.0)
+    rng = np.random.default_rng(1)
+    X, y = rng.normal(size=(600, 3)), rng.integers(0, 2, 600)
+    X[:, 0] += 4.0 * y
+    again = ReusableHoldoutSearchCV(
+        LogisticRegression(), {"C": [0.3, 3.0]}, holdout=first.holdout_, random_state=0, cv=3
+    )
+    with pytest.warns(FallenScoreWarning):
+        again.fit(X, y)
+    assert again.cv_results_["answered_from"][again.best_index_] == "training"
+    assert "corrected by -" in str(again.certificate_).splitlines()[0]
+
+
+def test_honest_scores_are_confirmed_without_a_warning():
+    confirmed = 0
+    for seed in range(20):
+        search, told = fallen(np.random.default_rng(seed), shift=0.0)
+        assert not told
+        first = str(search.certificate_).splitlines()[0]
+        change = search.best_score_ - search.cv_results_["training_score"][search.best_index_]
+        assert (", confirmed. Expect" in first) == (abs(change) < 0.01)
+        assert ("corrected by" in first) == (abs(change) >= 0.01)
+        confirmed += abs(change) < 0.01
+    assert confirmed >= 15
