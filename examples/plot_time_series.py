@@ -17,14 +17,14 @@ it against its own errors, and compare the intervals of four declarations with t
 import warnings
 
 import matplotlib.pyplot as plt
+import numpy as np
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import cross_val_predict
 
 from sklearn_bdp import ReusableHoldout, ReusableHoldoutSearchCV
-from sklearn_bdp.correlation import MarkovChain
+from sklearn_bdp.correlation import MarkovChain, check_misfit
 from sklearn_bdp.datasets import make_regimes
 from sklearn_bdp.exceptions import ModelMisfitWarning
-from sklearn_bdp.inspection import MisfitDisplay
 
 data = make_regimes(40_000, [[0.99, 0.01], [0.01, 0.99]], separation=[2.0, -0.5], random_state=0)
 past = 15_000
@@ -80,19 +80,27 @@ print(f"{'truth':22} {truth:.3f}")
 
 # %%
 # The warning compares two numbers: how many records count as one according to the declared chain,
-# and according to the cross-validation errors of the training part. The left picture shows where
-# the second number comes from. The guess promises 1.5 and is refuted after a few lags. The check
+# and according to the cross-validation errors of the training part. The picture shows where
+# the second number comes from: for a chain the sum of autocorrelations climbs to the number of
+# records that count as one. The guess promises 1.5 and is refuted after a few lags. The check
 # costs nothing, because it never looks at the holdout. It can convict a declaration, not acquit
 # it: other scores may depend on the regimes more than these errors do.
 
 estimated = declared["estimated"]
 predicted = cross_val_predict(LogisticRegression(), X_past, y_past, cv=estimated.folds(past, 5))
-display = MisfitDisplay.from_scores(declared["a guess"], predicted != y_past, max_lag=200)
-promised = past / estimated.effective_n(past)
-label = f"declared by the estimated chain: {promised:.0f}"
-display.ax_.axhline(promised, color="#009E73", ls="-.", lw=1.5, label=label)
-display.ax_.legend(frameon=False, fontsize="small", loc="upper left", bbox_to_anchor=(0, 0.93))
-display.ax_.set_title("Training data refute the guess")
+errors = (predicted != y_past).astype(float)
+print(check_misfit(declared["a guess"], scores=errors).message)
+
+centered = errors - errors.mean()
+products = [centered[: past - lag] @ centered[lag:] for lag in range(201)]
+figure, ax = plt.subplots(figsize=(7, 4), layout="constrained")
+ax.plot(2.0 * np.cumsum(products) / products[0] - 1.0, label="errors, summed up to this lag")
+for name, color in (("a guess", "#D55E00"), ("estimated", "#009E73")):
+    promised = past / declared[name].effective_n(past)
+    ax.axhline(promised, color=color, ls="--", label=f"declared ({name}): {promised:.3g}")
+ax.set(xlabel="lag (records)", ylabel="records that equal one independent record")
+ax.set_title("Training data refute the guess")
+ax.legend(frameon=False, fontsize="small")
 
 # %%
 # The intervals that each declaration gives.

@@ -27,7 +27,6 @@ from sklearn_bdp.correlation._misfit import (
     MisfitReport,
     check_misfit,
     integrated_autocorrelation,
-    running_autocorrelation_time,
 )
 from sklearn_bdp.correlation._neighbors import check_groups, check_neighbors, ising_spins
 from sklearn_bdp.correlation._network import MarkovNetwork, NetworkModel

@@ -1,4 +1,4 @@
-"""Does a chain visibly misfit? Pure functions; the search warns and inspection draws."""
+"""Does a chain visibly misfit? Pure functions; the search warns."""
 
 from __future__ import annotations
 
@@ -89,14 +89,6 @@ def integrated_autocorrelation(scores: ArrayLike) -> float:
     True
     """
     return _integrated(scores)[0]
-
-
-def running_autocorrelation_time(scores: ArrayLike, max_lag: int) -> Array:
-    """Return the autocorrelation time summed up to each lag: where it levels off, memory ends.
-
-    ``1 + 2 * (sum of autocorrelations up to lag K)`` for ``K = 0 ... max_lag`` records.
-    """
-    return 2.0 * np.cumsum(autocorrelation(scores)[: max_lag + 1]) - 1.0
 
 
 def _integrated(scores):

@@ -1,7 +1,6 @@
 """Displays: draw what is already computed (matplotlib comes with the ``plot`` extra)."""
 
 from sklearn_bdp.inspection._budget import BudgetDisplay
-from sklearn_bdp.inspection._misfit import MisfitDisplay
 from sklearn_bdp.inspection._search import HoldoutSearchDisplay
 
-__all__ = ["HoldoutSearchDisplay", "BudgetDisplay", "MisfitDisplay"]
+__all__ = ["HoldoutSearchDisplay", "BudgetDisplay"]

@@ -144,8 +144,7 @@ class ReusableHoldoutSearchCV(Preparation, Savable, GridSearchCV):
     train_indices_, holdout_indices_ : ndarray of int or None
         Rows of the data on each side of the split.
     misfit_report_ : MisfitReport or None
-        For chains: whether the training-side errors contradict the declared chain
-        (:class:`~sklearn_bdp.inspection.MisfitDisplay` draws it).
+        For chains: whether the training-side errors contradict the declared chain.
     independence_report_ : IndependenceReport or None
         Under ``correlation=None``: whether training-side scores depend on the order of rows.
     drift_report_ : DriftReport or None

@@ -9,7 +9,6 @@ from sklearn_bdp.correlation import (
     MarkovChain,
     check_misfit,
     integrated_autocorrelation,
-    running_autocorrelation_time,
 )
 
 P1 = np.array([[0.9, 0.1], [0.2, 0.8]])
@@ -23,12 +22,12 @@ def simulate(matrix, n, seed):
     return np.array(states)
 
 
-def test_running_time_by_hand():
-    # deviations -1, 0, 1, 0: products at lag 1 are 0, at lag 2 are -1 + 0, sum of squares 2
-    assert running_autocorrelation_time([0.0, 1.0, 2.0, 1.0], 3) == pytest.approx([1, 1, 0, 0])
-    assert running_autocorrelation_time(np.ones(5), 2) == pytest.approx([1, 1, 1])
+def test_integrated_time_by_hand():
+    # deviations -3, -1, 1, 3 over 2: autocorrelations 1, .25, -.3, -.45; the second pair is negative
+    assert integrated_autocorrelation([0.0, 1.0, 2.0, 3.0]) == pytest.approx(2 * 1.25 - 1)
+    assert integrated_autocorrelation(np.ones(5)) == pytest.approx(1)
     with pytest.raises(ValueError, match="two records"):
-        running_autocorrelation_time([1.0], 1)
+        integrated_autocorrelation([1.0])
 
 
 def test_integrated_time_of_an_autoregression():

@@ -753,12 +753,6 @@ def inspection_entries():
             {},
             {"holdout": nothing},
         ),
-        (
-            "MisfitDisplay.from_scores",
-            inspection.MisfitDisplay.from_scores,
-            {"correlation": CHAIN, "scores": np.linspace(0, 1, 40)},
-            {"scores": finite_array(1), "max_lag": either(NONE, COUNT)},
-        ),
     ):
         yield Entry(
             name,

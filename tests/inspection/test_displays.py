@@ -9,16 +9,13 @@ import pytest
 from sklearn.datasets import make_classification
 from sklearn.linear_model import LogisticRegression
 
-from sklearn_bdp.datasets import make_regimes
 from sklearn_bdp.holdout import ReusableHoldout
-from sklearn_bdp.inspection import BudgetDisplay, HoldoutSearchDisplay, MisfitDisplay
+from sklearn_bdp.inspection import BudgetDisplay, HoldoutSearchDisplay
 from sklearn_bdp.model_selection import ReusableHoldoutSearchCV
 
 matplotlib = pytest.importorskip("matplotlib")
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt  # noqa: E402 (after the backend is chosen)
-
-CHAIN = [[0.9, 0.1], [0.2, 0.8]]
 
 
 @pytest.fixture(autouse=True)
@@ -61,7 +58,6 @@ DISPLAYS = {
     "parameter": lambda **kw: HoldoutSearchDisplay.from_search(stand_in(), param="C", **kw),
     "words": lambda **kw: HoldoutSearchDisplay.from_search(stand_in(), param="kernel", **kw),
     "many": lambda **kw: HoldoutSearchDisplay.from_search(stand_in(200, range(50, 60)), **kw),
-    "misfit": lambda **kw: MisfitDisplay.from_scores(CHAIN, np.sin(np.arange(200.0)), **kw),
 }
 
 
@@ -84,11 +80,6 @@ def test_display_follows_the_conventions(make):
     assert len(plt.get_fignums()) == 3
 
 
-def test_curve_and_estimate_of_a_misfit_agree():
-    chain = make_regimes(4000, [[0.9, 0.1], [0.1, 0.9]], random_state=1)
-    display = MisfitDisplay.from_scores(None, chain.states.astype(float))
-    assert display.running[-1] == pytest.approx(display.observed)
-    assert (np.diff(display.running) >= -1e-12).all()
 
 
 def test_many_candidates_stand_together_and_the_chosen_one_by_itself():
@@ -153,7 +144,6 @@ def test_intervals_are_drawn_where_they_are():
         (lambda: HoldoutSearchDisplay.from_search(SimpleNamespace()), "fitted"),
         (lambda: HoldoutSearchDisplay.from_search(stand_in(), param="D"), "C, kernel"),
         (lambda: BudgetDisplay.from_holdout(SimpleNamespace(history=list)), "empty history"),
-        (lambda: MisfitDisplay.from_scores(CHAIN, [0.1, np.nan]), "finite"),
     ],
 )
 def test_bad_arguments_are_refused(call, message):
@@ -204,39 +194,23 @@ def test_import_does_not_need_matplotlib_and_plot_names_the_extra():
     program = """
 import sys
 sys.modules["matplotlib"] = sys.modules["matplotlib.pyplot"] = None
-from sklearn_bdp.inspection import MisfitDisplay
+from types import SimpleNamespace
+from sklearn_bdp.inspection import BudgetDisplay
+answer = SimpleNamespace(batch=1, code_length=2.0, above=False)
 try:
-    MisfitDisplay.from_scores(None, [0.0, 1.0, 1.0])
+    BudgetDisplay.from_holdout(SimpleNamespace(history=lambda: [answer]))
 except ImportError as error:
     print(error)
 """
     out = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=True
     )
-    assert "MisfitDisplay.plot needs matplotlib" in out.stdout
+    assert "BudgetDisplay.plot needs matplotlib" in out.stdout
     assert "`plot` extra" in out.stdout
 
 
-def test_running_time_of_a_chain_climbs_to_its_integrated_autocorrelation():
-    chain = make_regimes(200_000, [[0.9, 0.1], [0.1, 0.9]], random_state=0)
-    display = MisfitDisplay.from_scores(chain.correlation, chain.states.astype(float))
-    assert display.running[0] == 1.0
-    assert display.running[30] == pytest.approx(9.0, rel=0.1)  # (1 + 0.8) / (1 - 0.8)
-    assert display.promised == pytest.approx(9.0, rel=0.01)
-    too_little = MisfitDisplay.from_scores(None, chain.states.astype(float))
-    assert "1 in 8." in too_little.message or "1 in 9." in too_little.message
-    flat = MisfitDisplay.from_scores(None, np.ones(50))
-    assert (flat.running == 1.0).all()
 
 
-def test_search_over_a_chain_shows_its_check():
-    data = make_regimes(600, CHAIN, random_state=0)
-    search = ReusableHoldoutSearchCV(
-        LogisticRegression(), {"C": [0.1, 1.0]}, correlation=data.correlation, random_state=0
-    ).fit(data.X, data.y)
-    display = MisfitDisplay.from_scores(search.correlation, search.misfit_scores_)
-    assert display.promised > 5
-    assert display.running[0] == 1.0
 
 
 def test_nothing_disappears_on_a_dark_page():
