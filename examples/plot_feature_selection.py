@@ -21,18 +21,28 @@ import numpy as np
 import pandas as pd
 from sklearn.naive_bayes import GaussianNB
 
-from sklearn_bdp.datasets import make_dwork_signal
 from sklearn_bdp.feature_selection import HoldoutFeatureSelector
 
 N_FEATURES, N_TRUE, N_STEPS = 2_000, 8, 25
-data = make_dwork_signal(1_000, N_FEATURES, n_shifted=N_TRUE, shift=0.3, random_state=0)
-fresh = data.fresh(10_000, random_state=1)
-X = pd.DataFrame(data.X).add_prefix("f")
+
+
+def draw(n, seed):
+    """Return records whose first features are shifted a little by the label."""
+    rng = np.random.default_rng(seed)
+    y = rng.integers(0, 2, n)
+    X = rng.standard_normal((n, N_FEATURES))
+    X[:, :N_TRUE] += 0.3 * (2 * y - 1)[:, None]
+    return X, y
+
+
+X, y = draw(1_000, 0)
+X_fresh, y_fresh = draw(10_000, 1)
 
 # %%
 # Verified selection, as it comes. The report says what was verified and what was not.
 
-selector = HoldoutFeatureSelector(GaussianNB(), verify="all", random_state=0).fit(X, data.y)
+frame = pd.DataFrame(X).add_prefix("f")
+selector = HoldoutFeatureSelector(GaussianNB(), verify="all", random_state=0).fit(frame, y)
 print(selector.report())
 path = pd.DataFrame(selector.accuracy_path_)
 train, held = selector.train_indices_, selector.holdout_indices_
@@ -46,17 +56,17 @@ def log_ratios(records):
     """Return the evidence of each feature for label 1, from the training part."""
     evidence = np.empty(records.shape)
     for j in range(records.shape[1]):
-        model = GaussianNB(priors=[0.5, 0.5]).fit(data.X[train, j : j + 1], data.y[train])
+        model = GaussianNB(priors=[0.5, 0.5]).fit(X[train, j : j + 1], y[train])
         joint = model.predict_joint_log_proba(records[:, j : j + 1])
         evidence[:, j] = joint[:, 1] - joint[:, 0]
     return evidence
 
 
-on_holdout = log_ratios(data.X[held])
+on_holdout = log_ratios(X[held])
 chosen, sums = [], np.zeros(len(on_holdout))
 naive = []
 for _ in range(N_STEPS):
-    hits = ((sums[:, None] + on_holdout) > 0) == (data.y[held] == 1)[:, None]
+    hits = ((sums[:, None] + on_holdout) > 0) == (y[held] == 1)[:, None]
     scores = hits.mean(axis=0)
     scores[chosen] = 0.0
     chosen.append(int(scores.argmax()))
@@ -67,8 +77,8 @@ for _ in range(N_STEPS):
 def accuracy_on_fresh_records(columns):
     """Return the accuracy of the classifier with these features."""
     columns = list(columns)
-    model = GaussianNB().fit(data.X[train][:, columns], data.y[train])
-    return model.score(fresh.X[:, columns], fresh.y)
+    model = GaussianNB().fit(X[train][:, columns], y[train])
+    return model.score(X_fresh[:, columns], y_fresh)
 
 
 naive_truth = [accuracy_on_fresh_records(chosen[: k + 1]) for k in range(N_STEPS)]

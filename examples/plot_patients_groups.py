@@ -11,7 +11,7 @@ patients, not rows, in the intervals.
 """
 
 # %%
-# The simulator gives 1,500 patients two to ten visits each. Visits of one patient share the
+# Here are 1,500 patients with two to ten visits each. Visits of one patient share the
 # diagnosis and most of what else can be measured; the diagnosis itself shows only faintly.
 
 import matplotlib.pyplot as plt
@@ -19,15 +19,26 @@ import numpy as np
 from sklearn.neighbors import KNeighborsClassifier
 
 from sklearn_bdp import ReusableHoldoutSearchCV
-from sklearn_bdp.datasets import make_groups
 from sklearn_bdp.inspection import HoldoutSearchDisplay
 
 rng = np.random.default_rng(0)
+
+
+def visit(visits):
+    """Return visits of patients: one diagnosis each, and four fifths of the noise in common."""
+    patient = np.repeat(np.arange(len(visits)), visits)
+    y = rng.integers(0, 2, len(visits))[patient]
+    strength = rng.choice([1.0, 0.3], len(visits))[patient]  # how clearly the diagnosis shows
+    common, own = rng.normal(size=(len(visits), 20))[patient], rng.normal(size=(len(y), 20))
+    X = np.sqrt(0.8) * common + np.sqrt(0.2) * own
+    X[:, :5] += ((2 * y - 1) * strength / np.sqrt(5))[:, None]
+    return X, y, patient
+
+
 visits = rng.integers(2, 11, size=1500)
-clinic = {"separation": [1.0, 0.3], "share": 0.8}
-data = make_groups(visits.sum(), group_size=visits, **clinic, random_state=1)
-calendar = rng.permutation(len(data.y))  # visits come in the order of dates, not of patients
-X, y, patient = data.X[calendar], data.y[calendar], data.groups[calendar]
+clinic = visit(visits)
+calendar = rng.permutation(len(clinic[0]))  # visits come in the order of dates, not of patients
+X, y, patient = (part[calendar] for part in clinic)
 print(f"{len(visits):,} patients, {len(y):,} visits")
 
 # %%
@@ -41,9 +52,9 @@ patients = ReusableHoldoutSearchCV(KNeighborsClassifier(), grid, holdout=0.5, co
 patients.fit(X, y, groups=patient)
 
 # %%
-# What counts is the next patient. A simulator can send as many as we like.
+# What counts is the next patient. Here we can draw as many as we like.
 
-waiting_room = make_groups(5000, group_size=1, **clinic, random_state=2)
+X_new, y_new, _ = visit(np.ones(5000, dtype=int))
 
 
 def on_new_patients(search):
@@ -52,7 +63,7 @@ def on_new_patients(search):
     models = [
         KNeighborsClassifier(**p).fit(X[train], y[train]) for p in search.cv_results_["params"]
     ]
-    return np.array([model.score(waiting_room.X, waiting_room.y) for model in models])
+    return np.array([model.score(X_new, y_new) for model in models])
 
 
 searches = {"split by row": rows, "split by patient": patients}

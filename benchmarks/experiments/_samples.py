@@ -22,7 +22,8 @@ from functools import cached_property, partial
 import numpy as np
 
 from benchmarks.experiments._markov import apply_neighbours, make_markov, neighbour_noise
-from sklearn_bdp.datasets import make_dwork_signal, simulate_states
+from benchmarks.experiments._signal import make_dwork_signal
+from sklearn_bdp.datasets import simulate_states
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from sklearn_bdp._checks import check_array, check_probability
-from sklearn_bdp._typing import Array
 from sklearn_bdp.correlation._base import CorrelationModel
 from sklearn_bdp.correlation._neighbors import check_neighbors
 from sklearn_bdp.correlation._network import NetworkModel

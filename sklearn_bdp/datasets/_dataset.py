@@ -113,8 +113,6 @@ class SimulatedDataset:
         Hidden states the records were drawn from.
     transition : ndarray of shape (n_states, n_states) or None
         Transition matrix of ``states`` when the records follow a Markov chain.
-    groups : ndarray of shape (n_records,) or None
-        Group of each record; groups are independent of each other.
     graph : scipy.sparse.csr_array of shape (n_records, n_records) or None
         Symmetric adjacency of the records; connected components are independent. The stored
         values are the influence along each edge (largest log cross-ratio, nats).
@@ -124,8 +122,7 @@ class SimulatedDataset:
     Attributes
     ----------
     correlation : object
-        What to pass as ``correlation=``: the transition matrix, the graph, ``"groups"`` (pass
-        ``groups`` to ``fit`` as well) or ``None``.
+        What to pass as ``correlation=``: the transition matrix, the graph or ``None``.
 
     Examples
     --------
@@ -147,18 +144,13 @@ class SimulatedDataset:
     sampler: Callable = field(repr=False)
     states: np.ndarray | None = None
     transition: np.ndarray | None = None
-    groups: np.ndarray | None = None
     graph: scipy.sparse.csr_array | None = None
     description: str = ""
 
     @property
     def correlation(self) -> Any:
         """Object to pass as ``correlation=``."""
-        if self.transition is not None:
-            return self.transition
-        if self.graph is not None:
-            return self.graph
-        return None if self.groups is None else "groups"
+        return self.graph if self.transition is None else self.transition
 
     def population_accuracy(self, coef: ArrayLike, intercept: ArrayLike = 0.0) -> Any:
         """Return the accuracy of linear classifiers on the population, exactly.

@@ -1,6 +1,6 @@
-"""Simulators of records that share regimes, groups, a graph, or nothing; the truth is exact.
+"""Simulators of records that share regimes or a graph; the truth is exact.
 
-But for Dwork's data, a record with state ``s`` has a fair label ``y`` and attributes
+A record with state ``s`` has a fair label ``y`` and attributes
 ``N((2y - 1) * separation[s] * direction, I)``. They differ in how states are shared between
 records, which is what a correlation model has to describe.
 """
@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import scipy.sparse
 from numpy.typing import ArrayLike
 
-from sklearn_bdp._checks import check_array, check_integer, check_option, check_real
+from sklearn_bdp._checks import check_array, check_integer, check_real
 from sklearn_bdp._typing import Array, Seed
 from sklearn_bdp.correlation import DependencyGraph, MarkovChain, rooted, stationary_distribution
 from sklearn_bdp.datasets._dataset import GaussianMixture, SimulatedDataset, simulate_states
@@ -125,84 +125,6 @@ def _sample_regimes(transition, emission, n, rng):
     )
 
 
-def make_groups(
-    n: int,
-    *,
-    group_size: ArrayLike = 5,
-    n_features: int = 20,
-    separation: ArrayLike | None = None,
-    share: float = 0.5,
-    random_state: Seed = None,
-) -> SimulatedDataset:
-    r"""Several records per group, as with patients who are measured more than once.
-
-    Each group draws a label (fair) and a state (uniform) that all its records share. Records are
-    :math:`x \sim N((2y - 1)\, c_s u,\; I)`, and a part ``share`` of the variance of their noise is
-    common to the group. Groups are independent of each other.
-
-    Parameters
-    ----------
-    n : int
-        Number of records.
-    group_size : int or array-like of int, default=5
-        Records per group (the last group may be smaller), or the size of every group, with sum
-        ``n``.
-    n_features, separation : object
-        As for :func:`make_regimes`; any number of states, two by default.
-    share : float, default=0.5
-        Part of the noise variance that records of a group share, in [0, 1].
-    random_state : None, int or numpy.random.Generator, default=None
-        Source of randomness.
-
-    Returns
-    -------
-    SimulatedDataset
-        With ``groups`` and ``states``; ``population_accuracy`` is exact (for a record of a
-        group).
-
-    Raises
-    ------
-    ValueError
-        If the group sizes do not sum to ``n``, or a number is out of range.
-
-    Examples
-    --------
-    >>> from sklearn_bdp.datasets import make_groups
-    >>> data = make_groups(12, group_size=4, random_state=0)
-    >>> data.groups.tolist(), data.correlation
-    ([0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2], 'groups')
-    """
-    n = check_integer("n", n, low=1)
-    n_states = 2 if separation is None else np.size(separation)
-    emission = Emission.of(separation, n_states, n_features)
-    share = check_real("share", share, low=0.0, high=1.0)
-    sizes = check_array("group_size", group_size, low=1, high=max(n, 1))
-    if sizes.ndim > 1 or not np.all(sizes == np.round(sizes)):
-        raise ValueError(f"group_size must hold whole numbers, got {group_size!r:.60}.")
-    sizes = sizes.astype(int)
-    return _sample_groups(sizes, emission, share, n, np.random.default_rng(random_state))
-
-
-def _sample_groups(sizes, emission, share, n, rng):
-    groups = np.arange(n) // sizes if sizes.ndim == 0 else np.repeat(np.arange(len(sizes)), sizes)
-    if len(groups) != n:
-        raise ValueError(f"group_size must have sum n={n}, got {len(groups)}.")
-    n_groups, n_states = groups[-1] + 1, len(emission.separation)
-    states = rng.integers(0, n_states, n_groups)[groups]
-    y = rng.integers(0, 2, n_groups)[groups]
-    common = rng.standard_normal((n_groups, len(emission.direction)))[groups]
-    own = rng.standard_normal((n, len(emission.direction)))
-    return SimulatedDataset(
-        X=emission.place(np.sqrt(1.0 - share) * own + np.sqrt(share) * common, y, states),
-        y=y,
-        distribution=emission.mixture(np.full(n_states, 1.0 / n_states)),
-        sampler=partial(_sample_groups, sizes, emission, share),
-        states=states,
-        groups=groups,
-        description=f"{n_groups} groups that share label, state and part of the noise",
-    )
-
-
 def make_graph(
     n: int | None = None,
     *,
@@ -305,80 +227,4 @@ def _sample_graph(graph, component_size, flip, emission, n, rng):
         states=states,
         graph=scipy.sparse.coo_array((influence, ends), shape=(n, n)).tocsr(),
         description=f"states spreading along a forest of {len(child)} edges",
-    )
-
-
-def make_dwork_signal(
-    n: int,
-    n_features: int = 10_000,
-    *,
-    n_shifted: int = 20,
-    shift: float = 0.06,
-    dtype: Literal["float64", "float32"] = "float64",
-    random_state: Seed = None,
-) -> SimulatedDataset:
-    """A few attributes shifted slightly towards the label, the rest noise.
-
-    The label is 0 or 1 with probability 1/2. The first ``n_shifted`` attributes are
-    ``N(shift * (2y - 1), 1)``, the others ``N(0, 1)``, all independent given the label
-    (Dwork et al. 2017, Section 4.1, second experiment).
-
-    Parameters
-    ----------
-    n : int
-        Number of records.
-    n_features : int, default=10_000
-        Number of attributes.
-    n_shifted : int, default=20
-        How many attributes carry the label; 0 for data that know nothing of it.
-    shift : float, default=0.06
-        By how many standard deviations.
-    dtype : {"float64", "float32"}, default="float64"
-        Type of ``X``; single precision halves memory and time.
-    random_state : None, int or numpy.random.Generator, default=None
-        Source of randomness.
-
-    Returns
-    -------
-    SimulatedDataset
-        Independent records; ``population_accuracy`` is exact.
-
-    References
-    ----------
-    Dwork, Feldman, Hardt, Pitassi, Reingold, Roth (2017), *Guilt-Free Data Reuse*, CACM 60(4).
-
-    Examples
-    --------
-    >>> from sklearn_bdp.datasets import make_dwork_signal
-    >>> data = make_dwork_signal(100, 50, random_state=0)
-    >>> best = [1] * 20 + [0] * 30
-    >>> round(data.population_accuracy(best), 4)  # Phi(0.06 * sqrt(20))
-    0.6058
-    """
-    n = check_integer("n", n, low=1)
-    n_features = check_integer("n_features", n_features, low=1)
-    n_shifted = check_integer("n_shifted", n_shifted, low=0, high=n_features)
-    shift = check_real("shift", shift)
-    dtype = np.dtype(check_option("dtype", dtype, ("float64", "float32")))
-    shifts = np.zeros(n_features)
-    shifts[:n_shifted] = shift
-    return _sample_signal(shifts, n_shifted, dtype, n, np.random.default_rng(random_state))
-
-
-def _sample_signal(shifts, n_shifted, dtype, n, rng):
-    y = rng.integers(0, 2, n)
-    X = rng.standard_normal((n, len(shifts)), dtype=dtype)
-    X[:, :n_shifted] += ((2 * y - 1)[:, None] * shifts[:n_shifted]).astype(dtype)
-    distribution = GaussianMixture(
-        weights=np.array([0.5, 0.5]),
-        labels=np.array([0, 1]),
-        means=np.vstack([-shifts, shifts]),
-        scales=np.ones(len(shifts)),
-    )
-    return SimulatedDataset(
-        X=X,
-        y=y,
-        distribution=distribution,
-        sampler=partial(_sample_signal, shifts, n_shifted, dtype),
-        description=f"{n_shifted} attributes shifted towards the label, independent records",
     )

@@ -23,7 +23,7 @@ def simulate(matrix, n, seed):
 
 
 def test_integrated_time_by_hand():
-    # deviations -3, -1, 1, 3 over 2: autocorrelations 1, .25, -.3, -.45; the second pair is negative
+    # deviations -3, -1, 1, 3 over 2: autocorrelations 1, .25, -.3, -.45: one positive pair
     assert integrated_autocorrelation([0.0, 1.0, 2.0, 3.0]) == pytest.approx(2 * 1.25 - 1)
     assert integrated_autocorrelation(np.ones(5)) == pytest.approx(1)
     with pytest.raises(ValueError, match="two records"):

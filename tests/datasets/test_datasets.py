@@ -8,20 +8,15 @@ import pytest
 import scipy.sparse
 from scipy.special import ndtr
 
+from benchmarks.experiments._signal import make_dwork_signal
 from sklearn_bdp.correlation import Independent, MarkovChain
-from sklearn_bdp.datasets import (
-    make_dwork_signal,
-    make_graph,
-    make_groups,
-    make_regimes,
-)
+from sklearn_bdp.datasets import make_graph, make_regimes
 
 P2 = [[0.9, 0.1], [0.2, 0.8]]
 MAKERS = {
     "noise": partial(make_dwork_signal, n_features=12, n_shifted=0),
     "signal": partial(make_dwork_signal, n_features=12, n_shifted=4, shift=0.3),
     "regimes": partial(make_regimes, transition=P2, n_features=12, separation=[2.0, -0.5]),
-    "groups": partial(make_groups, group_size=4, n_features=12),
     "graph": partial(make_graph, component_size=6, n_features=12, flip=0.2),
 }
 
@@ -117,16 +112,6 @@ def test_single_precision_halves_memory():
     assert data.X.dtype == np.float32
 
 
-def test_groups_share_label_state_and_noise():
-    data = make_groups(60_000, group_size=3, share=0.6, separation=[0.0], random_state=0)
-    y, X = data.y.reshape(-1, 3), data.X.reshape(-1, 3, 20)
-    assert (y == y[:, :1]).all()
-    assert abs(np.corrcoef(X[:, 0, 0], X[:, 2, 0])[0, 1] - 0.6) < 0.03
-    assert abs(np.corrcoef(X[:-1, 0, 0], X[1:, 0, 0])[0, 1]) < 0.03
-    sizes = make_groups(6, group_size=[1, 3, 2], random_state=0).groups
-    assert sizes.tolist() == [0, 1, 1, 1, 2, 2]
-
-
 def test_states_change_along_edges_as_often_as_stated():
     data = make_graph(50_000, flip=0.2, component_size=5, random_state=0)
     edges = scipy.sparse.triu(data.graph).tocoo()
@@ -149,21 +134,13 @@ def test_forest_spans_the_given_graph():
 @pytest.mark.parametrize(
     ("call", "error", "message"),
     [
-        (lambda: make_dwork_signal(0), ValueError, "n must be"),
-        (lambda: make_dwork_signal(5, 3), ValueError, "n_shifted"),
-        (lambda: make_dwork_signal(5, dtype="int8"), ValueError, "dtype"),
-        (lambda: make_dwork_signal(5, shift=np.nan), ValueError, "shift"),
         (lambda: make_regimes(5, [[1.0, 1.0], [0.0, 1.0]]), ValueError, "sum to one"),
         (lambda: make_regimes(5, P2, separation=[1.0]), ValueError, "separation"),
-        (lambda: make_groups(5, group_size=[2, 2]), ValueError, "sum n=5"),
-        (lambda: make_groups(5, group_size=0), ValueError, "group_size"),
-        (lambda: make_groups(5, share=1.5), ValueError, "share"),
         (lambda: make_graph(), ValueError, "n must be given"),
         (lambda: make_graph(3, graph=np.ones((2, 2))), ValueError, "size 2"),
         (lambda: make_graph(graph=np.ones((2, 3))), ValueError, "square"),
         (lambda: make_graph(5, flip=0.0), ValueError, "flip"),
         (lambda: make_graph(graph=np.ones((2, 2))).fresh(3), ValueError, "size 2"),
-        (lambda: make_groups(3, group_size=[1, 2]).fresh(4), ValueError, "sum n=4"),
         (
             lambda: make_dwork_signal(5, 30).population_accuracy([1.0]),
             ValueError,

@@ -39,9 +39,7 @@ from sklearn_bdp import (
 )
 from sklearn_bdp import correlation as models
 from sklearn_bdp.datasets import (
-    make_dwork_signal,
     make_graph,
-    make_groups,
     make_regimes,
 )
 from sklearn_bdp.feature_selection import HoldoutCorrelationFilter, HoldoutFeatureSelector
@@ -675,18 +673,6 @@ def dataset_entries():
     size = integer(1)
     calls = [
         (
-            "make_dwork_signal",
-            make_dwork_signal,
-            {"n": 20, "n_features": 30, "n_shifted": 2},
-            {
-                "n": size,
-                "n_features": integer(2),
-                "n_shifted": integer(0, 30),
-                "shift": real(),
-                "dtype": anything,
-            },
-        ),
-        (
             "make_regimes",
             make_regimes,
             {"n": 20, "transition": CHAIN},
@@ -695,18 +681,6 @@ def dataset_entries():
                 "transition": matrix_like,
                 "n_features": integer(1),
                 "separation": either(NONE, real(), pair_like),
-            },
-        ),
-        (
-            "make_groups",
-            make_groups,
-            {"n": 20},
-            {
-                "n": size,
-                "group_size": size,
-                "n_features": integer(1),
-                "separation": either(NONE, real(), pair_like),
-                "share": real(0, 1),
             },
         ),
         (
@@ -731,8 +705,6 @@ def dataset_entries():
             kinds,
             dict.fromkeys(kinds, small),
             {
-                "n_features": ("n_shifted",),
-                "n_shifted": ("n_features",),
                 "n": ("graph",),
             },
         )

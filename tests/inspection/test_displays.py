@@ -80,8 +80,6 @@ def test_display_follows_the_conventions(make):
     assert len(plt.get_fignums()) == 3
 
 
-
-
 def test_many_candidates_stand_together_and_the_chosen_one_by_itself():
     search = stand_in(50)
     search.best_index_ = 49  # chosen by a rule, not by its score
@@ -207,10 +205,6 @@ except ImportError as error:
     )
     assert "BudgetDisplay.plot needs matplotlib" in out.stdout
     assert "`plot` extra" in out.stdout
-
-
-
-
 
 
 def test_nothing_disappears_on_a_dark_page():
