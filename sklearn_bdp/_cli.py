@@ -15,7 +15,7 @@ from sklearn import __version__ as sklearn_version
 
 from sklearn_bdp._version import __version__
 from sklearn_bdp.exceptions import LedgerError
-from sklearn_bdp.holdout import Settings, next_code_length
+from sklearn_bdp.holdout import DerivedSettings, next_code_length
 from sklearn_bdp.ledger import AnswerRecord, Ledger, canonical
 
 
@@ -82,7 +82,7 @@ def _facts(transaction):
     settings, parameters = header["settings"], header["parameters"]
     n, budget, above, level = settings["n"], settings["budget"], last.n_above, last.dp_epsilon
     described = header["described"].removeprefix(f"{n} records ")
-    spent = next_code_length(last, Settings.recorded(header))
+    spent = next_code_length(last, DerivedSettings.recorded(header))
     counted = f"{last.n_answered:,}, batches: {last.number:,}, corrected by the holdout: {above:,}"
     closed = f"by the final report of {last.time}; no new queries" if last.closed else None
     seeded = "noise from a fixed random_state: for tests only" if last.seeded else None

@@ -26,7 +26,7 @@ def used(path):
     for number in range(3):
         raw = rng.integers(0, 2, size=(2, N))
         holdout.answer([0.5, 0.1 * number], raw, keys=[f"key {number}", None])
-    holdout._records.close()
+    holdout.account._ledger.close()
     return path
 
 
@@ -92,7 +92,7 @@ def test_the_csv_export_is_the_history(used, said):
 
 def test_sealed_noise_is_in_no_output(used, said):
     holdout = ReusableHoldout(X, Y, ledger=used, budget=5)
-    with holdout._reading() as transaction:
+    with holdout.account.reading() as transaction:
         sealed = json.loads(transaction.sealed())
     for action in ("show", "verify", "export"):
         text = said(action, used)

@@ -35,7 +35,7 @@ from sklearn_bdp.guards import (
     targets_digest,
     warn_few_groups,
 )
-from sklearn_bdp.holdout import TARGETS, HoldoutConfig, ReusableHoldout, is_splitter
+from sklearn_bdp.holdout import TARGETS, HoldoutConfig, ReusableHoldout, compare, is_splitter
 from sklearn_bdp.ledger import read_notes
 
 #: What a split that looks at the labels costs (theory G10).
@@ -412,8 +412,8 @@ def open_holdout(owner, division, *, split=None, metric=None, fit_params=None):
     config, side = config_of(owner), division.side
     holdout = owner.holdout if config is None else _new_holdout(owner, config, division, split)
     if division.train is not None:
-        holdout.drawn_beside(side)
-    said = holdout.compare_with(side.beside(fit_params or {}))
+        holdout.account.known.add(side, drawn=True)
+    said = compare(holdout, side.beside(fit_params or {}))
     if said and said not in holdout.notes("assumption"):
         holdout.note("assumption", said)
     if metric is not None:

@@ -1,16 +1,18 @@
 """A holdout that can be asked again and again: data, mechanism, ledger and certificate in one."""
 
 from sklearn_bdp._digests import query_key
-from sklearn_bdp.holdout._batch import next_code_length
-from sklearn_bdp.holdout._identity import TARGETS, as_last_seen
+from sklearn_bdp.holdout._account import as_last_seen
+from sklearn_bdp.holdout._around import compare
+from sklearn_bdp.holdout._batch import Batch, Terms, decide, next_code_length, pace_of, route
 from sklearn_bdp.holdout._report import FinalReport, Preview
-from sklearn_bdp.holdout._reusable import ReusableHoldout
+from sklearn_bdp.holdout._reusable import TARGETS, ReusableHoldout
 from sklearn_bdp.holdout._settings import (
     ON_EXHAUSTED,
+    DerivedSettings,
     HoldoutConfig,
-    Settings,
     check_parameters,
     is_splitter,
+    margins,
 )
 from sklearn_bdp.ledger import (
     AnswerRecord,

@@ -31,12 +31,13 @@ from sklearn_bdp.holdout._settings import margins
 
 
 @sealed_errors
-def compare(holdout: Any, side: Any, *, known: Any, explicit: bool = False) -> str:
+def compare(holdout: Any, side: Any, *, explicit: bool = False) -> str:
     """Compare a training side with a holdout; return what has to be true besides, or nothing.
 
-    ``known``: its :class:`KnownRows`. ``explicit``: rows beyond those of a drawn split are compared
-    in place of being refused. What is known costs nothing; a word is charged, recorded, then said.
+    ``explicit``: rows beyond those of a drawn split are compared in place of being refused. What is
+    known costs nothing; a word is charged, recorded, then said.
     """
+    known = holdout.account.known
     if known.mixes(side) and not explicit:
         raise MIXED.error()
     if known.mixes_groups(side):
@@ -45,23 +46,20 @@ def compare(holdout: Any, side: Any, *, known: Any, explicit: bool = False) -> s
     if known.covers(side):
         return ""
     word = _recorded_word(holdout, side)
-    if word is None:
-        known.add(side)
-        return ""
-    guard = WORDS[word]
     if word in ("rows", "labels"):
-        raise guard.error()
+        raise WORDS[word].error()
     known.add(side)
-    guard.warn()
+    if word is not None:
+        WORDS[word].warn()
     return ANEW if word == "groups" else ""
 
 
 def _recorded_word(holdout, side):
     """Return the word of a check: recorded before, or found and charged now."""
-    settings, of = holdout._settings, side.digest()
+    settings, of = holdout.account.settings, side.digest()
     if settings.information is not None or settings.tau is not None:
         return None  # an exact word has no finite level of privacy: the check is not made
-    with holdout._writing() as transaction:
+    with holdout.account.writing() as transaction:
         last, before = transaction.last, transaction.checks()
         if last.closed:  # nothing is asked any more
             return None
@@ -69,11 +67,11 @@ def _recorded_word(holdout, side):
             if check["of"] == of:
                 return check["word"]
         word = side.word(holdout.X, holdout.y, holdout.model, rows=not holdout.allow_shared_rows)
-        transaction.append(_account(last, before, {"of": of, "word": word}))
+        transaction.append(_after_check(last, before, {"of": of, "word": word}))
     return word
 
 
-def _account(last, before, check):
+def _after_check(last, before, check):
     """Return the account after a check; no finite level of privacy holds from then on."""
     length = check_length(
         n_checks=len(before),
@@ -96,24 +94,23 @@ MOST = 16  # queries of a batch whose squares are asked
 N_SLICES = 64
 
 
-def settle_shares(queries, *, last, mechanism, settings, model, seed):
+def settle_shares(batch, terms):
     """Ask the shares of classes that a batch needs and that nobody asked before.
 
-    Returns the queries with their values, tails and sensitivities, and the account with what was
-    released for it; ``(None, last)`` where the budget does not suffice. ``seed`` draws the slices.
+    Returns the batch with its values, tails and sensitivities, and the terms with what was
+    released for it; ``(None, terms)`` where the budget does not suffice.
     """
-    shapes = {int(index) for index in queries.tail_of if _asks(queries.shapes[index])}
+    shapes = {int(index) for index in batch.tail_of if _asks(batch.shapes[index])}
     if not shapes:
-        return queries, last
-    slices = None if model.is_independent else one_of_each_group(model, settings.n, seed)
-    asked = _Asked(last, mechanism, settings, model, slices)
+        return batch, terms
+    asked = _ClassShares(terms)
     for index in sorted(shapes):
         example = next(
-            rows for rows, of in zip(queries.by_class, queries.tail_of, strict=True) if of == index
+            rows for rows, of in zip(batch.by_class, batch.tail_of, strict=True) if of == index
         )
-        if not asked.settle(queries.shapes[index], example):
-            return None, last
-    return _settled(queries, asked, shapes), asked.last
+        if not asked.settle(batch.shapes[index], example):
+            return None, terms
+    return _settled(batch, asked, shapes), dataclasses.replace(terms, last=asked.last)
 
 
 def _asks(shape):
@@ -121,13 +118,15 @@ def _asks(shape):
     return shape["kind"] in ("pairs", "class_means") and shape["class_floors"] is None
 
 
-class _Asked:
+class _ClassShares:
     """What is known of shares while a batch asks for them."""
 
-    def __init__(self, last, mechanism, settings, model, slices):
-        self.last, self.mechanism, self.settings = last, mechanism, settings
-        self.model, self.slices = model, slices
-        self.units = settings.n if slices is None else slices.shape[1]
+    def __init__(self, terms):
+        self.last, self.mechanism, self.settings = terms.last, terms.mechanism, terms.settings
+        self.model, self.slices = terms.model, None
+        if not self.model.is_independent:
+            self.slices = one_of_each_group(self.model, self.settings.n, terms.seed)
+        self.units = self.settings.n if self.slices is None else self.slices.shape[1]
 
     def settle(self, shape, rows):
         """Ask for the shares of one set of classes; return whether the budget sufficed."""
@@ -176,22 +175,22 @@ def _name(shape, one):
     return json.dumps([one, *shape["classes"]])
 
 
-def _settled(queries, asked, indices):
-    """Return queries whose scores by class are divided by counts that are known by now."""
-    settings, values = asked.settings, queries.values.copy()
+def _settled(batch, asked, indices):
+    """Return batch whose scores by class are divided by counts that are known by now."""
+    settings, values = asked.settings, batch.values.copy()
     sensitivities, shapes, tails = (
-        queries.sensitivities.copy(), list(queries.shapes), list(queries.tails),
+        batch.sensitivities.copy(), list(batch.shapes), list(batch.tails),
     )  # fmt: skip
     for index in indices:
         floors = asked.floors(shapes[index])
         shapes[index] = shapes[index] | {"class_floors": floors}
         tails[index] = score_tail(asked.model, settings.n, **shapes[index])
-        for place in np.flatnonzero(queries.tail_of == index):
-            rows = queries.by_class[place]
+        for place in np.flatnonzero(batch.tail_of == index):
+            rows = batch.by_class[place]
             values[place] = min(1.0, max(0.0, rows.value(floors, asked.slices)))
             sensitivities[place] = max(1.0, settings.n * rows.sensitivity(floors))
     return dataclasses.replace(
-        queries,
+        batch,
         values=values,
         sensitivities=sensitivities,
         shapes=tuple(shapes),
@@ -235,51 +234,53 @@ class Squares:
     released: float  # nats
     n_above: int  # levels that did not hold
 
-    def limits(self, queries, least, most, log_failure):
+    def limits(self, batch, least, most, log_failure):
         """Return the better of plain limits and of limits by squares; each has its share."""
         if self.plan is None:
-            return queries.limits(least, most, log_failure)
+            return batch.limits(least, most, log_failure)
         plain, _ = self.plan.shares
-        lower, upper = queries.limits(least, most, log_failure + plain)
+        lower, upper = batch.limits(least, most, log_failure + plain)
         side = log_failure - math.log(2.0)
         sharper, below = self.plan.limits(least, most, side, self.known)
         return np.maximum(lower, sharper), np.minimum(upper, below)
 
 
-def planned(queries, code, settings, log_failure):
+def planned(batch, terms, log_failure):
     """Return the plan of a batch, or None where no variance is of use; nothing was asked yet."""
-    if not settings.races or not np.isfinite(queries.variances).any():
+    code, settings = terms.code, terms.settings
+    if not settings.races or not np.isfinite(batch.variances).any():
         return None
-    code.expect(queries.training_values)  # as the race will, which changes nothing twice
-    centers = queries.training_values
-    if queries.halves is None:
-        centers, _ = code.predict(queries.training_values)
+    code.expect(batch.training_values)  # as the race will, which changes nothing twice
+    centers = batch.training_values
+    if batch.halves is None:
+        centers, _ = code.predict(batch.training_values)
     plan = plan_squares(
         centers,
-        queries.variances,
-        training_sizes=queries.training_sizes * queries.units.count / settings.n,
-        units=queries.units,
+        batch.variances,
+        training_sizes=batch.training_sizes * batch.units.count / settings.n,
+        units=batch.units,
         log_failure=log_failure,
     )
     return plan if plan.eligible.any() else None
 
 
-def asked_finely(plan, queries, outcome):
+def asked_finely(plan, batch, outcome):
     """Return the positions of a race whose squares are worth a question, the leader first."""
     if plan is None:
         return []
-    leads = outcome.answered & ~queries.beside
+    leads = outcome.answered & ~batch.beside
     first = int(np.argmax(np.where(leads, outcome.values, -np.inf)))
     fine = [first, *(place for place, _ in reversed(outcome.fine + outcome.first))]
-    if queries.halves is not None:
-        fine = np.argsort(-queries.training_values, kind="stable").tolist()
+    if batch.halves is not None:
+        fine = np.argsort(-batch.training_values, kind="stable").tolist()
     return [p for p in dict.fromkeys(fine) if plan.eligible[p] and outcome.answered[p]][:MOST]
 
 
-def ask_squares(plan, queries, positions, mechanism, settings, n_rounds):
+def ask_squares(plan, batch, positions, terms, n_rounds):
     """Ask the mechanism how much the scores of some queries vary; a race knows no budget."""
-    deviations = None if plan is None else plan.deviations(queries.squares)
-    unit = max(1.0, settings.n * queries.units.sensitivity)
+    mechanism, settings = terms.mechanism, terms.settings
+    deviations = None if plan is None else plan.deviations(batch.squares)
+    unit = max(1.0, settings.n * batch.units.sensitivity)
     cells, known, released, n_above = [], {}, 0.0, 0
     for place in positions:
         found = None

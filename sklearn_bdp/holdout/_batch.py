@@ -1,6 +1,6 @@
 """One batch, decided: what the mechanism says, what it costs, which intervals follow.
 
-A function of the queries, the account before them and the mechanism; it touches no file. The
+A function of the batch, the account before it and the mechanism; it touches no file. The
 raw holdout values come in, go to the mechanism, and are not in anything that goes out.
 """
 
@@ -17,6 +17,7 @@ from sklearn_bdp.accounting import (
     BatchQueries,
     FixedCells,
     ModelTail,
+    PredictiveCode,
     Reply,
     Units,
     auto_threshold,
@@ -33,12 +34,18 @@ from sklearn_bdp.holdout._settings import margins
 from sklearn_bdp.ledger import BatchRecord, answer_records
 
 if TYPE_CHECKING:
-    from sklearn_bdp.holdout._settings import Settings
+    from sklearn_bdp.correlation import CorrelationModel
+    from sklearn_bdp.holdout._settings import DerivedSettings
+    from sklearn_bdp.mechanisms import Thresholdout
+
+
+#: Fields of a batch that its queries share.
+_SHARED = {"shapes", "tails", "units"}
 
 
 @dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
-class Queries:
-    """A batch of ``m`` queries, checked."""
+class Batch:
+    """``m`` queries that were fixed before any was answered, checked."""
 
     training_values: np.ndarray  # (m,): training-side values, in [0, 1]
     #: (m,): values on the holdout, in [0, 1]: for the mechanism only.
@@ -61,7 +68,9 @@ class Queries:
     #: (m,): half-widths of cells of their own for queries that have nothing in common; or None.
     halves: np.ndarray | None = None
     #: What scores by class are made of, None for others: for the mechanism only.
-    by_class: tuple = dataclasses.field(default=(), repr=False)
+    by_class: list = dataclasses.field(repr=False)
+    #: What the ledger says of each query: metric by name, its words and range, the model.
+    labels: list
 
     def __len__(self):
         return len(self.keys)
@@ -70,21 +79,14 @@ class Queries:
         """Return the queries at these positions, in ascending order."""
         if len(positions) == len(self):
             return self
-        return dataclasses.replace(
-            self,
-            training_values=self.training_values[positions],
-            values=self.values[positions],
-            tail_of=self.tail_of[positions],
-            sensitivities=self.sensitivities[positions],
-            training_sizes=self.training_sizes[positions],
-            slacks=self.slacks[positions],
-            beside=self.beside[positions],
-            keys=[self.keys[position] for position in positions],
-            variances=self.variances[positions],
-            squares=self.squares[positions],
-            halves=None if self.halves is None else self.halves[positions],
-            by_class=tuple(self.by_class[position] for position in positions),
-        )
+        chosen = {}
+        for name in {field.name for field in dataclasses.fields(self)} - _SHARED:
+            values = getattr(self, name)
+            if isinstance(values, np.ndarray):
+                chosen[name] = values[positions]
+            elif values is not None:
+                chosen[name] = [values[position] for position in positions]
+        return dataclasses.replace(self, **chosen)
 
     def deviations(self, positions, predictions):
         """Return standard deviations of the scores at public predictions."""
@@ -124,7 +126,7 @@ class Queries:
 LEADING = math.log(8.0)
 
 
-def next_code_length(last: BatchRecord, settings: Settings) -> float:
+def next_code_length(last: BatchRecord, settings: DerivedSettings) -> float:
     """Return the code length of a lone query after the account ``last``, in nats."""
     return route(last, settings)[0]
 
@@ -162,24 +164,24 @@ def pace_of(last, settings, length):
     return paced(settings.spending, last.number + 1, log_failure)
 
 
-def public_queries(queries, n):
+def public_queries(batch, n):
     """Return what is public of a batch, for the code and the race."""
     return BatchQueries(
-        training_values=queries.training_values,
-        slacks=queries.slacks,
-        sensitivities=queries.sensitivities,
-        training_factors=1.0 + n / queries.training_sizes,
-        deviation=queries.deviations,
-        beside=queries.beside,
-        sharpness=queries.sharpness(),
+        training_values=batch.training_values,
+        slacks=batch.slacks,
+        sensitivities=batch.sensitivities,
+        training_factors=1.0 + n / batch.training_sizes,
+        deviation=batch.deviations,
+        beside=batch.beside,
+        sharpness=batch.sharpness(),
     )
 
 
-def fixed_cells(queries, settings, model):
+def fixed_cells(batch, settings, model):
     """Return how a holdout asks that does not race; ``None`` for one that does."""
-    if settings.races and queries.halves is not None:
+    if settings.races and batch.halves is not None:
         return FixedCells(
-            thresholds=lambda positions, _: (queries.halves[positions], np.zeros(len(positions))),
+            thresholds=lambda positions, _: (batch.halves[positions], np.zeros(len(positions))),
             resolution=0.0,
             learned=False,
             apart=True,
@@ -192,11 +194,9 @@ def fixed_cells(queries, settings, model):
         if settings.threshold is not None:
             given = np.full(predictions.shape, settings.threshold)
             return given, np.zeros(predictions.shape, dtype=bool)
-        chosen = auto_threshold(
-            predictions, settings.n_effective, queries.training_sizes[positions]
-        )
-        chosen *= queries.deviations(positions, predictions) / plain.standard_deviation(predictions)
-        slacks = queries.slacks[positions]
+        chosen = auto_threshold(predictions, settings.n_effective, batch.training_sizes[positions])
+        chosen *= batch.deviations(positions, predictions) / plain.standard_deviation(predictions)
+        slacks = batch.slacks[positions]
         return np.maximum(chosen, slacks), slacks > chosen
 
     return FixedCells(
@@ -204,143 +204,157 @@ def fixed_cells(queries, settings, model):
     )
 
 
-def decide(queries, *, last, code, mechanism, settings, model, time, seeded, seed=0, pace=None):
-    """Answer a batch of new queries after the account ``last``; advance ``code`` and ``mechanism``.
+@dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
+class Terms:
+    """What a batch is decided under. ``code`` and ``mechanism`` advance with it."""
+
+    last: BatchRecord  # the account before it
+    code: PredictiveCode
+    mechanism: Thresholdout = dataclasses.field(repr=False)
+    settings: DerivedSettings
+    model: CorrelationModel
+    time: str  # now, ISO 8601, UTC
+    seeded: bool
+    seed: int = dataclasses.field(repr=False)  # of slices, secret
+
+    def record(self, batch, **released):
+        """Return the account after a batch, with what it released; the rest follows."""
+        last, number = self.last, self.last.number + 1
+        return BatchRecord(
+            number=number,
+            time=self.time,
+            size=len(batch),
+            shares=last.shares,
+            seeded=bool(self.seeded or last.seeded),
+            scales={metric: list(scale) for metric, scale, _ in batch.labels if scale},
+            **released,
+        )
+
+    def answers(self, batch, *, above, **numbers):
+        """Return the :class:`AnswerRecord` of each query of a batch that was answered, in order."""
+        metrics, scales, models = zip(*batch.labels, strict=True)
+        # -0.0 has no text of its own in SQLite.
+        columns = {name: (values + 0.0).tolist() for name, values in numbers.items()}
+        return answer_records(
+            len(above), batch=itertools.repeat(self.last.number + 1), position=range(len(above)),
+            key=batch.keys, time=itertools.repeat(self.time), metric=metrics, scale=scales,
+            model=models, training_value=(batch.training_values + 0.0).tolist(),
+            above=above.tolist(), **columns,
+        )  # fmt: skip
+
+
+def decide(batch, terms, pace=None):
+    """Answer a batch of new queries.
 
     Returns the account after the batch (``None`` if the budget was used up before it) and the
     :class:`AnswerRecord` of each answered query, a prefix of the batch.
     """
-    known = len(code.pairs)
-    queries, last = settle_shares(
-        queries, last=last, mechanism=mechanism, settings=settings, model=model, seed=seed
-    )
-    if queries is None:
+    code, settings, known = terms.code, terms.settings, len(terms.code.pairs)
+    batch, terms = settle_shares(batch, terms)
+    if batch is None:
         return None, []
-    queries, ratio = scaled_queries(queries, last, mechanism, settings, model)
+    batch, ratio = scaled_to_spread(batch, terms)
+    last = terms.last
     length, by = route(last, settings)
     failure = math.log(settings.sampling_failure)
-    plan = planned(queries, code, settings, failure - length - LEADING)
-    outcome = _play(
-        queries, code, last=last, mechanism=mechanism, settings=settings, model=model,
-        pace=pace_of(last, settings, length) if pace is None else pace,
-    )  # fmt: skip
+    plan = planned(batch, terms, failure - length - LEADING)
+    outcome = _play(batch, terms, pace_of(last, settings, length) if pace is None else pace)
     done = int(np.count_nonzero(outcome.answered))
     if done == 0:
         return None, []
     lengths = length + outcome.places
     least, most = np.fmax(outcome.least, 0.0), np.fmin(outcome.most, 1.0)
-    fine, rounds = asked_finely(plan, queries, outcome), last.n_rounds + outcome.n_above
-    squares = ask_squares(plan, queries, fine, mechanism, settings, rounds)
-    lower, upper = squares.limits(queries, least, most, failure - lengths)
-    answers = answer_records(
-        done, batch=itertools.repeat(last.number + 1), position=range(done), key=queries.keys,
-        time=itertools.repeat(time),
-        **_columns(queries, outcome, lengths, lower, upper),
+    fine, rounds = asked_finely(plan, batch, outcome), last.n_rounds + outcome.n_above
+    squares = ask_squares(plan, batch, fine, terms, rounds)
+    lower, upper = squares.limits(batch, least, most, failure - lengths)
+    values, told = outcome.values[:done], ~outcome.relaxed[:done]
+    answers = terms.answers(
+        batch, above=outcome.above[:done], code_length=lengths, value=values, lower=lower,
+        upper=upper,
     )  # fmt: skip
-    told = ~outcome.relaxed[:done]
-    values = outcome.values[:done]
     ends = np.maximum(values - lower[:done], upper[:done] - values)
-    record = BatchRecord(
-        number=last.number + 1,
-        time=time,
-        size=len(queries),
+    record = terms.record(
+        batch,
         code_length=length,
         n_answered=last.n_answered + done,
         n_above=last.n_above + int(outcome.above.sum()),
         n_rounds=rounds + squares.n_above,
         released=last.released + outcome.released + squares.released,
         code=code.state(after=known),
-        cells=_cells(queries, outcome, squares, by=by) | {"pairs": _pairs(queries, last)},
-        shares=last.shares,
+        cells=_cells(batch, outcome, squares, by=by) | {"pairs": _pairs(batch, last)},
         widest=max(last.widest, float(np.max(ends[told], initial=0.0))),
         n_relaxed=last.n_relaxed + done - int(told.sum()),
-        dp_epsilon=finite_level(last, ratio * mechanism.dp_epsilon_used(1.0 / settings.n)),
-        seeded=bool(seeded or last.seeded),
+        dp_epsilon=level_spent(terms, ratio),
         spending=settings.spending.recorded(settings.spending.of_batch(last.number + 1)),
     )
     return record, answers
 
 
-def _pairs(queries, last):
+def _pairs(batch, last):
     """Return whether a score over pairs was ever asked for: the certificate says so."""
-    return bool(last.cells.get("pairs")) or any(s["kind"] == "pairs" for s in queries.shapes)
+    return bool(last.cells.get("pairs")) or any(s["kind"] == "pairs" for s in batch.shapes)
 
 
-def _columns(queries, outcome, lengths, lower, upper):
-    """Return the numbers of the answers' records; -0.0 has no text of its own in SQLite."""
-    return {
-        "code_length": lengths.tolist(),
-        "training_value": (queries.training_values + 0.0).tolist(),
-        "value": (outcome.values + 0.0).tolist(),
-        "lower": (lower + 0.0).tolist(),
-        "upper": (upper + 0.0).tolist(),
-        "above": outcome.above.tolist(),
-    }
-
-
-def scaled_queries(queries, last, mechanism, settings, model):
-    """Return queries with noise scaled to their spread, and what the level is multiplied by."""
-    ratio = privacy_ratio(last, mechanism, settings)
-    if settings.budget is not None:
-        return queries, ratio
-    queries, largest = scaled_to_spread(queries, settings, model)
-    return queries, max(ratio, largest)
-
-
-def scaled_to_spread(queries, settings, model):
-    """Return queries whose noise is scaled by how their scores vary, and what it must answer for.
+def scaled_to_spread(batch, terms):
+    """Return a batch whose noise is scaled to how its scores vary, and what the level answers for.
 
     Where no level is promised for life, noise is a fraction of the sampling error. One record of
     a rare class can move a score by much more than that: the level reported is multiplied by the
-    largest ratio of sensitivity and noise unit.
+    largest ratio of sensitivity and noise unit so far, which the account tells.
     """
-    plain = ModelTail(model, settings.n)
+    last, settings = terms.last, terms.settings
+    used = terms.mechanism.dp_epsilon_used(1.0 / settings.n)
+    known = bool(last.dp_epsilon) and used > 0.0 and math.isfinite(used)
+    ratio = max(1.0, last.dp_epsilon / used) if known else 1.0
+    if settings.budget is not None:
+        return batch, ratio
+    plain = ModelTail(terms.model, settings.n)
     units = [
         1.0
         if tail == plain
         else float(tail.standard_deviation(0.5) / plain.standard_deviation(0.5))
-        for tail in queries.tails
+        for tail in batch.tails
     ]
-    if max(units) <= 1.0 and np.all(queries.sensitivities == 1.0):
-        return queries, 1.0
-    units = np.minimum(queries.sensitivities, np.maximum(np.array(units)[queries.tail_of], 1.0))
-    ratio = float(np.max(queries.sensitivities / units))
-    return dataclasses.replace(queries, sensitivities=units), ratio
+    if max(units) <= 1.0 and np.all(batch.sensitivities == 1.0):
+        return batch, ratio
+    units = np.minimum(batch.sensitivities, np.maximum(np.array(units)[batch.tail_of], 1.0))
+    largest = float(np.max(batch.sensitivities / units))
+    return dataclasses.replace(batch, sensitivities=units), max(ratio, largest)
 
 
-def privacy_ratio(last, mechanism, settings):
-    """Return the largest ratio of sensitivity and noise unit so far; the account tells it."""
-    used = mechanism.dp_epsilon_used(1.0 / settings.n)
-    if not (last.dp_epsilon and used > 0.0 and math.isfinite(used)):
-        return 1.0
-    return max(1.0, last.dp_epsilon / used)
+def level_spent(terms, ratio):
+    """Return the level spent so far; ``None`` where none is finite, and ever after."""
+    epsilon = ratio * terms.mechanism.dp_epsilon_used(1.0 / terms.settings.n)
+    known = np.isfinite(epsilon) and terms.last.dp_epsilon is not None
+    return float(epsilon) if known else None
 
 
-def _play(queries, code, *, last, mechanism, settings, model, pace):
+def _play(batch, terms, pace):
     """Let the mechanism reply to what the batch asks; return the :class:`Outcome`."""
+    settings = terms.settings
     game = play_batch(
-        public_queries(queries, settings.n),
-        code,
+        public_queries(batch, settings.n),
+        terms.code,
         margins=lambda n_above: margins(settings, n_above),
-        n_above=last.n_rounds,
+        n_above=terms.last.n_rounds,
         pace=pace,
-        fixed=fixed_cells(queries, settings, model),
+        fixed=fixed_cells(batch, settings, terms.model),
     )
     try:
         asked = next(game)
         while True:
-            asked = game.send(_reply(asked, queries, mechanism, settings))
+            asked = game.send(_reply(asked, batch, terms.mechanism, settings))
     except StopIteration as end:
         return end.value
 
 
-def _reply(asked, queries, mechanism, settings):
+def _reply(asked, batch, mechanism, settings):
     """Compare up to the first "above" and name its cell; the noisy value itself stays here."""
-    units = queries.sensitivities[asked.positions]
+    units = batch.sensitivities[asked.positions]
     # Units in which every query has sensitivity 1/n, which the noise is made for.
     run = mechanism.answer_run(
         asked.predictions / units,
-        queries.values[asked.positions] / units,
+        batch.values[asked.positions] / units,
         thresholds=asked.thresholds / units,
     )
     count = int(np.count_nonzero(run.answered))
@@ -351,24 +365,24 @@ def _reply(asked, queries, mechanism, settings):
     return Reply(count, cells.place(min(1.0, float(run.values[at] * units[at]))))
 
 
-def _cells(queries, outcome, squares, *, by):
+def _cells(batch, outcome, squares, *, by):
     """Return what was released, cell by cell, and the public inputs: enough to recompute all."""
     extra = {}
     if squares.plan is not None:
-        listed = [None if math.isnan(value) else value for value in queries.variances.tolist()]
+        listed = [None if math.isnan(value) else value for value in batch.variances.tolist()]
         extra = {"squares": squares.cells, "variances": listed}
-    if queries.halves is not None:
-        extra["halves"] = _compact(queries.halves)
+    if batch.halves is not None:
+        extra["halves"] = _compact(batch.halves)
     return extra | {
         "route": by,
         "first": outcome.first,
         "fine": outcome.fine,
-        "training_sizes": _compact(queries.training_sizes),
-        "slacks": _compact(queries.slacks),
-        "beside": _compact(queries.beside),
-        "sensitivities": _compact(queries.sensitivities),
-        "shapes": list(queries.shapes),
-        "shape_of": _compact(queries.tail_of),
+        "training_sizes": _compact(batch.training_sizes),
+        "slacks": _compact(batch.slacks),
+        "beside": _compact(batch.beside),
+        "sensitivities": _compact(batch.sensitivities),
+        "shapes": list(batch.shapes),
+        "shape_of": _compact(batch.tail_of),
     }
 
 
@@ -376,11 +390,6 @@ def _compact(values):
     """Return a list, or one number where all are equal."""
     listed = np.asarray(values).tolist()
     return listed[0] if len(set(listed)) == 1 else listed
-
-
-def finite_level(last, epsilon):
-    """Return the level spent so far; ``None`` where none is finite, and ever after."""
-    return float(epsilon) if np.isfinite(epsilon) and last.dp_epsilon is not None else None
 
 
 def exhausted_error(settings, last, *, answered=0, unanswered):

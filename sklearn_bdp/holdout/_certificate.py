@@ -73,10 +73,13 @@ def _sampling(last, *, settings, model):
     return float(np.ravel(half_width(level, model, settings.n))[0])
 
 
-def holdout_certificate(
-    last, *, code, settings, model, ledger, seeded, shared=False, another=False
-):  # fmt: skip
-    """Return the :class:`Certificate` after the account ``last``; ``code`` is what it taught."""
+def holdout_certificate(book, account, *, shared):
+    """Return the :class:`Certificate` as things stand in ``book``, what can be read of a ledger.
+
+    ``shared``: whether training records may equal holdout records.
+    """
+    last, settings, model = book.last, account.settings, account.model
+    code = account.code(book)
     alpha = _sampling(last, settings=settings, model=model)
     threshold = _threshold(last, settings, code)
     widest = _reach(last, settings, code) + alpha
@@ -97,8 +100,8 @@ def holdout_certificate(
             last,
             model=model,
             settings=settings,
-            kept=_kept(ledger, another),
-            seeded=seeded,
+            kept=_kept(account.path, account.is_another(book)),
+            seeded=account.seed is not None,
             shared=shared,
         ),
         n_queries=settings.parameters["n_queries"],

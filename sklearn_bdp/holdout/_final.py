@@ -3,33 +3,29 @@
 from __future__ import annotations
 
 import dataclasses
-import itertools
 import math
 from collections.abc import Mapping
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import joblib
 import numpy as np
-from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from sklearn_bdp._checks import check_boolean, check_option, sealed_errors
+from sklearn_bdp._checks import check_boolean, check_option
 from sklearn_bdp.exceptions import UnboundedMetricError
 from sklearn_bdp.holdout._approximate import STATISTICS, approximate
 from sklearn_bdp.holdout._around import ask_squares, planned, settle_shares
-from sklearn_bdp.holdout._asking import Asking
 from sklearn_bdp.holdout._batch import (
     exhausted_error,
-    finite_level,
+    level_spent,
     route,
-    scaled_queries,
+    scaled_to_spread,
 )
 from sklearn_bdp.holdout._certificate import target_of
-from sklearn_bdp.holdout._inputs import check_evaluations, check_queries, check_training_value
+from sklearn_bdp.holdout._inputs import batch_of_evaluations, check_training_value
 from sklearn_bdp.holdout._report import CLOSING, READ, FinalReport, ReportRow, check_open
 from sklearn_bdp.holdout._settings import final_noise, margins
-from sklearn_bdp.ledger import BatchRecord, answer_records
 from sklearn_bdp.metrics import Evaluation, get_metric
 
 COUNTED = "exact (Clopper-Pearson), read from the closed holdout"
@@ -47,69 +43,26 @@ class _Statement(NamedTuple):
     expected: float = 0.5  # training-side value in [0, 1]
     variance: float = math.nan
 
-    def for_ledger(self):
-        """Return the model, the metric, and its words and range."""
+    @property
+    def label(self):
+        """What the ledger says of it: the metric, its words and range, the model."""
         low, high = float(self.metric.lower), float(self.metric.upper)
         if len(self.models) == 1:
-            return self.models[0], self.name, [self.name, low, high]
+            return self.name, (self.name, low, high), self.models[0]
         words = f"difference of {self.name}"
-        return f"{self.models[1]} minus {self.models[0]}", words, [words, low - high, high - low]
+        return words, (words, low - high, high - low), f"{self.models[1]} minus {self.models[0]}"
 
 
-class Reporting(Asking):
-    """The part of :class:`ReusableHoldout` that closes it."""
+class Closing:
+    """What closes a holdout: its final report."""
 
-    @sealed_errors
-    def final_report(
-        self,
-        estimators: Any,
-        training_values: ArrayLike | None = None,
-        *,
-        scoring: Any = None,
-        compare: bool = False,
-        interval: Literal["exact", "approximate"] = "exact",
-        training_variance: float | None = None,
-    ) -> FinalReport:
-        """Report final scores with narrow intervals and close the holdout.
+    def __init__(self, holdout):
+        self.holdout, self.account = holdout, holdout.account
+        self.model, self.settings = holdout.model, holdout.account.settings
 
-        Nothing is asked afterwards, so the report gets all the failure probability that is left
-        (``spending="final"`` reserves half of it). What is reported, and that the holdout is
-        closed, is recorded before anything is computed. From then on every new query is refused.
-        Recorded answers remain free, and :attr:`report_` shows the report again.
-
-        Parameters
-        ----------
-        estimators : estimator, list or dict
-            Fitted without the holdout; a dict gives names.
-        training_values : float or array-like of shape (n_models,), default=None
-            Training-side scores of the models, for the first metric. By default the middle of the
-            range. They change little.
-        scoring : str, BoundedMetric, None or a list of them, default=None
-            Metrics; ``None``: the usual one for the estimator. One without a proven interval (F1,
-            precision, R², ...) gets an approximate row, if there is one model.
-        compare : bool, default=False
-            Whether to report the difference of each pair of models, too: the second of a pair
-            minus the first. It is known better than either score.
-        interval : {"exact", "approximate"}, default="exact"
-            ``"approximate"``: narrower intervals, by a jackknife that is read from the closed
-            holdout, for one model.
-        training_variance : float, default=None
-            Variance of a record's training-side score under the first metric, in squared units of
-            [0, 1]; see :meth:`answer`.
-
-        Returns
-        -------
-        FinalReport
-            Rows, text, HTML card and pictures.
-
-        Raises
-        ------
-        HoldoutClosedError
-            If there was a final report before, or another one was begun.
-        BudgetExhaustedError
-            If a declared budget does not suffice for all rows.
-        """
-        self._require_home()
+    def report(self, estimators, training_values, scoring, compare, interval, training_variance):
+        """Report scores and close the holdout; see :meth:`ReusableHoldout.final_report`."""
+        self.account.check_home()
         check_boolean("compare", compare)
         check_option("interval", interval, ("exact", "approximate"))
         models = _named(estimators)
@@ -117,25 +70,16 @@ class Reporting(Asking):
             _refuse_selectors(model)
             if isinstance(model, BaseEstimator):
                 check_is_fitted(model)
-            self.check_model(model)
+            self.holdout.check_model(model)
         statements = self._statements(models, training_values, scoring, interval, training_variance)
         if compare:
             statements += _differences(models, statements)
         self._begin(statements, models)
         record = self._reported(statements, models)
         shown = None
-        if len(models) == 1 and self._settings.information is None and self._settings.tau is None:
-            shown = (*models.values(), self.X, self.y)
-        return dataclasses.replace(self._report_of(record), _shown=shown)
-
-    @property
-    def report_(self) -> FinalReport:
-        """The final report that closed the holdout, from the ledger."""
-        with self._reading() as transaction:
-            last = transaction.last
-        if not last.closed:
-            raise AttributeError("There is no final report on this holdout yet.")
-        return self._report_of(last)
+        if len(models) == 1 and self.settings.information is None and self.settings.tau is None:
+            shown = (*models.values(), self.holdout.X, self.holdout.y)
+        return dataclasses.replace(self.shown(record), _shown=shown)
 
     def _statements(self, models, training_values, scoring, interval, variance):
         """Return what is reported of each model, fixed before anything is computed."""
@@ -187,7 +131,7 @@ class Reporting(Asking):
                 "per report: nothing may be chosen by it. Report one model, or use metrics with "
                 "exact intervals. The holdout was not queried."
             )
-        if self._settings.information is not None or self._settings.tau is not None:
+        if self.settings.information is not None or self.settings.tau is not None:
             raise UnboundedMetricError(
                 f"scoring={name!r} is read from the holdout without noise, which ends its privacy. "
                 "A holdout with a numeric epsilon or calibration='zhao2017' gives exact rows only. "
@@ -200,38 +144,34 @@ class Reporting(Asking):
             "statements": [[list(one.models), one.name, one.metric is not None, repr(one.metric)]
                            for one in statements],
             "models": [[name, joblib.hash(model)] for name, model in models.items()],
-            "level": self._settings.spending.describe(),
+            "level": self.settings.spending.describe(),
         }  # fmt: skip
         exact = sum(one.metric is not None for one in statements)
-        with self._writing() as transaction:
+        with self.account.writing() as transaction:
             check_open(transaction, plan)
-            budget, last = self._settings.budget, transaction.last
+            budget, last = self.settings.budget, transaction.last
             if budget is not None and last.n_rounds + exact > budget:
-                raise exhausted_error(self._settings, last, unanswered=exact)
+                raise exhausted_error(self.settings, last, unanswered=exact)
             if not transaction.notes(CLOSING):
                 transaction.note(CLOSING, plan)
 
     def _reported(self, statements, models):
         """Compute the report and record it; return the account that closes the holdout."""
         exact = [one for one in statements if one.metric is not None]
-        with self._writing() as transaction:
-            last, terms, rows = transaction.last, self._terms(transaction), {}
-            mechanism = self._mechanism(transaction.sealed(), last.number + 1, fine=True)
+        with self.account.writing() as transaction:
+            last, rows, answers = transaction.last, {}, []
+            terms = self.account.terms(transaction, fine=True)
             if exact:
-                queries = self._queries(exact, models)
-                names = [one.for_ledger() for one in exact]
-                closed = close(
-                    queries, len(statements), names, mechanism=mechanism, model=self.model, **terms
-                )
+                closed = close(self._batch(exact, models), len(statements), terms)
                 if closed is None:
-                    raise exhausted_error(self._settings, last, unanswered=len(exact))
+                    raise exhausted_error(self.settings, last, unanswered=len(exact))
                 record, answers, parts, failure = closed
                 for one, answer, part in zip(exact, answers, parts, strict=True):
                     rows[id(one)] = self._exact_row(one, answer, part)
             else:
-                record, answers = self._without(last, terms), []
+                record = self._without(terms)
                 length = math.log(len(statements)) + record.code_length
-                failure = math.log(self._settings.sampling_failure) - length
+                failure = math.log(self.settings.sampling_failure) - length
             for one in statements:
                 if one.metric is None:
                     rows[id(one)] = self._approximate_row(one, models, math.exp(failure))
@@ -247,48 +187,43 @@ class Reporting(Asking):
                 record, dp_epsilon=private, cells=record.cells | {"report": content}
             )
             if exact:
-                self._record(transaction, record, mechanism, answers, terms["seed"])
+                self.account.record(transaction, record, terms, answers)
             else:
                 transaction.append(record)
         return record
 
-    def _without(self, last, terms):
+    def _without(self, terms):
         """Return the account that closes the holdout with approximate rows only."""
-        spending = self._settings.spending
+        spending, last = self.settings.spending, terms.last
         return dataclasses.replace(
             last,
             number=last.number + 1,
-            time=terms["time"],
+            time=terms.time,
             size=0,
-            code_length=route(last, self._settings, report=True)[0],
-            code=terms["code"].state(after=len(terms["code"].pairs)),
+            code_length=route(last, self.settings, report=True)[0],
+            code=terms.code.state(after=len(terms.code.pairs)),
             cells={},
             closed=True,
             spending={"name": spending.name, "weight": spending.of_report(last.number)},
         )
 
-    def _queries(self, exact, models):
+    def _batch(self, exact, models):
         """Return the exact statements as one batch; raw scores of each model are made once."""
         made = {}
         for one in exact:
             for name in one.models:
                 key = name, repr(one.metric)
                 if key not in made:
-                    made[key] = self._evaluate(one.metric, models[name])
-        evaluations = [
-            _difference([made[name, repr(one.metric)] for name in one.models]) for one in exact
-        ]
-        scored = check_evaluations(evaluations, self.n, self.model)
-        return check_queries(
-            [one.expected for one in exact],
-            scored,
-            model=self.model,
-            n=self.n,
-            training_size=None,
-            keys=None,
-            variances=np.array([one.variance for one in exact]),
+                    made[key] = self.holdout._evaluate(one.metric, models[name])
+        batch = batch_of_evaluations(
+            [_difference([made[name, repr(one.metric)] for name in one.models]) for one in exact],
+            self.settings.n,
+            self.model,
+            training_values=[one.expected for one in exact],
+            training_variance=[one.variance for one in exact],
             own_cells=np.ones(len(exact)),  # deviations are taken from what was expected of each
         )
+        return dataclasses.replace(batch, labels=[one.label for one in exact])
 
     def _exact_row(self, one, answer, parts):
         """Return a row of the ledger for a statement through the mechanism."""
@@ -306,13 +241,18 @@ class Reporting(Asking):
     def _approximate_row(self, one, models, level):
         """Return a row of the ledger that is read from the closed holdout."""
         found = approximate(
-            one.name, models[one.models[0]], self.X, self.y, model=self.model, level=level
-        )
+            one.name,
+            models[one.models[0]],
+            self.holdout.X,
+            self.holdout.y,
+            model=self.model,
+            level=level,
+        )  # fmt: skip
         numbers = [x if math.isfinite(x) else None for x in map(float, found[:3])]
         method = COUNTED if found.exact else READ
         return [one.models[0], one.name, *numbers, method, list(found.notes), []]
 
-    def _report_of(self, record):
+    def shown(self, record):
         """Return the report that a closing account holds."""
         content = record.cells["report"]
         target = target_of(self.model)
@@ -323,86 +263,73 @@ class Reporting(Asking):
             )
             for model, metric, *numbers, method, notes, parts in content["rows"]
         )  # fmt: skip
-        assumptions = [*self.certificate().assumptions, *content["caveats"]]
+        assumptions = [*self.holdout.certificate().assumptions, *content["caveats"]]
         if any(row.method != "exact" for row in rows):
             assumptions.append("rows read from the closed holdout end its privacy")
         return FinalReport(
             rows=rows,
-            beta=self.beta,
-            n=self.n,
+            beta=self.holdout.beta,
+            n=self.settings.n,
             n_answered=content["before"][0],
             n_above=content["before"][1],
             information_spent=content["nats"],
             level=content["level"],
-            spending=self._settings.spending.describe(),
+            spending=self.settings.spending.describe(),
             assumptions=tuple(assumptions),
             time=record.time,
         )
 
 
-def close(
-    queries, statements, names, *, last, code, mechanism, settings, model, time, seeded, seed=0
-):
+def close(batch, statements, terms):
     """Decide the exact rows of a final report: queries at threshold 0, whose values need no code.
 
     Theory G16: nothing is asked afterwards, so the report takes all the weight that is left, in
     equal parts for its ``statements``; pre-sampling half-widths are the noise margins alone.
-    ``names`` are the model, the metric and its scale of each query, for the ledger.
     Returns the account without what follows from it, the :class:`AnswerRecord` of each query, the
     parts of their half-widths (sampling, what was asked before, noise), and the log of the failure
     probability of a statement; ``None`` for all where the budget does not suffice.
     """
-    queries, last = settle_shares(
-        queries, last=last, mechanism=mechanism, settings=settings, model=model, seed=seed
-    )
-    if queries is None:
+    batch, terms = settle_shares(batch, terms)
+    if batch is None:
         return None
-    queries, ratio = scaled_queries(queries, last, mechanism, settings, model)
+    batch, ratio = scaled_to_spread(batch, terms)
+    last, settings, code = terms.last, terms.settings, terms.code
     length, by = route(last, settings, report=True)
     each = length + math.log(statements)
-    failure = np.full(len(queries), math.log(settings.sampling_failure) - each)
-    plan = planned(queries, code, settings, math.log(settings.sampling_failure) - each)
-    values, reaches, above = _looked_at(queries, mechanism, settings, last.n_rounds)
+    failure = np.full(len(batch), math.log(settings.sampling_failure) - each)
+    plan = planned(batch, terms, failure[0])
+    values, reaches, above = _looked_at(batch, terms)
     rounds = last.n_rounds + int(above.sum())
     chosen = [] if plan is None else np.flatnonzero(plan.eligible).tolist()
-    squares = ask_squares(plan, queries, chosen, mechanism, settings, rounds)
-    least, most = _possible(queries, values, reaches, model, settings.n)
-    lower, upper = squares.limits(queries, least, most, failure)
-    record = BatchRecord(
-        number=last.number + 1,
-        time=time,
-        size=len(queries),
+    squares = ask_squares(plan, batch, chosen, terms, rounds)
+    least, most = _possible(batch, values, reaches, terms.model, settings.n)
+    lower, upper = squares.limits(batch, least, most, failure)
+    record = terms.record(
+        batch,
         code_length=length,
-        n_answered=last.n_answered + len(queries),
+        n_answered=last.n_answered + len(batch),
         n_above=last.n_above + int(above.sum()),
         n_rounds=rounds + squares.n_above,
         released=last.released,
-        shares=last.shares,
         code=code.state(after=len(code.pairs)),
         cells={"route": by, "squares": squares.cells, "pairs": last.cells.get("pairs", False)},
         widest=max(last.widest, float(np.max([values - lower, upper - values]))),
         n_relaxed=last.n_relaxed,
-        dp_epsilon=finite_level(last, ratio * mechanism.dp_epsilon_used(1.0 / settings.n)),
-        seeded=bool(seeded or last.seeded),
+        dp_epsilon=level_spent(terms, ratio),
         closed=True,
-        scales={metric: scale for _, metric, scale in names},
         spending=settings.spending.recorded(settings.spending.of_report(last.number)),
     )
-    answers = answer_records(
-        len(queries), batch=itertools.repeat(record.number), position=range(len(queries)),
-        key=queries.keys, time=itertools.repeat(time),
-        code_length=itertools.repeat(each), training_value=(queries.training_values + 0.0).tolist(),
-        value=(values + 0.0).tolist(), lower=(lower + 0.0).tolist(), upper=(upper + 0.0).tolist(),
-        above=above.tolist(), model=[name[0] for name in names],
-        metric=[name[1] for name in names], scale=[tuple(name[2]) for name in names],
+    answers = terms.answers(
+        batch, above=above, code_length=np.full(len(batch), each), value=values, lower=lower,
+        upper=upper,
     )  # fmt: skip
-    once = np.full(len(queries), math.log(settings.parameters["beta"]))
-    ends = [squares.limits(queries, values, values, level) for level in (once, failure)]
+    once = np.full(len(batch), math.log(settings.parameters["beta"]))
+    ends = [squares.limits(batch, values, values, level) for level in (once, failure)]
     halves = [0.5 * (high - low) for low, high in (*ends, (lower, upper))]
-    return record, answers, np.diff([np.zeros(len(queries)), *halves], axis=0).T, failure[0]
+    return record, answers, np.diff([np.zeros(len(batch)), *halves], axis=0).T, failure[0]
 
 
-def _possible(queries, values, reaches, model, n):
+def _possible(batch, values, reaches, model, n):
     """Return the least and the most that each score may be, given its noisy value.
 
     A share of records is a whole number of them: noise smaller than one record costs nothing.
@@ -410,23 +337,22 @@ def _possible(queries, values, reaches, model, n):
     least, most = np.maximum(values - reaches, 0.0), np.minimum(values + reaches, 1.0)
     if model.record_weights(n) is not None:
         return least, most
-    shares = np.array([shape["kind"] == "mean" and shape["binary"] for shape in queries.shapes])
+    shares = np.array([shape["kind"] == "mean" and shape["binary"] for shape in batch.shapes])
     low, high = np.ceil(n * least - 1e-6) / n, np.floor(n * most + 1e-6) / n
-    whole = shares[queries.tail_of] & (low <= high)
+    whole = shares[batch.tail_of] & (low <= high)
     return np.where(whole, low, least), np.where(whole, high, most)
 
 
-def _looked_at(queries, mechanism, settings, n_rounds):
+def _looked_at(batch, terms):
     """Return the noisy values, their margins, and which came from the holdout."""
-    values, reaches = np.empty((2, len(queries)))
-    above = np.zeros(len(queries), dtype=bool)
+    mechanism, settings, n_rounds = terms.mechanism, terms.settings, terms.last.n_rounds
+    values, reaches = np.empty((2, len(batch)))
+    above = np.zeros(len(batch), dtype=bool)
     # Any public prediction is valid (theory G4): the far end makes it an answer of the holdout.
-    ends = np.where(queries.training_values < 0.5, 1.0, 0.0)
-    for place, unit in enumerate(queries.sensitivities):
+    ends = np.where(batch.training_values < 0.5, 1.0, 0.0)
+    for place, unit in enumerate(batch.sensitivities):
         at = slice(place, place + 1)
-        run = mechanism.answer_run(
-            ends[at] / unit, queries.values[at] / unit, thresholds=np.zeros(1)
-        )
+        run = mechanism.answer_run(ends[at] / unit, batch.values[at] / unit, thresholds=np.zeros(1))
         below, answer = margins(settings, n_rounds + int(above.sum()))
         above[place] = run.above[0]
         reaches[place] = unit * (answer * final_noise(settings) if above[place] else below)

@@ -2,7 +2,6 @@
 
 import dataclasses
 import math
-import typing
 
 import numpy as np
 
@@ -16,39 +15,50 @@ from sklearn_bdp._checks import (
 )
 from sklearn_bdp._digests import query_key
 from sklearn_bdp.accounting import Units, score_tail
-from sklearn_bdp.holdout._batch import Queries
+from sklearn_bdp.holdout._batch import Batch
 from sklearn_bdp.metrics import Evaluation
 
 _LONGEST_KEY = 1000
 
 
-class Scored(typing.NamedTuple):
-    """Holdout values of a batch and what is public of how they are made; see :class:`Queries`."""
+def batch_of_scores(scores, n, model, **asked):
+    """Return the :class:`Batch` of queries with an ``(m, n)`` array of scores in [0, 1].
 
-    values: np.ndarray
-    shapes: tuple  # arguments of score_tail, each kind once
-    shape_of: np.ndarray
-    sensitivities: np.ndarray
-    squares: np.ndarray  # means of squared scores; of no use where a score is no mean
-    by_class: tuple = ()  # what scores by class are made of; None for others
-
-    def __repr__(self):
-        return f"<{self.values.size} raw scores>"  # a traceback that shows locals shows no score
-
-
-def scored_means(scores, n, model):
-    """Return :class:`Scored` for an ``(m, n)`` array of scores in [0, 1]."""
+    ``asked``: what else a query says; see :func:`_checked`.
+    """
     values, squares = check_per_record_scores(scores, n, model)
     # The type of an array is no measurement: integers in [0, 1] can be nothing but bits.
-    return _means(
-        values, squares, n, model, binary=np.asarray(scores).dtype.kind in {"b", "u", "i"}
-    )
+    binary = np.asarray(scores).dtype.kind in {"b", "u", "i"}
+    return _checked(
+        n, model,
+        values=values,
+        shapes=({"kind": "mean", "binary": binary},),
+        tail_of=np.zeros(values.size, dtype=int),
+        sensitivities=np.full(values.size, _mean_sensitivity(n, model)),
+        squares=squares,
+        by_class=[None] * values.size,
+        **asked,
+    )  # fmt: skip
 
 
-def _means(values, squares, n, model, *, binary=False):
-    shapes = ({"kind": "mean", "binary": binary},)
-    largest = np.full(values.size, _mean_sensitivity(n, model))
-    return Scored(values, shapes, np.zeros(values.size, dtype=int), largest, squares)
+def batch_of_evaluations(evaluations, n, model, **asked):
+    """Return the :class:`Batch` of queries with evaluations made by a bounded metric."""
+    if not hasattr(evaluations, "__iter__") and not hasattr(evaluations, "__getitem__"):
+        raise TypeError(f"evaluations must be a list, got {type(evaluations).__name__}.")
+    found = [_one(evaluation, n, model) for evaluation in evaluations]
+    shapes = {}
+    shape_of = [shapes.setdefault(tuple(sorted(s.items())), len(shapes)) for *_, s in found]
+    values, squares, largest = (np.array([one[part] for one in found]) for part in range(3))
+    return _checked(
+        n, model,
+        values=values,
+        shapes=tuple(map(dict, shapes)),
+        tail_of=np.array(shape_of, dtype=int),
+        sensitivities=largest,
+        squares=squares,
+        by_class=[evaluation.by_class for evaluation in evaluations],
+        **asked,
+    )  # fmt: skip
 
 
 def _mean_sensitivity(n, model):
@@ -106,19 +116,6 @@ def _groups(model, n):
     return np.argsort(group, kind="stable"), starts, sizes
 
 
-def check_evaluations(evaluations, n, model):
-    """Return :class:`Scored` for evaluations made by a bounded metric."""
-    if not hasattr(evaluations, "__iter__") and not hasattr(evaluations, "__getitem__"):
-        raise TypeError(f"evaluations must be a list, got {type(evaluations).__name__}.")
-    found = [_one(evaluation, n, model) for evaluation in evaluations]
-    shapes = {}
-    shape_of = [shapes.setdefault(tuple(sorted(s.items())), len(shapes)) for *_, s in found]
-    values, squares, largest = (np.array([one[part] for one in found]) for part in range(3))
-    kinds = tuple(map(dict, shapes))
-    rows = tuple(evaluation.by_class for evaluation in evaluations)
-    return Scored(values, kinds, np.array(shape_of, dtype=int), largest, squares, rows)
-
-
 def _one(evaluation, n, model):
     """Return value, mean square and sensitivity of one evaluation, and its public shape."""
     known = isinstance(evaluation, Evaluation)
@@ -142,8 +139,10 @@ def _one(evaluation, n, model):
     return value, moments, max(1.0, sensitivity * n), dataclasses.asdict(evaluation.shape)
 
 
-def labels_of(about):
-    """Return what the ledger says of queries: metric by name, in words, its range; the model."""
+def _labels(about, count):
+    """Return what the ledger says of queries: metric by name, its words and range; the model."""
+    if about is None:
+        return [(None, None, None)] * count
     metrics = {id(metric): metric for metric, _ in about}
     scales = {
         each: (f"{m.name} {query_key(repr(m))[:16]}", (m.measured, float(m.lower), float(m.upper)))
@@ -152,66 +151,54 @@ def labels_of(about):
     return [(*scales[id(metric)], model) for metric, model in about]
 
 
-def check_queries(
-    training_values,
-    scored,
-    *,
-    model,
-    n,
-    training_size,
-    keys,
-    slack=None,
-    beside=None,
-    variances=None,
-    own_cells=None,
-):
-    """Return the checked :class:`Queries` of one batch."""
-    count = scored.values.size
+def _checked(
+    n, model, *, shapes, tail_of, training_values, training_size=None, keys=None, slack=None,
+    beside=None, training_variance=None, own_cells=None, about=None, **scored,
+):  # fmt: skip
+    """Return the :class:`Batch` of what was ``scored`` and of what was asked, which is checked."""
+    count = tail_of.size
+    if count == 0:
+        raise ValueError("a batch must hold at least one query, got 0.")
     training = np.atleast_1d(check_array("training_values", training_values, low=0.0, high=1.0))
     if training.shape != (count,):
         raise ValueError(
             f"training_values must have shape ({count},), one for each query, got {training.shape}."
         )
-    if count == 0:
-        raise ValueError("a batch must hold at least one query, got 0.")
-    sizes = check_array("training_size", n if training_size is None else training_size, low=1.0)
-    if sizes.ndim and sizes.shape != (count,):
-        raise ValueError(
-            f"training_size must be a number or have shape ({count},), got shape {sizes.shape}."
-        )
-    slacks = check_array("slack", 0.0 if slack is None else slack, low=0.0, high=1.0)
-    if slacks.ndim and slacks.shape != (count,):
-        raise ValueError(
-            f"slack must be a number or have shape ({count},), got shape {slacks.shape}."
-        )
+    sizes = n if training_size is None else training_size
+    useful = np.array([shape["kind"] == "mean" and not shape["binary"] for shape in shapes])
+    useful = useful[tail_of] & (model.is_independent or model.is_componentwise)
     units = Units.records(n) if model.is_independent else Units.of(_groups(model, n)[2])
-    return Queries(
+    halves = None
+    if own_cells is not None:
+        halves = check_array("own_cells", own_cells, shape=(count,), low=0.0, high=1.0)
+        if not halves.min() > 0.0:
+            raise ValueError("own_cells must be positive half-widths, got 0.")
+    return Batch(
         training_values=training,
-        values=scored.values,
-        shapes=scored.shapes,
-        tails=tuple(score_tail(model, n, **shape) for shape in scored.shapes),
-        tail_of=scored.shape_of,
-        sensitivities=scored.sensitivities,
-        training_sizes=np.full(count, sizes),
-        slacks=np.full(count, slacks),
+        shapes=shapes,
+        tails=tuple(score_tail(model, n, **shape) for shape in shapes),
+        tail_of=tail_of,
+        training_sizes=_each("training_size", sizes, count, low=1.0),
+        slacks=_each("slack", 0.0 if slack is None else slack, count, high=1.0),
         beside=_check_beside(beside, count),
         keys=check_keys(keys, count),
-        variances=_useful_variances(variances, scored, model=model, n=n, units=units, count=count),
-        squares=scored.squares,
+        variances=_variances(training_variance, useful, n * units.squares),
         units=units,
-        halves=_own_cells(own_cells, count),
-        by_class=scored.by_class or (None,) * count,
+        halves=halves,
+        labels=_labels(about, count),
+        **scored,
     )
 
 
-def _own_cells(halves, count):
-    """Return half-widths of the queries' own cells, or None where they are asked together."""
-    if halves is None:
-        return None
-    halves = check_array("own_cells", halves, shape=(count,), low=0.0, high=1.0)
-    if not halves.min() > 0.0:
-        raise ValueError("own_cells must be positive half-widths, got 0.")
-    return halves
+def _each(name, values, count, *, low=0.0, high=math.inf):
+    """Return one number for each query; one for all may be given."""
+    array = check_array(name, values, low=low, high=high)
+    if array.shape not in ((), (count,)):
+        raise ValueError(
+            f"{name} must be a number or have shape ({count},), one for each query, got shape "
+            f"{array.shape}."
+        )
+    return np.full(count, array)
 
 
 def _check_beside(beside, count):
@@ -224,27 +211,12 @@ def _check_beside(beside, count):
     return np.full(count, result)
 
 
-def _useful_variances(given, scored, *, model, n, units, count):
-    """Return training-side variances of units; NaN where limits cannot use them (G15, G18)."""
-    if given is None:
-        return np.full(count, np.nan)
-    values = np.asarray(given, dtype=float)
-    if values.shape not in {(), (count,)}:
-        raise ValueError(
-            f"training_variance must be a number or have shape ({count},), got shape "
-            f"{values.shape}."
-        )
-    known = values[~np.isnan(values)]
-    if not np.all((known >= 0.0) & (known <= 0.25)):
-        raise ValueError(
-            "training_variance must be in [0, 0.25], as of scores in [0, 1], or NaN, got "
-            f"{float(known[~((known >= 0.0) & (known <= 0.25))][0])!r}."
-        )
-    useful = np.array([shape["kind"] == "mean" and not shape["binary"] for shape in scored.shapes])
-    useful = useful[scored.shape_of] & (model.is_independent or model.is_componentwise)
+def _variances(given, useful, count):
+    """Return training-side variances of ``count`` units; NaN where of no use (G15, G18)."""
+    values = np.asarray(np.nan if given is None else given, dtype=float)
+    _each("training_variance", np.nan_to_num(values), useful.size, high=0.25)
     # Scores of one group are taken to agree by a quarter: a guess for sharp limits, no bound.
-    group = values * (0.25 + 0.75 / (n * units.squares))
-    return np.where(useful, np.broadcast_to(group, (count,)), np.nan)
+    return np.where(useful, values * (0.25 + 0.75 / count), np.nan)
 
 
 def check_training_value(metric, value):

@@ -1,9 +1,11 @@
-"""The holdout that can be asked again and again."""
+"""The holdout that can be asked again and again: data, mechanism, ledger and certificate in one."""
 
 from __future__ import annotations
 
 import dataclasses
 import math
+import warnings
+import weakref
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -12,6 +14,7 @@ from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
+from sklearn_bdp._card import card, table
 from sklearn_bdp._checks import (
     check_boolean,
     check_integer,
@@ -24,27 +27,39 @@ from sklearn_bdp._digests import data_digest, freeze_data, likeness
 from sklearn_bdp._version import __version__
 from sklearn_bdp.accounting import ModelTail
 from sklearn_bdp.correlation import check_correlation, check_order_of_groups
-from sklearn_bdp.holdout._around import with_prevalence
-from sklearn_bdp.holdout._certificate import warn_if_vacuous, width_parts
-from sklearn_bdp.holdout._final import Reporting
+from sklearn_bdp.guards import TrainingSide, targets_digest
+from sklearn_bdp.holdout._account import Account
+from sklearn_bdp.holdout._around import compare, with_prevalence
+from sklearn_bdp.holdout._certificate import holdout_certificate, warn_if_vacuous, width_parts
+from sklearn_bdp.holdout._final import Closing
 from sklearn_bdp.holdout._inputs import (
+    batch_of_evaluations,
+    batch_of_scores,
     check_data,
-    check_evaluations,
+    check_keys,
     check_training_value,
-    labels_of,
-    scored_means,
 )
 from sklearn_bdp.holdout._report import check_open, preview_batch
-from sklearn_bdp.holdout._settings import ON_EXHAUSTED, Settings, check_parameters, check_path
-from sklearn_bdp.ledger import HoldoutAnswers, HoldoutScore
+from sklearn_bdp.holdout._settings import (
+    ON_EXHAUSTED,
+    DerivedSettings,
+    check_parameters,
+    check_path,
+)
+from sklearn_bdp.ledger import History, HoldoutAnswers, HoldoutScore
 from sklearn_bdp.metrics import get_metric
 
 if TYPE_CHECKING:
-    from sklearn_bdp.holdout._report import Preview
+    from sklearn_bdp.accounting import Certificate
+    from sklearn_bdp.holdout._report import FinalReport, Preview
     from sklearn_bdp.metrics import BoundedMetric, Evaluation
 
+_SHARED = "shared rows"  # the note that training records equal to holdout records were allowed
+TARGETS = "targets before the split"  # the note of the digest of targets that were divided
+_HANDLES: Any = weakref.WeakValueDictionary()  # token: the holdout that copies resolve to
 
-class ReusableHoldout(Reporting):
+
+class ReusableHoldout:
     r"""A holdout set that answers adaptively chosen queries and stays a holdout.
 
     Every query compares a training-side value with the mean of per-record scores on the
@@ -227,7 +242,7 @@ class ReusableHoldout(Reporting):
         check_order_of_groups("correlation", self.model, X)
         self.beta = parameters["beta"]
         self.X, self.y = freeze_data(X), freeze_data(y)
-        settings = Settings.made(parameters, model=self.model, n=self.n)
+        settings = DerivedSettings.made(parameters, model=self.model, n=self.n)
         header = {
             "made_by": f"sklearn_bdp {__version__}",
             "data": data_digest(self.X, self.y),
@@ -236,8 +251,13 @@ class ReusableHoldout(Reporting):
             "described": self.model.describe(),
             **settings.header(),
         }
-        self._attach(header, seed=seed, timeout=timeout, notes=notes)
-        self._is_small = warn_if_vacuous(self._settings, self.model)
+        notes = {**(notes or {}), **({_SHARED: True} if self.allow_shared_rows else {})}
+        self.account = Account(
+            self.ledger, header, model=self.model, seed=seed, timeout=timeout, notes=notes,
+            about=[notes.get(TARGETS), targets_digest(self.X, self.y)],
+        )  # fmt: skip
+        _HANDLES[self.account.token] = self
+        self._is_small = warn_if_vacuous(self.account.settings, self.model)
 
     # -- queries ------------------------------------------------------------------------------
 
@@ -292,10 +312,12 @@ class ReusableHoldout(Reporting):
         LedgerError
             One of its subclasses, if the ledger cannot be used; nothing is released.
         """
-        scored = scored_means(per_record_scores, self.n, self.model)
-        return self._ask(
-            training_values, scored, training_size, keys, slack, variances=training_variance
-        )
+        batch = batch_of_scores(
+            per_record_scores, self.n, self.model, training_values=training_values,
+            training_size=training_size, keys=keys, slack=slack,
+            training_variance=training_variance,
+        )  # fmt: skip
+        return self.account.ask(batch, on_exhausted=self.on_exhausted)
 
     @sealed_errors
     def answer_evaluations(
@@ -341,18 +363,12 @@ class ReusableHoldout(Reporting):
         HoldoutAnswers
             As for :meth:`answer`.
         """
-        scored = check_evaluations(evaluations, self.n, self.model)
-        return self._ask(
-            training_values,
-            scored,
-            training_size,
-            keys,
-            slack,
-            beside=beside,
-            variances=training_variance,
-            own_cells=own_cells,
-            labels=None if about is None else labels_of(about),
-        )
+        batch = batch_of_evaluations(
+            evaluations, self.n, self.model, training_values=training_values,
+            training_size=training_size, keys=keys, slack=slack, beside=beside,
+            training_variance=training_variance, own_cells=own_cells, about=about,
+        )  # fmt: skip
+        return self.account.ask(batch, on_exhausted=self.on_exhausted)
 
     @sealed_errors
     def score(
@@ -399,24 +415,27 @@ class ReusableHoldout(Reporting):
         Exception
             Whatever :meth:`answer` raises.
         """
-        self._require_home()
+        self.account.check_home()
         if isinstance(estimator, BaseEstimator):
             check_is_fitted(estimator)
         self.check_model(estimator)
         # Never bounds or classes from the holdout's own targets: they would be given away.
         metric = get_metric(scoring, estimator=estimator)
-        value = check_training_value(metric, training_value)
-        scored = check_evaluations([self._evaluate(metric, estimator)], self.n, self.model)
-        answers = self._ask(
-            [value],
-            scored,
-            training_size,
-            [key],
-            None,
-            labels=labels_of([(metric, type(estimator).__name__)]),
-            variances=training_variance,
+        answers = self.answer_evaluations(
+            [check_training_value(metric, training_value)],
+            [self._evaluate(metric, estimator)],
+            training_size=training_size,
+            keys=[key],
+            training_variance=training_variance,
+            about=[(metric, type(estimator).__name__)],
         )
         return answers[0].in_units(metric)
+
+    def _evaluate(self, metric, estimator):
+        """Return raw scores, for the mechanism only."""
+        with warnings.catch_warnings():  # what a metric warns about may tell of the holdout
+            warnings.simplefilter("ignore")
+            return metric.evaluate(estimator, self.X, self.y)
 
     def preview(
         self,
@@ -453,10 +472,10 @@ class ReusableHoldout(Reporting):
         size = check_real(
             "training_size", self.n if training_size is None else training_size, low=1.0
         )
-        self._require_home()
-        with self._reading() as transaction:
+        self.account.check_home()
+        with self.account.reading() as transaction:
             check_open(transaction)
-            last, code = transaction.last, self._code(transaction)
+            last, code = transaction.last, self.account.code(transaction)
         metric, note = None, ""
         if scoring is not None:
             metric = get_metric(scoring) if isinstance(scoring, str) else scoring
@@ -469,7 +488,7 @@ class ReusableHoldout(Reporting):
             n_queries=count,
             score=expected,
             training_size=size,
-            settings=self._settings,
+            settings=self.account.settings,
             model=self.model,
             metric=metric,
         )
@@ -500,4 +519,258 @@ class ReusableHoldout(Reporting):
         if not lengths:
             return None
         tail = ModelTail(self.model, self.n, binary=scoring is not None and scoring.is_binary)
-        return width_parts(lengths[-1], score, half_width, settings=self._settings, tail=tail)
+        return width_parts(
+            lengths[-1], score, half_width, settings=self.account.settings, tail=tail
+        )
+
+    # -- the end ------------------------------------------------------------------------------
+
+    @sealed_errors
+    def final_report(
+        self,
+        estimators: Any,
+        training_values: ArrayLike | None = None,
+        *,
+        scoring: Any = None,
+        compare: bool = False,
+        interval: Literal["exact", "approximate"] = "exact",
+        training_variance: float | None = None,
+    ) -> FinalReport:
+        """Report final scores with narrow intervals and close the holdout.
+
+        Nothing is asked afterwards, so the report gets all the failure probability that is left
+        (``spending="final"`` reserves half of it). What is reported, and that the holdout is
+        closed, is recorded before anything is computed. From then on every new query is refused.
+        Recorded answers remain free, and :attr:`report_` shows the report again.
+
+        Parameters
+        ----------
+        estimators : estimator, list or dict
+            Fitted without the holdout; a dict gives names.
+        training_values : float or array-like of shape (n_models,), default=None
+            Training-side scores of the models, for the first metric. By default the middle of the
+            range. They change little.
+        scoring : str, BoundedMetric, None or a list of them, default=None
+            Metrics; ``None``: the usual one for the estimator. One without a proven interval (F1,
+            precision, R², ...) gets an approximate row, if there is one model.
+        compare : bool, default=False
+            Whether to report the difference of each pair of models, too: the second of a pair
+            minus the first. It is known better than either score.
+        interval : {"exact", "approximate"}, default="exact"
+            ``"approximate"``: narrower intervals, by a jackknife that is read from the closed
+            holdout, for one model.
+        training_variance : float, default=None
+            Variance of a record's training-side score under the first metric, in squared units of
+            [0, 1]; see :meth:`answer`.
+
+        Returns
+        -------
+        FinalReport
+            Rows, text, HTML card and pictures.
+
+        Raises
+        ------
+        HoldoutClosedError
+            If there was a final report before, or another one was begun.
+        BudgetExhaustedError
+            If a declared budget does not suffice for all rows.
+        """
+        return Closing(self).report(
+            estimators, training_values, scoring, compare, interval, training_variance
+        )
+
+    @property
+    def report_(self) -> FinalReport:
+        """The final report that closed the holdout, from the ledger."""
+        with self.account.reading() as transaction:
+            last = transaction.last
+        if not last.closed:
+            raise AttributeError("There is no final report on this holdout yet.")
+        return Closing(self).shown(last)
+
+    # -- checks -------------------------------------------------------------------------------
+
+    def check_training_rows(self, X: Any, y: Any | None = None) -> None:
+        """Refuse training records that are records of this holdout.
+
+        They are compared by value: another order, type of number or container does not hide them,
+        nor do permuted columns where both sides have names. What is equal by chance, judged by how
+        often training records equal one another, passes.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Training records, or those behind a training-side value.
+        y : array-like of shape (n_samples,), default=None
+            Their targets; without them records are compared by their features alone.
+
+        Raises
+        ------
+        SharedRecordsError
+            If more records are equal than chance explains and the holdout was not made with
+            ``allow_shared_rows=True``. Where it was, the certificate says so.
+
+        Notes
+        -----
+        The check reads the holdout, so that its word, or its silence, is recorded and charged
+        (theory G21). Rows that are known to be training rows cost nothing, and the same rows are
+        compared once. Under a numeric ``epsilon`` or ``calibration="zhao2017"`` nothing is
+        compared, because an exact word has no finite level of privacy.
+        """
+        side = TrainingSide(((X, y),))
+        if not self.allow_shared_rows:
+            compare(self, side, explicit=True)
+
+    def check_model(self, estimator: Any) -> None:
+        """Refuse a model that keeps records of this holdout among those it was fitted on.
+
+        Neighbours, support vector machines and Gaussian processes keep their training rows as they
+        are; what other models were fitted on cannot be seen.
+
+        Parameters
+        ----------
+        estimator : object
+            Fitted; steps of pipelines and wrapped estimators are looked at, too.
+
+        Raises
+        ------
+        SharedRecordsError
+            As :meth:`check_training_rows`.
+        """
+        kept = self.account.known.kept(estimator, self.X)
+        if kept.tables and not self.allow_shared_rows:
+            compare(self, kept, explicit=True)
+
+    # -- what is recorded ---------------------------------------------------------------------
+
+    def recorded(self, keys: list[str]) -> dict[str, Any]:
+        """Return what was already answered; looking costs nothing.
+
+        Parameters
+        ----------
+        keys : list of str
+            Keys of queries.
+
+        Returns
+        -------
+        dict
+            :class:`AnswerRecord` of each key that has one.
+        """
+        wanted = [key for key in check_keys(keys) if key is not None]
+        with self.account.reading() as transaction:
+            return transaction.lookup(wanted)
+
+    def note(self, name: str, content: Any) -> None:
+        """Record a fact with the holdout, as durably as its answers and in their order.
+
+        Parameters
+        ----------
+        name : str
+            What :meth:`notes` finds it by.
+        content : object
+            Anything that JSON can say; nothing computed from holdout scores, except released
+            values.
+        """
+        with self.account.writing() as transaction:
+            transaction.note(name, content)
+
+    def notes(self, name: str) -> list[Any]:
+        """Return the facts recorded under a name.
+
+        Parameters
+        ----------
+        name : str
+            As given to :meth:`note`.
+
+        Returns
+        -------
+        list
+            Their contents, oldest first.
+        """
+        with self.account.reading() as transaction:
+            return transaction.notes(name)
+
+    @property
+    def information_spent(self) -> float:
+        """Code length of the next query, in nats: what adaptivity has cost so far."""
+        return self.account.information_spent
+
+    @property
+    def remaining_budget(self) -> int | None:
+        """Number of "above" answers left; ``None`` where there is no cap."""
+        return self.account.remaining_budget
+
+    def certificate(self) -> Certificate:
+        """Return the guarantee as it stands.
+
+        Returns
+        -------
+        Certificate
+            ``tau`` is the largest distance between an answer and an end of its interval: among
+            all answers so far, and for the next query if its score is near 1/2.
+        """
+        with self.account.reading() as book:
+            shared = self.allow_shared_rows or bool(book.notes(_SHARED))
+            return holdout_certificate(book, self.account, shared=shared)
+
+    def history(self) -> History:
+        """Return everything released so far, oldest first.
+
+        Returns
+        -------
+        History
+            A sequence of :class:`AnswerRecord`, in the units of their metrics; ``to_frame()`` makes
+            a table.
+        """
+        with self.account.reading() as transaction:
+            return transaction.history()
+
+    def _content_for_keys(self):
+        """Return what a key holds of a holdout inside a model: never its answers."""
+        return self.account.identity
+
+    def __repr__(self) -> str:
+        facts = ", ".join(f"{label}: {text}" for label, text in self.account.facts().items())
+        return f"<ReusableHoldout: {facts}>"
+
+    def _repr_html_(self):
+        return card(type(self).__name__, (), picture=table(self.account.facts().items()))
+
+    def key_identity(self) -> str:
+        """Return what this holdout is known by: the digest of its records, not its account.
+
+        Returns
+        -------
+        str
+            The same for every holdout of these records.
+        """
+        return f"holdout {self.account.identity['data']}"
+
+    def __copy__(self):
+        return self
+
+    def __deepcopy__(self, memo):
+        return self
+
+    def __sklearn_clone__(self):
+        return self
+
+    def __getstate__(self):
+        raise TypeError(
+            "a ReusableHoldout can be written by pickle and joblib, which find its account again; "
+            "any other copy of its state would duplicate the budget. To give a fitted search away, "
+            "write search.without_holdout()."
+        )
+
+    def __reduce__(self):
+        return _restore, (type(self), vars(self))
+
+
+def _restore(cls, state):
+    """Return the holdout of this process, or one with an account that came by pickle."""
+    token = state["account"].token
+    found = _HANDLES.get(token)
+    if found is None:
+        found = _HANDLES[token] = cls.__new__(cls)
+        vars(found).update(state)
+    return found

@@ -44,7 +44,7 @@ FINEST_RESOLUTION = 1e-6  # released values are counted (theory G2): a million i
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Settings:
+class DerivedSettings:
     """Parameters as declared, and the numbers derived from them once; fixed for life."""
 
     #: As declared and checked by :func:`check_parameters`; plain JSON values.
@@ -303,7 +303,7 @@ def margins(settings, n_above):
 
 @dataclasses.dataclass(frozen=True, repr=False)
 class HoldoutConfig:
-    """Settings of a new holdout, for the ``holdout`` parameter of searches and selectors.
+    """DerivedSettings of a new holdout, for the ``holdout`` parameter of searches and selectors.
 
     Every field except ``test_size`` is a parameter of :class:`~sklearn_bdp.ReusableHoldout`,
     which describes it. All fields are checked here. Use :func:`dataclasses.replace` to change some.

@@ -22,7 +22,7 @@ from sklearn_bdp.accounting import CONTEST
 from sklearn_bdp.correlation import Independent
 from sklearn_bdp.exceptions import InnerFoldsWarning
 from sklearn_bdp.guards import TrainingSide, warn_clipped
-from sklearn_bdp.holdout import ReusableHoldout
+from sklearn_bdp.holdout import ReusableHoldout, compare
 from sklearn_bdp.metrics import check_scoring, get_metric
 
 __all__ = ["HoldoutObjective"]
@@ -120,7 +120,7 @@ class HoldoutObjective:
         check_scoring(scoring)
         self.build = build
         self.X, self.y = indexable(X, y)
-        holdout.compare_with(TrainingSide(((self.X, self.y),)))
+        compare(holdout, TrainingSide(((self.X, self.y),)))
         self.holdout = holdout
         self.scoring = scoring
         self.cv = cv
@@ -248,7 +248,7 @@ class HoldoutObjective:
 
     def _check(self, study):
         """Refuse studies that cannot be served, before anything is computed."""
-        self.holdout._require_home()
+        self.holdout.account.check_home()
         if [direction.name for direction in study.directions] != ["MAXIMIZE"]:
             raise ValueError(
                 "study must have direction='maximize' and one objective: greater scores are "

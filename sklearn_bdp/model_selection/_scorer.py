@@ -20,7 +20,7 @@ from sklearn_bdp._sklearn_compat import (
 )
 from sklearn_bdp.exceptions import ScoreContractError, UnknownFeaturesError
 from sklearn_bdp.guards import RowWiseCheck, TrainingSide, warn_clipped
-from sklearn_bdp.holdout import HoldoutScore, ReusableHoldout, query_key
+from sklearn_bdp.holdout import HoldoutScore, ReusableHoldout, compare, query_key
 from sklearn_bdp.metrics import check_scoring, get_metric, same_names
 from sklearn_bdp.model_selection._alterations import (
     Alteration,
@@ -266,7 +266,7 @@ class HoldoutScorer:
 
     def _check(self, X, y, sample_weight):
         """Refuse what is no training data for this holdout, before anything is computed."""
-        self.holdout._require_home()
+        self.holdout.account.check_home()
         if sample_weight is not None:
             raise ValueError(
                 "sample_weight must be None: a weighted score has no known sensitivity. Give "
@@ -288,7 +288,7 @@ class HoldoutScorer:
 
     def _compare(self, X, y):
         """Refuse holdout records: the training-side value would hand out the holdout's score."""
-        self.holdout.compare_with(TrainingSide(((X, y),)))
+        compare(self.holdout, TrainingSide(((X, y),)))
 
     def _identify(self, estimator, X, y, in_validation):
         """Return the metric and the key of the query, and the first data seen of this model.

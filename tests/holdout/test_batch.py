@@ -18,9 +18,17 @@ from sklearn_bdp.accounting import (
     place_lengths,
 )
 from sklearn_bdp.correlation import Independent
-from sklearn_bdp.holdout import BatchRecord
-from sklearn_bdp.holdout._batch import Queries, decide, next_code_length, route
-from sklearn_bdp.holdout._settings import Settings, check_parameters, margins
+from sklearn_bdp.holdout import (
+    Batch,
+    BatchRecord,
+    DerivedSettings,
+    Terms,
+    check_parameters,
+    decide,
+    margins,
+    next_code_length,
+    route,
+)
 
 N = 500
 MODEL = Independent()
@@ -28,12 +36,12 @@ EMPTY = BatchRecord.empty()
 
 
 def settings(**options):
-    return Settings.made(check_parameters(**options), model=MODEL, n=N)
+    return DerivedSettings.made(check_parameters(**options), model=MODEL, n=N)
 
 
 def queries(training, values, scale=1.0, slack=0.0):
     count = len(training)
-    return Queries(
+    return Batch(
         training_values=np.array(training, dtype=float),
         values=np.array(values, dtype=float),
         shapes=({"kind": "mean"},),
@@ -48,12 +56,13 @@ def queries(training, values, scale=1.0, slack=0.0):
         variances=np.full(count, np.nan),
         squares=np.full((count, 2), np.nan),
         units=Units.records(N),
+        by_class=[None] * count,
+        labels=[(None, None, None)] * count,
     )
 
 
 def run(batch, chosen, *, last=EMPTY, code=None, mechanism=None):
-    return decide(
-        batch,
+    terms = Terms(
         last=last,
         code=code or PredictiveCode(),
         mechanism=mechanism or chosen.mechanism(random_state=0),
@@ -61,7 +70,9 @@ def run(batch, chosen, *, last=EMPTY, code=None, mechanism=None):
         model=MODEL,
         time="now",
         seeded=True,
+        seed=0,
     )
+    return decide(batch, terms)
 
 
 def test_the_charge_is_made_of_releases_place_and_order():
@@ -182,4 +193,4 @@ def test_an_empty_budget_answers_nothing():
 
 def test_settings_survive_json():
     chosen = settings(epsilon=50.0)
-    assert Settings.recorded(json.loads(json.dumps(chosen.header()))) == chosen
+    assert DerivedSettings.recorded(json.loads(json.dumps(chosen.header()))) == chosen

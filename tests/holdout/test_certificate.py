@@ -35,7 +35,7 @@ def test_the_level_spent_grows_round_by_round():
     holdout = ReusableHoldout(X, Y, threshold=1e-4)
     assert holdout.certificate().dp_epsilon == 0.0
     scales = {
-        name: getattr(holdout._settings, name)
+        name: getattr(holdout.account.settings, name)
         for name in ("threshold_scale", "query_scale", "answer_scale")
     }
     for rounds in (1, 2, 3):

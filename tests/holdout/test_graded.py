@@ -19,8 +19,7 @@ from sklearn_bdp.accounting import (
     score_tail,
 )
 from sklearn_bdp.correlation import Independent, MarkovChain
-from sklearn_bdp.holdout._batch import pace_of
-from sklearn_bdp.holdout._settings import margins
+from sklearn_bdp.holdout import margins, pace_of
 from sklearn_bdp.ledger import BatchRecord
 
 # -- Everything is recomputed from the ledger alone ------------------------------------------------
@@ -56,9 +55,9 @@ def replayed(account, last, rows, code, holdout):
     game = play_batch(
         queries,
         code,
-        margins=lambda n_above: margins(holdout._settings, n_above),
+        margins=lambda n_above: margins(holdout.account.settings, n_above),
         n_above=account.n_rounds - _looked(cells),
-        pace=pace_of(last, holdout._settings, account.code_length),
+        pace=pace_of(last, holdout.account.settings, account.code_length),
     )
     open_positions = set(range(m))
     try:
@@ -91,7 +90,7 @@ def test_predictions_cells_and_intervals_follow_from_the_ledger_alone(correlatio
     X, y = np.zeros((400, 1)), np.zeros(400)
     holdout = ReusableHoldout(X, y, correlation=correlation, spending=spending, random_state=0)
     year(holdout, rng)
-    with holdout._reading() as transaction:
+    with holdout.account.reading() as transaction:
         accounts, rows = list(transaction.accounts()), list(transaction.answers())
     code, released, last = PredictiveCode(), 0.0, BatchRecord.empty()
     for account in accounts:
@@ -105,7 +104,7 @@ def test_predictions_cells_and_intervals_follow_from_the_ledger_alone(correlatio
         assert [row.above for row in mine] == outcome.above.tolist()
         lengths = account.code_length + outcome.places
         assert [row.code_length for row in mine] == pytest.approx(lengths)
-        side = math.log(holdout._settings.sampling_failure / 2) - lengths
+        side = math.log(holdout.account.settings.sampling_failure / 2) - lengths
         assert [row.lower for row in mine] == pytest.approx(tail.lower_limit(outcome.least, side))
         assert [row.upper for row in mine] == pytest.approx(tail.upper_limit(outcome.most, side))
         before.follow(account.code)
@@ -276,7 +275,7 @@ def test_noise_is_charged_for_every_look_refinements_included():
     rng = np.random.default_rng(1)
     holdout = ReusableHoldout(np.zeros((400, 1)), np.zeros(400), random_state=0)
     year(holdout, rng)
-    with holdout._reading() as transaction:
+    with holdout.account.reading() as transaction:
         last = transaction.last
     assert last.n_rounds >= last.n_above
     assert noise_share(0.5, np.arange(last.n_rounds + 1)).sum() < 0.5

@@ -70,7 +70,7 @@ def test_an_exhausted_budget_says_nothing_of_the_score(holdout, audit, ask):
 @ENTRIES
 def test_a_broken_ledger_says_nothing_of_the_score(audit, ask, tmp_path):
     holdout = ReusableHoldout(X, Y, ledger=tmp_path / "holdout.sqlite")
-    holdout._records._connection.execute("PRAGMA query_only = ON")
+    holdout.account._ledger._connection.execute("PRAGMA query_only = ON")
     with pytest.raises(LedgerUnavailableError) as caught:
         ask(holdout, 0.2)
     audit.check_error(caught.value, callers=[__file__])
@@ -88,7 +88,7 @@ def test_an_interrupt_inside_carries_no_frames(holdout, audit, monkeypatch):
     def interrupted(*args, **kwargs):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("sklearn_bdp.holdout._asking.decide", interrupted)
+    monkeypatch.setattr("sklearn_bdp.holdout._account.decide", interrupted)
     with pytest.raises(KeyboardInterrupt) as caught:
         by_scores(holdout, 0.2)
     audit.check_error(caught.value, callers=[__file__])
@@ -107,8 +107,8 @@ def test_the_command_line_shows_no_raw_score_and_no_threshold_noise(tmp_path, au
     path = tmp_path / "holdout.sqlite"
     holdout = ReusableHoldout(X, Y, ledger=path)
     by_scores(holdout, 0.2)
-    with holdout._reading() as transaction:
-        noise = str(abs(holdout._mechanism(transaction.sealed(), 2).state()["threshold_noise"]))
+    with holdout.account.reading() as transaction:
+        noise = str(abs(holdout.account.terms(transaction).mechanism.state()["threshold_noise"]))
     for action in ("show", "verify", "export"):
         assert main(["ledger", action, str(path)]) == 0
     shown = capsys.readouterr()
@@ -118,8 +118,8 @@ def test_the_command_line_shows_no_raw_score_and_no_threshold_noise(tmp_path, au
 
 def test_threshold_noise_is_not_an_attribute_nor_in_a_pickle(holdout):
     by_scores(holdout, 0.2)
-    with holdout._reading() as transaction:
-        noise = holdout._mechanism(transaction.sealed(), 2).state()["threshold_noise"]
+    with holdout.account.reading() as transaction:
+        noise = holdout.account.terms(transaction).mechanism.state()["threshold_noise"]
     audit = LeakAudit(noise)
     audit.texts, audit.values = {repr(noise)}, np.array([noise])
     audit.packs = audit.packs[:2]

@@ -115,7 +115,7 @@ def test_a_ledger_that_fails_when_it_is_asked(audit, path, place):
     if place == "selector":
         holdout = ReusableHoldout(WIDE[HELD], Y[HELD], ledger=path.with_name("wide"))
         owner, data = selector(Ending(), holdout), WIDE
-    holdout._records._connection.execute("PRAGMA query_only = ON")
+    holdout.account._ledger._connection.execute("PRAGMA query_only = ON")
     with pytest.raises(LedgerUnavailableError) as caught:
         owner.fit(data[TRAIN], Y[TRAIN])
     check(audit, owner, caught.value, holdout)
@@ -167,11 +167,11 @@ def test_ctrl_c_in_a_correlation_filter(monkeypatch):
     holdout = ReusableHoldout(WIDE[HELD], Y[HELD])
     raw = []
 
-    def interrupted(self, training_values, scored, *args, **kwargs):
-        raw.extend(np.asarray(scored.values, dtype=float).tolist())
+    def interrupted(self, batch, **kwargs):
+        raw.extend(np.asarray(batch.values, dtype=float).tolist())
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(ReusableHoldout, "_ask", interrupted)
+    monkeypatch.setattr(type(holdout.account), "ask", interrupted)
     owner = HoldoutCorrelationFilter(holdout=holdout, alpha=0.999)
     with pytest.raises(KeyboardInterrupt) as caught:
         owner.fit(WIDE[TRAIN], Y[TRAIN])

@@ -202,11 +202,11 @@ def test_a_pickle_whose_ledger_is_missing_answers_nothing_and_makes_no_new_one(s
 
 def test_a_pickle_recognises_a_ledger_restored_from_an_older_copy(server, path):
     holdout = ReusableHoldout(X, Y, ledger=path)
-    holdout._records.close()
+    holdout.account._ledger.close()
     older = path.read_bytes()
     holdout.answer([0.0], scores(1, 1))
     data = pickle.dumps(holdout)
-    holdout._records.close()
+    holdout.account._ledger.close()
     path.write_bytes(older)
     assert elsewhere(server, data)["error"] == "LedgerCorruptedError"
 
@@ -276,7 +276,7 @@ def test_a_fork_while_another_thread_holds_the_ledger_does_not_hang(path):
     inside, done = threading.Event(), threading.Event()
 
     def hold():
-        with holdout._reading():
+        with holdout.account.reading():
             inside.set()
             done.wait(10)
 
@@ -326,8 +326,8 @@ def test_a_search_stopped_at_the_worst_moment_resumes_for_free(path, monkeypatch
     def stop(*args, **kwargs):
         raise KeyboardInterrupt
 
-    target = "decide" if moment == "decide" else "Asking._release"
-    monkeypatch.setattr(f"sklearn_bdp.holdout._asking.{target}", stop)
+    target = "decide" if moment == "decide" else "_released"
+    monkeypatch.setattr(f"sklearn_bdp.holdout._account.{target}", stop)
     with pytest.raises(KeyboardInterrupt):
         search().fit(X_all[~division], y_all[~division])
     monkeypatch.undo()

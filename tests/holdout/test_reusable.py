@@ -82,7 +82,7 @@ def test_released_values_lie_on_the_grid():
 def test_information_spent_is_the_code_length_of_the_next_query(holdout):
     assert holdout.information_spent == pytest.approx(math.log(8))
     holdout.answer([0.5, 0.5, 0.5], levels(0.5, 0.5, 0.5))
-    with holdout._reading() as transaction:
+    with holdout.account.reading() as transaction:
         released = transaction.last.released
     assert 0 < released < 1
     assert holdout.information_spent == pytest.approx(code_length(released=released, batch_index=2))
@@ -337,9 +337,9 @@ def test_a_gap_is_paid_from_beta_on_each_side():
     chain = MarkovChain([[0.9, 0.1], [0.2, 0.8]])
     one = ReusableHoldout(np.zeros((3000, 1)), np.zeros(3000), correlation=chain, gap=20)
     two = ReusableHoldout(np.zeros((3000, 1)), np.zeros(3000), correlation=chain, gap=(20, 20))
-    assert one._settings.cut_failure == pytest.approx(chain.cut_failure(20))
-    assert two._settings.cut_failure == pytest.approx(2 * chain.cut_failure(20))
-    for settings in (one._settings, two._settings):
+    assert one.account.settings.cut_failure == pytest.approx(chain.cut_failure(20))
+    assert two.account.settings.cut_failure == pytest.approx(2 * chain.cut_failure(20))
+    for settings in (one.account.settings, two.account.settings):
         parts = settings.sampling_failure + settings.noise_failure + settings.cut_failure
         assert parts == pytest.approx(0.05)
 

@@ -10,15 +10,14 @@ from sklearn_bdp.accounting import (
     zhao_required_n,
 )
 from sklearn_bdp.correlation import Groups, Independent, MarkovChain
-from sklearn_bdp.holdout import ReusableHoldout
-from sklearn_bdp.holdout._settings import Settings, check_parameters, margins
+from sklearn_bdp.holdout import DerivedSettings, ReusableHoldout, check_parameters, margins
 from sklearn_bdp.mechanisms import Thresholdout
 
 N = 1000
 
 
 def derive(model, **options):
-    return Settings.made(check_parameters(**options), model=model, n=N)
+    return DerivedSettings.made(check_parameters(**options), model=model, n=N)
 
 
 MODELS = [
@@ -87,7 +86,7 @@ def test_zhao2017_runs_theorem_2_to_the_letter(model):
 def test_zhao2017_takes_the_smallest_accuracy_whose_premise_holds():
     options = {"calibration": "zhao2017", "n_queries": 5, "budget": 1, "beta": 0.2}
     n = 2_000_000
-    chosen = Settings.made(check_parameters(**options), model=Independent(), n=n)
+    chosen = DerivedSettings.made(check_parameters(**options), model=Independent(), n=n)
     needed = {
         factor: zhao_required_n(
             tau=factor * chosen.tau, n_queries=5, budget=1, beta=0.2, model=Independent(), n=n
@@ -110,7 +109,7 @@ def test_zhao2017_chooses_c_for_a_given_threshold():
         np.zeros((n, 1)), np.zeros(n), calibration="zhao2017", n_queries=10, budget=1,
         threshold=0.15,
     )  # fmt: skip
-    chosen = holdout._settings
+    chosen = holdout.account.settings
     c = 2 * 0.15 / chosen.tau - 1
     assert 0.6 < c < 1
     preset = Thresholdout.zhao2017(chosen.tau, 0.05, 10, 1, c)

@@ -60,7 +60,7 @@ def test_what_is_released_of_squares_is_recorded_and_paid():
     for scale in (0.01, 0.0001):  # the second is far too small: levels do not hold
         means = rng.uniform(0.7, 0.8, 8)
         holdout.answer(means, scores_of(rng, means, n), training_variance=scale)
-    with holdout._reading() as transaction:
+    with holdout.account.reading() as transaction:
         accounts = list(transaction.accounts())
     first, second = (account.cells for account in accounts)
     assert first["variances"] == [0.01] * 8

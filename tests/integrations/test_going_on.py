@@ -13,7 +13,7 @@ from sklearn.tree import DecisionTreeClassifier
 from sklearn_bdp import ReusableHoldout, ReusableHoldoutSearchCV
 
 #: What a process makes anew when it opens the file again.
-OWN = {"_records", "_snapshot", "_head", "_about", "_learned"}
+OWN = {"_ledger", "_snapshot", "_head", "_about", "_learned"}
 
 NEXT = """
 import sys, warnings

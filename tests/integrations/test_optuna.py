@@ -108,7 +108,7 @@ def test_how_little_errors_vary_is_told_and_narrows_the_interval():
                      scoring="neg_mean_absolute_error")  # fmt: skip
     study = new_study()
     objective.run_batch(study, 3)
-    with objective.holdout._reading() as transaction:
+    with objective.holdout.account.reading() as transaction:
         told = transaction.last.cells["variances"]
     span, widths = np.ptp(y), []
     for trial, variance in zip(study.trials, told, strict=True):

@@ -50,7 +50,7 @@ def used(path):
     holdout = make(path)
     for number in range(3):
         holdout.answer([0.1, 0.5], scores(2, number), keys=[f"a{number}", f"b{number}"])
-    holdout._records.close()
+    holdout.account._ledger.close()
     return path
 
 
@@ -95,8 +95,8 @@ def test_the_noisy_threshold_survives_reopening(path):
     holdout.answer([0.5], scores())
 
     def noise(some):
-        with some._reading() as transaction:
-            return some._mechanism(transaction.sealed(), 2).state()["threshold_noise"]
+        with some.account.reading() as transaction:
+            return some.account.terms(transaction).mechanism.state()["threshold_noise"]
 
     assert noise(make(path)) == noise(holdout) != 0.0
 
@@ -117,7 +117,7 @@ def test_fixed_seeds_do_not_replay_noise_after_reopening(path, tmp_path):
 
 
 def test_a_new_ledger_is_one_private_file(path):
-    make(path)._records.close()
+    make(path).account._ledger.close()
     assert os.listdir(path.parent) == [path.name]
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
 
@@ -147,7 +147,7 @@ def test_an_answer_is_not_released_when_its_commit_fails(path):
         def __getattr__(self, name):
             return getattr(self.connection, name)
 
-    holdout._records._connection = Broken(holdout._records._connection)
+    holdout.account._ledger._connection = Broken(holdout.account._ledger._connection)
     with pytest.raises(LedgerError):
         holdout.answer([0.5], scores())
     assert len(make(path).history()) == 0
@@ -295,18 +295,18 @@ def ledger_bytes(tmp_path_factory):
     holdout = make(path)
     for number in range(3):
         holdout.answer([0.1, 0.5], scores(2, number), keys=[f"a{number}", None])
-    holdout._records.close()
+    holdout.account._ledger.close()
     return path.read_bytes(), holdout.history()
 
 
 def test_going_back_to_an_older_copy_is_noticed_by_a_running_holdout(path, tmp_path):
     holdout = make(path)
     holdout.answer([0.1], scores())
-    holdout._records.close()
+    holdout.account._ledger.close()
     older = tmp_path / "older"
     shutil.copy(path, older)
     holdout.answer([0.1], scores(seed=1))
-    holdout._records.close()
+    holdout.account._ledger.close()
     shutil.copy(older, path)
     with pytest.raises(LedgerCorruptedError, match="rolled back"):
         holdout.answer([0.1], scores(seed=2))
@@ -361,7 +361,7 @@ def rewrite(path, change):
 def test_an_edit_with_links_computed_anew_is_noticed_by_whoever_saw_more(used, server):
     """What a plain chain cannot show is shown to every process and pickle that saw a link."""
     running, asleep = make(used), pickle.dumps(make(used))
-    running._records.close()
+    running.account._ledger.close()
     rewrite(used, lambda number, text: text.replace('"a1"', '"x1"'))
     assert "x1" in make(used).recorded(["x1"])  # a stranger sees nothing: documented
     with pytest.raises(LedgerCorruptedError, match="rolled back"):
@@ -372,7 +372,7 @@ def test_an_edit_with_links_computed_anew_is_noticed_by_whoever_saw_more(used, s
 
 def test_dropped_batches_are_noticed_by_whoever_saw_more(used):
     running = make(used)
-    running._records.close()
+    running.account._ledger.close()
     with contextlib.closing(sqlite3.connect(used)) as connection:
         (link,) = connection.execute("SELECT digest FROM log WHERE number = 2").fetchone()
     edit(used, "DELETE FROM log WHERE number = 3", f"UPDATE head SET number = 2, digest = '{link}'")
@@ -449,8 +449,8 @@ def test_a_crafted_entry_is_one_clear_error(used, name):
 )
 def test_a_crafted_header_cannot_change_the_noise(path, change):
     made = make(path)
-    made._records.close()
-    header = dict(made._records.header)
+    made.account._ledger.close()
+    header = dict(made.account._ledger.header)
     header["settings"] = {**header["settings"], **change}
     path.unlink()
     Ledger(path, header=header).close()
@@ -460,7 +460,7 @@ def test_a_crafted_header_cannot_change_the_noise(path, change):
 
 @pytest.mark.parametrize("header", ["[" * 100_000, "[]", "7", "{}", '{"chain": "sha256"}'])
 def test_a_crafted_header_is_one_clear_error(command_line, path, header, capsys):
-    make(path)._records.close()
+    make(path).account._ledger.close()
     digest = Chain().start(header)
     edit(path, f"UPDATE header SET content = '{header}', digest = '{digest}'",
          f"UPDATE head SET digest = '{digest}'")  # fmt: skip
@@ -528,8 +528,8 @@ def test_places_that_are_no_files_are_named(tmp_path, name):
 def test_a_full_disk_is_named_and_nothing_is_released(path):
     holdout = make(path)
     holdout.answer([0.1], scores())
-    pages = holdout._records._connection.execute("PRAGMA page_count").fetchone()[0]
-    holdout._records._connection.execute(f"PRAGMA max_page_count = {pages}")
+    pages = holdout.account._ledger._connection.execute("PRAGMA page_count").fetchone()[0]
+    holdout.account._ledger._connection.execute(f"PRAGMA max_page_count = {pages}")
     with pytest.raises(LedgerUnavailableError, match="disk is full"):
         holdout.answer(np.full(2000, 0.1), scores(2000))
     known = len(holdout.history())
@@ -588,7 +588,7 @@ def test_waiting_for_another_thread_is_bounded(path):
     inside, done = threading.Event(), threading.Event()
 
     def hold():
-        with holdout._writing():
+        with holdout.account.writing():
             inside.set()
             done.wait(10)
 
@@ -604,7 +604,7 @@ def test_waiting_for_another_thread_is_bounded(path):
 
 def test_a_ledger_is_not_pickled_on_its_own(path):
     with pytest.raises(TypeError, match="ReusableHoldout"):
-        pickle.dumps(make(path)._records)
+        pickle.dumps(make(path).account._ledger)
 
 
 def test_inspection_creates_and_writes_nothing(used):
@@ -622,7 +622,7 @@ def test_inspection_creates_and_writes_nothing(used):
 
 def test_what_was_seen_needs_no_file(used, monkeypatch):
     holdout = make(used)
-    ledger = holdout._records
+    ledger = holdout.account._ledger
     with monkeypatch.context() as patch:
         patch.setattr(Ledger, "transaction", lambda *a, **k: 1 / 0)
         with ledger.seen() as book:

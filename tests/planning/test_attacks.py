@@ -16,9 +16,16 @@ from sklearn_bdp.accounting import (
     half_width,
 )
 from sklearn_bdp.correlation import DependencyGraph, Groups, Independent, MarkovChain
-from sklearn_bdp.holdout import BatchRecord
-from sklearn_bdp.holdout._batch import Queries, decide, pace_of, route
-from sklearn_bdp.holdout._settings import Settings, check_parameters
+from sklearn_bdp.holdout import (
+    Batch,
+    BatchRecord,
+    DerivedSettings,
+    Terms,
+    check_parameters,
+    decide,
+    pace_of,
+    route,
+)
 from sklearn_bdp.mechanisms import Thresholdout
 from sklearn_bdp.planning import certify
 
@@ -83,8 +90,8 @@ def _majority(bits, signs):
 
 
 @dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
-class Deferred(Queries):
-    """Queries whose limits are computed at the end, all at once: nothing decided rests on them."""
+class Deferred(Batch):
+    """A batch whose limits are computed at the end, all at once: nothing decided rests on them."""
 
     cells: list
 
@@ -98,7 +105,7 @@ class Account:
 
     def __init__(self, n, model, rng):
         self.n, self.model = n, model
-        self.settings = Settings.made(check_parameters(beta=BETA), model=model, n=n)
+        self.settings = DerivedSettings.made(check_parameters(beta=BETA), model=model, n=n)
         self.tail = ModelTail(model, n, binary=True)
         self.mechanism = self.settings.mechanism(random_state=rng)
         self.code, self.last, self.cells = PredictiveCode(), BatchRecord.empty(), []
@@ -134,11 +141,14 @@ class Account:
             variances=np.full(count, np.nan),
             squares=np.full(count, np.nan),
             units=Units.records(self.n),
+            by_class=[None] * count,
+            labels=[(None, None, None)] * count,
         )
-        self.last, answers = decide(
-            queries, last=self.last, code=self.code, mechanism=self.mechanism,
-            settings=self.settings, model=self.model, time="now", seeded=True,
+        terms = Terms(
+            last=self.last, code=self.code, mechanism=self.mechanism, settings=self.settings,
+            model=self.model, time="now", seeded=True, seed=0,
         )  # fmt: skip
+        self.last, answers = decide(queries, terms)
         return tuple(np.array([(a.value, a.above) for a in answers]).T)
 
     def limits(self):

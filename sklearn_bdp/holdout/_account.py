@@ -1,0 +1,304 @@
+"""The account of a holdout: its ledger in this process, and how a batch goes through it.
+
+A batch is looked up, decided, recorded and only then released.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import contextvars
+import datetime
+import json
+import math
+import os
+import secrets
+from collections.abc import Iterator
+
+import numpy as np
+
+from sklearn_bdp._digests import is_content_key
+from sklearn_bdp.accounting import PredictiveCode
+from sklearn_bdp.exceptions import LedgerCorruptedError, LedgerError, ProcessBoundaryError
+from sklearn_bdp.guards import KnownRows, note_answers, open_account
+from sklearn_bdp.holdout._batch import Terms, decide, exhausted_error, next_code_length
+from sklearn_bdp.holdout._inputs import first_askings
+from sklearn_bdp.holdout._report import check_open
+from sklearn_bdp.holdout._settings import DerivedSettings, final_noise, restored_mechanism
+from sklearn_bdp.ledger import HoldoutAnswers, Ledger, canonical
+
+_ANOTHER = "another account"  # the note that one had answered about these targets before
+# Ledgers in memory outlive their account once it was pickled: the pickle may come back.
+_MEMORY: dict[str, Ledger] = {}
+_KNOWN_STATE: contextvars.ContextVar[bool] = contextvars.ContextVar("known state", default=False)
+
+
+@contextlib.contextmanager
+def as_last_seen() -> Iterator[None]:
+    """Read accounts in this block as this process knows them; files are not looked at again.
+
+    Recorded answers never change. What others have recorded since is found when a batch is written.
+    """
+    token = _KNOWN_STATE.set(True)
+    try:
+        yield
+    finally:
+        _KNOWN_STATE.reset(token)
+
+
+class Account:
+    """What was asked, answered and learned of one holdout; it holds none of its records.
+
+    A pickle finds the ledger again (in this process also one in memory) or can only be read.
+    ``about``: digests of the targets that it speaks of.
+    """
+
+    def __init__(self, path, header, *, model, seed, timeout, notes, about):
+        self.path, self.model, self.seed, self._timeout = path, model, seed, timeout
+        self.identity = {name: header[name] for name in ("data", "correlation", "parameters")}
+        self.token, self._about = secrets.token_hex(16), about
+        self.known = KnownRows()  # rows that stand on the training side
+        self._learned = None  # last entry learned from, predictor; public, rebuilt from the ledger
+        self._head = self._snapshot = None  # of a ledger that is elsewhere
+        if path is None and open_account(about):
+            notes = {**notes, _ANOTHER: True}
+        self._ledger = Ledger(path, header=header, timeout=timeout, notes=notes)
+        # The numbers in the header are the ones that count.
+        self.settings = _recorded_settings(self._ledger.header, header, path)
+
+    def __getstate__(self):
+        state = vars(self) | {"_ledger": None, "_learned": None, "_about": ()}
+        if self.path is not None:
+            # The head goes along: a ledger restored from an older copy is recognised.
+            state["_head"] = self._head if self._ledger is None else self._ledger.head
+        elif self._snapshot is None:
+            with self.reading() as transaction:
+                state["_snapshot"] = transaction.book
+            _MEMORY[self.token] = self._ledger
+        return state
+
+    def __setstate__(self, state):
+        vars(self).update(state)
+        kept = _MEMORY.get(self.token)
+        self._ledger = kept if kept is not None and kept.owner == os.getpid() else None
+
+    # -- the ledger ---------------------------------------------------------------------------
+
+    def check_home(self):
+        """Raise ProcessBoundaryError before anything is computed for a query."""
+        self._open().check_process()
+
+    def _open(self):
+        """Return the ledger of this process; an account that came by pickle opens it here."""
+        if self._ledger is None:
+            if self.path is None:
+                raise ProcessBoundaryError(
+                    "this holdout kept its records in the memory of another process, which is "
+                    "where it can be asked; here only history() and certificate() can be read. "
+                    "Give it a file, ReusableHoldout(..., ledger='holdout.sqlite'), and every "
+                    "process shares one budget."
+                )
+            self._ledger = Ledger(
+                self.path,
+                header=self.identity,
+                create=False,
+                timeout=self._timeout,
+                head=self._head,
+            )
+        return self._ledger
+
+    @contextlib.contextmanager
+    def reading(self):
+        """Yield what can be read of the ledger."""
+        if self._ledger is None and self._snapshot is not None:
+            yield self._snapshot
+            return
+        ledger = self._open()
+        with ledger.seen() if _KNOWN_STATE.get() else ledger.transaction() as book:
+            yield book
+
+    def writing(self):
+        """Return a transaction that adds to the ledger."""
+        return self._open().transaction(write=True)
+
+    def is_another(self, book):
+        """Return whether another account had answered about the same targets before."""
+        return bool(book.notes(_ANOTHER))
+
+    # -- queries ------------------------------------------------------------------------------
+
+    def ask(self, batch, *, on_exhausted):
+        """Look a batch up, decide what is new, record it; then release the answers."""
+        self.check_home()
+        # A caller's key is known together with what it was asked with: under another training-side
+        # value or metric it is another query, and must not get the old number.
+        asked = zip(batch.keys, batch.training_values, batch.labels, strict=True)
+        names = [
+            key and (key, None if is_content_key(key) else float(value), label[0])
+            for key, value, label in asked
+        ]
+        wanted = [name for name in names if name is not None]
+        if len(wanted) == len(batch):
+            with as_last_seen(), self.reading() as book:
+                known = book.match(wanted)
+            if all(name in known for name in wanted):
+                with self.reading() as transaction:
+                    known = transaction.match(wanted)
+                return _released(batch, [known[name] for name in names], on_exhausted)
+        with self.writing() as transaction:
+            known = transaction.match(wanted)
+            new = first_askings(names, known)
+            answers = self._decide(batch.take(new), transaction) if new else []
+            left, last = len(new) - len(answers), transaction.last
+            if left and not answers and on_exhausted == "raise":
+                raise exhausted_error(self.settings, last, unanswered=left)
+        if left and on_exhausted == "raise":
+            raise exhausted_error(self.settings, last, answered=len(answers), unanswered=left)
+        fresh = dict(zip(new, answers, strict=False))
+        known.update((names[position], answer) for position, answer in fresh.items())
+        given = [
+            fresh.get(position) if name is None else known.get(name)
+            for position, name in enumerate(names)
+        ]
+        return _released(batch, given, on_exhausted)
+
+    def _decide(self, batch, transaction):
+        """Run the mechanism on new queries and write the batch; not durable yet."""
+        check_open(transaction)
+        terms = self.terms(transaction)
+        record, answers = decide(batch, terms)
+        if record is not None:
+            self.record(transaction, record, terms, answers)
+        return answers
+
+    def terms(self, transaction, *, fine=False):
+        """Return what a batch is decided under: the account, what was learned, settings, now."""
+        sealed = transaction.sealed()
+        return Terms(
+            last=transaction.last,
+            code=self.code(transaction),
+            mechanism=self._mechanism(sealed, transaction.last.number + 1, fine=fine),
+            settings=self.settings,
+            model=self.model,
+            time=datetime.datetime.now(datetime.UTC).isoformat(timespec="microseconds"),
+            seeded=self.seed is not None,
+            seed=self._slices_seed(sealed),
+        )
+
+    def record(self, transaction, record, terms, answers):
+        """Write a batch; the salt keeps the commitment to the noise from being searched."""
+        note_answers(self._about)
+        salt, state = secrets.token_hex(16), terms.mechanism.state()
+        sealed = {"mechanism": state, "salt": salt, "slices": str(terms.seed)}
+        transaction.append(record, sealed=canonical(sealed), answers=answers)
+
+    def code(self, book):
+        """Return the predictive code after every recorded batch."""
+        number, known = self._learned or (0, PredictiveCode())
+        for account in book.accounts(after=number):
+            known.follow(account.code)
+        self._learned = (book.head[0], known)
+        return known.copy()
+
+    def _slices_seed(self, sealed):
+        """Return what draws one visit of each patient (theory G19), the same for life and secret.
+
+        Whoever knew it could choose models that fit these visits.
+        """
+        if sealed is not None:
+            return int(json.loads(sealed)["slices"])
+        if self.seed is not None:
+            return int(np.random.SeedSequence([self.seed, 0]).generate_state(1)[0])
+        return secrets.randbits(128)
+
+    def _mechanism(self, sealed, number, *, fine):
+        """Return Thresholdout after the last batch, with noise of its own for this one.
+
+        ``fine``: without the grid of released answers and with less noise, for the final report.
+        """
+        noise = None
+        if self.seed is not None:
+            # Seed and batch number: the same in every process, never the same twice.
+            noise = np.random.default_rng(np.random.SeedSequence([self.seed, number]))
+        if sealed is None:
+            mechanism = self.settings.mechanism(random_state=noise)
+        else:
+            if noise is not None:
+                noise.integers(0, 2**32, size=8)  # a seed gives the noise that it always gave
+            mechanism = restored_mechanism(sealed, self.settings, random_state=noise)
+        if fine:
+            scale = self.settings.answer_scale * final_noise(self.settings)
+            state = mechanism.state() | {"resolution": 0.0, "answer_scale": scale}
+            mechanism = type(mechanism).from_state(state, random_state=noise)
+        return mechanism
+
+    # -- what can be read ---------------------------------------------------------------------
+
+    @property
+    def information_spent(self):
+        """Code length of the next query, in nats."""
+        with self.reading() as book:
+            return float(next_code_length(book.last, self.settings))
+
+    @property
+    def remaining_budget(self):
+        """Number of "above" answers left; ``None`` where there is no cap."""
+        if self.settings.budget is None:
+            return None
+        with self.reading() as book:
+            return self.settings.budget - book.last.n_rounds
+
+    def facts(self):
+        """Return ``{label: text}``: shape, promise and information spent; never a score."""
+        facts = {
+            "records": f"{self.settings.n:,} (in pickles, too)",
+            "correlation": self.model.describe(),
+            "confidence": f"{100 * (1 - self.settings.parameters['beta']):g}%",
+            "ledger": str(self.path) if self.path else "in memory",
+        }
+        try:
+            with self.reading() as book:
+                last = book.last
+            facts["answered"] = f"{last.n_answered:,}"
+            facts["of these from the holdout"] = f"{last.n_above:,}"
+            facts["information spent"] = f"{self.information_spent:.3g} nats"
+            if self.remaining_budget is not None:
+                facts["budget left"] = f"{self.remaining_budget}"
+        except (LedgerError, ProcessBoundaryError) as error:
+            facts["unavailable"] = type(error).__name__
+        return facts
+
+
+def _released(batch, answers, on_exhausted):
+    """Return the arrays of a batch from its recorded answers, ``None`` for those not given."""
+    count, training = len(batch), on_exhausted == "training"
+    values = batch.training_values.copy() if training else np.full(count, math.nan)
+    lower = np.full(count, 0.0 if training else math.nan)
+    upper = np.full(count, 1.0 if training else math.nan)
+    above, answered = np.zeros((2, count), dtype=bool)
+    answered[:] = [answer is not None for answer in answers]
+    given = [answer for answer in answers if answer is not None]
+    if given:
+        released = np.array([(one.value, one.lower, one.upper, one.above) for one in given])
+        values[answered], lower[answered], upper[answered], above[answered] = released.T
+    return HoldoutAnswers(values, lower, upper, above, answered)
+
+
+def _recorded_settings(found, made, path):
+    """Return the settings in a ledger's header; those that its parameters do not lead to fail."""
+    if _agree(found.get("settings"), made["settings"]):
+        return DerivedSettings.recorded(found)
+    raise LedgerCorruptedError(
+        f"ledger {path} has numbers in its header that its parameters do not lead to (made by "
+        f"{found.get('made_by')!r:.60}, this is {made['made_by']!r}): it was edited, or made by a "
+        "version that derives others; nothing was answered."
+    )
+
+
+def _agree(found, derived):
+    """Return whether two sets of settings are equal but for rounding."""
+    if isinstance(derived, dict):
+        names = isinstance(found, dict) and set(found) == set(derived)
+        return names and all(_agree(found[name], derived[name]) for name in derived)
+    if isinstance(derived, float):
+        return isinstance(found, float | int) and math.isclose(found, derived, rel_tol=1e-6)
+    return found == derived
