@@ -71,6 +71,7 @@ lint: $(VENV)/.lint
 	$(PY) .ci/validate_docstrings.py
 	$(PY) .ci/check_circles.py
 	$(PY) .ci/check_labels.py
+	$(PY) .ci/check_words.py
 	$(PY) .ci/check_size.py
 
 # The oldest versions that setup.cfg admits, in an environment of their own.

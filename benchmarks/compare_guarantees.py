@@ -6,7 +6,7 @@
 
 Rows: independent records, groups of four, three Markov chains; several errors, queries and budgets.
 Columns: theorems as printed (Zhao 2017, Theorem 2; Dwork et al. 2017, Theorem 9), leakage (G1),
-posterior (G6), transcripts (G2), fresh records for every query, and Hoeffding's floor. The second
+posterior (G6), transcripts (G2), new records for every query, and Hoeffding's floor. The second
 table gives widths at a fixed number of records, with the published bounds for noise addition and
 Thresholdout, and the as-used account on 1,000 sequential queries of which ten overfit.
 """
@@ -149,7 +149,7 @@ def print_widths():
         ("rounded answers (G2)", certify(n, n_queries=k, budget=k, c=None).tau),
         ("Gaussian noise, Rogers et al. 2020", rogers_half_width(n, n_queries=k)),
         ("Gaussian noise, Jung et al. 2020", jung_half_width(n, n_queries=k)),
-        ("fresh records for every query", certify(n, n_queries=k, budget=k, route="splitting").tau),
+        ("new records for every query", certify(n, n_queries=k, budget=k, route="splitting").tau),
     ):
         print(f"  {name:<50}{min(width, 1.0):.4f}")
 

@@ -36,7 +36,7 @@ N, M, B = 10_000, 1000, 10
 def widths():
     """Yield (name, half-width) of each way, best setting."""
     common = {"n_queries": M, "budget": B}
-    yield "fresh records for every query", certify(N, route="splitting", **common).tau
+    yield "new records for every query", certify(N, route="splitting", **common).tau
     yield "queries fixed in advance (not adaptive)", certify(N, route="floor", **common).tau
     yield "Ladder: best score only", _best(lambda x: Ladder(x), common)
     yield (

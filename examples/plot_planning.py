@@ -53,7 +53,7 @@ goal = {"tau": 0.05, "n_queries": 500, "budget": 3}
 print("\nrecords for ± 0.05, 500 queries, 3 from the holdout")
 for route, words in {
     "best": "this library",
-    "splitting": "fresh records for every query",
+    "splitting": "new records for every query",
     "dwork2017": "Dwork et al. 2017, Theorem 9",
     "zhao2017": "Zhao 2017, Theorem 2",
 }.items():

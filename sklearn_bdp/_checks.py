@@ -191,7 +191,7 @@ def check_array(name, value, *, ndim=None, shape=None, low=-math.inf, high=math.
     """
     array = real_numbers(name, value)
     if ndim is not None and array.ndim != ndim:
-        raise ValueError(f"{name} must have {ndim} dimension(s), got shape {array.shape}.")
+        raise ValueError(f"{name} must have ndim={ndim}, got shape {array.shape}.")
     if shape is not None and not (
         array.ndim == len(shape)
         and all(want is None or want == got for want, got in zip(shape, array.shape, strict=True))
@@ -204,7 +204,7 @@ def check_array(name, value, *, ndim=None, shape=None, low=-math.inf, high=math.
         bad = float(array[~ok].flat[0])
         raise ValueError(
             f"{name} must hold finite numbers in [{low:g}, {high:g}], got {bad!r} "
-            f"({int((~ok).sum())} such value(s))."
+            f"({int((~ok).sum())} outside)."
         )
     return array
 

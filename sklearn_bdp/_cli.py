@@ -27,7 +27,7 @@ def main(arguments=None):
         with ledger.transaction() as transaction:
             options.run(transaction, options, sys.stdout)
     except (KeyError, TypeError, ValueError, AttributeError):  # a header that we did not write
-        print(f"{_clean(options.path)}: its header says nothing that can be shown", file=sys.stderr)
+        print(f"{_clean(options.path)}: its header cannot be read", file=sys.stderr)
         return 1
     except LedgerError as error:
         print(f"{type(error).__name__}: {_clean(error)}", file=sys.stderr)
@@ -93,7 +93,7 @@ def _facts(transaction):
         "closed": closed,
         "budget left": None if budget is None else f"{budget - above:,} of {budget:,}",
         "information spent": f"{spent:.4g} nats",
-        "widest interval": f"± {last.widest:.4g} of the range" if last.number else None,
+        "widest interval": f"±{last.widest:.4g} of the range" if last.number else None,
         "last answer": last.time if last.number else None,
         "WARNING": seeded,
         "DP level spent": "no finite level" if level is None else f"{level:.4g}",

@@ -44,8 +44,8 @@ __all__ = [
 class BudgetExhaustedError(RuntimeError):
     """The holdout has answered as many "above" queries as its budget allows.
 
-    Nothing is wrong with the query. The message says what was spent; answers already recorded
-    stay free, and only new data buys more.
+    The query is valid. The message reports what was spent. Recorded answers remain free, and only
+    new records add budget.
     """
 
 
@@ -58,7 +58,7 @@ class HoldoutClosedError(RuntimeError):
 
 
 class LedgerError(RuntimeError):
-    """A ledger could not be used; no answer was released and nothing was spent."""
+    """A ledger could not be used. No answer was released, and the holdout was not queried."""
 
 
 class LedgerMismatchError(LedgerError):
@@ -92,17 +92,17 @@ class ProcessBoundaryError(RuntimeError):
 class SharedRecordsError(ValueError):
     """Training records are holdout records, or not those of the split that a search drew.
 
-    A model that has seen a record scores too well on it, and the training-side value would hand out
+    A model that has seen a record scores too well on it, and the training value would hand out
     the holdout's own score. Train on other records; where a population holds equal ones,
-    ``ReusableHoldout(..., allow_shared_rows=True)`` allows them and the certificate says so.
+    ``ReusableHoldout(..., allow_shared_rows=True)`` allows them and the certificate reports it.
     """
 
 
 class ScoreContractError(ValueError):
-    """A :class:`~sklearn_bdp.metrics.PerRecordScore` broke its promise on training records.
+    """A :class:`~sklearn_bdp.metrics.PerRecordScore` broke its contract on training records.
 
-    It gave other than one number per record, or a number outside its declared range. Raised before
-    the holdout is asked, whatever ``error_score`` says.
+    It did not return one number per record, or a number was outside its declared range. Raised
+    before the holdout is queried, for every ``error_score``.
     """
 
 
@@ -145,8 +145,8 @@ class BatchPredictionWarning(ModelMisfitWarning):
 class VacuousGuaranteeWarning(SklearnBdpWarning):
     """The holdout is too small for the interval to say much.
 
-    Nothing is computed wrongly. The message says how many records are needed: verify fewer
-    candidates or bring a larger holdout.
+    The computation is correct. The message reports how many records are needed: verify fewer
+    candidates or use a larger holdout.
     """
 
 
@@ -239,7 +239,7 @@ class SharedGroupsWarning(SklearnBdpWarning):
 class UnverifiedWarning(SklearnBdpWarning):
     """A metric, or every candidate, was not verified on the holdout.
 
-    Its numbers come from the training set alone. ``get_metric(name)`` says why a metric has no
+    Its numbers come from the training set alone. ``get_metric(name)`` explains why a metric has no
     proven bound, and which one has.
     """
 

@@ -40,8 +40,8 @@ from sklearn_bdp.ledger import read_notes
 
 #: What a split that looks at the labels costs (theory G10).
 STRATIFIED = (
-    "the holdout was drawn by {splitter}, which reads the labels: intervals speak of data with "
-    "exactly these class proportions, not of fresh records"
+    "the holdout was drawn by {splitter}, which reads the labels: intervals refer to data with "
+    "exactly these class proportions, not to new records"
 )
 #: What nobody can check of a validation set that the caller brings.
 APART = "no record of the validation set is, or depends on, a training record"
@@ -233,9 +233,9 @@ def _refuse_cut(model, train, test, *, n, cutter):
         used = np.unique(codes[np.concatenate([train, test])]).size
         raise ValueError(
             f"{cutter} puts {both} of {used} groups of records that may depend on each other on "
-            f"both sides of the split ({model.describe()}): the holdout would repeat what the "
-            "training part knows. Keep groups whole, as holdout=0.25 does, or use "
-            "GroupShuffleSplit(n_splits=1) with groups=."
+            f"both sides of the split ({model.describe()}): scores on the holdout would be too "
+            "high. Keep groups whole, as holdout=0.25 does, or use GroupShuffleSplit(n_splits=1) "
+            "with groups=."
         )
 
 
@@ -392,9 +392,10 @@ def _reused(owner, estimator, X, y, *, correlation, groups):
     division = reuse(X, y, owner.holdout, correlation=correlation, groups=groups)
     if division.train_model is None and not hasattr(getattr(owner, "cv", None), "split"):
         warnings.warn(
-            "The records of this holdout are correlated, and nothing tells how the training "
-            "records are: the inner folds are drawn as if they were independent, and their "
-            "scores will be too good. Give groups= to fit, correlation=, or cv= a splitter.",
+            "The records of this holdout are dependent, but no dependence is declared for the "
+            "training records. Inner folds are drawn as if these were independent, so "
+            "cross-validated scores are too high. Pass groups= to fit, correlation=, or a splitter "
+            "as cv=.",
             InnerFoldsWarning,
             stacklevel=caller_level(),
         )

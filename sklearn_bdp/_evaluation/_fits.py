@@ -183,7 +183,7 @@ def _cause(text):
 
 def all_failed(errors, what):
     """Return the error that says why no fit succeeded; ``what``: a sentence about the fits."""
-    return ValueError(f"{cause_of(errors)}\n{what} The last one said:\n{errors[-1]}")
+    return ValueError(f"{cause_of(errors)}\n{what} The last error:\n{errors[-1]}")
 
 
 def warn_some_failed(errors, what, told=None):
@@ -197,7 +197,7 @@ def warn_some_failed(errors, what, told=None):
     if told is not None:
         told.add(cause)
     warnings.warn(
-        f"{cause}\n{what} The last one said:\n{errors[-1]}",
+        f"{cause}\n{what} The last error:\n{errors[-1]}",
         FitFailedWarning,
         stacklevel=caller_level(),
     )

@@ -133,7 +133,9 @@ def verified_metric(search, y):
             return "score", bounded_metric(search, scoring, y)
         except UnboundedMetricError as error:
             if callable(scoring):
-                error.add_note("If it returns a dict of scores, refit='name' says which to verify.")
+                error.add_note(
+                    "If it returns a dict of scores, set refit='name' to the one to verify."
+                )
             raise
     if not callable(scoring):
         raise ValueError(
@@ -153,7 +155,7 @@ def check_proved(metric, model):
     """Raise where the sensitivity of a metric is not proved under a correlation."""
     if not metric.is_mean and not model.is_componentwise:
         raise UnboundedMetricError(
-            f"scoring={metric.name!r} is no mean over records, and its sensitivity is proved "
+            f"scoring={metric.name!r} is not a mean over records, and its sensitivity is proved "
             f"for independent records and groups only, got {model.describe()}. Use {MEANS}."
         )
 

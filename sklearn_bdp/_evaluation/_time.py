@@ -213,8 +213,8 @@ def learned_chain(pilot, X, y, history, *, horizon, codes=None):
     metric = pilot.metric(targets)
     if not metric.is_mean:
         raise UnboundedMetricError(
-            f"scoring={metric.name!r} is no mean over records, and dependence in time is bounded "
-            f"for means only. Use {MEANS}."
+            f"scoring={metric.name!r} is not a mean over records, and dependence in time is "
+            f"bounded for means only. Use {MEANS}."
         )
     places = np.linspace(0, len(pilot.candidates) - 1, MOST_CANDIDATES).round().astype(int)
     chosen = [pilot.candidates[place] for place in np.unique(places)]
@@ -236,8 +236,9 @@ def learned_chain(pilot, X, y, history, *, horizon, codes=None):
         error = tried[0][1]
         raise ValueError(
             f"all {len(tried)} candidates failed in cross-validation: {cause_of([error])}\n"
-            "correlation='time' reads the strength of dependence off their scores; nothing was "
-            f"asked of the holdout. The first one said:\n{error}"
+            "correlation='time' learns the strength of dependence from their scores. The holdout "
+            "was not queried. The first error:\n"
+            f"{error}"
         )
     counts = np.bincount(dates)
     means = [np.bincount(dates, weights=s.astype(float)) / counts for s in scores]

@@ -61,7 +61,7 @@ def _within(part, division):
     inside = places[part]
     inside = inside[inside >= 0]
     if not inside.size:
-        raise ValueError("cv holds a fold of which no record is in the training part.")
+        raise ValueError("cv has a fold without any training record.")
     return inside
 
 

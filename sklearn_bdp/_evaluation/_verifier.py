@@ -350,13 +350,13 @@ def _report_failures(found, told):
     if not any(one.columns != () and _is_left(one) for one in found):
         raise all_failed(
             errors,
-            f"All the {len(errors)} fits failed on the training part; nothing was asked of the "
-            "holdout about them.",
+            f"All {len(errors)} fits failed on the training set. The holdout was not queried for "
+            "them.",
         )
     warn_some_failed(
         errors,
-        f"{len(errors)} of {len(found)} fits failed on the training part; these candidates "
-        "were not shown to the holdout.",
+        f"{len(errors)} of {len(found)} fits failed on the training set. These candidates were not "
+        "verified.",
         told,
     )
 

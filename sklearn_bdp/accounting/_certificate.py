@@ -14,7 +14,7 @@ ROUTE_NAMES = {
     "posterior": "posterior mean (G6)",
     "zhao2017": "Theorem 2 of Zhao 2017, checked by G1",
     "dwork2017": "Theorem 9 of Dwork et al. 2017, checked by G1",
-    "splitting": "fresh records for every query",
+    "splitting": "new records for every query",
     "floor": "queries fixed in advance (Hoeffding)",
     "as used": "information spent so far (G7)",
     "ladder": "counting of leaderboard transcripts (G2)",
@@ -50,7 +50,7 @@ class Certificate:
         Part of ``tau`` that is due to the holdout being a sample.
     noise : float
         Part that is due to noise: the margin of a "below" answer, or of an "above" answer
-        where there is no threshold.
+        without a threshold.
     threshold : float or None
         Threshold T; ``None`` where there is none.
     mechanism : object
@@ -60,8 +60,8 @@ class Certificate:
     n_queries, budget : int or None
         m and B; ``None``: no cap.
     c : float or None
-        Queries whose training-side value is off by less than ``c * tau`` spend no budget (with
-        the same probability); ``None``: not promised.
+        Queries whose training value is off by less than ``c * tau`` spend no budget (with
+        the same probability); ``None``: not guaranteed.
     resolution : float
         Grid step of released answers.
     correlation : str
@@ -71,12 +71,12 @@ class Certificate:
     notes : tuple of str
         Anything else the reader must know.
     n_relaxed : int
-        Answers that ``tau`` does not speak of, because their intervals are relaxed
-        (candidates far behind the best); they hold with the others.
+        Answers that ``tau`` does not apply to, because their intervals are relaxed
+        (candidates far behind the best); these are valid with the others.
     units : tuple of (str, float, float), optional
         Name and range of scores that do not lie in [0, 1]; see :meth:`in_units`.
     n_answers : int, optional
-        Answers given so far; ``None`` where a certificate speaks of a plan.
+        Answers given so far; ``None`` for a plan.
     next_error : float, optional
         Half-width of the next answer, if it is asked alone and near 1/2.
     chosen : tuple of (str, float, float, float), optional
@@ -176,7 +176,7 @@ class Certificate:
 
     @property
     def is_vacuous(self) -> bool:
-        """Whether the guarantee says nothing: an error of 1/2 or more."""
+        """Whether the guarantee is vacuous: an error of 1/2 or more."""
         return not self.tau < 0.5
 
     def _chance(self):
@@ -238,7 +238,7 @@ class Certificate:
             nothing, scale = not width < 0.5, "" if span == 1.0 else " of the range"
             like = "at a middling score"
         line = f"Next single query {like}: about ±{_up(width * span)}"
-        line += ", which says nothing." if nothing else "."
+        line += ", the whole range." if nothing else "."
         return f"{line} {more[0].upper()}{more[1:]}{scale}." if more else line
 
     def _stop(self):
@@ -277,7 +277,7 @@ class Certificate:
             rows.append(
                 (
                     "budget honesty",
-                    f"a training-side value off by less than {self.c * self.tau:.3g} spends none",
+                    f"a cross-validated score off by less than {self.c * self.tau:.3g} spends none",
                 )
             )
         lone = f"sampling {self.sampling:.3g}, noise {self.noise:.3g}"

@@ -335,9 +335,9 @@ def _student(square, freedom):
 def place_lengths(predictions: FloatOrArray) -> Array:
     r"""Code lengths of the places in a batch, by public rank.
 
-    .. math:: w_r = \frac{.15}{m} + .85 \frac{c_m}{r(r+1)(r+2)}
+    .. math:: w_r = \frac{0.15}{m} + 0.85 \frac{c_m}{r(r+1)(r+2)}
 
-    The leader pays about .6 nats, the second 2, nobody more than 1.9 over ``ln m``.
+    The leader pays about 0.6 nats, the second 2, and no rank more than ``1.9 + ln m``.
 
     Parameters
     ----------

@@ -407,7 +407,7 @@ def score_tail(
     classes : sequence of str, default=()
         The classes, for means over classes and pairs.
     class_counts : tuple of int, optional
-        Records of each class in the training data: a prediction, nothing is promised by it.
+        Records of each class in the training data: a prediction, without any guarantee.
     counted : tuple of int, optional
         Positions of the classes that count; all by default.
     class_floors : tuple of int, optional

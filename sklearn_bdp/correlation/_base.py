@@ -122,7 +122,7 @@ class CorrelationModel(Divisible, FrozenValue):
 
     @property
     def target(self) -> str:
-        """What intervals refer to, as a certificate's first line says it."""
+        """What intervals refer to, in the words of a certificate's first line."""
         return "later records of the same process" if self.is_sequential else "new records"
 
     @abstractmethod
@@ -141,7 +141,7 @@ class CorrelationModel(Divisible, FrozenValue):
     # -- size -------------------------------------------------------------------------------
 
     def record_weights(self, n: int) -> Array | None:
-        """Return the weights of the records in the score that the model speaks of.
+        """Return the weights of the records in the score of the model.
 
         Parameters
         ----------

@@ -69,7 +69,7 @@ class MarkovChain(TimeModel):
 
     Notes
     -----
-    A periodic chain keeps ``spectral_gap_ = 0``: it never forgets its phase, so no gap cuts it,
+    A periodic chain keeps ``spectral_gap_ = 0``: it keeps its phase, so no gap cuts it,
     its effective number of records may be one, and ``method="spectral"`` does not apply.
 
     Examples
@@ -160,7 +160,7 @@ class MarkovChain(TimeModel):
         Raises
         ------
         ValueError
-            If the states are not integers of at least 0, or there is no transition.
+            If the states are not integers of at least 0, or without any transition.
         """
         counts = transition_counts(states, n_states=n_states)
         smoothing = check_real("smoothing", smoothing, low=0.0)
@@ -176,7 +176,7 @@ class MarkovChain(TimeModel):
 
     @classmethod
     def from_autocorrelation_time(cls, time: float) -> MarkovChain:
-        """Declare how slowly scores forget, for whoever knows no transition matrix.
+        """Return a chain of two states with a given autocorrelation time.
 
         Parameters
         ----------
@@ -191,7 +191,7 @@ class MarkovChain(TimeModel):
 
         See Also
         --------
-        MarkovChain.from_scores : Read it off training-side scores.
+        MarkovChain.from_scores : Read it off cross-validated scores.
 
         Examples
         --------
@@ -201,8 +201,8 @@ class MarkovChain(TimeModel):
         """
         time = check_real("time", time, low=1.0)
         return cls(two_states(time))._declared(
-            f"scores forget with an autocorrelation time of {time:.3g} records: 1 record in "
-            f"{time:.3g} counts"
+            f"scores have an autocorrelation time of {time:.3g} records: {time:.3g} records count "
+            "as one"
         )
 
     @classmethod
@@ -214,12 +214,12 @@ class MarkovChain(TimeModel):
         confidence: float | None = None,
         safety: float = SAFETY,
     ) -> MarkovChain:
-        r"""Read the strength of dependence off training-side scores: an assumption (theory G11).
+        r"""Read the strength of dependence off cross-validated scores: an assumption (theory G11).
 
         Parameters
         ----------
         scores : array-like of shape (n,) or (n_candidates, n)
-            Per-record training-side scores in time, for example those of cross-validation; with
+            Per-record cross-validated scores in time, for example those of cross-validation; with
             several candidates the slowest counts. NaN where a candidate was not scored.
         horizon : int, optional
             Number of records of the holdout that the chain is for: what repeats within half of
@@ -246,7 +246,7 @@ class MarkovChain(TimeModel):
         The contraction :math:`\lambda` of the chain solves
         :math:`(1+\lambda)/(1-\lambda) = c\,\tau`, with :math:`\tau` by the slow swings of the
         scores (:func:`slow_autocorrelation_time`). What is assumed: every query's scores
-        concentrate no worse than those of this chain. Nothing that is rare on the training side
+        concentrate no worse than those of this chain. Nothing that is rare on the training set
         can be read off it: regimes that hold less than about a fifth of the records must be
         declared. A steady drift is not taken for dependence, and not covered
         (:func:`check_drift`). For means over records only.
@@ -257,26 +257,26 @@ class MarkovChain(TimeModel):
         >>> from sklearn_bdp.correlation import MarkovChain
         >>> scores = np.repeat(np.random.default_rng(0).random(2000), 3)
         >>> MarkovChain.from_scores(scores).describe()
-        'assumed chain: scores forget with an autocorrelation time of at most ... records ...'
+        'assumed chain: scores have an autocorrelation time of at most ... records ...'
         """
         strength = score_strength(scores, horizon=horizon, confidence=confidence, safety=safety)
         time = rounded_up(strength.declared)
         limit = "" if confidence is None else f", upper limit at {confidence:g}"
         caveats: tuple[str, ...] = (
             "Assumed, not proved: the scores of every query concentrate no worse than those of "
-            "this chain. Regimes that were rare on the training side (less than about a fifth of "
-            "the records) cannot be seen there: declare them.",
+            "this chain. Regimes that are rare in the training set (less than about a fifth of the "
+            "records) cannot be detected there: declare them.",
         )
         if strength.is_short:
             caveats += (
-                f"{strength.n_scores} training-side scores are fewer than {ENOUGH} "
+                f"{strength.n_scores} cross-validated scores are fewer than {ENOUGH} "
                 f"autocorrelation times ({strength.time:.3g} records each): the strength may be "
                 "underestimated; bring a longer history or declare more.",
             )
         return cls(two_states(time))._declared(
-            f"assumed chain: scores forget with an autocorrelation time of at most {time:.3g} "
-            f"records ({safety:g} times the {strength.time:.3g} that {strength.n_candidates} "
-            f"candidate(s) show on {strength.n_scores} training-side scores{limit})",
+            f"assumed chain: scores have an autocorrelation time of at most {time:.3g} records "
+            f"({safety:g} times the {strength.time:.3g} of {strength.n_scores} cross-validated "
+            f"scores, candidates: {strength.n_candidates}{limit})",
             caveats,
         )
 

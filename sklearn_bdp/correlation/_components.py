@@ -161,7 +161,7 @@ class Groups(ComponentModel):
     TypeError
         If the labels are not a sequence of hashables.
     ValueError
-        If there are no labels, or NaN among them.
+        If labels are empty or contain NaN.
 
     Examples
     --------

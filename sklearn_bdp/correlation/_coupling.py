@@ -54,18 +54,16 @@ def label_coupling(adjacency, codes, confidence: float) -> Coupling:
     y, k = codes[known], int(codes.max()) + 1
     graph = adjacency[known][:, known].astype(bool).astype(float)
     if not graph.nnz:
-        raise ValueError(
-            "labels must hold some pair of neighbours, got labelled nodes without an edge."
-        )
+        raise ValueError("labels must include two neighbors, got labeled nodes without an edge.")
     counts = graph @ np.eye(k)[y]
     theta = _fit(y, counts)
     error = _standard_error(theta, y, counts, graph)
     limit = abs(theta[-1]) + norm.ppf(confidence) * error
     if not limit < LARGEST_COUPLING:
         raise ValueError(
-            "labels of neighbours determine each other (the coupling grows without bound): "
-            "declare the influence of an edge yourself, MarkovNetwork(graph, influence=...), or "
-            "bring holdout nodes of other components with DependencyGraph(graph)."
+            "labels of neighbors determine each other (the coupling grows without bound): declare "
+            "the influence of an edge yourself, MarkovNetwork(graph, influence=...), or bring "
+            "holdout nodes of other components with DependencyGraph(graph)."
         )
     return Coupling(float(2.0 * limit), len(known))
 

@@ -196,8 +196,8 @@ def holdout_size(n, holdout):
     size = math.ceil(n * fraction - 1e-9)
     if not 1 <= size <= n - 1:
         raise ValueError(
-            f"holdout must leave records on both sides, got holdout={holdout!r} of n={n} "
-            f"record(s): {size} for the holdout and {n - size} for training."
+            f"holdout must leave records on both sides, got holdout={holdout!r} of n={n} records: "
+            f"{size} for the holdout and {n - size} for training."
         )
     return size
 
@@ -240,9 +240,9 @@ def tail_split(n, holdout, gap):
     size = holdout_size(n, holdout)
     if not n - size - gap >= 1:
         raise ValueError(
-            f"holdout must leave training records, got holdout={holdout!r} of n={n} records with "
-            f"a gap of {gap} (the chain forgets its past that slowly): {n - size - gap} records "
-            f"are left for training."
+            f"holdout must leave training records, got holdout={holdout!r} of n={n} records with a "
+            f"gap of {gap} (the chain has so long a memory): {n - size - gap} records are left for "
+            "training."
         )
     return Split(np.arange(n - size - gap), np.arange(n - size, n), gap)
 

@@ -58,9 +58,10 @@ def check_correlation(
     if isinstance(correlation, str):
         if correlation == "time":
             raise ValueError(
-                "correlation='time' reads the strength of dependence off training-side scores, "
-                "which searches and selectors do; here give MarkovChain.from_scores(scores), "
-                "MarkovChain.from_autocorrelation_time(records) or a transition matrix."
+                "correlation='time' learns the strength of dependence from cross-validated scores, "
+                "which only searches and selectors have. Here pass "
+                "MarkovChain.from_scores(scores), MarkovChain.from_autocorrelation_time(records) "
+                "or a transition matrix."
             )
         if groups is None:
             raise ValueError("correlation='groups' needs groups=, one label per record, got None.")
@@ -97,15 +98,15 @@ def check_declared(correlation: object, *, in_search: bool = True) -> None:
     rule = _RULE_OF_SEARCHES if in_search else _RULE
     if isinstance(correlation, numbers.Real) and not isinstance(correlation, bool):
         raise ValueError(
-            f"{rule}, got the number {correlation!r}. If scores forget within about so many "
+            f"{rule}, got the number {correlation!r}. If this is an autocorrelation time in "
             f"records, declare MarkovChain.from_autocorrelation_time({correlation!r})."
         )
     if isinstance(correlation, list | tuple) and any(_is_time(item) for item in correlation):
         raise ValueError(
-            "correlation='time' stands alone: it reads one strength of dependence off "
-            "training-side scores, that of independent records included. A list of correlations "
-            "takes MarkovChain.from_autocorrelation_time(records) or another model in its place, "
-            f"got correlation={correlation!r}."
+            "correlation='time' cannot be part of a list, because it learns one strength of "
+            "dependence, zero included, from cross-validated scores. In a list, use "
+            "MarkovChain.from_autocorrelation_time(records) or another model, got "
+            f"correlation={correlation!r}."
         )
     if isinstance(correlation, str) and correlation not in ("groups", "time"):
         near = difflib.get_close_matches(correlation.lower(), ("groups", "time"), n=1)

@@ -202,7 +202,7 @@ class DependencyGraph(GraphModel, ComponentModel):
 
     Notes
     -----
-    Structure alone says that records of different components are independent, and no more
+    Structure alone declares that records of different components are independent, and no more
     (theory B1). With known strengths use :class:`MarkovNetwork` or :class:`BayesianNetwork`.
 
     Examples

@@ -20,7 +20,7 @@ SHORTEST = 160  # scores that slow swings need for their limits to hold
 
 @dataclass(frozen=True)
 class MisfitReport:
-    """What the training side says about a correlation model.
+    """What the training set shows about a correlation model.
 
     Parameters
     ----------
@@ -29,7 +29,7 @@ class MisfitReport:
     message : str
         One sentence per failed check; empty when none failed.
     promised_time : float or None
-        Records per effective record that the model promises.
+        Records per effective record that the model guarantees.
     autocorrelation_time : float or None
         Records per effective record that the scores show.
     autocorrelation_error : float or None
@@ -76,7 +76,7 @@ def integrated_autocorrelation(scores: ArrayLike) -> float:
 
     Notes
     -----
-    The sum stops where neighbouring pairs of autocorrelations stop being positive and decreasing
+    The sum stops where neighboring pairs of autocorrelations stop being positive and decreasing
     (initial monotone sequence, Geyer 1992, Section 3.3).
 
     Examples
@@ -106,14 +106,14 @@ def check_misfit(
     scores: ArrayLike,
     level: float = 0.001,
 ) -> MisfitReport:
-    """Compare a correlation model with what the training side shows.
+    """Compare a correlation model with what the training set shows.
 
     Parameters
     ----------
     model : CorrelationModel
         The declared model.
     scores : array-like of shape (n,)
-        Per-record scores of the training side in time, for example cross-validation errors.
+        Per-record scores of the training set in time, for example cross-validation errors.
     level : float, default=0.001
         Each check fails at this significance.
 
@@ -124,7 +124,7 @@ def check_misfit(
 
     Notes
     -----
-    The integrated autocorrelation of *any* per-record score is at most what the model promises,
+    The integrated autocorrelation of *any* per-record score is at most what the model guarantees,
     so a time that is larger by more than its error shows too little dependence in the model.
 
     Examples
@@ -133,8 +133,8 @@ def check_misfit(
     >>> from sklearn_bdp.correlation import Independent, check_misfit
     >>> scores = np.repeat(np.random.default_rng(0).random(300), 10)
     >>> print(check_misfit(Independent(), scores=scores).message)
-    the model says 1 record in 1.0 counts, the scores say 1 in 9.0 ± 1.1: declare
-    more dependence. correlation='time' reads its strength off training-side scores
+    by the model 1 record in 1.0 counts, by the scores 1 in 9.0 ± 1.1: declare more
+    dependence. correlation='time' learns its strength from cross-validated scores
     """
     level = check_probability("level", level)
     if isinstance(model, NetworkModel):  # the order of rows means nothing
@@ -156,8 +156,8 @@ def check_misfit(
 def _more_dependence(promised, shown):
     """Return the warning together with what fixes it."""
     return (
-        f"the model says 1 record in {promised:.1f} counts, the scores say 1 in {shown}: declare "
-        "more dependence. correlation='time' reads its strength off training-side scores"
+        f"by the model 1 record in {promised:.1f} counts, by the scores 1 in {shown}: declare more "
+        "dependence. correlation='time' learns its strength from cross-validated scores"
     )
 
 

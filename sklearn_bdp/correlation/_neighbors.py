@@ -29,9 +29,9 @@ def check_neighbors(
     model : MarkovNetwork or BayesianNetwork
         The declared network of the training nodes.
     scores : array-like of shape (n,)
-        Per-node training-side scores; NaN where a node was not scored.
+        Per-node cross-validated scores; NaN where a node was not scored.
     level : float, default=0.005
-        Significance at which the declaration is said to be too weak.
+        Significance at which the declaration is reported to be too weak.
 
     Returns
     -------
@@ -66,10 +66,10 @@ def check_neighbors(
         return IndependenceReport(False, "", p)
     return IndependenceReport(
         True,
-        "training-side scores of neighboring nodes agree more than the declared influence of edges "
-        f"allows (p = {p:.2g}). Intervals are too narrow if nodes depend on each other that much. "
-        "Let the search read the strength off training labels with influence='estimate', or "
-        "declare more",
+        "cross-validated scores of neighboring nodes agree more than the declared influence of "
+        f"edges allows (p = {p:.2g}). Intervals are too narrow if nodes depend on each other that "
+        "much. Estimate the strength from training labels with influence='estimate', or declare "
+        "more",
         p,
     )
 
@@ -82,7 +82,7 @@ def check_groups(
     Parameters
     ----------
     scores : array-like of shape (n,)
-        Per-record training-side scores in row order; NaN where a record was not scored.
+        Per-record cross-validated scores in row order; NaN where a record was not scored.
     groups : array-like of shape (n,)
         Group of each record.
     level : float, default=0.005
@@ -102,9 +102,9 @@ def check_groups(
         return found
     return IndependenceReport(
         True,
-        "training-side scores of groups that stand next to each other agree more than chance "
-        f"explains (p = {found.order_p:.2g}). Groups are declared independent, and intervals are "
-        "too narrow if they are not. Declare larger groups, or a network of the groups",
+        "cross-validated scores of neighboring groups agree more than chance explains (p = "
+        f"{found.order_p:.2g}). Groups are declared independent, and intervals are too narrow if "
+        "they are not. Declare larger groups, or a network of the groups",
         found.order_p,
     )
 

@@ -155,8 +155,8 @@ class NetworkModel(GraphModel):
             return self._caveats
         return (
             *self._caveats,
-            "Intervals speak of the score to be expected on the holdout's nodes given the "
-            "training nodes; the split did not look at labels of the holdout's nodes.",
+            "Intervals refer to the expected score on the holdout nodes given the training nodes. "
+            "The split did not read labels of holdout nodes.",
             "The score of a node depends on that node's own record: a model that passes messages "
             "over edges at test time needs its receptive field declared as groups.",
         )
@@ -310,7 +310,7 @@ class MarkovNetwork(NetworkModel):
         Raises
         ------
         ValueError
-            If labels have one class or no neighbours, or neighbours determine each other.
+            If labels have one class or no neighbors, or neighbors determine each other.
 
         Notes
         -----

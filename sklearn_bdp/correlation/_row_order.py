@@ -18,7 +18,7 @@ SHORTEST_SERIES = 40
 
 @dataclass(frozen=True)
 class IndependenceReport:
-    """What training-side scores say about records that were declared independent.
+    """What cross-validated scores say about records that were declared independent.
 
     Parameters
     ----------
@@ -51,7 +51,7 @@ def check_independence(
     Parameters
     ----------
     scores : array-like of shape (n,)
-        Per-record training-side scores in row order, of models that were fitted on rows drawn
+        Per-record cross-validated scores in row order, of models that were fitted on rows drawn
         without regard to the order (shuffled folds); with ``folds``, on any others.
     groups : array-like of shape (n,), optional
         A label per record.
@@ -60,7 +60,7 @@ def check_independence(
         ``MarkovChain(P, states=...)`` needs (theory G11′).
     folds : array-like of shape (n,), optional
         Which model scored a record, for instance the number of its test fold. Scores are
-        compared within folds only: a better model is no dependence.
+        compared within folds only: a better model does not show dependence.
     level : float, default=0.005
         Each test fails at this significance: in one of 200 tables of independent records.
 
@@ -71,8 +71,8 @@ def check_independence(
 
     Notes
     -----
-    Permutation tests (a fixed seed, 199 permutations): exact when rows are exchangeable, whatever
-    the scores are; with ``folds`` when the rows of each fold are. The statistic for the order is
+    Permutation tests (a fixed seed, 199 permutations): exact for any scores if rows are
+    exchangeable; with ``folds`` if the rows of each fold are. The statistic for the order is
     the largest standardised sum of autocorrelations over dyadic windows, so that short and long
     memory both show; the one for groups is the variance between them.
 
@@ -83,8 +83,8 @@ def check_independence(
     >>> scores = np.random.default_rng(0).random(600)
     >>> check_independence(scores).misfit
     False
-    >>> print(check_independence(np.repeat(scores, 5)).message[:67])
-    training-side scores of neighbouring rows agree more than by chance
+    >>> print(check_independence(np.repeat(scores, 5)).message[:63])
+    scores of neighboring rows agree more than chance explains (p =
     """
     series = check_array("scores", scores, ndim=1)
     level = check_probability("level", level)
@@ -104,7 +104,7 @@ def check_independence(
         group_p = _permutation_p(series, lambda rows: _group_statistic(rows, codes), parts)
         if group_p <= level:
             messages.append(
-                f"training-side scores differ between groups by more than chance (p = "
+                "cross-validated scores differ between groups by more than chance explains (p = "
                 f"{group_p:.2g}{_how_often(level)}): declare correlation='groups' and pass groups= "
                 "to fit"
             )
@@ -145,17 +145,16 @@ def _how_often(level):
 def _order_message(p, level, states):
     if states is not None:
         return (
-            f"within the public states, training-side scores of neighbouring rows agree more than "
-            f"by chance (p = {p:.2g}{_how_often(level)}): it seems that records depend on more "
-            "than their own state, and then scores weighted by state have another expectation: "
-            "leave states= out, or add states that remember"
+            "within the public states, scores of neighboring rows agree more than chance explains "
+            f"(p = {p:.2g}{_how_often(level)}). If records depend on more than their own state, "
+            "scores weighted by state have another expectation: leave states= out, or add states "
+            "that carry the memory"
         )
     return (
-        f"training-side scores of neighbouring rows agree more than by chance (p = {p:.2g}"
-        f"{_how_often(level)}): it seems that records depend on each other, and then "
-        "intervals under correlation=None are too narrow. If the rows come in time, declare "
-        "correlation='time'; if neighbouring rows share a patient, a user or a site, pass groups= "
-        "and correlation='groups'"
+        "scores of neighboring rows agree more than chance explains (p = "
+        f"{p:.2g}{_how_often(level)}). Dependence would make intervals under correlation=None too "
+        "narrow. In time order: set correlation='time'. Shared patients, users or sites: pass "
+        "groups= with correlation='groups'"
     )
 
 

@@ -202,7 +202,7 @@ def rounded_up(time: float, digits: int = 3) -> float:
 
 @dataclass(frozen=True)
 class DriftReport:
-    """How scores of the last part of the training side differ from those of the first.
+    """How scores of the last part of the training set differ from those of the first.
 
     Parameters
     ----------
@@ -230,10 +230,9 @@ _MEANING = {
         "past; keep the holdout recent and verify again on later records"
     ),
     "rows": (
-        "the data drift with the order of the rows. A holdout that is drawn at random among all of "
-        "them says how well models do on such a mixture of earlier and later rows, not on the "
-        "rows to come. If the order is time, declare correlation='time', which holds out the "
-        "latest; no interval covers a future unlike the past"
+        "the data drift with the order of the rows. A holdout drawn at random refers to a mixture "
+        "of earlier and later rows, not to later ones. In time order: set correlation='time', "
+        "which holds out the latest rows. No interval covers a future unlike the past"
     ),
 }
 
@@ -245,12 +244,12 @@ def check_drift(
     names: str | None = None,
     order: Literal["time", "rows"] = "time",
 ) -> DriftReport:
-    """Compare training-side scores of the first and the last third of the time.
+    """Compare cross-validated scores of the first and the last third of the time.
 
     Parameters
     ----------
     scores : array-like of shape (n,)
-        Per-record training-side scores in time, at least 48.
+        Per-record cross-validated scores in time, at least 48.
     level : float, default=0.001
         Significance at which a difference is called drift.
     names : str, optional
@@ -276,8 +275,8 @@ def check_drift(
     >>> from sklearn_bdp.correlation import check_drift
     >>> rng = np.random.default_rng(0)
     >>> scores = rng.random(3000) < np.repeat([0.9, 0.8, 0.6], 1000)
-    >>> print(check_drift(scores, names="accuracy").message[:72])
-    accuracy on the training side moves from 0.904 in the first third of the
+    >>> print(check_drift(scores, names="accuracy").message[:71])
+    accuracy in the training set moves from 0.904 in the first third of the
     """
     series = check_array("scores", scores, ndim=1)
     if not len(series) >= 48:
@@ -301,7 +300,7 @@ def check_drift(
     message = ""
     if p < level:
         message = (
-            f"{names or 'the score'} on the training side moves from {first:.3f} in the first "
-            f"third of the {order} to {last:.3f} in the last (p = {p:.1g}): {meaning}"
+            f"{names or 'the score'} in the training set moves from {first:.3f} in the first third "
+            f"of the {order} to {last:.3f} in the last (p = {p:.1g}): {meaning}"
         )
     return DriftReport(bool(message), message, first, last, p)

@@ -86,8 +86,8 @@ class TimeModel(CorrelationModel):
         failure = check_real("failure", failure, low=0.0, high=1.0, closed="neither")
         if not self.cut_failure(2**40) <= failure:
             raise ValueError(
-                f"failure={failure:g} cannot be reached by any gap: the chain never forgets its "
-                "past (it is periodic or not irreducible)."
+                f"failure={failure:g} cannot be reached by any gap: the chain has an unlimited "
+                "memory (it is periodic or not irreducible)."
             )
         if self.cut_failure(0) <= failure:
             return 0
@@ -115,7 +115,7 @@ class SeenStates(CorrelationModel):
 
     Made by ``MarkovChain(P, states=states)``. The score of a query is
     :math:`\sum_s \pi_s\,\mathrm{mean}(\text{score} \mid s)` instead of a plain mean: its
-    expectation is that of a stationary record whatever path the states took, so dependence costs
+    expectation is that of a stationary record for every path of states, so dependence costs
     nothing and no gap is needed.
 
     Parameters
@@ -136,14 +136,15 @@ class SeenStates(CorrelationModel):
     Raises
     ------
     ValueError
-        If a state has no stationary probability, or there are no states.
+        If a state has no stationary probability, or without any states.
 
     Notes
     -----
     Three conditions, which no data can prove: the states are known without looking at the
     records' features or labels (not decoded from them); given the states records are independent;
-    and a record depends on its *own* state only. If records depend on earlier states as well the
-    score has another expectation. Searches test training-side scores for dependence within states.
+    and a record depends on its *own* state only. If records depend on earlier states as well, the
+    score has another expectation. Searches test cross-validated scores for dependence within
+    states.
 
     Examples
     --------

@@ -47,8 +47,8 @@ class WorstOf(CorrelationModel):
             raise ValueError(f"models must describe one number of records, got {sizes}.")
         if any(m.record_weights(sizes[0]) is not None for m in models if m.n_records is not None):
             raise ValueError(
-                "models must speak of plain means: MarkovChain(P, states=...) weighs records by "
-                "state, so it stands alone. Leave states= out in a list."
+                "models in a list must refer to plain means, but MarkovChain(P, states=...) weighs "
+                "records by state. Leave states= out."
             )
         self.models = models
         self._n_records = sizes[0] if sizes else None

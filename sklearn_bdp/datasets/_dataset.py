@@ -197,7 +197,7 @@ class SimulatedDataset:
         Returns
         -------
         SimulatedDataset
-            Fresh records: the best stand-in for data that nobody has looked at.
+            New records from the same distribution.
         """
         n = len(self.X) if n is None else check_integer("n", n, low=1)
         return self.sampler(n, np.random.default_rng(random_state))

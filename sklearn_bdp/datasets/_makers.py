@@ -135,7 +135,7 @@ def make_graph(
     separation: ArrayLike | None = None,
     random_state: Seed = None,
 ) -> SimulatedDataset:
-    r"""Records on a graph whose neighbours tend to be in the same state.
+    r"""Records on a graph whose neighbors tend to be in the same state.
 
     A spanning forest of the graph is walked from one record of each component. That record's
     state is 0 or 1 with probability 1/2, and every edge passes the state on, flipped with

@@ -35,12 +35,12 @@ from sklearn_bdp.metrics import Evaluation
 class HoldoutCorrelationFilter(HoldoutSelectorBase):
     r"""Keep attributes whose association with the target is confirmed by the holdout.
 
-    The training part proposes: an attribute is a candidate if it passes there (Benjamini-Hochberg
+    The training set proposes: an attribute is a candidate if it passes there (Benjamini-Hochberg
     at ``alpha``). Each candidate is then put to the holdout as one bounded query, all in one batch:
     the mean product of both standard scores, each clipped at ``clip`` standard deviations.
 
     Centers, units and, for more than two classes, the class that an attribute is compared with
-    come from the training part. Each candidate is answered by itself, with a cell of at most two
+    come from the training set. Each candidate is answered by itself, with a cell of at most two
     standard deviations of its own around its training association. It is kept if the holdout's
     value lies in that cell or beyond it, further from 0. The cell ends where a useless candidate
     gets in about one case of ten. All other attributes are not verified.
@@ -48,15 +48,15 @@ class HoldoutCorrelationFilter(HoldoutSelectorBase):
     Parameters
     ----------
     alpha : float, default=0.05
-        False discovery rate on the training part.
+        False discovery rate on the training set.
     clip : float, default=2.0
         Standard deviations at which scores are clipped.
     on_empty : {"raise", "keep_best"}, default="raise"
         What happens if no attribute is confirmed. ``"raise"``: ``fit`` warns, and ``transform``
-        raises an error that says what was found; ``"keep_best"``: the attribute with the
-        smallest training-side p-value is kept, and the report says that it is not confirmed.
+        raises an error with the results; ``"keep_best"``: the attribute with the
+        smallest p-value in the training set is kept, and the report labels it as not confirmed.
     random_state : None, int or RandomState, default=None
-        Seeds split and noise. An integer is meant for tests: the certificate says so.
+        Seeds split and noise. An integer is meant for tests: the certificate reports it.
     holdout : float, HoldoutConfig, splitter, ReusableHoldout or None, default=0.25
         As for :class:`HoldoutFeatureSelector`. ``None``: what passes among all records is kept,
         and nothing is verified.
@@ -70,14 +70,14 @@ class HoldoutCorrelationFilter(HoldoutSelectorBase):
         Which attributes are kept.
     training_associations_, verified_associations_ : ndarray of shape (n_features,)
         Association on each side, in [-1, 1], in units of ``clip`` squared. NaN where an attribute
-        was not verified, because it does not pass on the training side.
+        was not verified, because it does not pass on the training set.
     lower_, upper_ : ndarray of shape (n_features,)
         Intervals of the verified associations; they hold all at once. [-1, 1] for the others.
     pvalues_ : ndarray of shape (n_features,)
-        Of the training part.
+        Of the training set.
     confirmed_ : bool
-        Whether any attribute was confirmed; ``False`` under ``on_empty="keep_best"`` says that the
-        one attribute in ``support_`` is a stopgap.
+        Whether any attribute was confirmed; ``False`` under ``on_empty="keep_best"`` means
+        that the one attribute in ``support_`` is a stopgap.
     holdout_, certificate_, train_indices_, holdout_indices_, n_features_in_, feature_names_in_
         As in :class:`HoldoutFeatureSelector`.
 
@@ -88,7 +88,7 @@ class HoldoutCorrelationFilter(HoldoutSelectorBase):
     Notes
     -----
     Dwork et al. [1]_ keep attributes whose correlations on both sides agree in sign and exceed
-    :math:`1/\sqrt n`. A third of all useless attributes pass that on the training side; here the
+    :math:`1/\sqrt n`. A third of all useless attributes pass that on the training set; here the
     cut follows from the number of attributes.
 
     What is proved are the intervals. That a kept attribute is useful is proved where its interval

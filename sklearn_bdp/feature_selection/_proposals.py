@@ -263,11 +263,11 @@ def _report_failures(errors, proposals, bare):
     if not any(math.isfinite(proposal.training) for proposal in others):
         raise all_failed(
             errors,
-            f"The estimator could not be fitted on any of {len(others)} subsets of features; "
-            f"nothing was asked of the holdout. {_ADVICE}",
+            f"The estimator could not be fitted on any of {len(others)} subsets of features. The "
+            f"holdout was not queried. {_ADVICE}",
         )
     warn_some_failed(
         errors,
-        f"{len(errors)} of {len(proposals)} subsets could not be fitted on the training part; "
-        f"they were not shown to the holdout. {_ADVICE}",
+        f"{len(errors)} of {len(proposals)} subsets could not be fitted on the training set and "
+        f"were not verified. {_ADVICE}",
     )

@@ -17,7 +17,7 @@ from sklearn_bdp.feature_selection._rankings import correlations
 SHOWN = 20
 
 #: What a selection says of features that may be no better than none. It is no proof of that.
-NOT_TOLD = "Not told apart from chance"
+NOT_TOLD = "Not distinguished from chance"
 
 #: Share of the folds from which on a feature is stable, and correlation that makes a near copy.
 STABLE, NEAR = 0.8, 0.8

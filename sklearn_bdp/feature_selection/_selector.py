@@ -78,9 +78,9 @@ class HoldoutFeatureSelector(SubsetSelectorBase):
         smoothed along the path; ``"certified"``: the same, and the selection is confirmed only if
         the interval of its score lies above that of a constant prediction.
     on_empty : {"keep_best", "raise"}, default="keep_best"
-        What happens if the selected features are not told apart from chance. In both cases ``fit``
-        warns and ``confirmed_`` is False. ``"keep_best"``: they are handed on all the same;
-        ``"raise"``: nothing is selected, and ``transform`` raises an error that says why.
+        What happens if the selected features are not distinguished from chance. In both cases
+        ``fit`` warns and ``confirmed_`` is False. ``"keep_best"``: they are selected nevertheless;
+        ``"raise"``: no feature is selected, and ``transform`` raises an error with the reason.
     scoring : str, callable or None, default=None
         A bounded metric (see :mod:`sklearn_bdp.metrics`); ``None``: accuracy for classifiers, a
         clipped absolute error for regressors.
@@ -89,11 +89,11 @@ class HoldoutFeatureSelector(SubsetSelectorBase):
     feature_groups : list of list of (int or str), default=None
         Columns that enter and leave together; others are on their own.
     cv : int, splitter or iterable, default=None
-        Inner cross-validation on the training part. ``None`` and integers obey the correlation.
+        Inner cross-validation on the training set. ``None`` and integers obey the correlation.
     n_jobs : int or None, default=None
         Workers that fit and predict. Answers do not depend on it.
     random_state : None, int or RandomState, default=None
-        Seeds split and noise. An integer is meant for tests: the certificate says so.
+        Seeds split and noise. An integer is meant for tests: the certificate reports it.
     error_score : "raise" or float, default=nan
         What to do when a fit fails; unless ``"raise"``, such a subset is not a candidate.
     holdout : float, HoldoutConfig, splitter, ReusableHoldout or None, default=0.25
@@ -103,8 +103,8 @@ class HoldoutFeatureSelector(SubsetSelectorBase):
     correlation : None, array, sparse array, graph, model, list, "groups" or "time", default=None
         How records depend on one another; see
         :func:`~sklearn_bdp.correlation.check_correlation`. ``"time"``: records in time order, the
-        last ones become the holdout; how slowly scores forget is read off cross-validated scores
-        of the estimator with all features, an assumption that the certificate names.
+        last ones become the holdout; their autocorrelation time is learned from cross-validated
+        scores of the estimator with all features, an assumption that the certificate names.
     verify : int or "all", default=1
         Number of subsets to verify. The selected one is always among them; the others are those
         with the best cross-validated scores.
@@ -124,13 +124,13 @@ class HoldoutFeatureSelector(SubsetSelectorBase):
         Share of the inner folds in which each feature was chosen, by the same ranking among as
         many. NaN for subsets of your own.
     confirmed_ : bool
-        Whether the selected features are told apart from chance (see the notes).
+        Whether the selected features are distinguished from chance (see the notes).
     score_ : float
         Their verified score.
     interval_ : tuple of float
         Its interval.
     estimator_ : estimator
-        The model that the score speaks of, fitted on the selected columns of the training part.
+        The model that the score refers to, fitted on the selected columns of the training set.
         Without a selected feature it predicts a constant.
     holdout_ : ReusableHoldout
         To be passed on, for instance to a search.
@@ -140,7 +140,7 @@ class HoldoutFeatureSelector(SubsetSelectorBase):
     train_indices_, holdout_indices_ : ndarray of int or None
         Rows of the data on each side of the split.
     drift_report_ : DriftReport or None
-        For records in time: whether the last part of the training side differs from the first.
+        For records in time: whether the last part of the training set differs from the first.
     n_features_in_, feature_names_in_
         As in scikit-learn.
 
@@ -154,7 +154,7 @@ class HoldoutFeatureSelector(SubsetSelectorBase):
     To choose features needs no test. Whether they are better than nothing (``confirmed_``) is a
     judgment of both sides. In the training set the question is whether predictions know anything
     of the labels: whether those of the best subset agree with the labels more than those of the
-    luckiest of so many useless subsets would (level .05, by a normal approximation with the
+    luckiest of so many useless subsets would (level 0.05, by a normal approximation with the
     correction of [2]_ for folds that share records). The holdout has to score the subset above the
     constant prediction, too. For numbers, more than ten classes and fixed features the question in
     the training set is how far the best subset is ahead of the constant. The judgment is not part
@@ -166,7 +166,7 @@ class HoldoutFeatureSelector(SubsetSelectorBase):
     report, fit a clone with ``holdout=None`` on all of them. What it chooses is not verified.
 
     After features were chosen and a model was tuned on the same training set, its cross-validated
-    score is optimistic. The interval of the holdout is not affected.
+    score is too high. The interval of the holdout is not affected.
 
     In a pipeline with other steps that learn from a holdout (a filter before, a search after),
     make one :class:`~sklearn_bdp.ReusableHoldout`, pass it to all of them as ``holdout``, and fit

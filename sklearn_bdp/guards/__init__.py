@@ -1,7 +1,7 @@
-"""Checks against careless use: what each reads, when it runs, what it says (theory G21).
+"""Checks against careless use: what each reads, when it runs, what it reports (theory G21).
 
-A function of training-side facts is free. What reads the holdout says one of a few words, is
-recorded and charged.
+Guards that read the training set are free. Guards that read the holdout report one of a few
+words, which is recorded and charged.
 """
 
 from sklearn_bdp.guards._answers import (

@@ -40,8 +40,8 @@ FAILS = Guard(
 )
 #: What a certificate says of a search in which such a model was found.
 ASSUMPTION = (
-    "NOT MET: predictions with {names} depend on the other rows of a batch, so that its queries "
-    "are no means over records and nothing is promised about them"
+    "NOT MET: predictions with {names} depend on the other rows of a batch. Their scores are not "
+    "means over records, and their intervals are not guaranteed"
 )
 
 

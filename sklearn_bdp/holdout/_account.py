@@ -290,7 +290,7 @@ def _recorded_settings(found, made, path):
     raise LedgerCorruptedError(
         f"ledger {path} has numbers in its header that its parameters do not lead to (made by "
         f"{found.get('made_by')!r:.60}, this is {made['made_by']!r}): it was edited, or made by a "
-        "version that derives others; nothing was answered."
+        "version that derives others. The holdout was not queried."
     )
 
 

@@ -398,12 +398,12 @@ def exhausted_error(settings, last, *, answered=0, unanswered):
     done = "Nothing was recorded for this batch. "
     if answered:
         done = (
-            f"The {answered} query(s) before were answered and recorded: they are in history() "
-            "and free to ask again by key. "
+            f"Earlier answers are in history(), and repeating their queries is free ({answered} in "
+            "this call). "
         )
     return BudgetExhaustedError(
-        f"budget={settings.budget} is used up: {n_above} answer(s) came from the holdout, "
-        f"{n_answered} query(s) were answered in all; {unanswered} query(s) of this batch "
-        f"were not. {done}Recorded answers stay free; on_exhausted='nan' or 'training' goes on "
-        "without the holdout; only new data buys more."
+        f"budget={settings.budget} is used up. Answered in all: {n_answered}, corrected by the "
+        f"holdout: {n_above}, unanswered in this batch: {unanswered}. {done}Recorded answers "
+        "remain free. Set on_exhausted='nan' or 'training' to continue without the holdout. Only "
+        "new records add budget."
     )

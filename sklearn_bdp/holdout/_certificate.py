@@ -47,9 +47,8 @@ def warn_if_vacuous(settings, model):
     if math.isfinite(width):  # intervals shrink with the root of n
         enough = f"About {math.ceil(count * (2 * width) ** 2):,} {name} would do. "
     warnings.warn(
-        f"the holdout of {count} {name} is too small for what is asked of it: a first answer "
-        f"near 1/2 is only known to ±{min(width, 1.0):.2g}. {enough}plan_holdout tells how "
-        "many a goal needs.",
+        f"The holdout of {count} {name} is too small: a first score near 1/2 is only known to "
+        f"±{min(width, 1.0):.2g}. {enough}plan_holdout computes the number for a given width.",
         VacuousGuaranteeWarning,
         stacklevel=caller_level(),
     )
@@ -205,7 +204,7 @@ def _assumptions(last, *, model, settings, kept, seeded, shared):
     """Return what has to be true, one plain sentence each."""
     lines = [
         "the declared correlation is right",
-        "training data, models and training-side values are made without the holdout",
+        "training set, models and cross-validated scores are made without the holdout",
         "the queries of one batch are fixed before any of its answers is seen",
         *model.caveats,
     ]
@@ -224,8 +223,8 @@ def _assumptions(last, *, model, settings, kept, seeded, shared):
     lines.extend(kept)
     if seeded or last.seeded:
         lines.append(
-            "fixed random_state, for tests only: nobody who asks knows the seed, which gives the "
-            "noise away"
+            "fixed random_state, for tests only: no one who queries the holdout knows the seed, "
+            "which reveals the noise"
         )
     return tuple(lines)
 
@@ -250,8 +249,8 @@ def _notes(last, *, settings, model):
     """Return what else the reader must know."""
     answered, above, batches = last.n_answered, last.n_above, last.number
     notes = [
-        f"charged as used: {answered:,} answer(s) in {batches:,} batch(es), {above:,} of them "
-        "corrected by the holdout; a score near an end of its range has a narrower interval"
+        f"charged as used. Answers: {answered:,}, batches: {batches:,}, corrected by the holdout: "
+        f"{above:,}. A score near an end of its range has a narrower interval"
     ]
     if settings.information is not None:
         carried = {
@@ -288,7 +287,7 @@ def _zhao_line(settings, *, model, answered):
         f"n_#={needed:,.4g} records asked for, "
     )
     if not settings.n >= needed:
-        return line + f"n={settings.n:,} is less, so the theorem promises nothing here"
+        return line + f"n={settings.n:,} is less, so the theorem gives no guarantee here"
     if answered >= n_queries:
         return line + f"n={settings.n:,} suffices, but n_queries={n_queries} are used up"
     return line + f"n={settings.n:,} suffices for n_queries={n_queries}"

@@ -128,9 +128,9 @@ def _one(evaluation, n, model):
         return value, square, _mean_sensitivity(n, model), dataclasses.asdict(evaluation.shape)
     if not model.is_componentwise:
         raise ValueError(
-            "a metric that is no mean over records needs records that are independent, or "
-            f"whole groups of them; here the correlation is: {model.describe()}. Use a mean "
-            "over records, for instance scoring='accuracy' or 'neg_brier_score'."
+            "a metric that is not a mean over records needs independent records or groups, got the "
+            f"correlation: {model.describe()}. Use a mean over records, for instance "
+            "scoring='accuracy' or 'neg_brier_score'."
         )
     value, sensitivity = float(evaluation.value), float(evaluation.sensitivity)
     if not (0.0 <= value <= 1.0 and 0.0 < sensitivity <= 1.0):
@@ -249,7 +249,7 @@ def check_keys(keys, count=None):
             f"keys must be a list of strings or None, got {type(keys).__name__}."
         ) from None
     if count is not None and len(result) != count:
-        raise ValueError(f"keys must hold one key for each of {count} query(s), got {len(result)}.")
+        raise ValueError(f"keys must hold one key for each query ({count}), got {len(result)}.")
     for key in result:
         if key is not None and not (isinstance(key, str) and 0 < len(key) <= _LONGEST_KEY):
             raise ValueError(

@@ -81,11 +81,10 @@ class Preview:
 
     def __str__(self) -> str:
         return (
-            f"{self.n_queries:,} queries with scores near {self.score:g}: the selected one will "
-            f"be known to about ± {self.half_width:.3g}, one that does not lead to about "
-            f"± {self.half_width_others:.3g}; they are expected to spend "
-            f"{self.expected_spending:.2g} nats. A final report now: about "
-            f"± {self.half_width_final:.3g}.{self.note}"
+            f"{self.n_queries:,} queries at scores near {self.score:g}: about "
+            f"±{self.half_width:.3g} for the selected one, about ±{self.half_width_others:.3g} for "
+            f"the others. Expected spending: {self.expected_spending:.2g} nats. A final report "
+            f"now: about ±{self.half_width_final:.3g}.{self.note}"
         )
 
 

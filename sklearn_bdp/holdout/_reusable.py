@@ -62,10 +62,10 @@ _HANDLES: Any = weakref.WeakValueDictionary()  # token: the holdout that copies 
 class ReusableHoldout:
     r"""A holdout set that answers adaptively chosen queries and stays a holdout.
 
-    Every query compares a training-side value with the mean of per-record scores on the
+    Every query compares a training value with the mean of per-record scores on the
     holdout. Thresholdout answers it; the answer is recorded in a ledger, and only then released,
     with an interval for its expectation. With probability at least ``1 - beta`` the intervals of
-    *all* answers ever given hold at once, whatever made the analyst ask.
+    *all* answers ever given are correct together, however the queries were chosen.
 
     Parameters
     ----------
@@ -92,13 +92,13 @@ class ReusableHoldout:
         ``"zhao2017"``: Theorem 2 of Zhao 2017 to the letter, with ``n_queries`` and ``budget``.
     threshold : float or "auto", default="auto"
         Deviation from which a query is answered from the holdout. ``"auto"``: for each query, from
-        public quantities only. A batch is then a race: whoever leads by prediction is compared
+        public quantities only. A batch is then a race: the leader by prediction is compared
         at a fine threshold (``spending`` sets how fine), the others at a coarse one,
         :math:`c \sqrt{\tilde v(1-\tilde v)(1/n_\mathrm{eff} + 1/n_D)}` with :math:`\tilde v` the
         prediction, drawn slightly towards 1/2, and :math:`n_D` the ``training_size`` (``"final"``:
-        :math:`c = 6.5`; ``"even"``: :math:`\min(1.5 + .9 \ln m, 5.5)` for ``m`` queries); whoever
-        then leads is asked again, finely. Where a ``budget``, a numeric ``epsilon`` or a
-        ``resolution`` is given, every query is asked once, in order, at
+        :math:`c = 6.5`; ``"even"``: :math:`\min(1.5 + 0.9 \ln m, 5.5)` for ``m`` queries); the
+        candidate that then leads is queried again, finely. With a ``budget``, a numeric
+        ``epsilon`` or a ``resolution``, every query is compared once, in order, at
         :func:`~sklearn_bdp.accounting.auto_threshold`.
     budget : int or None, default=None
         Number of answers from the holdout ("above"). ``None``: no cap, or 10 with a numeric
@@ -114,11 +114,11 @@ class ReusableHoldout:
         SQLite file that keeps the records and is shared by all processes; it is created if it
         does not exist. ``None`` keeps them in the memory of this process.
     on_exhausted : {"raise", "nan", "training"}, default="raise"
-        What happens to queries once the budget is used up: an error, NaN, or the training-side
-        value without a promise; see the notes of :class:`~sklearn_bdp.ReusableHoldout`.
+        What happens to queries once the budget is used up: an error, NaN, or the training
+        value without a guarantee; see the notes of :class:`~sklearn_bdp.ReusableHoldout`.
     random_state : int or None, default=None
-        ``None``: cryptographic randomness. A seed is for tests: whoever knows it can subtract the
-        noise, and the certificate says so.
+        ``None``: cryptographic randomness. Use an int only in tests: anyone who knows it can
+        subtract the noise, and the certificate reports it.
     gap : int, pair of int or None, default=None
         Records dropped between the training data and this holdout (before it, after it) where both
         were cut from one sequence. ``None``: not cut from the same sequence.
@@ -130,8 +130,8 @@ class ReusableHoldout:
         existing ledger keeps its own.
     allow_shared_rows : bool, default=False
         Whether training records may equal holdout records in greater number than chance explains
-        (:meth:`check_training_rows`), as in a population with equal records. The certificate says
-        so once it happens. By default they are refused.
+        (:meth:`check_training_rows`), as in a population with equal records. The certificate
+        reports it once it happens. By default they are rejected.
 
     Attributes
     ----------
@@ -171,9 +171,9 @@ class ReusableHoldout:
     recorded, listed by :meth:`history` and free to ask again by key. For the rest, and for
     all later queries, ``"raise"`` raises :class:`~sklearn_bdp.exceptions.BudgetExhaustedError`
     (when nothing new could be answered: before anything is recorded); ``"nan"`` gives NaN for the
-    value and the interval; ``"training"`` gives the training-side value with the interval
-    [0, 1], which says that nothing is promised. These queries are not ``answered``, cost
-    nothing and are not recorded. Only new data buys more.
+    value and the interval; ``"training"`` gives the training value with the interval
+    [0, 1], without any guarantee. These queries are not ``answered``, cost
+    nothing and are not recorded. Only new records add budget.
 
     A copy, deep copy or clone is the same object, in this process also an unpickled one. In another
     process a holdout with a ledger reopens its file, and one without raises
@@ -282,7 +282,7 @@ class ReusableHoldout:
         per_record_scores : array-like of shape (m, n)
             Score of each query on each holdout record, in [0, 1].
         training_size : float or array-like of shape (m,), default=None
-            Records behind each training-side value; by default as many as the holdout has.
+            Records behind each training value; by default as many as the holdout has.
         keys : list of (str or None), default=None
             What each query is known by; see :func:`query_key`. A query asked again
             under its key gets the recorded answer and costs nothing.
@@ -291,7 +291,7 @@ class ReusableHoldout:
             behind needs no answer more precise than about two thirds of its distance from the
             leader, and leaving it alone saves budget. Public, like all that sets a threshold.
         training_variance : float or array-like of shape (m,), default=None
-            Variance of a record's score on the training side, in squared units of [0, 1], at most
+            Variance of a record's score on the training set, in squared units of [0, 1], at most
             1/4; NaN: unknown. Scores other than 0 and 1 often vary far less than the worst case
             (errors of a regression); where records are independent, the holdout is then asked how
             much the leader's scores vary, and its interval is that much narrower (theory G15).
@@ -308,7 +308,7 @@ class ReusableHoldout:
         BudgetExhaustedError
             If the budget is used up and ``on_exhausted="raise"``.
         ProcessBoundaryError
-            If another process asks a holdout without a ledger.
+            If another process queries a holdout without a ledger.
         LedgerError
             One of its subclasses, if the ledger cannot be used; nothing is released.
         """
@@ -340,7 +340,7 @@ class ReusableHoldout:
         training_values : array-like of shape (m,)
             Training-side values, in [0, 1].
         evaluations : sequence of Evaluation
-            From ``BoundedMetric.evaluate`` on this holdout. Metrics that are no mean over records
+            From ``BoundedMetric.evaluate`` on this holdout. Metrics that are not means over records
             are admitted for independent records or groups.
         training_size, keys, slack : object
             As for :meth:`answer`.
@@ -351,8 +351,8 @@ class ReusableHoldout:
             As for :meth:`answer`.
         own_cells : array-like of shape (m,), default=None
             For queries that have nothing in common, as associations of attributes: each is asked
-            once and by itself, with a cell of this half-width around its training-side value.
-            What the holdout says of one query moves no other answer. Under a fixed threshold that
+            once and by itself, with a cell of this half-width around its training value.
+            The answer to one query then moves no other answer. Under a fixed threshold that
             threshold is used.
         about : sequence of pairs, default=None
             The metric of each query, and the model in words. The ledger then names them, and
@@ -388,7 +388,7 @@ class ReusableHoldout:
         estimator : estimator
             Fitted without the holdout.
         training_value : float
-            Its training-side score, for instance cross-validated, in the units of ``scoring``.
+            Its cross-validated score, for instance cross-validated, in the units of ``scoring``.
         scoring : str, BoundedMetric or None, default=None
             A bounded metric; ``None``: the usual one for the estimator. A regression error needs
             declared bounds, ``get_metric("neg_mean_absolute_error", bounds=(low, high))``: taken
@@ -396,7 +396,7 @@ class ReusableHoldout:
         training_size : float, default=None
             Records behind ``training_value``; by default as many as the holdout has.
         training_variance : float, default=None
-            Variance of a record's training-side score, in squared units of [0, 1]; see
+            Variance of a record's cross-validated score, in squared units of [0, 1]; see
             :meth:`answer`.
         key : str or None, default=None
             What the query is known by; without one, the same model asked again costs again.
@@ -455,12 +455,12 @@ class ReusableHoldout:
         score : float, default=0.5
             About what score is expected, in [0, 1]: the nearer to 0 or 1, the narrower.
         training_size : float, default=None
-            Records behind each training-side value; by default as many as the holdout has.
+            Records behind each training value; by default as many as the holdout has.
         scoring : str or BoundedMetric, default=None
             The metric, accuracy by default. Scores by class (ROC AUC) have wider intervals.
         prevalence : float, default=None
-            For scores of two classes: share of positive records. By default the share that the
-            holdout was asked for before, else 1/2. The text of the preview says which.
+            For scores of two classes: share of positive records. By default the share that
+            was queried before, else 1/2. The text of the preview reports which.
 
         Returns
         -------
@@ -540,7 +540,7 @@ class ReusableHoldout:
 
         Nothing is asked afterwards, so the report gets all the failure probability that is left
         (``spending="final"`` reserves half of it). What is reported, and that the holdout is
-        closed, is recorded before anything is computed. From then on every new query is refused.
+        closed, is recorded before anything is computed. From then on every new query is rejected.
         Recorded answers remain free, and :attr:`report_` shows the report again.
 
         Parameters
@@ -560,7 +560,7 @@ class ReusableHoldout:
             ``"approximate"``: narrower intervals, by a jackknife that is read from the closed
             holdout, for one model.
         training_variance : float, default=None
-            Variance of a record's training-side score under the first metric, in squared units of
+            Variance of a record's cross-validated score under the first metric, in squared units of
             [0, 1]; see :meth:`answer`.
 
         Returns
@@ -585,7 +585,7 @@ class ReusableHoldout:
         with self.account.reading() as transaction:
             last = transaction.last
         if not last.closed:
-            raise AttributeError("There is no final report on this holdout yet.")
+            raise AttributeError("This holdout has not given a final report yet.")
         return Closing(self).shown(last)
 
     # -- checks -------------------------------------------------------------------------------
@@ -600,7 +600,7 @@ class ReusableHoldout:
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
-            Training records, or those behind a training-side value.
+            Training records, or those behind a training value.
         y : array-like of shape (n_samples,), default=None
             Their targets; without them records are compared by their features alone.
 
@@ -608,7 +608,7 @@ class ReusableHoldout:
         ------
         SharedRecordsError
             If more records are equal than chance explains and the holdout was not made with
-            ``allow_shared_rows=True``. Where it was, the certificate says so.
+            ``allow_shared_rows=True``. If it was, the certificate reports it.
 
         Notes
         -----

@@ -201,10 +201,9 @@ def _parts_of_beta(parameters, model):
     left = beta - cut_failure
     if not left > beta / 10:
         raise ValueError(
-            f"the gap of {gap} record(s) between training data and holdout fails with "
-            f"probability {cut_failure:.3g}, too much of beta={beta:g}: drop at least "
-            f"{model.gap_for(beta / (4 * len(gap)))} records on each side that touches training "
-            "data."
+            f"gap={gap} between training set and holdout fails with probability {cut_failure:.3g}, "
+            f"too much of beta={beta:g}: drop at least {model.gap_for(beta / (4 * len(gap)))} "
+            "records on each side that touches training data."
         )
     return cut_failure, left
 
@@ -276,8 +275,8 @@ def restored_mechanism(sealed, settings, *, random_state=None):
     except (ValueError, KeyError, TypeError, RecursionError):
         pass  # what that error says could quote the noise
     raise LedgerVersionError(
-        "the ledger's mechanism was written by another version of this package, which is needed "
-        "to go on with it; nothing was answered."
+        "the ledger's mechanism was written by another version of this package, which is needed to "
+        "continue with it. The holdout was not queried."
     )
 
 

@@ -87,7 +87,7 @@ class BudgetDisplay(Display):
         Raises
         ------
         TypeError, ValueError
-            If ``holdout`` is no holdout, or nothing was answered yet.
+            If ``holdout`` is not a holdout, or has no answers yet.
         """
         if not callable(getattr(holdout, "history", None)):
             raise TypeError(f"holdout must be a ReusableHoldout, got holdout={holdout!r:.60}.")

@@ -112,7 +112,7 @@ class HoldoutSearchDisplay(Display):
             the best verified score stands for it. By default the only parameter that was searched;
             where there are several, candidates are shown in the order of their verified scores.
         score_name : str, default=None
-            Name of the score; by default what the search's ``scoring`` says.
+            Name of the score; by default that of the search's ``scoring``.
         ax : matplotlib Axes, default=None
             Where to draw; new axes by default.
         **kwargs : dict

@@ -43,7 +43,7 @@ class HoldoutObjective:
     """An objective whose value is the verified score of the model that a trial suggests.
 
     Each trial is cross-validated on the training records, fold by fold, so that pruners can end
-    it; what is pruned never asks the holdout and costs nothing. The model is then fitted on all
+    it; a pruned trial never queries the holdout and costs nothing. The model is then fitted on all
     training records and compared with the holdout through the cross-validated score. The trial's
     value is the released score; interval and source are its user attributes ``training_score``,
     ``holdout_score``, ``holdout_lower``, ``holdout_upper`` and ``answered_from``.
@@ -61,7 +61,7 @@ class HoldoutObjective:
     scoring : str, callable or None, default=None
         A bounded metric (see :mod:`sklearn_bdp.metrics`); studies must maximize it.
     cv : int, splitter or None, default=None
-        Folds of the training side. For correlated records give a splitter that respects it.
+        Folds of the training set. For correlated records give a splitter that respects it.
 
     Attributes
     ----------

@@ -327,7 +327,7 @@ class Transaction:
             )
         except (ValueError, TypeError, OverflowError):
             pass  # what it says could be anything
-        raise self._corrupted(f"entry {expected} says nothing that this package writes")
+        raise self._corrupted(f"entry {expected} cannot be read")
 
     def _has(self, number, link):
         entries = self.book.entries
@@ -336,5 +336,5 @@ class Transaction:
     def _corrupted(self, problem):
         return LedgerCorruptedError(
             f"ledger {self._path or 'in memory'} was edited, truncated or restored from an older "
-            f"copy: {problem}; nothing was answered."
+            f"copy: {problem}. The holdout was not queried."
         )

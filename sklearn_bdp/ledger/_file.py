@@ -58,8 +58,8 @@ def chain_from_environment():
     key = os.environ.get(KEY_VARIABLE, "")
     if key and len(key) < _SHORTEST_KEY:
         raise LedgerError(
-            f"{KEY_VARIABLE} must have at least {_SHORTEST_KEY} characters, got {len(key)}; "
-            "nothing was answered."
+            f"{KEY_VARIABLE} must have at least {_SHORTEST_KEY} characters, got {len(key)}. The "
+            "holdout was not queried."
         )
     return Chain(key.encode("utf-8", "surrogateescape") if key else None)
 
@@ -168,7 +168,7 @@ def create_file(path, header, chain):
             draft.unlink(missing_ok=True)
     except OSError as error:
         raise LedgerUnavailableError(
-            f"ledger {path} cannot be created: {error.strerror}; nothing was answered."
+            f"ledger {path} cannot be created: {error.strerror}. The holdout was not queried."
         ) from None
 
 

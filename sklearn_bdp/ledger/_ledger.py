@@ -167,8 +167,8 @@ class Ledger:
         self.check_process()
         if not self._lock.acquire(timeout=self.timeout):
             raise LedgerBusyError(
-                f"another thread held the ledger for more than {self.timeout:g} s; nothing was "
-                "spent, ask again."
+                f"another thread held the ledger for more than {self.timeout:g} s. The holdout was "
+                "not queried. Try again."
             )
         try:
             yield
@@ -229,7 +229,8 @@ class Ledger:
         """Refuse to write to a file that was deleted or replaced under an open connection."""
         if self.path is not None and identity(self.path) != self._file:
             raise LedgerCorruptedError(
-                f"ledger {self.path} was deleted or replaced while in use; nothing was answered."
+                f"ledger {self.path} was deleted or replaced while in use. The holdout was not "
+                "queried."
             )
 
     def _read_header(self, connection):
@@ -246,7 +247,7 @@ class Ledger:
         if self._chain.start(rows[0][0]) != rows[0][1]:
             raise self._corrupted(f"its header was edited or sealed with another {KEY_VARIABLE}")
         if not isinstance(header.get("notes"), dict):
-            raise self._corrupted("its header says nothing that this package writes")
+            raise self._corrupted("its header cannot be read")
         self._check_header(header)
         return Book(header, rows[0][1])
 
@@ -274,8 +275,8 @@ class Ledger:
 
     def _corrupted(self, problem):
         return LedgerCorruptedError(
-            f"ledger {self.path or 'in memory'} was edited or truncated: {problem}; nothing was "
-            "answered."
+            f"ledger {self.path or 'in memory'} was edited or truncated: {problem}. The holdout "
+            "was not queried."
         )
 
 
@@ -294,7 +295,7 @@ def read_notes(path: str | Path, name: str, *, timeout: float = 60.0) -> list[An
     Returns
     -------
     list
-        Their contents, oldest first; empty where there is no such file.
+        Their contents, oldest first; empty if the file does not exist.
 
     Raises
     ------

@@ -131,12 +131,12 @@ class AnswerRecord:
     above : bool
         Whether the answer came from the holdout.
     metric : str or None, default=None
-        What was asked for, where the query said so; a key is known together with it.
+        Metric of the query, if it named one; a key is known together with it.
     model : str or None, default=None
         Whose score it is, in words.
     scale : tuple or None, default=None
         The metric in words, and its range in score units; ``None`` if values are in these units
-        already, or nothing was said.
+        already, or unknown.
     """
 
     batch: int

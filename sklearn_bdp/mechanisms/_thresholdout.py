@@ -39,9 +39,9 @@ _SETTINGS = (
 
 
 class Thresholdout(Presets):
-    r"""Compare each training-side value with the holdout's; answer from the holdout if they differ.
+    r"""Compare each training value with the holdout's; answer from the holdout if they differ.
 
-    The state machine of theory T1 [1]_ [2]_. For each query with training-side value ``v``
+    The state machine of theory T1 [1]_ [2]_. For each query with training value ``v``
     and holdout value ``q``, and while budget is left: if ``|q - v| + noise`` exceeds the noisy
     threshold the query is *above*, the budget drops by one and the answer is ``q`` plus noise,
     rounded to a grid and clipped to [0, 1]; otherwise the answer is ``v``.
@@ -74,7 +74,7 @@ class Thresholdout(Presets):
     n_above : int
         Of these, how many were above.
     remaining_budget : int or None
-        "Above" answers left; None where there is no cap.
+        "Above" answers left; None without a budget.
 
     Raises
     ------
@@ -176,7 +176,7 @@ class Thresholdout(Presets):
 
     @property
     def remaining_budget(self) -> int | None:
-        """Number of "above" answers left; None where there is no cap."""
+        """Number of "above" answers left; None without a budget."""
         return None if self.budget is None else self.budget - self.n_above
 
     def answer(
@@ -207,7 +207,7 @@ class Thresholdout(Presets):
         Raises
         ------
         TypeError, ValueError
-            If an input is no finite array of the right shape and range; nothing is spent then.
+            If an input is not a finite array of the right shape and range. Nothing is spent then.
         """
         return self._answer(training_values, holdout_values, thresholds, run=False)
 
@@ -292,7 +292,7 @@ class Thresholdout(Presets):
         Returns
         -------
         float
-            Level for replace-one neighbours; infinite where a scale is zero or noise is Gaussian.
+            Level for replace-one neighbors; infinite where a scale is zero or noise is Gaussian.
 
         Raises
         ------
@@ -323,7 +323,7 @@ class Thresholdout(Presets):
         Returns
         -------
         float
-            Level for replace-one neighbours.
+            Level for replace-one neighbors.
         """
         started = self.n_above + int(self._test.level_used)
         thresholds = started if self.refresh else min(self.n_answered, 1)

@@ -337,7 +337,7 @@ def thresholdout_epsilon(
     Returns
     -------
     float
-        ε′, pure DP for replace-one neighbours.
+        ε′, pure DP for replace-one neighbors.
 
     Raises
     ------

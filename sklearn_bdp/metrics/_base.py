@@ -106,7 +106,7 @@ class BoundedMetric(abc.ABC):
 
     @property
     def caveat(self) -> str:
-        """How what is measured differs from what the name says, in words; empty if it does not."""
+        """How the score differs from the metric of that name; empty if it does not."""
         return ""
 
     def clipping(self, estimator: Any, X: Any, y: ArrayLike, per_record: Array | None) -> Any:
@@ -115,7 +115,7 @@ class BoundedMetric(abc.ABC):
         Parameters
         ----------
         estimator, X, y : object
-            As for `evaluate`; records of the *training side*.
+            As for `evaluate`; records of the *training set*.
         per_record : ndarray of shape (n,) or None
             Their scores in [0, 1].
 
@@ -132,7 +132,7 @@ class BoundedMetric(abc.ABC):
         Parameters
         ----------
         clipping : Clipping or None
-            Of its training-side records.
+            Of the training records.
 
         Raises
         ------
@@ -142,12 +142,12 @@ class BoundedMetric(abc.ABC):
         return
 
     def check_training(self, estimator: Any, X: Any, y: ArrayLike) -> None:
-        """Raise where the metric breaks its promise on public records; most cannot.
+        """Raise if the metric breaks its contract on training records; most cannot.
 
         Parameters
         ----------
         estimator, X, y : object
-            As for `evaluate`; records of the *training side*.
+            As for `evaluate`; records of the *training set*.
 
         Raises
         ------
@@ -223,7 +223,7 @@ class BoundedMetric(abc.ABC):
         TypeError
             If the estimator lacks the method the metric needs.
         ValueError
-            If ``X`` and ``y`` differ in length, or there are no records.
+            If ``X`` and ``y`` differ in length, or are empty.
         """
         y = self._check(estimator, X, y)
         with silenced():
@@ -235,7 +235,7 @@ class BoundedMetric(abc.ABC):
         Parameters
         ----------
         estimator, X, y : object
-            As for `evaluate`; records of the training side.
+            As for `evaluate`; records of the training set.
 
         Returns
         -------
@@ -250,12 +250,12 @@ class BoundedMetric(abc.ABC):
         Parameters
         ----------
         estimator, X, y : object
-            As for `evaluate`; records of the training side.
+            As for `evaluate`; records of the training set.
 
         Returns
         -------
         per_record : ndarray of shape (n,) or None
-            Scores in [0, 1]; None where the score is no mean over records.
+            Scores in [0, 1]; None where the score is not a mean over records.
         value : float
             Their :meth:`training_score`.
         """

@@ -66,7 +66,7 @@ class ClippedMetric(MeanMetric):
     def caveat(self) -> str:
         return (
             f"what is measured is {self.measured}; the plain {self.name} counts records beyond "
-            "that limit in full and is worse, by how much nobody promises"
+            "that limit in full and is worse, without a bound"
         )
 
     @abc.abstractmethod
@@ -263,7 +263,7 @@ class ClippedError(ClippedMetric):
         n_outputs, given = np.size(self.width), 1 if y.ndim == 1 else y.shape[1]
         if n_outputs not in (1, given):
             raise ValueError(
-                f"{self.name} has bounds for {n_outputs} output(s), got targets of {given}."
+                f"{self.name} has bounds for n_outputs={n_outputs}, got targets of {given}."
             )
         return y
 

@@ -30,7 +30,7 @@ _RANKS = "use 'roc_auc' (two classes), 'neg_brier_score' or 'neg_log_loss'"
 _ERRORS = "use 'neg_mean_absolute_error' or 'neg_mean_squared_error' with bounds=(low, high)"
 _UNBOUNDED = "one record's contribution has no upper bound"
 _CLUSTERS = (
-    "it compares clusterings of all records at once and is no mean over records",
+    "it compares clusterings of all records at once and is not a mean over records",
     "use a PerRecordScore",
 )
 _UNPROVED = "no sensitivity has been proved here for averages over more than two classes"
@@ -126,8 +126,8 @@ def unwrap_scorer(scorer, options, functions, kept):
         if known is not None:
             refuse(known, ())
         raise UnboundedMetricError(
-            f"scoring={described} is refused: nothing is known about the range of its values or "
-            f"how far one record can move them. {_WRAP_IT} Of costs of errors:{COSTS}"
+            f"scoring={described} is not supported: the range of its values, and how far one "
+            f"record can move them, are unknown. {_WRAP_IT} Of costs of errors:{COSTS}"
         ) from None
     if scorer._sign != sign:
         raise UnboundedMetricError(

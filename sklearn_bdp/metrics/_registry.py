@@ -286,7 +286,7 @@ def get_metric(
     Returns
     -------
     BoundedMetric
-        The metric; its ``note`` says what was chosen on the caller's behalf.
+        The metric; its ``note`` names a choice that was made for you.
 
     Raises
     ------
@@ -356,7 +356,7 @@ def default_metric(estimator: Any, y: ArrayLike | None = None) -> BoundedMetric:
 
     Accuracy for classifiers, as in scikit-learn. For regressors the clipped absolute error:
     scikit-learn's R² divides by the variance of the holdout's targets, a ratio without a bounded
-    sensitivity. The metric's ``note`` says so.
+    sensitivity. The metric's ``note`` reports it.
 
     Parameters
     ----------

@@ -162,8 +162,8 @@ class CustomScore(ClippedMetric):
                 got = f"the single number {self.sign * float(scores):.4g}"
             raise ScoreContractError(
                 f"PerRecordScore {self.name} must give one number per record, an array of shape "
-                f"({n},) here, got {got}. Return the numbers before they are averaged; nothing was "
-                "asked of the holdout."
+                f"({n},) here, got {got}. Return the numbers before they are averaged. The holdout "
+                "was not queried."
             )
         beyond = scores > self.upper + _SLACK * (self.upper - self.lower)
         if beyond.any():
@@ -175,8 +175,7 @@ class CustomScore(ClippedMetric):
             f"PerRecordScore {self.name} was declared with numbers from {self._declared}, got "
             f"{self.sign * score:.6g} on a training record ({count:,} of {n:,} are outside). "
             "Declare the range that the numbers can have (a loss: positive numbers and "
-            "greater_is_better=False), or clip them in the function; nothing was asked of the "
-            "holdout."
+            "greater_is_better=False), or clip them in the function. The holdout was not queried."
         )
 
     def _check_schema(self, estimator, X, y):

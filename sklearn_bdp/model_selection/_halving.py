@@ -23,7 +23,7 @@ class HalvingReusableHoldoutSearchCV(ReusableHoldoutSearchCV):
     All candidates are cross-validated with few resources, the best of them with ``factor`` times
     as many, and so on, as in :class:`~sklearn.model_selection.HalvingGridSearchCV` on the training
     part. Halving reads training records only and costs nothing of the holdout. The candidates of
-    the last rung are fitted on the whole training part and verified as one batch, so that 300
+    the last rung are fitted on the whole training set and verified as one batch, so that 300
     candidates in the first rung ask about a dozen queries.
 
     Parameters
@@ -52,7 +52,7 @@ class HalvingReusableHoldoutSearchCV(ReusableHoldoutSearchCV):
     refit : bool, str or callable, default=True
         Whether to keep the chosen model, or how to choose it.
     cv : int, splitter or iterable, default=None
-        Inner cross-validation on the training part.
+        Inner cross-validation on the training set.
     verbose, pre_dispatch : int, int or str
         As in :class:`~sklearn.model_selection.GridSearchCV`.
     random_state : None, int or RandomState, default=None
@@ -160,7 +160,7 @@ class HalvingReusableHoldoutSearchCV(ReusableHoldoutSearchCV):
         horizon: int = 0,
         **params: Any,
     ) -> Self:
-        """Halve on a training part of the data and verify the last rung on the holdout.
+        """Halve on a training set of the data and verify the last rung on the holdout.
 
         Parameters
         ----------

@@ -142,17 +142,17 @@ class HoldoutScorer:
     score a model on the rows it was trained on after those it was tested on. The holdout has
     nothing to say about these; they get the plain score.
 
-    *Permutation importance* (with any ``max_samples``): shuffled columns are recognised by
+    *Permutation importance* (with any ``max_samples``): shuffled columns are recognized by
     comparing with the first data that the model was scored on. The query is put to the holdout with
     these columns replaced by draws from the shuffled training columns, which are public; a
     column set to one value is set to it on the holdout.
 
     *Selectors* that pass arrays without names: in RFECV every fold begins with all columns, so that
     the scorer can find the others by their values. SequentialFeatureSelector begins without, and
-    is refused, as equal columns are;
+    is not supported, nor are equal columns:
     :class:`~sklearn_bdp.feature_selection.HoldoutFeatureSelector` does their work.
 
-    *Early stopping* is refused: each iteration would be a query, and their intervals grow
+    *Early stopping* is not supported: each iteration would be a query, and their intervals grow
     (``python -m benchmarks.early_stopping``). Stop by training rows, then verify the model.
 
     *Weights* may go to ``fit``. The score is unweighted on both sides, because a weighted one has
@@ -281,9 +281,9 @@ class HoldoutScorer:
         have, expected = _ndim(X), _ndim(self.holdout.X)
         if have != expected:
             raise ValueError(
-                f"X must have {expected} dimension(s) like the holdout, got {have}. RidgeCV and "
-                "its relatives with cv=None score predictions instead of a model, which no holdout "
-                "can verify: give them cv=5."
+                f"X must have ndim={expected} like the holdout, got {have}. With cv=None, RidgeCV "
+                "and similar models score predictions instead of a model, which a holdout cannot "
+                "verify. Set cv=5."
             )
 
     def _compare(self, X, y):
@@ -369,7 +369,7 @@ class HoldoutScorer:
         """Say why a scorer cannot be taken apart, where scikit-learn asks for its function."""
         raise AttributeError(
             "HoldoutScorer scores models, not predictions: TunedThresholdClassifierCV needs a "
-            "plain metric such as scoring='balanced_accuracy' on the training side. Verify the "
+            "plain metric such as scoring='balanced_accuracy' in the training set. Verify the "
             "tuned classifier afterwards: scorer(tuned, X, y)."
         )
 

@@ -53,8 +53,8 @@ class ReusableHoldoutSearchCV(Preparation, Savable, GridSearchCV):
     r"""Search hyper-parameters by cross-validation, verified on a reusable holdout.
 
     Works like :class:`~sklearn.model_selection.GridSearchCV` (or, with ``n_iter``, like
-    :class:`~sklearn.model_selection.RandomizedSearchCV`) on a training part of the data. Each
-    candidate is then fitted on the whole training part and compared with the holdout through
+    :class:`~sklearn.model_selection.RandomizedSearchCV`) on a training set of the data. Each
+    candidate is then fitted on the whole training set and compared with the holdout through
     Thresholdout, calibrated by Bayesian differential privacy to the declared correlation. Every
     answer comes with an interval that holds for all answers of the holdout at once, with
     probability ``1 - beta``, however the next search was chosen.
@@ -68,7 +68,7 @@ class ReusableHoldoutSearchCV(Preparation, Savable, GridSearchCV):
     scoring : str, callable, list, tuple, dict or None, default=None
         The metric to verify: a bounded one (see :mod:`sklearn_bdp.metrics`). ``None`` takes
         accuracy for classifiers and a clipped absolute error for regressors (R² has no bounded
-        sensitivity), and says so. With several metrics the one that ``refit`` names ranks, or
+        sensitivity), with a warning. With several metrics the one that ``refit`` names ranks, or
         else the first. The others are verified beside it, coarsely, so that its intervals stay as
         narrow as they were; ``answered_from_<name>`` is ``"unverified"`` for those that the
         holdout cannot be asked about (F1, R², what a callable returns besides).
@@ -77,15 +77,15 @@ class ReusableHoldoutSearchCV(Preparation, Savable, GridSearchCV):
     n_jobs : int or None, default=None
         Workers that fit and predict. The answers do not depend on it.
     refit : bool, str or callable, default=True
-        ``True`` keeps the best verified model, which was fitted on the training part, as
+        ``True`` keeps the best verified model, which was fitted on the training set, as
         ``best_estimator_``; nothing is ever fitted on holdout records. A callable receives
         ``cv_results_`` and returns the index of its choice. ``"best_lower"`` takes the highest
         lower end of an interval, ``"one_se"`` the first candidate within one standard error of
         the best: list simple candidates first.
     cv : int, splitter or iterable, default=None
-        Inner cross-validation on the training part. ``None`` and integers obey the correlation.
-        Index lists and ``PredefinedSplit`` speak of the data given to ``fit``; what is held out
-        drops out of them.
+        Inner cross-validation on the training set. ``None`` and integers obey the correlation.
+        Index lists and ``PredefinedSplit`` refer to the data given to ``fit``; holdout records
+        drop out of them.
     verbose : int, default=0
         1: what is fitted and verified; 2 and more: a line for each fold, as in
         :class:`~sklearn.model_selection.GridSearchCV`. No holdout score is ever printed.
@@ -93,10 +93,10 @@ class ReusableHoldoutSearchCV(Preparation, Savable, GridSearchCV):
         As in :class:`~sklearn.model_selection.GridSearchCV`.
     random_state : None, int or RandomState, default=None
         Seeds the split, the sampled candidates and the noise. An integer makes runs repeat and
-        is meant for tests: the certificate says so.
+        is meant for tests: the certificate reports it.
     error_score : "raise" or float, default=nan
         As in :class:`~sklearn.model_selection.GridSearchCV`; a candidate that cannot be fitted on
-        the training part is not shown to the holdout.
+        the training set is not shown to the holdout.
     return_train_score : bool, default=False
         As in :class:`~sklearn.model_selection.GridSearchCV`.
     holdout : float, HoldoutConfig, splitter, ReusableHoldout or None, default=0.25
@@ -107,33 +107,33 @@ class ReusableHoldoutSearchCV(Preparation, Savable, GridSearchCV):
     correlation : None, array, sparse array, graph, model, list, "groups" or "time", default=None
         How records depend on one another; see
         :func:`~sklearn_bdp.correlation.check_correlation`. ``"time"``: records in time order, the
-        last ones become the holdout; how slowly scores forget is read off cross-validated scores
-        of the candidates (:meth:`~sklearn_bdp.correlation.MarkovChain.from_scores`), an assumption
-        that the certificate names. Under None the training-side scores are checked for dependence
-        over the order of rows and over ``groups``.
+        last ones become the holdout; their autocorrelation time is learned from cross-validated
+        scores of the candidates (:meth:`~sklearn_bdp.correlation.MarkovChain.from_scores`), an
+        assumption that the certificate names. Under None the cross-validated scores are checked for
+        dependence over the order of rows and over ``groups``.
     training_score : {"cv", "resubstitution"}, default="cv"
         What is compared with the holdout: the cross-validated score, or the score on the
-        training part itself (the papers' setting; it overfits and spends information).
+        training set itself (the papers' setting; it overfits and spends information).
     verify : "all", "auto" or int, default="all"
-        Show the holdout all candidates, only so many with the best training-side score, or
-        (``"auto"``) those whose training-side score is within three standard errors of the
-        best. The others are not fitted on the whole training part.
+        Show the holdout all candidates, only so many with the best cross-validated score, or
+        (``"auto"``) those whose cross-validated score is within three standard errors of the
+        best. The others are not fitted on the whole training set.
 
     Attributes
     ----------
     cv_results_ : dict of arrays
-        Everything :class:`~sklearn.model_selection.GridSearchCV` reports on the training part,
+        Everything :class:`~sklearn.model_selection.GridSearchCV` reports on the training set,
         and ``training_score``, ``holdout_score``, ``holdout_lower``, ``holdout_upper``,
         ``answered_from`` (``"training"``, ``"holdout"`` or ``"unanswered"``) and
         ``rank_holdout_score``, in score units. With several metrics also
         ``holdout_score_<name>``, ``holdout_lower_<name>``, ``holdout_upper_<name>`` and
         ``answered_from_<name>`` for each.
     best_estimator_ : estimator
-        The verified model; fitted on the training part only.
+        The verified model; fitted on the training set only.
     best_score_ : float
         Its verified score.
     best_interval_ : tuple of float
-        The interval of its score on fresh data.
+        Interval for its expected score on new records.
     best_params_, best_index_ : dict, int
         Its parameters and its row in ``cv_results_``.
     holdout_ : ReusableHoldout
@@ -144,13 +144,13 @@ class ReusableHoldoutSearchCV(Preparation, Savable, GridSearchCV):
     train_indices_, holdout_indices_ : ndarray of int or None
         Rows of the data on each side of the split.
     misfit_report_ : MisfitReport or None
-        For chains: whether the training-side errors contradict the declared chain.
+        For chains: whether cross-validated errors contradict the declared chain.
     independence_report_ : IndependenceReport or None
-        Under ``correlation=None``: whether training-side scores depend on the order of rows.
+        Under ``correlation=None``: whether cross-validated scores depend on the order of rows.
     drift_report_ : DriftReport or None
-        In time (row order under None): whether the last part of the training side differs.
+        In time (row order under None): whether the last part of the training set differs.
     misfit_scores_ : ndarray of shape (n_training_records,) or None
-        The per-record training-side scores behind the reports, in time or row order.
+        The per-record cross-validated scores behind the reports, in time or row order.
     scorer_, n_splits_, refit_time_, multimetric_, classes_, n_features_in_, feature_names_in_
         As in :class:`~sklearn.model_selection.GridSearchCV`.
 
@@ -263,7 +263,7 @@ class ReusableHoldoutSearchCV(Preparation, Savable, GridSearchCV):
         horizon: int = 0,
         **params: Any,
     ) -> Self:
-        """Search on a training part of the data and verify on the holdout.
+        """Search on a training set of the data and verify on the holdout.
 
         Parameters
         ----------
@@ -284,7 +284,7 @@ class ReusableHoldoutSearchCV(Preparation, Savable, GridSearchCV):
             followed by those of ``X_val``.
         horizon : int, default=0
             Dates (rows, without dates) until the label of a record is known: as many are left out
-            of the training part before the holdout.
+            of the training set before the holdout.
         **params : dict
             Passed to the ``fit`` method of the estimator (and routed as in scikit-learn).
 
@@ -476,7 +476,7 @@ class ReusableHoldoutSearchCV(Preparation, Savable, GridSearchCV):
         if not hasattr(self, "best_estimator_"):
             raise ValueError(
                 "final_report needs best_estimator_, which refit=False does not keep: call "
-                "holdout_.final_report with the model that it is to speak of."
+                "holdout_.final_report with the model to report."
             )
         known = float(self.cv_results_["training_score"][self.best_index_])
         wanted = scoring if isinstance(scoring, list | tuple) else [scoring]

@@ -57,9 +57,9 @@ from sklearn_bdp.guards import check_agreement, check_orders, warn_of_choice
 _SHORT = 80
 #: Said where a search is fitted only by name, as scikit-learn's is then.
 _NOTHING = (
-    "nothing was verified: no candidate has a training-side score, for each is NaN in a fold of cv "
-    "(other warnings may tell why; often a fold lacks a class), so best_score_ is NaN and "
-    "best_params_ are merely the first ones. Use fewer folds, another metric or more records"
+    "no candidate was verified: each has a cross-validated score of NaN (other warnings may show "
+    "the cause; often a fold lacks a class). best_score_ is NaN, and best_params_ are the first "
+    "ones. Use fewer folds, another metric or more records"
 )
 
 
@@ -79,8 +79,8 @@ class Preparation:
                 )
             if self.verify != "all":
                 raise ValueError(
-                    "verify must be 'all' with training_score='resubstitution', where the "
-                    f"training-side score comes with the fit, got verify={self.verify!r}."
+                    "verify must be 'all' with training_score='resubstitution', where the training "
+                    f"score comes with the fit, got verify={self.verify!r}."
                 )
         for candidate in filter(None, self._one_of_each()):  # the empty one sets nothing
             clone(self.estimator).set_params(**clone(candidate, safe=False))
@@ -214,8 +214,8 @@ class Preparation:
             return routed
         if params.get("sample_weight") is not None:
             warnings.warn(
-                "sample_weight goes to fit; in scores, on the training side and on the holdout, "
-                "each record counts once.",
+                "sample_weight goes to fit. In scores, each record counts once, in the training "
+                "set and in the holdout.",
                 UnweightedScoreWarning,
                 stacklevel=caller_level(),
             )
@@ -316,8 +316,8 @@ def _unverified(results):
     if not names:
         return ()
     return (
-        f"not verified on the holdout: {', '.join(names)}. What is said of them is from the "
-        "training side alone; get_metric(name) tells why a metric has no bound, and what has one",
+        f"not verified on the holdout: {', '.join(names)}. Their scores are from the training set "
+        "alone. get_metric(name) explains why a metric has no bound, and which metrics have one",
     )
 
 

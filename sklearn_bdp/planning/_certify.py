@@ -49,13 +49,13 @@ def certify(
     n_queries : int
         Queries that will be asked, m.
     budget : int
-        Answers from the holdout ("above" answers), B. The promise covers the queries up to and
+        Answers from the holdout ("above" answers), B. The guarantee covers the queries up to and
         including the one that spends the last of it.
     beta : float, default=0.05
         Failure probability over all answers together, in (0, 1).
     c : float or None, default=0.5
-        Budget honesty, in [0, 1): a training-side value off by less than ``c * tau`` spends no
-        budget. ``None``: not promised.
+        Budget honesty, in [0, 1): a training value off by less than ``c * tau`` spends no
+        budget. ``None``: not guaranteed.
     mechanism : Thresholdout or None
         A configured mechanism: certify it as it is. ``None``: the best scales.
     epsilon : float or None
@@ -66,7 +66,7 @@ def certify(
         of ``"transcript"``, ``"bdp"`` and ``"posterior"``, before any answer is seen.
         ``"zhao2017"`` and ``"dwork2017"`` are the theorems as printed; where leakage (G1) cannot
         confirm the printed error for the same mechanism, the larger, confirmed one is returned.
-        ``"splitting"`` uses fresh records for every query; ``"floor"`` is what queries fixed in
+        ``"splitting"`` uses new records for every query; ``"floor"`` is what queries fixed in
         advance would need, a yardstick.
 
     Returns
@@ -108,8 +108,8 @@ def certify(
     certificate = _build(task, design, configured=mechanism is not None)
     if certificate.is_vacuous:
         warnings.warn(
-            f"With n={n} records the certified error is {certificate.tau:.3g}, and an error of 0.5 "
-            f"or more says nothing (vacuous). {' '.join(certificate.advice[:1])}".strip(),
+            f"With n={n} records the certified error is {certificate.tau:.3g}, which is vacuous "
+            f"(0.5 or more). {' '.join(certificate.advice[:1])}".strip(),
             VacuousGuaranteeWarning,
             stacklevel=caller_level(),
         )
@@ -126,12 +126,12 @@ def plan_holdout(
     correlation: Correlation = None,
     route: str = "best",
 ) -> int:
-    r"""Smallest number of holdout records that certifies an error promised in advance (theory C2).
+    r"""Smallest number of holdout records that certifies an error in advance (theory C2).
 
     The default, ``route="best"``, is nearly always carried by the counting of transcripts (G2): no
     noise is calibrated, and ``correlation`` enters through the effective number of records. It is
     ``"bdp"`` (G1) that is calibrated by Bayesian differential privacy, and ``"zhao2017"`` by the
-    published theorem. :class:`~sklearn_bdp.ReusableHoldout` promises nothing in advance and
+    published theorem. :class:`~sklearn_bdp.ReusableHoldout` gives no guarantee in advance and
     charges answers as used, which needs far fewer records: see :func:`plan_search`.
 
     Parameters
@@ -145,7 +145,7 @@ def plan_holdout(
     correlation : None, array, sparse matrix, graph, CorrelationModel or list
         How the records are correlated. A model tied to its records (groups, a graph) is continued
         with more records of the same structure; one that is a single component of unlimited
-        dependence is refused.
+        dependence is rejected.
     route : str, default="best"
         As in :func:`certify`, with the numbers that the theorems of ``"zhao2017"`` and
         ``"dwork2017"`` print.
@@ -215,8 +215,7 @@ def _assumptions(task, design):
     most = f"At most {task.n_queries:,} queries, at most {task.budget:,} answered from the holdout."
     secret = design.mechanism is not None and design.route in ("bdp", "posterior")
     return (
-        "Training data and training-side values do not depend on the holdout, other than through "
-        "its answers.",
+        "Training set and cross-validated scores depend on the holdout only through its answers.",
         f"The holdout's records follow the declared correlation: {model.describe()}.",
         *model.caveats,
         "Every query is a mean over the holdout of per-record scores in [0, 1] (after rescaling).",

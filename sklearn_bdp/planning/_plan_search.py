@@ -74,7 +74,7 @@ def plan_search(
         Name of the metric; accuracy by default.
     prevalence : float, default=None
         Share of positive records, for ROC AUC, balanced accuracy, recall and specificity. By
-        default 1/2, which the plan then says. Precision depends on the number of events.
+        default 1/2, which the plan then names. Precision depends on the number of events.
     n_searches : int, default=10
         Searches, each built on the results of those before.
     final : bool, default=True

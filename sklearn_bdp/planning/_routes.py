@@ -84,7 +84,7 @@ def _solve_mechanism(task, route, mechanism):
         notes.append(f"The mechanism is without {lacking}.")
     elif task.c is not None and design.c is None:
         notes.append(
-            f"Budget honesty at c = {task.c:g} is not promised: the threshold is too low for it."
+            f"Budget honesty at c = {task.c:g} is not guaranteed: the threshold is too low for it."
         )
     if mechanism.budget is None:
         notes.append(

@@ -18,7 +18,7 @@ from sklearn_bdp.correlation import check_correlation
         ("Time", "Did you mean 'time'?"),
         ("group", "Did you mean 'groups'?"),
         ("markov", "got correlation='markov'."),
-        (["time", None], "correlation='time' stands alone"),
+        (["time", None], "correlation='time' cannot be part of a list"),
     ],
 )
 def test_the_message_names_what_was_meant(given, said):

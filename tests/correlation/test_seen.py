@@ -163,5 +163,5 @@ def test_planning_and_lists_say_what_to_do_instead():
         plan_holdout(tau=0.1, n_queries=10, budget=1, correlation=seen)
     with pytest.raises(ValueError, match="correlation=None"):
         certify(3, correlation=seen, n_queries=10, budget=1)
-    with pytest.raises(ValueError, match="stands alone"):
+    with pytest.raises(ValueError, match="must refer to plain means"):
         WorstOf([seen, MarkovChain(P)])

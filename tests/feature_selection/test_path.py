@@ -101,16 +101,16 @@ def test_more_subsets_are_verified_on_request_and_change_nothing(data):
 def test_on_noise_it_is_said_and_refusal_is_for_who_wants_it():
     X, y = planted(400, 200, n_true=0, seed=1)
     chooser = selector()
-    with pytest.warns(NothingConfirmedWarning, match="Not told apart from chance"):
+    with pytest.warns(NothingConfirmedWarning, match="Not distinguished from chance"):
         make_pipeline(chooser, GaussianNB()).fit(X, y)
     assert chooser.support_.any()
     assert not chooser.confirmed_
     assert chooser.interval_[0] <= 0.5 <= chooser.interval_[1]
-    assert "Not told apart from chance" in str(chooser.report())
+    assert "Not distinguished from chance" in str(chooser.report())
     strict = selector(on_empty="raise")
     with (
         pytest.warns(NothingConfirmedWarning, match="not selected"),
-        pytest.raises(NothingSelectedError, match=r"apart from chance.*keep_best"),
+        pytest.raises(NothingSelectedError, match=r"from chance.*keep_best"),
     ):
         make_pipeline(strict, GaussianNB()).fit(X, y)
     assert not strict.support_.any()

@@ -68,7 +68,7 @@ def columns_by_type():
 def test_where_every_fit_fails_the_first_line_is_the_cause_and_nothing_is_asked():
     frame, y = patients()
     holdout = ReusableHoldout(frame[["site"]][200:], y[200:], random_state=0)
-    with pytest.raises(ValueError, match="nothing was asked of the holdout") as error:
+    with pytest.raises(ValueError, match="The holdout was not queried") as error:
         selector(columns_that_lack(), holdout=holdout).fit(frame[["site"]][:200], y[:200])
     assert str(error.value).splitlines()[0].startswith("ValueError: Some column names")
     assert len(holdout.history()) == 0
@@ -233,7 +233,7 @@ def test_asked_for_noise_is_rarely_confirmed():
 
 def test_where_nothing_was_told_from_chance_nobody_says_that_nothing_helps():
     X, y = planted(n_true=0, seed=2)
-    with pytest.warns(NothingConfirmedWarning, match="Not told apart from chance"):
+    with pytest.warns(NothingConfirmedWarning, match="Not distinguished from chance"):
         fitted = selector(on_empty="raise").fit(X, y)
     told = str(fitted.report()) + str(fitted.certificate_)
     assert "This does not prove that they are useless" in told

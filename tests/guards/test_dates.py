@@ -39,7 +39,7 @@ def test_a_steady_drift_is_named_under_independence():
     search, (message,) = messages(X, y)
     assert search.drift_report_.drift
     assert "first third of the rows" in message
-    assert "not on the rows to come" in message
+    assert "not to later ones" in message
 
 
 def test_shuffled_or_sorted_by_class_it_is_none():

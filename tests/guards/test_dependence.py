@@ -230,7 +230,7 @@ def test_time_refuses_what_it_cannot_mean(regimes):
     X, y = regimes
     with pytest.raises(ValueError, match=r"from_scores\(scores\)"):
         ReusableHoldout(X, y, correlation="time")
-    with pytest.raises(UnboundedMetricError, match="no mean over records"):
+    with pytest.raises(UnboundedMetricError, match="not a mean over records"):
         fit(X, y, correlation="time", scoring="roc_auc")
     with pytest.raises(ValueError, match="cannot change the holdout"):
         fit(X, y, correlation="time", holdout=ReusableHoldout(X[:100], y[:100], random_state=0))
@@ -334,7 +334,7 @@ def test_dependence_is_noticed_under_metrics_that_are_no_means(scoring):
     search = ReusableHoldoutSearchCV(
         LogisticRegression(), {"C": [0.1, 1.0]}, scoring=scoring, random_state=0
     )
-    with pytest.warns(ModelMisfitWarning, match="neighbouring rows agree"):
+    with pytest.warns(ModelMisfitWarning, match="neighboring rows agree"):
         search.fit(X, y)
     shuffled = rng.permutation(900)
     with warnings.catch_warnings():

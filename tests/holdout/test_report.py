@@ -147,7 +147,7 @@ def made(column=0):
 def test_the_report_stands_in_the_ledger_for_every_process(path):
     X, y = said()
     holdout = ReusableHoldout(X, y, ledger=path)
-    with pytest.raises(AttributeError, match="no final report"):
+    with pytest.raises(AttributeError, match="not given a final report"):
         _ = holdout.report_
     report = holdout.final_report(made(), scoring=["accuracy", "f1"])
     again = ReusableHoldout(X, y, ledger=path)

@@ -118,7 +118,7 @@ def test_zhao2017_chooses_c_for_a_given_threshold():
     assert needed <= n < 1.001 * needed
 
 
-@pytest.mark.parametrize(("n", "verdict"), [(300, "promises nothing"), (3_000_000, "suffices")])
+@pytest.mark.parametrize(("n", "verdict"), [(300, "no guarantee"), (3_000_000, "suffices")])
 def test_the_certificate_says_whether_the_premise_of_theorem_2_holds(n, verdict):
     holdout = ReusableHoldout(
         np.zeros((n, 1)), np.zeros(n), calibration="zhao2017", n_queries=10, budget=1,

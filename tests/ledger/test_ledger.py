@@ -432,7 +432,7 @@ def test_a_crafted_entry_is_one_clear_error(used, name):
         return text if number == 2 and about_content == (column == "content") else old
 
     rewrite(used, change)
-    with pytest.raises(LedgerCorruptedError, match="nothing that this package writes"):
+    with pytest.raises(LedgerCorruptedError, match="cannot be read"):
         make(used)
 
 

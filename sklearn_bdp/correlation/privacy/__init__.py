@@ -1,6 +1,6 @@
 """Levels of Bayesian differential privacy: what a DP level means for correlated records.
 
-Loaded by ``bdp_epsilon``, ``dp_epsilon`` and whatever needs them (a numeric ``epsilon``, the
+Loaded by ``bdp_epsilon``, ``dp_epsilon`` and what needs them (a numeric ``epsilon``, the
 certificate's line on privacy). What computes intervals never imports this package.
 """
 
