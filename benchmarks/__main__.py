@@ -59,6 +59,10 @@ BENCHMARKS = {
         "A verified search against GridSearchCV",
         {"small": "cheap --runs 1", "full": ""},
     ),
+    "bench_scorer": (
+        'HoldoutScorer in tools that take scoring=, beside scoring="accuracy"',
+        {"small": "cross_validate --runs 1", "full": ""},
+    ),
     "bench_answers": (
         "What answers cost",
         {"small": "--runs 1 --batch 5000", "full": ""},

@@ -24,6 +24,7 @@ from typing import Any
 import joblib
 import numpy as np
 import scipy.sparse as sp
+from numpy.lib.recfunctions import repack_fields
 
 from sklearn_bdp._version import __version__
 
@@ -159,6 +160,8 @@ def feed(state, value, *, other=None, wide=False):
 
 def opened(value):
     """Return the kind of a value, its size in words, and its content: bytes, or further values."""
+    if type(value) is np.ndarray:
+        return _opened_array(value)
     if isinstance(value, str | bytes):
         data = value.encode("utf-8", "surrogatepass") if isinstance(value, str) else value
         return type(value).__name__, str(len(data)), data
@@ -299,8 +302,8 @@ def foreigners(kind):
 
 def joined(*parts):
     """Return the digest of texts, each preceded by its length."""
-    encoded = [part.encode("utf-8", "surrogatepass") for part in parts]
-    return hashlib.sha256(b"".join([b"%d:%b" % (len(each), each) for each in encoded])).hexdigest()
+    text = "".join([f"{len(part)}:{part}" for part in parts])
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 @functools.lru_cache(maxsize=16384)
@@ -309,6 +312,12 @@ def plain_digest(kind, text):
     return hashlib.sha256(
         f"{kind}:{len(text)}:{text};".encode("utf-8", "surrogatepass")
     ).hexdigest()
+
+
+@functools.lru_cache(maxsize=64)
+def packed_fields(dtype):
+    """Return what names a structured type, and the same without padding between its fields."""
+    return repr(dtype), repack_fields(dtype, recurse=True)
 
 
 def cell_content(cell):

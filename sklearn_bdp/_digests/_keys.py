@@ -40,32 +40,39 @@ def model_key(estimator, metric, X, *, columns):
     asked to predict them. Two models that are equal on different ``columns`` are two models. None
     (never recognised again) where something in the model cannot be read.
     """
-    return model_keys(estimator, [metric], X, columns=columns)[0]
+    return KnownModel(estimator).key(metric, X, columns=columns)
 
 
-def model_keys(estimator, metrics, X, *, columns, predictor=None):
-    """Return the :func:`model_key` for each of several metrics, looking at the model once.
+class KnownModel:
+    """A fitted model as keys know it, looked at once for all that is asked about it.
 
+    ``content``: digest of what it has learned; None where something in it cannot be read.
     ``predictor``: predicts what ``estimator`` does, if another object does so faster.
     """
-    try:
-        walk = Walk(fitted=True)
-        known = walk.digest(estimator)
-    except (Opaque, RecursionError):
-        return [None] * len(metrics)
-    own_code, behaviour = walk.own_code, ""  # what a metric does shows in no prediction
-    if own_code:
-        behaviour = _behaviour(estimator if predictor is None else predictor, X)
-    keys = []
-    for metric in metrics:
-        walk.own_code = own_code
+
+    def __init__(self, estimator, *, predictor=None):
+        self._walk, self.content = Walk(fitted=True), None
+        with contextlib.suppress(Opaque, RecursionError):
+            self.content = self._walk.digest(estimator)
+        self._own_code = self._walk.own_code
+        self._model = estimator if predictor is None else predictor
+        self._said = {}  # id of records: the records, what the model says about them
+
+    def key(self, metric, X, *, columns=None):
+        """Return the :func:`model_key` for a metric."""
+        self._walk.own_code = self._own_code
         try:
-            about = known, walk.digest(metric)
+            about = self.content, self._walk.digest(metric)
         except (Opaque, RecursionError):
-            keys.append(None)
-        else:
-            keys.append(content_key("model", _surroundings(), about, behaviour, columns))
-    return keys
+            return None
+        if self.content is None:
+            return None
+        behaviour = ""
+        if self._own_code:  # of the model: what a metric does shows in no prediction
+            if id(X) not in self._said:
+                self._said[id(X)] = X, _behaviour(self._model, X)
+            behaviour = self._said[id(X)][1]
+        return content_key("model", _surroundings(), about, behaviour, columns)
 
 
 def has_own_code(estimator):

@@ -20,6 +20,7 @@ import weakref
 
 import numpy as np
 import scipy.sparse as sp
+from sklearn.base import BaseEstimator
 
 from sklearn_bdp._digests._content import (
     FITTING,
@@ -33,6 +34,7 @@ from sklearn_bdp._digests._content import (
     joined,
     names_in,
     opened,
+    packed_fields,
     plain_digest,
     underlying,
 )
@@ -86,20 +88,17 @@ class Walk:
         self._active = {}
         self._folders = []
         # What is looked up again and again; a walk is short, so that nothing changes during it.
-        self._foreigners, self._methods = {}, {}
+        self._foreigners, self._methods, self._names = {}, {}, {}
         settled = _SETTLED.get()
         self._settled = {} if settled is None else settled
 
     def digest(self, value):
         """Return the digest of one value; raise Opaque where something in it cannot be read."""
-        if isinstance(value, np.number | np.bool_):
-            value = value.item()
-        if type(value) in _SCALARS:
-            return plain_digest(type(value).__name__, repr(value))
-        if isinstance(value, str):
+        kind = type(value)
+        if kind in _SCALARS:
+            return plain_digest(kind.__name__, repr(value))
+        if kind is str:
             return self._text(value)
-        if isinstance(value, numbers.Number | bytes):
-            return self._data(value)
         if id(value) in self._known:
             return self._known[id(value)][1]
         if id(value) in self._active:
@@ -142,7 +141,11 @@ class Walk:
 
     def _data(self, value):
         """Return the digest of plain data, or of objects inside an array."""
-        kind, size, content = opened(value)
+        if type(value) is np.ndarray and value.dtype.names and not value.dtype.hasobject:
+            kind, packed = packed_fields(value.dtype)  # nodes of trees, without their padding
+            size, content = repr(value.shape), value.astype(packed).tobytes()
+        else:
+            kind, size, content = opened(value)
         if kind is None:
             raise Opaque(type(value).__name__)
         if isinstance(content, bytes):
@@ -170,7 +173,7 @@ class Walk:
         ]
         if all(isinstance(name, str) for name in names):
             names.sort()
-        items = [self._all("item", name, value[name]) for name in names]
+        items = (self.digest(part) for name in names for part in (name, value[name]))
         return joined(self._kind(value, dict), *items)
 
     def _sequence(self, value):
@@ -318,19 +321,29 @@ class Walk:
 
     # -- instances --------------------------------------------------------------------------------
 
+    def _params(self, value):
+        """Return the parameters of an estimator; a signature is read once in a walk."""
+        kind = type(value)
+        if kind.get_params is not BaseEstimator.get_params:
+            return value.get_params(deep=False)
+        if kind not in self._names:
+            self._names[kind] = list(value.get_params(deep=False))
+        return {name: getattr(value, name) for name in self._names[kind]}
+
     def _estimator(self, value):
         """Return the digest of an estimator: its class, its parameters, what it has learned."""
         kind = type(value)
         own = self.digest(kind)
         try:
-            params = value.get_params(deep=False)
+            params = self._params(value)
         except Exception:  # no estimator after all
             return self._instance(value)
         installed = installed_version(kind.__module__) is not None
         if installed:
             params = {n: canonical(kind, n, v) for n, v in params.items() if n not in _MANNERS}
-            with contextlib.suppress(Exception):  # an estimator without tags says nothing
-                self.varies |= bool(value.__sklearn_tags__().non_deterministic)
+            if not self.fitted:  # how a fitted model came about says what it has learned
+                with contextlib.suppress(Exception):  # an estimator without tags says nothing
+                    self.varies |= bool(value.__sklearn_tags__().non_deterministic)
         else:
             self._meet_own_code()
         if "random_state" in params and not is_seed(params["random_state"]):
@@ -371,7 +384,9 @@ class Walk:
 
 
 _METHODS = (
-    (np.ndarray | sp.spmatrix | sp.sparray, Walk._data),
+    (np.number | np.bool_, lambda walk, value: plain_digest(*opened(value)[:2])),
+    (np.ndarray | sp.spmatrix | sp.sparray | numbers.Number | bytes, Walk._data),
+    (str, Walk._text),
     (np.dtype, lambda walk, value: joined("dtype", value.str, str(value))),
     (dict | types.MappingProxyType, Walk._mapping),
     (list | tuple, Walk._sequence),
@@ -406,8 +421,10 @@ def canonical(kind, name, value):
     all of them) scikit-learn's own constraints say so.
     """
     value = value.item() if isinstance(value, np.generic) else value
+    if type(value) is not int:
+        return value
     constraints = getattr(kind, "_parameter_constraints", {}).get(name, ())
-    if is_seed(value) and isinstance(constraints, list):
+    if isinstance(constraints, list):
         kinds = [getattr(each, "type", None) for each in constraints]
         if numbers.Real in kinds and numbers.Integral not in kinds:
             return float(value)

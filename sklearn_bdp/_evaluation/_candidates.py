@@ -19,7 +19,7 @@ from sklearn.base import BaseEstimator, clone, is_classifier, is_regressor
 from sklearn.dummy import DummyClassifier, DummyRegressor
 from sklearn.pipeline import Pipeline
 
-from sklearn_bdp._digests import copied, model_keys
+from sklearn_bdp._digests import KnownModel, copied
 from sklearn_bdp._sklearn_compat import check_method_params, num_samples, safe_indexing
 from sklearn_bdp.exceptions import ScoreContractError
 from sklearn_bdp.guards import fitting_a_candidate
@@ -124,8 +124,8 @@ def _scored(setting, candidate, model, memory, *, keyed):
     if keyed:
         # Before the model sees the holdout: what it may keep of it must not get into a key.
         predictor = memory.sharing(model, X, "training")
-        made = model_keys(model, asked.values(), X, columns=candidate.columns, predictor=predictor)
-        keys = dict(zip(asked, made, strict=True))
+        known = KnownModel(model, predictor=predictor)
+        keys = {n: known.key(metric, X, columns=candidate.columns) for n, metric in asked.items()}
     y = targets(setting.X, setting.y)
 
     def scored(name):

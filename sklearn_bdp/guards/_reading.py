@@ -221,10 +221,10 @@ def _kept_rows(estimator, X, depth=3):
     if not depth or not hasattr(estimator, "get_params"):
         return
     for name, inner in state.items():
-        parts = inner if isinstance(inner, list | tuple) else [inner]
-        for part in parts[:_PARTS]:
-            one = part[1] if isinstance(part, tuple) and len(part) > 1 else part
-            if name.endswith("_") or name == "steps":
+        if name.endswith("_") or name == "steps":
+            parts = inner if isinstance(inner, list | tuple) else [inner]
+            for part in parts[:_PARTS]:
+                one = part[1] if isinstance(part, tuple) and len(part) > 1 else part
                 yield from _kept_rows(one, X, depth - 1)
 
 

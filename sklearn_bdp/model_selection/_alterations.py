@@ -40,6 +40,8 @@ def column_codes(X, *, single=False):
     if hasattr(X, "tocsr") or len(np.shape(X) if shape is None else shape) != 2:
         return None
     X = X if hasattr(X, "iloc") else np.asarray(X)
+    if isinstance(X, np.ndarray) and X.dtype.kind in "biuf":
+        return _codes(X, single) if X.shape[1] else None
     codes = [_codes(_column(X, place), single) for place in range(X.shape[1])]
     return np.stack(codes, axis=1) if codes else None
 

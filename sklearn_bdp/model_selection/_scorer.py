@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from sklearn_bdp._checks import check_kind, check_targets, sealed_errors
-from sklearn_bdp._digests import content_key, model_key
+from sklearn_bdp._digests import KnownModel, content_key
 from sklearn_bdp._sklearn_compat import (
     called_by_validation,
     is_being_fitted,
@@ -31,6 +31,8 @@ from sklearn_bdp.model_selection._alterations import (
     recognise,
 )
 
+#: Types of columns, of pandas and polars, that models take encoded only.
+_TEXT = {"object", "str", "string", "category", "String", "Categorical", "Enum"}
 _MODELS, _FOLDS = 4, 64  # how much is remembered: data of models, digests of folds
 
 
@@ -77,6 +79,7 @@ class _Seen:
     """The first data that a model was scored on."""
 
     key: str | None
+    content: str | None  # digest of what the model has learned
     metric: object
     X: object = field(repr=False)
     y: object = field(repr=False)
@@ -221,6 +224,8 @@ class HoldoutScorer:
         _refuse_early_stopping(estimator)
         self._check(X, y, sample_weight)
         columns = self._columns(estimator, X, y)
+        records = _take(self.holdout.X, columns)
+        _refuse_encoded(X, records)
         metric, key, seen = self._identify(estimator, X, y, _in_validation)
         alteration = Alteration() if seen is None else recognise(seen.X, seen.y, X, y)
         if not alteration:
@@ -234,10 +239,10 @@ class HoldoutScorer:
             raise
         except Exception as error:
             raise _ModelFailed from error
-        self._memory.row_wise.ask(estimator, X)
+        if not alteration:
+            self._memory.row_wise.ask(estimator, X)
         if alteration is None and _in_validation and seen.is_about(estimator):
             return float(metric.from_unit(value))  # rows that the model was trained on
-        records = _take(self.holdout.X, columns)
         if alteration:
             records, key = altered_records(records, X, alteration), alteration.key(key)
         if not self._memory.told:
@@ -296,10 +301,12 @@ class HoldoutScorer:
         The first data decide about the metric, too: default bounds of regression errors come from
         the targets, and a sub-sample has others.
         """
-        metric = None
+        metric, known = None, KnownModel(estimator)
         for seen in reversed(self._memory.models):
-            key = model_key(estimator, seen.metric, seen.X, columns=None)
-            if seen.key is None or seen.key != key:
+            if seen.key is None or seen.content != known.content:
+                continue
+            key = known.key(seen.metric, seen.X)
+            if seen.key != key:
                 continue
             metric = seen.metric
             if seen.is_about(estimator) or not in_validation:
@@ -307,8 +314,8 @@ class HoldoutScorer:
             break  # an equal model of another fold begins anew
         if metric is None:
             metric = get_metric(self.scoring, estimator=estimator, y=y)
-        key = model_key(estimator, metric, X, columns=None)
-        seen = _Seen(key, metric, _copy(X), _copy(y), weakref.ref(estimator))
+        key = known.key(metric, X)
+        seen = _Seen(key, known.content, metric, _copy(X), _copy(y), weakref.ref(estimator))
         self._memory.models = [*self._memory.models, seen][-_MODELS:]
         return metric, key, None
 
@@ -398,6 +405,18 @@ def _refuse_early_stopping(estimator):
             "a query, and the later ones would get intervals several times as wide. Pass "
             "scoring='loss' to stop by a part of the training rows, then verify the fitted model. "
             "The holdout was not queried."
+        )
+
+
+def _refuse_encoded(X, records):
+    """Raise where the training rows are numbers and the holdout has text in their columns."""
+    dtypes = {str(dtype).split("(")[0] for dtype in getattr(X, "dtypes", [getattr(X, "dtype", "")])}
+    kinds = {str(dtype).split("(")[0] for dtype in getattr(records, "dtypes", ())}
+    if kinds & _TEXT and not dtypes & {"", *_TEXT}:
+        raise ValueError(
+            "X has numbers where the holdout has text or categories: these rows were transformed. "
+            "Fit one pipeline with the transformer, pipeline.fit(X, y), and score it on the rows "
+            "as they were: scorer(pipeline, X, y). The holdout was not queried."
         )
 
 

@@ -16,17 +16,19 @@ from sklearn.dummy import DummyClassifier
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.feature_selection import SelectKBest, f_classif, mutual_info_classif
 from sklearn.linear_model import LogisticRegression
-from sklearn.model_selection import GridSearchCV, KFold, ShuffleSplit
+from sklearn.model_selection import GridSearchCV, KFold, ShuffleSplit, cross_val_score
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 
+from sklearn_bdp import HoldoutScorer, ReusableHoldout
 from sklearn_bdp._digests import (
     model_key,
     recipe_key,
     training_digest,
 )
+from sklearn_bdp.exceptions import VacuousGuaranteeWarning
 from sklearn_bdp.metrics import PerRecordScore, get_metric
 
 RNG = np.random.default_rng(0)
@@ -493,3 +495,37 @@ def test_only_models_with_code_of_the_user_are_asked_to_predict(monkeypatch):
     assert not asked
     model(Own())
     assert len(asked) == 1
+
+
+def test_a_scorer_asks_each_model_of_the_user_once_about_each_set_of_rows(monkeypatch):
+    asked = []
+    monkeypatch.setattr(
+        "sklearn_bdp._digests._keys._behaviour", lambda *about: str(asked.append(about))
+    )
+
+    class Tree(DecisionTreeClassifier):
+        pass
+
+    with pytest.warns(VacuousGuaranteeWarning):
+        scorer = HoldoutScorer(ReusableHoldout(X[40:], Y[40:], random_state=0))
+    cross_val_score(Tree(), X[:40], Y[:40], cv=4, scoring=scorer)
+    assert len(asked) == 4
+
+
+@pytest.mark.parametrize("field", ["feature", "threshold", "value", "children_left"])
+def test_one_node_of_one_tree_changes_the_key_of_a_forest(field):
+    forest = RandomForestClassifier(5, random_state=0).fit(X, Y)
+    before = model_key(forest, ACCURACY, X, columns=None)
+    nodes = getattr(forest.estimators_[3].tree_, field)
+    kept, nodes[0] = nodes[0].copy(), nodes[0] + 1
+    assert model_key(forest, ACCURACY, X, columns=None) != before
+    nodes[0] = kept
+    assert model_key(forest, ACCURACY, X, columns=None) == before
+
+
+@pytest.mark.parametrize("kind", [np.float16, np.float32, np.float64, np.longdouble])
+def test_a_number_is_what_it_is_worth_whatever_holds_it(kind):
+    assert model(Own(mode=kind(0.5))) is not None
+    assert model(Own(mode=kind(0.5))) != model(Own(mode=kind(0.25)))
+    if kind is not np.longdouble:
+        assert model(Own(mode=kind(0.5))) == model(Own(mode=0.5))

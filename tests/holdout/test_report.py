@@ -41,6 +41,21 @@ def test_the_last_word_is_finer_than_any_other_answer(holdout):
     assert (report.n_answered, report.n_above, report.n) == (1, int(asked.above[0]), N)
 
 
+@pytest.mark.parametrize(
+    ("model", "promised"),
+    [
+        (None, "on new records like these"),
+        (Groups(np.arange(N) // 2), "on records of new groups"),
+        (MarkovChain([[0.9, 0.1], [0.1, 0.9]]), "on later records of the same process"),
+    ],
+)
+def test_the_report_says_what_it_is_about_and_names_the_model_in_full(model, promised):
+    name = "a model with a name that is longer than forty characters, because users do that"
+    said = str(ReusableHoldout(X, Y, correlation=model, random_state=0).final_report({name: ONES}))
+    assert promised in said
+    assert f"accuracy of {name}: " in said
+
+
 def test_a_closed_holdout_answers_nothing_new_here_or_after_reopening(holdout, path):
     first = holdout.answer([0.7], hits(0.7), keys=["a"])
     holdout.final_report(ONES)

@@ -5,9 +5,11 @@ import inspect
 import warnings
 
 import numpy as np
+import pandas as pd
 import pytest
 import sklearn
 from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.compose import make_column_transformer
 from sklearn.datasets import load_breast_cancer, load_diabetes
 from sklearn.dummy import DummyClassifier
 from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
@@ -245,6 +247,24 @@ def test_early_stopping_by_the_holdout_is_refused_and_the_remedy_works(
     assert len(holdout.history()) == 0
     if kind is HistGradientBoostingClassifier:
         assert scorer(kind(**options, scoring="loss").fit(X, y), X, y) > 0.9
+
+
+def test_encoded_rows_of_a_table_with_text_are_refused_and_the_remedy_works(data):
+    X, X_holdout, y, y_holdout = data
+    numbers = [pd.DataFrame(rows).add_prefix("c") for rows in (X, X_holdout)]
+    with_text = [rows.assign(size=np.where(rows.c0 > 0, "large", "small")) for rows in numbers]
+    holdout = ReusableHoldout(with_text[1], y_holdout, random_state=0)
+    scorer = HoldoutScorer(holdout)
+    pipeline = make_pipeline(
+        make_column_transformer((OrdinalEncoder(), ["size"]), remainder="passthrough"),
+        HistGradientBoostingClassifier(max_iter=10),
+    ).fit(with_text[0], y)
+    with pytest.raises(ValueError, match=r"were transformed.*scorer\(pipeline, X, y\)"):
+        scorer(pipeline[-1], pipeline[:-1].transform(with_text[0]), y)
+    assert len(holdout.history()) == 0
+    assert scorer(pipeline, with_text[0], y) > 0.8
+    plain = LogisticRegression().fit(numbers[0], y)  # its columns are found by name, none has text
+    assert scorer(plain, numbers[0], y) > 0.8
 
 
 @pytest.mark.parametrize("max_samples", [1.0, 0.5, 40])
