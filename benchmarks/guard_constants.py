@@ -6,11 +6,15 @@ Warnings of independent tables are false; those of the last columns are meant.
 """
 
 import argparse
+import math
+from unittest import mock
 
 import numpy as np
+from scipy.signal import lfilter
+from scipy.special import ndtr
 
 from sklearn_bdp.accounting import check_length
-from sklearn_bdp.correlation import Groups, check_drift, check_independence
+from sklearn_bdp.correlation import Groups, _strength, check_drift, check_independence
 
 
 def main(arguments=None):
@@ -20,6 +24,7 @@ def main(arguments=None):
     count = parser.parse_args(arguments).tables
     neighbours(count)
     drifts(count)
+    shocks(count)
     calendars(count)
     classes(count)
     few_groups()
@@ -58,6 +63,24 @@ def drifts(count):
             lambda rng, n=n: rng.random(n) - 0.2 * (np.arange(n) >= 2 * n // 3),
         )
         print(f"{n:>6}   {steady:11.1%}   {worse:20.1%}")
+
+
+def shocks(count):
+    """TIMES_OF_A_THIRD = 12: stationary panels of 50 series that share a shock."""
+    print("\nautoregression of the shock   dates   called drift   thirds of any length")
+    for phi in (0.8, 0.9, 0.95):
+        for dates in (150, 300):
+
+            def make(rng, phi=phi, dates=dates):
+                moves = rng.normal(size=dates + 200) * math.sqrt(1.0 - phi**2)
+                shock = lfilter([1.0], [1.0, -phi], moves)[200:]
+                return (rng.random((dates, 50)) < ndtr(0.5 + shock)[:, None]).mean(axis=1)
+
+            found = []
+            for least in (_strength.TIMES_OF_A_THIRD, 0):
+                with mock.patch.object(_strength, "TIMES_OF_A_THIRD", least):
+                    found.append(warned(count, lambda s: check_drift(s).drift, make))
+            print(f"{phi:>27}   {dates:5}   {found[0]:12.1%}   {found[1]:22.1%}")
 
 
 def calendars(count):

@@ -26,6 +26,9 @@ SWINGS = 10
 #: Pairs of somewhat faster swings whose median corrects an estimate that came out small.
 PAIRS = 7
 
+#: Autocorrelation times that each third needs to tell drift from slow shocks.
+TIMES_OF_A_THIRD = 12
+
 #: Fewest scores of an estimate.
 FEWEST = 16
 
@@ -267,7 +270,9 @@ def check_drift(
     -----
     The standard error is that of means of dependent scores, with the autocorrelation time of the
     thirds themselves (a jump between them must not hide itself), and the distribution Student's,
-    since those times are estimates.
+    since those times are estimates. Where the slowest swings of a third say that it holds fewer
+    than ``TIMES_OF_A_THIRD`` autocorrelation times, drift and slow shocks look alike, and nothing
+    is called drift (``python -m benchmarks.guard_constants``).
 
     Examples
     --------
@@ -293,7 +298,9 @@ def check_drift(
     ]
     change, variance = abs(last - first), sum(variances)
     p = 1.0 if not change > 0 else 0.0
-    if variance > 0:
+    if third < TIMES_OF_A_THIRD * max(_squared_swings(part)[1:3].mean() for part in parts):
+        p = 1.0
+    elif variance > 0:
         # Welch 1947: degrees of freedom of a sum of two estimated variances.
         freedom = variance**2 / sum(v**2 / len(s) for v, s in zip(variances, swings, strict=True))
         p = 2.0 * float(student.sf(change / math.sqrt(variance), freedom))

@@ -70,7 +70,7 @@ def test_a_worse_model_of_the_last_folds_is_no_drift():
     rng = np.random.default_rng(0)
     X = np.c_[rng.normal(size=(2000, 2)), np.arange(2000)]
     y = (X[:, 0] > 0).astype(int)
-    search = ReusableHoldoutSearchCV(Uneven(), {}, random_state=0, cv=KFold(4))
+    search = ReusableHoldoutSearchCV(Uneven(), {}, random_state=0, cv=KFold(3))
     with warnings.catch_warnings():
         warnings.simplefilter("error", ModelMisfitWarning)
         search.fit(X[:1500], y[:1500], X_val=X[1500:], y_val=y[1500:])
