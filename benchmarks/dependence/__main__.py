@@ -11,9 +11,11 @@ shuffled holdout leaves them, inside five contiguous folds, as an inner cross-va
 them. Searches: two adaptive rounds of ``ReusableHoldoutSearchCV`` under every declaration, a miss
 is *any* of the answered intervals missing its truth. Networks (theory G13): a stochastic block
 model split by nodes, coverage on fresh draws of the holdout's labels given the training labels
-(small Ising networks are enumerated in ``tests/correlation/test_given_rest.py``). With ``--csv``:
-rolling windows of a real series (records in time, a column of classes), three adaptive rounds of
-search; the truth is the score on the records that follow the holdout.
+(small Ising networks are enumerated in ``tests/correlation/test_given_rest.py``). Studies:
+patients, panels, maps and networks with right and wrong declarations, beside what their fields
+use today (``benchmarks.dependence.studies``). With ``--csv``: rolling windows of a real series
+(records in time, a column of classes), three adaptive rounds of search; the truth is the score on
+the records that follow the holdout.
 """
 
 import argparse
@@ -24,8 +26,10 @@ from benchmarks.dependence.networks import show_network
 from benchmarks.dependence.searches import show_searches
 from benchmarks.dependence.series import show_series
 from benchmarks.dependence.strength import show_time
+from benchmarks.dependence.studies import show_studies
 
-SIZES = {"small": (20, 8000), "full": (200, 8000)}
+#: Replications, records of a series, replications of the studies.
+SIZES = {"small": (20, 8000, 3), "full": (200, 8000, 100)}
 
 
 def main():
@@ -40,11 +44,12 @@ def main():
     if arguments.csv:
         show_series(arguments.csv, arguments.target, windows=arguments.windows)
         return
-    replications, n = SIZES[arguments.size]
+    replications, n, tables = SIZES[arguments.size]
     rng = np.random.default_rng(arguments.seed)
     show_network(replications, rng)
     show_searches(replications, n, rng)
     show_time(replications, n, rng)
+    show_studies(tables, rng)
 
 
 if __name__ == "__main__":

@@ -6,7 +6,7 @@ import math
 import numpy as np
 import pytest
 
-from benchmarks.dependence import processes, searches
+from benchmarks.dependence import processes, searches, studies
 
 
 @pytest.mark.parametrize("phi", [0.3, 0.9, 0.99])
@@ -45,3 +45,42 @@ def test_a_search_is_played_and_judged(name):
     assert not missed
     assert 0.0 < width <= 0.5
     assert not warned
+
+
+def test_labels_drawn_again_have_the_marginals_of_belief_propagation():
+    rng, n, influence = np.random.default_rng(0), 7, 1.2
+    fields = rng.normal(size=n)
+    graph = studies.sparse.diags_array([np.ones(n - 1)] * 2, offsets=[-1, 1], format="csr")
+    clamped, free = np.full(n, np.nan), np.ones(n, dtype=bool)
+    clamped[[1, 4]], free[[1, 4]] = [1.0, -1.0], False
+    labels = np.repeat(np.nan_to_num((clamped + 1.0) / 2.0)[:, None], 20_000, axis=1)
+    drawn = studies.drawn_again(
+        graph, studies.coloring(graph), labels, free, influence, fields, rng, sweeps=30
+    )
+    odds = searches._marginals(fields / 2.0, influence / 4.0, clamped)
+    expected = 1.0 / (1.0 + np.exp(-odds[free]))
+    assert drawn[free].mean(axis=1) == pytest.approx(expected, abs=0.02)
+
+
+def test_hidden_states_of_paths_are_those_of_enumeration():
+    rng, means = np.random.default_rng(0), np.array([0.9, 0.3])
+    step = np.array([[0.8, 0.2], [0.2, 0.8]])
+    hits, known = rng.random((1, 6)) < 0.6, rng.random((1, 6)) < 0.7
+    total, first = 0.0, np.zeros(6)
+    for states in itertools.product([0, 1], repeat=6):
+        states = np.array(states)
+        weight = np.prod(step[states[:-1], states[1:]])
+        seen = np.where(hits[0], means[states], 1.0 - means[states])
+        weight *= seen[known[0]].prod()
+        total, first = total + weight, first + weight * (states == 0)
+    assert studies.first_state(hits, known, means, step)[0] == pytest.approx(first / total)
+
+
+@pytest.mark.parametrize("row", [3, 9, 13, 16])
+def test_a_study_is_played_and_judged_beside_what_people_use(row):
+    _, _, right, make = studies.studies()[row]
+    ours, told, peer = studies.play(make, np.random.default_rng(0))
+    assert right
+    assert not told
+    assert all(covers and 0.0 < half <= 0.5 for covers, half in ours)
+    assert 0.0 < peer[1] < ours[0][1]
