@@ -97,29 +97,75 @@ PACKAGES = (
 )
 
 
+#: The API page: what a user wants to do, and the names for it.
+TASKS = {
+    "Search": """
+        sklearn_bdp.ReusableHoldoutSearchCV sklearn_bdp.HoldoutConfig
+        sklearn_bdp.model_selection.HalvingReusableHoldoutSearchCV sklearn_bdp.HoldoutScorer
+        sklearn_bdp.integrations.optuna.HoldoutObjective""",
+    "Select features": """
+        sklearn_bdp.feature_selection.HoldoutFeatureSelector
+        sklearn_bdp.feature_selection.HoldoutCorrelationFilter
+        sklearn_bdp.feature_selection.SelectionReport""",
+    "Query a holdout and report": """
+        sklearn_bdp.ReusableHoldout sklearn_bdp.holdout.FinalReport
+        sklearn_bdp.accounting.Certificate sklearn_bdp.holdout.Preview
+        sklearn_bdp.holdout.HoldoutScore sklearn_bdp.holdout.HoldoutAnswers
+        sklearn_bdp.holdout.History sklearn_bdp.holdout.AnswerRecord
+        sklearn_bdp.holdout.query_key sklearn_bdp.ledger.read_notes""",
+    "Plan before data": """
+        sklearn_bdp.plan_search sklearn_bdp.planning.SearchPlan sklearn_bdp.plan_holdout
+        sklearn_bdp.certify""",
+    "Declare dependence": """
+        sklearn_bdp.correlation.Independent sklearn_bdp.correlation.Groups
+        sklearn_bdp.correlation.MarkovChain sklearn_bdp.correlation.SeenStates
+        sklearn_bdp.correlation.Panel sklearn_bdp.correlation.DependencyGraph
+        sklearn_bdp.correlation.MarkovNetwork sklearn_bdp.correlation.BayesianNetwork
+        sklearn_bdp.correlation.WorstOf sklearn_bdp.correlation.CorrelationModel
+        sklearn_bdp.correlation.Split sklearn_bdp.correlation.check_correlation""",
+    "Test a declaration": """
+        sklearn_bdp.correlation.check_independence sklearn_bdp.correlation.check_groups
+        sklearn_bdp.correlation.check_neighbors sklearn_bdp.correlation.check_misfit
+        sklearn_bdp.correlation.check_drift sklearn_bdp.correlation.IndependenceReport
+        sklearn_bdp.correlation.MisfitReport sklearn_bdp.correlation.DriftReport
+        sklearn_bdp.correlation.integrated_autocorrelation
+        sklearn_bdp.correlation.slow_autocorrelation_time""",
+    "Choose a metric": "sklearn_bdp.metrics",
+    "Draw": "sklearn_bdp.inspection",
+    "Simulate": "sklearn_bdp.datasets",
+    "Account and calibrate": "sklearn_bdp.accounting sklearn_bdp.mechanisms",
+    "Errors and warnings": "sklearn_bdp.exceptions sklearn_bdp.guards",
+}
+
+
+def public_names(package):
+    """Return the names of the callables that a package exports, and what they stand for."""
+    module = importlib.import_module(package)
+    public = {name: getattr(module, name) for name in module.__all__}
+    return {f"{package}.{name}": member for name, member in public.items() if callable(member)}
+
+
 def write_api_page():
-    """Write the page that lists everything public, so that none can be forgotten."""
-    lines = ["API reference", "=============", ""]
-    seen, listed = set(), set()
+    """Write the page that lists everything public by task, so that none can be forgotten."""
+    left, first = {}, set()
     for package in PACKAGES:
-        module = importlib.import_module(package)
-        public = [name for name in module.__all__ if callable(getattr(module, name))]
-        names = [name for name in public if getattr(module, name) not in seen]
-        seen.update(getattr(module, name) for name in names)
-        summary = (module.__doc__ or "").strip().splitlines()[0]
-        lines += [f"``{package}``", "-" * (len(package) + 4), "", summary, ""]
-        lines += [
-            f".. currentmodule:: {package}",
-            "",
-            ".. autosummary::",
-            "   :toctree: generated",
-            "",
-        ]
+        for name, member in public_names(package).items():
+            if member not in first:  # a name that two packages export is listed once
+                first.add(member)
+                left[name] = package
+    lines = ["API reference", "=============", ""]
+    for task, listed in (TASKS | {"More": " ".join(PACKAGES)}).items():
+        names = [n for each in listed.split() for n in left if each in (n, left[n])]
+        if not names:
+            continue
+        lines += [task, "-" * len(task), "", ".. autosummary::", "   :toctree: generated"]
+        lines += ["   :nosignatures:", ""]
         lines += [f"   {name}" for name in names] + [""]
-        listed.update(f"{package}.{name}.rst" for name in names)
-    Path(__file__).with_name("api.rst").write_text("\n".join(lines), encoding="utf-8")
+        left = {name: package for name, package in left.items() if name not in names}
+    text = "\n".join(lines)
+    Path(__file__).with_name("api.rst").write_text(text, encoding="utf-8")
     for page in Path(__file__).with_name("generated").glob("*.rst"):
-        if page.name not in listed:  # of a name that is public no longer
+        if f"   {page.stem}\n" not in text:  # of a name that is public no longer
             page.unlink()
 
 

@@ -42,7 +42,7 @@ __all__ = [
 
 
 class BudgetExhaustedError(RuntimeError):
-    """The holdout has answered as many "above" queries as its budget allows.
+    """The holdout has given as many corrected answers as its budget allows.
 
     The query is valid. The message reports what was spent. Recorded answers remain free, and only
     new records add budget.
@@ -50,7 +50,7 @@ class BudgetExhaustedError(RuntimeError):
 
 
 class HoldoutClosedError(RuntimeError):
-    """The holdout has given its final report and answers nothing new.
+    """The holdout has given its final report and accepts no new query.
 
     The interval of the report rests on nothing being asked afterwards. Recorded answers stay
     free; only new data answers more.
@@ -82,7 +82,7 @@ class LedgerBusyError(LedgerError):
 
 
 class ProcessBoundaryError(RuntimeError):
-    """An in-memory holdout was asked in a process that does not own it.
+    """An in-memory holdout was queried in a process that does not own it.
 
     Its budget lives in the process that made it; a copy elsewhere would answer from a duplicate
     budget. Give the holdout a ``ledger`` path and every process shares one budget.
@@ -115,7 +115,7 @@ class UnknownFeaturesError(ValueError):
 
 
 class NothingSelectedError(ValueError):
-    """A selector found no feature that helps, so it has nothing to hand on.
+    """A selector found no useful feature and selects none.
 
     Raised by ``transform`` (in a pipeline: by the pipeline's ``fit``), while the fitted selector
     itself stays readable. ``on_empty="keep_best"`` goes on with the best there is.
@@ -143,7 +143,7 @@ class BatchPredictionWarning(ModelMisfitWarning):
 
 
 class VacuousGuaranteeWarning(SklearnBdpWarning):
-    """The holdout is too small for the interval to say much.
+    """The holdout is too small for a useful interval.
 
     The computation is correct. The message reports how many records are needed: verify fewer
     candidates or use a larger holdout.
@@ -167,7 +167,7 @@ class ClippedScoreWarning(SklearnBdpWarning):
 
 
 class CopiedRecordsWarning(SklearnBdpWarning):
-    """Records stand in the data more than once, so that copies fall on both sides of a split.
+    """Records occur more than once, so that copies may be on both sides of a split.
 
     Scores and intervals are too good for new records. Remove the copies, oversample inside the
     pipeline, or hold copies together by ``correlation="groups"``.
@@ -190,7 +190,7 @@ class FailingModelWarning(SklearnBdpWarning):
 
 
 class FallenScoreWarning(SklearnBdpWarning):
-    """The cross-validated score of what was chosen lies above the interval of its verified score.
+    """The cross-validated score of the chosen candidate is above its verified interval.
 
     Cross-validation is too good: folds may share patients, places or time with each other, or
     features may know the target. Trust the verified score, and look for the leak.
@@ -221,10 +221,10 @@ class NothingConfirmedWarning(SklearnBdpWarning):
 
 
 class RowOrderWarning(SklearnBdpWarning):
-    """Two tables name the same records in another order, and one of them only counts rows.
+    """Two tables have the same records in another order, and only one has an index.
 
-    Rows are matched by their places. Put both in the same order, or drop the index that means
-    nothing.
+    Rows are matched by their places. Put both in the same order, or drop an index without
+    meaning.
     """
 
 

@@ -51,7 +51,7 @@ def training_digest(*data):
 
 
 def query_key(*parts: Any) -> str:
-    """Return a key for a query: the digest of what is known about it without the holdout.
+    """Return the key of a query: a digest of what is known without the holdout.
 
     Parameters
     ----------

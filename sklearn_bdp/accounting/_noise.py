@@ -159,7 +159,7 @@ def answer_margin(
 
 
 def noise_share(failure: float, n_above: FloatOrArray) -> Any:
-    r"""Failure probability of the round after ``n_above`` spent ones (theory N3).
+    r"""Return the failure probability of the round after ``n_above`` others (theory N3).
 
     The shares ``failure / ((b+1)(b+2))`` of all rounds ``b = 0, 1, ...`` sum to ``failure``, so no
     budget has to be declared.

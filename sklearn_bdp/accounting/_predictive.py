@@ -333,7 +333,7 @@ def _student(square, freedom):
 
 
 def place_lengths(predictions: FloatOrArray) -> Array:
-    r"""Code lengths of the places in a batch, by public rank.
+    r"""Return the code length of each public rank in a batch.
 
     .. math:: w_r = \frac{0.15}{m} + 0.85 \frac{c_m}{r(r+1)(r+2)}
 

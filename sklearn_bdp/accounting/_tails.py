@@ -389,7 +389,7 @@ def score_tail(
     class_floors: tuple[int, ...] | None = None,
     known: float | None = None,
 ) -> Tail:
-    """Return the tail of a bounded metric from what is public about it.
+    """Return the tail of a bounded metric, from public quantities.
 
     The keywords are the fields of :class:`sklearn_bdp.metrics.ScoreShape`.
 

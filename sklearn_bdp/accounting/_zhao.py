@@ -24,7 +24,7 @@ def zhao_premise(
     n: int | None = None,
     method: str = "quilt",
 ) -> float:
-    r"""Records that Theorem 1 of Zhao 2017 asks for: (8), or (7) with ``method="blanket"``.
+    r"""Return the records that Theorem 1 of Zhao 2017 needs: (8), or (7) by ``"blanket"``.
 
     .. math:: n_\# = \max\Big\{\frac{9\ln(4/\beta)}{\tau^2},\; \max_i\min_Q
        \frac{9B(|N_i|+1)}{4\sigma(\tau/3 - 4b_i)}\Big\}, \qquad
@@ -95,7 +95,7 @@ def zhao_required_n(
     n: int | None = None,
     method: str = "quilt",
 ) -> float:
-    r"""Records that Zhao's Theorem 2 asks for.
+    r"""Return the records that Theorem 2 of Zhao 2017 needs.
 
     .. math:: n_\#\Big(B,\; \frac{(1-c)\tau}{12\ln(4m/\beta)},\; \frac{(1-c)\tau}{4},\;
        \frac{\beta}{2m}\Big)

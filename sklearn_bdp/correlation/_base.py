@@ -92,7 +92,7 @@ class FrozenValue(ABC):
 
 
 class CorrelationModel(Divisible, FrozenValue):
-    """Base of all correlation models: frozen, comparable, picklable, cheap to copy.
+    """Base class of correlation models: frozen, comparable, picklable, cheap to copy.
 
     ``n`` is always the number of holdout records; leakage and influence are in nats.
     Two models are equal when they are of one class and hold the same content.

@@ -62,7 +62,7 @@ def autocorrelation(scores):
 
 
 def integrated_autocorrelation(scores: ArrayLike) -> float:
-    """Return the records that count as one: the integrated autocorrelation time of a series.
+    """Return the integrated autocorrelation time of a series: the records that count as one.
 
     Parameters
     ----------

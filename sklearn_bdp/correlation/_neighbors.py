@@ -77,7 +77,7 @@ def check_neighbors(
 def check_groups(
     scores: ArrayLike, groups: ArrayLike, *, level: float = 0.005
 ) -> IndependenceReport:
-    """Test whether mean scores of groups that stand next to each other agree more than by chance.
+    """Test whether mean scores of neighboring groups agree more than chance explains.
 
     Parameters
     ----------

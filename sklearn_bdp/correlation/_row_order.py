@@ -18,7 +18,7 @@ SHORTEST_SERIES = 40
 
 @dataclass(frozen=True)
 class IndependenceReport:
-    """What cross-validated scores say about records that were declared independent.
+    """What cross-validated scores show about records that were declared independent.
 
     Parameters
     ----------

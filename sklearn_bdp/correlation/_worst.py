@@ -16,7 +16,7 @@ from sklearn_bdp.correlation._cutting import SPLIT_FAILURE
 
 
 class WorstOf(CorrelationModel):
-    """A list of models of which one is true (Song, Wang, Chaudhuri 2017: the class Theta).
+    """List of models of which one is true (Song, Wang, Chaudhuri 2017: the class Theta).
 
     Parameters
     ----------

@@ -36,7 +36,7 @@ def simulate_states(transition, n, rng):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class GaussianMixture:
-    """The distribution of one record: a mixture of labelled Gaussians with one covariance.
+    """Distribution of one record: a mixture of labeled Gaussians with one covariance.
 
     Parameters
     ----------
@@ -97,7 +97,7 @@ class GaussianMixture:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class SimulatedDataset:
-    """A simulated data set with known truth.
+    """Simulated dataset with known truth.
 
     Parameters
     ----------

@@ -33,7 +33,7 @@ from sklearn_bdp.metrics import Evaluation
 
 
 class HoldoutCorrelationFilter(HoldoutSelectorBase):
-    r"""Keep attributes whose association with the target is confirmed by the holdout.
+    r"""Filter that keeps attributes whose association with the target the holdout confirms.
 
     The training set proposes: an attribute is a candidate if it passes there (Benjamini-Hochberg
     at ``alpha``). Each candidate is then put to the holdout as one bounded query, all in one batch:

@@ -29,7 +29,7 @@ NO_FALSE_DISCOVERY_RATE = (
 
 @dataclass(frozen=True)
 class SelectionReport:
-    """What was verified and what was not, as text and as a table in notebooks.
+    """Report of a selection: what was verified, and what was not.
 
     Attributes
     ----------

@@ -37,7 +37,7 @@ from sklearn_bdp.feature_selection._report import path_report
 
 
 class HoldoutFeatureSelector(SubsetSelectorBase):
-    r"""Select features and verify what they are worth together on a reusable holdout.
+    r"""Feature selector whose chosen features are verified together on a reusable holdout.
 
     The data are divided into a training set and a holdout. The training set chooses: features are
     ranked, and the first 1, 2, 3, 4, 6, 8, 11, ... of each ranking are scored by cross-validation,

@@ -39,7 +39,7 @@ def check_open(transaction, statements=None):
 
 @dataclasses.dataclass(frozen=True)
 class Preview:
-    """What the next batch of a holdout will get, and what it is expected to spend.
+    """Expected widths and cost of the next batch.
 
     Parameters
     ----------
@@ -168,7 +168,7 @@ class ReportRow(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class FinalReport:
-    """The final scores of one or several models, with which a holdout was closed.
+    """Final scores and intervals of one or several models.
 
     Parameters
     ----------

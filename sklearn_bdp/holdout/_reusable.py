@@ -60,7 +60,7 @@ _HANDLES: Any = weakref.WeakValueDictionary()  # token: the holdout that copies 
 
 
 class ReusableHoldout:
-    r"""A holdout set that answers adaptively chosen queries and stays a holdout.
+    r"""Holdout set with valid intervals for adaptively chosen queries.
 
     Every query compares a training value with the mean of per-record scores on the
     holdout. Thresholdout answers it; the answer is recorded in a ledger, and only then released,

@@ -302,7 +302,7 @@ def margins(settings, n_above):
 
 @dataclasses.dataclass(frozen=True, repr=False)
 class HoldoutConfig:
-    """DerivedSettings of a new holdout, for the ``holdout`` parameter of searches and selectors.
+    """Settings of a new holdout, for the ``holdout`` parameter of searches and selectors.
 
     Every field except ``test_size`` is a parameter of :class:`~sklearn_bdp.ReusableHoldout`,
     which describes it. All fields are checked here. Use :func:`dataclasses.replace` to change some.

@@ -40,7 +40,7 @@ class _Prepared:
 
 
 class HoldoutObjective:
-    """An objective whose value is the verified score of the model that a trial suggests.
+    """Optuna objective whose value is the verified score of a trial's model.
 
     Each trial is cross-validated on the training records, fold by fold, so that pruners can end
     it; a pruned trial never queries the holdout and costs nothing. The model is then fitted on all

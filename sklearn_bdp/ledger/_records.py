@@ -218,7 +218,7 @@ def labelled(record, answers, labels):
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
 class HoldoutAnswers:
-    """Answers to one batch of ``m`` queries, in [0, 1]; read-only arrays.
+    """Answers to one batch of ``m`` queries, as read-only arrays in [0, 1].
 
     ``answers[i]`` is one of them as a :class:`HoldoutScore`, ``answers[:i]`` the first of them.
 
@@ -303,7 +303,7 @@ class HoldoutScore:
 
 
 class History(Sequence):
-    """Everything a holdout has released, oldest first.
+    """All released answers of a holdout, oldest first.
 
     Parameters
     ----------

@@ -150,7 +150,7 @@ def check_thresholds(thresholds, default, shape):
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Answers:
-    """What a mechanism released for a batch of queries.
+    """Answers that a mechanism released for a batch of queries.
 
     Scalars when the batch was a scalar pair, read-only arrays of shape ``(m,)`` otherwise.
 

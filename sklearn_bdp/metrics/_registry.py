@@ -265,7 +265,7 @@ def available_metrics() -> list[str]:
 def get_metric(
     scoring: Any, *, estimator: Any = None, y: ArrayLike | None = None, **options: Any
 ) -> BoundedMetric:
-    """Return the bounded metric for what a caller passed as ``scoring``.
+    """Return the bounded metric for a ``scoring`` argument.
 
     Parameters
     ----------

@@ -18,7 +18,7 @@ from sklearn_bdp.model_selection._search import ReusableHoldoutSearchCV
 
 
 class HalvingReusableHoldoutSearchCV(ReusableHoldoutSearchCV):
-    r"""Search by successive halving; only what survives it is verified on a reusable holdout.
+    r"""Search by successive halving, with the last rung verified on a reusable holdout.
 
     All candidates are cross-validated with few resources, the best of them with ``factor`` times
     as many, and so on, as in :class:`~sklearn.model_selection.HalvingGridSearchCV` on the training

@@ -112,7 +112,7 @@ class _Memory:
 
 
 class HoldoutScorer:
-    """Answer a scorer's query through a reusable holdout.
+    """Scorer that verifies fitted models on a reusable holdout.
 
     ``scorer(estimator, X, y)`` scores ``(X, y)``, which must be training data, and returns what
     the holdout answers when that score is compared with it. Use it as ``scoring=`` in

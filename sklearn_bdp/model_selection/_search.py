@@ -50,10 +50,10 @@ _STILL_POSSIBLE = 3.0
 
 
 class ReusableHoldoutSearchCV(Preparation, Savable, GridSearchCV):
-    r"""Search hyper-parameters by cross-validation, verified on a reusable holdout.
+    r"""Hyperparameter search by cross-validation, verified on a reusable holdout.
 
     Works like :class:`~sklearn.model_selection.GridSearchCV` (or, with ``n_iter``, like
-    :class:`~sklearn.model_selection.RandomizedSearchCV`) on a training set of the data. Each
+    :class:`~sklearn.model_selection.RandomizedSearchCV`) on a training set. Each
     candidate is then fitted on the whole training set and compared with the holdout through
     Thresholdout, calibrated by Bayesian differential privacy to the declared correlation. Every
     answer comes with an interval that holds for all answers of the holdout at once, with

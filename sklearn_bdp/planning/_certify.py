@@ -32,7 +32,7 @@ def certify(
     epsilon: float | None = None,
     route: str = "best",
 ) -> Certificate:
-    r"""Certify the answers of a reusable holdout of ``n`` records, before any is given.
+    r"""Certify the answers of a holdout of ``n`` records in advance.
 
     The default route takes whichever argument proves most, nearly always the counting of
     transcripts (G2) with a mechanism that adds no noise; ``epsilon`` or ``route="bdp"`` calibrate
@@ -126,7 +126,7 @@ def plan_holdout(
     correlation: Correlation = None,
     route: str = "best",
 ) -> int:
-    r"""Smallest number of holdout records that certifies an error in advance (theory C2).
+    r"""Return the smallest number of holdout records that certifies an error (theory C2).
 
     The default, ``route="best"``, is nearly always carried by the counting of transcripts (G2): no
     noise is calibrated, and ``correlation`` enters through the effective number of records. It is

@@ -58,7 +58,7 @@ def plan_search(
     n_corrections: int = 1,
     beta: float = 0.05,
 ) -> SearchPlan:
-    r"""Smallest holdout for which a year of searches ends with a narrow interval.
+    r"""Return the smallest holdout whose final report has a given half-width.
 
     A forecast, not a certificate: :class:`~sklearn_bdp.ReusableHoldout` charges each answer as
     used, so its intervals depend on how often cross-validation is wrong. Whatever happens, the
