@@ -1,6 +1,6 @@
 """One candidate: split, folds, open a holdout, fit, score, digest; for searches and selectors."""
 
-from sklearn_bdp._evaluation._candidates import Candidate, Setting, fit_candidate
+from sklearn_bdp._evaluation._candidates import Candidate, Experiment, fit_candidate
 from sklearn_bdp._evaluation._division import (
     Division,
     check_owner,

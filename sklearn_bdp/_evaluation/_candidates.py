@@ -31,7 +31,7 @@ def targets(X, y):
 
 
 @dataclass(frozen=True)
-class Setting:
+class Experiment:
     """Everything that stays the same from candidate to candidate."""
 
     estimator: object  # cloned for each fit

@@ -13,7 +13,7 @@ from sklearn.base import clone
 from sklearn.utils.validation import has_fit_parameter
 
 from sklearn_bdp._checks import check_integer
-from sklearn_bdp._evaluation._candidates import Candidate, Setting, attempt
+from sklearn_bdp._evaluation._candidates import Candidate, Experiment, attempt
 from sklearn_bdp._evaluation._fits import cause_of
 from sklearn_bdp._evaluation._scoring import MEANS
 from sklearn_bdp._sklearn_compat import check_method_params, num_samples, safe_indexing
@@ -218,7 +218,7 @@ def learned_chain(pilot, X, y, history, *, horizon, codes=None):
         )
     places = np.linspace(0, len(pilot.candidates) - 1, MOST_CANDIDATES).round().astype(int)
     chosen = [pilot.candidates[place] for place in np.unique(places)]
-    setting = Setting(
+    setting = Experiment(
         estimator=clone(pilot.estimator),
         X=part,
         y=targets,

@@ -105,11 +105,15 @@ class Verifier:
         """
         place = None if not candidate.params else id(candidate), name
         if place not in self._recipes:
-            metric = self.setting.metric if name is None else self.setting.beside[name]
-            self._recipes[place] = (candidate, self._recipe(candidate.params, metric))
+            recipe = self._recipe(candidate.params, self._metric(name))
+            self._recipes[place] = (candidate, recipe)
         recipe = self._recipes[place][1]
         kind = "candidate" if name is None else "beside"
         return None if recipe is None else content_key(kind, recipe, candidate.columns)
+
+    def _metric(self, name):
+        """Return the metric that ranks, or a further one by name."""
+        return self.setting.metric if name is None else self.setting.beside[name]
 
     @functools.cached_property
     def _own_code(self):
@@ -221,14 +225,16 @@ class Verifier:
         if not in_search:
             rows = [candidate.columns for candidate in candidates]
             self._fit_scored(rows, candidates, training)
-        names = list(self.setting.beside) if beside is not None else []
+        beside = {} if beside is None else beside
         found = []
         for place, (row, candidate) in enumerate(zip(rows, candidates, strict=True)):
             outcome = self._ready.pop(row, Outcome())
-            values = {name: _at(beside[name], place) for name in names}
-            one = self._query(candidate, outcome, values)
-            if training is not None and not outcome.error:
-                one.training = float(training[place])
+            own = None if training is None or outcome.error else float(training[place])
+            one = self._query(candidate, outcome, own)
+            for name, scores in beside.items():
+                own = None if scores is None else float(scores[place])
+                other = outcome.beside.get(name, Outcome())
+                one.beside[name] = self._query(candidate, other, own, name)
             if variances is not None:
                 one.variance = variances[place]
             found.append(one)
@@ -239,7 +245,7 @@ class Verifier:
         if in_search and ranked:  # a breach of contract ends the search before it is asked
             leader = max(ranked, key=lambda one: one.training)
             self.setting.metric.check_clipping(leader.outcome.clipping)
-        further = [one.beside[name] for name in names for one in complete]
+        further = [one.beside[name] for name in beside for one in complete]
         self._ask(ranked, [one for one in further if one.is_ready])
         if in_search:
             for one in found:
@@ -248,22 +254,18 @@ class Verifier:
                     other.outcome = None
         return found
 
-    def _query(self, candidate, outcome, beside):
-        """Return the query about a candidate, with those by further metrics beside it."""
-        key = self.key(candidate) or outcome.key
-        about = self.setting.metric, candidate.words
-        own = Assessment(candidate.columns, outcome.training, key=key, outcome=outcome, about=about)
-        for name, training in beside.items():
-            other = outcome.beside.get(name, Outcome())
-            key = self.key(candidate, name)
-            if key is None and other.key is not None:
-                key = content_key("beside", other.key)
-            value = other.training if training is None else training
-            about = self.setting.beside[name], candidate.words
-            own.beside[name] = Assessment(
-                candidate.columns, value, key=key, outcome=other, about=about
-            )
-        return own
+    def _query(self, candidate, outcome, training, name=None):
+        """Return the query about a candidate by a metric; ``training``: unless it comes with it."""
+        key = self.key(candidate, name)
+        if key is None and outcome.key is not None:
+            key = outcome.key if name is None else content_key("beside", outcome.key)
+        return Assessment(
+            candidate.columns,
+            outcome.training if training is None else training,
+            key=key,
+            outcome=outcome,
+            about=(self._metric(name), candidate.words),
+        )
 
     def _look_up(self, keys):
         """Return the recorded answers by key; each key is looked up once."""
@@ -332,11 +334,6 @@ class Verifier:
             model = fit_candidate(self.setting, candidate)
         self._look_at(model, candidate)
         return model
-
-
-def _at(values, place):
-    """Return one of some numbers; ``None`` where they come with the fit."""
-    return None if values is None else float(values[place])
 
 
 def _report_failures(found, told):

@@ -25,9 +25,9 @@ from sklearn.utils.validation import (
 from sklearn_bdp._evaluation import (
     Candidate,
     Division,
+    Experiment,
     Pilot,
     Savable,
-    Setting,
     certified,
     check_owner,
     clipping_of,
@@ -243,7 +243,7 @@ class SubsetSelectorBase(MetaEstimatorMixin, HoldoutSelectorBase):
     def _setting(self, division, metric, fit_params, groups):
         """Return what stays the same from subset to subset."""
         folds = inner_folds(self.cv, division, classifier=is_classifier(self.estimator))
-        return Setting(
+        return Experiment(
             estimator=clone(self.estimator),
             X=division.X,
             y=division.y,

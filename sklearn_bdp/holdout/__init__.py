@@ -10,7 +10,6 @@ from sklearn_bdp.holdout._settings import (
     ON_EXHAUSTED,
     DerivedSettings,
     HoldoutConfig,
-    check_parameters,
     is_splitter,
     margins,
 )

@@ -16,9 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from sklearn_bdp._card import card, table
 from sklearn_bdp._checks import (
-    check_boolean,
     check_integer,
-    check_option,
     check_probability,
     check_real,
     sealed_errors,
@@ -41,9 +39,8 @@ from sklearn_bdp.holdout._inputs import (
 )
 from sklearn_bdp.holdout._report import check_open, preview_batch
 from sklearn_bdp.holdout._settings import (
-    ON_EXHAUSTED,
     DerivedSettings,
-    check_parameters,
+    HoldoutConfig,
     check_path,
 )
 from sklearn_bdp.ledger import History, HoldoutAnswers, HoldoutScore
@@ -224,18 +221,18 @@ class ReusableHoldout:
         notes: dict[str, Any] | None = None,
         allow_shared_rows: bool = False,
     ) -> None:
-        parameters = check_parameters(
+        config = HoldoutConfig(
             beta=beta, spending=spending, n_searches=n_searches, epsilon=epsilon,
-            calibration=calibration, threshold=threshold, budget=budget, n_queries=n_queries,
-            resolution=resolution, gap=gap,
+            calibration=calibration, threshold=threshold, resolution=resolution, budget=budget,
+            n_queries=n_queries, on_exhausted=on_exhausted, ledger=ledger,
+            ledger_timeout=ledger_timeout, allow_shared_rows=allow_shared_rows,
         )  # fmt: skip
-        self.on_exhausted = check_option("on_exhausted", on_exhausted, ON_EXHAUSTED)
+        parameters = config.checked(gap)
+        self.on_exhausted, self.allow_shared_rows = on_exhausted, bool(allow_shared_rows)
+        self.ledger = check_path(ledger)
         seed = random_state
         if seed is not None:
             seed = check_integer("random_state", seed, low=0)
-        timeout = check_real("ledger_timeout", ledger_timeout, low=0.0, high=1e6)
-        self.allow_shared_rows = check_boolean("allow_shared_rows", allow_shared_rows)
-        self.ledger = check_path(ledger)
         self.n = check_data(X, y)
         self.model = check_correlation(correlation)
         self.model.check_n(self.n)
@@ -253,7 +250,7 @@ class ReusableHoldout:
         }
         notes = {**(notes or {}), **({_SHARED: True} if self.allow_shared_rows else {})}
         self.account = Account(
-            self.ledger, header, model=self.model, seed=seed, timeout=timeout, notes=notes,
+            self.ledger, header, model=self.model, seed=seed, timeout=ledger_timeout, notes=notes,
             about=[notes.get(TARGETS), targets_digest(self.X, self.y)],
         )  # fmt: skip
         _HANDLES[self.account.token] = self

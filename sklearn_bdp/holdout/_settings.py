@@ -47,7 +47,7 @@ FINEST_RESOLUTION = 1e-6  # released values are counted (theory G2): a million i
 class DerivedSettings:
     """Parameters as declared, and the numbers derived from them once; fixed for life."""
 
-    #: As declared and checked by :func:`check_parameters`; plain JSON values.
+    #: As :meth:`HoldoutConfig.checked` returns them; plain JSON values.
     parameters: dict = dataclasses.field(hash=False)
     n: int  # holdout records
     n_effective: float  # independent records they are worth in Hoeffding's exponent
@@ -80,7 +80,7 @@ class DerivedSettings:
         # Whoever gives a threshold, a grid or a budget gets what they gave: one pass, in order.
         automatic = parameters["threshold"] == "auto" and parameters["resolution"] == "auto"
         races = automatic and chosen["refresh"] and chosen["learned"] and chosen["budget"] is None
-        return cls(
+        settings = cls(
             parameters=parameters,
             n=n,
             n_effective=n_effective,
@@ -89,9 +89,10 @@ class DerivedSettings:
             cut_failure=cut_failure,
             resolution=0.0 if races else _resolution(parameters, n_effective),
             races=races,
-            information=_lifetime_information(parameters, chosen, model=model, n=n),
+            information=None,
             **chosen,
         )
+        return dataclasses.replace(settings, information=_lifetime_information(settings, model))
 
     @property
     def spending(self) -> Spending:
@@ -124,60 +125,6 @@ class DerivedSettings:
         """Return a fresh Thresholdout; the holdout gives a threshold with every query."""
         threshold = 0.5 if self.threshold is None else self.threshold
         return Thresholdout(threshold, random_state=random_state, **self.scales())
-
-
-def check_parameters(
-    *,
-    beta: float = 0.05,
-    spending: Literal["final", "even"] = "final",
-    n_searches: int | None = None,
-    epsilon: float | Literal["auto"] = "auto",
-    calibration: Literal["tight", "zhao2017"] = "tight",
-    threshold: float | Literal["auto"] = "auto",
-    budget: int | None = None,
-    n_queries: int | None = None,
-    resolution: float | Literal["auto"] = "auto",
-    gap: int | tuple[int, int] | None = None,
-) -> dict[str, Any]:
-    """Return the checked parameters of a :class:`ReusableHoldout` as plain JSON values."""
-    check_option("calibration", calibration, ("tight", "zhao2017"))
-    auto = {}
-    for name, value, low, high, closed in (
-        ("epsilon", epsilon, 0.0, math.inf, "right"),
-        ("threshold", threshold, 1e-9, 1.0, "both"),
-        ("resolution", resolution, FINEST_RESOLUTION, 1.0, "both"),
-    ):
-        if isinstance(value, str):
-            auto[name] = check_option(name, value, ("auto",))
-        else:
-            auto[name] = check_real(name, value, low=low, high=high, closed=closed)
-    if budget is not None:
-        budget = check_integer("budget", budget, low=1)
-    if n_queries is not None:
-        n_queries = check_integer("n_queries", n_queries, low=1)
-    if calibration == "zhao2017":
-        if budget is None or n_queries is None:
-            raise ValueError(
-                "calibration='zhao2017' runs Theorem 2, whose noise depends on the number of "
-                "queries and the budget: give both n_queries and budget, got "
-                f"n_queries={n_queries}, budget={budget}."
-            )
-        if auto["epsilon"] != "auto":
-            raise ValueError(
-                "calibration='zhao2017' fixes the noise itself; leave epsilon='auto', got "
-                f"epsilon={epsilon!r}."
-            )
-    spread = Spending(spending, n_searches)
-    return {
-        "beta": check_beta(beta),
-        "spending": spread.name,
-        "n_searches": spread.n_searches,
-        "calibration": calibration,
-        "budget": budget,
-        "n_queries": n_queries,
-        "gap": _check_gap(gap),
-        **auto,
-    }
 
 
 def _check_gap(gap):
@@ -218,18 +165,11 @@ def _resolution(parameters, n_effective):
     return 1.0 / math.ceil(1.0 / auto_resolution(n_effective, beta=parameters["beta"]))
 
 
-def _lifetime_information(parameters, chosen, *, model, n):
+def _lifetime_information(settings, model):
     """Return the leakage K of the whole life where a level is declared for it (theory G1, G9)."""
-    if parameters["epsilon"] == "auto" and parameters["calibration"] != "zhao2017":
+    if settings.parameters["epsilon"] == "auto" and settings.tau is None:
         return None
-    level = Thresholdout(
-        0.5,
-        threshold_scale=chosen["threshold_scale"],
-        query_scale=chosen["query_scale"],
-        answer_scale=chosen["answer_scale"],
-        budget=chosen["budget"],
-        refresh=chosen["refresh"],
-    ).dp_epsilon(1.0 / n)
+    level, n = settings.mechanism().dp_epsilon(1.0 / settings.n), settings.n
     known = float(model.sequential_information(level, n)) if math.isfinite(level) else math.inf
     return known if math.isfinite(known) else None
 
@@ -370,16 +310,55 @@ class HoldoutConfig:
                     f"got {type(self.test_size).__name__}."
                 )
             check_fraction("test_size", self.test_size)
-        check_parameters(
-            beta=self.beta, spending=self.spending, n_searches=self.n_searches,
-            epsilon=self.epsilon, calibration=self.calibration,
-            threshold=self.threshold, resolution=self.resolution, budget=self.budget,
-            n_queries=self.n_queries,
-        )  # fmt: skip
+        self.checked()
         check_option("on_exhausted", self.on_exhausted, ON_EXHAUSTED)
         check_path(self.ledger)
         check_real("ledger_timeout", self.ledger_timeout, low=0.0, high=1e6)
         check_boolean("allow_shared_rows", self.allow_shared_rows)
+
+    def checked(self, gap: Any = None) -> dict[str, Any]:
+        """Return what a holdout is calibrated with, checked, as plain JSON values.
+
+        Parameters
+        ----------
+        gap : int, pair of int or None, default=None
+            Records dropped between the training data and the holdout.
+
+        Returns
+        -------
+        dict
+            Parameters by name, as a ledger keeps them.
+        """
+        check_option("calibration", self.calibration, ("tight", "zhao2017"))
+        found: dict[str, Any] = {"calibration": self.calibration, "gap": _check_gap(gap)}
+        for name, low, high, closed in (
+            ("epsilon", 0.0, math.inf, "right"),
+            ("threshold", 1e-9, 1.0, "both"),
+            ("resolution", FINEST_RESOLUTION, 1.0, "both"),
+        ):
+            value = getattr(self, name)
+            if isinstance(value, str):
+                found[name] = check_option(name, value, ("auto",))
+            else:
+                found[name] = check_real(name, value, low=low, high=high, closed=closed)
+        for name in ("budget", "n_queries"):
+            value = getattr(self, name)
+            found[name] = None if value is None else check_integer(name, value, low=1)
+        if self.calibration == "zhao2017":
+            if self.budget is None or self.n_queries is None:
+                raise ValueError(
+                    "calibration='zhao2017' runs Theorem 2, whose noise depends on the number of "
+                    "queries and the budget: give both n_queries and budget, got "
+                    f"n_queries={self.n_queries}, budget={self.budget}."
+                )
+            if self.epsilon != "auto":
+                raise ValueError(
+                    "calibration='zhao2017' fixes the noise itself; leave epsilon='auto', got "
+                    f"epsilon={self.epsilon!r}."
+                )
+        spread = Spending(self.spending, self.n_searches)
+        found |= {"spending": spread.name, "n_searches": spread.n_searches}
+        return found | {"beta": check_beta(self.beta)}
 
     def __repr__(self) -> str:
         changed = [

@@ -10,7 +10,6 @@ from sklearn_bdp.ledger._records import (
     HoldoutScore,
     answer_records,
     canonical,
-    labelled,
 )
 
 __all__ = [

@@ -204,18 +204,6 @@ def answer_records(count: int, **columns: Iterable[Any]) -> list[AnswerRecord]:
     return made
 
 
-def labelled(record, answers, labels):
-    """Return a batch and its answers with the metric (name, scale) and the model of each query."""
-    if labels is None or record is None:
-        return record, answers
-    named = [
-        dataclasses.replace(answer, metric=metric, scale=scale, model=model)
-        for answer, (metric, scale, model) in zip(answers, labels, strict=False)
-    ]
-    scales = {answer.metric: list(answer.scale) for answer in named if answer.scale}
-    return dataclasses.replace(record, scales=scales), named
-
-
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
 class HoldoutAnswers:
     """Answers to one batch of ``m`` queries, as read-only arrays in [0, 1].

@@ -5,10 +5,9 @@ from __future__ import annotations
 import math
 import numbers
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal, Self
+from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import ArrayLike
 from sklearn.base import is_classifier
 from sklearn.model_selection import check_cv
 from sklearn.utils import resample
@@ -148,48 +147,29 @@ class HalvingReusableHoldoutSearchCV(ReusableHoldoutSearchCV):
         self.min_resources = min_resources
         self.aggressive_elimination = aggressive_elimination
 
-    def fit(
-        self,
-        X: Any,
-        y: ArrayLike | None = None,
-        *,
-        X_val: Any = None,
-        y_val: ArrayLike | None = None,
-        groups: ArrayLike | None = None,
-        times: ArrayLike | None = None,
-        horizon: int = 0,
-        **params: Any,
-    ) -> Self:
-        """Halve on a training set of the data and verify the last rung on the holdout.
-
-        Parameters
-        ----------
-        X, y, X_val, y_val, groups, times : array-like
-            As for :meth:`ReusableHoldoutSearchCV.fit`.
-        horizon : int, default=0
-            As for :meth:`ReusableHoldoutSearchCV.fit`.
-        **params : dict
-            Passed to the ``fit`` method of the estimator.
-
-        Returns
-        -------
-        HalvingReusableHoldoutSearchCV
-            The fitted search.
-        """
+    def _fit_plain(self, X, y, params):
+        """Halve without a holdout."""
         self._validate_params()
-        if self.holdout is None:
-            routed = self._get_routed_params_for_fit({"groups": groups, **params})
-            classifier = is_classifier(self.estimator)
-            self._checked_cv_orig = check_cv(self.cv, y, classifier=classifier)
-            self._resources = self._least_and_most(X, y, routed.splitter.split)
-        beside = {"X_val": X_val, "y_val": y_val, "groups": groups}
-        super().fit(X, y, **beside, times=times, horizon=horizon, **params)
-        rungs = self.cv_results_["iter"]
-        self.n_candidates_ = np.bincount(rungs).tolist()
-        self.n_iterations_ = len(self.n_candidates_)
-        first = [int(np.flatnonzero(rungs == rung)[0]) for rung in range(self.n_iterations_)]
-        self.n_resources_ = [int(self.cv_results_["n_resources"][row]) for row in first]
-        return self
+        routed = self._get_routed_params_for_fit(params)
+        self._checked_cv_orig = check_cv(self.cv, y, classifier=is_classifier(self.estimator))
+        self._resources = self._least_and_most(X, y, routed.splitter.split)
+        return super()._fit_plain(X, y, params)
+
+    @property
+    def n_candidates_(self) -> list[int]:
+        """Candidates of each rung."""
+        return np.bincount(self.cv_results_["iter"]).tolist()
+
+    @property
+    def n_iterations_(self) -> int:
+        """Number of rungs."""
+        return len(self.n_candidates_)
+
+    @property
+    def n_resources_(self) -> list[int]:
+        """Resources of each rung."""
+        first = np.unique(self.cv_results_["iter"], return_index=True)[1]
+        return [int(self.cv_results_["n_resources"][row]) for row in first]
 
     def _check_options(self, X_val):
         """Check what can be checked before any work."""

@@ -318,10 +318,14 @@ class ReusableHoldoutSearchCV(Preparation, Savable, GridSearchCV):
                 )
             if groups is not None:
                 params["groups"] = groups
-            return super().fit(X, y, **params)
+            return self._fit_plain(X, y, params)
         with autologged(self):
             dates = (None if times is None else date_numbers(times), horizon)
             return self._fit_verified(X, y, X_val, y_val, groups, dates, params)
+
+    def _fit_plain(self, X, y, params):
+        """Search as scikit-learn does, without a holdout."""
+        return super().fit(X, y, **params)
 
     @fit_context(prefer_skip_nested_validation=False)
     def _fit_verified(self, X, y, X_val, y_val, groups, dates, params):

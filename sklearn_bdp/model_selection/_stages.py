@@ -25,11 +25,11 @@ from sklearn.utils.validation import has_fit_parameter
 from sklearn_bdp._checks import caller_level
 from sklearn_bdp._digests import object_digest, training_digest
 from sklearn_bdp._evaluation import (
+    Experiment,
     MetricScorer,
     Pilot,
     Progress,
     Rounds,
-    Setting,
     Verifier,
     certified,
     check_owner,
@@ -157,7 +157,7 @@ class Preparation:
             progress.holdout = open_holdout(
                 self, division, split=progress.split, metric=metric, fit_params=routed.estimator.fit
             )
-        setting = Setting(
+        setting = Experiment(
             estimator=clone(self.estimator), X=division.X, y=division.y,
             X_holdout=division.X_holdout, y_holdout=division.y_holdout, metric=metric,
             fit_params=routed.estimator.fit, error_score=self.error_score,

@@ -11,7 +11,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
 from sklearn_bdp import ReusableHoldoutSearchCV
-from sklearn_bdp._evaluation import Candidate, Setting
+from sklearn_bdp._evaluation import Candidate, Experiment
 from sklearn_bdp._evaluation._candidates import PrefixMemory, evaluate
 from sklearn_bdp.metrics import PerRecordScore, get_metric
 
@@ -60,7 +60,7 @@ def setting_of(data, first, metric, **options):
     X, y = data
     pipeline = make_pipeline(first, PCA(random_state=0), LogisticRegression())
     metric = get_metric(metric, estimator=pipeline, y=y[:200])
-    return Setting(
+    return Experiment(
         estimator=pipeline, X=X[:200], y=y[:200], X_holdout=X[200:], y_holdout=y[200:],
         metric=metric, fit_params={}, **options,
     )  # fmt: skip

@@ -22,8 +22,8 @@ from sklearn_bdp.holdout import (
     Batch,
     BatchRecord,
     DerivedSettings,
+    HoldoutConfig,
     Terms,
-    check_parameters,
     decide,
     margins,
     next_code_length,
@@ -36,7 +36,7 @@ EMPTY = BatchRecord.empty()
 
 
 def settings(**options):
-    return DerivedSettings.made(check_parameters(**options), model=MODEL, n=N)
+    return DerivedSettings.made(HoldoutConfig(**options).checked(), model=MODEL, n=N)
 
 
 def queries(training, values, scale=1.0, slack=0.0):

@@ -10,14 +10,14 @@ from sklearn_bdp.accounting import (
     zhao_required_n,
 )
 from sklearn_bdp.correlation import Groups, Independent, MarkovChain
-from sklearn_bdp.holdout import DerivedSettings, ReusableHoldout, check_parameters, margins
+from sklearn_bdp.holdout import DerivedSettings, HoldoutConfig, ReusableHoldout, margins
 from sklearn_bdp.mechanisms import Thresholdout
 
 N = 1000
 
 
 def derive(model, **options):
-    return DerivedSettings.made(check_parameters(**options), model=model, n=N)
+    return DerivedSettings.made(HoldoutConfig(**options).checked(), model=model, n=N)
 
 
 MODELS = [
@@ -86,7 +86,7 @@ def test_zhao2017_runs_theorem_2_to_the_letter(model):
 def test_zhao2017_takes_the_smallest_accuracy_whose_premise_holds():
     options = {"calibration": "zhao2017", "n_queries": 5, "budget": 1, "beta": 0.2}
     n = 2_000_000
-    chosen = DerivedSettings.made(check_parameters(**options), model=Independent(), n=n)
+    chosen = DerivedSettings.made(HoldoutConfig(**options).checked(), model=Independent(), n=n)
     needed = {
         factor: zhao_required_n(
             tau=factor * chosen.tau, n_queries=5, budget=1, beta=0.2, model=Independent(), n=n

@@ -20,8 +20,8 @@ from sklearn_bdp.holdout import (
     Batch,
     BatchRecord,
     DerivedSettings,
+    HoldoutConfig,
     Terms,
-    check_parameters,
     decide,
     pace_of,
     route,
@@ -105,7 +105,7 @@ class Account:
 
     def __init__(self, n, model, rng):
         self.n, self.model = n, model
-        self.settings = DerivedSettings.made(check_parameters(beta=BETA), model=model, n=n)
+        self.settings = DerivedSettings.made(HoldoutConfig(beta=BETA).checked(), model=model, n=n)
         self.tail = ModelTail(model, n, binary=True)
         self.mechanism = self.settings.mechanism(random_state=rng)
         self.code, self.last, self.cells = PredictiveCode(), BatchRecord.empty(), []
