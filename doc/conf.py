@@ -43,6 +43,7 @@ suppress_warnings = ["config.cache", "ref.ref", "ref.term"]
 autosummary_generate = True
 autodoc_default_options = {"inherited-members": None}
 autodoc_typehints = "none"  # the docstrings say it, with shapes and units
+toc_object_entries_show_parents = "hide"  # fit(), not ReusableHoldoutSearchCV.fit()
 numpydoc_show_class_members = False
 numpydoc_xref_param_type = False
 default_role = None

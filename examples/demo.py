@@ -236,7 +236,7 @@ def _draw_pixels(ax, rows):
             ax.vlines(x, ends[:, 0], ends[:, 1], color=color, lw=4, alpha=0.4)
         ax.plot(x, reported, marker=marker, ls="", color=color, ms=7, label=label)
         ax.plot(x, fresh, marker="_", ls="", color="black", ms=14, mew=1.8)
-    ax.plot([], [], marker="_", ls="", color="black", ms=14, mew=1.8, label="truth: fresh records")
+    ax.plot([], [], marker="_", ls="", color="black", ms=14, mew=1.8, label="truth: new records")
     cases = [f"{row['case']}\nsplit {row['split']}" for row in rows if row["number"] == "naive"]
     ax.set(xticks=range(len(cases)), xticklabels=cases, ylabel="accuracy")
     ax.set_title("Eight pixels, after four searches: reported and true")

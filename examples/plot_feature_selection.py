@@ -7,14 +7,14 @@ Eight of 2,000 features know something about the label. Two analysts choose feat
 
 - One adds one feature after the other and reads the raw holdout score of every candidate. Every
   step is a contest of 2,000 candidates on 250 records, and its winner is lucky as well as good:
-  the reported accuracy climbs on, the accuracy on fresh records does not.
+  the reported accuracy climbs on, the accuracy on new records does not.
 - The other lets :class:`~sklearn_bdp.feature_selection.HoldoutFeatureSelector` choose in the
   training set, with the ranking computed again inside each fold, and has the accuracy of the chosen
   subset verified. Here all subsets are verified for the picture. All intervals hold together.
 """
 
 # %%
-# The data: what every classifier is worth on the population can be estimated from fresh records.
+# The data: what every classifier is worth on the population can be estimated from new records.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -95,7 +95,7 @@ for name, columns in (("naive", chosen), ("verified", selector.get_support(indic
 figure, ax = plt.subplots(figsize=(7.5, 4.5), layout="constrained")
 steps = np.arange(1, N_STEPS + 1)
 ax.plot(steps, naive, "s--", color="#D55E00", ms=4, label="naive: reported by the holdout")
-ax.plot(steps, naive_truth, ":", color="#D55E00", lw=2, label="naive: on fresh records")
+ax.plot(steps, naive_truth, ":", color="#D55E00", lw=2, label="naive: on new records")
 error = np.abs(best[["holdout_lower", "holdout_upper"]].sub(best["holdout_score"], axis=0)).T
 ax.errorbar(
     best["n_features"],
@@ -106,7 +106,7 @@ ax.errorbar(
     capsize=3,
     label="verified: reported, with interval",
 )
-ax.plot(best["n_features"], truth, ":", color="#0072B2", lw=2, label="verified: on fresh records")
+ax.plot(best["n_features"], truth, ":", color="#0072B2", lw=2, label="verified: on new records")
 row = path[path["selected"]].iloc[0]
 ax.annotate(
     f"selected: {row['n_features']} features",

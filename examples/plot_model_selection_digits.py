@@ -7,7 +7,7 @@ Sixty support vector machines compete for a few hundred handwritten digits. With
 ``GridSearchCV`` the winner's score is the best of sixty noisy numbers. Here the same grid goes to
 :class:`~sklearn_bdp.ReusableHoldoutSearchCV`, which cross-validates on a training part and lets
 Thresholdout compare each candidate with a holdout. Every candidate comes back with an interval for
-its accuracy on fresh digits, and all intervals hold at once with probability 95 %. So the
+its accuracy on new digits, and all intervals hold at once with probability 95%. So the
 holdout may be asked again, and the second search does.
 """
 
@@ -66,7 +66,7 @@ print(f"fresh:    {polynomial.score(X_fresh, y_fresh):.3f}")
 
 
 def fresh_accuracies(search):
-    """Return the accuracy of each candidate on fresh digits."""
+    """Return the accuracy of each candidate on new digits."""
     models = [clone(search.estimator).set_params(**p) for p in search.cv_results_["params"]]
     return np.array([model.fit(X_train, y_train).score(X_fresh, y_fresh) for model in models])
 
@@ -79,18 +79,20 @@ def fresh_accuracies(search):
 
 
 def draw(fitted, name):
-    """Draw a search, and beside its scores the accuracy on fresh digits."""
+    """Draw a search, and beside its scores the accuracy on new digits."""
     fresh = fresh_accuracies(fitted)
     results = fitted.cv_results_
     inside = int(((results["holdout_lower"] <= fresh) & (fresh <= results["holdout_upper"])).sum())
     display = HoldoutSearchDisplay.from_search(fitted, score_name="accuracy")
     rows = np.lexsort((-results["training_score"], -results["holdout_score"]))
     rows = rows[: len(display.position)]
-    style = {"color": "black", "ms": 8, "mew": 1.5, "label": "fresh digits"}
+    style = {"color": "black", "ms": 8, "mew": 1.5, "label": "new digits"}
     display.ax_.plot(display.position, fresh[rows], "_", **style)
     display.ax_.legend(frameon=False, fontsize="small", loc="lower left", ncols=2)
-    display.ax_.set_title(f"{name}: {inside} of {len(fresh)} intervals contain the fresh accuracy")
-    print(f"{name}: {inside} of {len(fresh)} intervals contain the accuracy on fresh digits")
+    display.ax_.set_title(
+        f"{name}: {inside} of {len(fresh)} intervals contain the accuracy on new digits"
+    )
+    print(f"{name}: {inside} of {len(fresh)} intervals cover new digits")
 
 
 draw(search, "RBF kernels")

@@ -11,7 +11,7 @@ and cost nothing, and every value has an interval that holds together with all o
 """
 
 # %%
-# The data: a fifth of the labels is noise, and fresh records tell what a model is worth.
+# The data: a fifth of the labels is noise, and new records show what a model is worth.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -42,7 +42,7 @@ def build(trial):
 
 
 def truth(params):
-    """Return the accuracy on fresh records of a model fitted on the training part."""
+    """Return the accuracy on new records of a model fitted on the training part."""
     model = build(optuna.trial.FixedTrial(params)).fit(X[train], y[train])
     return model.score(X[fresh], y[fresh])
 
@@ -84,7 +84,7 @@ print(
 
 
 def draw(study, title, *, intervals):
-    """Draw the values of a study beside the accuracy on fresh records."""
+    """Draw the values of a study beside the accuracy on new records."""
     trials = [trial for trial in study.trials if trial.state.name == "COMPLETE"]
     number = np.array([trial.number for trial in trials])
     _, ax = plt.subplots(figsize=(7, 4), layout="constrained")
@@ -94,7 +94,7 @@ def draw(study, title, *, intervals):
     value = [trial.value for trial in trials]
     ax.plot(number, value, "s", ms=4, color="#D55E00", label="value of the trial")
     truths = [truth(trial.params) for trial in trials]
-    ax.plot(number, truths, "o", ms=4, mfc="none", color="#0072B2", label="accuracy, fresh records")
+    ax.plot(number, truths, "o", ms=4, mfc="none", color="#0072B2", label="accuracy, new records")
     ax.plot(study.best_trial.number, study.best_value, "*", ms=15, mfc="white", mec="black")
     ax.set(title=title, xlabel="trial", ylabel="accuracy", ylim=(0.4, 1.0))
     ax.grid(alpha=0.3, lw=0.5)

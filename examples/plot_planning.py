@@ -46,7 +46,7 @@ for level, certificate in zip(levels, by_level, strict=True):
           f"{mechanism.answer_scale:12.2g}  {certificate.tau:15.3f}")  # fmt: skip
 
 # %%
-# **Size.** What others need for the same promise: data splitting spends fresh records on each
+# **Size.** What others need for the same promise: data splitting spends new records on each
 # query; the papers' theorems are valid and large.
 
 goal = {"tau": 0.05, "n_queries": 500, "budget": 3}

@@ -130,7 +130,7 @@ with tempfile.TemporaryDirectory() as archive:
     print(f"\n{holdout}")
 
 # %%
-# What was reported each month: all ten intervals hold at once with probability 95 %, though
+# What was reported each month: all ten intervals hold at once with probability 95%, though
 # nobody knew in January what would be asked in October. While
 # cross-validation predicts the holdout, a month costs next to nothing. Then the intern reports
 # perfect trees. The holdout corrects her, and an answer that had to come from the holdout costs

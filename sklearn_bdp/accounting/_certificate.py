@@ -96,7 +96,7 @@ class Certificate:
     target : str, default="new records like these"
         What intervals refer to.
     baseline : float, optional
-        Score of a model that has learned nothing, in score units: a mark in the picture.
+        Score of a constant prediction, in score units: a mark in the picture.
 
     Examples
     --------

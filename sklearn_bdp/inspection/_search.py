@@ -21,8 +21,8 @@ class HoldoutSearchDisplay(Display):
     """Cross-validated and verified scores of a search, over a parameter or its candidates.
 
     Make it with :meth:`from_search`. The vertical axis is zoomed to the scores and to the interval
-    of the chosen candidate. Longer intervals are cut off: the search leaves intervals of candidates
-    that trail wide (relaxed), because narrowing them would widen all others.
+    of the chosen candidate. Longer intervals are cut off: they belong to candidates that trail,
+    whose intervals are relaxed, because narrowing them would widen all others.
 
     Parameters
     ----------
@@ -45,8 +45,9 @@ class HoldoutSearchDisplay(Display):
     others : ndarray or None, default=None
         Verified scores of the candidates that stand together at the right.
     baseline : float or None, default=None
-        Score of a model that has learned nothing, as the certificate has it: the share of the
-        largest class, 1/2 for ROC AUC, none for other metrics.
+        Score of a constant prediction: the share of the largest class, 1/2 for ROC AUC, none for
+        other metrics. The axis shows it unless it is far below all scores; the legend always
+        does.
 
     Attributes
     ----------
@@ -181,7 +182,7 @@ class HoldoutSearchDisplay(Display):
         if self.others is not None and self.others.size:
             self._draw_others(ax, x.max() + 1.5)
         if self.baseline is not None:
-            label = f"has learned nothing: {self.baseline:.3g}"
+            label = f"baseline: {self.baseline:.3g}"
             ax.axhline(self.baseline, color=GREY, ls=":", lw=1.2, label=label)
         if self.best is not None and asked[self.best]:
             self._mark_best(ax, x[self.best])
@@ -211,14 +212,14 @@ class HoldoutSearchDisplay(Display):
         ax.plot([x], [score], zorder=5, label=label, **style)
 
     def _zoom(self, ax):
-        """Show all scores, the baseline and the chosen interval; longer intervals are cut off."""
+        """Show the scores and the chosen interval, and the baseline unless it is far below."""
         if self.best is None:
             return
         known = [*self.training_score, *self.holdout_score]
         known += [self.holdout_lower[self.best], self.holdout_upper[self.best]]
-        if self.baseline is not None:
-            known.append(self.baseline)
         low, high = np.nanmin(known), np.nanmax(known)
+        if self.baseline is not None and self.baseline > 2 * low - high:
+            low = min(low, self.baseline)
         edge = 0.08 * (high - low) or 0.01
         ax.set_ylim(low - edge, high + edge)
 
