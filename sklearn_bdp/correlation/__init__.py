@@ -32,6 +32,7 @@ from sklearn_bdp.correlation._neighbors import check_groups, check_neighbors, is
 from sklearn_bdp.correlation._network import MarkovNetwork, NetworkModel
 from sklearn_bdp.correlation._panel import Panel, date_numbers
 from sklearn_bdp.correlation._row_order import IndependenceReport, check_independence
+from sklearn_bdp.correlation._states import SeenStates
 from sklearn_bdp.correlation._strength import (
     DriftReport,
     Strength,
@@ -46,7 +47,6 @@ from sklearn_bdp.correlation._tails import (
     chernoff_lower_limit,
     weighted_lower_limit,
 )
-from sklearn_bdp.correlation._time import SeenStates
 from sklearn_bdp.correlation._transition import stationary_distribution
 from sklearn_bdp.correlation._worst import WorstOf
 

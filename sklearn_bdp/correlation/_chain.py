@@ -7,8 +7,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sklearn_bdp._checks import check_option, check_real
-from sklearn_bdp.correlation._cutting import FOLD_FAILURE, forward_folds
+from sklearn_bdp._bisection import doubled, last_whole
+from sklearn_bdp._checks import check_integer, check_real
+from sklearn_bdp.correlation._base import CorrelationModel
+from sklearn_bdp.correlation._cutting import (
+    FOLD_FAILURE,
+    SPLIT_FAILURE,
+    block_folds,
+    check_indices,
+    forward_folds,
+    tail_split,
+)
+from sklearn_bdp.correlation._states import SeenStates
 from sklearn_bdp.correlation._strength import (
     ENOUGH,
     SAFETY,
@@ -17,12 +27,14 @@ from sklearn_bdp.correlation._strength import (
     two_states,
 )
 from sklearn_bdp.correlation._tails import chain_lower_limit
-from sklearn_bdp.correlation._time import TimeModel
 from sklearn_bdp.correlation._transition import (
+    block_spread,
     check_transition,
     dobrushin,
     is_irreducible,
+    mixing_after,
     mixing_profile,
+    mixing_sum,
     operator_norm,
     projective_diameter,
     spectral_gap,
@@ -31,7 +43,7 @@ from sklearn_bdp.correlation._transition import (
 )
 
 
-class MarkovChain(TimeModel):
+class MarkovChain(CorrelationModel):
     r"""Records that follow a time-homogeneous Markov chain.
 
     Parameters
@@ -42,8 +54,6 @@ class MarkovChain(TimeModel):
         ``False``: record ``i`` depends on state ``i`` of the chain only, in any way (a hidden
         Markov model; the states may also be visible). Always safe. ``True``: the states *are*
         the records, which allows sharper bounds.
-    start : {"stationary", "any"}, default="stationary"
-        Distribution of the first state; ``"any"`` assumes nothing about it.
     states : array-like of int, shape (n,), optional
         *Public* state of every record, known without looking at the records. What is made is then
         a :class:`SeenStates`: scores are post-stratified, and dependence costs nothing. Its
@@ -51,8 +61,8 @@ class MarkovChain(TimeModel):
 
     Attributes
     ----------
-    stationary_ : ndarray of shape (k,) or None
-        Stationary distribution; None if the chain is not irreducible.
+    stationary_ : ndarray of shape (k,)
+        Stationary distribution, that of the first state.
     spectral_gap_ : float
         ``1 - max_{j>=2} |lambda_j|``; 0 for periodic chains.
     diameter_ : float
@@ -60,12 +70,12 @@ class MarkovChain(TimeModel):
     dobrushin_ : float
         Dobrushin coefficient, the largest total variation between two rows.
     contraction_ : float
-        Second singular value of :math:`D_\pi^{1/2} P D_\pi^{-1/2}`; 1 if not irreducible.
+        Second singular value of :math:`D_\pi^{1/2} P D_\pi^{-1/2}`.
 
     Raises
     ------
     ValueError
-        If the matrix is not stochastic, or not irreducible with a stationary start.
+        If the matrix is not stochastic or not irreducible.
 
     Notes
     -----
@@ -84,6 +94,7 @@ class MarkovChain(TimeModel):
     176.5
     """
 
+    is_sequential = True
     _words = ""  # where the strength comes from, when no transition matrix was given
     _caveats: tuple[str, ...] = ()
 
@@ -92,41 +103,34 @@ class MarkovChain(TimeModel):
         transition: ArrayLike = (),
         *,
         observed: bool = False,
-        start: str = "stationary",
         states: ArrayLike | None = None,
     ) -> Any:
         """Return a chain, or with public states the model that uses them (theory G11′)."""
         if states is None:
             return super().__new__(cls)
-        return cls(transition, observed=observed, start=start).given_states(states)
+        return cls(transition, observed=observed).given_states(states)
 
     def __init__(
         self,
         transition: ArrayLike,
         *,
         observed: bool = False,
-        start: str = "stationary",
         states: ArrayLike | None = None,
     ) -> None:
         self.transition = check_transition(transition)
         if not isinstance(observed, bool | np.bool_):
             raise TypeError(f"observed must be True or False, got observed={observed!r}.")
         self.observed = bool(observed)
-        irreducible = is_irreducible(self.transition)
-        self.start = check_option("start", start, ("stationary", "any"))
-        if start == "stationary" and not irreducible:
+        if not is_irreducible(self.transition):
             raise ValueError(
-                "transition must be irreducible for a stationary start: some states never reach "
-                "others, so the stationary distribution is not unique. Pass start='any', or model "
-                "the parts as separate Groups."
+                "transition must be irreducible: some states never reach others, so the stationary "
+                "distribution is not unique. Model the parts as separate Groups."
             )
-        self.stationary_ = stationary_distribution(self.transition) if irreducible else None
+        self.stationary_ = stationary_distribution(self.transition)
         self.diameter_ = projective_diameter(self.transition)
         self.dobrushin_ = dobrushin(self.transition)
-        self.spectral_gap_, self.contraction_ = 0.0, 1.0
-        if irreducible:
-            self.spectral_gap_ = spectral_gap(self.transition, self.stationary_)
-            self.contraction_ = operator_norm(self.transition, self.stationary_)
+        self.spectral_gap_ = spectral_gap(self.transition, self.stationary_)
+        self.contraction_ = operator_norm(self.transition, self.stationary_)
         self._freeze()
 
     @classmethod
@@ -280,6 +284,26 @@ class MarkovChain(TimeModel):
             caveats,
         )
 
+    def given_states(self, states: ArrayLike) -> SeenStates:
+        """Return the model of records whose states are public (theory G11′).
+
+        Parameters
+        ----------
+        states : array-like of int, shape (n,)
+            State of every record, ``0 … k-1``, known without looking at the records.
+
+        Returns
+        -------
+        SeenStates
+            Scores are post-stratified by state; dependence costs nothing.
+
+        Raises
+        ------
+        ValueError
+            If a state is none of the chain's own.
+        """
+        return SeenStates(states, self.stationary_)
+
     def _declared(self, words, caveats=()):
         """Return the same chain with the words that say where its strength comes from."""
         model = object.__new__(type(self))
@@ -288,14 +312,13 @@ class MarkovChain(TimeModel):
         return model
 
     def _folds(self, n, n_splits, random_state):
-        if not self._words:
-            return super()._folds(n, n_splits, random_state)
         # Declared by how slowly scores forget: records in time, so the past predicts the future.
-        return forward_folds(n, n_splits, self.gap_for(FOLD_FAILURE))
+        folds = forward_folds if self._words else block_folds
+        return folds(n, n_splits, self.gap_for(FOLD_FAILURE))
 
     @property
     def caveats(self) -> tuple[str, ...]:
-        return (*self._caveats, *super().caveats)
+        return (*self._caveats, "A future unlike the past (drift) is not covered.")
 
     def __repr__(self) -> str:
         if self._words:
@@ -304,25 +327,19 @@ class MarkovChain(TimeModel):
         rows = np.array2string(self.transition, threshold=16, precision=4, separator=", ")
         rows = " ".join(rows.split())
         extra = ", observed=True" if self.observed else ""
-        extra += "" if self._stationary else ", start='any'"
         return f"MarkovChain({rows}{extra})"
-
-    @property
-    def _stationary(self):
-        return self.start == "stationary"
 
     def _content(self):
         words = (self._words, *self._caveats) if self._words else ()
-        return (self.transition, self.observed, self.start, *words)
+        return (self.transition, self.observed, *words)
 
     def describe(self) -> str:
         if self._words:
             return self._words
         states = {2: "two", 3: "three"}.get(len(self.transition), len(self.transition))
-        kind = "stationary" if self._stationary else "not stationary"
         many = 10_000_000
         return (
-            f"{kind} {states}-state Markov chain, spectral gap {self.spectral_gap_:.2f}, "
+            f"stationary {states}-state Markov chain, spectral gap {self.spectral_gap_:.2f}, "
             f"1 record in {many / self.effective_n(many):.1f} counts"
         )
 
@@ -332,8 +349,10 @@ class MarkovChain(TimeModel):
         return self._remember("profile", lambda: mixing_profile(self.transition))
 
     def _spread(self, n, statistical):
-        spread = super()._spread(n, statistical)
-        if statistical and self._stationary and self.contraction_ < 1.0:
+        spread = self._remember(
+            ("spread", n), lambda: block_spread(mixing_sum(self._profile(), n - 1), n)
+        )
+        if statistical and self.contraction_ < 1.0:
             # Fan, Jiang, Sun 2021, Theorem 1 (absolute spectral gap; functions may differ).
             contraction = self.contraction_
             spread = min(spread, n * (1.0 + contraction) / (1.0 - contraction))
@@ -341,6 +360,36 @@ class MarkovChain(TimeModel):
 
     def _lower_limit(self, values, levels, n, binary):
         limits = super()._lower_limit(values, levels, n, binary)
-        if not self._stationary or self.contraction_ >= 1.0:
+        if self.contraction_ >= 1.0:
             return limits
         return np.maximum(limits, chain_lower_limit(values, -levels / n, self.contraction_))
+
+    # -- cutting ----------------------------------------------------------------------------
+
+    def cut_failure(self, gap: int) -> float:
+        # Theory H6: total variation between cut and uncut distribution of the first holdout state.
+        return min(1.0, mixing_after(self._profile(), check_integer("gap", gap, low=0) + 1))
+
+    def gap_for(self, failure: float) -> int:
+        failure = check_real("failure", failure, low=0.0, high=1.0, closed="neither")
+        if not self.cut_failure(2**40) <= failure:
+            raise ValueError(
+                f"failure={failure:g} cannot be reached by any gap: the chain has an unlimited "
+                "memory (it is periodic)."
+            )
+        if self.cut_failure(0) <= failure:
+            return 0
+        enough = lambda gap: self.cut_failure(gap) <= failure  # noqa: E731
+        return last_whole(enough, *doubled(enough, 1))
+
+    def _split(self, n, holdout, random_state):
+        return tail_split(n, holdout, self.gap_for(SPLIT_FAILURE))
+
+    def subset(self, indices: ArrayLike) -> CorrelationModel:
+        places = check_indices(indices, None)
+        if not (places[1:] - places[:-1] == 1).all():
+            raise ValueError(
+                "indices must be contiguous and ascending for a chain: dropping records in "
+                f"between changes its transition matrix, got {places[:5]}…"
+            )
+        return self

@@ -136,7 +136,6 @@ def chain_record(model: CorrelationModel) -> dict[str, Any] | None:
     return {
         "transition": model.transition.tolist(),
         "observed": model.observed,
-        "start": model.start,
         "words": model._words,
         "caveats": list(model._caveats),
     }
@@ -144,5 +143,5 @@ def chain_record(model: CorrelationModel) -> dict[str, Any] | None:
 
 def recorded_chain(record: dict[str, Any]) -> MarkovChain:
     """Return the chain that :func:`chain_record` wrote down."""
-    chain = MarkovChain(record["transition"], observed=record["observed"], start=record["start"])
+    chain = MarkovChain(record["transition"], observed=record["observed"])
     return chain._declared(record["words"], record["caveats"]) if record["words"] else chain

@@ -141,14 +141,13 @@ def stationary(matrix):
     return np.linalg.lstsq(system, np.r_[np.zeros(k), 1.0], rcond=None)[0]
 
 
-def chain_distribution(matrix, n, *, start=None, emissions=None):
+def chain_distribution(matrix, n, *, emissions=None):
     """Joint distribution of ``n`` records of a chain, or of what ``emissions[i]`` shows of it."""
     matrix = np.asarray(matrix, dtype=float)
     k = len(matrix)
     emissions = [np.eye(k)] * n if emissions is None else emissions
-    distribution = stationary(matrix) if start is None else np.asarray(start, dtype=float)
     # forward: axes (records so far, current state)
-    table = distribution[None, :] * emissions[0].T
+    table = stationary(matrix)[None, :] * emissions[0].T
     for step in range(1, n):
         moved = table @ matrix
         table = moved[..., None, :] * emissions[step].T

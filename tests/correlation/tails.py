@@ -39,8 +39,7 @@ def _sharper(model, mean, value, n):
         weights, counts = np.unique(model.weights_, return_counts=True)
         return independent_log_tail(mean, value, weights, counts)
     if isinstance(model, MarkovChain):
-        stationary = model.start == "stationary"
-        return -n * chain_rate(value, mean, model.contraction_) if stationary else 0.0
+        return -n * chain_rate(value, mean, model.contraction_)
     # A component's mean is one score, of weight size / n (theory G12).
     sizes, counts = np.unique(np.bincount(model.components(n)), return_counts=True)
     return independent_log_tail(mean, value, sizes / n, counts)

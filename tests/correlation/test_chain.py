@@ -25,29 +25,24 @@ def random_chain(seed, k, *, zeros=False):
     return matrix
 
 
-def check_chain(matrix, n, epsilon, *, start=None, exact=False):
+def check_chain(matrix, n, epsilon, *, exact=False):
     """Compare every calibration that applies with the oracle."""
-    kind = "stationary" if start is None else "any"
-    joint = chain_distribution(matrix, n, start=start)
-    seen = MarkovChain(matrix, observed=True, start=kind)
+    joint = chain_distribution(matrix, n)
+    seen = MarkovChain(matrix, observed=True)
     truth = bdp_leakage(joint, epsilon)
     tight = seen.bdp_epsilon(epsilon, n)
     assert truth <= tight + 1e-7
-    assert MarkovChain(matrix, observed=True, start="any").bdp_epsilon(epsilon, n) >= truth - 1e-7
-    assert MarkovChain(matrix, start=kind).bdp_epsilon(epsilon, n) >= truth - 1e-7
+    assert MarkovChain(matrix).bdp_epsilon(epsilon, n) >= truth - 1e-7
     forward = sequential_leakage(joint, epsilon)
-    sequential = forward
-    if start is None:
-        backward = sequential_leakage(joint, epsilon, order=range(n)[::-1])
-        sequential = min(forward, backward)
-        for method in ("quilt", "blanket", "spectral"):
-            try:
-                assert seen.bdp_epsilon(epsilon, n, method=method) >= truth - 1e-7
-            except ValueError:
-                assert method != "quilt"
+    sequential = min(forward, sequential_leakage(joint, epsilon, order=range(n)[::-1]))
+    for method in ("quilt", "blanket", "spectral"):
+        try:
+            assert seen.bdp_epsilon(epsilon, n, method=method) >= truth - 1e-7
+        except ValueError:
+            assert method != "quilt"
     assert sequential_epsilon(seen, epsilon, n) >= sequential - 1e-7
     if exact:
-        assert start is not None or tight == pytest.approx(truth, rel=1e-6)
+        assert tight == pytest.approx(truth, rel=1e-6)
         assert sequential_epsilon(seen, epsilon, n) == pytest.approx(sequential, rel=1e-6)
     bias = seen.posterior_bias(epsilon, n)
     unknown = np.mean([math.tanh(leakage(joint, epsilon, i, []) / 4) for i in range(n)])
@@ -61,18 +56,10 @@ def test_two_states_meet_the_exact_leakage(seed, epsilon):
     check_chain(random_chain(seed, 2, zeros=seed == 2), 4, epsilon, exact=True)
 
 
-@pytest.mark.parametrize("epsilon", [0.02, 1.0])
-def test_two_states_from_any_start_meet_the_exact_leakage(epsilon):
-    start = np.array([0.05, 0.95])
-    check_chain(random_chain(7, 2), 4, epsilon, start=start, exact=True)
-
-
 @pytest.mark.parametrize("epsilon", [0.05, 1.0])
 @pytest.mark.parametrize("zeros", [False, True])
 def test_three_states_stay_above_the_exact_leakage(zeros, epsilon):
     check_chain(random_chain(3, 3, zeros=zeros), 3, epsilon)
-    if zeros and epsilon == 1.0:
-        check_chain(random_chain(3, 3, zeros=zeros), 3, epsilon, start=np.array([0.7, 0.1, 0.2]))
 
 
 @pytest.mark.slow
@@ -194,19 +181,11 @@ def test_zeros_name_the_route_that_works():
     assert zero.bdp_epsilon(0.1, 1000) < 1.0
 
 
-def test_starts():
-    assert MarkovChain(np.eye(2), start="any").bdp_epsilon(0.1, 5) == pytest.approx(0.5)
-    assert MarkovChain(np.eye(2), start="any").effective_n(10) == pytest.approx(1.0)
+def test_what_is_no_stationary_chain_is_refused():
     with pytest.raises(ValueError, match="irreducible"):
         MarkovChain(np.eye(2))
-    with pytest.raises(ValueError, match="start must be one of"):
-        MarkovChain(P1, start="cold")
-    with pytest.raises(ValueError, match="stationary chain"):
-        MarkovChain(P1, start="any").bdp_epsilon(0.1, 5, method="quilt")
     with pytest.raises(TypeError, match="observed"):
         MarkovChain(P1, observed="yes")
-    # a start that is not stationary loses the bound that needs stationarity
-    assert MarkovChain(P1, start="any").effective_n(1000) < MarkovChain(P1).effective_n(1000)
 
 
 def test_gaps_by_hand():

@@ -150,7 +150,7 @@ def test_states_are_checked_by_name_and_value():
         with pytest.raises(ValueError, match=message):
             MarkovChain(P, states=np.array(states))
     with pytest.raises(ValueError, match="irreducible"):
-        MarkovChain([[1.0, 0.0], [0.0, 1.0]], start="any", states=[0, 1])
+        MarkovChain([[1.0, 0.0], [0.0, 1.0]], states=[0, 1])
     with pytest.raises(ValueError, match="n must be 3"):
         MarkovChain(P, states=[0, 1, 0]).effective_n(4)
     with pytest.raises(ValueError, match="tight"):

@@ -169,9 +169,9 @@ def test_known_effective_numbers():
     assert Groups([0, 0, 1, 1]).effective_n(4) == pytest.approx(2)
     chain = MarkovChain([[0.9, 0.1], [0.1, 0.9]])
     assert chain.effective_n(900) == pytest.approx(100)
-    # any start: blocks of s = r = 4 records cost (n / 4) (4 + 4)^2
-    anywhere = MarkovChain([[0.9, 0.1], [0.1, 0.9]], start="any")
-    assert anywhere.effective_n(10**6) == pytest.approx(1e12 / 16e6, rel=1e-4)
+    # of any query, blocks of s = r = 4 records cost (n / 4) (4 + 4)^2
+    exponent = np.log(2) - chain.log_tail(0.1, 10**6, sensitivity=1e-6)
+    assert exponent == pytest.approx(2 * 0.1**2 * 1e12 / 16e6, rel=1e-4)
     star = BayesianNetwork([[], [0], [0]], [[0.5, 0.5]] + [[[0.75, 0.25], [0.25, 0.75]]] * 2)
     # R_root = 1 + 0.5 + 0.5, leaves 1
     assert star.effective_n(3) == pytest.approx(9 / (4 + 1 + 1))

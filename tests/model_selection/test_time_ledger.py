@@ -96,7 +96,7 @@ def test_other_records_are_still_refused(tmp_path):
     "chain",
     [
         MarkovChain([[0.9, 0.1], [0.3, 0.7]]),
-        MarkovChain([[1 / 3, 2 / 3], [0.1, 0.9]], observed=True, start="any"),
+        MarkovChain([[1 / 3, 2 / 3], [0.1, 0.9]], observed=True),
         MarkovChain.from_autocorrelation_time(7.3),
         MarkovChain.from_scores(np.repeat(np.random.default_rng(0).random(300), 3)),
     ],

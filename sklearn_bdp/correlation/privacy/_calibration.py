@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import math
 from functools import singledispatch
 
 import numpy as np
 
 from sklearn_bdp._bisection import safe_inverse
 from sklearn_bdp.correlation._base import CorrelationModel
-from sklearn_bdp.correlation._components import ComponentModel
+from sklearn_bdp.correlation._components import ComponentModel, Independent
 from sklearn_bdp.correlation._panel import Panel
-from sklearn_bdp.correlation._time import SeenStates
+from sklearn_bdp.correlation._states import SeenStates
 from sklearn_bdp.correlation._worst import WorstOf
 
 
@@ -82,8 +81,11 @@ class ComponentCalibration(Calibration):
 
 
 @calibrate.register(SeenStates)
-class SeenCalibration(Calibration):
+class SeenCalibration(ComponentCalibration):
     """Records that are independent given public states (theory B0)."""
+
+    def __init__(self, model):
+        super().__init__(Independent())
 
     def check_method(self, n, method):
         if method != "tight":
@@ -91,15 +93,6 @@ class SeenCalibration(Calibration):
                 f"method={method!r} needs hidden states (MarkovChain without states=); records "
                 "that are independent given public states have method='tight' only."
             )
-
-    def leakage(self, dp_epsilon, n, method):
-        return dp_epsilon
-
-    def sequential_information(self, dp_epsilon, n):
-        return n * dp_epsilon**2 / 8.0
-
-    def posterior_bias(self, dp_epsilon, n):
-        return math.tanh(dp_epsilon / 4.0)
 
 
 @calibrate.register(WorstOf)

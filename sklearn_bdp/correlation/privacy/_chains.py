@@ -44,10 +44,6 @@ class ChainCalibration(Calibration):
         chain, other = self.model, "method='tight' applies (theory B5)."
         if method == "tight":
             return
-        if not chain._stationary:
-            raise ValueError(
-                f"method={method!r} needs a stationary chain, got start={chain.start!r}; {other}"
-            )
         if method == "spectral":
             self._check_spectral(n, other)
         elif method == "blanket" and n > 1 and math.isinf(chain.diameter_):
@@ -115,9 +111,7 @@ class ChainCalibration(Calibration):
 
     def backward(self, dp_epsilon, n):
         """Leakage of the past to an adversary who knows none of it."""
-        if self.model._stationary:
-            return self._unknown_side("backward", self.reverse, dp_epsilon, n)
-        return self._contracted(dp_epsilon, n)  # any distribution of the first state
+        return self._unknown_side("backward", self.reverse, dp_epsilon, n)
 
     @property
     def reverse(self):
@@ -145,12 +139,12 @@ class ChainCalibration(Calibration):
     def _tight(self, dp_epsilon, n):
         chain, left = self.model, self._contracted(dp_epsilon, n)
         right, k = left, len(chain.transition)
-        if chain.observed and chain.stationary_ is not None and k <= MOST_STATES:
+        if chain.observed and k <= MOST_STATES:
             after, before = self.forward(dp_epsilon, n), self.backward(dp_epsilon, n)
             right = self._bridged(chain.transition, np.ones(k), after, dp_epsilon, n)
             left = self._bridged(chain.transition.T, chain.stationary_, before, dp_epsilon, n)
         best = min(dp_epsilon + both_sides(left, right, n), n * dp_epsilon)
-        if chain.observed and chain._stationary and k > 2:
+        if chain.observed and k > 2:
             best = min(best, self._quilted(dp_epsilon, n, factor=2.0))
         return best
 
@@ -168,9 +162,7 @@ class ChainCalibration(Calibration):
 
     def _extra(self, dp_epsilon, n):
         """Return what follows a record in the better order of time (theory B7)."""
-        orders = [self.forward(dp_epsilon, n)]
-        if self.model._stationary:
-            orders.append(self.backward(dp_epsilon, n))
+        orders = self.forward(dp_epsilon, n), self.backward(dp_epsilon, n)
         return min(float(order[-1].max()) for order in orders)
 
     def sequential_information(self, dp_epsilon, n):
