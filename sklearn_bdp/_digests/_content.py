@@ -70,6 +70,10 @@ def query_key(*parts: Any) -> str:
     TypeError
         If a part has no content that is stable from process to process.
 
+    See Also
+    --------
+    sklearn_bdp.ReusableHoldout.answer : Takes keys.
+
     Examples
     --------
     >>> query_key("accuracy", {"C": 1.0}) == query_key("accuracy", {"C": 1.0})

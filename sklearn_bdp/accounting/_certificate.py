@@ -98,6 +98,11 @@ class Certificate:
     baseline : float, optional
         Score of a constant prediction, in score units: a mark in the picture.
 
+    See Also
+    --------
+    sklearn_bdp.certify : A certificate in advance.
+    sklearn_bdp.ReusableHoldout.certificate : The certificate of a holdout.
+
     Examples
     --------
     >>> from sklearn_bdp.planning import certify

@@ -40,6 +40,10 @@ class BayesianNetwork(NetworkModel):
         If there is a directed cycle, a table of the wrong shape, or one that does not sum to
         one.
 
+    See Also
+    --------
+    MarkovNetwork : An undirected graph.
+
     Examples
     --------
     >>> from sklearn_bdp.correlation import BayesianNetwork

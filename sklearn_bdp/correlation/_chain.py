@@ -77,6 +77,11 @@ class MarkovChain(CorrelationModel):
     ValueError
         If the matrix is not stochastic or not irreducible.
 
+    See Also
+    --------
+    SeenStates : The same with public states.
+    check_misfit : Test a chain on cross-validated scores.
+
     Notes
     -----
     A periodic chain keeps ``spectral_gap_ = 0``: it keeps its phase, so no gap cuts it,

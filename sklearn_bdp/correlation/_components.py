@@ -163,6 +163,11 @@ class Groups(ComponentModel):
     ValueError
         If labels are empty or contain NaN.
 
+    See Also
+    --------
+    DependencyGraph : Components of a graph as groups.
+    check_groups : Test whether neighboring groups agree.
+
     Examples
     --------
     >>> from sklearn_bdp.correlation import Groups

@@ -42,6 +42,10 @@ def check_correlation(
     ValueError, TypeError
         If the argument is none of these or malformed.
 
+    See Also
+    --------
+    CorrelationModel : Base class of what it returns.
+
     Examples
     --------
     >>> from sklearn_bdp.correlation import check_correlation

@@ -200,6 +200,11 @@ class DependencyGraph(GraphModel, ComponentModel):
     ValueError
         If the matrix is not square, empty, negative or NaN somewhere.
 
+    See Also
+    --------
+    MarkovNetwork : A graph with known strengths.
+    Groups : Groups without a graph.
+
     Notes
     -----
     Structure alone declares that records of different components are independent, and no more

@@ -74,6 +74,10 @@ def integrated_autocorrelation(scores: ArrayLike) -> float:
     float
         ``1 + 2 * sum of autocorrelations``, at least ``1 / n``; 1 for independent records.
 
+    See Also
+    --------
+    slow_autocorrelation_time : The same by slow swings.
+
     Notes
     -----
     The sum stops where neighboring pairs of autocorrelations stop being positive and decreasing
@@ -121,6 +125,11 @@ def check_misfit(
     -------
     MisfitReport
         The outcome; nothing is raised or warned here.
+
+    See Also
+    --------
+    MisfitReport : What it returns.
+    check_independence : The test without a declared chain.
 
     Notes
     -----

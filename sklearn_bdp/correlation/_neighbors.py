@@ -38,6 +38,10 @@ def check_neighbors(
     IndependenceReport
         The outcome; nothing is raised or warned here. ``order_p`` is the p-value.
 
+    See Also
+    --------
+    MarkovNetwork : The model that it tests.
+
     Notes
     -----
     The statistic is Moran's: the sum over edges of products of centered scores. It is compared
@@ -92,6 +96,10 @@ def check_groups(
     -------
     IndependenceReport
         The outcome; nothing is raised or warned here.
+
+    See Also
+    --------
+    check_independence : Test for dependence inside groups.
     """
     series, codes = np.asarray(scores, dtype=float), label_codes(groups)
     known = ~np.isnan(series)

@@ -219,6 +219,11 @@ class MarkovNetwork(NetworkModel):
     ValueError
         If an influence is negative, NaN or infinite.
 
+    See Also
+    --------
+    DependencyGraph : A graph without strengths.
+    check_neighbors : Test the declared strength.
+
     Notes
     -----
     The distribution is proportional to the product of potentials over edges and single records.

@@ -70,6 +70,10 @@ class Panel(CorrelationModel):
     ValueError
         If a date is missing or has no order, or ``chain`` is tied to a number of records.
 
+    See Also
+    --------
+    MarkovChain : One series.
+
     Examples
     --------
     >>> from sklearn_bdp.correlation import MarkovChain, Panel

@@ -69,6 +69,11 @@ def check_independence(
     IndependenceReport
         The outcome; nothing is raised or warned here.
 
+    See Also
+    --------
+    IndependenceReport : What it returns.
+    check_drift : Test whether scores change over time.
+
     Notes
     -----
     Permutation tests (a fixed seed, 199 permutations): exact for any scores if rows are

@@ -46,6 +46,10 @@ class SeenStates(CorrelationModel):
     ValueError
         If a state has no stationary probability, or without any states.
 
+    See Also
+    --------
+    MarkovChain : The chain of the states.
+
     Notes
     -----
     Three conditions, which no data can prove: the states are known without looking at the

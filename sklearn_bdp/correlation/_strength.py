@@ -80,6 +80,11 @@ def slow_autocorrelation_time(
     float
         ``1 + 2 * sum of autocorrelations``, at least 1; 1 for a constant series.
 
+    See Also
+    --------
+    integrated_autocorrelation : The same by a sum of autocorrelations.
+    MarkovChain.from_autocorrelation_time : Declare such a time.
+
     Notes
     -----
     The mean of the squared cosine coefficients of the lowest frequencies, in units of the
@@ -265,6 +270,11 @@ def check_drift(
     -------
     DriftReport
         The outcome; nothing is raised or warned here.
+
+    See Also
+    --------
+    DriftReport : What it returns.
+    check_independence : Test for dependence of neighboring rows.
 
     Notes
     -----

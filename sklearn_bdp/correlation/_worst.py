@@ -28,6 +28,10 @@ class WorstOf(CorrelationModel):
     ValueError
         If the list is empty or the numbers of records differ.
 
+    See Also
+    --------
+    check_correlation : Makes it from a list.
+
     Examples
     --------
     >>> from sklearn_bdp.correlation import Groups, Independent, WorstOf

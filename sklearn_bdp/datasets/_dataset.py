@@ -124,6 +124,11 @@ class SimulatedDataset:
     correlation : object
         What to pass as ``correlation=``: the transition matrix, the graph or ``None``.
 
+    See Also
+    --------
+    make_graph : Makes one.
+    make_regimes : Makes one.
+
     Examples
     --------
     >>> from sklearn_bdp.datasets import make_regimes

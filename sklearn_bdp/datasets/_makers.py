@@ -98,6 +98,10 @@ def make_regimes(
     ValueError
         If the matrix is not stochastic and irreducible, or a number is out of range.
 
+    See Also
+    --------
+    make_graph : Records on a graph.
+
     Examples
     --------
     >>> from sklearn_bdp.datasets import make_regimes
@@ -170,6 +174,10 @@ def make_graph(
     ------
     ValueError
         If neither or conflicting sizes are given, or the graph is not square.
+
+    See Also
+    --------
+    make_regimes : Records in time.
 
     Examples
     --------

@@ -39,6 +39,10 @@ class SelectionReport:
         Sentences: what was verified, and what was not.
     rows : dict of list
         One entry per kept feature or group in each list, ready for ``pandas.DataFrame``.
+
+    See Also
+    --------
+    sklearn_bdp.feature_selection.HoldoutFeatureSelector : Its ``report`` returns this.
     """
 
     title: str

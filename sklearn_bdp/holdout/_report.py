@@ -60,6 +60,11 @@ class Preview:
     note : str, default=""
         Which share of positive records was assumed, for scores by class.
 
+    See Also
+    --------
+    sklearn_bdp.ReusableHoldout.preview : Returns this.
+    sklearn_bdp.plan_search : The same before a holdout exists.
+
     Examples
     --------
     >>> import numpy as np
@@ -190,6 +195,11 @@ class FinalReport:
         What has to be true.
     time : str
         When the holdout was closed, ISO 8601, UTC.
+
+    See Also
+    --------
+    sklearn_bdp.ReusableHoldout.final_report : Returns this.
+    sklearn_bdp.accounting.Certificate : The guarantee behind it.
     """
 
     rows: tuple[ReportRow, ...]

@@ -158,6 +158,12 @@ class ReusableHoldout:
     LedgerError
         One of its subclasses, if the ledger cannot be used or belongs to another holdout.
 
+    See Also
+    --------
+    ReusableHoldoutSearchCV : Splits a holdout off and searches.
+    HoldoutScorer : Queries a holdout wherever scikit-learn takes ``scoring``.
+    plan_search : How many records a holdout needs.
+
     Notes
     -----
     A batch is checked, decided, recorded and only then released. An error before the recording

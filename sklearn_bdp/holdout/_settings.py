@@ -279,6 +279,11 @@ class HoldoutConfig:
     allow_shared_rows : bool, default=False
         Whether training records may equal holdout records.
 
+    See Also
+    --------
+    ReusableHoldoutSearchCV : Takes it as ``holdout``.
+    ReusableHoldout : A holdout that you split off yourself.
+
     Examples
     --------
     >>> from sklearn_bdp import HoldoutConfig

@@ -220,6 +220,10 @@ class HoldoutAnswers:
         Whether the answer came from the holdout, because the prediction was too far off.
     answered : ndarray of bool, shape (m,)
         Whether the holdout answered. ``False`` once the budget has run out.
+
+    See Also
+    --------
+    sklearn_bdp.ReusableHoldout.answer : Returns this.
     """
 
     values: np.ndarray
@@ -257,6 +261,10 @@ class HoldoutScore:
         Whether the answer came from the holdout.
     answered : bool
         Whether the holdout answered.
+
+    See Also
+    --------
+    sklearn_bdp.ReusableHoldout.score : Returns this.
     """
 
     value: float
@@ -297,6 +305,10 @@ class History(Sequence):
     ----------
     records : iterable of AnswerRecord
         The answers in the order they were given.
+
+    See Also
+    --------
+    sklearn_bdp.ReusableHoldout.history : Returns this.
     """
 
     def __init__(self, records: Iterable[AnswerRecord]) -> None:

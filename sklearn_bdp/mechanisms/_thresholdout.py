@@ -81,6 +81,11 @@ class Thresholdout(Presets):
     TypeError, ValueError
         Where an argument breaks its rule.
 
+    See Also
+    --------
+    sklearn_bdp.ReusableHoldout : A holdout behind this mechanism.
+    thresholdout_epsilon : Its pure DP level.
+
     Notes
     -----
     Query values are rounded to multiples of a step :math:`g` (2**-44 for scales up to 4), the

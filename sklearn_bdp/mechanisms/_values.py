@@ -344,6 +344,10 @@ def thresholdout_epsilon(
     TypeError, ValueError
         If an argument is out of range.
 
+    See Also
+    --------
+    Thresholdout : The mechanism.
+
     References
     ----------
     Theory T1; Zhao 2017, Algorithm 1 and Section 5.2; Lyu, Su and Li 2017, Algorithm 1.

@@ -258,6 +258,10 @@ def available_metrics() -> list[str]:
     -------
     list of str
         Sorted names.
+
+    See Also
+    --------
+    get_metric : The metric of a name.
     """
     return sorted(_MAKERS)
 
@@ -294,6 +298,11 @@ def get_metric(
         If the metric has no bounded range or sensitivity; the message names an alternative.
     TypeError, ValueError
         If the name or an option is unknown, or the targets do not fit the metric.
+
+    See Also
+    --------
+    available_metrics : The names.
+    PerRecordScore : Your own score.
 
     Examples
     --------
@@ -374,6 +383,10 @@ def default_metric(estimator: Any, y: ArrayLike | None = None) -> BoundedMetric:
     ------
     UnboundedMetricError
         If the estimator is neither a classifier nor a regressor.
+
+    See Also
+    --------
+    get_metric : The metric of a name.
     """
     if _is_kind(is_classifier, estimator):
         metric = get_metric("accuracy", estimator=estimator, y=y)

@@ -45,6 +45,10 @@ class PerRecordScore:
     ValueError
         If ``lower`` is not below ``upper``.
 
+    See Also
+    --------
+    get_metric : Metrics by name.
+
     Examples
     --------
     >>> from sklearn_bdp.metrics import PerRecordScore, get_metric

@@ -135,6 +135,11 @@ class HoldoutScorer:
         The last verified score with its interval, in score units. Copies of the scorer in the same
         process share it; ``holdout.history()`` has every answer, of all processes.
 
+    See Also
+    --------
+    ReusableHoldoutSearchCV : Search whose every candidate is verified.
+    ReusableHoldout.score : Verify one fitted model.
+
     Notes
     -----
     *Refusals* are errors everywhere: scikit-learn writes NaN for a scorer that fails and goes on,

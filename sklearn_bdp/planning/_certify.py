@@ -84,6 +84,11 @@ def certify(
     VacuousGuaranteeWarning
         If the holdout is too small for any statement.
 
+    See Also
+    --------
+    plan_holdout : The smallest holdout for a given error.
+    ReusableHoldout : A holdout with intervals charged as used.
+
     References
     ----------
     Theory C1 (neither ``mechanism`` nor ``epsilon``), C3 (``mechanism``) and C4
@@ -159,6 +164,11 @@ def plan_holdout(
     ------
     TypeError, ValueError
         If a parameter is outside its range, a route does not apply, or no number suffices.
+
+    See Also
+    --------
+    certify : The error for a given holdout.
+    plan_search : The same for searches with a final report.
 
     Examples
     --------

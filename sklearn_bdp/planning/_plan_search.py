@@ -102,6 +102,11 @@ def plan_search(
     TypeError, ValueError
         If a parameter is outside its range, or no number of records up to 10^12 suffices.
 
+    See Also
+    --------
+    ReusableHoldout.preview : Widths and cost of the next batch of an existing holdout.
+    plan_holdout : The same for an error certified in advance.
+
     References
     ----------
     Theory G16 and G17; compare ``benchmarks/simulate_year.py``.
