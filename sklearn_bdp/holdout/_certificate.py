@@ -48,7 +48,7 @@ def warn_if_vacuous(settings, model):
         enough = f"About {math.ceil(count * (2 * width) ** 2):,} {name} would do. "
     warnings.warn(
         f"The holdout of {count} {name} is too small: a first score near 1/2 is only known to "
-        f"±{min(width, 1.0):.2g}. {enough}plan_holdout computes the number for a given width.",
+        f"±{min(width, 0.5):.2g}. {enough}plan_holdout computes the number for a given width.",
         VacuousGuaranteeWarning,
         stacklevel=caller_level(),
     )

@@ -122,7 +122,7 @@ def plan_search(
     True
     """
     tau = check_real("tau", tau, low=0.0, high=0.5, closed="neither")
-    model = continued(correlation)
+    model = continued(correlation, searched=True)
     year = {
         "scoring": scoring, "prevalence": prevalence, "n_searches": n_searches, "final": final,
         "correlation": model, "n_candidates": n_candidates, "score": score,

@@ -295,6 +295,23 @@ def test_few_groups_are_told_before_any_fit_in_numbers_and_units():
     assert few(600, holdout=0.1) is not None
 
 
+@pytest.mark.parametrize("sizes", [[40] * 4, [200, 20, 20, 20, 20], [5] * 40])
+def test_one_fixed_model_is_known_no_worse_than_the_best_of_many(sizes):
+    """±0.79 for one model and ±0.5 for the best of twenty cannot be."""
+    rng, groups = np.random.default_rng(0), np.repeat(np.arange(len(sizes)), sizes)
+    X, y = rng.normal(size=(sum(sizes), 2)), rng.integers(0, 2, sum(sizes))
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        ReusableHoldoutSearchCV(
+            LogisticRegression(), {"C": [1.0]}, correlation="groups", cv=2, random_state=0
+        ).fit(X, y, groups=groups)
+    text = next(str(w.message) for w in caught if "for the best of" in str(w.message))
+    fixed, best, _ = (float(x) for x in re.findall(r"±([\d.]+\d)", text))
+    assert fixed <= best <= 0.5
+    small = [str(w.message) for w in caught if "is only known to" in str(w.message)]
+    assert all(float(re.search(r"±([\d.]+\d)", one)[1]) <= 0.5 for one in small)
+
+
 def test_few_groups_are_told_in_the_units_of_the_metric():
     told = few(240, scoring="neg_brier_score")
     assert "neg_brier_score near -0.2" in told

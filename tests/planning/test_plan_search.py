@@ -4,9 +4,11 @@ import math
 
 import numpy as np
 import pytest
+from scipy import sparse
+from sklearn.linear_model import LogisticRegression
 
-from sklearn_bdp import ReusableHoldout
-from sklearn_bdp.correlation import Groups, MarkovChain
+from sklearn_bdp import ReusableHoldout, ReusableHoldoutSearchCV
+from sklearn_bdp.correlation import Groups, MarkovChain, MarkovNetwork
 from sklearn_bdp.planning import expected_half_width, plan_holdout, plan_search
 
 P1 = [[0.9, 0.1], [0.2, 0.8]]
@@ -115,3 +117,23 @@ def test_groups_are_planned_with_what_the_holdout_will_use():
     less = np.repeat(np.arange(60), np.tile([1, 2, 3, 4], 15))  # 150 records
     assert n > 150
     assert expected_half_width(150, correlation=Groups(less), **rest) > 0.1
+
+
+@pytest.mark.parametrize("influence", [0.1, 0.4, 1.0])
+def test_plans_for_networks_agree_with_what_a_search_gets(influence):
+    """A search splits nodes and verifies given the others; the whole network is worth far less."""
+    n = 900
+    ring = np.arange(n)
+    edges = sparse.csr_array((np.ones(2 * n), (np.r_[ring, ring], np.r_[ring + 1, ring + 7] % n)))
+    network = MarkovNetwork(edges + edges.T, influence=influence)
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(n, 3))
+    y = (X[:, 0] + rng.normal(size=n) > 0).astype(int)
+    grid = {"C": np.logspace(-2, 1, 20)}
+    search = ReusableHoldoutSearchCV(
+        LogisticRegression(), grid, correlation=network, random_state=1
+    ).fit(X, y)
+    score, report = search.best_score_, search.final_report()
+    year = {"n_searches": 1, "n_candidates": 20, "score": score, "n_corrections": 0}
+    planned = plan_search((report.upper - report.lower) / 2, correlation=network, **year)
+    assert 2 / 3 <= planned / search.holdout_.n <= 3 / 2
