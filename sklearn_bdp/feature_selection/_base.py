@@ -135,15 +135,16 @@ class HoldoutSelectorBase(Savable, SelectorMixin, BaseEstimator):
         type_of_target(y, input_name="y", raise_unknown=True)
         return X, y
 
-    def _divide(self, estimator, X, y, *, X_val, y_val, groups, pilot=None):
+    def _divide(self, estimator, X, y, *, X_val, y_val, groups, pilot=None, dates=(None, 0)):
         """Return the :class:`Division` of checked data, and what a ledger records of the split.
 
         The columns of the holdout get the order of those of ``X``.
         """
         if self.holdout is None:
-            return self._undivided(X, y, X_val=X_val, groups=groups), None
+            beside = X_val is not None or dates[0] is not None or dates[1]
+            return self._undivided(X, y, beside=beside, groups=groups), None
         check_owner(self, X_val)
-        _, split = recorded_seed(self, (X, y, X_val, y_val, groups))
+        _, split = recorded_seed(self, (X, y, X_val, y_val, groups, dates))
         division = divide_for(
             self,
             estimator,
@@ -154,13 +155,16 @@ class HoldoutSelectorBase(Savable, SelectorMixin, BaseEstimator):
             groups=groups,
             split=split,
             pilot=pilot,
+            dates=dates,
         )
         return replace(division, X_holdout=_aligned(X, division.X_holdout)), split
 
-    def _undivided(self, X, y, *, X_val, groups):
+    def _undivided(self, X, y, *, beside, groups):
         """Return the :class:`Division` in which all records choose and nothing is verified."""
-        if X_val is not None:
-            raise ValueError("holdout=None verifies nothing: X_val has no place in it.")
+        if beside:
+            raise ValueError(
+                "holdout=None verifies nothing: X_val, times= and horizon= have no place in it."
+            )
         model = check_correlation(self.correlation, groups=groups)
         model.check_n(num_samples(X))
         return Division(X, y, None, None, None, None, model, model)

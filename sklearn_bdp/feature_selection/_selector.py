@@ -20,6 +20,7 @@ from sklearn_bdp._evaluation import (
 )
 from sklearn_bdp._sklearn_compat import check_method_params
 from sklearn_bdp._typing import Correlation, RandomState
+from sklearn_bdp.correlation import date_numbers
 from sklearn_bdp.exceptions import NothingConfirmedWarning
 from sklearn_bdp.feature_selection._base import ON_EMPTY, SubsetSelectorBase
 from sklearn_bdp.feature_selection._choice import (
@@ -237,6 +238,8 @@ class HoldoutFeatureSelector(SubsetSelectorBase):
         X_val: Any = None,
         y_val: ArrayLike | None = None,
         groups: ArrayLike | None = None,
+        times: ArrayLike | None = None,
+        horizon: int = 0,
         **params: Any,
     ) -> Self:
         """Select features.
@@ -252,6 +255,10 @@ class HoldoutFeatureSelector(SubsetSelectorBase):
             An explicit validation set, which becomes the holdout.
         groups : array-like of shape (n_samples,), default=None
             Group labels of the records: for ``correlation="groups"`` and for splitters.
+        times : array-like of shape (n_samples,), default=None
+            Date of each record, as in the search.
+        horizon : int, default=0
+            Dates (rows, without dates) until the label of a record is known.
         **params : dict
             Passed to the ``fit`` method of the estimator (and routed as in scikit-learn).
 
@@ -282,8 +289,9 @@ class HoldoutFeatureSelector(SubsetSelectorBase):
         fit_params = self._fit_params(params)
         pilot = self._pilot(fit_params)
         division, split = self._divide(
-            self.estimator, X, y, X_val=X_val, y_val=y_val, groups=groups, pilot=pilot
-        )
+            self.estimator, X, y, X_val=X_val, y_val=y_val, groups=groups, pilot=pilot,
+            dates=(None if times is None else date_numbers(times), horizon),
+        )  # fmt: skip
         metric = bounded_metric(self, self.scoring, division.y)
         check_proved(metric, division.model)
         if division.train is not None:
