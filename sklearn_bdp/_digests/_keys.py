@@ -33,16 +33,6 @@ def recipe_key(estimator, metric, *, training, fit_params, columns):
     return content_key("recipe", _surroundings(), recipe, about, training, columns)
 
 
-def model_key(estimator, metric, X, *, columns):
-    """Return the key of a fitted model: what it has learned, how it behaves, what it is asked.
-
-    ``X``: records of the training side, never of the holdout; models with code of the user are
-    asked to predict them. Two models that are equal on different ``columns`` are two models. None
-    (never recognised again) where something in the model cannot be read.
-    """
-    return KnownModel(estimator).key(metric, X, columns=columns)
-
-
 class KnownModel:
     """A fitted model as keys know it, looked at once for all that is asked about it.
 
@@ -59,7 +49,12 @@ class KnownModel:
         self._said = {}  # id of records: the records, what the model says about them
 
     def key(self, metric, X, *, columns=None):
-        """Return the :func:`model_key` for a metric."""
+        """Return the key of the model: what it has learned, how it behaves, what it is asked.
+
+        ``X``: records of the training side, never of the holdout; models with code of the user are
+        asked to predict them. Two models that are equal on different ``columns`` are two models.
+        None (never recognised again) where something in the model cannot be read.
+        """
         self._walk.own_code = self._own_code
         try:
             about = self.content, self._walk.digest(metric)

@@ -321,21 +321,15 @@ class Walk:
 
     # -- instances --------------------------------------------------------------------------------
 
-    def _params(self, value):
-        """Return the parameters of an estimator; a signature is read once in a walk."""
-        kind = type(value)
-        if kind.get_params is not BaseEstimator.get_params:
-            return value.get_params(deep=False)
-        if kind not in self._names:
-            self._names[kind] = list(value.get_params(deep=False))
-        return {name: getattr(value, name) for name in self._names[kind]}
-
     def _estimator(self, value):
         """Return the digest of an estimator: its class, its parameters, what it has learned."""
         kind = type(value)
         own = self.digest(kind)
         try:
-            params = self._params(value)
+            names = self._names.get(kind) or value.get_params(deep=False)
+            params = names if isinstance(names, dict) else {n: getattr(value, n) for n in names}
+            if kind.get_params is BaseEstimator.get_params:  # its signature is read once in a walk
+                self._names[kind] = list(params)
         except Exception:  # no estimator after all
             return self._instance(value)
         installed = installed_version(kind.__module__) is not None

@@ -16,7 +16,7 @@ from sklearn.model_selection import check_cv
 from sklearn.utils import indexable
 
 from sklearn_bdp._checks import caller_level, check_integer, sealed_errors
-from sklearn_bdp._digests import model_key
+from sklearn_bdp._digests import KnownModel
 from sklearn_bdp._sklearn_compat import num_samples, safe_split
 from sklearn_bdp.accounting import CONTEST
 from sklearn_bdp.correlation import Independent
@@ -328,7 +328,7 @@ class HoldoutObjective:
     def _answers(self, prepared, training):
         """Return the holdout's answers; candidates far behind get wide intervals for free."""
         # Made before the models see the holdout: what they may keep of it must not get into a key.
-        keys = [model_key(p.model, p.metric, self.X, columns=None) for p in prepared]
+        keys = [KnownModel(p.model).key(p.metric, self.X) for p in prepared]
         return self.holdout.answer_evaluations(
             training,
             [p.metric.evaluate(p.model, self.holdout.X, self.holdout.y) for p in prepared],

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from sklearn_bdp._checks import check_kind, check_targets, sealed_errors
-from sklearn_bdp._digests import KnownModel, content_key
+from sklearn_bdp._digests import KnownModel, content_key, copied
 from sklearn_bdp._sklearn_compat import (
     called_by_validation,
     is_being_fitted,
@@ -87,9 +87,6 @@ class _Seen:
 
     def __getstate__(self):
         return {**vars(self), "estimator": None}
-
-    def __setstate__(self, state):
-        vars(self).update(state)
 
     def is_about(self, estimator):
         """Return whether it was this very object."""
@@ -320,7 +317,7 @@ class HoldoutScorer:
         if metric is None:
             metric = get_metric(self.scoring, estimator=estimator, y=y)
         key = known.key(metric, X)
-        seen = _Seen(key, known.content, metric, _copy(X), _copy(y), weakref.ref(estimator))
+        seen = _Seen(key, known.content, metric, copied(X), copied(y), weakref.ref(estimator))
         self._memory.models = [*self._memory.models, seen][-_MODELS:]
         return metric, key, None
 
@@ -428,11 +425,6 @@ def _refuse_encoded(X, records):
 def _ndim(X):
     """Return the number of dimensions of data; a list of texts has one."""
     return len(X.shape) if hasattr(X, "shape") else np.ndim(X)
-
-
-def _copy(data):
-    """Return a copy that changes of the caller's do not reach."""
-    return data.copy() if hasattr(data, "copy") else np.array(data)
 
 
 def _take(X, columns):

@@ -24,7 +24,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 from sklearn_bdp import HoldoutScorer, ReusableHoldout
 from sklearn_bdp._digests import (
-    model_key,
+    KnownModel,
     recipe_key,
     training_digest,
 )
@@ -46,7 +46,7 @@ def recipe(estimator, X=X, y=Y, *, metric=ACCURACY, columns=None, **fit_params):
 
 def model(estimator, X=X, y=Y, *, metric=ACCURACY, columns=None):
     """Return the key after the fit."""
-    return model_key(estimator.fit(X, y), metric, X, columns=columns)
+    return KnownModel(estimator.fit(X, y)).key(metric, X, columns=columns)
 
 
 # -- the same work keeps its key -------------------------------------------------------------------
@@ -515,12 +515,12 @@ def test_a_scorer_asks_each_model_of_the_user_once_about_each_set_of_rows(monkey
 @pytest.mark.parametrize("field", ["feature", "threshold", "value", "children_left"])
 def test_one_node_of_one_tree_changes_the_key_of_a_forest(field):
     forest = RandomForestClassifier(5, random_state=0).fit(X, Y)
-    before = model_key(forest, ACCURACY, X, columns=None)
+    before = KnownModel(forest).key(ACCURACY, X)
     nodes = getattr(forest.estimators_[3].tree_, field)
     kept, nodes[0] = nodes[0].copy(), nodes[0] + 1
-    assert model_key(forest, ACCURACY, X, columns=None) != before
+    assert KnownModel(forest).key(ACCURACY, X) != before
     nodes[0] = kept
-    assert model_key(forest, ACCURACY, X, columns=None) == before
+    assert KnownModel(forest).key(ACCURACY, X) == before
 
 
 @pytest.mark.parametrize("kind", [np.float16, np.float32, np.float64, np.longdouble])
