@@ -9,6 +9,13 @@ from sklearn_bdp._digests._content import (
     query_key,
     training_digest,
 )
-from sklearn_bdp._digests._keys import KnownModel, has_own_code, recipe_key
+from sklearn_bdp._digests._keys import KnownModel, fingerprint, has_own_code, recipe_key
 from sklearn_bdp._digests._objects import object_digest, settled_classes
-from sklearn_bdp._digests._rows import count_copies, count_shared_rows, likeness, row_digests
+from sklearn_bdp._digests._rows import (
+    cell_codes,
+    count_copies,
+    count_shared_rows,
+    likeness,
+    mixed,
+    row_digests,
+)

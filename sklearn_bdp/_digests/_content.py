@@ -209,20 +209,23 @@ def _opened_series(series):
     return "categories", str(series.dtype.ordered), [np.asarray(categories), codes]
 
 
+@functools.lru_cache(maxsize=256)
+def _packed(dtype):
+    """Return name and type of little-endian numbers, without padding between fields."""
+    little = repack_fields(dtype.newbyteorder("<"), recurse=True)
+    return little.str if dtype.names is None else repr(little), little
+
+
 def _opened_array(array):
     """Return an array, without what its memory holds beside its values."""
     if array is np.ma.masked:  # it cannot be filled
         return "masked constant", "", b""
-    if array.dtype.names:  # there is padding between fields
-        names = array.dtype.names
-        return "fields", repr((names, array.shape)), [array[name] for name in names]
     if isinstance(array, np.ma.MaskedArray):
         return "masked", repr(array.shape), [np.asarray(array.filled()), np.ma.getmaskarray(array)]
     if array.dtype.hasobject or array.dtype.kind == "T":
         return "objects", repr(array.shape), array.ravel().tolist()
-    little = array.dtype.newbyteorder("<")
-    data = np.ascontiguousarray(array.astype(little, copy=False)).tobytes()
-    return little.str, repr(array.shape), data
+    name, little = _packed(array.dtype)
+    return name, repr(array.shape), array.astype(little, copy=False).tobytes()
 
 
 def _cell(item):
@@ -316,12 +319,6 @@ def plain_digest(kind, text):
     return hashlib.sha256(
         f"{kind}:{len(text)}:{text};".encode("utf-8", "surrogatepass")
     ).hexdigest()
-
-
-@functools.lru_cache(maxsize=64)
-def packed_fields(dtype):
-    """Return what names a structured type, and the same without padding between its fields."""
-    return repr(dtype), repack_fields(dtype, recurse=True)
 
 
 def cell_content(cell):

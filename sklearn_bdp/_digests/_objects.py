@@ -34,7 +34,6 @@ from sklearn_bdp._digests._content import (
     joined,
     names_in,
     opened,
-    packed_fields,
     plain_digest,
     underlying,
 )
@@ -43,6 +42,8 @@ from sklearn_bdp._digests._content import (
 _MANNERS = {"n_jobs", "verbose", "memory", "pre_dispatch"}
 _MADE_BY_CLASSES = ("_abc_impl", "_sklearn_auto_wrap_output_keys")
 _LONGEST_PATH = 1000
+#: What pickles ask an estimator for, unless its class has a way of its own.
+_PICKLED = BaseEstimator.__getstate__, object.__reduce__, object.__reduce_ex__
 _SCALARS = {type(None), bool, int, float}
 #: What compiled code is, wherever it stands.
 _FACTS = (
@@ -76,7 +77,8 @@ class Walk:
     ``installed_only``: code of the user makes it :class:`Opaque`, and the rest need not be looked
     at. Afterwards ``own_code`` says whether code of the user was met, and ``varies`` whether
     randomness without an integer seed was, or something that fixes what it does at the time of
-    fitting only: a recipe does not say which model comes out.
+    fitting only: a recipe does not say which model comes out. ``plain``: whether pickles of all
+    estimators hold all that they are.
     """
 
     def __init__(self, *, fitted=False, installed_only=False):
@@ -84,13 +86,14 @@ class Walk:
         self.installed_only = installed_only
         self.own_code = False
         self.varies = False
+        self.plain = True
         self._known = {}  # id: (object, digest); the object is kept, so that its id is not reused
         self._active = {}
         self._folders = []
         # What is looked up again and again; a walk is short, so that nothing changes during it.
         self._foreigners, self._methods, self._names = {}, {}, {}
         settled = _SETTLED.get()
-        self._settled = {} if settled is None else settled
+        self.settled = {} if settled is None else settled
 
     def digest(self, value):
         """Return the digest of one value; raise Opaque where something in it cannot be read."""
@@ -141,11 +144,7 @@ class Walk:
 
     def _data(self, value):
         """Return the digest of plain data, or of objects inside an array."""
-        if type(value) is np.ndarray and value.dtype.names and not value.dtype.hasobject:
-            kind, packed = packed_fields(value.dtype)  # nodes of trees, without their padding
-            size, content = repr(value.shape), value.astype(packed).tobytes()
-        else:
-            kind, size, content = opened(value)
+        kind, size, content = opened(value)
         if kind is None:
             raise Opaque(type(value).__name__)
         if isinstance(content, bytes):
@@ -256,15 +255,15 @@ class Walk:
         version = installed_version(value.__module__)
         name = value.__qualname__
         if version is not None and not name.startswith("<"):
-            if value not in self._settled:
+            if value not in self.settled:
                 # What a session put into an installed class is code of the user.
                 foreign = [pair for kind in value.__mro__ for pair in self._foreign(kind)]
                 parts = [self._all("foreign", *pair) for pair in foreign]
                 found = joined("class", version, value.__module__, name, *parts)
                 if any(isinstance(member, types.FunctionType) for _, member in foreign):
                     return found
-                self._settled[value] = found
-            return self._settled[value]
+                self.settled[value] = found
+            return self.settled[value]
         self._meet_own_code()
         parts = [self.digest(type(value))]
         skipped = fit_only(value)
@@ -325,6 +324,7 @@ class Walk:
         """Return the digest of an estimator: its class, its parameters, what it has learned."""
         kind = type(value)
         own = self.digest(kind)
+        self.plain &= tuple(getattr(kind, way.__name__) for way in _PICKLED) == _PICKLED
         try:
             names = self._names.get(kind) or value.get_params(deep=False)
             params = names if isinstance(names, dict) else {n: getattr(value, n) for n in names}

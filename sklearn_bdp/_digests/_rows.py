@@ -53,7 +53,7 @@ def row_digests(X, y=None, *, names=None):
     """
     if sp.issparse(X):
         total = _sparse_digests(X)
-    elif _is_plain(X):
+    elif type(X) is np.ndarray and X.ndim == 2 and X.dtype.kind in "biuf" and X.size:
         total = _plain_digests(X)
     else:
         width, column = column_getter(X)
@@ -70,29 +70,24 @@ def row_digests(X, y=None, *, names=None):
     return total
 
 
-def _is_plain(X):
-    """Return whether records are rows of numbers."""
-    return isinstance(X, np.ndarray) and X.ndim == 2 and X.dtype.kind in "biuf" and X.size > 0
-
-
 def _plain_digests(X):
     """Return the digests of rows of numbers, some columns at a time."""
-    total = np.zeros(X.shape[0], np.uint64)
+    salts, total = _salts(X.shape[1]), np.zeros(X.shape[0], np.uint64)
     for start in range(0, X.shape[1], _TOGETHER):
-        block = X[:, start : start + _TOGETHER]
-        salts = [_salt(str(start + place)) for place in range(block.shape[1])]
-        total += column_digest(block, np.array(salts)).sum(axis=1, dtype=np.uint64)
+        block = slice(start, start + _TOGETHER)
+        total += column_digest(X[:, block], salts[block]).sum(axis=1, dtype=np.uint64)
     return total
 
 
 def _sparse_digests(X):
     """Return the digests of sparse records: zeros count nothing."""
     cells, total = X.tocoo(), np.zeros(X.shape[0], np.uint64)
-    salts = np.array([_salt(str(place)) for place in range(X.shape[1])], np.uint64)
-    codes = cell_codes(cells.data)
-    hashed = np.where(codes == 0, np.uint64(0), _mix(codes, salts[cells.col]))
-    np.add.at(total, cells.row, hashed)
+    np.add.at(total, cells.row, column_digest(cells.data, _salts(X.shape[1])[cells.col]))
     return total
+
+
+def _salts(width):
+    return np.array([_salt(str(place)) for place in range(width)], np.uint64)
 
 
 def likeness(X, y):
@@ -181,7 +176,7 @@ def column_getter(data):
 def column_digest(column, salt):
     """Return a hash of each cell of a column under a salt; zeros count nothing."""
     codes = cell_codes(column)
-    return np.where(codes == 0, np.uint64(0), _mix(codes, salt))
+    return np.where(codes == 0, np.uint64(0), mixed(codes, salt))
 
 
 def _as_array(data):
@@ -198,13 +193,16 @@ def _as_array(data):
     return cells
 
 
-def cell_codes(column):
-    """Return a 64-bit code of each cell: 0 for zero, one code for all that is missing."""
+def cell_codes(column, *, single=True):
+    """Return a 64-bit code of each cell: 0 for zero, one code for all that is missing.
+
+    ``single``: numbers count to single precision.
+    """
     # A type of pandas (categories, strings, masked numbers) has objects in its cells.
     plain = isinstance(getattr(column, "dtype", None), np.dtype)
     column = np.asarray(column, dtype=None if plain else object)
     if column.dtype.kind in "biuf":
-        return _number_codes(column.astype(np.float64))
+        return _number_codes(column.astype(np.float64), single)
     if column.dtype.kind in "mM":
         codes = column.astype(np.int64).view(np.uint64)
         return np.where(np.isnat(column), _MISSING, codes)
@@ -212,11 +210,11 @@ def cell_codes(column):
     return np.array([_cell_code(cell, known) for cell in column.tolist()], dtype=np.uint64)
 
 
-def _number_codes(numbers):
-    """Return the bits of numbers in single precision, so that a copy in it is the same."""
+def _number_codes(numbers, single=True):
+    """Return the bits of numbers, in single precision so that a copy in it is the same."""
     with np.errstate(over="ignore", invalid="ignore"):
-        single = numbers.astype(np.float32).astype(np.float64)
-    codes = (single + 0.0).view(np.uint64)  # -0.0 is 0.0
+        rounded = numbers.astype(np.float32).astype(np.float64) if single else numbers
+    codes = (rounded + 0.0).view(np.uint64)  # -0.0 is 0.0
     return np.where(np.isnan(numbers), _MISSING, codes)
 
 
@@ -242,13 +240,13 @@ def _salt(text):
     )
 
 
-def _mix(codes, salt):
+def mixed(codes, salt):
     """Return a hash of each code under a salt (splitmix64's finaliser)."""
     with np.errstate(over="ignore"):
-        mixed = (codes ^ salt) * np.uint64(0x9E3779B97F4A7C15) + salt
-        mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-        mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-        return mixed ^ (mixed >> np.uint64(31))
+        bits = (codes ^ salt) * np.uint64(0x9E3779B97F4A7C15) + salt
+        bits = (bits ^ (bits >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+        bits = (bits ^ (bits >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+        return bits ^ (bits >> np.uint64(31))
 
 
 # -- copies ----------------------------------------------------------------------------------------
@@ -282,7 +280,7 @@ def count_copies(X, y, X_holdout, y_holdout):
         held = len(column_getter(X_holdout)[1](0))
     except (TypeError, ValueError, IndexError):  # no values, ragged rows, no columns
         return 0
-    total = sum(_mix(each, _salt(str(place))) for place, each in enumerate(codes))
+    total = sum(mixed(each, _salt(str(place))) for place, each in enumerate(codes))
     ours, theirs = total[: total.size - held], total[total.size - held :]
     copies = np.isin(theirs, ours)
     count = np.count_nonzero(copies)

@@ -12,11 +12,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from sklearn_bdp._checks import check_kind, check_targets, sealed_errors
-from sklearn_bdp._digests import KnownModel, content_key, copied
+from sklearn_bdp._digests import KnownModel, content_key, copied, fingerprint
 from sklearn_bdp._sklearn_compat import (
     called_by_validation,
     is_being_fitted,
     num_samples,
+    safe_indexing,
 )
 from sklearn_bdp.exceptions import ScoreContractError, UnknownFeaturesError
 from sklearn_bdp.guards import RowWiseCheck, TrainingSide, warn_clipped
@@ -74,7 +75,7 @@ class _ModelFailed(Exception):
     """The model could not be scored on the training side; cross-validation may write NaN."""
 
 
-@dataclass(frozen=True)
+@dataclass
 class _Seen:
     """The first data that a model was scored on."""
 
@@ -84,6 +85,8 @@ class _Seen:
     X: object = field(repr=False)
     y: object = field(repr=False)
     estimator: object = field(repr=False)  # a weak reference: which object it was, in this process
+    classes: Any = None  # those of its fingerprint, which is taken when it is met again
+    fingerprint: Any = None
 
     def __getstate__(self):
         return {**vars(self), "estimator": None}
@@ -91,6 +94,11 @@ class _Seen:
     def is_about(self, estimator):
         """Return whether it was this very object."""
         return self.estimator is not None and self.estimator() is estimator
+
+    def is_unchanged(self, estimator):
+        """Return whether the object is known to be as it was, without a walk through it."""
+        now = None if self.classes is None else fingerprint((estimator, self.metric), self.classes)
+        return now is not None and now == self.fingerprint
 
 
 @dataclass
@@ -226,7 +234,9 @@ class HoldoutScorer:
         _refuse_early_stopping(estimator)
         self._check(X, y, sample_weight)
         columns = self._columns(estimator, X, y)
-        records = _take(self.holdout.X, columns)
+        records = self.holdout.X
+        if columns is not None:
+            records = safe_indexing(records, columns, axis=1)
         _refuse_encoded(X, records)
         metric, key, seen = self._identify(estimator, X, y, _in_validation)
         alteration = Alteration() if seen is None else recognise(seen.X, seen.y, X, y)
@@ -303,6 +313,9 @@ class HoldoutScorer:
         The first data decide about the metric, too: default bounds of regression errors come from
         the targets, and a sub-sample has others.
         """
+        for seen in self._memory.models:
+            if seen.is_about(estimator) and seen.is_unchanged(estimator):
+                return seen.metric, seen.key, seen
         metric, known = None, KnownModel(estimator)
         for seen in reversed(self._memory.models):
             if seen.key is None or seen.content != known.content:
@@ -311,6 +324,9 @@ class HoldoutScorer:
             if seen.key != key:
                 continue
             metric = seen.metric
+            if seen.is_about(estimator) and known.classes is not None:
+                seen.classes = known.classes
+                seen.fingerprint = fingerprint((estimator, metric), seen.classes)
             if seen.is_about(estimator) or not in_validation:
                 return metric, key, seen
             break  # an equal model of another fold begins anew
@@ -425,15 +441,6 @@ def _refuse_encoded(X, records):
 def _ndim(X):
     """Return the number of dimensions of data; a list of texts has one."""
     return len(X.shape) if hasattr(X, "shape") else np.ndim(X)
-
-
-def _take(X, columns):
-    """Return the chosen columns, by name or place, or ``X`` itself."""
-    if columns is None:
-        return X
-    if isinstance(columns[0], str) and hasattr(X, "columns"):
-        return X[list(columns)]
-    return X.iloc[:, columns] if hasattr(X, "iloc") else X[:, columns]
 
 
 def _variance(metric, estimator, X, y):

@@ -267,6 +267,33 @@ def test_encoded_rows_of_a_table_with_text_are_refused_and_the_remedy_works(data
     assert scorer(plain, numbers[0], y) > 0.8
 
 
+def flipped(self, X):
+    return 1 - super(LogisticRegression, self).predict(X)
+
+
+CHANGES = {
+    "learned": lambda model, *_: np.negative(model[-1].coef_, out=model[-1].coef_),
+    "a step": lambda model, *_: np.add(model[0].mean_, 5.0, out=model[0].mean_),
+    "fitted": lambda model, X, y, _: model.fit(X[::2], y[::2]),
+    "class": lambda model, X, y, patch: patch.setattr(LogisticRegression, "predict", flipped),
+    "setting": lambda model, X, y, patch: patch.setattr(model[0], "with_std", False),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_a_model_that_changed_since_it_was_last_scored_is_another_query(
+    data, holdout, change, monkeypatch
+):
+    X, _, y, _ = data
+    scorer, model = HoldoutScorer(holdout), make_pipeline(StandardScaler(), LogisticRegression())
+    model.fit(X, y)
+    same = {scorer(model, X, y) for _ in range(4)}
+    assert len(same) == len(holdout.history()) == 1
+    CHANGES[change](model, X, y, monkeypatch)
+    scorer(model, X, y)
+    assert len(holdout.history()) == 2
+
+
 @pytest.mark.parametrize("max_samples", [1.0, 0.5, 40])
 def test_importances_find_the_column_that_matters(data, holdout, one_column, max_samples):
     X, _, y, _ = data
