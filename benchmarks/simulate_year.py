@@ -11,6 +11,7 @@ truth. The constants of the code and of the race were chosen with ``--sweep``, o
     python benchmarks/simulate_year.py                    # both ways of spending
     python benchmarks/simulate_year.py --sweep            # other values of every constant
     python benchmarks/simulate_year.py --sweep offset     # of one
+    python benchmarks/simulate_year.py --sweep least --work 1 5 --years 80    # interim or final
 """
 
 import argparse
@@ -257,14 +258,16 @@ def summarise(work, choice, years, *, seed=0, searches=20):
 
 SWEEP = (  # where a constant lives, its name, other values
     (_spending, "_COARSE", (5.5, 7.5)),
-    (_spending, "_CLIP", ((1.5, 5.0), (2.2, 5.0))),
+    (_spending, "_LEAST", ((2.0,) * 6, (2.4,) * 6, (2.7, 2.5, 2.4, 2.4, 2.8, 5.0), (3.0,) * 6)),
+    (_spending, "_WANTED", ((4.2, 6.8, 6.6, 7.0, 7.1, 8.4),)),
     (_spending, "_FINEST", (0.3, 1.0)),
     (_spending, "_TOWARD", ((0.0, 0.04), (2.5, 0.04))),
     (_spending, "_RESERVE", (0.3, 0.7)),
     (_spending, "_LEVEL", (1.0, 6.0)),
     (_predictive, "_EVEN", (0.05, 0.5)),
     (_predictive, "OFFSET", (0.02, 0.06)),
-    (_predictive, "_FADING", (0.0, 0.3)),
+    (_predictive, "_FADING", (0.0, 0.1)),
+    (_predictive, "_STEP", (0.0006**2, 0.002**2)),
     (_predictive, "_STEPS", (1.0, 16.0)),
     (_predictive, "BANDWIDTH", (0.08, 0.15)),
     (_predictive, "TAILS_PRIOR", (np.array([0.7, 0.3]),)),

@@ -44,10 +44,10 @@ _GRID = np.linspace(0.0, 1.0, 129)
 _FEW = 16  # values for which curves are worked out at their own grid points only
 _FREEDOM = 4.0  # of Student's distribution that weighs released pairs against each other
 _WEIGHINGS = 4
-_FADING = 0.1  # relative growth of a pair's variance with each later batch
+_FADING = 0.05  # relative growth of a pair's variance with each later batch
 # The offset walks: variance of a step, as many batches as that is worth, their memory, and the
 # largest squared surprise that counts (benchmarks.simulate_year, compare_guarantees).
-_STEP, _STEPS, _MEMORY, _LONGEST = 0.002**2, 4.0, 0.8, 0.015**2
+_STEP, _STEPS, _MEMORY, _LONGEST = 0.0012**2, 4.0, 0.8, 0.015**2
 _BEYOND = 1.5  # bandwidths from which on nothing is taught
 _EVEN = 0.15  # of the weights of places is spread evenly, the rest falls with the rank
 

@@ -149,10 +149,14 @@ def leaked_length(*, information: float, failure: float) -> float:
 
 
 # Theory G17, all by ``benchmarks/simulate_year.py`` on other seeds than are reported. Half-widths
-# that are wanted of a leader in batch 1, 2, 5, ..., in deviations; by logarithms between them.
-_WANTED = ((1, 2, 5, 10, 20, 50), (4.2, 6.8, 6.6, 7.0, 7.1, 8.4))
-_LATE, _WIDER = 50, 0.5  # batches from which on cells widen, and by how much with their log
-_CLIP = (3.0, 5.0)  # finest and coarsest fine cell, in deviations of the prediction
+# that are wanted of a leader in batch 1, 2, 5, ..., in deviations, and the finest cell, in
+# deviations of the prediction; by logarithms between them. A first cell that is finer would cost
+# the report more than "even" does; later ones that are finer would surprise more often than that
+# the few intervals still to come are worth (``--sweep least``).
+_TIMES = (1, 2, 5, 10, 20, 50)
+_WANTED, _LEAST = (4.4, 6.8, 6.6, 7.0, 7.1, 8.4), (2.6, 2.5, 2.5, 2.6, 3.2, 4.2)
+_WIDER = 0.5  # by how much cells widen with the log of later batches
+_MOST = 5.0  # coarsest fine cell, in deviations of the prediction
 _FINEST = 0.6  # finest cell, in deviations of the score
 _SKEW = 0.12  # what limits lie beyond the normal quantile
 _COARSE = 6.5  # half-width of coarse cells, in deviations of prediction and score
@@ -206,7 +210,7 @@ class FinalPace:
 
     wanted: float  # half-width of the leader's interval, in deviations of the score
     log_failure: float  # of one side of an interval, the place in the batch apart
-    least: float = _CLIP[0]  # finest cell, in deviations of the prediction
+    least: float = _LEAST[0]  # finest cell, in deviations of the prediction
 
     def coarsely(self, m: int) -> float:
         """Return the half-width of coarse cells, in deviations of prediction and score."""
@@ -224,7 +228,7 @@ class FinalPace:
         half = self.wanted - sampling - _SKEW
         # The first fine cell of a life is as narrow as wanted: nothing is known before it.
         half = np.maximum(half, self.least * known if n_fine else 0.0)
-        return np.maximum(np.minimum(half, _CLIP[1] * known), _FINEST)
+        return np.maximum(np.minimum(half, _MOST * known), _FINEST)
 
 
 def paced(spending: Spending, batch_index: int, log_failure: float) -> Pace | FinalPace:
@@ -233,10 +237,11 @@ def paced(spending: Spending, batch_index: int, log_failure: float) -> Pace | Fi
         return Pace()
     age = batch_index + (spending.n_searches is not None)  # whoever plans ahead wants no first one
     log_age = math.log(age)
-    wanted = float(np.interp(log_age, np.log(_WANTED[0]), _WANTED[1]))
-    late = max(0.0, log_age - math.log(_LATE))
+    log_times = np.log(_TIMES)
+    wanted, least = (float(np.interp(log_age, log_times, row)) for row in (_WANTED, _LEAST))
+    late = max(0.0, log_age - log_times[-1])
     # A stream of batches costs ever less each: in all, like the logarithm of its length.
-    return FinalPace(wanted + _WIDER * late, log_failure, max(_CLIP[0], math.sqrt(2.0 * late)))
+    return FinalPace(wanted + _WIDER * late, log_failure, max(least, math.sqrt(2.0 * late)))
 
 
 def _best_halves():
