@@ -161,12 +161,12 @@ def write_api_page():
             continue
         lines += [task, "-" * len(task), "", ".. autosummary::", "   :toctree: generated"]
         lines += ["   :nosignatures:", ""]
-        lines += [f"   {name}" for name in names] + [""]
+        lines += [f"   ~{name}" for name in names] + [""]
         left = {name: package for name, package in left.items() if name not in names}
     text = "\n".join(lines)
     Path(__file__).with_name("api.rst").write_text(text, encoding="utf-8")
     for page in Path(__file__).with_name("generated").glob("*.rst"):
-        if f"   {page.stem}\n" not in text:  # of a name that is public no longer
+        if f"~{page.stem}\n" not in text:  # of a name that is public no longer
             page.unlink()
 
 

@@ -291,8 +291,9 @@ def config_of(owner):
     if isinstance(given, bool) or not (isinstance(given, numbers.Real) or is_splitter(given)):
         raise TypeError(
             "holdout must be a fraction of the records, a HoldoutConfig, a splitter, a "
-            f"ReusableHoldout or None, got {type(given).__name__}. To bring your own holdout "
-            "records, pass X_val and y_val to fit."
+            f"ReusableHoldout or None, got {type(given).__name__}. To keep a ledger file, pass "
+            "HoldoutConfig(ledger=path). To bring your own holdout records, pass X_val and y_val "
+            "to fit."
         )
     if isinstance(given, numbers.Real):
         check_fraction("holdout", given)

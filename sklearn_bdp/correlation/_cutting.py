@@ -306,7 +306,8 @@ def _blocks(n, edges, gap, is_later):
         if not len(train):
             raise ValueError(
                 f"n_splits must leave training records, got n_splits={len(edges) - 1} with n={n} "
-                f"and a gap of {gap} records next to every block."
+                f"and a gap of {gap} records next to every block. Use more records, fewer folds or "
+                "a smaller holdout."
             )
         pairs.append((train, place[low:high]))
     return pairs

@@ -91,8 +91,8 @@ def _from_networkx(graph, weight, nodes, name):
     for a, b, attributes in graph.edges(data=True):
         if weight is not None and weight not in attributes:
             raise ValueError(
-                f"{name} must have attribute {weight!r} on every edge, edge "
-                f"({a!r}, {b!r}) has none."
+                f"{name} must have attribute {weight!r} on every edge (or set influence= to a "
+                f"number or 'estimate'), edge ({a!r}, {b!r}) has none."
             )
         rows.append(number[a])
         columns.append(number[b])

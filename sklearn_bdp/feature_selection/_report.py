@@ -172,7 +172,7 @@ def _summary(selector, proposals, found, choice, scored, units):
     compared = ""
     if choice.constant is not None:
         compared = f", {_least(units)} scores {scored(found[choice.constant])}"
-    kept = "kept because n_features_to_select asks for them" if choice.asked else "handed on"
+    kept = "kept because n_features_to_select asks for them" if choice.asked else "kept"
     if selector.on_empty == "raise" and not choice.asked:
         kept = "not selected (on_empty='raise')"
     return (

@@ -16,7 +16,7 @@ from sklearn_bdp.guards._guard import Guard
 #: What to do where columns were added since the holdout was made.
 ADDED = (
     "Put a feature that was added into a transformer of the pipeline (FunctionTransformer): a new "
-    "holdout of the same records is a new account that knows nothing of the first"
+    "holdout of the same records is a new account without the answers of the first"
 )
 FORM = Guard(
     "other form",

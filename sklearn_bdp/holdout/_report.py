@@ -86,7 +86,7 @@ class Preview:
 
     def __str__(self) -> str:
         return (
-            f"{self.n_queries:,} queries at scores near {self.score:g}: about "
+            f"{self.n_queries:,} queries at scores near {self.score:.3g}: about "
             f"±{self.half_width:.3g} for the selected one, about ±{self.half_width_others:.3g} for "
             f"the others. Expected spending: {self.expected_spending:.2g} nats. A final report "
             f"now: about ±{self.half_width_final:.3g}.{self.note}"

@@ -268,9 +268,9 @@ class Ledger:
         if problems:
             raise LedgerMismatchError(
                 f"ledger {self.path} belongs to another holdout: {'; '.join(problems)}. Pass the "
-                "data and parameters that it was made with. Put new features into a transformer "
-                "of the pipeline. Use a new path for other records only: over the same ones it is "
-                "a new account that knows nothing of the first. The holdout was not queried."
+                "data and parameters that it was made with. Put new features into a transformer of "
+                "the pipeline. Use a new path for other records only: a second ledger of the same "
+                "records does not know the answers in the first. The holdout was not queried."
             )
 
     def _corrupted(self, problem):

@@ -45,6 +45,7 @@ from sklearn_bdp.model_selection._stages import (
 if TYPE_CHECKING:
     from sklearn_bdp.holdout import FinalReport, Preview
 
+_NEEDS_HOLDOUT = "This %(name)s needs a fit with a holdout: call fit, and do not set holdout=None."
 #: Standard errors behind the leader at which a candidate is not verified with ``verify="auto"``.
 _STILL_POSSIBLE = 3.0
 
@@ -447,7 +448,7 @@ class ReusableHoldoutSearchCV(Preparation, Savable, GridSearchCV):
         Preview
             As :meth:`sklearn_bdp.ReusableHoldout.preview`.
         """
-        check_is_fitted(self, "holdout_")
+        check_is_fitted(self, "holdout_", msg=_NEEDS_HOLDOUT)
         count = len(self.cv_results_["params"]) if n_candidates is None else n_candidates
         count = check_integer("n_candidates", count, low=1) * self._n_metrics
         expected = self.best_score_ if score is None else check_real("score", score)
@@ -476,7 +477,7 @@ class ReusableHoldoutSearchCV(Preparation, Savable, GridSearchCV):
         FinalReport
             As :meth:`sklearn_bdp.ReusableHoldout.final_report`.
         """
-        check_is_fitted(self, "holdout_")
+        check_is_fitted(self, "holdout_", msg=_NEEDS_HOLDOUT)
         if not hasattr(self, "best_estimator_"):
             raise ValueError(
                 "final_report needs best_estimator_, which refit=False does not keep: call "
