@@ -2,6 +2,7 @@
 
     python -m benchmarks.dependence --size small
     python -m benchmarks.dependence --size full --seed 1
+    python -m benchmarks.dependence --size full --part studies
     python -m benchmarks.dependence --csv series.csv --target target
 
 Scores (theory G11): a thresholded autoregression and hidden regimes, autocorrelation times 2 to
@@ -29,7 +30,7 @@ from benchmarks.dependence.strength import show_time
 from benchmarks.dependence.studies import show_studies
 
 #: Replications, records of a series, replications of the studies.
-SIZES = {"small": (20, 8000, 3), "full": (200, 8000, 100)}
+SIZES = {"small": (20, 8000, 3), "full": (200, 8000, 40)}
 
 
 def main():
@@ -37,6 +38,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--size", choices=SIZES, default="small")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--part", choices=("all", "studies"), default="all")
     parser.add_argument("--csv", help="a series: header, numbers, one column of classes")
     parser.add_argument("--target", default="target", help="name of the column of classes")
     parser.add_argument("--windows", type=int, default=7)
@@ -46,9 +48,10 @@ def main():
         return
     replications, n, tables = SIZES[arguments.size]
     rng = np.random.default_rng(arguments.seed)
-    show_network(replications, rng)
-    show_searches(replications, n, rng)
-    show_time(replications, n, rng)
+    if arguments.part == "all":
+        show_network(replications, rng)
+        show_searches(replications, n, rng)
+        show_time(replications, n, rng)
     show_studies(tables, rng)
 
 

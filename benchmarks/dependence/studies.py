@@ -26,7 +26,7 @@ from sklearn_bdp.correlation import DependencyGraph, MarkovNetwork
 from sklearn_bdp.exceptions import ModelMisfitWarning
 
 GRID = {"C": [0.001, 0.1, 1.0]}
-DRAWS = 200
+DRAWS = 100
 
 
 @dataclass(frozen=True)

@@ -25,6 +25,15 @@ MEANS = "scoring='neg_brier_score', which judges probabilities as ROC AUC does, 
 
 #: Names that ``refit`` knows besides those of metrics.
 RULES = ("one_se", "best_lower")
+#: Metrics whose scores vary much less than their range allows, and what knows it in time.
+_LOSSES = (
+    "neg_brier_score", "neg_log_loss", "neg_mean_absolute_error", "neg_mean_squared_error",
+)  # fmt: skip
+_APPROXIMATE = (
+    "in time an exact interval uses the whole range of {}. An approximate row, "
+    "final_report(interval='approximate'), uses how much scores vary between blocks of time. It "
+    "needs a holdout worth 100 independent records"
+)
 #: Part of the range up to which a score that moves is called confirmed.
 CONFIRMED = 0.01
 _GOALS = (0.2, 0.1, 0.05, 0.02, 0.01, 0.005, 0.002, 0.001)
@@ -250,13 +259,15 @@ def certified(
     score) in score units.
     """
     certificate = holdout.certificate().in_units(metric.measured, metric.lower, metric.upper)
-    caveat = (metric.caveat,) if metric.caveat else ()
+    caveats = [metric.caveat] if metric.caveat else []
+    if holdout.model.is_sequential and metric.name in _LOSSES:
+        caveats.append(_APPROXIMATE.format(metric.name))
     return dataclasses.replace(
         certificate,
         chosen=(f"{metric.measured} of {of}", score, *interval),
         verdict=_verdict(training, score, metric.upper - metric.lower),
         assumptions=(*certificate.assumptions, *assumed(holdout, division), *assumptions),
-        notes=(*certificate.notes, *caveat, *notes),
+        notes=(*certificate.notes, *caveats, *notes),
         baseline=_learned_nothing(metric, division.y),
         **outlook(
             certificate, holdout, metric, score, interval, training_size=num_samples(division.X)

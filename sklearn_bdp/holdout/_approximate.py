@@ -157,7 +157,8 @@ def _units(model, y, level):
         return np.zeros(n, int), f"{times:.0f} independent stretches of time are too few.", notes
     if times < limits.FEW_TIMES or level < limits.SMALL_LEVEL:
         notes += ("Ten blocks of time say little at this level.",)
-    return np.arange(n) * limits.BLOCKS // n, None, notes
+    places = getattr(model, "codes_", np.arange(n))  # of a panel: the dates, in any order of rows
+    return places * limits.BLOCKS // (places.max() + 1), None, notes
 
 
 def _events(statistic, y, units):

@@ -1,0 +1,70 @@
+"""Errors in time that vary much less than their range: what a final report knows of them (G22)."""
+
+import numpy as np
+import pytest
+from scipy.signal import lfilter
+from sklearn.linear_model import LogisticRegression, Ridge
+
+from sklearn_bdp import ReusableHoldoutSearchCV
+
+
+def weather(n, rng):
+    """Return yesterday's temperature and the season; errors come in calm and stormy weeks."""
+    day = np.arange(n)
+    season = 10.0 * np.sin(2.0 * np.pi * day / 365.0)
+    today = season + lfilter([3.0], [1.0, -0.7], rng.normal(size=n))
+    storm = np.exp(0.5 * lfilter([0.4], [1.0, -0.9], rng.normal(size=n)))
+    angle = 2.0 * np.pi * day / 365.0
+    X = np.c_[np.r_[today[0], today[:-1]], np.sin(angle), np.cos(angle)]
+    return X, today + 2.0 * storm * rng.normal(size=n)
+
+
+def searched(n, rng, **options):
+    X, y = weather(n, rng)
+    options = {"correlation": "time", "scoring": "neg_mean_absolute_error", **options}
+    search = ReusableHoldoutSearchCV(Ridge(), {"alpha": [0.1, 10.0]}, random_state=0, **options)
+    return search.fit(X, y)
+
+
+def test_the_certificate_names_the_approximate_row_and_the_row_knows_far_more():
+    search = searched(4000, np.random.default_rng(0))
+    assert "final_report(interval='approximate')" in str(search.certificate_)
+    low, high = search.best_interval_
+    row = search.final_report(interval="approximate")
+    assert row.upper - row.lower < (high - low) / 5.0
+    assert row.rows[0].method.startswith("approximate")
+
+
+@pytest.mark.slow
+def test_approximate_rows_of_errors_in_time_hold():
+    missed = 0
+    for seed in range(60):
+        rng = np.random.default_rng(seed)
+        search = searched(2400, rng)
+        new_X, new_y = weather(40_000, rng)
+        truth = -np.abs(search.best_estimator_.predict(new_X) - new_y).mean()
+        row = search.final_report(interval="approximate")
+        missed += not row.lower <= truth <= row.upper
+    assert missed <= 3
+
+
+def test_records_that_are_independent_have_no_such_note():
+    search = searched(1200, np.random.default_rng(0), correlation=None)
+    assert "interval='approximate'" not in str(search.certificate_)
+
+
+def test_blocks_of_a_panel_are_dates_in_any_order_of_rows():
+    """Shop after shop, blocks of rows were blocks of shops: too narrow by the common shock."""
+    rng, days, shops = np.random.default_rng(0), 1200, 8
+    shock = lfilter([1.0], [1.0, -0.5], rng.normal(size=days))[:, None]
+    X = rng.normal(size=(days, shops, 2))
+    y = (X[..., 0] + shock + rng.normal(size=(days, shops)) > 0).astype(int)
+    day = np.repeat(np.arange(days), shops).reshape(days, shops)
+    ends = []
+    for table in ((X, y, day), (X.swapaxes(0, 1), y.T, day.T)):
+        rows, labels, times = table[0].reshape(-1, 2), table[1].ravel(), table[2].ravel()
+        search = ReusableHoldoutSearchCV(
+            LogisticRegression(), {"C": [1.0]}, correlation="time", random_state=0
+        ).fit(rows, labels, times=times)
+        ends.append(search.final_report(scoring="f1", interval="approximate").interval)
+    assert ends[0] == pytest.approx(ends[1], abs=1e-9)
