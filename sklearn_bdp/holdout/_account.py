@@ -185,11 +185,14 @@ class Account:
         )
 
     def record(self, transaction, record, terms, answers):
-        """Write a batch; the salt keeps the commitment to the noise from being searched."""
+        """Write a batch."""
         note_answers(self._about)
-        salt, state = secrets.token_hex(16), terms.mechanism.state()
-        sealed = {"mechanism": state, "salt": salt, "slices": str(terms.seed)}
-        transaction.append(record, sealed=canonical(sealed), answers=answers)
+        transaction.append(record, sealed=_sealed(terms), answers=answers)
+
+    def note_closing(self, transaction, name, plan):
+        """Note what will be reported, and seal the noise of that report: there is no other."""
+        sealed = _sealed(self.terms(transaction), noise=secrets.token_hex(32))
+        transaction.note(name, plan, sealed=sealed)
 
     def code(self, book):
         """Return the predictive code after every recorded batch."""
@@ -219,10 +222,12 @@ class Account:
         if self.seed is not None:
             # Seed and batch number: the same in every process, never the same twice.
             noise = np.random.default_rng(np.random.SeedSequence([self.seed, number]))
+        elif fine:
+            noise = bytes.fromhex(json.loads(sealed)["noise"])
         if sealed is None:
             mechanism = self.settings.mechanism(random_state=noise)
         else:
-            if noise is not None:
+            if self.seed is not None:
                 noise.integers(0, 2**32, size=8)  # a seed gives the noise that it always gave
             mechanism = restored_mechanism(sealed, self.settings, random_state=noise)
         if fine:
@@ -266,6 +271,12 @@ class Account:
         except (LedgerError, ProcessBoundaryError) as error:
             facts["unavailable"] = type(error).__name__
         return facts
+
+
+def _sealed(terms, **more):
+    """Return what a batch or a closing seals; the salt keeps its commitment from being searched."""
+    salt, state = secrets.token_hex(16), terms.mechanism.state()
+    return canonical({"mechanism": state, "salt": salt, "slices": str(terms.seed)} | more)
 
 
 def _released(batch, answers, on_exhausted):

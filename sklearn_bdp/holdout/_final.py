@@ -153,7 +153,7 @@ class Closing:
             if budget is not None and last.n_rounds + exact > budget:
                 raise exhausted_error(self.settings, last, unanswered=exact)
             if not transaction.notes(CLOSING):
-                transaction.note(CLOSING, plan)
+                self.account.note_closing(transaction, CLOSING, plan)
 
     def _reported(self, statements, models):
         """Compute the report and record it; return the account that closes the holdout."""

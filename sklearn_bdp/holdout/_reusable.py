@@ -544,6 +544,7 @@ class ReusableHoldout:
         Nothing is asked afterwards, so the report gets all the failure probability that is left
         (``spending="final"`` reserves half of it). What is reported, and that the holdout is
         closed, is recorded before anything is computed. From then on every new query is rejected.
+        The noise is recorded, too: after a crash the same call gives that report and no other.
         Recorded answers remain free, and :attr:`report_` shows the report again.
 
         Parameters

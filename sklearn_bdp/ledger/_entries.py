@@ -37,7 +37,7 @@ class Book:
         self.entries = []
         self.head = (0, start)
         self.last = BatchRecord.empty()
-        self.last_number = 0  # of the last entry with answers, which seals a state
+        self.last_number = 0  # of the last entry that seals a state
         self._keys = {}
         self._notes = {name: [content] for name, content in header["notes"].items()}
 
@@ -48,9 +48,9 @@ class Book:
         if entry.note is not None:
             name, content = entry.note
             self._notes.setdefault(name, []).append(content)
-            return
-        self.last = entry.record
-        if entry.answers:
+        else:
+            self.last = entry.record
+        if entry.commitment != _NOTHING:
             self.last_number = entry.number
         for answer in entry.answers:
             if answer.key is not None:
@@ -105,6 +105,9 @@ class Book:
     def notes(self, name):
         """Return the contents of all notes of that name, oldest first."""
         return list(self._notes.get(name, ()))
+
+
+_NOTHING = digest("")  # what commits to no state
 
 
 def _refused(constant):
@@ -228,7 +231,7 @@ class Transaction:
         self._added = []
 
     def sealed(self):
-        """The sealed state after the last batch, or ``None``; never to be shown."""
+        """The state that was sealed last, or ``None``; never to be shown."""
         number = self.book.last_number
         if number == 0:
             return None
@@ -278,14 +281,14 @@ class Transaction:
         rows = canonical([answer.row() for answer in answers])
         self._add("batch", record.to_json(), rows, sealed)
 
-    def note(self, name, content):
-        """Write a note; it is durable once the transaction has committed.
+    def note(self, name, content, *, sealed=""):
+        """Write a note, and what it seals; it is durable once the transaction has committed.
 
         Notes are facts about a holdout that must survive with its answers and in their order: how
         the data were split, that it was closed, which fits are done. Nothing computed from
         holdout scores may be among them, except released values.
         """
-        self._add("note", canonical({"name": name, "content": content}), "[]", "")
+        self._add("note", canonical({"name": name, "content": content}), "[]", sealed)
 
     def commit(self):
         """Take over what was written; called when it is durable."""

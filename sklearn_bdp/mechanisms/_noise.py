@@ -20,6 +20,7 @@ References
 """
 
 import decimal
+import hashlib
 import math
 import os
 from fractions import Fraction
@@ -43,6 +44,19 @@ class SystemBits:
         return np.frombuffer(os.urandom(8 * size), dtype=np.uint64)
 
 
+class SecretBits:
+    """Words that follow from a secret alone, by SHAKE-256, so that noise survives a crash."""
+
+    def __init__(self, secret, key):
+        self._secret, self._key, self._count = secret, key, 0
+
+    def words(self, size):
+        """Return ``size`` 64-bit words, uniform to whoever does not know the secret."""
+        self._count += 1
+        stream = hashlib.shake_256(self._secret + repr((*self._key, self._count)).encode())
+        return np.frombuffer(stream.digest(8 * size), dtype=np.uint64)
+
+
 class SeededBits:
     """Words from a seeded generator: for tests and reproducible demonstrations only."""
 
@@ -58,11 +72,14 @@ def bit_sources(random_state, count, *, key=()):
     """Return ``count`` independent sources of random bits, objects with ``words(size)``.
 
     ``None`` stands for the operating system's cryptographic generator; an int or a Generator makes
-    the noise reproducible and void as a protection. ``key`` is the position in the life of the
+    the noise reproducible and void as a protection; 32 random bytes that are kept secret make it
+    reproducible to whoever has them, and to nobody else. ``key`` is the position in the life of the
     mechanism: it keeps one resumed from its state with the same seed from replaying noise.
     """
     if random_state is None:
         return [SystemBits() for _ in range(count)]
+    if isinstance(random_state, bytes):
+        return [SecretBits(random_state, (*key, index)) for index in range(count)]
     if isinstance(random_state, np.random.Generator):
         entropy = [int(word) for word in random_state.integers(0, 2**32, size=8)]
     else:

@@ -1,13 +1,16 @@
 """kill -9 at random moments: what reached the analyst is in the ledger, and life goes on."""
 
+import contextlib
 import os
 import random
 import signal
+import sqlite3
 import time
 
 import numpy as np
 import pytest
 
+from sklearn_bdp.exceptions import HoldoutClosedError
 from sklearn_bdp.holdout import ReusableHoldout
 from tests.holdout import workers
 
@@ -83,3 +86,24 @@ def test_received_answers_survive_a_thousand_kills(server, tmp_path):
         path, answers = kill_at_random(server, folder, kills=50, seed=100 + part)
         survived += check_survival(path, answers)
     assert survived > 200  # how many depends on the machine; each of them was received and kept
+
+
+@pytest.mark.parametrize("asked", [0, 2])
+def test_a_report_that_was_begun_is_the_only_one_there_is(server, tmp_path, asked):
+    """Killed between the closing and the report: every resumption computes the same numbers."""
+    path, copy = tmp_path / "holdout.sqlite", tmp_path / "copy.sqlite"
+    victim = server.Process(target=workers.report_until_killed, args=(path, asked))
+    victim.start()
+    victim.join()
+    assert victim.exitcode == -signal.SIGKILL
+    with contextlib.closing(sqlite3.connect(path)) as whole:  # what stands in its journal, too
+        whole.execute("VACUUM INTO ?", (str(copy),))
+    reports = []
+    for file in (path, copy):
+        holdout = ReusableHoldout(workers.X, workers.Y, ledger=file)
+        with pytest.raises(HoldoutClosedError, match="begun"):
+            holdout.answer([0.5], workers.scores(1, 5))
+        reports.append(holdout.final_report({"mine": workers.Dying()}, scoring="accuracy"))
+    assert reports[0].rows == reports[1].rows
+    exact = np.mean(workers.Dying().predict(workers.X) == workers.Y)
+    assert 0.0 < abs(reports[0].value - exact) < 0.1  # noise was drawn
