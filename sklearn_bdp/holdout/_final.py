@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import secrets
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -13,6 +14,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from sklearn_bdp._checks import check_boolean, check_option
+from sklearn_bdp._digests import object_digest
 from sklearn_bdp.exceptions import UnboundedMetricError
 from sklearn_bdp.holdout._approximate import STATISTICS, approximate
 from sklearn_bdp.holdout._around import ask_squares, planned, settle_shares
@@ -143,7 +145,7 @@ class Closing:
         plan = {
             "statements": [[list(one.models), one.name, one.metric is not None, repr(one.metric)]
                            for one in statements],
-            "models": [[name, joblib.hash(model)] for name, model in models.items()],
+            "models": [[name, _content(model)] for name, model in models.items()],
             "level": self.settings.spending.describe(),
         }  # fmt: skip
         exact = sum(one.metric is not None for one in statements)
@@ -416,3 +418,11 @@ def _refuse_selectors(estimator):
             f"estimators must be models that predict, got {type(estimator).__name__}. Call its own "
             "final_report(), as in selector.final_report()."
         )
+
+
+def _content(model):
+    """Return what a model is known by; what has no content is known by nothing, not even later."""
+    try:
+        return joblib.hash(model)
+    except Exception:  # what cannot be pickled
+        return object_digest(model) or secrets.token_hex(16)

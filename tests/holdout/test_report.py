@@ -5,9 +5,12 @@ import pytest
 from scipy.stats import binom
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.dummy import DummyClassifier
+from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import f1_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer
 
-from sklearn_bdp import ReusableHoldout
+from sklearn_bdp import ReusableHoldout, ReusableHoldoutSearchCV
 from sklearn_bdp.accounting import binomial_interval
 from sklearn_bdp.correlation import Groups, MarkovChain
 from sklearn_bdp.exceptions import (
@@ -294,3 +297,13 @@ def test_noise_below_one_record_costs_no_width():
     hits = int((X[:, 0] == y).sum())
     alone = binomial_interval(hits, 300, report.level)
     assert report.interval == pytest.approx(alone, abs=1e-3)
+
+
+def test_a_model_that_cannot_be_pickled_is_reported():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(600, 3))
+    y = (X[:, 0] > 0).astype(int)
+    model = make_pipeline(FunctionTransformer(lambda X: X), LogisticRegression())
+    search = ReusableHoldoutSearchCV(model, {"logisticregression__C": [0.1, 1.0]}, random_state=0)
+    low, high = search.fit(X, y).final_report().interval
+    assert low <= search.best_score_ <= high
