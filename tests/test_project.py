@@ -60,5 +60,5 @@ def test_problem_reports_ask_for_the_certificate():
 
 def test_the_source_distribution_holds_tests_docs_and_examples():
     text = (ROOT / "MANIFEST.in").read_text("utf-8")
-    for folder in ("tests", "doc", "examples", "benchmarks", ".ci"):
+    for folder in ("tests", "doc", "examples", "benchmarks", ".ci", ".github"):
         assert f"graft {folder}\n" in text

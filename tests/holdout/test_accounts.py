@@ -8,11 +8,12 @@ import warnings
 import numpy as np
 import pytest
 from sklearn.base import clone
-from sklearn.linear_model import LogisticRegression
+from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.model_selection import cross_val_score
 from sklearn.pipeline import make_pipeline
 
 from sklearn_bdp import HoldoutConfig, ReusableHoldout, ReusableHoldoutSearchCV
+from sklearn_bdp.exceptions import DefaultMetricWarning
 from sklearn_bdp.feature_selection import HoldoutFeatureSelector
 
 RNG = np.random.default_rng(0)
@@ -122,6 +123,15 @@ def test_selectors_inside_a_searched_pipeline_are_tested_from_outside():
     pipeline = make_pipeline(inner, LogisticRegression())
     assert told(lambda: ReusableHoldoutSearchCV(pipeline, grid, cv=2).fit(A, b)) == 0
     assert told(lambda: pipeline.fit(A, b)) == 1  # the search has answered about these
+
+
+def test_the_default_metric_of_regressors_is_told_once_in_a_process():
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        for seed in range(3):
+            targets = np.random.default_rng(seed).normal(size=200)
+            ReusableHoldoutSearchCV(Ridge(), {"alpha": [1.0]}, random_state=0).fit(X, targets)
+    assert sum(issubclass(one.category, DefaultMetricWarning) for one in caught) == 1
 
 
 # -- notebooks ------------------------------------------------------------------------------------
