@@ -47,10 +47,11 @@ BENCHMARKS = {
         {"small": "--size small", "full": "--size full"},
     ),
     "feature_selection": (
-        "Feature selection beside its peers (all problems and peers: doc/feature_selection.md)",
+        "Feature selection beside its peers",
         {
             "small": "--size small --seeds 1 --again --output output/feature_selection_small.csv",
-            "full": "--size small --seeds 5 --again --output output/feature_selection_page.csv",
+            "full": "--size full --seeds 10 --methods ours kbest l1 stability filter bonferroni "
+            "--output output/feature_selection_page.csv",
         },
     ),
     "related_systems": ("Other ways to reuse a holdout", {"small": "", "full": ""}),

@@ -16,11 +16,13 @@ from sklearn.model_selection import cross_val_score
 from sklearn_bdp import HoldoutConfig, HoldoutScorer, ReusableHoldout, ReusableHoldoutSearchCV
 
 distributed = pytest.importorskip("distributed")
-pytestmark = pytest.mark.client("dask", "searches on a cluster, a worker killed in the middle")
+pytestmark = [
+    pytest.mark.client("dask", "searches on a cluster, a worker killed in the middle"),
+    pytest.mark.slow,
+]
 sys.path.insert(0, str(Path(__file__).parent))
 from logged import Logged, finished  # noqa: E402 (workers import it by this name)
 
-pytestmark = pytest.mark.slow
 N_CANDIDATES = 10
 
 

@@ -10,11 +10,12 @@ import pytest
 from sklearn_bdp import ReusableHoldoutSearchCV
 
 ray = pytest.importorskip("ray")
-pytestmark = pytest.mark.client("ray", "searches on a cluster")
+pytestmark = [
+    pytest.mark.client("ray", "searches on a cluster"),
+    pytest.mark.slow,
+]
 sys.path.insert(0, str(Path(__file__).parent))
 from logged import Logged  # noqa: E402 (workers import it by this name)
-
-pytestmark = pytest.mark.slow
 
 
 def test_the_mechanism_stays_with_the_coordinator(tmp_path):
