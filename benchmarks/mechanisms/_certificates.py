@@ -192,6 +192,9 @@ def certify_mechanism(
     )
 
 
+_LEADERBOARD = "counting of leaderboard transcripts (G2)"
+
+
 def _counted(task, log_count):
     """Half-width of a union over ``exp(log_count)`` fixed queries (theory G2)."""
     level = log_count + math.log(2.0 / task.beta)
@@ -203,7 +206,13 @@ def _ladder(task, mechanism):
     values = math.ceil(1.0 / mechanism.margin) + 1
     alpha = _counted(task, ladder_log_transcripts(task.n_queries, values))
     promise = "The answer certified is the leaderboard's best score, against the best submission."
-    return "ladder", alpha + mechanism.margin, (alpha, mechanism.margin), promise, math.inf
+    return (
+        "counting of leaderboard transcripts (G2)",
+        alpha + mechanism.margin,
+        (alpha, mechanism.margin),
+        promise,
+        math.inf,
+    )
 
 
 def _free_ladder(task, mechanism):
@@ -216,7 +225,13 @@ def _free_ladder(task, mechanism):
         "The answer certified is the leaderboard's best score, against the best submission, while "
         f"it has moved at most {task.budget:,} times."
     )
-    return "ladder", alpha + margin, (alpha, margin), promise, math.inf
+    return (
+        "counting of leaderboard transcripts (G2)",
+        alpha + margin,
+        (alpha, margin),
+        promise,
+        math.inf,
+    )
 
 
 def _sparse(task, mechanism):
@@ -228,7 +243,7 @@ def _sparse(task, mechanism):
     alpha = _counted(task, sparse_validate_log_transcripts(task.n_queries, task.budget))
     promise = "The answers certified are the confirmed training-side values."
     error = mechanism.threshold + alpha
-    return "sparse validate", error, (alpha, 0.0), promise, math.inf
+    return "counting of bit strings (G2)", error, (alpha, 0.0), promise, math.inf
 
 
 def _splitting(task, mechanism):
@@ -290,7 +305,7 @@ def _noise_addition(task, mechanism):
         )
     sampling, noise = min(found, key=sum)
     promise = f"At most {m:,} queries, each answered with noise."
-    return "noise addition", sampling + noise + eta / 2.0, (sampling, noise), promise, level
+    return "noise on every answer", sampling + noise + eta / 2.0, (sampling, noise), promise, level
 
 
 def _width(task, log_count, failure):

@@ -20,7 +20,6 @@ from benchmarks.experiments._samples import (
 from benchmarks.papers import theorems
 from benchmarks.papers.dwork import dwork_required_n
 from sklearn_bdp.accounting import (
-    adaptive_log_failure,
     answer_margin,
     noise_margin,
     zhao_premise,
@@ -208,7 +207,7 @@ def _lemmas():
     yield Row(
         ZHAO, "Lemma 1", "ln P(|Y(X) − Y(P)| ≥ .1), n = 5,000, independent",
         theorems.zhao_log_failure(tau, n, tau / 3),
-        adaptive_log_failure(log_p0, n * (tau / 3) ** 2 / 8),
+        theorems.adaptive_log_failure(log_p0, n * (tau / 3) ** 2 / 8),
         "holds for independent records; else the model's own tail",
         "benchmarks.papers.theorems.zhao_log_failure",
         _PAPERS + "test_lemma_1_follows_from_g1_for_independent_records",
@@ -362,7 +361,7 @@ def _dwork_theorems():
     n, epsilon = 5000, 0.1
     yield Row(
         CACM, "Thm 4", "ln P(off by ε), ε = .1, n = 5,000", theorems.dwork_log_failure(epsilon, n),
-        adaptive_log_failure(math.log(2) - 2 * epsilon**2 * n, n * epsilon**2 / 8),
+        theorems.adaptive_log_failure(math.log(2) - 2 * epsilon**2 * n, n * epsilon**2 / 8),
         "as printed; G1 proves it and more", "benchmarks.papers.theorems.dwork_log_failure",
         _PAPERS + "test_theorem_4_follows_from_g1",
     )  # fmt: skip

@@ -20,7 +20,6 @@ from sklearn_bdp.accounting._noise import (
     auto_threshold,
     epsilon_scales,
     laplace_margin,
-    log_noise_tail,
     noise_margin,
     noise_share,
     zhao_scales,
@@ -62,7 +61,6 @@ from sklearn_bdp.accounting._tails import (
     shares_needed,
 )
 from sklearn_bdp.accounting._transfer import (
-    adaptive_log_failure,
     log_binomials,
     log_transcripts,
     posterior_excess,

@@ -17,9 +17,6 @@ ROUTE_NAMES = {
     "splitting": "new records for every query",
     "floor": "queries fixed in advance (Hoeffding)",
     "as used": "information spent so far (G7)",
-    "ladder": "counting of leaderboard transcripts (G2)",
-    "sparse validate": "counting of bit strings (G2)",
-    "noise addition": "noise on every answer",
 }
 BEHIND = "What stands behind it"
 
@@ -310,14 +307,7 @@ class Certificate:
         return "\n".join(lines)
 
     def _lists(self):
-        better = "What would make it better"
-        if self.units is not None:
-            better += " (errors as parts of the range)"
-        lists = (
-            ("It holds if", self.assumptions),
-            (better, self.advice[1:]),
-            ("Note", self.notes),
-        )
+        lists = (("It holds if", self.assumptions), ("Note", self.notes))
         return [(title, items) for title, items in lists if items]
 
     def _repr_html_(self):

@@ -10,7 +10,7 @@ import math
 from typing import Any, Literal
 
 import numpy as np
-from scipy.special import log_ndtr, ndtri
+from scipy.special import ndtri
 from scipy.stats import norm
 
 from sklearn_bdp._checks import check_array, check_option, check_probability, check_real
@@ -19,30 +19,6 @@ from sklearn_bdp.accounting._zhao import zhao_accuracy
 from sklearn_bdp.correlation import CorrelationModel
 
 _NOISES = ("laplace", "gaussian")
-
-
-def log_noise_tail(
-    z: float,
-    threshold_scale: float,
-    query_scale: float,
-    *,
-    noise: Literal["laplace", "gaussian"] = "laplace",
-) -> float:
-    r""":math:`\ln P[N_T + N_q > z]` for independent noises of the given scales (theory N1).
-
-    The convolution of two Laplace distributions, or of two Gaussian ones, whose scales are standard
-    deviations; a scale of 0 means none, and without noise the result is ``-inf``. The margin ``z``
-    is at least 0.
-    """
-    check_option("noise", noise, _NOISES)
-    z = check_real("z", z, low=0.0)
-    big = max(threshold_scale, query_scale)
-    small = min(threshold_scale, query_scale)
-    if big == 0.0:
-        return -math.inf
-    if noise == "gaussian":
-        return float(log_ndtr(-z / math.hypot(big, small)))
-    return _laplace_tail(z, big, small)
 
 
 def _laplace_tail(z, big, small):

@@ -3,28 +3,12 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 from scipy.special import gammaln, logsumexp
 
-from sklearn_bdp._checks import check_array, check_integer
-from sklearn_bdp._typing import Array, FloatOrArray
-
-
-def adaptive_log_failure(log_p0: FloatOrArray, information: FloatOrArray) -> Any:
-    r"""Log failure probability of an event chosen by looking at the answers (theory G1).
-
-    .. math:: P[X \in E_Y] \le \exp\left(-(\sqrt{L} - \sqrt{K})^2\right), \quad L = -\ln p_0 > K,
-
-    and 0 where :math:`L \le K`. ``log_p0`` is that of each fixed event (a union over queries
-    belongs inside), K in nats is ``model.sequential_information(dp_epsilon, n)``.
-    """
-    surprise = np.maximum(-np.asarray(log_p0, dtype=float), 0.0)
-    known = check_array("information", information, low=0.0)
-    gap = np.maximum(np.sqrt(surprise) - np.sqrt(known), 0.0)
-    bound = -(gap**2)
-    return float(bound) if bound.ndim == 0 else bound
+from sklearn_bdp._checks import check_integer
+from sklearn_bdp._typing import Array
 
 
 def sampling_half_width(

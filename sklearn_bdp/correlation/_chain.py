@@ -220,7 +220,6 @@ class MarkovChain(CorrelationModel):
         scores: ArrayLike,
         *,
         horizon: int | None = None,
-        confidence: float | None = None,
         safety: float = SAFETY,
     ) -> MarkovChain:
         r"""Read the strength of dependence off cross-validated scores: an assumption (theory G11).
@@ -234,9 +233,6 @@ class MarkovChain(CorrelationModel):
             Number of records of the holdout that the chain is for: what repeats within half of
             it (a season) averages out there and is not taken for dependence. By default about
             half as many as there are scores.
-        confidence : float, optional
-            Use an upper limit of the autocorrelation time at this level instead of an estimate.
-            It covers the noise of the estimate, not what the scores never showed.
         safety : float, default=1.5
             Stated factor between the estimate and the declared autocorrelation time.
 
@@ -268,9 +264,8 @@ class MarkovChain(CorrelationModel):
         >>> MarkovChain.from_scores(scores).describe()
         'assumed chain: scores have an autocorrelation time of at most ... records ...'
         """
-        strength = score_strength(scores, horizon=horizon, confidence=confidence, safety=safety)
+        strength = score_strength(scores, horizon=horizon, safety=safety)
         time = rounded_up(strength.declared)
-        limit = "" if confidence is None else f", upper limit at {confidence:g}"
         caveats: tuple[str, ...] = (
             "Assumed, not proved: the scores of every query concentrate no worse than those of "
             "this chain. Regimes that are rare in the training set (less than about a fifth of the "
@@ -285,7 +280,7 @@ class MarkovChain(CorrelationModel):
         return cls(two_states(time))._declared(
             f"assumed chain: scores have an autocorrelation time of at most {time:.3g} records "
             f"({safety:g} times the {strength.time:.3g} of {strength.n_scores} cross-validated "
-            f"scores, candidates: {strength.n_candidates}{limit})",
+            f"scores, candidates: {strength.n_candidates})",
             caveats,
         )
 

@@ -59,9 +59,7 @@ class Strength:
         return self.n_scores < ENOUGH * self.time
 
 
-def slow_autocorrelation_time(
-    scores: ArrayLike, *, horizon: int | None = None, confidence: float | None = None
-) -> float:
+def slow_autocorrelation_time(scores: ArrayLike, *, horizon: int | None = None) -> float:
     """Return the autocorrelation time of a series by its slow swings.
 
     Parameters
@@ -71,9 +69,6 @@ def slow_autocorrelation_time(
     horizon : int, optional
         Records whose mean is wanted, the size of a holdout: swings that repeat within half of
         it (seasons) average out and are left aside. By default about half of ``n``.
-    confidence : float, optional
-        Return an upper limit at this level instead of an estimate: the limit of a chi-squared
-        variance estimate with one degree of freedom for every swing.
 
     Returns
     -------
@@ -111,9 +106,6 @@ def slow_autocorrelation_time(
         raise ValueError(f"scores must hold at least {FEWEST} records, got {len(series)}.")
     swings = slow_swings(series, horizon=horizon)
     time = float(swings.mean())
-    if confidence is not None:
-        confidence = check_probability("confidence", confidence)
-        time *= len(swings) / float(chi2.ppf(1.0 - confidence, len(swings)))
     beside = _faster_swings(series, len(swings))
     return max(1.0, time, 0.5 * (time + beside))
 
@@ -165,13 +157,12 @@ def score_strength(
     scores: ArrayLike,
     *,
     horizon: int | None = None,
-    confidence: float | None = None,
     safety: float = SAFETY,
 ) -> Strength:
     """Return how slowly the scores of one or several candidates forget: the slowest of them.
 
     Scores in time, of shape (n,) or (n_candidates, n), NaN where a candidate was not scored;
-    horizon and confidence as for :func:`slow_autocorrelation_time`; ``safety`` is a factor of at
+    ``horizon`` as for :func:`slow_autocorrelation_time`; ``safety`` is a factor of at
     least 1 between the estimate and what is declared.
     """
     safety = check_real("safety", safety, low=1.0)
@@ -189,9 +180,7 @@ def score_strength(
             f"scores must hold at least {FEWEST} records of some candidate, got "
             f"{int((~np.isnan(rows)).sum(axis=1).max())}."
         )
-    time = max(
-        slow_autocorrelation_time(row, horizon=horizon, confidence=confidence) for row in kept
-    )
+    time = max(slow_autocorrelation_time(row, horizon=horizon) for row in kept)
     return Strength(time, min(map(len, kept)), len(kept), safety)
 
 

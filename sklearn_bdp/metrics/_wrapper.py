@@ -119,15 +119,11 @@ class CustomScore(ClippedMetric):
         return ""  # the range is the caller's own
 
     @property
-    def limit(self):
-        return self._declared
-
-    @property
     def remedy(self):
         return "declare the range that the numbers can have"
 
     @property
-    def _declared(self):
+    def limit(self):
         """Return the declared range in words, before the sign of a loss."""
         low, high = sorted((self.sign * self.lower, self.sign * self.upper))
         return f"{low:g} to {high:g}"
@@ -176,7 +172,7 @@ class CustomScore(ClippedMetric):
     def _refuse_range(self, score, count, n):
         """Raise the error for a score outside the declared range."""
         raise ScoreContractError(
-            f"PerRecordScore {self.name} was declared with numbers from {self._declared}, got "
+            f"PerRecordScore {self.name} was declared with numbers from {self.limit}, got "
             f"{self.sign * score:.6g} on a training record ({count:,} of {n:,} are outside). "
             "Declare the range that the numbers can have (a loss: positive numbers and "
             "greater_is_better=False), or clip them in the function. The holdout was not queried."

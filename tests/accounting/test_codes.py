@@ -5,11 +5,11 @@ import pytest
 
 from sklearn_bdp.accounting import (
     Spending,
-    adaptive_log_failure,
     code_length,
     final_code_length,
     leaked_length,
 )
+from tests.accounting.routes import adaptive_failure
 
 EVEN = Spending("even")
 WAYS = [Spending(), EVEN, Spending("final", 1), Spending("final", 40), Spending("even", 8)]
@@ -56,7 +56,7 @@ def test_leakage_spends_exactly_the_failure_probability():
         each = code_length(released=nats, batch_index=t) + math.log(size)
         total += size * beta * math.exp(-each)
     total += beta * math.exp(-final_code_length(released=nats, n_batches=batches))
-    bound = math.exp(adaptive_log_failure(math.log(total), information))
+    bound = adaptive_failure(math.log(total), information)
     assert bound <= beta * (1 + 1e-12)
     assert bound == pytest.approx(beta, rel=1e-3)
 

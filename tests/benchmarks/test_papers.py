@@ -9,7 +9,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sklearn_bdp.accounting import adaptive_log_failure
 from sklearn_bdp.correlation import MarkovChain
 from tests.correlation.levels import sequential_epsilon
 
@@ -227,7 +226,7 @@ def test_theorem_6_and_corollary_7_by_enumeration():
 def test_theorem_4_follows_from_g1(epsilon):
     # Independent records: K = nε²/8, Hoeffding at ε; G1's bound never exceeds 6e^{−ε²n}.
     for n in np.unique(np.geomspace(1, 1e9, 200).astype(int)):
-        ours = adaptive_log_failure(math.log(2) - 2 * epsilon**2 * n, n * epsilon**2 / 8)
+        ours = theorems.adaptive_log_failure(math.log(2) - 2 * epsilon**2 * n, n * epsilon**2 / 8)
         assert min(ours, 0.0) <= max(theorems.dwork_log_failure(epsilon, int(n)), -1e-12) + 1e-9
 
 
@@ -245,7 +244,7 @@ def test_theorem_4_by_enumeration():
 @pytest.mark.parametrize("tau", [0.01, 0.1, 0.4])
 def test_lemma_1_follows_from_g1_for_independent_records(tau):
     for n in np.unique(np.geomspace(1, 1e8, 100).astype(int)).tolist():
-        ours = adaptive_log_failure(math.log(2) - 2 * tau**2 * n, n * (tau / 3) ** 2 / 8)
+        ours = theorems.adaptive_log_failure(math.log(2) - 2 * tau**2 * n, n * (tau / 3) ** 2 / 8)
         assert ours <= max(theorems.zhao_log_failure(tau, n, tau / 3), 0.0) + 1e-12
     with pytest.raises(ValueError, match="epsilon must be at most"):
         theorems.zhao_log_failure(tau, 100, tau)

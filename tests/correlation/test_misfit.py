@@ -54,7 +54,7 @@ def test_scores_that_remember_longer_are_found():
     report = check_misfit(MarkovChain(P1), scores=slow)
     assert report.misfit
     assert report.autocorrelation_time > 15
-    assert "the model says 1 record in 5.7 counts" in report.message
+    assert "by the model 1 record in 5.7 counts" in report.message
     assert check_misfit(Independent(), scores=slow).misfit
     assert not check_misfit(Groups(np.arange(5000) // 100), scores=slow).misfit
 

@@ -8,9 +8,10 @@ import pytest
 import scipy.sparse
 from scipy.special import ndtr
 
-from benchmarks.experiments._signal import make_dwork_signal
 from sklearn_bdp.correlation import Independent, MarkovChain
 from sklearn_bdp.datasets import make_graph, make_regimes
+
+make_dwork_signal = pytest.importorskip("benchmarks.experiments._signal").make_dwork_signal
 
 P2 = [[0.9, 0.1], [0.2, 0.8]]
 MAKERS = {

@@ -135,7 +135,7 @@ def test_certificate_scales_meet_the_bdp_level_asked_for():
 
 
 def test_the_parts_of_a_certificate_add_up_to_its_error():
-    from sklearn_bdp.accounting import log_noise_tail, sampling_half_width
+    from sklearn_bdp.accounting import noise_margin, sampling_half_width
 
     certificate = certify(10**6, n_queries=100, budget=4, route="bdp")
     mechanism = certificate.mechanism
@@ -145,7 +145,8 @@ def test_the_parts_of_a_certificate_add_up_to_its_error():
     assert again.c == 0.5
     # By hand: with the noise margin of the certificate the threshold failure is small.
     z = certificate.tau - certificate.threshold - certificate.sampling
-    assert 4 * math.exp(log_noise_tail(z, mechanism.threshold_scale, mechanism.query_scale)) < 0.05
+    scales = {n: getattr(mechanism, n) for n in ("threshold_scale", "query_scale")}
+    assert noise_margin(failure=0.05 / 4, **scales) < z
     information = Independent().sequential_information(certificate.dp_epsilon, 10**6)
     least = sampling_half_width(10**6, failure=0.05, n_queries=100, information=information)
     assert certificate.sampling >= least

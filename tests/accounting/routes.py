@@ -1,0 +1,23 @@
+"""Second routes: what the package inverts, forwards."""
+
+import math
+
+from scipy.stats import norm
+
+
+def noise_tail(z, a, b, noise="laplace"):
+    """Return ``P[N_T + N_q > z]`` for noises of scales ``a`` and ``b`` (theory N1)."""
+    big, small = max(a, b), min(a, b)
+    if noise == "gaussian":
+        return norm.sf(z / math.hypot(a, b))
+    if small == 0.0:
+        return 0.5 * math.exp(-z / big)
+    if big - small < 1e-6 * big:
+        return (2.0 + z / big) / 4.0 * math.exp(-z / big)
+    difference = big**2 * math.exp(-z / big) - small**2 * math.exp(-z / small)
+    return difference / (2.0 * (big**2 - small**2))
+
+
+def adaptive_failure(log_p0, information):
+    """Return the bound of G1 on an event chosen by looking at answers."""
+    return math.exp(-(max(math.sqrt(max(-log_p0, 0.0)) - math.sqrt(information), 0.0) ** 2))
