@@ -69,11 +69,15 @@ def sample(n, rng):
     return X, y
 
 
-def fit(X, y, columns):
+def class_means(X, y):
+    """Return the means of both classes: all that a linear discriminant learns."""
+    return X[y == 0].mean(axis=0), X[y == 1].mean(axis=0)
+
+
+def fit(means, columns):
     """Return the linear discriminant with a unit covariance on some columns."""
-    means = [X[y == label][:, columns].mean(axis=0) for label in (0, 1)]
-    weights = means[1] - means[0]
-    return columns, weights, -weights @ (means[0] + means[1]) / 2
+    weights = means[1][columns] - means[0][columns]
+    return columns, weights, -weights @ (means[0][columns] + means[1][columns]) / 2
 
 
 def hits(model, X, y):
@@ -95,13 +99,15 @@ def folds(n, rng):
     return np.array_split(rng.permutation(n), 5)
 
 
-def fold_scores(X, y, columns, parts):
+def trained(X, y, parts):
+    """Return records, labels and the class means of the other parts, for each part."""
+    rest = [np.setdiff1d(np.arange(len(y)), test) for test in parts]
+    return [(X[a], y[a], class_means(X[b], y[b])) for a, b in zip(parts, rest, strict=True)]
+
+
+def fold_scores(columns, fitted):
     """Return the cross-validated accuracy of each fold."""
-    scores = []
-    for test in parts:
-        train = np.setdiff1d(np.arange(len(y)), test)
-        scores.append(hits(fit(X[train], y[train], columns), X[test], y[test]).mean())
-    return np.array(scores)
+    return np.array([hits(fit(means, columns), X, y).mean() for X, y, means in fitted])
 
 
 def proposals(best, rng):
@@ -147,7 +153,8 @@ def report(method, n, rounds, seed):
     hold, train = cut[: n // 4], cut[n // 4 :]
     Xt, yt, Xh, yh = X[train], y[train], X[hold], y[hold]
     parts = folds(n, rng)
-    train_parts = folds(len(train), rng)
+    train_folds = trained(Xt, yt, folds(len(train), rng))
+    train_means, all_means, all_folds = class_means(Xt, yt), class_means(X, y), trained(X, y, parts)
     fresh = np.array_split(np.arange(len(hold)), rounds)
     # How many rounds are planned is a hint, which sharpens the report.
     planned = rounds if method == "final report" else None
@@ -155,7 +162,7 @@ def report(method, n, rounds, seed):
 
     def on_holdout(candidates, round_):
         rows = fresh[round_] if method == "fresh parts" else np.arange(len(hold))
-        models = [fit(Xt, yt, columns) for columns in candidates]
+        models = [fit(train_means, columns) for columns in candidates]
         scores = [hits(model, Xh[rows], yh[rows]).mean() for model in models]
         level = BETA / 2
         if method in ("Bonferroni", "fresh parts"):
@@ -163,48 +170,42 @@ def report(method, n, rounds, seed):
         return scores, lambda j: binomial(scores[j], len(rows), level), models.__getitem__
 
     def verified(candidates, _):
-        models = [fit(Xt, yt, columns) for columns in candidates]
-        values = [fold_scores(Xt, yt, columns, train_parts).mean() for columns in candidates]
+        models = [fit(train_means, columns) for columns in candidates]
+        values = [fold_scores(columns, train_folds).mean() for columns in candidates]
         answers = holdout.answer(
             values, [hits(model, Xh, yh) for model in models], training_size=len(train)
         )
         return answers.values, lambda j: (answers.lower[j], answers.upper[j]), models.__getitem__
 
     def cross_validated(candidates, _):
-        scores = [fold_scores(X, y, columns, parts) for columns in candidates]
+        scores = [fold_scores(columns, all_folds) for columns in candidates]
         means = [score.mean() for score in scores]
-        return means, lambda j: _plus_minus(scores[j]), lambda j: fit(X, y, candidates[j])
+        return means, lambda j: _plus_minus(scores[j]), lambda j: fit(all_means, candidates[j])
 
     def nested(candidates, _):
         outer = []
-        for test in parts:
-            rest = np.setdiff1d(np.arange(n), test)
-            inner = np.array_split(rest, 5)
-            means = [np.mean(_inner_scores(X, y, rest, inner, columns)) for columns in candidates]
-            chosen = candidates[int(np.argmax(means))]
-            outer.append(hits(fit(X[rest], y[rest], chosen), X[test], y[test]).mean())
-        scores = [fold_scores(X, y, columns, parts).mean() for columns in candidates]
+        for fold, inner in zip(all_folds, inner_folds, strict=True):
+            means = [fold_scores(columns, inner).mean() for columns in candidates]
+            outer.append(fold_scores(candidates[int(np.argmax(means))], [fold])[0])
+        scores = [fold_scores(columns, all_folds).mean() for columns in candidates]
         outer = np.array(outer)
         winner = int(np.argmax(scores))
         values = np.full(len(candidates), -1.0)
         values[winner] = outer.mean()
-        return values, lambda j: _plus_minus(outer), lambda j: fit(X, y, candidates[j])
+        return values, lambda j: _plus_minus(outer), lambda j: fit(all_means, candidates[j])
 
+    inner_folds = []
+    if method == "nested CV":
+        for test in parts:
+            rest = np.setdiff1d(np.arange(n), test)
+            inner = np.array_split(np.arange(len(rest)), 5)
+            inner_folds.append(trained(X[rest], y[rest], inner))
     ask = {"cross-validation": cross_validated, "nested CV": nested} | dict.fromkeys(OURS, verified)
     score, (low, high), model = search(n, rounds, [seed, 1], ask.get(method, on_holdout))
     if method == "final report":
         last = holdout.final_report(Linear(model), score, scoring="accuracy")
         score, low, high = last.value, last.lower, last.upper
     return score, low, high, truth(model)
-
-
-def _inner_scores(X, y, rest, parts, columns):
-    """Return the accuracy on each inner part of a model fitted on the rest of the outer part."""
-    scores = []
-    for part in parts:
-        train = np.setdiff1d(rest, part)
-        scores.append(hits(fit(X[train], y[train], columns), X[part], y[part]).mean())
-    return scores
 
 
 def _plus_minus(scores):
