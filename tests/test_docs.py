@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 import sklearn_bdp
-from benchmarks.__main__ import sections, write
+from benchmarks.__main__ import printed, sections, write
+from benchmarks.compare_practice import digest
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = [
@@ -128,7 +129,11 @@ def test_sections_are_read_as_they_were_written(tmp_path):
 
 def test_pages_show_what_the_benchmarks_page_shows():
     """A table that another page repeats is the one that ``python -m benchmarks`` wrote."""
-    taken = sections((ROOT / "doc" / "benchmarks.md").read_text("utf-8"))
-    printed = taken["compare_practice"].split("```")[1].removeprefix("text").strip()
     page = (ROOT / "doc" / "start" / "for_me.md").read_text("utf-8")
-    assert printed in page
+    assert printed("compare_practice") in page
+
+
+def test_the_picture_shows_the_table_of_the_benchmarks_page():
+    """``python -m benchmarks.compare_practice --draw`` draws it anew."""
+    picture = (ROOT / "doc" / "_static" / "practice.svg").read_text("utf-8")
+    assert digest(printed("compare_practice")) in picture
