@@ -34,6 +34,7 @@ from sklearn_bdp.accounting import (
     answer_margin,
     auto_scales,
     code_length,
+    final_code_length,
     noise_margin,
     noise_share,
     paced,
@@ -84,10 +85,11 @@ def print_required(cases):
         print(f"{row['tau']:>5} {row['m']:>7} {row['B']:>3} {row['model']:<12}{cells}", flush=True)
 
 
-def as_used_width(n, n_queries, overfit, *, score=0.9, beta=0.05):
+def as_used_width(n, n_queries, overfit, *, score=0.9, beta=0.05, final=False):
     """Half-width of the last of sequential lone queries, evenly spaced ones of which overfit by .1.
 
-    Nothing is random: the quiet queries agree with their training values, the overfit ones do not.
+    ``final``: of a final report after them. Nothing is random: the quiet queries agree with their
+    training values, the overfit ones do not.
     """
     tail, code = ModelTail(Independent(), n), PredictiveCode()
     scales = auto_scales(float(n), failure=noise_share(0.1 * beta, 0) / 2, beta=beta)
@@ -119,9 +121,13 @@ def as_used_width(n, n_queries, overfit, *, score=0.9, beta=0.05):
         except StopIteration as end:
             outcome = end.value
         released, rounds = released + outcome.released, rounds + outcome.n_above
+    least, most = outcome.least, outcome.most
+    if final:
+        spent = final_code_length(released=released, n_batches=n_queries)
+        least, most = (np.array([score + sign * margins(rounds)[1]]) for sign in (-1, 1))
     side = math.log(0.9 * beta / 2) - spent
-    lower = tail.lower_limit(outcome.least, side)
-    upper = tail.upper_limit(outcome.most, side)
+    lower = tail.lower_limit(least, side)
+    upper = tail.upper_limit(most, side)
     return float(np.max(upper - lower)) / 2
 
 
@@ -132,6 +138,10 @@ def print_widths():
     rows = [
         ("as used (G7, score .9)", as_used_width(n, m, overfit)),
         ("as used (G7, score .5)", as_used_width(n, m, overfit, score=0.5)),
+        ("ReusableHoldout, final report (G16, score .9)",
+         as_used_width(n, m, overfit, final=True)),
+        ("ReusableHoldout, final report (G16, score .5)",
+         as_used_width(n, m, overfit, score=0.5, final=True)),
         ("declared in advance (G2, honesty not promised)",
          certify(n, n_queries=m, budget=overfit, c=None).tau),
         ("Thresholdout, Rogers et al. 2020, Thm B.9",

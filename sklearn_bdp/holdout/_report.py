@@ -96,9 +96,9 @@ class Preview:
 def preview_batch(last, code, *, n_queries, score, training_size, settings, model, metric=None):
     """Return the :class:`Preview` of a batch after the account ``last``.
 
-    ``metric``: whose scores are meant, where they are no means over records.
+    ``metric``: whose scores are meant; accuracy by default.
     """
-    tail = ModelTail(model, settings.n)
+    tail = ModelTail(model, settings.n, binary=metric is None or metric.is_binary)
     if metric is not None and not metric.is_mean:
         shape = metric.expected_shape(settings.n)
         tail = score_tail(model, settings.n, **dataclasses.asdict(shape))

@@ -110,6 +110,19 @@ def test_the_preview_is_what_an_unsurprising_batch_gets(correlation, size):
     assert holdout.preview(size).code_length > seen.code_length
 
 
+@pytest.mark.parametrize("asked", [0, 3])
+def test_the_preview_of_a_report_is_the_report(asked):
+    """Accuracy is exact in both: Clopper-Pearson, and noise of less than a record costs nothing."""
+    X, y = said()
+    holdout = ReusableHoldout(X, y, random_state=0)
+    if asked:
+        holdout.answer([0.8] * asked, [X[:, 0] == y] * asked)
+    score = float(np.mean(X[:, 0] == y))
+    seen = holdout.preview(score=score)
+    report = holdout.final_report(made(), score, scoring="accuracy")
+    assert seen.half_width_final == pytest.approx(0.5 * (report.upper - report.lower), rel=0.01)
+
+
 def test_preview_spends_nothing_and_checks_its_arguments(holdout):
     holdout.preview(10)
     assert len(holdout.history()) == 0
