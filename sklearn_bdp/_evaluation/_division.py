@@ -46,9 +46,6 @@ STRATIFIED = (
 #: What nobody can check of a validation set that the caller brings.
 APART = "no record of the validation set is, or depends on, a training record"
 
-#: Labels, or types of targets, that a message lists.
-_SHOWN = 3
-
 
 @dataclass(frozen=True)
 class Division:
@@ -58,12 +55,12 @@ class Division:
     y: object = field(repr=False)
     X_holdout: object = field(repr=False)  # the records that only the mechanism sees
     y_holdout: object = field(repr=False)
-    #: Positions in the data given to ``fit``; ``None`` for an explicit validation set.
-    train: np.ndarray | None = field(repr=False)
-    holdout: np.ndarray | None = field(repr=False)
     model: CorrelationModel  # the correlation of the holdout records
     #: The correlation of the training records, for the inner folds.
     train_model: CorrelationModel | None
+    #: Positions in the data given to ``fit``; ``None`` for an explicit validation set.
+    train: np.ndarray | None = field(default=None, repr=False)
+    holdout: np.ndarray | None = field(default=None, repr=False)
     #: Records dropped before and after the holdout where it was cut from one sequence with the
     #: training part (``None`` on a side without training records).
     gap: object = None
@@ -147,31 +144,6 @@ def divide(estimator, X, y, *, test_size, correlation, groups, X_val, y_val, ran
     )
 
 
-def reuse(X, y, holdout, *, correlation, groups):
-    """Return the division in which all given data are training data of an existing holdout.
-
-    ``correlation`` and ``groups`` describe the training records here; a chain that the holdout
-    follows is taken for the training records too.
-    """
-    if correlation is None and groups is not None and holdout.model.n_records is not None:
-        correlation = "groups"
-    if correlation is not None:
-        train_model = check_correlation(correlation, groups=groups)
-        train_model.check_n(num_samples(X))
-    else:
-        train_model = holdout.model if holdout.model.n_records is None else None
-    return Division(
-        X=X,
-        y=y,
-        X_holdout=holdout.X,
-        y_holdout=holdout.y,
-        train=None,
-        holdout=None,
-        model=holdout.model,
-        train_model=train_model,
-    )
-
-
 def _explicit(X, y, X_val, y_val, correlation, groups):
     """Return the division for a validation set that the caller brings.
 
@@ -211,8 +183,6 @@ def _explicit(X, y, X_val, y_val, correlation, groups):
         y=y,
         X_holdout=X_val,
         y_holdout=targets(X_val, y_val),
-        train=None,
-        holdout=None,
         model=model,
         train_model=train_model,
         assumption=assumption,
@@ -356,26 +326,28 @@ def divide_for(
         correlation, assumption = correlation_in_time(
             owner, config, estimator, X, y, X_val=X_val, pilot=pilot, dates=dates, in_time=in_time,
         )  # fmt: skip
+    about, shared = None, False
     if config is None:
-        division = _reused(owner, estimator, X, y, correlation=correlation, groups=groups)
-        return replace(division, hints=hints)
-    division = divide(
-        estimator,
-        X,
-        y,
-        test_size=config.test_size,
-        correlation=correlation,
-        groups=groups,
-        X_val=X_val,
-        y_val=y_val,
-        random_state=owner.random_state if split is None else split["seed"],
-    )
-    if X_val is None and y is not None:
-        division = replace(division, about=targets_digest(X, y))
-    copied = check_copies(division.X, division.y, division.train_model)
+        division = _reused(owner, X, y, correlation, groups)
+        shared = owner.holdout.allow_shared_rows
+    else:
+        division = divide(
+            estimator,
+            X,
+            y,
+            test_size=config.test_size,
+            correlation=correlation,
+            groups=groups,
+            X_val=X_val,
+            y_val=y_val,
+            random_state=owner.random_state if split is None else split["seed"],
+        )
+        if X_val is None and y is not None:
+            about = targets_digest(X, y)
+    copied = "" if shared else check_copies(division.X, division.y, division.train_model)
     said = ". ".join(filter(None, (division.assumption, copied, assumption)))
     side = _side(estimator, division, groups)
-    return replace(division, hints=hints, assumption=said, side=side)
+    return replace(division, hints=hints, assumption=said, about=about, side=side)
 
 
 def _side(estimator, division, groups):
@@ -388,10 +360,20 @@ def _side(estimator, division, groups):
     return TrainingSide(((division.X, division.y),), train_model=model, classifier=classifier)
 
 
-def _reused(owner, estimator, X, y, *, correlation, groups):
-    """Return the division in which all data are training data of the holdout passed in."""
-    division = reuse(X, y, owner.holdout, correlation=correlation, groups=groups)
-    if division.train_model is None and not hasattr(getattr(owner, "cv", None), "split"):
+def _reused(owner, X, y, correlation, groups):
+    """Return the division in which all data are training data of the holdout passed in.
+
+    ``correlation`` and ``groups`` describe the training records here; a chain that the holdout
+    follows is taken for the training records too.
+    """
+    model = owner.holdout.model
+    if correlation is None and groups is not None and model.n_records is not None:
+        correlation = "groups"
+    train_model = model if model.n_records is None else None
+    if correlation is not None:
+        train_model = check_correlation(correlation, groups=groups)
+        train_model.check_n(num_samples(X))
+    if train_model is None and not hasattr(getattr(owner, "cv", None), "split"):
         warnings.warn(
             "The records of this holdout are dependent, but no dependence is declared for the "
             "training records. Inner folds are drawn as if these were independent, so "
@@ -400,9 +382,7 @@ def _reused(owner, estimator, X, y, *, correlation, groups):
             InnerFoldsWarning,
             stacklevel=caller_level(),
         )
-    copied = "" if owner.holdout.allow_shared_rows else check_copies(X, y, division.train_model)
-    side = _side(estimator, division, groups)
-    return replace(division, side=side, assumption=copied)
+    return Division(X, y, owner.holdout.X, owner.holdout.y, model, train_model)
 
 
 def open_holdout(owner, division, *, split=None, metric=None, fit_params=None):

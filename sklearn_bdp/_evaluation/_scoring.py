@@ -17,7 +17,7 @@ from sklearn_bdp._evaluation._candidates import targets
 from sklearn_bdp._sklearn_compat import num_samples
 from sklearn_bdp.exceptions import ScoreContractError, UnboundedMetricError
 from sklearn_bdp.guards import ALL, DEFAULT_METRIC, share_of
-from sklearn_bdp.holdout import as_last_seen
+from sklearn_bdp.holdout import as_last_seen, width_parts
 from sklearn_bdp.metrics import PerRecordScore, get_metric
 
 #: What takes the place of a score by class where only means over records are proved.
@@ -304,16 +304,16 @@ def outlook(certificate, holdout, metric, score, interval, *, training_size):
         fields = {"next_error": width, "tau": max(certificate.tau, width), "advice": ()}
     if not math.isfinite(score):
         return fields
-    seen = holdout.preview(score=metric.to_unit(score), **asked)
+    unit, half = metric.to_unit(score), 0.5 * share_of(metric, interval)
+    seen = holdout.preview(score=unit, **asked)
     width, span = seen.half_width, metric.upper - metric.lower
-    half = 0.5 * (interval[1] - interval[0]) / span
     fields |= {
         "final_error": min(seen.half_width_final, half),
-        "parts": holdout.width_parts(metric.to_unit(score), half, scoring=metric),
+        "parts": width_parts(holdout, metric, unit, half),
     }
-    if metric.is_mean and share_of(metric, interval) < ALL:
+    if metric.is_mean and 2.0 * half < ALL:
         # It may be known how little scores vary (theory G15).
-        width = min(width, 0.5 * share_of(metric, interval))
+        width = min(width, half)
     goals, advice = [goal for goal in _GOALS if goal <= 0.8 * width], ""
     # All parts of an interval shrink like 1 / sqrt(n), unless it ends where the range does.
     if goals and certificate.advice and 2.0 * width < ALL:

@@ -100,11 +100,6 @@ class Rounds:
         self.clipping = {}  # by row: what it changes on the folds
         self._verification = None
 
-    @property
-    def multimetric(self):
-        """Whether several metrics were computed."""
-        return bool(self.out) and isinstance(self.out[0]["test_scores"], dict)
-
     @sealed_errors  # frames of workers in this process hold raw scores
     def run(self):
         """Let the search choose its candidates and cross-validate them."""

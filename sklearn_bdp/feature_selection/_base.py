@@ -167,7 +167,7 @@ class HoldoutSelectorBase(Savable, SelectorMixin, BaseEstimator):
             )
         model = check_correlation(self.correlation, groups=groups)
         model.check_n(num_samples(X))
-        return Division(X, y, None, None, None, None, model, model)
+        return Division(X, y, None, None, model, model)
 
     @staticmethod
     def _training_n_effective(division):

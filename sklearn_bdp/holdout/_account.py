@@ -26,7 +26,7 @@ from sklearn_bdp.holdout._report import check_open
 from sklearn_bdp.holdout._settings import DerivedSettings, final_noise, restored_mechanism
 from sklearn_bdp.ledger import HoldoutAnswers, Ledger, canonical
 
-_ANOTHER = "another account"  # the note that one had answered about these targets before
+ANOTHER = "another account"  # the note that one had answered about these targets before
 # Ledgers in memory outlive their account once it was pickled: the pickle may come back.
 _MEMORY: dict[str, Ledger] = {}
 _KNOWN_STATE: contextvars.ContextVar[bool] = contextvars.ContextVar("known state", default=False)
@@ -60,7 +60,7 @@ class Account:
         self._learned = None  # last entry learned from, predictor; public, rebuilt from the ledger
         self._head = self._snapshot = None  # of a ledger that is elsewhere
         if path is None and open_account(about):
-            notes = {**notes, _ANOTHER: True}
+            notes = {**notes, ANOTHER: True}
         self._ledger = Ledger(path, header=header, timeout=timeout, notes=notes)
         # The numbers in the header are the ones that count.
         self.settings = _recorded_settings(self._ledger.header, header, path)
@@ -119,10 +119,6 @@ class Account:
     def writing(self):
         """Return a transaction that adds to the ledger."""
         return self._open().transaction(write=True)
-
-    def is_another(self, book):
-        """Return whether another account had answered about the same targets before."""
-        return bool(book.notes(_ANOTHER))
 
     # -- queries ------------------------------------------------------------------------------
 
@@ -238,20 +234,6 @@ class Account:
 
     # -- what can be read ---------------------------------------------------------------------
 
-    @property
-    def information_spent(self):
-        """Code length of the next query, in nats."""
-        with self.reading() as book:
-            return float(next_code_length(book.last, self.settings))
-
-    @property
-    def remaining_budget(self):
-        """Number of "above" answers left; ``None`` where there is no cap."""
-        if self.settings.budget is None:
-            return None
-        with self.reading() as book:
-            return self.settings.budget - book.last.n_rounds
-
     def facts(self):
         """Return ``{label: text}``: shape, promise and information spent; never a score."""
         facts = {
@@ -265,9 +247,10 @@ class Account:
                 last = book.last
             facts["answered"] = f"{last.n_answered:,}"
             facts["of these from the holdout"] = f"{last.n_above:,}"
-            facts["information spent"] = f"{self.information_spent:.3g} nats"
-            if self.remaining_budget is not None:
-                facts["budget left"] = f"{self.remaining_budget}"
+            spent = next_code_length(last, self.settings)
+            facts["information spent"] = f"{spent:.3g} nats"
+            if self.settings.budget is not None:
+                facts["budget left"] = f"{self.settings.budget - last.n_rounds}"
         except (LedgerError, ProcessBoundaryError) as error:
             facts["unavailable"] = type(error).__name__
         return facts

@@ -72,10 +72,11 @@ def _sampling(last, *, settings, model):
     return float(np.ravel(half_width(level, model, settings.n))[0])
 
 
-def holdout_certificate(book, account, *, shared):
+def holdout_certificate(book, account, *, shared, another):
     """Return the :class:`Certificate` as things stand in ``book``, what can be read of a ledger.
 
-    ``shared``: whether training records may equal holdout records.
+    ``shared``: whether training records may equal holdout records; ``another``: whether another
+    account had answered about these targets.
     """
     last, settings, model = book.last, account.settings, account.model
     code = account.code(book)
@@ -99,7 +100,7 @@ def holdout_certificate(book, account, *, shared):
             last,
             model=model,
             settings=settings,
-            kept=_kept(account.path, account.is_another(book)),
+            kept=_kept(account.path, another),
             seeded=account.seed is not None,
             shared=shared,
         ),
@@ -121,30 +122,35 @@ def holdout_certificate(book, account, *, shared):
     )
 
 
+def half_of(tail, score, side, reach=0.0):
+    """Return half the distance of the limits for a score that is known up to ``reach``."""
+    lower = tail.lower_limit([max(0.0, score - reach)], side)
+    upper = tail.upper_limit([min(1.0, score + reach)], side)
+    return 0.5 * float(np.ravel(upper)[0] - np.ravel(lower)[0])
+
+
 def report_half_width(last, settings, tail, score):
     """Return the half-width of a final report now, on one score like this, without surprises."""
     side = math.log(settings.sampling_failure / 2.0) - route(last, settings, report=True)[0]
     reach = margins(settings, last.n_rounds)[1] * final_noise(settings)
-    lower = float(np.ravel(tail.lower_limit([max(0.0, score - reach)], side))[0])
-    upper = float(np.ravel(tail.upper_limit([min(1.0, score + reach)], side))[0])
-    return 0.5 * (upper - lower)
+    return half_of(tail, score, side, reach)
 
 
-def width_parts(length, score, half, *, settings, tail):
-    """Return what the half-width of an answer is made of.
+def width_parts(holdout, metric, score, half):
+    """Return why the interval of a recorded answer is as wide as it is; None for scores by class.
 
-    Sampling (one fixed query), everything else that was asked (its code ``length``), and resolution
-    with noise.
+    ``score`` and ``half``, its half-width, in [0, 1]. Parts for sampling (one fixed query), for
+    everything else that was asked (its code length), and for resolution with noise.
     """
-    ends = []
-    for level in (
-        math.log(settings.parameters["beta"]),
-        math.log(settings.sampling_failure) - length,
-    ):
-        side = level - math.log(2.0)
-        lower, upper = tail.lower_limit([score], side), tail.upper_limit([score], side)
-        ends.append(0.5 * float(np.ravel(upper)[0] - np.ravel(lower)[0]))
-    return ends[0], ends[1] - ends[0], half - ends[1]
+    answers = holdout.history() if metric.is_mean else ()
+    lengths = [one.code_length for one in answers if math.isclose(one.value, score)]
+    if not lengths:
+        return None
+    settings = holdout.account.settings
+    tail = ModelTail(holdout.model, holdout.n, binary=metric.is_binary)
+    fixed = half_of(tail, score, math.log(settings.parameters["beta"] / 2.0))
+    asked = half_of(tail, score, math.log(settings.sampling_failure / 2.0) - lengths[-1])
+    return fixed, asked - fixed, half - asked
 
 
 def target_of(model):

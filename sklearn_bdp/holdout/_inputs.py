@@ -14,6 +14,7 @@ from sklearn_bdp._checks import (
     real_numbers,
 )
 from sklearn_bdp._digests import query_key
+from sklearn_bdp._sklearn_compat import num_samples
 from sklearn_bdp.accounting import Units, score_tail
 from sklearn_bdp.holdout._batch import Batch
 from sklearn_bdp.metrics import Evaluation
@@ -263,7 +264,13 @@ def check_data(X, y):
     """Return the number of records."""
     if y is None:
         raise ValueError("y must hold a target for each record, got y=None.")
-    n, n_targets = _length("X", X), _length("y", y)
+    for name, data in (("X", X), ("y", y)):
+        sized = hasattr(data, "shape") or hasattr(data, "__len__")
+        if isinstance(data, str | bytes | dict) or not sized:
+            raise TypeError(
+                f"{name} must be an array, frame, sparse matrix or list, got {type(data).__name__}."
+            )
+    n, n_targets = num_samples(X), num_samples(y)
     check_kind("X", X)
     check_targets("y", y)
     if n != n_targets:
@@ -272,18 +279,6 @@ def check_data(X, y):
     if n < 2:
         raise ValueError(f"a holdout must hold at least 2 records, got {n}.")
     return n
-
-
-def _length(name, data):
-    """Return the number of rows of an array, frame, sparse matrix or list."""
-    shape = getattr(data, "shape", None)
-    if shape is not None and len(shape) > 0:
-        return int(shape[0])
-    if shape is None and hasattr(data, "__len__") and not isinstance(data, str | bytes | dict):
-        return len(data)
-    raise TypeError(
-        f"{name} must be an array, frame, sparse matrix or list, got {type(data).__name__}."
-    )
 
 
 def first_askings(keys, known):

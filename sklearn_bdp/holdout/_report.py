@@ -13,7 +13,7 @@ from sklearn_bdp._checks import check_option
 from sklearn_bdp.accounting import ModelTail, fine_half_width, place_lengths, score_tail
 from sklearn_bdp.exceptions import HoldoutClosedError
 from sklearn_bdp.holdout._batch import pace_of, route
-from sklearn_bdp.holdout._certificate import fixed_reach, report_half_width
+from sklearn_bdp.holdout._certificate import fixed_reach, half_of, report_half_width
 from sklearn_bdp.holdout._settings import margins
 
 READ = "approximate, read from the closed holdout"
@@ -126,9 +126,7 @@ def preview_batch(last, code, *, n_queries, score, training_size, settings, mode
     widths = []
     for reach, own in zip(reaches, (place, middle), strict=True):
         side = math.log(settings.sampling_failure / 2.0) - length - own
-        lower = float(np.ravel(tail.lower_limit([max(0.0, score - reach)], side))[0])
-        upper = float(np.ravel(tail.upper_limit([min(1.0, score + reach)], side))[0])
-        widths.append(0.5 * (upper - lower))
+        widths.append(half_of(tail, score, side, reach))
     return Preview(
         n_queries=n_queries,
         score=score,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 import warnings
 import weakref
 from collections.abc import Sequence
@@ -23,12 +22,12 @@ from sklearn_bdp._checks import (
 )
 from sklearn_bdp._digests import data_digest, freeze_data, likeness
 from sklearn_bdp._version import __version__
-from sklearn_bdp.accounting import ModelTail
 from sklearn_bdp.correlation import check_correlation, check_order_of_groups
 from sklearn_bdp.guards import TrainingSide, targets_digest
-from sklearn_bdp.holdout._account import Account
+from sklearn_bdp.holdout._account import ANOTHER, Account
 from sklearn_bdp.holdout._around import compare, with_prevalence
-from sklearn_bdp.holdout._certificate import holdout_certificate, warn_if_vacuous, width_parts
+from sklearn_bdp.holdout._batch import next_code_length
+from sklearn_bdp.holdout._certificate import holdout_certificate, warn_if_vacuous
 from sklearn_bdp.holdout._final import Closing
 from sklearn_bdp.holdout._inputs import (
     batch_of_evaluations,
@@ -497,35 +496,6 @@ class ReusableHoldout:
         )
         return dataclasses.replace(preview, note=note)
 
-    def width_parts(
-        self, score: float, half_width: float, *, scoring: BoundedMetric | None = None
-    ) -> tuple[float, ...] | None:
-        """Work out why the interval of a recorded answer is as wide as it is; nothing is spent.
-
-        Parameters
-        ----------
-        score : float
-            The answer, in [0, 1].
-        half_width : float
-            Half-width of its interval, in [0, 1].
-        scoring : BoundedMetric, default=None
-            Whose score; ``None``: a mean over records.
-
-        Returns
-        -------
-        tuple of float or None
-            Parts for sampling, for everything else that was asked, and for resolution and noise.
-        """
-        if scoring is not None and not scoring.is_mean:
-            return None
-        lengths = [a.code_length for a in self.history() if math.isclose(a.value, score)]
-        if not lengths:
-            return None
-        tail = ModelTail(self.model, self.n, binary=scoring is not None and scoring.is_binary)
-        return width_parts(
-            lengths[-1], score, half_width, settings=self.account.settings, tail=tail
-        )
-
     # -- the end ------------------------------------------------------------------------------
 
     @sealed_errors
@@ -697,12 +667,17 @@ class ReusableHoldout:
     @property
     def information_spent(self) -> float:
         """Code length of the next query, in nats: what adaptivity has cost so far."""
-        return self.account.information_spent
+        with self.account.reading() as book:
+            return float(next_code_length(book.last, self.account.settings))
 
     @property
     def remaining_budget(self) -> int | None:
         """Number of "above" answers left; ``None`` where there is no cap."""
-        return self.account.remaining_budget
+        budget = self.account.settings.budget
+        if budget is None:
+            return None
+        with self.account.reading() as book:
+            return budget - book.last.n_rounds
 
     def certificate(self) -> Certificate:
         """Return the guarantee as it stands.
@@ -715,7 +690,8 @@ class ReusableHoldout:
         """
         with self.account.reading() as book:
             shared = self.allow_shared_rows or bool(book.notes(_SHARED))
-            return holdout_certificate(book, self.account, shared=shared)
+            another = bool(book.notes(ANOTHER))
+            return holdout_certificate(book, self.account, shared=shared, another=another)
 
     def history(self) -> History:
         """Return everything released so far, oldest first.

@@ -4,7 +4,7 @@ import dataclasses
 import json
 import math
 
-from sklearn_bdp.exceptions import LedgerCorruptedError
+from sklearn_bdp.ledger._file import corrupted
 from sklearn_bdp.ledger._records import AnswerRecord, BatchRecord, History, canonical, digest
 
 #: Two training-side values closer than this are one: they differ by rounding.
@@ -13,7 +13,7 @@ _TEXTS = ("key", "metric", "model")
 _NUMBERS = ("code_length", "training_value", "value", "lower", "upper")
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+@dataclasses.dataclass(frozen=True, slots=True)
 class Entry:
     """One verified entry of the log."""
 
@@ -141,22 +141,13 @@ def parse_entry(number, kind, content, answers, commitment, digest, *, last):
             raise ValueError("no name")
         record, released, note = None, (), (said["name"], said["content"])
     elif kind == "batch":
-        record, released, note = BatchRecord.from_content(said), (), None
-        if rows == [] and record.size == 0:
-            _check_silent(record, last)
-        else:
-            released = _batch_answers(record, rows)
-            _check_counts(record, released, last)
+        record, note = BatchRecord.from_content(said), None
+        silent = rows == [] and record.size == 0
+        released = () if silent else _batch_answers(record, rows)
+        _check_counts(record, released, last)
     else:
         raise ValueError("no kind of entry")
-    return Entry(
-        number=number,
-        digest=digest,
-        commitment=commitment,
-        record=record,
-        answers=released,
-        note=note,
-    )
+    return Entry(number, digest, commitment, record, released, note)
 
 
 def _batch_answers(record, rows):
@@ -190,27 +181,25 @@ def _answer(row, place, record, scales):
     return AnswerRecord(batch=record.number, time=record.time, scale=scale, **said)
 
 
-def _check_silent(record, last):
-    """Raise ValueError unless an account without answers adds a check and its cost, or closes."""
-    same = ("n_answered", "n_above", "n_rounds")
-    closes = record.closed and not last.closed
-    if not (closes or record.checks) or not record.released >= last.released:
-        raise ValueError("no check")
-    if record.number != last.number + closes or (record.closed and not closes):
-        raise ValueError("the counts do not add up")
-    if any(getattr(record, name) != getattr(last, name) for name in same):
-        raise ValueError("the counts do not add up")
-
-
 def _check_counts(record, answers, last):
-    """Raise ValueError unless the account goes on where the last one stood."""
-    whole = (
-        record.number == last.number + 1
-        and record.n_answered == last.n_answered + len(answers)
-        and record.n_above == last.n_above + sum(answer.above for answer in answers)
-        and len(answers) <= record.size
-    )
-    if not whole:
+    """Raise ValueError unless the account goes on where the last one stood.
+
+    Without answers it adds a check and its cost, or it closes.
+    """
+    if answers:
+        whole = record.number == last.number + 1 and len(answers) <= record.size
+    else:
+        closes = record.closed and not last.closed
+        whole = (
+            (closes or record.checks)
+            and record.closed == closes
+            and record.number == last.number + closes
+            and record.n_rounds == last.n_rounds
+            and record.released >= last.released
+        )
+    n_above = last.n_above + sum(answer.above for answer in answers)
+    counts = (record.n_answered, record.n_above)
+    if not whole or counts != (last.n_answered + len(answers), n_above):
         raise ValueError("the counts do not add up")
 
 
@@ -240,7 +229,7 @@ class Transaction:
         ).fetchone()
         commitment = self.book.entries[number - 1].commitment
         if row is None or not isinstance(row[0], str) or digest(row[0]) != commitment:
-            raise self._corrupted("its sealed state was replaced")
+            raise corrupted(self._path, "its sealed state was replaced")
         return row[0]
 
     def catch_up(self, *, expected=None):
@@ -253,14 +242,14 @@ class Transaction:
             "SELECT (SELECT min(number) FROM log), (SELECT max(number) FROM log)"
         ).fetchone()
         if len(rows) != 1 or rows[0][0] != (ends or 0) or first not in (None, 1):
-            raise self._corrupted("its log and its head do not agree")
+            raise corrupted(self._path, "its log and its head do not agree")
         number, start = self.book.head
         if number > 0:
             seen = self._connection.execute(
                 "SELECT digest FROM log WHERE number = ?", (number,)
             ).fetchone()
             if seen is None or seen[0] != start:
-                raise self._corrupted("entries seen earlier are missing: it was rolled back")
+                raise corrupted(self._path, "entries seen earlier are missing: it was rolled back")
         for row in self._connection.execute(
             "SELECT number, kind, content, answers, sealed, commitment, digest FROM log "
             "WHERE number > ? ORDER BY number",
@@ -268,9 +257,9 @@ class Transaction:
         ):
             self.book.add(self._verified(*row))
         if self.book.head != rows[0]:
-            raise self._corrupted("its log and its head do not agree")
+            raise corrupted(self._path, "its log and its head do not agree")
         if expected is not None and expected[0] > 0 and not self._has(*expected):
-            raise self._corrupted("entries seen earlier are missing: it was rolled back")
+            raise corrupted(self._path, "entries seen earlier are missing: it was rolled back")
         self.head, self.last = self.book.head, self.book.last
 
     def append(self, record, *, sealed="", answers=()):
@@ -323,21 +312,15 @@ class Transaction:
             and self._chain.link(previous, kind, content, answers, commitment) == link
         )
         if not whole:
-            raise self._corrupted(f"the chain breaks at entry {expected}")
+            raise corrupted(self._path, f"the chain breaks at entry {expected}")
         try:
             return parse_entry(
                 number, kind, content, answers, commitment, link, last=self.book.last
             )
         except (ValueError, TypeError, OverflowError):
             pass  # what it says could be anything
-        raise self._corrupted(f"entry {expected} cannot be read")
+        raise corrupted(self._path, f"entry {expected} cannot be read")
 
     def _has(self, number, link):
         entries = self.book.entries
         return number <= len(entries) and entries[number - 1].digest == link
-
-    def _corrupted(self, problem):
-        return LedgerCorruptedError(
-            f"ledger {self._path or 'in memory'} was edited, truncated or restored from an older "
-            f"copy: {problem}. The holdout was not queried."
-        )

@@ -243,6 +243,14 @@ def translate(error, path):
     return kind(f"ledger {path} {said} ({name}). The holdout was not queried.")
 
 
+def corrupted(path, problem):
+    """Return the error about a ledger that is not as this package wrote it."""
+    return LedgerCorruptedError(
+        f"ledger {path or 'in memory'} was edited, truncated or restored from an older copy: "
+        f"{problem}. The holdout was not queried."
+    )
+
+
 @contextlib.contextmanager
 def translated(path):
     """Raise the ledger's errors instead of SQLite's."""

@@ -24,7 +24,6 @@ from typing import Any
 
 from sklearn_bdp.exceptions import (
     LedgerBusyError,
-    LedgerCorruptedError,
     LedgerError,
     LedgerMismatchError,
     LedgerUnavailableError,
@@ -35,6 +34,7 @@ from sklearn_bdp.ledger._file import (
     KEY_VARIABLE,
     chain_from_environment,
     check_schema,
+    corrupted,
     create_file,
     create_schema,
     identity,
@@ -228,10 +228,7 @@ class Ledger:
     def _check_file(self):
         """Refuse to write to a file that was deleted or replaced under an open connection."""
         if self.path is not None and identity(self.path) != self._file:
-            raise LedgerCorruptedError(
-                f"ledger {self.path} was deleted or replaced while in use. The holdout was not "
-                "queried."
-            )
+            raise corrupted(self.path, "it was deleted or replaced while in use")
 
     def _read_header(self, connection):
         """Return an empty book under the verified header of the file."""
@@ -241,13 +238,15 @@ class Ledger:
             with contextlib.suppress(ValueError):
                 header = parse_json(rows[0][0])
         if not isinstance(header, dict):
-            raise self._corrupted("its header is missing")
+            raise corrupted(self.path, "its header is missing")
         if header.get("chain") != self._chain.kind:
             self._refuse_key(header)
         if self._chain.start(rows[0][0]) != rows[0][1]:
-            raise self._corrupted(f"its header was edited or sealed with another {KEY_VARIABLE}")
+            raise corrupted(
+                self.path, f"its header was edited or sealed with another {KEY_VARIABLE}"
+            )
         if not isinstance(header.get("notes"), dict):
-            raise self._corrupted("its header cannot be read")
+            raise corrupted(self.path, "its header cannot be read")
         self._check_header(header)
         return Book(header, rows[0][1])
 
@@ -272,12 +271,6 @@ class Ledger:
                 "the pipeline. Use a new path for other records only: a second ledger of the same "
                 "records does not know the answers in the first. The holdout was not queried."
             )
-
-    def _corrupted(self, problem):
-        return LedgerCorruptedError(
-            f"ledger {self.path or 'in memory'} was edited or truncated: {problem}. The holdout "
-            "was not queried."
-        )
 
 
 def read_notes(path: str | Path, name: str, *, timeout: float = 60.0) -> list[Any]:

@@ -416,7 +416,7 @@ class ReusableHoldoutSearchCV(Preparation, Savable, GridSearchCV):
         self.independence_report_ = None if in_time else rounds.report
         self.drift_report_, self.misfit_scores_ = rounds.drift, rounds.per_record
         self.scorer_ = public_scorer(self, rounds.name, rounds.metric, rounds.further)
-        self.multimetric_ = rounds.multimetric
+        self.multimetric_ = bool(rounds.out) and isinstance(rounds.out[0]["test_scores"], dict)
         self.cv_results_ = search_results(self, rounds, found)
         self.holdout_, self._metric = verifier.holdout, rounds.metric
         self._n_metrics = 1 + len(rounds.further)

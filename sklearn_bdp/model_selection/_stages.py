@@ -259,27 +259,24 @@ def _values(values):
 
 def search_results(search, rounds, assessments):
     """Return ``cv_results_`` with the released values, in score units."""
-    metric = rounds.metric
-    table, source = _released(len(rounds.candidates), assessments)
+    metric, n = rounds.metric, len(rounds.candidates)
     if rounds.results is not None:
-        results = dict(rounds.results)
-        results["training_score"] = rounds.scores
+        results = {**rounds.results, "training_score": rounds.scores}
     else:
         results = _resubstitution_results(search, rounds, assessments)
-        results["training_score"] = metric.from_unit(table["training"])
-        results["mean_train_score"] = results["training_score"]
-    results.update(_columns(metric, table, source))
+        training = metric.from_unit(_column(n, assessments, "training"))
+        results |= {"training_score": training, "mean_train_score": training}
+    results |= _columns(metric, n, assessments)
     results["rank_holdout_score"] = _rank(results["holdout_score"])
     scored = [name.removeprefix("mean_test_") for name in results if name.startswith("mean_test_")]
     for name in dict.fromkeys([*scored, rounds.name, *rounds.further]):
         if name == rounds.name != "score":
-            results.update(_columns(metric, table, source, name=name))
+            results |= _columns(metric, n, assessments, end=f"_{name}")
         elif name in rounds.further:
             own = {row: found.beside[name] for row, found in assessments.items()}
-            released = _released(len(rounds.candidates), own)
-            results.update(_columns(rounds.further[name], *released, name=name))
+            results |= _columns(rounds.further[name], n, own, end=f"_{name}")
         elif name != rounds.name:  # said plainly: the holdout was not asked about these
-            results[f"answered_from_{name}"] = np.full(len(rounds.candidates), "unverified")
+            results[f"answered_from_{name}"] = np.full(n, "unverified")
     return results
 
 
@@ -321,26 +318,22 @@ def _unverified(results):
     )
 
 
-def _released(n, assessments):
-    """Return arrays of what was released, in [0, 1], and where each answer came from."""
-    table = {name: np.full(n, np.nan) for name in ("training", "released", "lower", "upper")}
-    source = np.full(n, "unanswered", dtype="<U10")
+def _column(n, assessments, name, missing=math.nan):
+    """Return one number, or word, of each candidate."""
+    column = np.full(n, missing)
     for row, found in assessments.items():
-        source[row] = found.source
-        for name, column in table.items():
-            column[row] = getattr(found, name)
-    return table, source
+        column[row] = getattr(found, name)
+    return column
 
 
-def _columns(metric, table, source, *, name=None):
-    """Return the columns of one metric, in score units."""
-    end = "" if name is None else f"_{name}"
-    return {
-        f"holdout_score{end}": metric.from_unit(table["released"]),
-        f"holdout_lower{end}": metric.from_unit(table["lower"]),
-        f"holdout_upper{end}": metric.from_unit(table["upper"]),
-        f"answered_from{end}": source,
+def _columns(metric, n, assessments, *, end=""):
+    """Return what was released by one metric, in score units, and where each answer came from."""
+    parts = (("score", "released"), ("lower", "lower"), ("upper", "upper"))
+    columns = {
+        f"holdout_{column}{end}": metric.from_unit(_column(n, assessments, name))
+        for column, name in parts
     }
+    return columns | {f"answered_from{end}": _column(n, assessments, "source", "unanswered")}
 
 
 def _resubstitution_results(search, rounds, assessments):
