@@ -105,7 +105,7 @@ def as_used_width(n, n_queries, overfit, *, score=0.9, beta=0.05, final=False):
         wrong = query % every == 0
         queries = BatchQueries(
             training_values=np.array([min(1.0, score + 0.1 * wrong)]),
-            slacks=np.zeros(1),
+            relaxed_to=np.zeros(1),
             sensitivities=np.ones(1),
             training_factors=np.full(1, 4 / 3),
             deviation=lambda positions, predictions: tail.standard_deviation(predictions),

@@ -25,7 +25,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC, SVR
 
 from sklearn_bdp import ReusableHoldout
-from sklearn_bdp.accounting import CONTEST, ModelTail
+from sklearn_bdp.accounting import RELAXED_PART, ModelTail
 from sklearn_bdp.correlation import Independent
 
 SEARCHES, SIZE = 4, 40
@@ -132,7 +132,7 @@ def through_the_holdout(pool, seed):
             training,
             pool.scores[positions],
             training_size=pool.training_size,
-            slack=CONTEST * (training.max() - training),  # as searches do
+            relaxed_to=RELAXED_PART * (training.max() - training),  # as searches do
         )
         return result.values, result.lower, result.upper
 

@@ -23,8 +23,8 @@ import numpy as np
 from scipy.special import ndtr, ndtri
 
 from sklearn_bdp.accounting import (
-    CONTEST,
     NOISE_PART,
+    RELAXED_PART,
     ModelTail,
     Pace,
     PredictiveCode,
@@ -68,9 +68,10 @@ class Account:
 
     def __init__(
         self, n, choice, rng, *, beta=0.05, training_size=None, model=None, binary=True,
-        contest=CONTEST,
+        relaxed_part=RELAXED_PART,
     ):  # fmt: skip
-        self.n, self.choice, self.model, self.contest = n, choice, model or Independent(), contest
+        self.n, self.choice, self.relaxed_part = n, choice, relaxed_part
+        self.model = model or Independent()
         self.tail = ModelTail(self.model, n, binary=binary)
         self.training_size = training_size or 3 * n
         self.sampling, self.noise_failure = (1 - NOISE_PART) * beta, NOISE_PART * beta
@@ -101,7 +102,7 @@ class Account:
         self.batch += 1
         public = Public(
             training_values=training,
-            slacks=self.contest * (training.max() - training),
+            relaxed_to=self.relaxed_part * (training.max() - training),
             sensitivities=np.ones(training.size),
             training_factors=self.factors(training),
             deviation=lambda positions, predictions: self.tail.standard_deviation(predictions),

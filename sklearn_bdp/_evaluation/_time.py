@@ -5,6 +5,7 @@ Under ``correlation="time"`` the strength of dependence is read off training-sid
 
 import itertools
 import math
+import warnings
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -87,12 +88,10 @@ def check_times(estimator, X, *, X_val, correlation, times, horizon, in_time):
             "into the index of X (a DatetimeIndex or a date level of a MultiIndex) instead."
         )
     if not in_time:
-        if times is not None or horizon:
-            raise ValueError(
-                "times= and horizon= need records in time, got "
-                f"correlation={correlation!r}. Set correlation='time'."
-            )
-        return None
+        raise ValueError(
+            f"times= and horizon= need records in time, got correlation={correlation!r}. Set "
+            "correlation='time'."
+        )
     n = num_samples(X)
     both = [X] if X_val is None else [X, X_val]
     if times is None:
@@ -145,15 +144,15 @@ def _in_time(owner, config, X, y, *, X_val, pilot, times=None):
             "correlation='time' cuts the last records itself: give holdout a fraction, or X_val "
             f"and y_val, got holdout={owner.holdout!r}."
         )
-    codes = None if times is None else times.codes
-    n = num_samples(X) if codes is None else int(codes.max()) + 1
-    size = 0 if X_val is not None else math.ceil(n * config.test_size)
-    horizon = size
+    if times is None and X_val is not None:
+        check_future(X, X_val)
+    elif times is None:
+        check_sorted(X)
+    codes = np.arange(num_samples(X)) if times is None else times.codes
+    n = int(codes.max()) + 1
+    size = horizon = 0 if X_val is not None else math.ceil(n * config.test_size)
     if X_val is not None:
         horizon = num_samples(X_val) if times is None else np.unique(times.values[times.n :]).size
-    history = history_of(X, size, codes)
-    if X_val is not None and times is None:
-        check_future(X, X_val)
     # The chain is a public fact of the holdout: other candidates must not change it.
     known = read_notes(config.ledger, CHAIN) if config.ledger is not None else []
     if known:
@@ -166,7 +165,10 @@ def _in_time(owner, config, X, y, *, X_val, pilot, times=None):
             "MarkovChain.from_scores((zscore(X_train) * zscore(y_train)[:, None]).T), or "
             "MarkovChain.from_autocorrelation_time(records)."
         )
-    return learned_chain(pilot, X, y, history, horizon=horizon, codes=codes), ""
+    # What is before holdout and gap.
+    before = n - size
+    history = np.flatnonzero(codes < before - (math.ceil(ROOM * before) if size else 0))
+    return _learned_chain(owner, pilot, X, y, history, codes[history], horizon=horizon), ""
 
 
 #: Candidates whose scores the strength is read off; more are thinned out evenly.
@@ -180,37 +182,22 @@ ROOM = 0.1
 class Pilot:
     """What reads the strength of dependence off the training side (theory G11)."""
 
-    estimator: object  # cloned for each fit
     metric: object  # from training targets to the bounded metric
     #: Parameters of the candidates of the first search.
     candidates: list = field(default_factory=lambda: [{}])
     #: What goes to ``fit``, for all records.
     fit_params: dict = field(default_factory=dict, repr=False)
-    n_jobs: int | None = None  # workers
 
 
-def history_of(X, holdout_size, codes=None):
-    """Return the places of the records the strength is read off: those before holdout and gap.
-
-    ``holdout_size``: records (dates, where ``codes`` numbers them) at the end that become the
-    holdout; 0 if it is given apart.
-    """
-    if codes is None:
-        check_sorted(X)
-        codes = np.arange(num_samples(X))
-    before = int(codes.max()) + 1 - holdout_size
-    return np.flatnonzero(codes < before - (math.ceil(ROOM * before) if holdout_size else 0))
-
-
-def learned_chain(pilot, X, y, history, *, horizon, codes=None):
+def _learned_chain(owner, pilot, X, y, history, dates, *, horizon):
     """Return the chain whose strength the candidates' scores show: an assumption (theory G11).
 
-    ``codes``: the date of each record, where several share one; means of dates are looked at then.
+    ``dates``: those of the records in ``history``; means of dates are looked at.
     """
-    dates = np.arange(num_samples(X)) if codes is None else codes
-    dates = dates[history]
     part, targets = safe_indexing(X, history), safe_indexing(y, history)
-    metric = pilot.metric(targets)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # what there is to note on it is noted later
+        metric = pilot.metric(targets)
     if not metric.is_mean:
         raise UnboundedMetricError(
             f"scoring={metric.name!r} is not a mean over records, and dependence in time is "
@@ -219,7 +206,7 @@ def learned_chain(pilot, X, y, history, *, horizon, codes=None):
     places = np.linspace(0, len(pilot.candidates) - 1, MOST_CANDIDATES).round().astype(int)
     chosen = [pilot.candidates[place] for place in np.unique(places)]
     setting = Experiment(
-        estimator=clone(pilot.estimator),
+        estimator=clone(owner.estimator),
         X=part,
         y=targets,
         X_holdout=None,
@@ -228,7 +215,7 @@ def learned_chain(pilot, X, y, history, *, horizon, codes=None):
         fit_params=check_method_params(X, pilot.fit_params, indices=history),
         folds=[[_rows(dates, part) for part in fold] for fold in _blocks(int(dates.max()) + 1)],
     )
-    tried = Parallel(n_jobs=pilot.n_jobs)(
+    tried = Parallel(n_jobs=owner.n_jobs)(
         delayed(attempt)(setting, Candidate(params)) for params in chosen
     )
     scores = [found for found, _ in tried if found is not None]

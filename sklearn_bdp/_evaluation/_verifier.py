@@ -38,7 +38,7 @@ from sklearn_bdp._evaluation._fits import (
     warn_some_failed,
 )
 from sklearn_bdp._sklearn_compat import num_samples
-from sklearn_bdp.accounting import CONTEST
+from sklearn_bdp.accounting import RELAXED_PART
 from sklearn_bdp.exceptions import BudgetExhaustedError
 from sklearn_bdp.guards import RowWiseCheck
 from sklearn_bdp.holdout import as_last_seen
@@ -317,7 +317,7 @@ class Verifier:
             [query.outcome.evaluation for query in queries],
             training_size=self._training_size,
             keys=[query.key for query in queries],
-            slack=np.where(beside, 0.0, CONTEST * (leader - training)),
+            relaxed_to=np.where(beside, 0.0, RELAXED_PART * (leader - training)),
             beside=beside,
             training_variance=[query.variance for query in queries],
             about=[query.about for query in queries],

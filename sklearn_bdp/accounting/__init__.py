@@ -11,9 +11,9 @@ from sklearn_bdp.accounting._jackknife import (
     mean_of_shares,
 )
 from sklearn_bdp.accounting._noise import (
-    CONTEST,
     FINAL_NOISE,
     NOISE_PART,
+    RELAXED_PART,
     answer_margin,
     auto_resolution,
     auto_scales,

@@ -178,7 +178,7 @@ NOISE_PART = 0.1
 # A candidate behind the leader is relaxed unless it is off by this part of the distance: the answer
 # would cost information and could hardly change the choice. At half the distance a hopeless
 # candidate costs ten nats in two of five years of `benchmarks/real_searches.py`.
-CONTEST = 0.7
+RELAXED_PART = 0.7
 LARGEST_SCALE = 1000.0  # nothing is left of a score in [0, 1] long before
 ZHAO_C = 0.5  # Zhao 2017, Theorem 2: T = (1+c)τ/2
 

@@ -110,11 +110,11 @@ class _Game:
             halves = self._fine(pace, positions, centers, drifts, leads=fine)
             coarse = pace.coarsely(len(self.queries))
             least = halves if fine else np.maximum(halves, coarse * typical)
-            thresholds = np.maximum(least, self.queries.slacks[positions])
+            thresholds = np.maximum(least, self.queries.relaxed_to[positions])
             asked = Asked(positions, centers, thresholds, halves)
             reply = yield asked
             # Far enough behind that no finer cell would be worth its price.
-            relaxed = self.queries.slacks[positions] > halves
+            relaxed = self.queries.relaxed_to[positions] > halves
             self._take(asked, reply, (typical, drifts), relaxed, leads=fine)
             done += reply.count
             self.code.n_fine += fine
@@ -142,7 +142,7 @@ class _Game:
         centers, drifts, deviations = self._predictions(positions)
         typical = deviations * np.sqrt(self.queries.training_factors[positions])
         halves = np.maximum(
-            self._fine(pace, positions, centers, drifts, leads=True), self.queries.slacks[best]
+            self._fine(pace, positions, centers, drifts, leads=True), self.queries.relaxed_to[best]
         )
         if not halves[0] < 0.6 * self.half[best]:
             return

@@ -265,7 +265,7 @@ class BatchQueries:
     """What is public of a batch of ``m`` queries; arrays are of shape (m,)."""
 
     training_values: np.ndarray  # in [0, 1]
-    slacks: np.ndarray  # least thresholds
+    relaxed_to: np.ndarray  # least thresholds
     sensitivities: np.ndarray  # in units of 1/n: what noise margins are multiplied by
     # 1 + n / training size: how much the training side adds to the score's variance.
     training_factors: np.ndarray

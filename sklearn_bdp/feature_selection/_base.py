@@ -263,10 +263,8 @@ class SubsetSelectorBase(MetaEstimatorMixin, HoldoutSelectorBase):
     def _pilot(self, fit_params):
         """Return what a first look at the training part needs."""
         return Pilot(
-            estimator=self.estimator,
             metric=lambda part: get_metric(self.scoring, estimator=self.estimator, y=part),
             fit_params=fit_params,
-            n_jobs=self.n_jobs,
         )
 
     def _keep_subset(self, proposal, found, setting, verifier):

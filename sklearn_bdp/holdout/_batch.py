@@ -57,7 +57,7 @@ class Batch:
     sensitivities: np.ndarray
     training_sizes: np.ndarray  # (m,): records behind each training-side value
     #: (m,): least threshold of each query where thresholds are chosen automatically.
-    slacks: np.ndarray
+    relaxed_to: np.ndarray
     beside: np.ndarray  # (m,): which queries decide nothing
     keys: list  # the keys, ``None`` for queries that cannot be asked again for free
     #: (m,): variance of a record's score on the training side; NaN: unknown or of no use.
@@ -168,7 +168,7 @@ def public_queries(batch, n):
     """Return what is public of a batch, for the code and the race."""
     return BatchQueries(
         training_values=batch.training_values,
-        slacks=batch.slacks,
+        relaxed_to=batch.relaxed_to,
         sensitivities=batch.sensitivities,
         training_factors=1.0 + n / batch.training_sizes,
         deviation=batch.deviations,
@@ -196,8 +196,8 @@ def fixed_cells(batch, settings, model):
             return given, np.zeros(predictions.shape, dtype=bool)
         chosen = auto_threshold(predictions, settings.n_effective, batch.training_sizes[positions])
         chosen *= batch.deviations(positions, predictions) / plain.standard_deviation(predictions)
-        slacks = batch.slacks[positions]
-        return np.maximum(chosen, slacks), slacks > chosen
+        relaxed_to = batch.relaxed_to[positions]
+        return np.maximum(chosen, relaxed_to), relaxed_to > chosen
 
     return FixedCells(
         thresholds=thresholds, resolution=settings.resolution, learned=settings.learned
@@ -378,7 +378,7 @@ def _cells(batch, outcome, squares, *, by):
         "first": outcome.first,
         "fine": outcome.fine,
         "training_sizes": _compact(batch.training_sizes),
-        "slacks": _compact(batch.slacks),
+        "slacks": _compact(batch.relaxed_to),
         "beside": _compact(batch.beside),
         "sensitivities": _compact(batch.sensitivities),
         "shapes": list(batch.shapes),

@@ -153,7 +153,7 @@ def _labels(about, count):
 
 
 def _checked(
-    n, model, *, shapes, tail_of, training_values, training_size=None, keys=None, slack=None,
+    n, model, *, shapes, tail_of, training_values, training_size=None, keys=None, relaxed_to=None,
     beside=None, training_variance=None, own_cells=None, about=None, **scored,
 ):  # fmt: skip
     """Return the :class:`Batch` of what was ``scored`` and of what was asked, which is checked."""
@@ -180,7 +180,7 @@ def _checked(
         tails=tuple(score_tail(model, n, **shape) for shape in shapes),
         tail_of=tail_of,
         training_sizes=_each("training_size", sizes, count, low=1.0),
-        slacks=_each("slack", 0.0 if slack is None else slack, count, high=1.0),
+        relaxed_to=_each("relaxed_to", 0.0 if relaxed_to is None else relaxed_to, count, high=1.0),
         beside=_check_beside(beside, count),
         keys=check_keys(keys, count),
         variances=_variances(training_variance, useful, n * units.squares),
@@ -228,8 +228,8 @@ def check_training_value(metric, value):
     """
     score = check_real("training_value", value)
     low = metric.lower if metric.lower == 0.0 else -math.inf
-    slack = 1e-9 * (metric.upper - metric.lower)
-    if not low - slack <= score <= metric.upper + slack:
+    rounding = 1e-9 * (metric.upper - metric.lower)
+    if not low - rounding <= score <= metric.upper + rounding:
         raise ValueError(
             f"training_value must be in [{metric.lower:g}, {metric.upper:g}], the range of "
             f"{metric.name}, got training_value={value!r}."

@@ -271,7 +271,7 @@ class ReusableHoldout:
         *,
         training_size: ArrayLike | None = None,
         keys: list[str | None] | None = None,
-        slack: ArrayLike | None = None,
+        relaxed_to: ArrayLike | None = None,
         training_variance: ArrayLike | None = None,
     ) -> HoldoutAnswers:
         """Answer one batch of queries that were fixed before any of its answers is seen.
@@ -288,10 +288,10 @@ class ReusableHoldout:
         keys : list of (str or None), default=None
             What each query is known by; see :func:`query_key`. A query asked again
             under its key gets the recorded answer and costs nothing.
-        slack : float or array-like of shape (m,), default=None
+        relaxed_to : float or array-like of shape (m,), default=None
             Least threshold of each query where ``threshold="auto"``. A candidate that is far
             behind needs no answer more precise than about two thirds of its distance from the
-            leader, and leaving it alone saves budget. Public, like all that sets a threshold.
+            leader, and a relaxed interval saves budget. Public, like all that sets a threshold.
         training_variance : float or array-like of shape (m,), default=None
             Variance of a record's score on the training set, in squared units of [0, 1], at most
             1/4; NaN: unknown. Scores other than 0 and 1 often vary far less than the worst case
@@ -316,7 +316,7 @@ class ReusableHoldout:
         """
         batch = batch_of_scores(
             per_record_scores, self.n, self.model, training_values=training_values,
-            training_size=training_size, keys=keys, slack=slack,
+            training_size=training_size, keys=keys, relaxed_to=relaxed_to,
             training_variance=training_variance,
         )  # fmt: skip
         return self.account.ask(batch, on_exhausted=self.on_exhausted)
@@ -329,7 +329,7 @@ class ReusableHoldout:
         *,
         training_size: Any = None,
         keys: Any = None,
-        slack: Any = None,
+        relaxed_to: Any = None,
         beside: ArrayLike | None = None,
         training_variance: Any = None,
         own_cells: ArrayLike | None = None,
@@ -344,7 +344,7 @@ class ReusableHoldout:
         evaluations : sequence of Evaluation
             From ``BoundedMetric.evaluate`` on this holdout. Metrics that are not means over records
             are admitted for independent records or groups.
-        training_size, keys, slack : object
+        training_size, keys, relaxed_to : object
             As for :meth:`answer`.
         beside : array-like of bool, shape (m,), default=None
             Queries that decide nothing, as further metrics of the same models: they come after
@@ -367,7 +367,7 @@ class ReusableHoldout:
         """
         batch = batch_of_evaluations(
             evaluations, self.n, self.model, training_values=training_values,
-            training_size=training_size, keys=keys, slack=slack, beside=beside,
+            training_size=training_size, keys=keys, relaxed_to=relaxed_to, beside=beside,
             training_variance=training_variance, own_cells=own_cells, about=about,
         )  # fmt: skip
         return self.account.ask(batch, on_exhausted=self.on_exhausted)

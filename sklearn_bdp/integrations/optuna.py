@@ -18,7 +18,7 @@ from sklearn.utils import indexable
 from sklearn_bdp._checks import caller_level, check_integer, sealed_errors
 from sklearn_bdp._digests import KnownModel
 from sklearn_bdp._sklearn_compat import num_samples, safe_split
-from sklearn_bdp.accounting import CONTEST
+from sklearn_bdp.accounting import RELAXED_PART
 from sklearn_bdp.correlation import Independent
 from sklearn_bdp.exceptions import InnerFoldsWarning
 from sklearn_bdp.guards import TrainingSide, warn_clipped
@@ -335,6 +335,6 @@ class HoldoutObjective:
             training_size=num_samples(self.X),
             training_variance=[p.variance for p in prepared],
             keys=keys,
-            slack=CONTEST * (self._leader - training),
+            relaxed_to=RELAXED_PART * (self._leader - training),
             about=[(p.metric, f"trial {p.trial.number}") for p in prepared],
         )

@@ -54,7 +54,7 @@ class BatchRecord:
     cells: dict = dataclasses.field(default_factory=dict)
     #: Largest distance from an answer to an end of its interval so far, but for relaxed ones.
     widest: float = 0.0
-    n_relaxed: int = 0  # answers so far whose interval was left wider on purpose (``slack``)
+    n_relaxed: int = 0  # answers so far whose interval was left wider on purpose (``relaxed_to``)
     #: Pure-DP level spent so far; ``None`` where no finite level holds.
     dp_epsilon: float | None = 0.0
     seeded: bool = False  # whether a fixed ``random_state`` made the noise of any batch so far

@@ -187,18 +187,10 @@ class Preparation:
             warnings.simplefilter("ignore")  # told when the training part is prepared
             routed = self._routed(params, groups)
         return Pilot(
-            estimator=self.estimator,
-            metric=self._quiet_metric,
+            metric=lambda y: verified_metric(self, y)[1],
             candidates=list(self._candidates()),
             fit_params=routed.estimator.fit,
-            n_jobs=self.n_jobs,
         )
-
-    def _quiet_metric(self, y):
-        """Return the verified metric; what there is to note on it is noted later."""
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            return verified_metric(self, y)[1]
 
     def _routed(self, params, groups):
         """Return what goes to the estimator's ``fit`` and to the splitter."""

@@ -26,12 +26,12 @@ WIDE = Pace(coarse=3.0, price=3.0, patience=3.0)  # few cells: small trees
 COARSE = FinalPace(wanted=5.0, log_failure=-6.0)
 
 
-def batch(training, *, slacks=0.0, n=8, size=8.0, beside=None):
+def batch(training, *, relaxed_to=0.0, n=8, size=8.0, beside=None):
     training = np.array(training, dtype=float)
     count = training.size
     return BatchQueries(
         training_values=training,
-        slacks=np.full(count, slacks),
+        relaxed_to=np.full(count, relaxed_to),
         sensitivities=np.ones(count),
         training_factors=np.full(count, 1.0 + n / size),
         deviation=lambda positions, predictions: np.sqrt(

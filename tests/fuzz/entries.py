@@ -180,7 +180,7 @@ def holdout_entries():
             "per_record_scores": per_record,
             "training_size": either(NONE, real(1), anything),
             "keys": either(NONE, anything),
-            "slack": either(NONE, real(0, 1), anything),
+            "relaxed_to": either(NONE, real(0, 1), anything),
         },
         {"per_record_scores": bad_scores()},
         {"per_record_scores": ("batch",), "training_values": ("batch",), "keys": ("key",)},

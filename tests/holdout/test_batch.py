@@ -39,7 +39,7 @@ def settings(**options):
     return DerivedSettings.made(HoldoutConfig(**options).checked(), model=MODEL, n=N)
 
 
-def queries(training, values, scale=1.0, slack=0.0):
+def queries(training, values, scale=1.0, relaxed_to=0.0):
     count = len(training)
     return Batch(
         training_values=np.array(training, dtype=float),
@@ -50,7 +50,7 @@ def queries(training, values, scale=1.0, slack=0.0):
         tail_of=np.zeros(count, dtype=int),
         sensitivities=np.full(count, float(scale)),
         training_sizes=np.full(count, float(N)),
-        slacks=np.full(count, slack),
+        relaxed_to=np.full(count, relaxed_to),
         beside=np.zeros(count, dtype=bool),
         keys=[None] * count,
         variances=np.full(count, np.nan),
@@ -174,11 +174,11 @@ def test_nothing_raw_goes_out():
     assert "0.5123" not in shown
 
 
-def test_slack_is_a_least_threshold_of_automatic_thresholds():
+def test_relaxed_to_is_a_least_threshold_of_automatic_thresholds():
     chosen = settings()
     _, (tight,) = run(queries([0.5], [0.5]), chosen)
-    _, (loose,) = run(queries([0.5], [0.5], slack=0.3), chosen)
-    _, (given,) = run(queries([0.5], [0.5], slack=0.01), settings(threshold=0.005))
+    _, (loose,) = run(queries([0.5], [0.5], relaxed_to=0.3), chosen)
+    _, (given,) = run(queries([0.5], [0.5], relaxed_to=0.01), settings(threshold=0.005))
     assert loose.upper - loose.lower > tight.upper - tight.lower
     assert given.upper - given.lower < tight.upper - tight.lower
 

@@ -33,7 +33,7 @@ def year(holdout, rng, *, batches=10, m=25):
         values = np.clip(truth + rng.normal(0.05, 0.08 if number else 0.2, m), 0.0, 1.0)
         answers = holdout.answer(
             values, rng.random((m, holdout.n)) < truth[:, None], training_size=500,
-            slack=0.3 * (values.max() - values),
+            relaxed_to=0.3 * (values.max() - values),
         )  # fmt: skip
         centre = float(np.clip(answers.values.max(), 0.3, 0.8))
 
@@ -45,7 +45,7 @@ def replayed(account, last, rows, code, holdout):
     assert len(tails) == 1
     queries = BatchQueries(
         training_values=np.array([row.training_value for row in rows]),
-        slacks=np.broadcast_to(cells["slacks"], m),
+        relaxed_to=np.broadcast_to(cells["slacks"], m),
         beside=np.broadcast_to(cells["beside"], m),
         sensitivities=np.broadcast_to(cells["sensitivities"], m),
         training_factors=np.broadcast_to(1 + holdout.n / np.array(cells["training_sizes"]), m),
@@ -177,7 +177,7 @@ def game_fails(bits, analyst, *, n, beta, pace, mu, guess, batches=3, columns=2)
         truth = (flips * (1 - mu) + (1 - flips) * mu).mean(axis=1)
         queries = BatchQueries(
             training_values=guess(truth, number),
-            slacks=np.zeros(len(q)),
+            relaxed_to=np.zeros(len(q)),
             sensitivities=np.ones(len(q)),
             training_factors=np.full(len(q), 2.0),
             deviation=lambda positions, predictions: tail.standard_deviation(predictions),

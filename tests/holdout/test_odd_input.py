@@ -28,7 +28,7 @@ ODD = {
 
 @pytest.mark.parametrize("name", ODD)
 @pytest.mark.parametrize(
-    "place", ["per_record_scores", "training_values", "training_size", "slack"]
+    "place", ["per_record_scores", "training_values", "training_size", "relaxed_to"]
 )
 def test_odd_numbers_are_refused_by_name(holdout, name, place):
     given = {"training_values": [0.5], "per_record_scores": np.full((1, N), 0.5)}

@@ -135,7 +135,7 @@ class Account:
             tail_of=np.zeros(count, dtype=int),
             sensitivities=np.ones(count),
             training_sizes=np.full(count, 3.0 * self.n),
-            slacks=np.zeros(count),
+            relaxed_to=np.zeros(count),
             beside=np.zeros(count, dtype=bool),
             keys=[None] * count,
             variances=np.full(count, np.nan),

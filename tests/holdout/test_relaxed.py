@@ -1,4 +1,4 @@
-"""Slack: candidates far behind the leader cost nothing, and say so."""
+"""Relaxed candidates: those far behind the leader cost nothing, and say so."""
 
 import numpy as np
 import pytest
@@ -14,9 +14,9 @@ def scores(*means):
     return (np.arange(400) < 400 * np.array(means)[:, None]).astype(float)
 
 
-def ask(slack):
+def ask(relaxed_to):
     holdout = ReusableHoldout(X, Y, spending="even", random_state=0)
-    return holdout, holdout.answer([0.9, 0.3], scores(0.9, 0.5), slack=slack)
+    return holdout, holdout.answer([0.9, 0.3], scores(0.9, 0.5), relaxed_to=relaxed_to)
 
 
 def test_a_slackened_query_is_left_alone_and_its_interval_is_wider():
@@ -39,24 +39,24 @@ def test_the_certificate_tells_how_many_were_left():
     assert ask(None)[0].certificate().n_relaxed == 0
 
 
-def test_slack_does_not_move_a_fixed_threshold():
+def test_relaxed_to_does_not_move_a_fixed_threshold():
     holdout = ReusableHoldout(X, Y, threshold=0.05, random_state=0)
-    assert holdout.answer([0.3], scores(0.5), slack=[0.9]).above.all()
+    assert holdout.answer([0.3], scores(0.5), relaxed_to=[0.9]).above.all()
 
 
 @pytest.mark.filterwarnings("ignore::sklearn_bdp.exceptions.VacuousGuaranteeWarning")
-def test_intervals_of_contests_hold_for_the_leader_and_for_those_left_aside():
+def test_intervals_hold_for_the_leader_and_for_relaxed_candidates():
     beta, replications, n, m = 0.1, 60, 300, 20
     X, y, failed, relaxed = np.zeros((n, 1)), np.arange(n) % 2, 0, 0
     for replication in range(replications):
         rng = np.random.default_rng(replication)
         holdout = ReusableHoldout(X, y, beta=beta, random_state=replication)
         centre, wrong = 0.7, False
-        for _ in range(4):  # each contest is drawn around the winner of the one before
+        for _ in range(4):  # each batch is drawn around the winner of the one before
             truth = np.clip(rng.normal(centre, 0.15, m), 0.05, 0.95)
             values = np.clip(truth + rng.normal(0.05, 0.05, m), 0.0, 1.0)  # training side, biased
             hits = (rng.random((m, n)) < truth[:, None]).astype(float)
-            answers = holdout.answer(values, hits, slack=0.5 * (values.max() - values))
+            answers = holdout.answer(values, hits, relaxed_to=0.5 * (values.max() - values))
             wrong |= bool(((truth < answers.lower) | (truth > answers.upper)).any())
             centre = float(np.clip(answers.values.max(), 0.3, 0.8))
         failed += wrong
@@ -65,9 +65,9 @@ def test_intervals_of_contests_hold_for_the_leader_and_for_those_left_aside():
     assert failed <= binom.ppf(0.999, replications, beta)
 
 
-@pytest.mark.parametrize("slack", [-0.1, 1.1, np.nan, [0.1, 0.1, 0.1], "typo"])
-def test_bad_slack_is_refused_before_anything_is_spent(slack):
+@pytest.mark.parametrize("relaxed_to", [-0.1, 1.1, np.nan, [0.1, 0.1, 0.1], "typo"])
+def test_bad_relaxed_to_is_refused_before_anything_is_spent(relaxed_to):
     holdout = ReusableHoldout(X, Y, random_state=0)
-    with pytest.raises((ValueError, TypeError), match="slack"):
-        holdout.answer([0.9, 0.3], scores(0.9, 0.5), slack=slack)
+    with pytest.raises((ValueError, TypeError), match="relaxed_to"):
+        holdout.answer([0.9, 0.3], scores(0.9, 0.5), relaxed_to=relaxed_to)
     assert len(holdout.history()) == 0
