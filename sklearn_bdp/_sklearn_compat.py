@@ -10,6 +10,9 @@ import sys
 import numpy as np
 from sklearn.base import _fit_context as fit_context
 from sklearn.model_selection._search import BaseSearchCV
+from sklearn.model_selection._search_successive_halving import (
+    BaseSuccessiveHalving as SuccessiveHalving,
+)
 from sklearn.model_selection._validation import _fit_and_score
 from sklearn.model_selection._validation import _insert_error_scores as insert_error_scores
 from sklearn.model_selection._validation import _warn_or_raise_about_fit_failures as report_failures
@@ -101,3 +104,20 @@ def root_context(search, X, y, metadata, **options):
         return None
     context = search._init_callback_context(**options)
     return context.call_on_fit_task_begin(estimator=search, X=X, y=y, metadata=metadata)
+
+
+class _Nobody:
+    """The context of a search that no callback listens to."""
+
+    def subcontext(self, **options):
+        """Return the context of a part."""
+        return self
+
+    call_on_fit_task_begin = call_on_fit_task_end = subcontext
+
+
+def halve(search, evaluate, context):
+    """Run scikit-learn's successive halving; before 1.9 nobody is called back."""
+    takes = inspect.signature(SuccessiveHalving._run_search).parameters
+    options = {"callback_ctx": context or _Nobody()} if "callback_ctx" in takes else {}
+    SuccessiveHalving._run_search(search, evaluate, **options)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import numbers
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
@@ -10,9 +9,14 @@ from typing import Any, Literal
 import numpy as np
 from sklearn.base import is_classifier
 from sklearn.model_selection import check_cv
-from sklearn.utils import resample
 
-from sklearn_bdp._sklearn_compat import Interval, StrOptions, num_samples
+from sklearn_bdp._sklearn_compat import (
+    Interval,
+    StrOptions,
+    SuccessiveHalving,
+    halve,
+    num_samples,
+)
 from sklearn_bdp.model_selection._search import ReusableHoldoutSearchCV
 
 
@@ -152,24 +156,8 @@ class HalvingReusableHoldoutSearchCV(ReusableHoldoutSearchCV):
         self._validate_params()
         routed = self._get_routed_params_for_fit(params)
         self._checked_cv_orig = check_cv(self.cv, y, classifier=is_classifier(self.estimator))
-        self._resources = self._least_and_most(X, y, routed.splitter.split)
+        self._check_resources(X, y, routed.splitter.split)
         return super()._fit_plain(X, y, params)
-
-    @property
-    def n_candidates_(self) -> list[int]:
-        """Candidates of each rung."""
-        return np.bincount(self.cv_results_["iter"]).tolist()
-
-    @property
-    def n_iterations_(self) -> int:
-        """Number of rungs."""
-        return len(self.n_candidates_)
-
-    @property
-    def n_resources_(self) -> list[int]:
-        """Resources of each rung."""
-        first = np.unique(self.cv_results_["iter"], return_index=True)[1]
-        return [int(self.cv_results_["n_resources"][row]) for row in first]
 
     def _check_options(self, X_val):
         """Check what can be checked before any work."""
@@ -181,109 +169,38 @@ class HalvingReusableHoldoutSearchCV(ReusableHoldoutSearchCV):
             )
 
     def _prepare(self, progress, *data):
-        """Divide the data, and work out the resources from the training part."""
+        """Divide the data, and work out the resources from the training set."""
         rounds = super()._prepare(progress, *data)
-        division = rounds.division
-        self._resources = self._least_and_most(division.X, division.y, rounds.split_params)
+        self._check_resources(rounds.division.X, rounds.division.y, rounds.split_params)
         return rounds
 
-    def _least_and_most(self, X, y, split_params):
-        """Return the resources of a candidate at least and at most, and the training records."""
-        self._check_resource_parameters()
-        n = num_samples(X)
-        most = n if isinstance(self.max_resources, str) else self.max_resources
-        least = self.min_resources
-        if isinstance(least, str):
-            least = 1
-            if self.resource == "n_samples":
-                # As scikit-learn: two records of each class in each fold.
-                n_splits = self._checked_cv_orig.get_n_splits(X, y, **split_params)
-                least = 2 * n_splits * (np.unique(y).size if is_classifier(self) else 1)
-        if self.resource == "n_samples" and not most <= n:
+    def _check_resources(self, X, y, split_params):
+        """Work out the resources of a candidate at least and at most, as scikit-learn does."""
+        self._n_samples_orig = num_samples(X)
+        SuccessiveHalving._check_input_parameters(self, X, y, split_params)
+        if self.resource == "n_samples" and not self.max_resources_ <= self._n_samples_orig:
             raise ValueError(
-                f"max_resources must be at most the {n} training records, got max_resources={most}."
+                f"max_resources must be at most the {self._n_samples_orig} training records, got "
+                f"max_resources={self.max_resources}."
             )
-        if not least <= most:
-            raise ValueError(
-                f"min_resources must be at most max_resources, got {least} and {most}."
-            )
-        return int(least), int(most), n
 
-    def _check_resource_parameters(self):
-        """Check what the parameters of halving mean together."""
-        if self.resource != "n_samples":
-            if self.resource not in self.estimator.get_params():
-                raise ValueError(
-                    "resource must be 'n_samples' or a parameter of the estimator, got "
-                    f"resource={self.resource!r}."
-                )
-            if isinstance(self.max_resources, str):
-                raise ValueError(
-                    f"max_resources must be an integer with resource={self.resource!r}, got 'auto'."
-                )
-        splitter = self._checked_cv_orig
-        seed = getattr(splitter, "random_state", 0)
-        if getattr(splitter, "shuffle", True) and not isinstance(seed, numbers.Integral):
-            raise ValueError(
-                "cv must give the same folds to each rung: set its random_state to an integer, got "
-                f"cv={splitter!r}."
-            )
+    def _generate_candidate_params(self):
+        """Return the candidates of the first rung."""
+        return self._candidates()
 
     def _run_search(self, evaluate_candidates, *, callback_ctx=None):
         """Evaluate all candidates with few resources, and the best of each rung with more."""
-        candidates = list(self._candidates())
-        if any(self.resource in candidate for candidate in candidates):
-            raise ValueError(
-                f"resource must not be part of param_grid, got resource={self.resource!r}."
-            )
-        schedule = self._schedule(len(candidates))
-        if callback_ctx is not None:
-            callback_ctx = callback_ctx.subcontext(
-                task_name="search", max_subtasks=len(schedule)
-            ).call_on_fit_task_begin(estimator=self)
-        for rung, resources in enumerate(schedule):
-            splitter = None
-            if self.resource == "n_samples":
-                fraction = resources / self._resources[2]
-                splitter = _Subsample(self._checked_cv_orig, fraction, self.random_state)
-            else:
-                candidates = [{**candidate, self.resource: resources} for candidate in candidates]
-            options = {}
-            if callback_ctx is not None:
-                context = callback_ctx.subcontext(
-                    task_name="halving-iteration",
-                    max_subtasks=len(candidates) * self.n_splits_,
-                    sequential_subtasks=False,
-                ).call_on_fit_task_begin(estimator=self)
-                options = {"callback_ctx": context}
-            more = {"iter": [rung] * len(candidates), "n_resources": [resources] * len(candidates)}
-            results = evaluate_candidates(candidates, splitter, more_results=more, **options)
-            if callback_ctx is not None:
-                context.call_on_fit_task_end(estimator=self)
-            candidates = self._survivors(results, rung, math.ceil(len(candidates) / self.factor))
-        if callback_ctx is not None:
-            callback_ctx.call_on_fit_task_end(estimator=self)
 
-    def _schedule(self, n_candidates):
-        """Return the resources of each rung, as scikit-learn works them out."""
-        least, most, _ = self._resources
-        required = 1 + math.floor(math.log(n_candidates, self.factor))
-        if self.min_resources == "exhaust":
-            least = max(least, int(most // self.factor ** (required - 1)))
-        possible = 1 + math.floor(math.log(most // least, self.factor))
-        if not self.aggressive_elimination:
-            powers = range(min(possible, required))
-        else:
-            powers = [max(0, rung - required + possible) for rung in range(required)]
-        return [min(int(self.factor**power * least), most) for power in powers]
+        def evaluate(candidates, cv, **options):
+            if callback_ctx is None:
+                options.pop("callback_ctx", None)
+            return self._ranked(evaluate_candidates(candidates, cv, **options))
 
-    def _survivors(self, results, rung, count):
-        """Return the best candidates of a rung by their training-side scores."""
-        rows = np.flatnonzero(np.asarray(results["iter"]) == rung)
-        scores = np.asarray(results[f"mean_test_{self._ranked_metric()}"], dtype=float)[rows]
-        # As scikit-learn, ties included: ascending, those that failed first.
-        order = rows[np.roll(np.argsort(scores), np.count_nonzero(np.isnan(scores)))]
-        return [dict(results["params"][row]) for row in order[-count:]]
+        halve(self, evaluate, callback_ctx)
+
+    def _ranked(self, results):
+        """Return results in which scikit-learn finds the scores that decide who survives."""
+        return {**results, "mean_test_score": results[f"mean_test_{self._ranked_metric()}"]}
 
     def _ranked_metric(self):
         """Return the name of the metric that decides who survives."""
@@ -300,32 +217,4 @@ class HalvingReusableHoldoutSearchCV(ReusableHoldoutSearchCV):
         """Return the best row of the last rung, where there is no holdout to ask."""
         if callable(refit):
             return super()._select_best_index(refit, refit_metric, results)
-        rungs = np.asarray(results["iter"])
-        scores = np.asarray(results[f"mean_test_{refit_metric}"], dtype=float)
-        last = np.where(rungs == rungs.max(), np.nan_to_num(scores, nan=-np.inf), -np.inf)
-        best = int(np.argmax(last))
-        return best if rungs[best] == rungs.max() else int(np.argmax(rungs))
-
-
-class _Subsample:
-    """Folds of which only a fraction of the records is used, on both sides."""
-
-    def __init__(self, splitter, fraction, random_state):
-        self.splitter, self.fraction, self.random_state = splitter, fraction, random_state
-
-    def get_n_splits(self, X=None, y=None, **params):
-        """Return the number of folds."""
-        return self.splitter.get_n_splits(X, y, **params)
-
-    def split(self, X, y=None, **params):
-        """Yield the folds of the splitter, thinned out."""
-        for part in self.splitter.split(X, y, **params):
-            yield tuple(
-                resample(
-                    side,
-                    replace=False,
-                    random_state=self.random_state,
-                    n_samples=max(1, int(self.fraction * len(side))),
-                )
-                for side in part
-            )
+        return SuccessiveHalving._select_best_index(refit, refit_metric, self._ranked(results))

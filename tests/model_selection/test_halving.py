@@ -130,11 +130,11 @@ def test_it_is_a_grid_search_of_several_metrics(data):
         ({"factor": np.nan}, "factor"),
         ({"min_resources": "all"}, "min_resources"),
         ({"min_resources": 0}, "min_resources"),
-        ({"min_resources": 500, "max_resources": 400}, "at most"),
+        ({"min_resources": 500, "max_resources": 400}, "greater than max_resources"),
         ({"max_resources": 10**6}, "max_resources"),
         ({"resource": "n_trees"}, "n_trees"),
         ({"resource": "max_leaf_nodes"}, "max_resources"),
-        ({"resource": "max_depth", "max_resources": 9}, "param_grid"),
+        ({"resource": "max_depth", "max_resources": 9}, "searched parameters"),
         ({"training_score": "resubstitution"}, "training_score"),
     ],
 )
