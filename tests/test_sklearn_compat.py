@@ -26,6 +26,14 @@ def test_the_search_base_class_is_the_base_of_grid_search():
         assert callable(getattr(compat.BaseSearchCV, name))
 
 
+def test_halving_is_scikit_learns():
+    names = ("_check_input_parameters", "_run_search", "_select_best_index")
+    assert all(callable(getattr(compat.SuccessiveHalving, name)) for name in names)
+    source = inspect.getsource(compat.SuccessiveHalving._run_search)
+    assert "self._generate_candidate_params()" in source
+    assert "self._n_samples_orig" in source
+
+
 def test_format_results_takes_what_the_search_gives():
     parameters = list(inspect.signature(compat.BaseSearchCV._format_results).parameters)
     assert parameters[:4] == ["self", "candidate_params", "n_splits", "out"]
