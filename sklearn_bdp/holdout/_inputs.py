@@ -169,11 +169,8 @@ def _checked(
     useful = np.array([shape["kind"] == "mean" and not shape["binary"] for shape in shapes])
     useful = useful[tail_of] & (model.is_independent or model.is_componentwise)
     units = Units.records(n) if model.is_independent else Units.of(_groups(model, n)[2])
-    halves = None
     if own_cells is not None:
-        halves = check_array("own_cells", own_cells, shape=(count,), low=0.0, high=1.0)
-        if not halves.min() > 0.0:
-            raise ValueError("own_cells must be positive half-widths, got 0.")
+        own_cells = check_array("own_cells", own_cells, shape=(count,), low=1e-12, high=1.0)
     return Batch(
         training_values=training,
         shapes=shapes,
@@ -181,11 +178,11 @@ def _checked(
         tail_of=tail_of,
         training_sizes=_each("training_size", sizes, count, low=1.0),
         relaxed_to=_each("relaxed_to", 0.0 if relaxed_to is None else relaxed_to, count, high=1.0),
-        beside=_check_beside(beside, count),
+        beside=np.full(count, False if beside is None else beside, dtype=bool),
         keys=check_keys(keys, count),
         variances=_variances(training_variance, useful, n * units.squares),
         units=units,
-        halves=halves,
+        halves=own_cells,
         labels=_labels(about, count),
         **scored,
     )
@@ -200,16 +197,6 @@ def _each(name, values, count, *, low=0.0, high=math.inf):
             f"{array.shape}."
         )
     return np.full(count, array)
-
-
-def _check_beside(beside, count):
-    """Return which queries decide nothing, as an array of bool."""
-    result = np.asarray(False if beside is None else beside)
-    if result.dtype != bool or result.shape not in ((), (count,)):
-        raise TypeError(
-            f"beside must be a bool or {count} of them, one for each query, got {beside!r:.60}."
-        )
-    return np.full(count, result)
 
 
 def _variances(given, useful, count):

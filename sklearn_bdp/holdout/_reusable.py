@@ -716,16 +716,6 @@ class ReusableHoldout:
     def _repr_html_(self):
         return card(type(self).__name__, (), picture=table(self.account.facts().items()))
 
-    def key_identity(self) -> str:
-        """Return what this holdout is known by: the digest of its records, not its account.
-
-        Returns
-        -------
-        str
-            The same for every holdout of these records.
-        """
-        return f"holdout {self.account.identity['data']}"
-
     def __copy__(self):
         return self
 

@@ -106,14 +106,12 @@ def altered_records(records, X, alteration):
     if not hasattr(replaced, "iloc") and not hasattr(X, "iloc"):
         replaced = replaced.astype(np.result_type(replaced, X), copy=False)
     for place, drawn in changes:
-        if hasattr(replaced, "iloc") and hasattr(X, "iloc"):
-            column = X.iloc[drawn, place]
-            column.index = replaced.index
-            replaced.isetitem(place, column)
-        elif hasattr(replaced, "iloc"):
-            replaced.isetitem(place, _column(X, place)[drawn])
+        column = X.iloc[drawn, place] if hasattr(X, "iloc") else X[drawn, place]
+        if not hasattr(replaced, "iloc"):
+            replaced[:, place] = column
         else:
-            replaced[:, place] = _column(X, place)[drawn]
+            named = hasattr(column, "set_axis")
+            replaced.isetitem(place, column.set_axis(replaced.index) if named else column)
     return replaced
 
 

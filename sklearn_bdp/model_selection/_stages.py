@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import copy
-import itertools
 import math
 import sys
 import warnings
@@ -17,7 +16,6 @@ import numpy as np
 import sklearn
 from scipy.stats import rankdata
 from sklearn.base import clone, is_classifier
-from sklearn.model_selection import ParameterGrid, ParameterSampler
 from sklearn.utils import Bunch
 from sklearn.utils.metadata_routing import process_routing
 from sklearn.utils.validation import has_fit_parameter
@@ -82,8 +80,6 @@ class Preparation:
                     "verify must be 'all' with training_score='resubstitution', where the training "
                     f"score comes with the fit, got verify={self.verify!r}."
                 )
-        for candidate in filter(None, self._one_of_each()):  # the empty one sets nothing
-            clone(self.estimator).set_params(**clone(candidate, safe=False))
         check_owner(self, X_val)
         if X_val is not None and has_fit_parameter(self.estimator, "X_val"):
             raise ValueError(
@@ -91,16 +87,6 @@ class Preparation:
                 "name, and the search makes it the holdout. Pass the holdout records as "
                 "holdout=ReusableHoldout(X_val, y_val). Nothing was fitted."
             )
-
-    def _one_of_each(self):
-        """Yield a candidate of each grid, for its names."""
-        if self.n_iter is None:
-            for grid in ParameterGrid(self.param_grid).param_grid:
-                yield from itertools.islice(ParameterGrid(grid), 1)
-            return
-        space = sampling_space(self.param_grid)
-        for grid in ParameterSampler(space, self.n_iter).param_distributions:
-            yield from ParameterSampler(grid, 1, random_state=0)
 
     def _check_beside(self, X, y, X_val, y_val, groups, dates, params):
         """Check what comes beside the records: scikit-learn hands other lengths on as they are."""

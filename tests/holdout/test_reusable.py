@@ -177,7 +177,7 @@ def spent():
 
 def test_raise_records_what_came_before_and_says_so(spent):
     holdout = spent("raise")
-    with pytest.raises(BudgetExhaustedError, match=r"2 query\(s\) before were answered"):
+    with pytest.raises(BudgetExhaustedError, match=r"2 in this call"):
         holdout.answer(GUESSES, FAR, keys=KEYS)
     assert [record.key for record in holdout.history()] == ["a", "b"]
     assert holdout.remaining_budget == 0
