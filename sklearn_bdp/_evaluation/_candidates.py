@@ -15,7 +15,7 @@ from typing import Any
 import joblib
 import numpy as np
 import scipy.sparse
-from sklearn.base import BaseEstimator, clone, is_classifier, is_regressor
+from sklearn.base import clone, is_classifier, is_regressor
 from sklearn.dummy import DummyClassifier, DummyRegressor
 from sklearn.pipeline import Pipeline
 
@@ -48,11 +48,6 @@ class Experiment:
     n_effective: float = math.nan  # effective number of training records
     #: Further metrics that each candidate is asked about; they decide nothing.
     beside: dict = field(default_factory=dict)
-
-    @functools.cached_property
-    def may_write(self):
-        """Whether fitting the estimator may change the data it is fitted on."""
-        return _may_write({"": self.estimator})
 
     @property
     def has_baseline(self):
@@ -154,29 +149,10 @@ def _scored(setting, candidate, model, memory, *, keyed):
 
 def fit_candidate(setting, candidate, memory=None):
     """Return the estimator with a candidate's parameters, fitted on the training part."""
-    X, y = columns_of(setting.X, candidate.columns), setting.y
-    if setting.may_write or _may_write(candidate.params):
-        X, y = copied(X), copied(y)  # the next candidate finds the records as they were
+    # What fitting does to its data in place concerns no other candidate.
+    X, y = copied(columns_of(setting.X, candidate.columns)), copied(setting.y)
     params = check_method_params(X, setting.fit_params)
     return _fit(setting, candidate, X, y, params, memory)
-
-
-def _may_write(params):
-    """Return whether fitting may change its data: by code of others, or because it is told to.
-
-    scikit-learn's own estimators take data that cannot be written, unless ``copy`` is off.
-    """
-    for name, value in params.items():
-        if isinstance(value, BaseEstimator):
-            installed = type(value).__module__.split(".")[0] == "sklearn"
-            if not installed or _may_write(value.get_params(deep=True)):
-                return True
-        elif name.rpartition("__")[2].startswith("copy"):
-            if value is not True:
-                return True
-        elif callable(value) or hasattr(value, "fit"):
-            return True
-    return False
 
 
 def _fit(setting, candidate, X, y, fit_params, memory=None):

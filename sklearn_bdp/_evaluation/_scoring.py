@@ -17,7 +17,7 @@ from sklearn_bdp._evaluation._candidates import targets
 from sklearn_bdp._sklearn_compat import num_samples
 from sklearn_bdp.exceptions import ScoreContractError, UnboundedMetricError
 from sklearn_bdp.guards import ALL, DEFAULT_METRIC, share_of
-from sklearn_bdp.holdout import as_last_seen, width_parts
+from sklearn_bdp.holdout import as_last_seen, records_for, width_parts
 from sklearn_bdp.metrics import PerRecordScore, get_metric
 
 #: What takes the place of a score by class where only means over records are proved.
@@ -314,10 +314,7 @@ def outlook(certificate, holdout, metric, score, interval, *, training_size):
     if metric.is_mean and 2.0 * half < ALL:
         # It may be known how little scores vary (theory G15).
         width = min(width, half)
-    goals, advice = [goal for goal in _GOALS if goal <= 0.8 * width], ""
     # All parts of an interval shrink like 1 / sqrt(n), unless it ends where the range does.
-    if goals and certificate.advice and 2.0 * width < ALL:
-        count, name = holdout.model.units(holdout.n)
-        more = math.ceil(count * (width / goals[0]) ** 2) - count
-        advice = f"about {more:,} more {name} give ±{goals[0] * span:.3g}"
+    shrinks = certificate.advice and 2.0 * width < ALL
+    advice = records_for(_GOALS, width, holdout.model.units(holdout.n), span) if shrinks else ""
     return fields | {"outlook": (width, advice)}

@@ -42,13 +42,7 @@ def inner_folds(cv, division, *, classifier):
         if isinstance(cv, PredefinedSplit):
             cv = PredefinedSplit(cv.test_fold[division.train])
         elif not hasattr(cv, "split"):
-            try:
-                cv = [tuple(_within(part, division) for part in fold) for fold in cv]
-            except (TypeError, IndexError) as error:
-                raise TypeError(
-                    "cv must be an integer, a splitter or pairs of index arrays, got "
-                    f"{type(cv).__name__}."
-                ) from error
+            cv = [tuple(_within(part, division) for part in fold) for fold in cv]
     return check_cv(cv, division.y, classifier=classifier)
 
 
@@ -112,8 +106,6 @@ class Rounds:
             self.search._run_search(self.evaluate, callback_ctx=self.context)
         else:
             self.search._run_search(self.evaluate)
-        if not self.out:
-            raise ValueError("No fits were performed: the search has no candidates.")
         self.scores = np.asarray(self.results[f"mean_test_{self.name}"], dtype=float)
         self._check_dependence()
 

@@ -185,12 +185,18 @@ def _advice(last, width, units):
     """
     if last.closed:
         return ("The final report closed the holdout: it answers nothing new.",)
-    goals = [goal for goal in _GOALS if goal <= 0.8 * width]
+    advice = records_for(_GOALS, width, units)
+    return (advice,) if advice else ()
+
+
+def records_for(goals, width, units, span=1.0):
+    """Return how many more records, or groups, give the next goal; empty where there is none."""
+    goals = [goal for goal in goals if goal <= 0.8 * width]
     if not goals or not math.isfinite(width):  # so few records bound nothing at all
-        return ()
+        return ""
     count, name = units
     more = math.ceil(count * (width / goals[0]) ** 2) - count
-    return (f"about {more:,} more {name} give ±{goals[0]:g}",)
+    return f"about {more:,} more {name} give ±{goals[0] * span:.3g}"
 
 
 def _levels(last, *, settings, model):

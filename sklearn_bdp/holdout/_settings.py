@@ -134,9 +134,6 @@ def _check_gap(gap):
     sides = gap if isinstance(gap, tuple | list) else (gap,)
     if len(sides) > 2:
         raise ValueError(f"gap must be a number of records, or (before, after), got gap={gap!r}.")
-    for side in sides:
-        if side is not None and not isinstance(side, numbers.Integral):
-            raise TypeError(f"gap must be an integer, None or a pair of them, got gap={gap!r}.")
     return [check_integer("gap", side, low=0) for side in sides if side is not None]
 
 

@@ -203,11 +203,8 @@ class Ledger:
                     connection.close()
 
     def _connect(self):
-        if self._connection is not None and self._pid == os.getpid():
-            return self._connection
         if self._connection is not None:
-            _INHERITED.append(self._connection)
-            self._connection = None
+            return self._connection
         if not os.path.isfile(self.path):
             raise LedgerUnavailableError(
                 f"ledger {self.path} was not found; it is not created anew, because that would "
