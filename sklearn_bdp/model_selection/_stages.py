@@ -16,6 +16,7 @@ import numpy as np
 import sklearn
 from scipy.stats import rankdata
 from sklearn.base import clone, is_classifier
+from sklearn.model_selection import ParameterGrid, ParameterSampler
 from sklearn.utils import Bunch
 from sklearn.utils.metadata_routing import process_routing
 from sklearn.utils.validation import has_fit_parameter
@@ -80,6 +81,8 @@ class Preparation:
                     "verify must be 'all' with training_score='resubstitution', where the training "
                     f"score comes with the fit, got verify={self.verify!r}."
                 )
+        for candidate in filter(None, self._one_of_each()):  # the empty one sets nothing
+            clone(self.estimator).set_params(**clone(candidate, safe=False))
         check_owner(self, X_val)
         if X_val is not None and has_fit_parameter(self.estimator, "X_val"):
             raise ValueError(
@@ -87,6 +90,13 @@ class Preparation:
                 "name, and the search makes it the holdout. Pass the holdout records as "
                 "holdout=ReusableHoldout(X_val, y_val). Nothing was fitted."
             )
+
+    def _one_of_each(self):
+        """Return a candidate of each grid, for its names."""
+        if self.n_iter is None:
+            return [ParameterGrid(grid)[0] for grid in ParameterGrid(self.param_grid).param_grid]
+        grids = ParameterSampler(sampling_space(self.param_grid), self.n_iter).param_distributions
+        return [next(iter(ParameterSampler(grid, 1, random_state=0))) for grid in grids]
 
     def _check_beside(self, X, y, X_val, y_val, groups, dates, params):
         """Check what comes beside the records: scikit-learn hands other lengths on as they are."""
