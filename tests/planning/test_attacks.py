@@ -12,6 +12,7 @@ from sklearn_bdp.accounting import (
     ModelTail,
     PredictiveCode,
     Units,
+    final_code_length,
     fine_half_width,
     half_width,
 )
@@ -151,6 +152,16 @@ class Account:
         self.last, answers = decide(queries, terms)
         return tuple(np.array([(a.value, a.above) for a in answers]).T)
 
+    def close(self, score):
+        """A final report on one score, now, without noise and its margin (G16)."""
+        length = final_code_length(
+            released=self.last.released,
+            n_batches=self.last.number,
+            spending=self.settings.spending,
+        )
+        side = math.log(self.settings.sampling_failure / 2.0) - length
+        self.cells.append(tuple(np.array([number]) for number in (score, score, side)))
+
     def limits(self):
         """Lower and upper limits of all answers."""
         least, most, side = (np.concatenate(part) for part in zip(*self.cells, strict=True))
@@ -161,6 +172,7 @@ class Exact:
     """Naive reuse: the exact score every time, with the interval of a fixed query."""
 
     def __init__(self, n):
+        self.n = n
         self.half = half_width(math.log(BETA), Independent(), n)[0]
         self.values = []
 
@@ -171,6 +183,9 @@ class Exact:
         training, holdout = np.atleast_1d(training), np.atleast_1d(holdout)
         self.values += holdout.tolist()
         return holdout, holdout > training
+
+    def close(self, score):
+        self.values.append(score)
 
     def limits(self):
         return np.array(self.values) - self.half, np.array(self.values) + self.half
@@ -185,12 +200,18 @@ def aimed(account, goal):
     return float(np.max(values[account.edge(values) <= goal], initial=0.0))
 
 
+def _end(account, expected, score):
+    """Ask a last query and close the holdout with the final report of the same."""
+    account.ask(expected, score)
+    account.close(score)
+
+
 def select_variables(account, bits, rng):
     """Dwork's analyst: screen all columns in one batch, vote with those that stood out."""
     q = bits.mean(axis=0)
     values, _ = account.ask(np.full(q.size, 0.5), q)
     signs = np.sign(values - 0.5)
-    account.ask(0.5, _majority(bits, signs).mean())
+    _end(account, 0.5, _majority(bits, signs).mean())
 
 
 def extract_bits(account, bits, rng):
@@ -199,7 +220,7 @@ def extract_bits(account, bits, rng):
     for j, q in enumerate(bits.mean(axis=0)):
         _, above = account.ask(aimed(account, 0.5), q)
         signs[j] = 1.0 if above[0] else -1.0
-    account.ask(0.5, _majority(bits, signs).mean())
+    _end(account, 0.5, _majority(bits, signs).mean())
 
 
 def boost(account, bits, rng):
@@ -212,7 +233,9 @@ def boost(account, bits, rng):
         values, above = account.ask(aimed(account, best), _majority(bits, trial).mean())
         if above[0] and values[0] > best:
             signs, best = trial, min(float(values[0]), 0.95)
-    account.ask(best, _majority(bits, signs).mean())
+        if best > 0.5 + 3.0 / math.sqrt(4.0 * account.n):
+            break  # the moment that looks best
+    _end(account, best, _majority(bits, signs).mean())
 
 
 def ask_twice(account, bits, rng):
@@ -223,7 +246,7 @@ def ask_twice(account, bits, rng):
         v = np.full(q.size, aimed(account, 0.5) + shift)
         _, above = account.ask(v, q)
         votes += np.where(above, 1.0, -1.0)
-    account.ask(0.5, _majority(bits, np.sign(votes)).mean())
+    _end(account, 0.5, _majority(bits, np.sign(votes)).mean())
 
 
 ANALYSTS = (select_variables, extract_bits, boost, ask_twice)
