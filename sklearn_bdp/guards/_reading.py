@@ -94,6 +94,7 @@ class TrainingSide:
         more = tuple((table, None) for table in _tables_in(fit_params, self.tables[0][0]))
         return dataclasses.replace(self, tables=(*self.tables, *more)) if more else self
 
+    @functools.cached_property
     def digest(self) -> str:
         """Return what the side is known by: the same records in any order."""
         state = hashlib.sha256(b"classes" if self.classifier else b"")
@@ -144,7 +145,7 @@ class KnownRows:
     def add(self, side: TrainingSide, *, drawn: bool = False) -> None:
         """Take in a side that has no holdout records."""
         self.drawn |= drawn
-        self._sides.add(side.digest())
+        self._sides.add(side.digest)
         self._groups = np.union1d(self._groups, side.groups)
         for codes in side.rows:
             if codes is not None:
@@ -152,7 +153,7 @@ class KnownRows:
 
     def covers(self, side: TrainingSide) -> bool:
         """Return whether comparing the side with the holdout would say nothing new."""
-        if side.digest() in self._sides:
+        if side.digest in self._sides:
             return True
         rows_only = side.train_model is None and not side.classifier
         return (self.drawn or rows_only) and min(self._shares(side)) == 1.0

@@ -56,7 +56,7 @@ def compare(holdout: Any, side: Any, *, explicit: bool = False) -> str:
 
 def _recorded_word(holdout, side):
     """Return the word of a check: recorded before, or found and charged now."""
-    settings, of = holdout.account.settings, side.digest()
+    settings, of = holdout.account.settings, side.digest
     if settings.information is not None or settings.tau is not None:
         return None  # an exact word has no finite level of privacy: the check is not made
     with holdout.account.writing() as transaction:

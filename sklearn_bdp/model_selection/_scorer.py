@@ -324,8 +324,8 @@ class HoldoutScorer:
             if seen.key != key:
                 continue
             metric = seen.metric
-            if seen.is_about(estimator) and known.classes is not None:
-                seen.classes = known.classes
+            if not in_validation and seen.is_about(estimator) and known.classes is not None:
+                seen.classes = known.classes  # cross-validation does not ask a third time
                 seen.fingerprint = fingerprint((estimator, metric), seen.classes)
             if seen.is_about(estimator) or not in_validation:
                 return metric, key, seen
