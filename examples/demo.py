@@ -90,7 +90,7 @@ def pixels_example(splits, seed):
             rng = np.random.default_rng([seed, split])
             y = labels if case == "digits" else rng.integers(0, 2, labels.size)
             known, fresh = train_test_split(np.arange(y.size), train_size=1100, random_state=split)
-            # Not stratified: class counts of the holdout must not show in the training part.
+            # Not stratified: class counts of the holdout must not show in the training set.
             train, held = train_test_split(known, test_size=400, random_state=split)
             holdout = ReusableHoldout(X[held], y[held])  # cryptographic noise: no seed
             told = {

@@ -39,7 +39,7 @@ X, y = draw(1_000, 0)
 X_fresh, y_fresh = draw(10_000, 1)
 
 # %%
-# Verified selection, as it comes. The report says what was verified and what was not.
+# Verified selection, as it comes. The report lists what was verified and what was not.
 
 frame = pd.DataFrame(X).add_prefix("f")
 selector = HoldoutFeatureSelector(GaussianNB(), verify="all", random_state=0).fit(frame, y)
@@ -53,7 +53,7 @@ train, held = selector.train_indices_, selector.holdout_indices_
 
 
 def log_ratios(records):
-    """Return the evidence of each feature for label 1, from the training part."""
+    """Return the evidence of each feature for label 1, from the training set."""
     evidence = np.empty(records.shape)
     for j in range(records.shape[1]):
         model = GaussianNB(priors=[0.5, 0.5]).fit(X[train, j : j + 1], y[train])

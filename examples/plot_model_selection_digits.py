@@ -5,14 +5,14 @@ Handwritten digits: swap the search, keep the holdout
 
 Sixty support vector machines compete for a few hundred handwritten digits. With
 ``GridSearchCV`` the winner's score is the best of sixty noisy numbers. Here the same grid goes to
-:class:`~sklearn_bdp.ReusableHoldoutSearchCV`, which cross-validates on a training part and lets
+:class:`~sklearn_bdp.ReusableHoldoutSearchCV`, which cross-validates on a training set and lets
 Thresholdout compare each candidate with a holdout. Every candidate comes back with an interval for
 its accuracy on new digits, and all intervals hold at once with probability 95%. So the
 holdout may be asked again, and the second search does.
 """
 
 # %%
-# We keep 797 digits out of everything: they are there to check the promises at the end, and in a
+# We keep 797 digits out of everything: they check the intervals at the end, and in a
 # real project you would not have them.
 
 import matplotlib.pyplot as plt
@@ -30,7 +30,7 @@ X, X_fresh, y, y_fresh = train_test_split(X, y, train_size=1000, stratify=y, ran
 
 # %%
 # The one change to an ordinary grid search is the name of the class. It sets a part of the
-# records set aside as the holdout; 40 % here, because the width of an interval depends on little
+# records set aside as the holdout; 40% here, because the width of an interval depends on little
 # else.
 
 grid = {"C": np.logspace(-1, 2, 6), "gamma": np.logspace(-5, -2, 10)}
@@ -61,8 +61,8 @@ print(
 print(f"fresh:    {polynomial.score(X_fresh, y_fresh):.3f}")
 
 # %%
-# Is the promise kept? We fit every candidate once more, on the training part, and measure
-# it on the digits nobody asked about.
+# Are the intervals correct? We fit every candidate once more, on the training set, and measure
+# it on the digits that were never used.
 
 
 def fresh_accuracies(search):
@@ -88,8 +88,9 @@ def draw(fitted, name):
     rows = rows[: len(display.position)]
     style = {"color": "black", "ms": 8, "mew": 1.5, "label": "new digits"}
     display.ax_.plot(display.position, fresh[rows], "_", **style)
-    display.ax_.legend(frameon=False, fontsize="small", loc="lower left", ncols=2)
-    display.ax_.set_title(
+    place = {"loc": "lower center", "bbox_to_anchor": (0.5, 1.0), "ncols": 2}
+    display.ax_.legend(frameon=False, fontsize="small", **place)
+    display.figure_.suptitle(
         f"{name}: {inside} of {len(fresh)} intervals contain the accuracy on new digits"
     )
     print(f"{name}: {inside} of {len(fresh)} intervals cover new digits")

@@ -4,7 +4,7 @@ An Optuna study on one holdout
 
 A sampler that looks at the values of earlier trials is an adaptive analyst: it goes where the
 holdout was kind. Two studies tune the same trees with the same sampler and 1,000 holdout records.
-One takes its values raw: how much of its best value is luck, nothing says. The other asks
+One takes its values raw: how much of its best value is luck, is unknown. The other asks
 through :class:`~sklearn_bdp.integrations.optuna.HoldoutObjective`: its ten startup trials are one
 batch, each later trial is a query of its own, trials that look weak in cross-validation are pruned
 and cost nothing, and every value has an interval that holds together with all others.
@@ -42,7 +42,7 @@ def build(trial):
 
 
 def truth(params):
-    """Return the accuracy on new records of a model fitted on the training part."""
+    """Return the accuracy on new records of a model fitted on the training set."""
     model = build(optuna.trial.FixedTrial(params)).fit(X[train], y[train])
     return model.score(X[fresh], y[fresh])
 
@@ -55,7 +55,7 @@ def new_study():
 
 
 # %%
-# The careless study: whatever the holdout says is its value.
+# The careless study: its value is the raw holdout score.
 
 careless = new_study()
 careless.optimize(

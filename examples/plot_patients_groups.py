@@ -3,7 +3,7 @@
 Patients with several visits: count patients, not rows
 ======================================================
 
-Patients come back, and each visit is a row. A classifier that recognises the *patient* knows the
+Patients come back, and each visit is a row. A classifier that recognizes the *patient* knows the
 diagnosis without knowing any medicine. Split such rows at random and the same patients sit on
 both sides: cross-validation and holdout agree with each other, and both are wrong about the next
 patient. Declaring ``correlation="groups"`` keeps every patient on one side and counts
@@ -42,8 +42,8 @@ X, y, patient = (part[calendar] for part in clinic)
 print(f"{len(visits):,} patients, {len(y):,} visits")
 
 # %%
-# Two searches over the same neighbourhood sizes. The first believes that rows are independent. The
-# second is told who they belong to; its holdout and its inner folds consist of whole patients.
+# Two searches over the same neighborhood sizes. The first believes that rows are independent. The
+# second knows the patients; its holdout and its inner folds consist of whole patients.
 
 grid = {"n_neighbors": [1, 3, 9, 27, 81, 243]}
 rows = ReusableHoldoutSearchCV(KNeighborsClassifier(), grid, holdout=0.5)
@@ -58,7 +58,7 @@ X_new, y_new, _ = visit(np.ones(5000, dtype=int))
 
 
 def on_new_patients(search):
-    """Return the accuracy of each neighbourhood size on patients who never came before."""
+    """Return the accuracy of each neighborhood size on patients who never came before."""
     train = search.train_indices_
     models = [
         KNeighborsClassifier(**p).fit(X[train], y[train]) for p in search.cv_results_["params"]
@@ -73,12 +73,12 @@ for name, search in searches.items():
     model = search.holdout_.model
     n = search.holdout_.n
     print(f"\n{name}: {n:,} visits, worth {model.effective_n(n):,.0f} independent ones")
-    print(f"  chosen      {search.best_params_['n_neighbors']} neighbours")
+    print(f"  chosen      {search.best_params_['n_neighbors']} neighbors")
     print(f"  verified    {search.best_score_:.3f} in [{low:.3f}, {high:.3f}]")
     print(f"  new patient {truth[name][search.best_index_]:.3f}")
 
 # %%
-# The search over patients is honest about how little 750 patients say, and it picks the best model.
+# The search over patients shows how little 750 patients determine, and it selects the best model.
 
 
 def draw(name):

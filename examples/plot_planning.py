@@ -3,14 +3,14 @@
 Before the data arrive: threshold, noise, budget, size
 ======================================================
 
-How many records must be set aside, and what will they promise? :func:`~sklearn_bdp.certify`
+How many records must be set aside, and what will they guarantee? :func:`~sklearn_bdp.certify`
 answers for a holdout you have, :func:`~sklearn_bdp.plan_holdout` for one you want. Both speak
 about the worst case over every analyst who asks up to ``n_queries`` queries one by one and gets
 up to ``budget`` of them answered from the holdout, so their numbers are sober.
 """
 
 # %%
-# What 20,000 records promise to 500 queries. A certificate says what it holds under and what
+# What 20,000 records guarantee for 500 queries. A certificate lists its assumptions and what
 # would make it better.
 
 import matplotlib.pyplot as plt
@@ -22,7 +22,7 @@ from sklearn_bdp.correlation import Groups
 print(certify(20_000, n_queries=500, budget=3))
 
 # %%
-# **Budget.** Each answer from the holdout gives something away, and the promise has to be made for
+# **Budget.** Each answer from the holdout gives something away, and the guarantee must be made for
 # every way in which that may be used. The threshold follows: it is the overfitting that is worth
 # an answer, as low as the error allows.
 
@@ -46,11 +46,11 @@ for level, certificate in zip(levels, by_level, strict=True):
           f"{mechanism.answer_scale:12.2g}  {certificate.tau:15.3f}")  # fmt: skip
 
 # %%
-# **Size.** What others need for the same promise: data splitting spends new records on each
+# **Size.** What others need for the same guarantee: data splitting spends new records on each
 # query; the papers' theorems are valid and large.
 
 goal = {"tau": 0.05, "n_queries": 500, "budget": 3}
-print("\nrecords for ± 0.05, 500 queries, 3 from the holdout")
+print("\nrecords for ±0.05, 500 queries, 3 from the holdout")
 for route, words in {
     "best": "this library",
     "splitting": "new records for every query",

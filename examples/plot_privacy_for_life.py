@@ -10,8 +10,8 @@ uses the shorter one (G9): with few corrections the code, with many the leakage.
 """
 
 # %%
-# A hundred thousand records, a level of .02, ten answers from the holdout at most. Every model
-# overfits: its training-side value is off by .1 to .3, so each question spends one of the ten.
+# A hundred thousand records, a level of 0.02, ten answers from the holdout at most. Every model
+# overfits: its cross-validated score is off by 0.1 to 0.3, so each question spends one of the ten.
 # The same questions go to a holdout without a level.
 
 import matplotlib.pyplot as plt
@@ -37,13 +37,13 @@ for _ in range(budget):
 figure, ax = plt.subplots(figsize=(6, 3.5))
 asked = np.arange(1, budget + 1)
 ax.plot(asked, [spent for _, spent in nats], "o-", label="no level: the code alone")
-ax.plot(asked, [spent for spent, _ in nats], "s-", label=r"$\varepsilon$ = .02 for life")
+ax.plot(asked, [spent for spent, _ in nats], "s-", label=r"$\varepsilon$ = 0.02 for life")
 ax.set(xlabel="overfit queries so far", ylabel="nats that the next answer pays")
 ax.legend()
 figure.tight_layout()
 
 # %%
-# The certificate says which of the two carries the next answer. The price of the level is the
+# The certificate shows which of the two determines the next answer. The price of the level is the
 # noise: intervals are wide here, and a level is asked for where privacy is needed, not for width.
 print(private.certificate())
 

@@ -3,12 +3,12 @@
 Two modes, one timetable: regimes that are public
 ===================================================
 
-A sorting machine runs in one of two modes, for days at a time; the timetable says which. A
+A sorting machine runs in one of two modes, for days at a time, and a timetable lists them. A
 classifier of its parcels does well in the first mode and hardly better than a coin in the second,
-so its accuracy over any one month depends on which mode that month happened to get. Whoever takes
-the records for independent is told a narrow interval that misses; whoever declares a hidden chain
-is told the truth, and next to nothing. Where the mode of every record is public there is a third
-way: weigh the modes by how often they come in the long run, and nothing is lost to dependence.
+so its accuracy over any one month depends on the modes of that month. If you declare the records
+independent, the interval is narrow and misses the truth. If you declare a hidden chain, the
+interval is correct and very wide. If the mode of every record is public, there is a third way:
+weigh the modes by how often they come in the long run. Dependence then costs nothing.
 """
 
 # %%
@@ -30,7 +30,7 @@ past, later, machines = 4_000, 1_500, 12
 
 # %%
 # Twelve machines with a log each. The past of a log is for training; the later records are the
-# holdout, under three declarations. A hidden chain needs a gap, in which it forgets the past;
+# holdout, under three declarations. A hidden chain needs a gap between past and holdout;
 # given the modes no gap is needed. ``population_accuracy`` is what only a simulator knows.
 
 

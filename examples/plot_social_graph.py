@@ -3,9 +3,9 @@
 Who invited whom: circles of friends as one graph
 =================================================
 
-Members of a club join by invitation, and friends are alike, so a model of their behaviour that
+Members of a club join by invitation, and friends are alike, so a model of their behavior that
 fails for one of them tends to fail for the next. The invitations are a networkx graph. Declared
-as a ``DependencyGraph`` it says that circles are independent of each other and nothing about
+as a ``DependencyGraph`` it declares that circles are independent of each other, and nothing about
 their inside; 4,500 members are then worth little more than a hundred. A ``MarkovNetwork`` adds
 one number, the influence along an invitation, and they are worth about nine times as many.
 """
@@ -68,8 +68,8 @@ best = search.best_estimator_
 print(f"{'truth':22} {data.population_accuracy(best.coef_, best.intercept_):.3f}")
 
 # %%
-# One connected circle cannot be cut into whole parts, and structure alone says so. With a strength
-# it is split by nodes: intervals then speak of the members held out, given the others.
+# One connected circle cannot be cut into whole parts, so structure alone does not help. With a
+# strength it is split by nodes: intervals then refer to the holdout members, given the others.
 
 novel = nx.les_miserables_graph()
 try:

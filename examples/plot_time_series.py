@@ -4,9 +4,9 @@ A machine log: declare how slowly the world changes
 ===================================================
 
 A machine alternates between two operating regimes, each lasting about a hundred records. In one
-of them a classifier does well, in the other it is worse than a coin. What a holdout says about
-accuracy then depends on how much time it happened to spend in each regime, and 25,000 records are
-worth a few hundred. We estimate the transition matrix on the training part, let the search check
+of them a classifier does well, in the other it is worse than a coin. The accuracy on a
+holdout then depends on how much time it happened to spend in each regime, and 25,000 records are
+worth a few hundred. We estimate the transition matrix on the training set, let the search check
 it against its own errors, and compare the intervals of four declarations with the truth.
 """
 
@@ -31,8 +31,8 @@ past = 15_000
 X_past, y_past = data.X[:past], data.y[:past]
 
 # %%
-# ``from_states`` counts transitions. A colleague thinks that regimes last two or three records;
-# somebody else has never heard of correlation.
+# ``from_states`` counts transitions. One colleague guesses that regimes last two or three
+# records, and another one declares nothing.
 
 declared = {
     "independent": None,
@@ -41,8 +41,8 @@ declared = {
 }
 
 # %%
-# Most people know no regimes. How slowly *scores* forget shows in the past: ``from_scores``
-# declares one and a half times what cross-validated scores say, and calls it an assumption.
+# Regimes are usually unknown. The autocorrelation time of *scores* shows in the past:
+# ``from_scores`` declares one and a half times that of cross-validated scores, an assumption.
 # (Inside a search ``correlation="time"`` does the same.)
 
 hits = cross_val_predict(LogisticRegression(), X_past, y_past, cv=5) == y_past
@@ -52,8 +52,8 @@ print(declared["read off scores"].describe())
 print("estimated:", declared["estimated"].describe())
 
 # %%
-# A holdout cut from the same sequence starts where the training part left it. Dropping some
-# records in between lets the chain forget; ``gap_for`` says how many.
+# A holdout cut from the same sequence starts where the training set left it. Dropping some
+# records in between makes both nearly independent; ``gap_for`` computes how many.
 
 gap = declared["estimated"].gap_for(0.001)
 X_later, y_later = data.X[past + gap :], data.y[past + gap :]
@@ -80,9 +80,9 @@ print(f"{'truth':22} {truth:.3f}")
 
 # %%
 # The warning compares two numbers: how many records count as one according to the declared chain,
-# and according to the cross-validation errors of the training part. The picture shows where
+# and according to the cross-validation errors of the training set. The picture shows where
 # the second number comes from: for a chain the sum of autocorrelations climbs to the number of
-# records that count as one. The guess promises 1.5 and is refuted after a few lags. The check
+# records that count as one. The guess declares 1.5 and is refuted after a few lags. The check
 # costs nothing, because it never looks at the holdout. It can convict a declaration, not acquit
 # it: other scores may depend on the regimes more than these errors do.
 

@@ -53,7 +53,7 @@ def with_pca(classifier):
 
 
 ideas = {
-    "neighbours": lambda won: {
+    "neighbors": lambda won: {
         "estimator": KNeighborsClassifier(),
         "param_grid": {"n_neighbors": range(1, 13)},
     },
@@ -87,7 +87,7 @@ ideas = {
         "estimator": ExtraTreesClassifier(60, random_state=0),
         "param_grid": {"max_features": [2, 4, 6], "min_samples_leaf": [1, 2]},
     },
-    "PCA, neighbours": lambda won: {
+    "PCA, neighbors": lambda won: {
         "estimator": with_pca(KNeighborsClassifier()).set_params(**won["PCA, RBF"]),
         "param_grid": {"clf__n_neighbors": [1, 2, 3, 4], "clf__weights": ["uniform", "distance"]},
     },
@@ -130,8 +130,8 @@ with tempfile.TemporaryDirectory() as archive:
     print(f"\n{holdout}")
 
 # %%
-# What was reported each month: all ten intervals hold at once with probability 95%, though
-# nobody knew in January what would be asked in October. While
+# What was reported each month: all ten intervals are correct together with probability at least
+# 95%, although the queries of October were unknown in January. While
 # cross-validation predicts the holdout, a month costs next to nothing. Then the intern reports
 # perfect trees. The holdout corrects her, and an answer that had to come from the holdout costs
 # about ten nats. The month after pays once more: what was learnt from her inflated scores does

@@ -102,7 +102,7 @@ def interval_picture(value, lower, upper, *, bounds=None, baseline=None):
         at = place(baseline)
         parts.append(_line(at, 16, 44, "stroke='currentColor' stroke-dasharray='2 2'"))
         inside = min(max(at, 8 * _MARGIN), _WIDTH - 8 * _MARGIN)
-        parts.append(_text(inside, 54, f"{digits(baseline)}: nothing learned"))
+        parts.append(_text(inside, 54, f"{digits(baseline)}: baseline"))
     return (
         f"<svg viewBox='0 0 {_WIDTH} 58' role='img' aria-label='{digits(value)}, between "
         f"{ends[0]} and {ends[1]}' style='width:100%;max-width:{_WIDTH}px;display:block;"

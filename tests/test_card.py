@@ -22,7 +22,7 @@ def test_a_picture_names_the_ends_it_draws():
     picture = interval_picture(0.9, 0.81234, 0.95678, bounds=(0.0, 1.0))
     assert "between 0.812 and 0.957" in picture
     assert "0.812 and 0.957" in expected(0.81234, 0.95678)
-    assert "0.630: nothing learned" in interval_picture(0.9, 0.8, 0.95, baseline=0.63)
+    assert "0.630: baseline" in interval_picture(0.9, 0.8, 0.95, baseline=0.63)
     assert interval_picture(math.nan, 0.0, 1.0) == ""
     assert interval_picture(0.5, 0.5, 0.5) == ""
 

@@ -287,7 +287,7 @@ class Certificate:
             lone += f", threshold {self.threshold:.3g}"
         if self.units is not None:
             lone += f" of the range, {self.units[2] - self.units[1]:.4g}"
-        rows.append(("parts" if self.n_answers is None else "parts of a lone query", lone))
+        rows.append(("parts" if self.n_answers is None else "parts, query near 1/2", lone))
         if self.resolution > 0:
             rows.append(("answers rounded to", f"cells of {self.resolution:.3g}"))
         if math.isfinite(self.dp_epsilon):

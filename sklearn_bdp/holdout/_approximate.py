@@ -150,13 +150,15 @@ def _units(model, y, level):
         if units.max() + 1 < limits.FEW_UNITS:
             notes += (f"There are only {units.max() + 1} groups.",)
         if level < limits.SMALL_LEVEL and units.max() + 1 < limits.MANY_UNITS:
-            notes += (f"At this level fewer than {limits.MANY_UNITS} groups say little.",)
+            notes += (
+                f"At this level, fewer than {limits.MANY_UNITS} groups give little information.",
+            )
         return units, None, notes
     times = model.effective_n(n)
     if not times >= limits.LEAST_TIMES:
         return np.zeros(n, int), f"{times:.0f} independent stretches of time are too few.", notes
     if times < limits.FEW_TIMES or level < limits.SMALL_LEVEL:
-        notes += ("Ten blocks of time say little at this level.",)
+        notes += ("At this level, ten blocks of time give little information.",)
     places = getattr(model, "codes_", np.arange(n))  # of a panel: the dates, in any order of rows
     return places * limits.BLOCKS // (places.max() + 1), None, notes
 

@@ -184,13 +184,13 @@ def _advice(last, width, units):
     Threshold, sampling error, grid and automatic noise all shrink like ``1 / sqrt(n)``.
     """
     if last.closed:
-        return ("The final report closed the holdout: it answers nothing new.",)
+        return ("The final report closed the holdout: it accepts no new query.",)
     advice = records_for(_GOALS, width, units)
     return (advice,) if advice else ()
 
 
 def records_for(goals, width, units, span=1.0):
-    """Return how many more records, or groups, give the next goal; empty where there is none."""
+    """Return how many more records, or groups, give the next goal; empty if none is left."""
     goals = [goal for goal in goals if goal <= 0.8 * width]
     if not goals or not math.isfinite(width):  # so few records bound nothing at all
         return ""
@@ -248,12 +248,12 @@ def _kept(ledger, another):
     if another:
         return (
             "kept in memory only, and another account had answered about the same targets in this "
-            "process before: nothing asked here (features, candidates) follows from its answers "
-            "or was chosen on these records (pass holdout= on to have both in one account)",
+            "process before: no query here (features, candidates) was chosen from its answers or "
+            "on these records (pass holdout= on to keep both in one ledger)",
         )
     return (
         "kept in memory only: no other holdout is made of these records, now or later (give a "
-        "ledger to have this enforced)",
+        "ledger to enforce this)",
     )
 
 
@@ -279,7 +279,7 @@ def _notes(last, *, settings, model):
             "failure probability each, and every answer uses the one that makes it sharper (G9)"
         )
     if settings.budget is None and settings.tau is None:
-        ahead = "" if last.closed else "; without a budget they go on growing"
+        ahead = "" if last.closed else "; without a budget they keep growing"
         notes.append(f"privacy levels are those spent so far{ahead}")
     if settings.tau is not None:
         notes.append(_zhao_line(settings, model=model, answered=answered))

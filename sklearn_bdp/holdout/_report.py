@@ -262,14 +262,14 @@ class FinalReport:
             )
         if exact < len(self.rows):
             yield (
-                "Other rows are read from the closed holdout. Each is meant to be wrong with "
-                f"probability {self.level:.2g}, corrected for everything asked before. "
-                "Approximate intervals miss losses that are rare and large."
+                "Other rows are read from the closed holdout. Each is designed to fail with "
+                f"probability {self.level:.2g}, corrected for all earlier queries. Approximate "
+                "intervals miss losses that are rare and large."
             )
         yield (
             f"Before it: {self.n_answered:,} queries on {self.n:,} records, {self.n_above:,} "
-            f"corrected by the holdout. The holdout was closed on {self.time[:10]} and answers "
-            "nothing new."
+            f"corrected by the holdout. The holdout was closed on {self.time[:10]} and accepts no "
+            "new query."
         )
         if self.rows[0].parts:
             yield why_wide(self.rows[0].parts)

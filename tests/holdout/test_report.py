@@ -73,7 +73,7 @@ def test_a_closed_holdout_answers_nothing_new_here_or_after_reopening(holdout, p
         assert again.values == first.values
         assert len(some.history()) == 2
         said = str(some.certificate())
-        assert "it answers nothing new" in said
+        assert "it accepts no new query" in said
         assert "more records give" not in said
         assert "the next one" not in said
 
