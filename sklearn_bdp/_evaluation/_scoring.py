@@ -162,7 +162,7 @@ def verified_metric(search, y):
 
 def check_proved(metric, model):
     """Raise where the sensitivity of a metric is not proved under a correlation."""
-    if not metric.is_mean and not model.is_componentwise:
+    if not metric.is_mean and not model.is_sample_of_components:
         raise UnboundedMetricError(
             f"scoring={metric.name!r} is not a mean over records, and its sensitivity is proved "
             f"for independent records and groups only, got {model.describe()}. Use {MEANS}."
@@ -201,7 +201,7 @@ def further_metrics(search, name, division):
             warnings.simplefilter("ignore")
             metric = bounded_metric(search, scoring, division.y)
             metric = metric.informed(division.y, division.train_groups())
-            if metric.is_mean or division.model.is_componentwise:
+            if metric.is_mean or division.model.is_sample_of_components:
                 result[other] = metric
     return result
 

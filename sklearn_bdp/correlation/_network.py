@@ -111,6 +111,10 @@ class NetworkModel(GraphModel):
         return (*super()._content(), *tables, *given)
 
     @property
+    def is_sample_of_components(self) -> bool:
+        return not self._given_rest  # given the training nodes, fields differ from node to node
+
+    @property
     def holds_given_rest(self) -> bool:  # type: ignore[override]  # computed here, fixed below
         """Whether it is split by nodes: components too large to hold out, no infinite edge."""
         large = self._component_sizes.max() > self.n_records / 2

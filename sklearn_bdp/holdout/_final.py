@@ -113,7 +113,7 @@ class Closing:
             return None, scoring
         if listed or metric.name in STATISTICS:
             name = scoring if listed else metric.name
-            unproven = not (metric.is_mean or self.model.is_componentwise)
+            unproven = not (metric.is_mean or self.model.is_sample_of_components)
             if interval == "approximate" or unproven:
                 return None, name
         elif interval == "approximate":

@@ -8,13 +8,14 @@ import pytest
 from scipy.stats import zscore
 from sklearn.dummy import DummyClassifier
 from sklearn.linear_model import LogisticRegression
-from sklearn.model_selection import GroupKFold, TimeSeriesSplit
+from sklearn.model_selection import GroupKFold, KFold, StratifiedKFold, TimeSeriesSplit
 
 from sklearn_bdp import HoldoutConfig, ReusableHoldout, ReusableHoldoutSearchCV
 from sklearn_bdp._evaluation import Progress, _fits
-from sklearn_bdp.correlation import MarkovChain, MarkovNetwork
+from sklearn_bdp.correlation import Groups, MarkovChain, MarkovNetwork
 from sklearn_bdp.datasets import make_regimes
 from sklearn_bdp.exceptions import (
+    AnotherAccountWarning,
     ModelMisfitWarning,
     UnboundedMetricError,
     VacuousGuaranteeWarning,
@@ -374,3 +375,53 @@ def test_few_groups_say_before_any_fit_what_they_know_of_an_auc():
     )
     with pytest.warns(VacuousGuaranteeWarning, match=r"roc_auc near 0.8 .* Nested"):
         search.fit(X, y, groups=patient)
+
+
+# -- declarations that are right: no false alarm; wrong ones: by name, before anything is fitted ---
+
+
+def of_patients(n_visits=4):
+    rng = np.random.default_rng(0)
+    patient = np.repeat(np.arange(1200 // n_visits), n_visits)
+    X = rng.normal(size=(1200, 3))
+    return X, (X[:, 0] + rng.normal(size=1200) > 0).astype(int), patient
+
+
+@pytest.mark.parametrize("declared", ["model", "groups"])
+def test_one_visit_of_each_patient_is_no_false_alarm(declared):
+    X, y, patient = of_patients()
+    one = 4 * np.arange(300) + np.random.default_rng(0).integers(0, 4, 300)
+    correlation = Groups(patient[one]) if declared == "model" else "groups"
+    groups = None if declared == "model" else patient[one]
+    search = ReusableHoldoutSearchCV(
+        LogisticRegression(), GRID, correlation=correlation, random_state=0
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        warnings.simplefilter("ignore", AnotherAccountWarning)
+        warnings.simplefilter("ignore", VacuousGuaranteeWarning)
+        search.fit(X[one], y[one], groups=groups)
+    assert not set(search.train_indices_) & set(search.holdout_indices_)
+
+
+def test_groups_inside_a_list_are_used():
+    X, y, patient = of_patients()
+    _, messages = fit(X, y, groups=patient, correlation=[Groups(patient)])
+    assert messages == []
+
+
+@pytest.mark.parametrize("cv", [StratifiedKFold(3), KFold(3, shuffle=True, random_state=0)])
+def test_inner_folds_that_cut_declared_groups_are_refused_before_any_fit(cv):
+    X, y, patient = of_patients()
+    search = ReusableHoldoutSearchCV(NeverFitted(), GRID, correlation="groups", cv=cv)
+    with pytest.raises(ValueError, match="cv cuts declared groups"):
+        search.fit(X, y, groups=patient)
+
+
+def test_the_message_of_dependence_proposes_time_and_no_number():
+    X, y = independent(2400)
+    y = (y + (np.arange(2400) // 40) % 2 * (np.random.default_rng(0).random(2400) < 0.7)) % 2
+    _, messages = fit(X, y)
+    text = next(message for message in messages if "neighbo" in message)
+    assert "correlation='time'" in text
+    assert "from_autocorrelation_time" not in text

@@ -7,8 +7,8 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 
 from sklearn_bdp import ReusableHoldoutSearchCV
-from sklearn_bdp.correlation import MarkovNetwork, ising_spins
-from sklearn_bdp.exceptions import ModelMisfitWarning
+from sklearn_bdp.correlation import DependencyGraph, MarkovNetwork, ising_spins
+from sklearn_bdp.exceptions import ModelMisfitWarning, UnboundedMetricError
 
 nx = pytest.importorskip("networkx")
 GRID = nx.to_scipy_sparse_array(nx.grid_2d_graph(24, 24))
@@ -83,3 +83,64 @@ def test_the_first_line_says_what_is_meant():
         warnings.simplefilter("ignore")
         search.fit(X, y, groups=groups)
     assert "on records of new groups" in str(search.certificate_).splitlines()[0]
+
+
+def test_the_second_search_on_the_same_nodes_is_silent():
+    X, y, _ = nodes(3, 0.2)
+    first, _ = fit(X, y, MarkovNetwork(GRID, influence=0.2))
+    train = first.train_indices_
+    second = ReusableHoldoutSearchCV(
+        LogisticRegression(), {"C": [0.5]}, holdout=first.holdout_, random_state=0
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        second.fit(X[train], y[train])
+    assert "these nodes, given the training nodes" in str(second.certificate_).splitlines()[0]
+
+
+class NeverFitted(LogisticRegression):
+    """Fails as soon as anything is fitted."""
+
+    def fit(self, X, y, sample_weight=None):
+        raise RuntimeError("fitted")
+
+
+@pytest.mark.parametrize("scoring", ["roc_auc", "balanced_accuracy", "recall"])
+def test_scores_by_class_given_the_training_nodes_are_refused_before_any_fit(scoring):
+    """Slices need components that are alike (theory G19); given the others, nodes are not."""
+    X, y, _ = nodes(4, 0.2)
+    network = MarkovNetwork(GRID, influence=0.2)
+    search = ReusableHoldoutSearchCV(
+        NeverFitted(), {"C": [1.0]}, correlation=network, scoring=scoring, random_state=0
+    )
+    with pytest.raises(UnboundedMetricError, match="not a mean over records"):
+        search.fit(X, y)
+    holdout = fit(X, y, network)[0].holdout_
+    model = LogisticRegression().fit(X[:100], y[:100])
+    with pytest.raises(ValueError, match="needs independent records or groups"):
+        holdout.score(model, 0.5, scoring=scoring)
+
+
+def test_a_list_with_a_network_that_is_split_by_nodes_is_refused_by_name():
+    X, y, _ = nodes(5, 0.2)
+    weak, strong = (MarkovNetwork(GRID, influence=value) for value in (0.1, 0.2))
+    with pytest.raises(ValueError, match="list with a network that is split by nodes"):
+        fit(X, y, [weak, strong])
+
+
+def test_a_component_too_large_to_be_held_out_is_named_in_the_certificate():
+    graph = nx.disjoint_union_all([nx.path_graph(240)] + [nx.path_graph(6) for _ in range(60)])
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(600, 2))
+    y = (X[:, 0] > 0).astype(int)
+    search, _ = fit(X, y, DependencyGraph(graph))
+    assert not np.isin(search.holdout_indices_, np.arange(240)).any()
+    text = str(search.certificate_)
+    assert "the largest component, 40% of all nodes, is too large to be held out" in text
+
+
+def test_unlabeled_nodes_are_refused_by_name():
+    X, y, _ = nodes(6, 0.2)
+    y[:50] = -1
+    with pytest.raises(ValueError, match="got -1 beside other classes"):
+        fit(X, y, MarkovNetwork(GRID, influence="estimate"))
