@@ -187,9 +187,6 @@ def auto_threshold(
     prediction: FloatOrArray,
     n_effective: float,
     training_size: FloatOrArray,
-    *,
-    chance: float = CHANCE,
-    lead: float = LEAD,
 ) -> Array:
     r"""Thresholds that correct predictions exceed less than once in a thousand queries.
 
@@ -197,38 +194,34 @@ def auto_threshold(
 
     with :math:`z` the normal quantile and :math:`\tilde v` the prediction drawn slightly towards
     1/2, so that a prediction of exactly 1 leaves room for one error. The chances :math:`p_j` of
-    the ``m`` predictions passed together (a batch, or what is left of it) sum to ``m * chance``;
+    the ``m`` predictions passed together (a batch, or what is left of it) sum to ``m * CHANCE``;
     a part of them goes to the leading predictions, which thereby get the narrowest intervals:
     those are the candidates somebody may select. Only public quantities enter.
 
     Theory G4 and G5: a threshold may depend on public quantities. ``n_effective`` is that of the
-    holdout, ``training_size`` the records behind each prediction; the defaults of ``chance`` (a
-    rate per query) and ``lead`` (the part for the leaders) are the choice of the simulation.
+    holdout, ``training_size`` the records behind each prediction; ``CHANCE`` (a rate per query) and
+    ``LEAD`` (the part for the leaders) are the choice of the simulation.
     """
     v = np.clip(check_array("prediction", prediction), 0.0, 1.0)
     size = check_real("n_effective", n_effective, low=0.0, closed="neither")
     behind = check_array("training_size", training_size)
     if not (behind > 0).all():
         raise ValueError(f"training_size must be positive, got training_size={training_size!r}.")
-    rate = check_real("chance", chance, low=0.0, high=1.0, closed="neither")
-    share = check_real("lead", lead, low=0.0, high=1.0)
     rank = np.empty(v.size)
     rank[np.argsort(-v, axis=None, kind="stable")] = np.arange(v.size)
-    part = (1.0 - share) / v.size + share * 0.5 ** (rank + 1.0)
-    chances = np.minimum(rate * v.size * part, max(0.1, rate)).reshape(v.shape)
+    part = (1.0 - LEAD) / v.size + LEAD * 0.5 ** (rank + 1.0)
+    chances = np.minimum(CHANCE * v.size * part, 0.1).reshape(v.shape)
     drawn = (v * size + 1.0) / (size + 2.0)
     return -ndtri(chances / 2.0) * np.sqrt(drawn * (1.0 - drawn) * (1.0 / size + 1.0 / behind))
 
 
-def auto_resolution(
-    n_effective: float, *, beta: float = 0.05, fraction: float = RESOLUTION_FRACTION
-) -> float:
+def auto_resolution(n_effective: float, *, beta: float = 0.05) -> float:
     """Grid step of released answers: half of the half-width of one fixed query.
 
-    Theory G2: a rounding error of η/2 against ``ln(1/η)`` nats per released value. ``fraction`` is
-    the choice of the simulation.
+    Theory G2: a rounding error of η/2 against ``ln(1/η)`` nats per released value. The
+    fraction is the choice of the simulation.
     """
-    return min(1.0, fraction * _reference_half_width(n_effective, beta))
+    return min(1.0, RESOLUTION_FRACTION * _reference_half_width(n_effective, beta))
 
 
 def auto_scales(
@@ -236,7 +229,6 @@ def auto_scales(
     *,
     failure: float,
     beta: float = 0.05,
-    noise: Literal["laplace", "gaussian"] = "laplace",
     fraction: float = NOISE_FRACTION,
 ) -> tuple[float, float, float]:
     """Noise scales of threshold, query and answer that widen intervals by at most a tenth.
@@ -245,11 +237,10 @@ def auto_scales(
     is the noise margin over the half-width of one fixed query. Theory N1; Lyu, Su and Li 2017
     (query noise twice the threshold noise).
     """
-    check_option("noise", noise, ("laplace", "gaussian"))
     room = fraction * _reference_half_width(n_effective, beta)
     level = check_probability("failure", failure)
-    per_unit = noise_margin(failure=level, threshold_scale=1.0, query_scale=2.0, noise=noise)
-    answer_unit = answer_margin(failure=level, answer_scale=1.0, noise=noise)
+    per_unit = noise_margin(failure=level, threshold_scale=1.0, query_scale=2.0)
+    answer_unit = answer_margin(failure=level, answer_scale=1.0)
     base = room / per_unit if per_unit > 0 else room
     return base, 2.0 * base, room / answer_unit
 

@@ -24,7 +24,7 @@ def is_networkx(graph):
     return hasattr(graph, "nodes") and hasattr(graph, "edges") and hasattr(graph, "is_directed")
 
 
-def node_order(graph, nodelist=None, name="graph"):
+def node_order(graph, nodelist=None):
     """Return the nodes of a networkx graph in record order: those of ``nodelist``, or as they are.
 
     Nodes named ``0 … n-1`` must come in this order, or nobody knows which of the two is meant.
@@ -34,21 +34,21 @@ def node_order(graph, nodelist=None, name="graph"):
         order = list(nodelist)
         if len(order) != len(nodes) or set(order) != set(nodes):
             raise ValueError(
-                f"nodelist must name every node of {name} once, got {len(order)} names for "
+                f"nodelist must name every node of graph once, got {len(order)} names for "
                 f"{len(nodes)} nodes."
             )
         return order
     numbered = all(isinstance(v, int | np.integer) for v in nodes)
     if numbered and nodes != sorted(nodes):
         raise ValueError(
-            f"{name} has integer nodes that do not come in ascending order: the first ones are "
+            f"graph has integer nodes that do not come in ascending order: the first ones are "
             f"{nodes[:4]}. Pass nodelist= with the node of each row of X, for example "
             "nodelist=sorted(graph) if row i is the i-th smallest node, or nodelist=X.index."
         )
     return nodes
 
 
-def adjacency(graph, *, weight=None, name="graph", nodelist=None):
+def adjacency(graph, *, weight=None, nodelist=None):
     """Return a symmetric CSR matrix without diagonal from any container of a graph.
 
     A scipy.sparse, networkx or dense graph; nonzero entries are edges. A directed graph counts in
@@ -56,7 +56,7 @@ def adjacency(graph, *, weight=None, name="graph", nodelist=None):
     graph to read; by default every edge weighs 1. ``nodelist``: its nodes in record order.
     """
     if is_networkx(graph):
-        matrix = _from_networkx(graph, weight, node_order(graph, nodelist, name), name)
+        matrix = _from_networkx(graph, weight, node_order(graph, nodelist))
     elif nodelist is not None:
         raise ValueError(f"nodelist= needs a networkx graph, got {type(graph).__name__}.")
     elif sparse.issparse(graph):
@@ -66,18 +66,18 @@ def adjacency(graph, *, weight=None, name="graph", nodelist=None):
             dense = np.asarray(graph, dtype=float)
         except (TypeError, ValueError, OverflowError) as error:
             raise TypeError(
-                f"{name} must be a scipy.sparse matrix, a networkx graph or a square array, got "
+                f"graph must be a scipy.sparse matrix, a networkx graph or a square array, got "
                 f"{type(graph).__name__}."
             ) from error
         if dense.ndim != 2:
-            raise ValueError(f"{name} must be a square matrix, got shape {dense.shape}.")
+            raise ValueError(f"graph must be a square matrix, got shape {dense.shape}.")
         matrix = sparse.csr_array(dense)
     if matrix.shape[0] != matrix.shape[1] or matrix.shape[0] < 1:
-        raise ValueError(f"{name} must be square and not empty, got shape {matrix.shape}.")
+        raise ValueError(f"graph must be square and not empty, got shape {matrix.shape}.")
     if np.isnan(matrix.data).any():
-        raise ValueError(f"{name} must not hold NaN.")
+        raise ValueError("graph must not hold NaN.")
     if matrix.nnz and matrix.data.min() < 0:
-        raise ValueError(f"{name} must hold nonnegative entries, got {matrix.data.min():g}.")
+        raise ValueError(f"graph must hold nonnegative entries, got {matrix.data.min():g}.")
     matrix = matrix - sparse.diags_array(matrix.diagonal()).tocsr()
     matrix = sparse.csr_array(matrix.maximum(matrix.T))
     matrix.eliminate_zeros()
@@ -85,13 +85,13 @@ def adjacency(graph, *, weight=None, name="graph", nodelist=None):
     return matrix
 
 
-def _from_networkx(graph, weight, nodes, name):
+def _from_networkx(graph, weight, nodes):
     number = {node: i for i, node in enumerate(nodes)}
     rows, columns, data = [], [], []
     for a, b, attributes in graph.edges(data=True):
         if weight is not None and weight not in attributes:
             raise ValueError(
-                f"{name} must have attribute {weight!r} on every edge (or set influence= to a "
+                f"graph must have attribute {weight!r} on every edge (or set influence= to a "
                 f"number or 'estimate'), edge ({a!r}, {b!r}) has none."
             )
         rows.append(number[a])

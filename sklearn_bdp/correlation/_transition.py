@@ -13,21 +13,21 @@ from sklearn_bdp._typing import Array
 ROW_SUM_TOLERANCE = 1e-8
 
 
-def check_transition(transition, name="transition"):
+def check_transition(transition):
     """Return a copy of a transition matrix after checking it, rows scaled to sum to one exactly.
 
     Row ``u`` holds the distribution of the next state after state ``u``.
     """
-    matrix = check_array(name, transition, low=0.0)
+    matrix = check_array("transition", transition, low=0.0)
     if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or matrix.shape[0] < 1:
         raise ValueError(
-            f"{name} must be a square matrix (states by states), got shape {matrix.shape}."
+            f"transition must be a square matrix (states by states), got shape {matrix.shape}."
         )
     sums = matrix.sum(axis=1)
     worst = int(np.argmax(np.abs(sums - 1.0)))
     if not abs(sums[worst] - 1.0) <= ROW_SUM_TOLERANCE:
         raise ValueError(
-            f"{name} must have rows that sum to one, got {sums[worst]:.12g} in row {worst}. "
+            f"transition must have rows that sum to one, got {sums[worst]:.12g} in row {worst}. "
             "(A graph of dependent records is passed as a scipy.sparse matrix or networkx graph.)"
         )
     return matrix / sums[:, None]

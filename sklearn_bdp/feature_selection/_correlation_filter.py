@@ -10,6 +10,7 @@ import numpy as np
 import scipy.sparse
 from numpy.typing import ArrayLike
 from scipy.special import ndtr
+from scipy.stats import false_discovery_control
 from sklearn.dummy import DummyClassifier, DummyRegressor
 from sklearn.utils.multiclass import type_of_target
 
@@ -177,7 +178,7 @@ class HoldoutCorrelationFilter(HoldoutSelectorBase):
             n_effective=self._training_n_effective(division),
         )
         self.pvalues_ = found.p_values()
-        candidates = np.flatnonzero(self.pvalues_ <= critical_level(self.pvalues_, self.alpha))
+        candidates = np.flatnonzero(false_discovery_control(self.pvalues_) <= self.alpha)
         holdout, cells, answers = None, None, None
         if self.holdout is not None:
             holdout = open_holdout(self, division, split=split)
@@ -368,17 +369,6 @@ def associate(X, scores, *, clip, n_effective):
         picked = (part[rows, chosen] for part in (effects, variances, errors))
         parts.append((*picked, chosen, center, scale))
     return Association(*(np.concatenate(part) for part in zip(*parts, strict=True)), clip, width)
-
-
-def critical_level(p_values, alpha):
-    """Return the largest p-value that passes at a false discovery rate of ``alpha``, or 0.
-
-    The step-up procedure of Benjamini and Hochberg 1995.
-    """
-    ordered = np.sort(p_values)
-    levels = alpha * np.arange(1, ordered.size + 1) / ordered.size
-    below = np.flatnonzero(ordered <= levels)
-    return float(levels[below[-1]]) if below.size else 0.0
 
 
 def by_columns(X):

@@ -138,21 +138,21 @@ def plan_search(
     plan = SearchPlan(last_whole(enough, *bracket, fine=1e-3))
     when = "the final report" if final else "the last search"
     plan.text = (
-        f"{int(plan):,} holdout records{_units(int(plan), model)}"
-        f"{_events(plan, scoring, prevalence)}, about {4 * plan:,} in all if a quarter is held "
+        f"{int(plan):,} holdout records{_in_groups(int(plan), model)}"
+        f"{_of_events(plan, scoring, prevalence)}, about {4 * plan:,} in all if a quarter is held "
         f"out: half-width {tau:g} in {when} of {n_searches:,} searches of {n_candidates:,} "
         f"candidates, at a score of {score:g}."
     )
     return plan
 
 
-def _units(plan, model):
+def _in_groups(plan, model):
     """Return how many groups the records make, if they make groups."""
     count, name = model.units(plan)
     return "" if count == plan else f" in {count:,} {name}"
 
 
-def _events(plan, scoring, prevalence):
+def _of_events(plan, scoring, prevalence):
     """Return how many of the records are events, if the metric counts them."""
     if scoring not in _BY_CLASS:
         return ""

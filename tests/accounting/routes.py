@@ -2,6 +2,7 @@
 
 import math
 
+import numpy as np
 from scipy.stats import norm
 
 
@@ -21,3 +22,12 @@ def noise_tail(z, a, b, noise="laplace"):
 def adaptive_failure(log_p0, information):
     """Return the bound of G1 on an event chosen by looking at answers."""
     return math.exp(-(max(math.sqrt(max(-log_p0, 0.0)) - math.sqrt(information), 0.0) ** 2))
+
+
+def halved(accepted, safe, other):
+    """Return the last accepted points between arrays, by halving sixty times."""
+    for _ in range(60):
+        middle = (safe + other) / 2.0
+        passed = np.asarray(accepted(middle), dtype=bool)
+        safe, other = np.where(passed, middle, safe), np.where(passed, other, middle)
+    return safe

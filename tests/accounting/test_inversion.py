@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from sklearn_bdp._bisection import last_accepted
 from sklearn_bdp.accounting import half_width
 from sklearn_bdp.correlation import (
     Groups,
@@ -16,6 +15,7 @@ from sklearn_bdp.correlation import (
     chain_lower_limit,
     chernoff_lower_limit,
 )
+from tests.accounting.routes import halved
 from tests.correlation.tails import chain_rate, log_tail_above
 
 N = 600
@@ -48,7 +48,7 @@ def inverted(values, level, tail, n):
     """Means that an upper tail rejects at a level."""
     values = np.asarray(values, dtype=float)
     levels = np.full(values.shape, level)
-    return last_accepted(lambda means: tail(means, values, n) <= levels, 0.0 * values, values)
+    return halved(lambda means: tail(means, values, n) <= levels, 0.0 * values, values)
 
 
 def test_limits_cover_by_exact_enumeration():
@@ -100,12 +100,12 @@ def test_chain_limits_are_those_of_bisection(contraction, n):
     values = np.r_[np.linspace(0.0, 1.0, 21), 1e-7, 1.0 - 1e-7]
     for rate in np.array([0.7, 4.0, 15.0, 300.0]) / n:
         limits = chain_lower_limit(values, np.full(values.shape, rate), contraction)
-        halved = last_accepted(
+        found = halved(
             lambda m, rate=rate: chain_rate(values, m, contraction) >= rate, 0.0 * values, values
         )
         reached = chain_rate(values, limits, contraction)
         assert (reached[limits > 0] >= rate * (1.0 - 1e-9)).all()
-        np.testing.assert_allclose(limits, halved, rtol=1e-7, atol=1e-11)
+        np.testing.assert_allclose(limits, found, rtol=1e-7, atol=1e-11)
 
 
 def test_a_perfect_score_has_the_limit_of_a_perfect_score():

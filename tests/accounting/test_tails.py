@@ -10,7 +10,6 @@ from scipy.optimize import minimize
 from scipy.special import logsumexp, rel_entr
 from scipy.stats import binom
 
-from sklearn_bdp._bisection import last_accepted
 from sklearn_bdp.accounting import (
     ModelTail,
     score_tail,
@@ -25,6 +24,7 @@ from sklearn_bdp.correlation import (
     chernoff_lower_limit,
     weighted_lower_limit,
 )
+from tests.accounting.routes import halved
 from tests.correlation.tails import _WorstMeans, bounded_log_tail, log_tail_above, logs_at
 
 LEVELS = (-1.4, -3.0, -8.0, -20.0, -60.0)
@@ -187,7 +187,7 @@ def test_bounded_limits_invert_their_tail(n):
         assert (limits[limits > 0] <= values[limits > 0]).all()
         tails = bounded_log_tail(limits, values, n)
         assert (tails[limits > 0] <= level + 1e-6).all()
-        best = last_accepted(
+        best = halved(
             lambda m, level=level: log_tail_above(Independent(), m, values, n) <= level,
             0.0 * values,
             values,

@@ -8,7 +8,6 @@ from scipy import stats
 from sklearn_bdp.feature_selection import _rankings
 from sklearn_bdp.feature_selection._correlation_filter import (
     associate,
-    critical_level,
     target_scores,
 )
 
@@ -89,12 +88,3 @@ def test_sparse_and_dense_agree_in_blocks_of_any_size(monkeypatch):
     np.testing.assert_allclose(pieces.effect, whole.effect)
     queries = pieces.queries(scipy.sparse.csc_matrix(X), scores(y), range(11))
     assert [q.value for q in queries] == pytest.approx(list((1 + np.abs(whole.effect)) / 2))
-
-
-def test_critical_level_is_that_of_benjamini_and_hochberg():
-    rng = np.random.default_rng(7)
-    p = np.concatenate([rng.random(90), rng.random(10) * 1e-3])
-    for alpha in (0.01, 0.05, 0.2):
-        expected = stats.false_discovery_control(p, method="bh") <= alpha
-        np.testing.assert_array_equal(p <= critical_level(p, alpha), expected)
-    assert critical_level(np.ones(5), 0.05) == 0.0

@@ -15,7 +15,7 @@ from sklearn_bdp.correlation.privacy._kernels import (
     iterate_leakage,
     kernel_update,
 )
-from sklearn_bdp.correlation.privacy._sides import (
+from sklearn_bdp.correlation.privacy._quilts import (
     MOST_STATES,
     blanket_influence,
     both_sides,

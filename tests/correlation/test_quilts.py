@@ -8,7 +8,7 @@ import pytest
 
 from sklearn_bdp.correlation import MarkovChain
 from sklearn_bdp.correlation.privacy import calibrate
-from sklearn_bdp.correlation.privacy._sides import (
+from sklearn_bdp.correlation.privacy._quilts import (
     bridge_sides,
     chain_influences,
     quilt_leakage,
