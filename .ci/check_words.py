@@ -42,7 +42,8 @@ AVOID = {
 def prose():
     """Yield (place, text) of each line of prose."""
     pages = [ROOT / "README.md", ROOT / "CHANGELOG.md", ROOT / "examples" / "README.md"]
-    pages += [ROOT / "doc" / name for name in ("index.md", "reference.md", "which_correlation.md")]
+    names = "index reference which_correlation searching ledger metrics distributed"
+    pages += [ROOT / "doc" / f"{name}.md" for name in names.split()]
     pages += [*(ROOT / "doc" / "start").glob("*.md"), *(ROOT / "doc" / "guide").glob("*.md")]
     for page in sorted(pages):
         inside = False
