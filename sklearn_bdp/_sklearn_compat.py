@@ -98,11 +98,15 @@ def fit_and_score(estimator, X, y, **options):
     return _fit_and_score(estimator, X, y, **{k: v for k, v in options.items() if k in _KNOWN})
 
 
-def root_context(search, X, y, metadata, **options):
-    """Return the root of the tree of tasks that callbacks are told about; ``None`` before 1.9."""
-    if not hasattr(search, "_init_callback_context"):
+def root_context(search, X, y, weight):
+    """Return the root of the tree of tasks that callbacks are told about; None if there are none.
+
+    They came with 1.9.
+    """
+    if not getattr(search, "_skl_callbacks", None):
         return None
-    context = search._init_callback_context(**options)
+    metadata = None if weight is None else {"sample_weight": weight}
+    context = search._init_callback_context(max_subtasks=2)
     return context.call_on_fit_task_begin(estimator=search, X=X, y=y, metadata=metadata)
 
 

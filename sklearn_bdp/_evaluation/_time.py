@@ -3,7 +3,6 @@
 Under ``correlation="time"`` the strength of dependence is read off training-side scores first.
 """
 
-import itertools
 import math
 import warnings
 from dataclasses import dataclass, field
@@ -213,7 +212,10 @@ def _learned_chain(owner, pilot, X, y, history, dates, *, horizon):
         y_holdout=None,
         metric=metric,
         fit_params=check_method_params(X, pilot.fit_params, indices=history),
-        folds=[[_rows(dates, part) for part in fold] for fold in _blocks(int(dates.max()) + 1)],
+        folds=[
+            [np.flatnonzero(np.isin(dates, chosen)) for chosen in fold]
+            for fold in _blocks(int(dates.max()) + 1)
+        ],
     )
     tried = Parallel(n_jobs=owner.n_jobs)(
         delayed(attempt)(setting, Candidate(params)) for params in chosen
@@ -232,17 +234,12 @@ def _learned_chain(owner, pilot, X, y, history, dates, *, horizon):
     return MarkovChain.from_scores(np.stack(means), horizon=horizon)
 
 
-def _rows(dates, chosen):
-    """Return the rows of some dates."""
-    return np.flatnonzero(np.isin(dates, chosen))
-
-
 def _blocks(n, n_splits=5):
     """Return contiguous folds, a hundredth of the records dropped at either side of a test."""
     gap, position = n // 100, np.arange(n)
-    edges = [n * k // n_splits for k in range(n_splits + 1)]
+    blocks = np.split(position, [n * k // n_splits for k in range(1, n_splits)])
     return [
-        (position[(position < low - gap) | (position >= high + gap)], position[low:high])
-        for low, high in itertools.pairwise(edges)
-        if high > low
+        (position[(position < test[0] - gap) | (position > test[-1] + gap)], test)
+        for test in blocks
+        if test.size
     ]

@@ -224,7 +224,9 @@ class Verifier:
         in_search = rows is not None
         if not in_search:
             rows = [candidate.columns for candidate in candidates]
-            self._fit_scored(rows, candidates, training)
+            # The holdout sees those with a training-side score.
+            shown = np.flatnonzero(np.isfinite(training))
+            self.fit(*([part[place] for place in shown] for part in (rows, candidates, training)))
         beside = {} if beside is None else beside
         found = []
         for place, (row, candidate) in enumerate(zip(rows, candidates, strict=True)):
@@ -285,12 +287,6 @@ class Verifier:
                 query.enter(record)
                 if not math.isfinite(query.training):
                     query.training = record.training_value
-
-    def _fit_scored(self, rows, candidates, training):
-        """Fit the candidates that the holdout sees: those with a training-side score."""
-        shown = np.flatnonzero(np.isfinite(training))
-        chosen = ([values[place] for place in shown] for values in (rows, candidates, training))
-        self.fit(*chosen)
 
     def _ask(self, ranked, further):
         """Put one batch to the holdout: what ranks, and further metrics.

@@ -100,7 +100,11 @@ def settle_shares(batch, terms):
     Returns the batch with its values, tails and sensitivities, and the terms with what was
     released for it; ``(None, terms)`` where the budget does not suffice.
     """
-    shapes = {int(index) for index in batch.tail_of if _asks(batch.shapes[index])}
+    by_class = [
+        shape["kind"] in ("pairs", "class_means") and shape["class_floors"] is None
+        for shape in batch.shapes
+    ]
+    shapes = {int(index) for index in batch.tail_of if by_class[index]}
     if not shapes:
         return batch, terms
     asked = _ClassShares(terms)
@@ -111,11 +115,6 @@ def settle_shares(batch, terms):
         if not asked.settle(batch.shapes[index], example):
             return None, terms
     return _settled(batch, asked, shapes), dataclasses.replace(terms, last=asked.last)
-
-
-def _asks(shape):
-    """Return whether a score by class has no floors yet."""
-    return shape["kind"] in ("pairs", "class_means") and shape["class_floors"] is None
 
 
 class _ClassShares:

@@ -281,18 +281,13 @@ def decide(batch, terms, pace=None):
         n_rounds=rounds + squares.n_above,
         released=last.released + outcome.released + squares.released,
         code=code.state(after=known),
-        cells=_cells(batch, outcome, squares, by=by) | {"pairs": _pairs(batch, last)},
+        cells=_cells(batch, outcome, squares, last, by=by),
         widest=max(last.widest, float(np.max(ends[told], initial=0.0))),
         n_relaxed=last.n_relaxed + done - int(told.sum()),
         dp_epsilon=level_spent(terms, ratio),
         spending=settings.spending.recorded(settings.spending.of_batch(last.number + 1)),
     )
     return record, answers
-
-
-def _pairs(batch, last):
-    """Return whether a score over pairs was ever asked for: the certificate says so."""
-    return bool(last.cells.get("pairs")) or any(s["kind"] == "pairs" for s in batch.shapes)
 
 
 def scaled_to_spread(batch, terms):
@@ -365,7 +360,7 @@ def _reply(asked, batch, mechanism, settings):
     return Reply(count, cells.place(min(1.0, float(run.values[at] * units[at]))))
 
 
-def _cells(batch, outcome, squares, *, by):
+def _cells(batch, outcome, squares, last, *, by):
     """Return what was released, cell by cell, and the public inputs: enough to recompute all."""
     extra = {}
     if squares.plan is not None:
@@ -375,6 +370,8 @@ def _cells(batch, outcome, squares, *, by):
         extra["halves"] = _compact(batch.halves)
     return extra | {
         "route": by,
+        # Whether a score over pairs was ever asked for: the certificate says so.
+        "pairs": bool(last.cells.get("pairs")) or any(s["kind"] == "pairs" for s in batch.shapes),
         "first": outcome.first,
         "fine": outcome.fine,
         "training_sizes": _compact(batch.training_sizes),

@@ -24,12 +24,6 @@ from sklearn_bdp.ledger import BatchRecord
 _GOALS = (0.4, 0.3, 0.2, 0.1, 0.05, 0.02, 0.01)
 
 
-def first_width(settings, model):
-    """Return the half-width of the first answer, if it is near 1/2 and asked alone."""
-    last = BatchRecord.empty()
-    return _reach(last, settings) + _sampling(last, settings=settings, model=model)
-
-
 def _reach(last, settings, code=None):
     """Return the pre-sampling half-width of a lone query near 1/2."""
     z_below, z_above = margins(settings, last.n_rounds)
@@ -40,7 +34,8 @@ def _reach(last, settings, code=None):
 
 def warn_if_vacuous(settings, model):
     """Warn where even a first answer near 1/2 would say nothing; return whether it would."""
-    width = first_width(settings, model)
+    last = BatchRecord()
+    width = _reach(last, settings) + _sampling(last, settings=settings, model=model)
     if width < 0.5:
         return False
     enough, (count, name) = "", model.units(settings.n)

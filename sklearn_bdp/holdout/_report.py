@@ -108,8 +108,8 @@ def preview_batch(last, code, *, n_queries, score, training_size, settings, mode
     deviation = float(tail.standard_deviation(score))
     typical = deviation * math.sqrt(1.0 + settings.n / training_size)
     below, above = margins(settings, last.n_rounds)
+    drift = float(code.predict([score])[1][0])
     if settings.races:
-        drift = float(code.predict([score])[1][0])
         pace = pace_of(last, settings, length)
         fine = fine_half_width(
             pace, code, predictions=score, deviation=lambda at: float(tail.standard_deviation(at)),
@@ -117,12 +117,11 @@ def preview_batch(last, code, *, n_queries, score, training_size, settings, mode
         )  # fmt: skip
         coarse = max(fine, pace.coarsely(n_queries) * typical)
         reaches = (fine + max(below, above), coarse + below)
-        spending = _expected(code, score, typical, drift, fine, coarse, n_queries)
     else:
         part = deviation / float(tail.standard_deviation(0.5))
-        reaches = (fixed_reach(last, settings, part),) * 2
-        drift = float(code.predict([score])[1][0])
-        spending = _expected(code, score, typical, drift, reaches[0], reaches[0], n_queries)
+        fine = coarse = fixed_reach(last, settings, part)
+        reaches = (fine, coarse)
+    spending = _expected(code, score, typical, drift, fine, coarse, n_queries)
     widths = []
     for reach, own in zip(reaches, (place, middle), strict=True):
         side = math.log(settings.sampling_failure / 2.0) - length - own

@@ -43,6 +43,10 @@ DEFAULT_BUDGET = 10
 FINEST_RESOLUTION = 1e-6  # released values are counted (theory G2): a million is plenty
 
 
+#: What a mechanism is made with, besides its threshold and its noise.
+_SCALES = "threshold_scale", "query_scale", "answer_scale", "budget", "refresh", "resolution"
+
+
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class DerivedSettings:
     """Parameters as declared, and the numbers derived from them once; fixed for life."""
@@ -111,15 +115,7 @@ class DerivedSettings:
 
     def scales(self) -> dict[str, Any]:
         """Return the public part of the mechanism: arguments of Thresholdout."""
-        return {
-            "threshold_scale": self.threshold_scale,
-            "query_scale": self.query_scale,
-            "answer_scale": self.answer_scale,
-            "budget": self.budget,
-            "refresh": self.refresh,
-            "resolution": self.resolution,
-            "noise": "laplace",
-        }
+        return {"noise": "laplace"} | {name: getattr(self, name) for name in _SCALES}
 
     def mechanism(self, *, random_state: Seed = None) -> Thresholdout:
         """Return a fresh Thresholdout; the holdout gives a threshold with every query."""

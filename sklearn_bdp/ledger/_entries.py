@@ -36,7 +36,7 @@ class Book:
         self.header = header
         self.entries = []
         self.head = (0, start)
-        self.last = BatchRecord.empty()
+        self.last = BatchRecord()
         self.last_number = 0  # of the last entry that seals a state
         self._keys = {}
         self._notes = {name: [content] for name, content in header["notes"].items()}

@@ -84,7 +84,7 @@ class Ledger:
         self.read_only = read_only
         self._header = header
         self._connection = None
-        self._pid = os.getpid()
+        self.owner = os.getpid()
         self._file = None
         self._expected = head  # must be on the chain when it is first walked
         self._chain = chain_from_environment()
@@ -98,7 +98,7 @@ class Ledger:
                 ":memory:", isolation_level=None, check_same_thread=False
             )
             create_schema(self._connection, first, self._chain)
-            weakref.finalize(self, _close_at_home, self._connection, self._pid)
+            weakref.finalize(self, _close_at_home, self._connection, self.owner)
         elif create and header is not None and not read_only:
             create_file(self.path, first, self._chain)
         with self.transaction() as transaction:  # walks and checks the whole chain
@@ -115,14 +115,9 @@ class Ledger:
         """Number and digest of the last entry this process has verified."""
         return self._book.head
 
-    @property
-    def owner(self) -> int:
-        """Process that opened the connection."""
-        return self._pid
-
     def check_process(self) -> None:
         """Raise ProcessBoundaryError where an in-memory ledger is not at home."""
-        if self.path is None and os.getpid() != self._pid:
+        if self.path is None and os.getpid() != self.owner:
             raise ProcessBoundaryError(
                 "this holdout keeps its records in the memory of the process that made it, and "
                 "another process asks: a copy would answer from a duplicate budget. Give it a "
@@ -177,7 +172,7 @@ class Ledger:
 
     def close(self) -> None:
         """Close the connection of this process; the next transaction opens another."""
-        if self.path is not None and self._connection is not None and self._pid == os.getpid():
+        if self.path is not None and self._connection is not None and self.owner == os.getpid():
             self._connection.close()
             self._connection = None
 
@@ -217,8 +212,8 @@ class Ledger:
             except BaseException:
                 connection.close()
                 raise
-        self._pid, self._connection = os.getpid(), connection
-        weakref.finalize(self, _close_at_home, connection, self._pid)
+        self.owner, self._connection = os.getpid(), connection
+        weakref.finalize(self, _close_at_home, connection, self.owner)
         self._file = identity(self.path)
         return connection
 

@@ -9,7 +9,7 @@ import dataclasses
 import hashlib
 import itertools
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -69,11 +69,6 @@ class BatchRecord:
     shares: dict = dataclasses.field(default_factory=dict)
     #: How the failure probability is spent, and the batch's part of it (theory G16).
     spending: dict = dataclasses.field(default_factory=dict)
-
-    @classmethod
-    def empty(cls) -> Self:
-        """Return the account of a holdout that has answered nothing."""
-        return cls()
 
     def to_json(self) -> str:
         """Return the canonical text of this record."""
@@ -298,7 +293,7 @@ class HoldoutScore:
         return type(self)(float(value), float(lower), float(upper), self.above, self.answered)
 
 
-class History(Sequence):
+class History(tuple[AnswerRecord, ...]):
     """All released answers of a holdout, oldest first.
 
     Parameters
@@ -311,25 +306,13 @@ class History(Sequence):
     sklearn_bdp.ReusableHoldout.history : Returns this.
     """
 
-    def __init__(self, records: Iterable[AnswerRecord]) -> None:
-        self._records = tuple(records)
-
-    def __len__(self) -> int:
-        return len(self._records)
-
-    def __getitem__(self, index: int | slice) -> Any:
+    def __getitem__(self, index: int | slice) -> Any:  # type: ignore[override]
         """Return one record, or a shorter history for a slice."""
-        if isinstance(index, slice):
-            return History(self._records[index])
-        return self._records[index]
-
-    def __eq__(self, other):
-        return isinstance(other, History) and self._records == other._records
-
-    __hash__ = None  # type: ignore[assignment]  # as for a list
+        found = super().__getitem__(index)
+        return History(found) if isinstance(index, slice) else found
 
     def __repr__(self) -> str:
-        above = sum(record.above for record in self._records)
+        above = sum(record.above for record in self)
         return f"<History: {len(self)} answers, {above} above>"
 
     def to_frame(self) -> Any:
@@ -344,5 +327,5 @@ class History(Sequence):
         import pandas as pd  # optional: only for this view
 
         columns = AnswerRecord.SHOWN
-        rows = [[getattr(record, name) for name in columns] for record in self._records]
+        rows = [[getattr(record, name) for name in columns] for record in self]
         return pd.DataFrame(rows, columns=columns)

@@ -53,7 +53,9 @@ def recognise(reference, reference_y, X, y):
     Raises ValueError where some columns are the same and others are not, in a way that cannot be
     carried over to other records.
     """
-    before, after = _comparable(reference, X)
+    # In the precision of the less precise one.
+    single = _is_single(X) != _is_single(reference)
+    before, after = (column_codes(table, single=single) for table in (reference, X))
     if before is None or after is None or before.shape[1] != after.shape[1]:
         same = before is None and after is None and training_digest(reference) == training_digest(X)
         return Alteration() if same else None
@@ -113,12 +115,6 @@ def altered_records(records, X, alteration):
             named = hasattr(column, "set_axis")
             replaced.isetitem(place, column.set_axis(replaced.index) if named else column)
     return replaced
-
-
-def _comparable(reference, X):
-    """Return the codes of both, in the precision of the less precise one."""
-    single = _is_single(X) != _is_single(reference)
-    return column_codes(reference, single=single), column_codes(X, single=single)
 
 
 def _is_single(X):

@@ -104,6 +104,7 @@ class HalvingReusableHoldoutSearchCV(ReusableHoldoutSearchCV):
 
     _parameter_constraints: dict = {
         **ReusableHoldoutSearchCV._parameter_constraints,
+        "training_score": [StrOptions({"cv"})],  # halving compares cross-validated scores
         "factor": [Interval(numbers.Real, 1, None, closed="neither")],
         "resource": [str],
         "max_resources": [Interval(numbers.Integral, 1, None, closed="left"), StrOptions({"auto"})],
@@ -159,15 +160,6 @@ class HalvingReusableHoldoutSearchCV(ReusableHoldoutSearchCV):
         self._check_resources(X, y, routed.splitter.split)
         return super()._fit_plain(X, y, params)
 
-    def _check_options(self, X_val):
-        """Check what can be checked before any work."""
-        super()._check_options(X_val)
-        if self.training_score != "cv":
-            raise ValueError(
-                "training_score must be 'cv': halving compares cross-validated scores, got "
-                f"training_score={self.training_score!r}."
-            )
-
     def _prepare(self, progress, *data):
         """Divide the data, and work out the resources from the training set."""
         rounds = super()._prepare(progress, *data)
@@ -200,13 +192,10 @@ class HalvingReusableHoldoutSearchCV(ReusableHoldoutSearchCV):
 
     def _ranked(self, results):
         """Return results in which scikit-learn finds the scores that decide who survives."""
-        return {**results, "mean_test_score": results[f"mean_test_{self._ranked_metric()}"]}
-
-    def _ranked_metric(self):
-        """Return the name of the metric that decides who survives."""
+        name = "score"
         if isinstance(self.scoring, list | tuple | set | dict):
-            return self.refit if isinstance(self.refit, str) else next(iter(self.scoring))
-        return "score"
+            name = self.refit if isinstance(self.refit, str) else next(iter(self.scoring))
+        return {**results, "mean_test_score": results[f"mean_test_{name}"]}
 
     def _shown(self, rounds):
         """Return the rows shown to the holdout: of the last rung."""

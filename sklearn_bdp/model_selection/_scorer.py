@@ -241,7 +241,8 @@ class HoldoutScorer:
         metric, key, seen = self._identify(estimator, X, y, _in_validation)
         alteration = Alteration() if seen is None else recognise(seen.X, seen.y, X, y)
         if not alteration:
-            self._compare(X, y)
+            # Of holdout records the training-side value would hand out the holdout's score.
+            compare(self.holdout, TrainingSide(((X, y),)))
         self.holdout.check_model(estimator)
         if key is not None and columns is not None:  # equal columns here may differ on the holdout
             key = content_key("columns", key, [str(column) for column in columns])
@@ -302,10 +303,6 @@ class HoldoutScorer:
                 "and similar models score predictions instead of a model, which a holdout cannot "
                 "verify. Set cv=5."
             )
-
-    def _compare(self, X, y):
-        """Refuse holdout records: the training-side value would hand out the holdout's score."""
-        compare(self.holdout, TrainingSide(((X, y),)))
 
     def _identify(self, estimator, X, y, in_validation):
         """Return the metric and the key of the query, and the first data seen of this model.

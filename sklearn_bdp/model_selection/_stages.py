@@ -163,17 +163,10 @@ class Preparation:
         verifier = Verifier(
             setting, progress.holdout, n_jobs=self.n_jobs, pre_dispatch=self.pre_dispatch
         )
-        context = self._root_context(division, params.get("sample_weight"))
+        context = root_context(self, division.X, division.y, params.get("sample_weight"))
         return Rounds(
             self, name, routed=routed, verifier=verifier, progress=progress, context=context
         )
-
-    def _root_context(self, division, weight):
-        """Return the context of scikit-learn's callbacks, if there are any."""
-        if not getattr(self, "_skl_callbacks", None):
-            return None
-        metadata = None if weight is None else {"sample_weight": weight}
-        return root_context(self, division.X, division.y, metadata, max_subtasks=2)
 
     def _pilot(self, params, groups):
         """Return what reads the strength of dependence off the training side, for "time"."""

@@ -32,7 +32,7 @@ from sklearn_bdp.holdout import (
 
 N = 500
 MODEL = Independent()
-EMPTY = BatchRecord.empty()
+EMPTY = BatchRecord()
 
 
 def settings(**options):

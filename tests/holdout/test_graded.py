@@ -92,7 +92,7 @@ def test_predictions_cells_and_intervals_follow_from_the_ledger_alone(correlatio
     year(holdout, rng)
     with holdout.account.reading() as transaction:
         accounts, rows = list(transaction.accounts()), list(transaction.answers())
-    code, released, last = PredictiveCode(), 0.0, BatchRecord.empty()
+    code, released, last = PredictiveCode(), 0.0, BatchRecord()
     for account in accounts:
         mine = [row for row in rows if row.batch == account.number]
         before = code.copy()

@@ -109,7 +109,7 @@ class Account:
         self.settings = DerivedSettings.made(HoldoutConfig(beta=BETA).checked(), model=model, n=n)
         self.tail = ModelTail(model, n, binary=True)
         self.mechanism = self.settings.mechanism(random_state=rng)
-        self.code, self.last, self.cells = PredictiveCode(), BatchRecord.empty(), []
+        self.code, self.last, self.cells = PredictiveCode(), BatchRecord(), []
 
     def edge(self, values):
         """Where lone queries of these training-side values turn from "below" to "above"."""
