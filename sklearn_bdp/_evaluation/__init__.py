@@ -5,14 +5,12 @@ from sklearn_bdp._evaluation._division import (
     Division,
     check_owner,
     check_records,
-    config_of,
     divide,
     divide_for,
     open_holdout,
     recorded_seed,
 )
 from sklearn_bdp._evaluation._fits import (
-    FoldJob,
     ModelStore,
     Progress,
     all_failed,
@@ -27,7 +25,6 @@ from sklearn_bdp._evaluation._scoring import (
     certified,
     check_proved,
     further_metrics,
-    outlook,
     public_scorer,
     verified_metric,
 )

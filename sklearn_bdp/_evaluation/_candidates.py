@@ -213,7 +213,6 @@ def cross_validated(setting, candidate):
 
 #: Bytes of transformed records that one worker keeps.
 BOUND = 2**28
-_PLAIN = {type(None), bool, int, float, str}
 _PREDICTIONS = ("predict", "predict_proba", "predict_log_proba", "decision_function")
 
 
@@ -324,10 +323,6 @@ class SharedPipeline:
 def _name(transformer):
     """Return what an unfitted step is known by, or None where two fits of it may differ."""
     try:
-        given = vars(transformer)
-        if all(type(value) in _PLAIN for value in given.values()):
-            seeded = isinstance(given.get("random_state", 0), int)
-            return (type(transformer), repr(sorted(given.items()))) if seeded else None
         params = transformer.get_params(deep=True)
         seeds = [value for key, value in params.items() if key.split("__")[-1] == "random_state"]
         if not all(isinstance(seed, int | np.integer) for seed in seeds):

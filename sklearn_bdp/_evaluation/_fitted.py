@@ -47,7 +47,7 @@ class DetachedHoldout:
     information_spent: float
     remaining_budget: int | None
     _certificate: Certificate = field(repr=False)
-    _records: tuple = field(repr=False)
+    _records: History = field(repr=False)
 
     def certificate(self):
         """Return the guarantee as it stood.
@@ -67,19 +67,7 @@ class DetachedHoldout:
         History
             A sequence of :class:`~sklearn_bdp.holdout.AnswerRecord`.
         """
-        return History(self._records)
-
-
-def _detached(holdout):
-    """Return what can be read of a holdout."""
-    return DetachedHoldout(
-        n=holdout.n,
-        beta=holdout.beta,
-        information_spent=holdout.information_spent,
-        remaining_budget=holdout.remaining_budget,
-        _certificate=holdout.certificate(),
-        _records=tuple(holdout.history()),
-    )
+        return self._records
 
 
 class Savable:
@@ -104,7 +92,11 @@ class Savable:
                 "that has none."
             )
         twin: Any = copy.copy(self)
-        twin.holdout_ = _detached(twin.holdout_)
+        held = twin.holdout_
+        twin.holdout_ = DetachedHoldout(
+            held.n, held.beta, held.information_spent, held.remaining_budget,
+            held.certificate(), held.history(),
+        )  # fmt: skip
         if isinstance(twin.holdout, ReusableHoldout):
             twin.holdout = twin.holdout_
         vars(twin).pop("_unfinished", None)

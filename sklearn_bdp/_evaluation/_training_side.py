@@ -1,6 +1,5 @@
 """The training side of a search: ordinary scikit-learn, which never sees the holdout."""
 
-import inspect
 import numbers
 from collections import defaultdict
 from dataclasses import replace
@@ -102,11 +101,8 @@ class Rounds:
             self.candidates = [Candidate(params) for params in self.search._candidates()]
             warn_of(self.division)
             return
-        takes = inspect.signature(self.search._run_search).parameters
-        if self.context is not None and "callback_ctx" in takes:
-            self.search._run_search(self.evaluate, callback_ctx=self.context)
-        else:
-            self.search._run_search(self.evaluate)
+        options = {} if self.context is None else {"callback_ctx": self.context}
+        self.search._run_search(self.evaluate, **options)
         self.scores = np.asarray(self.results[f"mean_test_{self.name}"], dtype=float)
         self._check_dependence()
 

@@ -8,7 +8,6 @@ from sklearn_bdp.holdout._certificate import records_for, width_parts
 from sklearn_bdp.holdout._report import FinalReport, Preview
 from sklearn_bdp.holdout._reusable import TARGETS, ReusableHoldout
 from sklearn_bdp.holdout._settings import (
-    ON_EXHAUSTED,
     DerivedSettings,
     HoldoutConfig,
     is_splitter,

@@ -236,8 +236,7 @@ class ReusableHoldout:
         self.on_exhausted, self.allow_shared_rows = on_exhausted, bool(allow_shared_rows)
         self.ledger = check_path(ledger)
         seed = random_state
-        if seed is not None:
-            seed = check_integer("random_state", seed, low=0)
+        seed = None if seed is None else check_integer("random_state", seed, low=0)
         self.n = check_data(X, y)
         self.model = check_correlation(correlation)
         self.model.check_n(self.n)

@@ -125,8 +125,6 @@ class DerivedSettings:
 
 def _check_gap(gap):
     """Return the gaps between the holdout and the training records around it, as a list."""
-    if gap is None:
-        return []
     sides = gap if isinstance(gap, tuple | list) else (gap,)
     if len(sides) > 2:
         raise ValueError(f"gap must be a number of records, or (before, after), got gap={gap!r}.")
