@@ -19,7 +19,6 @@ from sklearn_bdp.accounting._noise import (
     auto_scales,
     auto_threshold,
     epsilon_scales,
-    laplace_margin,
     noise_margin,
     noise_share,
     zhao_scales,
@@ -42,7 +41,6 @@ from sklearn_bdp.accounting._spending import (
     paced,
 )
 from sklearn_bdp.accounting._squares import (
-    SquaresPlan,
     drawn_variances,
     plan_squares,
     squares_lower_limit,
