@@ -38,7 +38,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--size", choices=SIZES, default="small")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--part", choices=("all", "studies"), default="all")
+    parser.add_argument("--part", choices=("all", "searches", "studies"), default="all")
     parser.add_argument("--csv", help="a series: header, numbers, one column of classes")
     parser.add_argument("--target", default="target", help="name of the column of classes")
     parser.add_argument("--windows", type=int, default=7)
@@ -48,11 +48,14 @@ def main():
         return
     replications, n, tables = SIZES[arguments.size]
     rng = np.random.default_rng(arguments.seed)
-    if arguments.part == "all":
+    part = arguments.part
+    if part != "studies":
         show_network(replications, rng)
         show_searches(replications, n, rng)
+    if part == "all":
         show_time(replications, n, rng)
-    show_studies(tables, rng)
+    if part != "searches":
+        show_studies(tables, rng)
 
 
 if __name__ == "__main__":
