@@ -374,8 +374,9 @@ def _reused(owner, X, y, correlation, groups):
         train_model = check_correlation(correlation, groups=groups)
         train_model.check_n(num_samples(X))
     # Training nodes of a network that is split by nodes are divided at random, declared or not.
-    by_nodes = model.is_componentwise and not model.is_sample_of_components
-    if train_model is None and not (by_nodes or hasattr(getattr(owner, "cv", None), "split")):
+    if train_model is None and not (
+        model.is_given_rest or hasattr(getattr(owner, "cv", None), "split")
+    ):
         warnings.warn(
             "The records of this holdout are dependent, but no dependence is declared for the "
             "training records. Inner folds are drawn as if these were independent, so "

@@ -25,10 +25,7 @@ MEANS = "scoring='neg_brier_score', which judges probabilities as ROC AUC does, 
 
 #: Names that ``refit`` knows besides those of metrics.
 RULES = ("one_se", "best_lower")
-#: Metrics whose scores vary much less than their range allows, and what knows it in time.
-_LOSSES = (
-    "neg_brier_score", "neg_log_loss", "neg_mean_absolute_error", "neg_mean_squared_error",
-)  # fmt: skip
+#: What knows how little losses vary in time.
 _APPROXIMATE = (
     "in time an exact interval uses the whole range of {}. An approximate row, "
     "final_report(interval='approximate'), uses how much scores vary between blocks of time. It "
@@ -162,7 +159,7 @@ def verified_metric(search, y):
 
 def check_proved(metric, model):
     """Raise where the sensitivity of a metric is not proved under a correlation."""
-    if not metric.is_mean and not model.is_sample_of_components:
+    if not metric.is_mean and (model.is_given_rest or not model.is_componentwise):
         raise UnboundedMetricError(
             f"scoring={metric.name!r} is not a mean over records, and its sensitivity is proved "
             f"for independent records and groups only, got {model.describe()}. Use {MEANS}."
@@ -201,8 +198,8 @@ def further_metrics(search, name, division):
             warnings.simplefilter("ignore")
             metric = bounded_metric(search, scoring, division.y)
             metric = metric.informed(division.y, division.train_groups())
-            if metric.is_mean or division.model.is_sample_of_components:
-                result[other] = metric
+            check_proved(metric, division.model)
+            result[other] = metric
     return result
 
 
@@ -260,7 +257,7 @@ def certified(
     """
     certificate = holdout.certificate().in_units(metric.measured, metric.lower, metric.upper)
     caveats = [metric.caveat] if metric.caveat else []
-    if holdout.model.is_sequential and metric.name in _LOSSES:
+    if caveats and holdout.model.is_sequential:  # a loss of a declared range
         caveats.append(_APPROXIMATE.format(metric.name))
     return dataclasses.replace(
         certificate,

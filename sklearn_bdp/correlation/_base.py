@@ -31,10 +31,8 @@ class CorrelationModel(Divisible):
     #: True when whole components of records are independent of each other.
     is_componentwise = False
 
-    @property
-    def is_sample_of_components(self) -> bool:
-        """Whether components are independent and alike, as scores by class need (theory G19)."""
-        return self.is_componentwise
+    #: True of a holdout's model given all other records: its components are not alike (theory G19).
+    is_given_rest = False
 
     #: True when the holdout is drawn among records that depend on the training records, because
     #: bounds hold given any values of the others (theory G13).

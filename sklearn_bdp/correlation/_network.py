@@ -28,7 +28,7 @@ class NetworkModel(GraphModel):
 
     _factors: tuple[Any, ...] = ()
     _to_estimate = False  # whether the strength is read off training labels after the split
-    _given_rest: bool = False  # whether all other records are given (theory G13)
+    is_given_rest: bool = False  # whether all other records are given (theory G13)
     _kind: str
     _words: str = ""  # where the strength comes from, when it was not declared
 
@@ -101,18 +101,14 @@ class NetworkModel(GraphModel):
         return self._words + (
             f"{self._kind} of {self.n_records} records in {self.n_components_} independent "
             f"components, 1 record in {self.n_records / self.effective_n(self.n_records):.1f} "
-            "counts" + (", given all other records" if self._given_rest else "")
+            "counts" + (", given all other records" if self.is_given_rest else "")
         )
 
     def _content(self):
         tables = [part for scope, table in self._factors for part in (scope, table)]
-        given = ("given the rest",) if self._given_rest else ()
+        given = ("given the rest",) if self.is_given_rest else ()
         given += (self._words, *self._caveats) if self._words else ()
         return (*super()._content(), *tables, *given)
-
-    @property
-    def is_sample_of_components(self) -> bool:
-        return not self._given_rest  # given the training nodes, fields differ from node to node
 
     @property
     def holds_given_rest(self) -> bool:  # type: ignore[override]  # computed here, fixed below
@@ -149,13 +145,13 @@ class NetworkModel(GraphModel):
 
     @property
     def target(self) -> str:
-        if self._given_rest:
+        if self.is_given_rest:
             return "these nodes, given the training nodes"
         return super().target
 
     @property
     def caveats(self) -> tuple[str, ...]:
-        if not self._given_rest:
+        if not self.is_given_rest:
             return self._caveats
         return (
             *self._caveats,
@@ -182,7 +178,7 @@ class NetworkModel(GraphModel):
         ]
         model = object.__new__(type(self))
         model._set_network(sparse.csr_array(self.adjacency_[indices][:, indices]), factors)
-        model._given_rest = given_rest or self._given_rest
+        model.is_given_rest = given_rest or self.is_given_rest
         model._words, model._caveats = self._words, (*self._caveats, *caveats)
         model._freeze()
         return model

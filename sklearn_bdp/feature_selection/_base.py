@@ -295,11 +295,8 @@ class SubsetSelectorBase(MetaEstimatorMixin, HoldoutSelectorBase):
         said = f"verified {metric.name} {self.score_:.3g} [{low:.3g}, {high:.3g}]"
         of = "the selected features" if self.support_.any() else "a constant prediction"
         note = f"Selected {self.support_.sum():,} of {self.n_features_in_:,} features; {said}."
-        training = self._training_side[1]
-        known = {
-            "of": of, "score": self.score_, "interval": self.interval_,
-            "training": math.nan if training is None else float(metric.from_unit(training)),
-        }  # fmt: skip
+        known = {"of": of, "score": self.score_, "interval": self.interval_}
+        known["training"] = float(metric.from_unit(self._training_side[1] or np.nan))
         clipping = clipping_of(setting, np.flatnonzero(self.support_))
         warn_of_choice(self.holdout_, metric, **known, clipping=clipping)
         self.certificate_ = certified(self.holdout_, division, metric, **known, notes=(note,))

@@ -113,7 +113,8 @@ class Closing:
             return None, scoring
         if listed or metric.name in STATISTICS:
             name = scoring if listed else metric.name
-            unproven = not (metric.is_mean or self.model.is_sample_of_components)
+            alike = self.model.is_componentwise and not self.model.is_given_rest
+            unproven = not (metric.is_mean or alike)
             if interval == "approximate" or unproven:
                 return None, name
         elif interval == "approximate":

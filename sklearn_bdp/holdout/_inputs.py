@@ -127,7 +127,7 @@ def _one(evaluation, n, model):
     if evaluation.per_record is not None:
         (value,), (square,) = check_per_record_scores(evaluation.per_record, n, model)
         return value, square, _mean_sensitivity(n, model), dataclasses.asdict(evaluation.shape)
-    if not model.is_sample_of_components:
+    if model.is_given_rest or not model.is_componentwise:
         raise ValueError(
             "a metric that is not a mean over records needs independent records or groups, got the "
             f"correlation: {model.describe()}. Use a mean over records, for instance "
