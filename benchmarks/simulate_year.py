@@ -11,7 +11,7 @@ truth. The constants of the code and of the race were chosen with ``--sweep``, o
     python benchmarks/simulate_year.py                    # both ways of spending
     python benchmarks/simulate_year.py --sweep            # other values of every constant
     python benchmarks/simulate_year.py --sweep offset     # of one
-    python benchmarks/simulate_year.py --sweep least --work 1 5 --years 80    # interim or final
+    python benchmarks/simulate_year.py --sweep least --work 1 5 --years 60    # interim or final
 """
 
 import argparse
@@ -336,9 +336,9 @@ def main():
     parser.add_argument("--seed", type=int, default=0, help="constants were chosen with others")
     parser.add_argument("--sweep", nargs="*", metavar="NAME", help="all constants, or these")
     parser.add_argument("--work", type=int, nargs="*", help="workloads by number, from 0")
-    parser.add_argument("--real", action="store_true", help="real searches too")
+    parser.add_argument("--real", action="store_true", help="real searches instead")
     args = parser.parse_args()
-    works = [WORKLOADS[i] for i in args.work or range(len(WORKLOADS))]
+    works = [] if args.real else [WORKLOADS[i] for i in args.work or range(len(WORKLOADS))]
     options = {"years": args.years, "searches": args.searches}
     print(
         f"{'n, candidates, bias of training':<40}{'interim ' + str(INTERIM):>30}"

@@ -155,7 +155,6 @@ def leaked_length(*, information: float, failure: float) -> float:
 # the few intervals still to come are worth (``--sweep least``).
 _TIMES = (1, 2, 5, 10, 20, 50)
 _WANTED, _LEAST = (4.4, 6.8, 6.6, 7.0, 7.1, 8.4), (2.6, 2.5, 2.5, 2.6, 3.2, 4.2)
-_WIDER = 0.5  # by how much cells widen with the log of later batches
 _MOST = 5.0  # coarsest fine cell, in deviations of the prediction
 _FINEST = 0.6  # finest cell, in deviations of the score
 _SKEW = 0.12  # what limits lie beyond the normal quantile
@@ -235,13 +234,10 @@ def paced(spending: Spending, batch_index: int, log_failure: float) -> Pace | Fi
     """Return how finely a batch asks; ``log_failure`` is that of one side of its intervals."""
     if spending.name == "even":
         return Pace()
-    age = batch_index + (spending.n_searches is not None)  # whoever plans ahead wants no first one
-    log_age = math.log(age)
-    log_times = np.log(_TIMES)
-    wanted, least = (float(np.interp(log_age, log_times, row)) for row in (_WANTED, _LEAST))
-    late = max(0.0, log_age - log_times[-1])
-    # A stream of batches costs ever less each: in all, like the logarithm of its length.
-    return FinalPace(wanted + _WIDER * late, log_failure, max(least, math.sqrt(2.0 * late)))
+    # Whoever plans ahead wants no first interval.
+    age = math.log(batch_index + (spending.n_searches is not None))
+    wanted, least = (float(np.interp(age, np.log(_TIMES), row)) for row in (_WANTED, _LEAST))
+    return FinalPace(wanted, log_failure, least)
 
 
 def _best_halves():

@@ -60,6 +60,17 @@ def test_the_final_report_is_what_is_narrower_where_it_is_spent_for():
     assert even["interim"][1] < final["interim"][1]
 
 
+@pytest.mark.parametrize("work", [6, 7, 8])
+def test_a_report_after_one_search_is_no_wider_than_when_spent_evenly(work):
+    """Biases that grow, of resubstitution, and that surprise: later reports are far narrower."""
+    year = _load("simulate_year")
+    final, even = (
+        year.summarise(year.WORKLOADS[work], year.Choice(year.Spending(name)), 40, searches=1)
+        for name in ("final", "even")
+    )
+    assert final["final"][0] <= 1.02 * even["final"][0]
+
+
 def test_a_thousand_sequential_queries_of_which_ten_overfit():
     compare = _load("compare_guarantees")
     assert compare.as_used_width(10_000, 1000, 10, score=0.5) <= 0.095
