@@ -118,12 +118,10 @@ def label_codes(groups):
             f"groups must be an array of labels, one per record, got {groups!r:.40}: pass the "
             "column itself."
         )
-    array = groups if isinstance(groups, np.ndarray) else None
-    if array is None and hasattr(groups, "to_numpy"):
-        array = groups.to_numpy()
+    labels = groups.to_numpy() if hasattr(groups, "to_numpy") else groups
+    array = labels if isinstance(labels, np.ndarray) else None
     if array is not None and array.ndim != 1:
         raise ValueError(f"groups must hold one label per record, got shape {array.shape}.")
-    labels = groups if array is None else array
     if len(labels) == 0:
         raise ValueError("groups must hold at least one label, got none.")
     if array is not None and array.dtype.kind in "iubSU":
@@ -247,12 +245,9 @@ class Labels:
     def of(cls, groups, codes):
         """Return what the labels say that have these codes."""
         first = np.unique(codes, return_index=True)[1]
-        if hasattr(groups, "to_numpy"):
-            values = groups.to_numpy()[first].tolist()
-        elif isinstance(groups, np.ndarray):
-            values = groups[first].tolist()
-        else:
-            values = [groups[place] for place in first]
+        held = groups.to_numpy() if hasattr(groups, "to_numpy") else groups
+        array = isinstance(held, np.ndarray)
+        values = held[first].tolist() if array else [held[place] for place in first]
         index = getattr(groups, "index", None)
         return cls(
             np.array([_digest(value) for value in values], dtype=np.uint64),

@@ -1,7 +1,5 @@
 """Strength of a network read off the labels of training nodes: pseudo-likelihood (Potts model)."""
 
-from dataclasses import dataclass
-
 import numpy as np
 from scipy.optimize import minimize
 from scipy.special import logsumexp
@@ -10,14 +8,6 @@ from scipy.stats import norm
 from sklearn_bdp._checks import check_probability
 
 LARGEST_COUPLING = 12.0  # beyond it neighbours determine each other
-
-
-@dataclass(frozen=True)
-class Coupling:
-    """What labels of neighbours say about each other."""
-
-    influence: float  # upper limit of the edge diameter, in nats
-    n_labels: int  # nodes with a label
 
 
 def label_codes_or_missing(labels, n):
@@ -41,8 +31,8 @@ def label_codes_or_missing(labels, n):
     return np.array([place[v] if there else -1 for v, there in zip(values, known, strict=True)])
 
 
-def label_coupling(adjacency, codes, confidence: float) -> Coupling:
-    r"""Return the coupling of a Potts model by pseudo-likelihood, and an upper limit.
+def label_coupling(adjacency, codes, confidence: float) -> float:
+    r"""Return an upper limit of the diameter of edges, in nats, by pseudo-likelihood (Potts).
 
     :math:`P[y_i = k \mid \text{rest}] \propto \exp(h_k + J m_{ik})` with :math:`m_{ik}` the
     neighbours of class ``k`` among the labelled nodes (Besag 1975); -1 stands for unknown labels.
@@ -65,7 +55,7 @@ def label_coupling(adjacency, codes, confidence: float) -> Coupling:
             "the influence of an edge yourself, MarkovNetwork(graph, influence=...), or bring "
             "holdout nodes of other components with DependencyGraph(graph)."
         )
-    return Coupling(float(2.0 * limit), len(known))
+    return float(2.0 * limit)
 
 
 def _features(counts):

@@ -339,13 +339,13 @@ class MarkovNetwork(NetworkModel):
         """
         structure = adjacency(graph, nodelist=nodelist)
         codes = label_codes_or_missing(labels, structure.shape[0])
-        coupling = label_coupling(structure, codes, confidence)
-        structure.data = np.full_like(structure.data, coupling.influence)
+        influence = label_coupling(structure, codes, confidence)
+        structure.data = np.full_like(structure.data, influence)
         model = object.__new__(cls)
         model._set_network(structure)
         model._words = (
-            f"assumed from {coupling.n_labels} training labels (pseudo-likelihood, influence of an "
-            f"edge at most {coupling.influence:.3g} at confidence {confidence:g}): "
+            f"assumed from {np.count_nonzero(codes >= 0)} training labels (pseudo-likelihood, "
+            f"influence of an edge at most {influence:.3g} at confidence {confidence:g}): "
         )
         model._caveats = (
             "Assumed, not proved: labels follow a Potts model with one coupling for all edges, "
