@@ -9,6 +9,7 @@ which give the same numbers (checked on every sample).
 
     python -m benchmarks.final_report                 # 12 replications
     python -m benchmarks.final_report --size full     # 2,000
+    python -m benchmarks.final_report --kinds 0 1     # independent records, 150 patients
 """
 
 import argparse
@@ -26,6 +27,7 @@ from sklearn_bdp.correlation import Groups, Independent, MarkovChain
 from sklearn_bdp.holdout import _approximate
 
 REPLICATIONS = {"small": 12, "full": 2000}
+KINDS = (("independent", 500), ("patients", 150), ("patients", 500), ("time", 3000))
 EXACT = ("accuracy", "neg_brier_score", "recall")
 APPROXIMATE = ("roc_auc", "average_precision", "f1_macro")
 WALK = 0.6  # autocorrelation of the series
@@ -155,9 +157,11 @@ def main():
     """Print one table for each kind of records."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--size", choices=tuple(REPLICATIONS), default="small")
-    replications = REPLICATIONS[parser.parse_args().size]
+    parser.add_argument("--kinds", type=int, nargs="+", default=range(len(KINDS)), help="from 0")
+    options = parser.parse_args()
+    replications = REPLICATIONS[options.size]
     warnings.simplefilter("ignore")
-    for kind, count in (("independent", 500), ("patients", 150), ("patients", 500), ("time", 3000)):
+    for kind, count in (KINDS[place] for place in options.kinds):
         x, y, _ = draw(kind, 300_000, np.random.default_rng(0))
         truth = {name: value(name, x, y) for name in EXACT + APPROXIMATE}
         with by_counts():
