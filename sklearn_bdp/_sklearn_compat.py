@@ -110,7 +110,7 @@ def root_context(search, X, y, weight):
     return context.call_on_fit_task_begin(estimator=search, X=X, y=y, metadata=metadata)
 
 
-class _Nobody:
+class Nobody:
     """The context of a search that no callback listens to."""
 
     def subcontext(self, **options):
@@ -123,5 +123,5 @@ class _Nobody:
 def halve(search, evaluate, context):
     """Run scikit-learn's successive halving; before 1.9 nobody is called back."""
     takes = inspect.signature(SuccessiveHalving._run_search).parameters
-    options = {"callback_ctx": context or _Nobody()} if "callback_ctx" in takes else {}
+    options = {"callback_ctx": context or Nobody()} if "callback_ctx" in takes else {}
     SuccessiveHalving._run_search(search, evaluate, **options)

@@ -15,7 +15,7 @@ from typing import Any
 import joblib
 import numpy as np
 import scipy.sparse
-from sklearn.base import clone, is_classifier, is_regressor
+from sklearn.base import clone, is_classifier
 from sklearn.dummy import DummyClassifier, DummyRegressor
 from sklearn.pipeline import Pipeline
 
@@ -48,11 +48,6 @@ class Experiment:
     n_effective: float = math.nan  # effective number of training records
     #: Further metrics that each candidate is asked about; they decide nothing.
     beside: dict = field(default_factory=dict)
-
-    @property
-    def has_baseline(self):
-        """Whether a model without features is known: a constant prediction."""
-        return is_classifier(self.estimator) or is_regressor(self.estimator)
 
 
 @dataclass(frozen=True, eq=False)

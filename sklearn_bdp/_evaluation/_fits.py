@@ -27,7 +27,7 @@ from sklearn_bdp._checks import caller_level
 from sklearn_bdp._digests import object_digest, settled_classes
 from sklearn_bdp._evaluation._candidates import PrefixMemory, evaluate
 from sklearn_bdp._evaluation._scoring import kept_scores
-from sklearn_bdp._sklearn_compat import fit_and_score
+from sklearn_bdp._sklearn_compat import Nobody, fit_and_score
 from sklearn_bdp.exceptions import ScoreContractError
 
 #: What ends a search from outside: the user, or the death of a worker. What is finished is kept.
@@ -97,7 +97,7 @@ class WholeJob:
 
     def run(self, task, memory):
         """Return the :class:`Outcome` of one candidate."""
-        with _announced(task.context, self.caller):
+        with _announced(task.context or Nobody(), self.caller):
             return evaluate(self.setting, task.candidate, keyed=task.keyed, memory=memory)
 
 
@@ -155,9 +155,6 @@ def _told():
 @contextlib.contextmanager
 def _announced(context, caller):
     """Tell callbacks that a fit begins and ends; they are shown no data."""
-    if context is None:
-        yield
-        return
     context.call_on_fit_task_begin(estimator=caller)
     try:
         yield

@@ -90,9 +90,6 @@ class MetricScorer:
             kept.scores.append(per_record)
         return self.metric.from_unit(value)
 
-    def __repr__(self):
-        return f"MetricScorer({getattr(self.metric, 'name', None)!r})"
-
 
 @dataclasses.dataclass(frozen=True)
 class WithoutTargets:

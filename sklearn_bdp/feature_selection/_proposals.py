@@ -12,7 +12,7 @@ from functools import partial
 
 import numpy as np
 from scipy.stats import rankdata
-from sklearn.base import is_classifier
+from sklearn.base import is_classifier, is_regressor
 from sklearn.utils.parallel import Parallel, delayed
 
 from sklearn_bdp._evaluation import Candidate, all_failed, fit_candidate, warn_some_failed
@@ -84,7 +84,8 @@ def propose(setting, units, rankings, *, target, n_jobs):
     *by_fold, whole = orders
     plans = _plans(whole(), sizes)
     # The smallest model to compare with: fixed columns, or none.
-    bare, labels = bool(units.fixed) or setting.has_baseline, _labels(setting, units)
+    bare = bool(units.fixed) or is_classifier(setting.estimator) or is_regressor(setting.estimator)
+    labels = _labels(setting, units)
     sizes = [(which, size) for which, size, _ in plans]
     shown = replace(setting, X_holdout=None, y_holdout=None)  # workers need no holdout
     done = Parallel(n_jobs=n_jobs)(

@@ -44,8 +44,6 @@ def batch_of_scores(scores, n, model, **asked):
 
 def batch_of_evaluations(evaluations, n, model, **asked):
     """Return the :class:`Batch` of queries with evaluations made by a bounded metric."""
-    if not hasattr(evaluations, "__iter__") and not hasattr(evaluations, "__getitem__"):
-        raise TypeError(f"evaluations must be a list, got {type(evaluations).__name__}.")
     found = [_one(evaluation, n, model) for evaluation in evaluations]
     shapes = {}
     shape_of = [shapes.setdefault(tuple(sorted(s.items())), len(shapes)) for *_, s in found]
@@ -228,14 +226,7 @@ def check_keys(keys, count=None):
     """Return keys as a list of strings or ``None``."""
     if keys is None:
         return [None] * (count or 0)
-    if isinstance(keys, str | bytes):
-        keys = [keys]
-    try:
-        result = list(keys)
-    except TypeError:
-        raise TypeError(
-            f"keys must be a list of strings or None, got {type(keys).__name__}."
-        ) from None
+    result = [keys] if isinstance(keys, str | bytes) else list(keys)
     if count is not None and len(result) != count:
         raise ValueError(f"keys must hold one key for each query ({count}), got {len(result)}.")
     for key in result:
@@ -270,10 +261,8 @@ def check_data(X, y):
 
 def first_askings(keys, known):
     """Return the positions that need a new answer, each key once."""
-    seen = set(known)
-    positions = []
+    first: dict = {}
     for position, key in enumerate(keys):
-        if key is None or key not in seen:
-            positions.append(position)
-            seen.add(key)
-    return positions
+        if key is None or key not in known:
+            first.setdefault(position if key is None else key, position)
+    return list(first.values())

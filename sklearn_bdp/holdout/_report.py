@@ -93,7 +93,7 @@ class Preview:
         )
 
 
-def preview_batch(last, code, *, n_queries, score, training_size, settings, model, metric=None):
+def preview_batch(last, code, *, n_queries, score, training_size, settings, model, metric, note):
     """Return the :class:`Preview` of a batch after the account ``last``.
 
     ``metric``: whose scores are meant; accuracy by default.
@@ -134,6 +134,7 @@ def preview_batch(last, code, *, n_queries, score, training_size, settings, mode
         code_length=length + place,
         expected_spending=spending,
         half_width_final=report_half_width(last, settings, tail, score),
+        note=note,
     )
 
 

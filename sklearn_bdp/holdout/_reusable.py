@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import warnings
 import weakref
 from collections.abc import Sequence
@@ -483,7 +482,7 @@ class ReusableHoldout:
             if prevalence is not None:
                 prevalence = check_probability("prevalence", prevalence)
             metric, note = with_prevalence(metric, prevalence, last.shares, self.n)
-        preview = preview_batch(
+        return preview_batch(
             last,
             code,
             n_queries=count,
@@ -492,8 +491,8 @@ class ReusableHoldout:
             settings=self.account.settings,
             model=self.model,
             metric=metric,
+            note=note,
         )
-        return dataclasses.replace(preview, note=note)
 
     # -- the end ------------------------------------------------------------------------------
 
@@ -721,8 +720,7 @@ class ReusableHoldout:
     def __deepcopy__(self, memo):
         return self
 
-    def __sklearn_clone__(self):
-        return self
+    __sklearn_clone__ = __copy__
 
     def __getstate__(self):
         raise TypeError(

@@ -298,7 +298,7 @@ class History(tuple[AnswerRecord, ...]):
 
     Parameters
     ----------
-    records : iterable of AnswerRecord
+    iterable : iterable of AnswerRecord
         The answers in the order they were given.
 
     See Also
@@ -308,8 +308,9 @@ class History(tuple[AnswerRecord, ...]):
 
     def __getitem__(self, index: int | slice) -> Any:  # type: ignore[override]
         """Return one record, or a shorter history for a slice."""
-        found = super().__getitem__(index)
-        return History(found) if isinstance(index, slice) else found
+        if isinstance(index, slice):
+            return History(super().__getitem__(index))
+        return super().__getitem__(index)
 
     def __repr__(self) -> str:
         above = sum(record.above for record in self)

@@ -296,7 +296,7 @@ class HoldoutScorer:
         if np.ndim(y) == 0:
             raise TypeError(f"y must be an array of targets, got {type(y).__name__}.")
         check_targets("y", y)
-        have, expected = _ndim(X), _ndim(self.holdout.X)
+        have, expected = np.ndim(X), np.ndim(self.holdout.X)
         if have != expected:
             raise ValueError(
                 f"X must have ndim={expected} like the holdout, got {have}. With cv=None, RidgeCV "
@@ -433,11 +433,6 @@ def _refuse_encoded(X, records):
             "Fit one pipeline with the transformer, pipeline.fit(X, y), and score it on the rows "
             "as they were: scorer(pipeline, X, y). The holdout was not queried."
         )
-
-
-def _ndim(X):
-    """Return the number of dimensions of data; a list of texts has one."""
-    return len(X.shape) if hasattr(X, "shape") else np.ndim(X)
 
 
 def _variance(metric, estimator, X, y):

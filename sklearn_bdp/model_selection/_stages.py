@@ -139,15 +139,13 @@ class Preparation:
         check_proved(metric, division.model)
         check_agreement(self.estimator, division)
         routed = self._routed(params, groups)
-        whole = self.training_score == "resubstitution"
+        whole, self.n_splits_ = self.training_score == "resubstitution", 1
         if not whole:
             classifier = is_classifier(self.estimator)
             self._checked_cv_orig = inner_folds(self.cv, division, classifier=classifier)
             self.n_splits_ = self._checked_cv_orig.get_n_splits(
                 division.X, division.y, **routed.splitter.split
             )
-        else:
-            self.n_splits_ = 1
         progress.division = division
         if progress.holdout is None:
             progress.holdout = open_holdout(
@@ -212,17 +210,6 @@ class Preparation:
             return MetricScorer(None), "score"
 
 
-class _Dimension:
-    """A dimension of scikit-optimize as a distribution of scipy."""
-
-    def __init__(self, dimension):
-        self.dimension = dimension
-
-    def rvs(self, random_state=None):
-        """Return one value."""
-        return self.dimension.rvs(n_samples=1, random_state=random_state)[0]
-
-
 def sampling_space(space):
     """Return a space that :class:`~sklearn.model_selection.ParameterSampler` understands."""
     if isinstance(space, list | tuple):
@@ -233,9 +220,10 @@ def sampling_space(space):
 
 
 def _values(values):
-    """Return the values of one parameter, or their distribution."""
-    is_dimension = hasattr(values, "rvs") and hasattr(values, "transformed_bounds")
-    return _Dimension(values) if is_dimension else values
+    """Return the values of one parameter, or their distribution, also one of scikit-optimize."""
+    if not (hasattr(values, "rvs") and hasattr(values, "transformed_bounds")):
+        return values
+    return Bunch(rvs=lambda random_state=None: values.rvs(1, random_state=random_state)[0])
 
 
 def search_results(search, rounds, assessments):
