@@ -78,7 +78,13 @@ class CorrelationModel(Divisible):
         """Return the canonical content: a tuple of strings, numbers and arrays."""
 
     def fingerprint(self) -> str:
-        """Return the SHA-256 of the canonical content, hexadecimal: equal for equal models."""
+        """Return the SHA-256 of the canonical content: equal for equal models.
+
+        Returns
+        -------
+        str
+            Hexadecimal.
+        """
         digest = hashlib.sha256(type(self).__name__.encode())
         for part in self._content():
             if isinstance(part, np.ndarray):

@@ -111,9 +111,9 @@ def make_regimes(
     0.7166
     """
     n = check_integer("n", n, low=1)
-    transition = MarkovChain(transition).transition
-    emission = Emission.of(separation, len(transition), n_features)
-    return _sample_regimes(transition, emission, n, np.random.default_rng(random_state))
+    matrix = MarkovChain(transition).transition
+    emission = Emission.of(separation, len(matrix), n_features)
+    return _sample_regimes(matrix, emission, n, np.random.default_rng(random_state))
 
 
 def _sample_regimes(transition, emission, n, rng):
