@@ -6,6 +6,7 @@ import functools
 import html
 import math
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -61,6 +62,31 @@ class SelectionReport:
         lines = [("    " + "  ".join(row)).rstrip() for row in zip(*padded, strict=True)]
         hidden = len(next(iter(self.rows.values()))) - SHOWN
         return lines + [f"    and {hidden:,} more in report.rows"] * (hidden > 0)
+
+    def plot(self, ax: Any = None) -> Any:
+        """Draw in which share of the folds each feature was chosen.
+
+        Parameters
+        ----------
+        ax : matplotlib axes, default=None
+            Where to draw; ``None``: a new figure.
+
+        Returns
+        -------
+        matplotlib axes
+            Horizontal bars, at most twenty; the name of a near copy is written beside its bar.
+        """
+        import matplotlib.pyplot as plt
+
+        ax = plt.subplots(layout="constrained")[1] if ax is None else ax
+        shares = [float(text.rstrip("%") or "nan") for text in self.rows["chosen in folds"][:SHOWN]]
+        bars = ax.barh(range(len(shares)), shares)
+        ax.set_yticks(range(len(shares)), self.rows["feature"][:SHOWN])
+        copies = self.rows.get("near copy", [])[:SHOWN]
+        ax.bar_label(bars, [name and f"or {name}" for name in copies], padding=3)
+        ax.invert_yaxis()
+        ax.set(xlabel="chosen in inner folds, %", xlim=(0, 100), title=self.title)
+        return ax
 
     def _repr_html_(self):
         """Return the same for notebooks; the table is folded away."""

@@ -175,6 +175,15 @@ def test_a_list_that_is_arbitrary_among_near_copies_says_so():
     assert all(int(name[1:]) < 30 for name in copies)
 
 
+def test_stability_is_drawn(data):
+    pyplot = pytest.importorskip("matplotlib.pyplot")
+    report = selector().fit(*data).report()
+    ax = report.plot()
+    assert [bar.get_width() for bar in ax.patches][:4] == [100.0] * 4
+    assert [text.get_text() for text in ax.get_yticklabels()] == report.rows["feature"][:20]
+    pyplot.close(ax.figure)
+
+
 def test_training_scores_know_nothing_of_their_test_folds():
     """Ranked on all records and then cross-validated, noise would score .7 and more."""
     X, y = planted(300, 2000, n_true=0, seed=3)
