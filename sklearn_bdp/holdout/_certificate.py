@@ -137,15 +137,16 @@ def width_parts(holdout, metric, score, half):
     ``score`` and ``half``, its half-width, in [0, 1]. Parts for sampling (one fixed query), for
     everything else that was asked (its code length), and for resolution with noise.
     """
-    answers = holdout.history() if metric.is_mean else ()
-    lengths = [one.code_length for one in answers if math.isclose(one.value, score)]
+    answers, shown = holdout.history() if metric.is_mean else (), float(metric.from_unit(score))
+    lengths = [one.code_length for one in answers if math.isclose(one.value, shown)]
     if not lengths:
         return None
     settings = holdout.account.settings
     tail = ModelTail(holdout.model, holdout.n, binary=metric.is_binary)
     fixed = half_of(tail, score, math.log(settings.parameters["beta"] / 2.0))
     asked = half_of(tail, score, math.log(settings.sampling_failure / 2.0) - lengths[-1])
-    return fixed, asked - fixed, half - asked
+    known = min(1.0, half / asked)  # where scores vary little, both parts shrink alike (G15)
+    return known * fixed, known * (asked - fixed), half - known * asked
 
 
 def target_of(model):

@@ -6,11 +6,13 @@ import warnings
 
 import numpy as np
 import pytest
-from sklearn.datasets import load_digits, make_classification
+from sklearn.datasets import load_breast_cancer, load_digits, make_classification
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.metrics import confusion_matrix, f1_score, log_loss, make_scorer
 from sklearn.model_selection import cross_val_predict
 from sklearn.naive_bayes import GaussianNB
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
 from sklearn_bdp import HoldoutScorer, ReusableHoldout, ReusableHoldoutSearchCV
 from sklearn_bdp.exceptions import (
@@ -305,3 +307,21 @@ def test_honest_scores_are_confirmed_without_a_warning():
         assert ("corrected by" in first) == (abs(change) >= 0.01)
         confirmed += abs(change) < 0.01
     assert confirmed >= 15
+
+
+@pytest.mark.parametrize(
+    "scoring", ["accuracy", "neg_brier_score", get_metric("neg_log_loss", clip=1e-3)], ids=str
+)
+def test_the_parts_of_a_width_sum_to_the_half_width_of_its_interval(scoring):
+    """Whatever the units of the metric, and however little its scores vary."""
+    X, y = load_breast_cancer(return_X_y=True)
+    model = make_pipeline(StandardScaler(), LogisticRegression())
+    grid = {"logisticregression__C": [0.1, 1.0]}
+    search = ReusableHoldoutSearchCV(model, grid, scoring=scoring, random_state=0).fit(X, y)
+    low, high = (
+        search.cv_results_[f"holdout_{end}"][search.best_index_] for end in ("lower", "upper")
+    )
+    span = 1.0 if isinstance(scoring, str) else scoring.upper - scoring.lower
+    parts = span * np.array(search.certificate_.parts)
+    assert min(parts) >= 0.0
+    assert sum(parts) == pytest.approx(0.5 * (high - low), rel=1e-6)
