@@ -49,6 +49,8 @@ def inner_folds(cv, division, *, classifier):
 def _within(part, division):
     """Return positions in the training part of records given by position in all data."""
     part = np.asarray(part)
+    if part.dtype.kind not in "biu":
+        raise ValueError(f"cv must hold positions of records, got an array of {part.dtype}.")
     part = np.flatnonzero(part) if part.dtype == bool else part
     places = np.full(max(division.train.max(), division.holdout.max(), part.max()) + 1, -1)
     places[division.train] = np.arange(division.train.size)

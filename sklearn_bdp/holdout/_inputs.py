@@ -226,7 +226,7 @@ def check_keys(keys, count=None):
     """Return keys as a list of strings or ``None``."""
     if keys is None:
         return [None] * (count or 0)
-    result = [keys] if isinstance(keys, str | bytes) else list(keys)
+    result = list(keys) if np.iterable(keys) and not isinstance(keys, str | bytes) else [keys]
     if count is not None and len(result) != count:
         raise ValueError(f"keys must hold one key for each query ({count}), got {len(result)}.")
     for key in result:
