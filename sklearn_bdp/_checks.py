@@ -182,6 +182,7 @@ def check_targets(name, y):
 
 
 _FINITE = sys.float_info.max
+_FEW = 4  # numbers that are looked at one by one: a reduction takes as long as twenty
 
 
 def check_array(name, value, *, ndim=None, shape=None, low=-math.inf, high=math.inf) -> Array:
@@ -199,7 +200,8 @@ def check_array(name, value, *, ndim=None, shape=None, low=-math.inf, high=math.
         raise ValueError(
             f"{name} must have shape {shape}, got {array.shape}.".replace("None", "any")
         )
-    if array.size and not (max(low, -_FINITE) <= array.min() and array.max() <= min(high, _FINITE)):
+    ends = array.ravel().tolist() if array.size <= _FEW else (array.min(), array.max())
+    if not all(max(low, -_FINITE) <= end <= min(high, _FINITE) for end in ends):
         ok = (array >= low) & (array <= high) & np.isfinite(array)
         bad = float(array[~ok].flat[0])
         raise ValueError(

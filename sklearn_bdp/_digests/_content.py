@@ -293,16 +293,16 @@ def foreigners(kind):
     found = []
     for name, member in vars(kind).items():
         function = member if type(member) is types.FunctionType else underlying(member)
-        # What counts or logs fits is put around ``fit`` and leaves the model alone.
-        if (
-            isinstance(function, types.FunctionType)
-            and name != "fit"
-            and not is_installed_code(function.__code__.co_filename)
-            # A data class makes methods of its fields.
-            and not ("__dataclass_fields__" in vars(kind) and name.startswith("__"))
-        ):
-            found.append((name, function))
-        elif isinstance(member, bool | int | float | str) and not name.startswith("__"):
+        if type(function) is types.FunctionType:
+            # What counts or logs fits is put around ``fit`` and leaves the model alone.
+            if (
+                name != "fit"
+                and not is_installed_code(function.__code__.co_filename)
+                # A data class makes methods of its fields.
+                and not ("__dataclass_fields__" in vars(kind) and name.startswith("__"))
+            ):
+                found.append((name, function))
+        elif not name.startswith("__") and isinstance(member, (bool, int, float, str)):
             found.append((name, member))
     return sorted(found, key=operator.itemgetter(0))
 

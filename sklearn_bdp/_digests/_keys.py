@@ -7,6 +7,7 @@ training records, which also shows what no walk through an object can see.
 """
 
 import contextlib
+import copyreg
 import hashlib
 import pickle
 import types
@@ -17,7 +18,7 @@ import scipy
 import sklearn
 from sklearn.base import clone
 
-from sklearn_bdp._digests._content import content_key, copied, data_digest, query_key
+from sklearn_bdp._digests._content import content_key, copied, data_digest, foreigners, query_key
 from sklearn_bdp._digests._objects import Opaque, Walk
 
 
@@ -87,11 +88,23 @@ def fingerprint(model, classes):
     None where there is no pickle.
     """
     state = hashlib.sha256()
+    pickler = pickle.Pickler(types.SimpleNamespace(write=state.update), protocol=5)
+    pickler.dispatch_table = copyreg.dispatch_table | {np.ndarray: _array_parts}
+    found = [foreigners(kind) for kind in {base for one in classes for base in one.__mro__}]
+    if any(callable(member) for pairs in found for _, member in pairs):
+        return None  # code that a session put into an installed class
     try:
-        pickle.Pickler(types.SimpleNamespace(write=state.update), protocol=5).dump(model)
-        return Walk().digest(classes), _surroundings(), state.hexdigest()
+        pickler.dump(model)
+        return repr(found), sklearn.get_config(), state.hexdigest()
     except Exception:  # whatever a part of it raises
         return None
+
+
+def _array_parts(array):
+    """Return all that an array is, as pickles take it: in half the time of its own way."""
+    if array.dtype.hasobject:
+        return array.__reduce_ex__(5)
+    return str, (array.dtype, array.shape, array.strides, array.tobytes())
 
 
 def has_own_code(estimator):

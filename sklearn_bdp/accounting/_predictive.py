@@ -221,7 +221,8 @@ class PredictiveCode:
         asked = values.tobytes()
         if self._around is not None and self._around[0] == asked:
             return self._around[1]
-        pairs = self._aged(np.array(self.pairs[-REMEMBERED:]))
+        known = [number for pair in self.pairs[-REMEMBERED:] for number in pair]
+        pairs = self._aged(np.array(known).reshape(-1, 4))
         if values.size > _FEW:
             self._curves = (_GRID, *_offset_curves(pairs, _GRID))
             return self._curves

@@ -200,12 +200,12 @@ class _Game:
         # Theory G17: the surprises of a first pass are shared out among those who do not lead.
         tail = 1.0 / len(self.queries) if leads is False else 1.0
         typical, drifts = spreads
-        expected = (self.code.scale * typical) ** 2 + (self.code.drift_scale * drifts) ** 2
         if quiet:
             self._quiet(asked, quiet, centers, spreads, tail)
         self.outcome.relaxed[asked.positions[: reply.count]] = relaxed[: reply.count]
         if reply.cell is not None:
             self.outcome.first.append([int(asked.positions[quiet]), reply.cell])
+            expected = (self.code.scale * typical) ** 2 + (self.code.drift_scale * drifts) ** 2
             last = slice(quiet, quiet + 1)
             one = Asked(*(part[last] for part in asked))
             law = (centers[last], *(part[last] for part in spreads))

@@ -334,8 +334,9 @@ def fine_half_width(
     by, in deviations of the score, ``places`` code lengths of the places in the batch.
     """
     predictions, own = np.asarray(predictions, dtype=float), deviation(predictions)
-    known = np.hypot(code.scale * own * np.sqrt(factor), code.drift_scale * np.asarray(drift))
-    toward = _TOWARD[0] * np.minimum(code.drift_scale * np.asarray(drift), _TOWARD[1])
+    drift = code.drift_scale * np.asarray(drift)
+    known = np.hypot(code.scale * own * np.sqrt(factor), drift)
+    toward = _TOWARD[0] * np.minimum(drift, _TOWARD[1])
     moved = predictions + np.clip(0.5 - predictions, -toward, toward)
     unit = np.maximum(own, deviation(moved)) * sharpness
     return unit * pace.fine(known * sharpness / unit, code.n_fine, places=places, alone=alone)

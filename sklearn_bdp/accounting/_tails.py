@@ -111,7 +111,8 @@ class Tail(abc.ABC):
             Limits in [0, 1].
         """
         count = len(least)
-        both = self.lower_limit(np.concatenate([least, 1.0 - most]), np.tile(log_failure, 2))
+        levels = np.concatenate([log_failure, log_failure])
+        both = self.lower_limit(np.concatenate([least, 1.0 - most]), levels)
         return both[:count], 1.0 - both[count:]
 
     @abc.abstractmethod

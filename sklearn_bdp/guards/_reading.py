@@ -216,17 +216,16 @@ def _is_text(labels):
 def _kept_rows(estimator, X, depth=3):
     """Yield the training rows that a fitted model, or one inside it, keeps as they are."""
     state = getattr(estimator, "__dict__", None) or {}
-    rows = [state.get(name) for name in _KEEPERS]
-    floats = [one for one in rows if isinstance(one, np.ndarray) and one.dtype.kind == "f"]
-    yield from _tables_in(floats, X)
+    rows = [state[name] for name in _KEEPERS if name in state]
+    yield from _tables_in([r for r in rows if isinstance(r, np.ndarray) and r.dtype.kind == "f"], X)
     if not depth or not hasattr(estimator, "get_params"):
         return
     for name, inner in state.items():
         if name.endswith("_") or name == "steps":
-            parts = inner if isinstance(inner, list | tuple) else [inner]
-            for part in parts[:_PARTS]:
+            for part in inner[:_PARTS] if isinstance(inner, (list, tuple)) else [inner]:
                 one = part[1] if isinstance(part, tuple) and len(part) > 1 else part
-                yield from _kept_rows(one, X, depth - 1)
+                if hasattr(one, "__dict__"):  # numbers, arrays and trees have none
+                    yield from _kept_rows(one, X, depth - 1)
 
 
 def _tables_in(value, X, depth=3):

@@ -134,7 +134,7 @@ class Account:
         ]
         wanted = [name for name in names if name is not None]
         if len(wanted) == len(batch):
-            with as_last_seen(), self.reading() as book:
+            with self._open().seen() as book:
                 known = book.match(wanted)
             if all(name in known for name in wanted):
                 with self.reading() as transaction:

@@ -301,18 +301,11 @@ def scaled_to_spread(batch, terms):
     used = terms.mechanism.dp_epsilon_used(1.0 / settings.n)
     known = bool(last.dp_epsilon) and used > 0.0 and math.isfinite(used)
     ratio = max(1.0, last.dp_epsilon / used) if known else 1.0
-    if settings.budget is not None:
+    if settings.budget is not None or (batch.sensitivities == 1.0).all():
         return batch, ratio
-    plain = ModelTail(terms.model, settings.n)
-    units = [
-        1.0
-        if tail == plain
-        else float(tail.standard_deviation(0.5) / plain.standard_deviation(0.5))
-        for tail in batch.tails
-    ]
-    if max(units) <= 1.0 and np.all(batch.sensitivities == 1.0):
-        return batch, ratio
-    units = np.minimum(batch.sensitivities, np.maximum(np.array(units)[batch.tail_of], 1.0))
+    plain = ModelTail(terms.model, settings.n).standard_deviation(0.5)
+    units = np.array([float(tail.standard_deviation(0.5) / plain) for tail in batch.tails])
+    units = np.minimum(batch.sensitivities, np.maximum(units[batch.tail_of], 1.0))
     largest = float(np.max(batch.sensitivities / units))
     return dataclasses.replace(batch, sensitivities=units), max(ratio, largest)
 

@@ -1,6 +1,5 @@
 """Checks of queries. Messages never quote a per-record score or anything computed from one."""
 
-import dataclasses
 import math
 
 import numpy as np
@@ -124,7 +123,7 @@ def _one(evaluation, n, model):
         )
     if evaluation.per_record is not None:
         (value,), (square,) = check_per_record_scores(evaluation.per_record, n, model)
-        return value, square, _mean_sensitivity(n, model), dataclasses.asdict(evaluation.shape)
+        return value, square, _mean_sensitivity(n, model), vars(evaluation.shape)
     if model.is_given_rest or not model.is_componentwise:
         raise ValueError(
             "a metric that is not a mean over records needs independent records or groups, got the "
@@ -135,7 +134,7 @@ def _one(evaluation, n, model):
     if not (0.0 <= value <= 1.0 and 0.0 < sensitivity <= 1.0):
         raise ValueError("an evaluation must have a value and a sensitivity in [0, 1].")
     moments = np.full(2, value)  # of no use
-    return value, moments, max(1.0, sensitivity * n), dataclasses.asdict(evaluation.shape)
+    return value, moments, max(1.0, sensitivity * n), vars(evaluation.shape)
 
 
 def _labels(about, count):
@@ -199,7 +198,9 @@ def _each(name, values, count, *, low=0.0, high=math.inf):
 
 def _variances(given, useful, count):
     """Return training-side variances of ``count`` units; NaN where of no use (G15, G18)."""
-    values = np.asarray(np.nan if given is None else given, dtype=float)
+    if given is None:
+        return np.full(useful.size, np.nan)
+    values = np.asarray(given, dtype=float)
     _each("training_variance", np.nan_to_num(values), useful.size, high=0.25)
     # Scores of one group are taken to agree by a quarter: a guess for sharp limits, no bound.
     return np.where(useful, values * (0.25 + 0.75 / count), np.nan)

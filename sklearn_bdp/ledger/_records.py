@@ -77,7 +77,7 @@ class BatchRecord:
     @classmethod
     def from_content(cls, content: dict[str, Any]) -> Self:
         """Rebuild a record from parsed JSON; ``ValueError`` where a field is none of its kind."""
-        if not isinstance(content, dict) or set(content) != set(_KINDS):
+        if not isinstance(content, dict) or content.keys() != _KINDS.keys():
             raise ValueError("a batch record has other fields.")
         for name, kind in _KINDS.items():
             if not _is_sound(content[name], kind):
@@ -94,7 +94,7 @@ def _is_sound(value, kind):
         return kind is bool and isinstance(value, bool)
     if isinstance(value, int) and kind is not int:
         value = float(value)
-    return isinstance(value, kind) and (not isinstance(value, int | float) or 0 <= value < 1e300)
+    return isinstance(value, kind) and (not isinstance(value, (int, float)) or 0 <= value < 1e300)
 
 
 def _source(above):

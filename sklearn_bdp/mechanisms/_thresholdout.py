@@ -267,8 +267,9 @@ class Thresholdout(Presets):
             above, training, holdout = above[:n_done], training[:n_done], holdout[:n_done]
         answered = np.arange(training.size) < n_done
         values = np.where(answered, training, np.nan)
-        noisy = to_grid(holdout[above], self._step) + self._answer_pool.take(int(above.sum()))
-        values[above] = released_value(noisy, self.resolution)
+        if above.any():
+            noisy = to_grid(holdout[above], self._step) + self._answer_pool.take(int(above.sum()))
+            values[above] = released_value(noisy, self.resolution)
         answers = Answers(values=values, above=above, answered=answered)
         return answers.scalar() if scalar else answers
 

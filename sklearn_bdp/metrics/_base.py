@@ -340,7 +340,7 @@ class MeanMetric(BoundedMetric):
     by_predictions: ClassVar[bool] = True
 
     def _evaluated(self, estimator, rows, y):
-        per_record = np.clip(np.nan_to_num(rows, nan=0.0, posinf=1.0, neginf=0.0), 0.0, 1.0)
+        per_record = np.fmin(np.fmax(rows, 0.0), 1.0)  # NaN: the worst
         # Replacing one record moves one term of the mean by at most 1.
         sensitivity = 1.0 / len(per_record)
         shape = ScoreShape(binary=self._binary)
@@ -483,6 +483,7 @@ def silenced():
         if _depth == 0:
             _saved = warnings.catch_warnings()
             _saved.__enter__()
+            warnings.resetwarnings()  # forests enter every filter anew for each tree
             warnings.simplefilter("ignore")
         _depth += 1
     try:

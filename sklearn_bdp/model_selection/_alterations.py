@@ -55,16 +55,29 @@ def recognise(reference, reference_y, X, y):
     """
     # In the precision of the less precise one.
     single = _is_single(X) != _is_single(reference)
-    before, after = (column_codes(table, single=single) for table in (reference, X))
+    same_targets = len({training_digest(np.asarray(each)) for each in (reference_y, y)}) == 1
+    places = _unequal(reference, X) if same_targets else None
+    tables = (reference, X) if places is None else (reference[:, places], X[:, places])
+    before, after = (column_codes(table, single=single) for table in tables)
     if before is None or after is None or before.shape[1] != after.shape[1]:
         same = before is None and after is None and training_digest(reference) == training_digest(X)
         return Alteration() if same else None
-    targets = (training_digest(np.asarray(labels)) for labels in (reference_y, y))
-    if len(before) == len(after) and len(set(targets)) == 1:
-        return _by_columns(before, after)
+    if len(before) == len(after) and same_targets:
+        width = X.shape[1]
+        return _by_columns(before, after, range(width) if places is None else places, width)
     if len(after) < len(before):
         return _by_rows(before, after)
     return None
+
+
+def _unequal(reference, X):
+    """Return the places of columns whose numbers differ; None where all cells must be coded."""
+    if not (type(reference) is type(X) is np.ndarray and X.ndim == 2 and X.dtype.kind in "biuf"):
+        return None
+    if reference.dtype != X.dtype or reference.shape != X.shape:
+        return None
+    places = np.flatnonzero((reference != X).any(axis=0))
+    return places if 0 < places.size < X.shape[1] else None
 
 
 def find_columns(seen, X):
@@ -123,12 +136,12 @@ def _is_single(X):
     return any(getattr(k, "kind", "O") == "f" and k.itemsize < 8 for k in kinds)
 
 
-def _by_columns(before, after):
-    """Compare the same rows, column by column."""
+def _by_columns(before, after, places, width):
+    """Compare the same rows, column by column; ``places``: of these among ``width`` columns."""
     shuffled, constant, unexplained = [], [], []
-    for place in np.flatnonzero((before != after).any(axis=0)).tolist():
-        column = after[:, place]
-        if np.array_equal(np.sort(before[:, place]), np.sort(column)):
+    for at in np.flatnonzero((before != after).any(axis=0)).tolist():
+        place, column = int(places[at]), after[:, at]
+        if np.array_equal(np.sort(before[:, at]), np.sort(column)):
             shuffled.append((place, int(_ordered(column[:, None])[0])))
         elif (column == column[0]).all():
             constant.append((place, int(column[0])))
@@ -136,7 +149,7 @@ def _by_columns(before, after):
             unexplained.append(place)
     if not unexplained:
         return Alteration(tuple(shuffled), tuple(constant))
-    if len(unexplained) == before.shape[1]:
+    if len(unexplained) == width:
         return None
     raise _strange(unexplained)
 

@@ -75,7 +75,7 @@ class _ModelFailed(Exception):
     """The model could not be scored on the training side; cross-validation may write NaN."""
 
 
-@dataclass
+@dataclass(eq=False)
 class _Seen:
     """The first data that a model was scored on."""
 
@@ -238,12 +238,15 @@ class HoldoutScorer:
         if columns is not None:
             records = safe_indexing(records, columns, axis=1)
         _refuse_encoded(X, records)
-        metric, key, seen = self._identify(estimator, X, y, _in_validation)
-        alteration = Alteration() if seen is None else recognise(seen.X, seen.y, X, y)
+        seen = self._identify(estimator, X, y, _in_validation)
+        metric, key, is_new = seen.metric, seen.key, seen not in self._memory.models
+        alteration = Alteration() if is_new else recognise(seen.X, seen.y, X, y)
         if not alteration:
             # Of holdout records the training-side value would hand out the holdout's score.
             compare(self.holdout, TrainingSide(((X, y),)))
-        self.holdout.check_model(estimator)
+            self.holdout.check_model(estimator)
+        if is_new:  # and neither its rows nor itself was refused
+            self._memory.models = [*self._memory.models, seen][-_MODELS:]
         if key is not None and columns is not None:  # equal columns here may differ on the holdout
             key = content_key("columns", key, [str(column) for column in columns])
         try:
@@ -305,14 +308,14 @@ class HoldoutScorer:
             )
 
     def _identify(self, estimator, X, y, in_validation):
-        """Return the metric and the key of the query, and the first data seen of this model.
+        """Return the first data seen of this model, with the metric and the key of the query.
 
         The first data decide about the metric, too: default bounds of regression errors come from
         the targets, and a sub-sample has others.
         """
         for seen in self._memory.models:
             if seen.is_about(estimator) and seen.is_unchanged(estimator):
-                return seen.metric, seen.key, seen
+                return seen
         metric, known = None, KnownModel(estimator)
         for seen in reversed(self._memory.models):
             if seen.key is None or seen.content != known.content:
@@ -325,14 +328,12 @@ class HoldoutScorer:
                 seen.classes = known.classes  # cross-validation does not ask a third time
                 seen.fingerprint = fingerprint((estimator, metric), seen.classes)
             if seen.is_about(estimator) or not in_validation:
-                return metric, key, seen
+                return seen
             break  # an equal model of another fold begins anew
         if metric is None:
             metric = get_metric(self.scoring, estimator=estimator, y=y)
         key = known.key(metric, X)
-        seen = _Seen(key, known.content, metric, copied(X), copied(y), weakref.ref(estimator))
-        self._memory.models = [*self._memory.models, seen][-_MODELS:]
-        return metric, key, None
+        return _Seen(key, known.content, metric, copied(X), copied(y), weakref.ref(estimator))
 
     def _columns(self, model, X, y):
         """Return the columns of the holdout that the model needs, or None for all of them."""
@@ -425,9 +426,10 @@ def _refuse_early_stopping(estimator):
 
 def _refuse_encoded(X, records):
     """Raise where the training rows are numbers and the holdout has text in their columns."""
+    if not _TEXT & {str(dtype).split("(")[0] for dtype in getattr(records, "dtypes", ())}:
+        return
     dtypes = {str(dtype).split("(")[0] for dtype in getattr(X, "dtypes", [getattr(X, "dtype", "")])}
-    kinds = {str(dtype).split("(")[0] for dtype in getattr(records, "dtypes", ())}
-    if kinds & _TEXT and not dtypes & {"", *_TEXT}:
+    if not dtypes & {"", *_TEXT}:
         raise ValueError(
             "X has numbers where the holdout has text or categories: these rows were transformed. "
             "Fit one pipeline with the transformer, pipeline.fit(X, y), and score it on the rows "

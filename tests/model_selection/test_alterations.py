@@ -89,6 +89,7 @@ def test_other_rows_are_other_rows(table):
     X, y = table
     assert recognise(X, y, X[:20] + 5.0, y[:20]) is None
     assert recognise(X, y, X + 5.0, y) is None
+    assert recognise(X, y, shuffled(X, 0), 1 - y) is None
     assert recognise(X[:, :3], y, X, y) is None
     texts = ["a b", "c"] * 20
     assert recognise(texts, y, list(texts), y) == Alteration()

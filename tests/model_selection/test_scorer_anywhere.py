@@ -12,7 +12,11 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.compose import make_column_transformer
 from sklearn.datasets import load_breast_cancer, load_diabetes
 from sklearn.dummy import DummyClassifier
-from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
+from sklearn.ensemble import (
+    HistGradientBoostingClassifier,
+    HistGradientBoostingRegressor,
+    RandomForestClassifier,
+)
 from sklearn.feature_selection import RFECV
 from sklearn.inspection import permutation_importance
 from sklearn.linear_model import LogisticRegression, LogisticRegressionCV, RidgeCV
@@ -26,6 +30,7 @@ from sklearn.model_selection import (
     train_test_split,
     validation_curve,
 )
+from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OrdinalEncoder, StandardScaler
 from sklearn.tree import DecisionTreeClassifier
@@ -34,6 +39,7 @@ from sklearn_bdp import HoldoutScorer, ReusableHoldout
 from sklearn_bdp.exceptions import (
     BudgetExhaustedError,
     ProcessBoundaryError,
+    SharedRecordsError,
     UnboundedMetricError,
     UnknownFeaturesError,
 )
@@ -292,6 +298,27 @@ def test_a_model_that_changed_since_it_was_last_scored_is_another_query(
     CHANGES[change](model, X, y, monkeypatch)
     scorer(model, X, y)
     assert len(holdout.history()) == 2
+
+
+def test_numbers_that_change_inside_a_forest_make_another_query(data, holdout):
+    X, _, y, _ = data
+    scorer, model = HoldoutScorer(holdout), RandomForestClassifier(3, random_state=0).fit(X, y)
+    assert len({scorer(model, X, y) for _ in range(4)}) == len(holdout.history()) == 1
+    values = model.estimators_[-1].tree_.value
+    values[:] = values[:, :, ::-1].copy()
+    scorer(model, X, y)
+    assert len(holdout.history()) == 2
+
+
+def test_a_model_that_keeps_holdout_records_is_refused_with_altered_columns_too(data, holdout):
+    X, X_holdout, y, y_holdout = data
+    scorer = HoldoutScorer(holdout)
+    model = KNeighborsClassifier().fit(np.vstack([X, X_holdout]), np.append(y, y_holdout))
+    zeroed = X * (np.arange(30) != 3)
+    for rows in (X, zeroed, zeroed, X):
+        with pytest.raises(SharedRecordsError):
+            scorer(model, rows, y)
+    assert len(holdout.history()) == 0
 
 
 @pytest.mark.parametrize("max_samples", [1.0, 0.5, 40])
