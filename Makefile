@@ -24,7 +24,7 @@ help:
 	@echo "  make conformance  scikit-learn's own search tests, with our search swapped in"
 	@echo "  make docs         the documentation, in doc/_build/html"
 	@echo "  make test-oldest  the tests with the oldest versions that are supported"
-	@echo "  make test-all     the tests with the statistical ones in full size (hours)"
+	@echo "  make test-all     the tests with the statistical ones in full size (40 minutes)"
 	@echo "  make bench        all benchmarks, into doc/benchmarks.md (hours)"
 	@echo "                    SIZE=small: minutes, into $(OUTPUT)/"
 	@echo "  make dist         source distribution and wheel, in dist/"
