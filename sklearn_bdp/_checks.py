@@ -181,18 +181,16 @@ def check_targets(name, y):
         raise ValueError(f"{name} must hold a target for each record, {missing} are missing.")
 
 
-_FINITE = sys.float_info.max
-_FEW = 4  # numbers that are looked at one by one: a reduction takes as long as twenty
+#: The largest number, and how many are looked at one by one: a reduction takes as long as twenty.
+_FINITE, _FEW = sys.float_info.max, 4
 
 
-def check_array(name, value, *, ndim=None, shape=None, low=-math.inf, high=math.inf) -> Array:
+def check_array(name, value, *, shape=None, low=-math.inf, high=math.inf) -> Array:
     """Return ``value`` as a finite float array of the given shape and range.
 
     ``shape`` may hold ``None`` for lengths that are free.
     """
     array = real_numbers(name, value)
-    if ndim is not None and array.ndim != ndim:
-        raise ValueError(f"{name} must have ndim={ndim}, got shape {array.shape}.")
     if shape is not None and not (
         array.ndim == len(shape)
         and all(want is None or want == got for want, got in zip(shape, array.shape, strict=True))

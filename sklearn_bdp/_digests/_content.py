@@ -295,12 +295,9 @@ def foreigners(kind):
         function = member if type(member) is types.FunctionType else underlying(member)
         if type(function) is types.FunctionType:
             # What counts or logs fits is put around ``fit`` and leaves the model alone.
-            if (
-                name != "fit"
-                and not is_installed_code(function.__code__.co_filename)
-                # A data class makes methods of its fields.
-                and not ("__dataclass_fields__" in vars(kind) and name.startswith("__"))
-            ):
+            known = is_installed_code(function.__code__.co_filename) or name == "fit"
+            # A data class makes methods of its fields.
+            if not known and not ("__dataclass_fields__" in vars(kind) and name.startswith("__")):
                 found.append((name, function))
         elif not name.startswith("__") and isinstance(member, (bool, int, float, str)):
             found.append((name, member))

@@ -102,9 +102,8 @@ def fingerprint(model, classes):
 
 def _array_parts(array):
     """Return all that an array is, as pickles take it: in half the time of its own way."""
-    if array.dtype.hasobject:
-        return array.__reduce_ex__(5)
-    return str, (array.dtype, array.shape, array.strides, array.tobytes())
+    content = array.tolist() if array.dtype.hasobject else array.tobytes()
+    return str, (array.dtype, array.shape, array.strides, content)
 
 
 def has_own_code(estimator):

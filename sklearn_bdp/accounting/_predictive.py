@@ -128,8 +128,7 @@ class PredictiveCode:
         self.pairs = [tuple(map(float, pair)) for pair in pairs]
         self.ceiling, self.n_fine, self.n_batches = float(ceiling), int(n_fine), int(n_batches)
         self.steps = tuple(map(float, steps))
-        self._curves: Any = None
-        self._around: Any = None  # the same for the few values that were asked for last
+        self._curves: Any = None  # and the few values they are for; None: for all
 
     def state(self, *, after: int = 0) -> dict[str, Any]:
         """Return the arguments that rebuild this code: ready for JSON, as public as the releases.
@@ -162,14 +161,14 @@ class PredictiveCode:
     def begin(self) -> None:
         """Begin another batch: what was learned before is one batch older."""
         self.n_batches += 1
-        self._curves = self._around = None
+        self._curves = None
 
     def surprised(self, square: float) -> None:
         """Take note of the squared surprise of a batch's first leader, 0 where there was none."""
         total, count = self.steps
         # Theory G14: one outlier is no walk of all the others.
         self.steps = (_MEMORY * total + min(square, _LONGEST), _MEMORY * count + 1.0)
-        self._curves = self._around = None
+        self._curves = None
 
     @property
     def step(self) -> float:
@@ -196,7 +195,7 @@ class PredictiveCode:
         difference = float(released_value - training_value)
         pair = (float(training_value), difference, float(variance), float(self.n_batches))
         self.ceiling = max(self.ceiling, float(released_value))
-        self._curves = self._around = None
+        self._curves = None
         if instead is not None:
             self.pairs[instead] = pair
             return instead
@@ -216,20 +215,16 @@ class PredictiveCode:
 
     def _curves_around(self, values: Array) -> tuple[Array, Array, Array]:
         """Return grid points next to the values, offsets and their deviations there."""
-        if self._curves is not None:
-            return self._curves
-        asked = values.tobytes()
-        if self._around is not None and self._around[0] == asked:
-            return self._around[1]
+        asked, grid = None if values.size > _FEW else values.tobytes(), _GRID
+        if self._curves is not None and self._curves[0] in (None, asked):
+            return self._curves[1]
+        if asked is not None:
+            left = np.minimum((values * (_GRID.size - 1)).astype(int), _GRID.size - 2).tolist()
+            grid = _GRID[sorted({*left, *(place + 1 for place in left)})]
         known = [number for pair in self.pairs[-REMEMBERED:] for number in pair]
         pairs = self._aged(np.array(known).reshape(-1, 4))
-        if values.size > _FEW:
-            self._curves = (_GRID, *_offset_curves(pairs, _GRID))
-            return self._curves
-        left = np.minimum((values * (_GRID.size - 1)).astype(int), _GRID.size - 2).tolist()
-        grid = _GRID[sorted({*left, *(place + 1 for place in left)})]
-        self._around = asked, (grid, *_offset_curves(pairs, grid))
-        return self._around[1]
+        self._curves = asked, (grid, *_offset_curves(pairs, grid))
+        return self._curves[1]
 
     def _aged(self, pairs):
         """Return values, differences and variances: what is asked later was chosen by what is

@@ -286,10 +286,9 @@ class _Game:
 
     def _known(self, positions, low, high, half, margin):
         """Narrow the cells of these positions, with their noise margins and without."""
-        ends = _narrowed(
-            self.outcome.least[positions], self.outcome.most[positions], low - margin, high + margin
-        )
-        self.outcome.least[positions], self.outcome.most[positions] = ends
+        found = self.outcome
+        ends = _narrowed(found.least[positions], found.most[positions], low - margin, high + margin)
+        found.least[positions], found.most[positions] = ends
         ends = _narrowed(self.low[positions], self.high[positions], low, high)
         self.low[positions], self.high[positions] = ends
         self.half[positions] = half

@@ -48,7 +48,7 @@ def autocorrelation(scores):
 
     1 at lag 0; zeros beyond when the series is constant.
     """
-    series = check_array("scores", scores, ndim=1)
+    series = check_array("scores", scores, shape=(None,))
     n = len(series)
     if n < 2:
         raise ValueError(f"scores must hold at least two records, got {n}.")

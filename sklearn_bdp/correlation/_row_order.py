@@ -91,7 +91,7 @@ def check_independence(
     >>> print(check_independence(np.repeat(scores, 5)).message[:63])
     scores of neighboring rows agree more than chance explains (p =
     """
-    series = check_array("scores", scores, ndim=1)
+    series = check_array("scores", scores, shape=(None,))
     level = check_probability("level", level)
     codes, strata, parts = (
         _codes(name, labels, len(series))

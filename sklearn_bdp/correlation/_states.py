@@ -72,7 +72,7 @@ class SeenStates(CorrelationModel):
     holds_given_rest = True
 
     def __init__(self, states: ArrayLike, stationary: ArrayLike) -> None:
-        self.stationary = check_array("stationary", stationary, ndim=1, low=0.0)
+        self.stationary = check_array("stationary", stationary, shape=(None,), low=0.0)
         if not abs(self.stationary.sum() - 1.0) <= 1e-8:
             raise ValueError(f"stationary must sum to one, got {self.stationary.sum():.12g}.")
         self.states = check_states(states, len(self.stationary))

@@ -101,7 +101,7 @@ def slow_autocorrelation_time(scores: ArrayLike, *, horizon: int | None = None) 
     >>> bool(3 < slow_autocorrelation_time(np.repeat(rng.random(9000), 5)) < 8)
     True
     """
-    series = check_array("scores", scores, ndim=1)
+    series = check_array("scores", scores, shape=(None,))
     if not len(series) >= FEWEST:
         raise ValueError(f"scores must hold at least {FEWEST} records, got {len(series)}.")
     swings = slow_swings(series, horizon=horizon)
@@ -282,7 +282,7 @@ def check_drift(
     >>> print(check_drift(scores, names="accuracy").message[:71])
     accuracy in the training set moves from 0.904 in the first third of the
     """
-    series = check_array("scores", scores, ndim=1)
+    series = check_array("scores", scores, shape=(None,))
     if not len(series) >= 48:
         raise ValueError(f"scores must hold at least 48 records, got {len(series)}.")
     level = check_probability("level", level)

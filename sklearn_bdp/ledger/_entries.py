@@ -237,26 +237,23 @@ class Transaction:
 
         ``expected``: number and digest that a pickle has seen; they must be on the chain.
         """
-        rows = self._connection.execute("SELECT number, digest FROM head").fetchall()
-        first, ends = self._connection.execute(
-            "SELECT (SELECT min(number) FROM log), (SELECT max(number) FROM log)"
-        ).fetchone()
-        if len(rows) != 1 or rows[0][0] != (ends or 0) or first not in (None, 1):
-            raise corrupted(self._path, "its log and its head do not agree")
         number, start = self.book.head
-        if number > 0:
-            seen = self._connection.execute(
-                "SELECT digest FROM log WHERE number = ?", (number,)
-            ).fetchone()
-            if seen is None or seen[0] != start:
-                raise corrupted(self._path, "entries seen earlier are missing: it was rolled back")
+        rows = self._connection.execute(
+            "SELECT number, digest, (SELECT min(number) FROM log), (SELECT max(number) FROM log), "
+            "(SELECT digest FROM log WHERE number = ?) FROM head",
+            (number,),
+        ).fetchall()
+        if len(rows) != 1 or rows[0][0] != (rows[0][3] or 0) or rows[0][2] not in (None, 1):
+            raise corrupted(self._path, "its log and its head do not agree")
+        if number > 0 and rows[0][4] != start:
+            raise corrupted(self._path, "entries seen earlier are missing: it was rolled back")
         for row in self._connection.execute(
             "SELECT number, kind, content, answers, sealed, commitment, digest FROM log "
             "WHERE number > ? ORDER BY number",
             (number,),
         ):
             self.book.add(self._verified(*row))
-        if self.book.head != rows[0]:
+        if self.book.head != rows[0][:2]:
             raise corrupted(self._path, "its log and its head do not agree")
         if expected is not None and expected[0] > 0 and not self._has(*expected):
             raise corrupted(self._path, "entries seen earlier are missing: it was rolled back")

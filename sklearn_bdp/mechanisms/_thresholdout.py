@@ -256,7 +256,11 @@ class Thresholdout(Presets):
             most = 1
         while n_done < n_queries and most != 0:
             part = slice(n_done, min(n_done + self._test.room(), n_queries))
-            margins = self._margins(training[part], holdout[part], thresholds, part)
+            # |q - v| - T, exact multiples of the grid's step.
+            values, predictions, least = (
+                to_grid(each[part], self._step) for each in (holdout, training, thresholds)
+            )
+            margins = np.abs(values - predictions) - least
             hits, consumed = self._test.scan(margins, most=most)
             above[n_done + np.asarray(hits, dtype=np.intp)] = True
             most = None if most is None else most - len(hits)
@@ -272,12 +276,6 @@ class Thresholdout(Presets):
             values[above] = released_value(noisy, self.resolution)
         answers = Answers(values=values, above=above, answered=answered)
         return answers.scalar() if scalar else answers
-
-    def _margins(self, training, holdout, thresholds, part):
-        """Return |q - v| - T, exact multiples of the grid's step."""
-        margins = np.abs(to_grid(holdout, self._step) - to_grid(training, self._step))
-        margins -= to_grid(thresholds if thresholds.ndim == 0 else thresholds[part], self._step)
-        return margins
 
     # -- Cost ------------------------------------------------------------------------------------
 

@@ -139,13 +139,12 @@ def check_pair(training_values, holdout_values):
 
 
 def check_thresholds(thresholds, default, shape):
-    """Return the thresholds as a 0-d array or an array of the batch's shape."""
-    if thresholds is None:
-        return np.asarray(default)
-    array = check_array("thresholds", thresholds, low=0.0, high=_FAR)
+    """Return the thresholds as an array of the batch's shape."""
+    given = default if thresholds is None else thresholds
+    array = check_array("thresholds", given, low=0.0, high=_FAR)
     if array.ndim and array.shape != shape:
         raise ValueError(f"thresholds must have shape {shape}, got {array.shape}.")
-    return array
+    return np.broadcast_to(array, shape)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -175,8 +174,7 @@ class Answers:
     answered: Any
 
     def __post_init__(self):
-        for field in dataclasses.fields(self):
-            value = getattr(self, field.name)
+        for value in vars(self).values():
             if isinstance(value, np.ndarray):
                 value.setflags(write=False)
 

@@ -72,9 +72,8 @@ def recognise(reference, reference_y, X, y):
 
 def _unequal(reference, X):
     """Return the places of columns whose numbers differ; None where all cells must be coded."""
-    if not (type(reference) is type(X) is np.ndarray and X.ndim == 2 and X.dtype.kind in "biuf"):
-        return None
-    if reference.dtype != X.dtype or reference.shape != X.shape:
+    plain = type(reference) is type(X) is np.ndarray and X.ndim == 2 and X.dtype.kind in "biuf"
+    if not plain or (reference.dtype, reference.shape) != (X.dtype, X.shape):
         return None
     places = np.flatnonzero((reference != X).any(axis=0))
     return places if 0 < places.size < X.shape[1] else None

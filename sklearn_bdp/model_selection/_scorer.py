@@ -318,10 +318,8 @@ class HoldoutScorer:
                 return seen
         metric, known = None, KnownModel(estimator)
         for seen in reversed(self._memory.models):
-            if seen.key is None or seen.content != known.content:
-                continue
-            key = known.key(seen.metric, seen.X)
-            if seen.key != key:
+            alike = seen.key is not None and seen.content == known.content
+            if not alike or seen.key != known.key(seen.metric, seen.X):
                 continue
             metric = seen.metric
             if not in_validation and seen.is_about(estimator) and known.classes is not None:
