@@ -6,6 +6,7 @@ Warnings of independent tables are false; those of the last columns are meant.
 """
 
 import argparse
+import functools
 import math
 from unittest import mock
 
@@ -66,21 +67,26 @@ def drifts(count):
 
 
 def shocks(count):
-    """TIMES_OF_A_THIRD = 12: stationary panels of 50 series that share a shock."""
-    print("\nautoregression of the shock   dates   called drift   thirds of any length")
+    """TIMES_OF_A_THIRD = 24: panels of 50 series that share a shock, steady and with a fall."""
+    print("\nautoregression, deviation of the shock   dates   steady   falls   no matter how long")
     for phi in (0.8, 0.9, 0.95):
-        for dates in (150, 300):
-
-            def make(rng, phi=phi, dates=dates):
-                moves = rng.normal(size=dates + 200) * math.sqrt(1.0 - phi**2)
-                shock = lfilter([1.0], [1.0, -phi], moves)[200:]
-                return (rng.random((dates, 50)) < ndtr(0.5 + shock)[:, None]).mean(axis=1)
-
+        for dates, spread in ((150, 1.0), (300, 1.0), (150, 0.3), (300, 0.3)):
             found = []
             for least in (_strength.TIMES_OF_A_THIRD, 0):
                 with mock.patch.object(_strength, "TIMES_OF_A_THIRD", least):
-                    found.append(warned(count, lambda s: check_drift(s).drift, make))
-            print(f"{phi:>27}   {dates:5}   {found[0]:12.1%}   {found[1]:22.1%}")
+                    for fall in (0.0, 0.8):
+                        make = functools.partial(panel, phi, spread, dates, fall)
+                        found.append(warned(count, lambda s: check_drift(s).drift, make))
+            shares = "   ".join(f"{share:6.1%}" for share in found)
+            print(f"{phi:>14} {spread:>23}   {dates:5}   {shares}")
+
+
+def panel(phi, spread, dates, fall, rng):
+    """Return mean scores of dates whose last third is worse by ``fall`` (on a probit scale)."""
+    moves = rng.normal(size=dates + 200) * math.sqrt(1.0 - phi**2)
+    shock = spread * lfilter([1.0], [1.0, -phi], moves)[200:]
+    level = 0.5 + shock - fall * (np.arange(dates) >= 2 * dates // 3)
+    return (rng.random((dates, 50)) < ndtr(level)[:, None]).mean(axis=1)
 
 
 def calendars(count):

@@ -362,6 +362,8 @@ def studies():
             slope = 1.0 if right else 0.1
             make = spins(graph, influence, declared, blocks=blocks, slope=slope)
             rows.append((f"{what}, influence {influence}", said, right, make))
+    many = spins(blocks_of_friends(2400), 0.8, 0.1, slope=0.1)
+    rows.append(("2,400 friends, influence 0.8", "influence=0.1", False, many))
     rows.append(("map of range 15", "blocks of 5 x 5", False, fields("groups")))
     rows.append(("map of range 15", "None", False, fields(None)))
     for declared, said in ((0.1, "influence=0.1"), (None, "None")):

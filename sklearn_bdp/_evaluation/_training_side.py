@@ -66,7 +66,7 @@ def check_dependence(division, setting, params, *, folds, groups=None, known=Non
 
     def score(metric, folds):
         found, _ = attempt(replace(setting, metric=metric, folds=folds), Candidate(params))
-        return None if found is None else found.astype(float)
+        return np.full(num_samples(division.X), np.nan) if found is None else found.astype(float)
 
     return compare_dependence(
         division, setting.estimator, setting.metric, score, folds=folds, groups=groups, known=known

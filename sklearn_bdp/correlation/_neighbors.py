@@ -9,7 +9,7 @@ from sklearn_bdp._checks import check_probability
 from sklearn_bdp._typing import Array
 from sklearn_bdp.correlation._components import label_codes
 from sklearn_bdp.correlation._network import NetworkModel
-from sklearn_bdp.correlation._row_order import IndependenceReport, check_independence
+from sklearn_bdp.correlation._row_order import IndependenceReport, p_of_order
 
 #: Configurations that the observed scores are compared with.
 DRAWS = 199
@@ -28,8 +28,9 @@ def check_neighbors(
     ----------
     model : MarkovNetwork or BayesianNetwork
         The declared network of the training nodes.
-    scores : array-like of shape (n,)
-        Per-node cross-validated scores; NaN where a node was not scored.
+    scores : array-like of shape (n,) or (n, n_kinds)
+        Per-node cross-validated scores; NaN where a node was not scored. Several kinds, such as
+        scores and residuals, are tested together at one level.
     level : float, default=0.005
         Significance at which the declaration is reported to be too weak.
 
@@ -46,35 +47,29 @@ def check_neighbors(
     -----
     The statistic is Moran's: the sum over edges of products of centered scores. It is compared
     with the same scores put on nodes by spins of an Ising model with the declared diameters, all
-    attracting each other: the largest scores go to spins up, at random among them. Without
-    influence this is an exact permutation test.
+    attracting each other: the largest scores go to the spins that lean up most. Without influence
+    this is an exact permutation test. Nodes outside the training set are simulated as well,
+    because training nodes also agree by way of them. Of several kinds of scores the largest
+    standardized statistic counts.
     """
     level = check_probability("level", level)
-    series = np.asarray(scores, dtype=float)
-    known = np.flatnonzero(~np.isnan(series))
-    edges = model.adjacency_
-    values = series[known] - series[known].mean() if len(known) else series
-    if len(known) < FEWEST or not edges.nnz or not np.ptp(values) > 0:
-        return IndependenceReport(False, "")
-    if not np.isfinite(edges.data).all():
+    whole, places = model._whole or (model, slice(None))
+    edges, (kinds, known) = whole.adjacency_, _kinds(scores)
+    if len(known) < FEWEST or not kinds or not np.isfinite(edges.data).all():
         return IndependenceReport(False, "")
     rng = np.random.default_rng(20170303)
-    spins = ising_spins(edges, rng)[known]
-    part = edges[known][:, known].astype(bool).astype(float)
-    # Where spins are up the largest scores stand, at random among them.
-    ranks = np.argsort(np.argsort(spins + rng.random(spins.shape), axis=0), axis=0)
-    drawn = np.sort(values)[ranks]
-    found = np.r_[values @ (part @ values), np.einsum("ij,ij->j", drawn, part @ drawn)]
+    leanings = _leanings(edges, rng)[places][known]
+    part = model.adjacency_[known][:, known].astype(bool).astype(float)
+    ranks = np.argsort(np.argsort(leanings, axis=0), axis=0)
+    found = np.max([_moran(values, part, ranks) for values in kinds], axis=0)
     p = float((found >= found[0] - 1e-12 * abs(found[0])).mean())
-    if p > level:
-        return IndependenceReport(False, "", p)
-    return IndependenceReport(
-        True,
-        "cross-validated scores of neighboring nodes agree more than the declared influence of "
-        f"edges allows (p = {p:.2g}). Intervals are too narrow if nodes depend on each other that "
+    return _report(
+        p,
+        level,
+        "cross-validated scores or residuals of neighboring nodes agree more than the declared "
+        f"influence of edges allows (p = {p:.2g}). Intervals are too narrow if nodes depend that "
         "much. Estimate the strength from training labels with influence='estimate', or declare "
         "more",
-        p,
     )
 
 
@@ -85,8 +80,9 @@ def check_groups(
 
     Parameters
     ----------
-    scores : array-like of shape (n,)
-        Per-record cross-validated scores in row order; NaN where a record was not scored.
+    scores : array-like of shape (n,) or (n, n_kinds)
+        Per-record cross-validated scores in row order; NaN where a record was not scored. Several
+        kinds, such as scores and residuals, are tested together at one level.
     groups : array-like of shape (n,)
         Group of each record.
     level : float, default=0.005
@@ -101,33 +97,54 @@ def check_groups(
     --------
     check_independence : Test for dependence inside groups.
     """
-    series, codes = np.asarray(scores, dtype=float), label_codes(groups)
-    known = ~np.isnan(series)
-    counts = np.bincount(codes[known], minlength=codes.max() + 1)
-    sums = np.bincount(codes[known], weights=series[known], minlength=codes.max() + 1)
-    found = check_independence((sums / np.maximum(counts, 1))[counts > 0], level=level)
-    if not found.misfit:
-        return found
-    return IndependenceReport(
-        True,
-        "cross-validated scores of neighboring groups agree more than chance explains (p = "
-        f"{found.order_p:.2g}). Groups are declared independent, and intervals are too narrow if "
+    level = check_probability("level", level)
+    kinds, known = _kinds(scores)
+    codes = np.unique(label_codes(groups)[known], return_inverse=True)[1]
+    p = p_of_order([np.bincount(codes, weights=one) / np.bincount(codes) for one in kinds])
+    return _report(
+        p,
+        level,
+        "cross-validated scores or residuals of neighboring groups agree more than chance "
+        f"explains (p = {p:.2g}). Groups are declared independent, and intervals are too narrow if "
         "they are not. Declare larger groups, or a network of the groups",
-        found.order_p,
     )
+
+
+def _report(p, level, text):
+    """Return the report of a p-value; the text says what it means where it is small."""
+    return IndependenceReport(p <= level, text if p <= level else "", p)
+
+
+def _kinds(scores):
+    """Return the kinds of scores that vary, and the records that have them."""
+    series = np.asarray(scores, dtype=float).reshape(len(scores), -1)
+    known = np.flatnonzero(~np.isnan(series).any(axis=1))
+    return [one for one in series[known].T if one.size and np.ptp(one) > 0], known
+
+
+def _moran(values, part, ranks):
+    """Return Moran's statistic of the values, then of draws, in deviations of draws."""
+    values = values - values.mean()
+    drawn = np.sort(values)[ranks]
+    found = np.r_[values @ (part @ values), np.einsum("ij,ij->j", drawn, part @ drawn)]
+    return (found - found.mean()) / (found.std() or 1.0)
 
 
 def ising_spins(diameters, rng, *, draws: int = DRAWS) -> Array:
     """Return ``draws`` configurations of ±1 spins whose edges have these diameters (heat bath)."""
+    return np.sign(_leanings(diameters, rng, draws))
+
+
+def _leanings(diameters, rng, draws=DRAWS):
+    """Return log odds of spins, plus logistic noise: positive where a spin is up."""
     half = diameters * 0.5  # log odds of a spin: sum of diameter / 2 times the neighbors' spins
     spins = rng.choice([-1.0, 1.0], size=(diameters.shape[0], draws))
-    classes = _colors(diameters)
+    leanings, classes = spins.copy(), _colors(diameters)
     for _ in range(SWEEPS):
         for members in classes:
-            odds = half[members] @ spins
-            chance = 0.5 * (1.0 + np.tanh(odds / 2.0))
-            spins[members] = np.where(rng.random(odds.shape) < chance, 1.0, -1.0)
-    return spins
+            leanings[members] = half[members] @ spins + rng.logistic(size=(len(members), draws))
+            spins[members] = np.sign(leanings[members])
+    return leanings
 
 
 def _colors(graph):

@@ -29,6 +29,7 @@ class NetworkModel(GraphModel):
     _factors: tuple[Any, ...] = ()
     _to_estimate = False  # whether the strength is read off training labels after the split
     is_given_rest: bool = False  # whether all other records are given (theory G13)
+    _whole: Any = None  # the network that it was cut out of, and where
     _kind: str
     _words: str = ""  # where the strength comes from, when it was not declared
 
@@ -178,7 +179,7 @@ class NetworkModel(GraphModel):
         ]
         model = object.__new__(type(self))
         model._set_network(sparse.csr_array(self.adjacency_[indices][:, indices]), factors)
-        model.is_given_rest = given_rest or self.is_given_rest
+        model.is_given_rest, model._whole = given_rest or self.is_given_rest, (self, indices)
         model._words, model._caveats = self._words, (*self._caveats, *caveats)
         model._freeze()
         return model

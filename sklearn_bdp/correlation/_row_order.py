@@ -102,7 +102,7 @@ def check_independence(
         strata = parts if strata is None else label_codes(strata * (parts.max() + 1) + parts)
     if len(series) < SHORTEST_SERIES or not np.ptp(series) > 0:
         return IndependenceReport(False, "")
-    order_p = _order_p(series[:LONGEST_SERIES], strata)
+    order_p = p_of_order([series], strata)
     messages = [_order_message(order_p, level, states)] if order_p <= level else []
     group_p = None
     if codes is not None and 1 < codes.max() + 1 < len(series):
@@ -131,15 +131,20 @@ def _means(series, parts):
     return (np.bincount(parts, weights=series) / np.maximum(np.bincount(parts), 1))[parts]
 
 
-def _order_p(series, strata):
-    """Return the p-value of "the order does not matter" (within strata, where there are some)."""
-    if strata is None:
-        return _permutation_p(series, _order_statistic)
-    strata = strata[: len(series)]
-    rest = series - _means(series, strata)
-    if not np.ptp(rest) > 0:
+def p_of_order(kinds, strata=None):
+    """Return the p-value of "the order does not matter" to any series (within strata, if any)."""
+    kinds = [one[:LONGEST_SERIES] for one in kinds]
+    if strata is not None:
+        strata = strata[:LONGEST_SERIES]
+        kinds = [one - _means(one, strata) for one in kinds]
+    kinds = [one for one in kinds if len(one) >= SHORTEST_SERIES and np.ptp(one) > 0]
+    if not kinds:
         return 1.0
-    return _permutation_p(rest, _order_statistic, strata)
+
+    def statistic(rows):
+        return np.max([_order_statistic(one[rows]) for one in kinds], axis=0)
+
+    return _permutation_p(np.arange(len(kinds[0])), statistic, strata)
 
 
 def _how_often(level):

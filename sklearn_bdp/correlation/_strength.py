@@ -26,8 +26,9 @@ SWINGS = 10
 #: Pairs of somewhat faster swings whose median corrects an estimate that came out small.
 PAIRS = 7
 
-#: Autocorrelation times that each third needs to tell drift from slow shocks.
-TIMES_OF_A_THIRD = 12
+#: Autocorrelation times of a third below which slow shocks look like drift, and the swings that
+#: a change must then exceed as well.
+TIMES_OF_A_THIRD, SLOWEST = 24, 4
 
 #: Fewest scores of an estimate.
 FEWEST = 16
@@ -234,6 +235,18 @@ _MEANING = {
 }
 
 
+def _change_p(parts, count):
+    """Return the p-value of "one mean", with the variance of means by the ``count`` slow swings."""
+    swings = [_squared_swings(x)[1 : min(count, len(x) // 4) + 1] for x in parts]
+    variances = [max(1.0, s.mean()) * x.var() / len(x) for s, x in zip(swings, parts, strict=True)]
+    change, variance = abs(parts[1].mean() - parts[0].mean()), sum(variances)
+    if not variance > 0:
+        return float(change == 0)
+    # Welch 1947: degrees of freedom of a sum of two estimated variances.
+    freedom = variance**2 / sum(v**2 / len(s) for v, s in zip(variances, swings, strict=True))
+    return 2.0 * float(student.sf(change / math.sqrt(variance), freedom))
+
+
 def check_drift(
     scores: ArrayLike,
     *,
@@ -269,9 +282,10 @@ def check_drift(
     -----
     The standard error is that of means of dependent scores, with the autocorrelation time of the
     thirds themselves (a jump between them must not hide itself), and the distribution Student's,
-    since those times are estimates. Where the slowest swings of a third say that it holds fewer
-    than ``TIMES_OF_A_THIRD`` autocorrelation times, drift and slow shocks look alike, and nothing
-    is called drift (``python -m benchmarks.guard_constants``).
+    since those times are estimates. If a third holds fewer than ``TIMES_OF_A_THIRD``
+    autocorrelation times, slow shocks look like drift. The last third must then also differ from
+    everything before by more than the ``SLOWEST`` swings explain
+    (``python -m benchmarks.guard_constants`` lists false alarms and falls found).
 
     Examples
     --------
@@ -290,19 +304,10 @@ def check_drift(
     third = len(series) // 3
     parts = series[:third], series[-third:]
     first, last = (float(part.mean()) for part in parts)
-    swings = [slow_swings(part) for part in parts]
-    variances = [
-        max(1.0, float(s.mean())) * float(part.var()) / third
-        for s, part in zip(swings, parts, strict=True)
-    ]
-    change, variance = abs(last - first), sum(variances)
-    p = 1.0 if not change > 0 else 0.0
-    if third < TIMES_OF_A_THIRD * max(_squared_swings(part)[1:3].mean() for part in parts):
-        p = 1.0
-    elif variance > 0:
-        # Welch 1947: degrees of freedom of a sum of two estimated variances.
-        freedom = variance**2 / sum(v**2 / len(s) for v, s in zip(variances, swings, strict=True))
-        p = 2.0 * float(student.sf(change / math.sqrt(variance), freedom))
+    p = _change_p(parts, SWINGS)
+    time = np.mean([_squared_swings(part)[1 : SLOWEST + 1] for part in parts])
+    if third < TIMES_OF_A_THIRD * time:
+        p = max(p, _change_p((series[:-third], parts[1]), SLOWEST))
     message = ""
     if p < level:
         message = (

@@ -97,7 +97,7 @@ def check_folds(model, splits):
 def compare_dependence(division, estimator, metric, score, *, folds, groups=None, known=None):
     """Compare training-side scores of one candidate with the declared correlation; warn once.
 
-    ``score(metric, folds)`` returns its cross-validated scores, or None where it cannot be fitted.
+    ``score(metric, folds)`` returns its cross-validated scores, NaN where it cannot be fitted.
     ``known`` are its scores from the inner cross-validation (``folds``) and the fold of each
     record; where they do not suit the check, the candidate is fitted again. Returns the report of
     the check that suits the correlation, the :class:`DriftReport` of records in time or row
@@ -141,7 +141,7 @@ def _compared(division, estimator, metric, score, folds, groups, known):
 
 def _in_time(declared, model, scores, name):
     """Test what a chain promises: how long scores depend on each other, and that nothing drifts."""
-    scores = None if scores is None else _seen(model.unit_means(scores))
+    scores = _seen(model.unit_means(scores))
     if scores is None:
         return _NOTHING
     return correlation.check_misfit(declared, scores=scores), _drift(scores, names=name), scores
@@ -156,23 +156,44 @@ def _within_states(declared, scores):
 
 
 def _beside(model, scores, estimator, division):
-    """Test what a network or groups promise of neighbors.
+    """Test what a network or groups promise of neighbors, by scores and by signed residuals.
 
-    Of groups: that those next to each other are independent. Their scores are less the mean of
-    their class, so that a table sorted by class is no dependence.
+    Of groups: that those next to each other are independent. Scores are less the mean of their
+    class, so that a table sorted by class is no dependence.
     """
-    if scores is None or len(scores) != model.n_records:
+    if _seen(scores) is None or len(scores) != model.n_records:
         return _NOTHING
-    if isinstance(model, NetworkModel):
-        return correlation.check_neighbors(model, scores), None, scores
-    order = _original_order(division)
-    rest = np.asarray(scores, dtype=float)[order]
+    kinds, groups = [scores], isinstance(model, Groups)
+    order = _original_order(division) if groups else slice(None)
     if is_classifier(estimator) and np.ndim(division.y) == 1:
-        labels = np.asarray(division.y)[order]
-        for label in np.unique(labels):
-            own = (labels == label) & ~np.isnan(rest)
-            rest[own] -= rest[own].sum() / max(own.sum(), 1)
-    return correlation.check_groups(rest, model.components(len(rest))[order]), None, scores
+        labels = np.asarray(division.y)
+        kinds = [_less_means(scores, labels)]
+        if not (groups and in_runs(labels[order])):
+            kinds.append(_residuals(scores, labels))
+    kinds = np.transpose(kinds)[order]
+    if groups:
+        return correlation.check_groups(kinds, model.components(len(kinds))[order]), None, scores
+    return correlation.check_neighbors(model, kinds), None, scores
+
+
+def _residuals(scores, labels):
+    """Return by how much labels lie above (+) or below predictions, read off scores.
+
+    Models that predict classes equally well show in their scores alone little of labels that
+    lean the same way. Classes are the lower and the upper half.
+    """
+    codes = np.unique(labels, return_inverse=True)[1]
+    sign = np.where(2 * codes > codes.max(), 1.0, -1.0)
+    loss = np.nanmax(scores) - scores
+    predicted = np.where(2.0 * loss > np.nanmax(loss), -sign, sign)
+    return _less_means(sign * loss, predicted)
+
+
+def _less_means(values, labels):
+    """Return the values less the mean of their label."""
+    codes = np.unique(labels, return_inverse=True)[1]
+    sums, known = np.bincount(codes, np.nan_to_num(values)), np.bincount(codes, ~np.isnan(values))
+    return values - (sums / np.maximum(known, 1))[codes]
 
 
 def _in_row_order(division, name, scored, groups, known):
@@ -183,11 +204,9 @@ def _in_row_order(division, name, scored, groups, known):
         drift = _drift(scores, names=name, order="rows")
         if drift is not None and drift.drift:
             # The models of some folds may be worse: asked again where all rows have the same ones.
-            again = scored()
-            drift = None if again is None else _drift(_seen(again[order]), names=name, order="rows")
+            drift = _drift(_seen(scored()[order]), names=name, order="rows")
         return correlation.check_independence(scores, folds=fold), drift, scores
-    scores = scored()
-    scores = None if scores is None else _seen(scores[order])
+    scores = _seen(scored()[order])
     if scores is None:
         return _NOTHING
     whole = groups is not None and len(scores) == len(order)
@@ -211,7 +230,7 @@ def _drift(scores, **said):
 
 def _seen(scores):
     """Return the scores of records that were tested, or None where there are hardly any."""
-    scores = np.array([]) if scores is None else scores[~np.isnan(scores)]
+    scores = scores[~np.isnan(scores)]
     return scores if len(scores) >= 2 else None
 
 

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy.signal import lfilter
 
 from sklearn_bdp.correlation import check_drift
 
@@ -24,17 +25,28 @@ def test_dependence_alone_is_no_drift():
     assert false <= 2
 
 
+def panel(phi, spread, rng, *, n=150, fall=0.0):
+    """Return means of fifty series on common dates, which share a shock; a fall at two thirds."""
+    shock = lfilter([1.0], [1.0, -phi], rng.normal(size=n + 200) * np.sqrt(1.0 - phi**2))[200:]
+    chances = 0.7 + spread * np.tanh(shock) - fall * (np.arange(n) >= 2 * n // 3)
+    return rng.binomial(50, chances) / 50.0
+
+
+@pytest.mark.parametrize("n", [150, 300])
 @pytest.mark.parametrize("phi", [0.8, 0.9, 0.95])
-def test_a_shock_that_all_series_share_is_no_drift(phi):
+def test_a_shock_that_all_series_share_is_no_drift(phi, n):
     """13 of 40 stationary panels were called drifting: thirds of five independent dates each."""
-    rng, false = np.random.default_rng(0), 0
-    for _ in range(40):
-        shock = np.zeros(350)
-        for t in range(1, 350):
-            shock[t] = phi * shock[t - 1] + np.sqrt(1.0 - phi**2) * rng.normal()
-        chances = 0.7 + 0.15 * np.tanh(shock[-150:])
-        false += check_drift(rng.binomial(50, chances) / 50.0).drift
-    assert false <= 2
+    rng = np.random.default_rng(0)
+    false = sum(check_drift(panel(phi, 0.15, rng, n=n)).drift for _ in range(400))
+    assert false <= 20
+
+
+@pytest.mark.parametrize(("phi", "share"), [(0.5, 0.95), (0.8, 0.9), (0.9, 0.75)])
+def test_a_fall_beyond_the_shocks_is_drift(phi, share):
+    """Twelve autocorrelation times in each third, or silence, found .99, .74 and .44."""
+    rng = np.random.default_rng(0)
+    found = sum(check_drift(panel(phi, 0.1, rng, n=300, fall=0.2)).drift for _ in range(100))
+    assert found >= 100 * share
 
 
 def test_a_fall_of_a_panel_is_drift_all_the_same():

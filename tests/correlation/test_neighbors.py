@@ -63,6 +63,24 @@ def test_groups_next_to_each_other():
     assert loud <= 1
 
 
+def test_several_kinds_of_scores_are_tested_at_one_level():
+    """Whichever kind shows it; where none does, as often as one kind alone."""
+    rng = np.random.default_rng(6)
+    spin = ising_spins(declared(1.5).adjacency_, rng, draws=1)[:, 0]
+    kinds = np.column_stack([rng.random(256), spin])
+    assert check_neighbors(declared(0.1), kinds).misfit
+    assert not check_neighbors(declared(0.1), np.column_stack([kinds[:, 0], np.ones(256)])).misfit
+    slow = np.repeat(np.cumsum(rng.normal(size=64)), 4)
+    groups = np.arange(256) // 4
+    assert check_groups(np.column_stack([kinds[:, 0], slow]), groups).misfit
+    assert not check_groups(np.full((256, 2), np.nan), groups).misfit
+    loud = [
+        check_groups(rng.normal(size=(160, 3)), np.arange(160) // 4, level=0.05).misfit
+        for _ in range(400)
+    ]
+    assert 5 <= sum(loud) <= 35  # of 20 expected
+
+
 def test_a_strength_is_estimated_after_the_split_only():
     rng = np.random.default_rng(4)
     labels = (ising_spins(declared(1.0).adjacency_, rng, draws=1)[:, 0] > 0).astype(int)

@@ -132,6 +132,41 @@ def test_groups_are_never_ignored():
     assert "neither correlation nor cv uses it" in message
 
 
+def days(rng, *, carry, n=600, rows=6):
+    """Return rows of days that share a shock, which carries over to the next day."""
+    shock = np.zeros(n)
+    for day in range(n):
+        shock[day] = carry * shock[day - 1] + 1.5 * rng.normal()
+    X = rng.normal(size=(n * rows, 2))
+    noise = rng.normal(size=n * rows)
+    return (
+        X,
+        (X[:, 0] + np.repeat(shock, rows) + noise > 0).astype(int),
+        np.arange(n * rows) // rows,
+    )
+
+
+@pytest.mark.parametrize("scoring", ["accuracy", "neg_brier_score"])
+def test_days_that_are_declared_groups_are_told(scoring):
+    """Labels lean the same way on days that follow each other; accuracy hardly shows it (G25)."""
+    told = []
+    for seed in range(4):
+        X, y, day = days(np.random.default_rng(seed), carry=0.8)
+        told.append(fit(X, y, groups=day, correlation="groups", scoring=scoring)[1])
+    assert all("neighboring groups agree" in " ".join(said) for said in told)
+
+
+def test_groups_that_are_independent_are_left_alone():
+    told = []
+    for seed in range(20):
+        X, y, day = days(np.random.default_rng(seed), carry=0.0, n=200)
+        if seed % 2:  # patients of one class each, sorted by class
+            y = np.repeat(np.arange(200) > 90, 6).astype(int)
+            X[:, 0] += y
+        told += fit(X, y, groups=day, correlation="groups", grid={"C": [1.0]})[1]
+    assert len(told) <= 1
+
+
 def test_time_series_split_is_understood():
     X, y = independent()
     (message,) = fit(X, y, cv=TimeSeriesSplit(3))[1]

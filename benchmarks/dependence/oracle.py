@@ -1,0 +1,57 @@
+"""How often too weak a strength of a network can be noticed at all (theory G25)::
+
+    python -m benchmarks.dependence.oracle --draws 400
+
+The oracle compares the pseudo-likelihoods of the declared strength and of the true one on the
+labels of the training nodes. It knows the graph, the fields and both strengths; its threshold is
+the quantile of draws under the declared strength. Searches know neither fields nor strength.
+"""
+
+import argparse
+
+import numpy as np
+
+from benchmarks.dependence.studies import blocks_of_friends, coloring, drawn_again, lattice
+
+LEVEL, DECLARED, SLOPE = 0.005, 0.1, 0.1
+
+
+def evidence(graph, colors, influence, stronger, rng):
+    """Return the log pseudo-likelihood ratio of one table, of a random half of its nodes."""
+    n = graph.shape[0]
+    fields = SLOPE * rng.normal(size=n)
+    start = rng.integers(0, 2, (n, 1)).astype(float)
+    free = np.ones(n, dtype=bool)
+    labels = drawn_again(graph, colors, start, free, influence, fields, rng, sweeps=60)[:, 0]
+    train = rng.permutation(n)[: n // 2]
+    spins = 2.0 * labels[train] - 1.0
+    near = graph[train][:, train] @ spins
+    at = [
+        -np.logaddexp(0.0, -spins * (strength / 2.0 * near + fields[train])).sum()
+        for strength in (stronger, DECLARED)
+    ]
+    return at[0] - at[1]
+
+
+def main():
+    """Print the power for each network of the studies."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--draws", type=int, default=400)
+    draws = parser.parse_args().draws
+    print(f"oracle at level {LEVEL}, declared {DECLARED}")
+    for what, graph, true in (
+        ("map", lattice(32)[0], 1.2),
+        ("1,200 friends", blocks_of_friends(1200), 0.8),
+        ("2,400 friends", blocks_of_friends(2400), 0.8),
+    ):
+        rng, colors = np.random.default_rng(0), coloring(graph)
+        chance, found = (
+            np.array([evidence(graph, colors, strength, true, rng) for _ in range(draws)])
+            for strength in (DECLARED, true)
+        )
+        limit = np.quantile(chance, 1.0 - LEVEL)
+        print(f"{what:14} influence {true}   noticed {np.mean(found > limit):.2f}", flush=True)
+
+
+if __name__ == "__main__":
+    main()
