@@ -4,6 +4,7 @@ import pickle
 import warnings
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.datasets import load_breast_cancer, load_iris
 from sklearn.linear_model import LogisticRegression
@@ -42,6 +43,23 @@ def test_lightgbm():
     model = lightgbm.LGBMClassifier(n_estimators=10, random_state=0, verbose=-1, n_jobs=1)
     X, y = load_breast_cancer(return_X_y=True, as_frame=True)
     check(searched(model, {"num_leaves": [3, 7]}, X, y), X, y)
+
+
+@pytest.mark.client(
+    "xgboost-cpu", "classifiers in a search and in `HoldoutScorer`, missing values and categories"
+)
+@pytest.mark.parametrize("kind", ["numbers", "missing", "categories"])
+def test_xgboost(kind):
+    xgboost = pytest.importorskip("xgboost")
+    model = xgboost.XGBClassifier(
+        n_estimators=10, random_state=0, n_jobs=1, enable_categorical=kind == "categories"
+    )
+    X, y = load_breast_cancer(return_X_y=True, as_frame=True)
+    if kind == "missing":
+        X = X.mask(np.random.default_rng(0).random(X.shape) < 0.1)
+    if kind == "categories":
+        X["mean radius"] = pd.cut(X["mean radius"], 4, labels=list("abcd"))
+    check(searched(model, {"max_depth": [1, 2]}, X, y), X, y)
 
 
 @pytest.mark.client("catboost", "classifiers of two and of three classes, whose labels are columns")
