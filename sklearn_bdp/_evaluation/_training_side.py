@@ -42,22 +42,23 @@ def inner_folds(cv, division, *, classifier):
         if isinstance(cv, PredefinedSplit):
             cv = PredefinedSplit(cv.test_fold[division.train])
         elif not hasattr(cv, "split"):
-            cv = [tuple(_within(part, division) for part in fold) for fold in cv]
+            cv = [tuple(_within(part, division, k) for part in fold) for k, fold in enumerate(cv)]
     return check_cv(cv, division.y, classifier=classifier)
 
 
-def _within(part, division):
+def _within(part, division, k):
     """Return positions in the training part of records given by position in all data."""
     part = np.asarray(part)
-    if part.dtype.kind not in "biu":
-        raise ValueError(f"cv must hold positions of records, got an array of {part.dtype}.")
+    if not part.size or part.dtype.kind not in "biu":
+        got = f"holds {part.dtype}" if part.size else "is empty"
+        raise ValueError(f"cv must hold positions of records, fold {k} (counted from 0) {got}.")
     part = np.flatnonzero(part) if part.dtype == bool else part
     places = np.full(max(division.train.max(), division.holdout.max(), part.max()) + 1, -1)
     places[division.train] = np.arange(division.train.size)
     inside = places[part]
     inside = inside[inside >= 0]
     if not inside.size:
-        raise ValueError("cv has a fold without any training record.")
+        raise ValueError(f"cv must have training records, fold {k} (counted from 0) has none.")
     return inside
 
 

@@ -123,6 +123,12 @@ def answer_margin(
     -------
     float
         Margin of an "above" answer, rounding not included, in score units.
+
+    Examples
+    --------
+    >>> from sklearn_bdp.accounting import answer_margin
+    >>> round(answer_margin(failure=0.001, answer_scale=0.002), 4)
+    0.0138
     """
     check_option("noise", noise, _NOISES)
     level = check_real("failure", failure, low=0.0, high=1.0, closed="neither")
@@ -151,6 +157,12 @@ def noise_share(failure: float, n_above: FloatOrArray) -> Any:
     -------
     float or ndarray
         The share.
+
+    Examples
+    --------
+    >>> from sklearn_bdp.accounting import noise_share
+    >>> [noise_share(0.012, rounds) for rounds in (0, 1, 2)]
+    [0.006, 0.002, 0.001]
     """
     level = check_real("failure", failure, low=0.0, high=1.0, closed="neither")
     spent = np.asarray(n_above, dtype=float)

@@ -349,6 +349,12 @@ def place_lengths(predictions: FloatOrArray) -> Array:
     ----------
     Theory G7. Ranks are those before any answer of the batch: ranks that moved with the answers
     would make the union a different one.
+
+    Examples
+    --------
+    >>> from sklearn_bdp.accounting import place_lengths
+    >>> place_lengths([0.7, 0.9, 0.8]).round(2).tolist()
+    [2.18, 0.39, 1.57]
     """
     predictions = np.asarray(predictions, dtype=float)
     m = predictions.size

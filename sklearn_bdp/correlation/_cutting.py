@@ -28,6 +28,13 @@ class Split:
         Indices of the holdout records, ascending.
     gap : int
         Records dropped between the two (chains only, else 0).
+
+    Examples
+    --------
+    >>> from sklearn_bdp.correlation import MarkovChain
+    >>> split = MarkovChain.from_autocorrelation_time(2.0).split(1000, 0.2)
+    >>> len(split.train), len(split.holdout), split.gap
+    (794, 200, 6)
     """
 
     train: np.ndarray

@@ -51,6 +51,16 @@ def check_neighbors(
     this is an exact permutation test. Nodes outside the training set are simulated as well,
     because training nodes also agree by way of them. Of several kinds of scores the largest
     standardized statistic counts.
+
+    Examples
+    --------
+    >>> import networkx as nx
+    >>> import numpy as np
+    >>> from sklearn_bdp.correlation import MarkovNetwork, check_neighbors
+    >>> path = MarkovNetwork(nx.path_graph(300), influence=0.2)
+    >>> scores = np.random.default_rng(0).random(300)
+    >>> check_neighbors(path, scores).misfit, check_neighbors(path, np.sort(scores)).misfit
+    (False, True)
     """
     level = check_probability("level", level)
     whole, places = model._whole or (model, slice(None))
@@ -96,6 +106,18 @@ def check_groups(
     See Also
     --------
     check_independence : Test for dependence inside groups.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn_bdp.correlation import check_groups
+    >>> rng = np.random.default_rng(0)
+    >>> groups = np.repeat(np.arange(200), 3)
+    >>> check_groups(rng.random(600), groups).misfit
+    False
+    >>> drifting = np.cumsum(rng.normal(size=200))[groups] + rng.random(600)
+    >>> check_groups(drifting, groups).misfit
+    True
     """
     level = check_probability("level", level)
     kinds, known = _kinds(scores)

@@ -198,6 +198,19 @@ class FinalReport:
     --------
     sklearn_bdp.ReusableHoldout.final_report : Returns this.
     sklearn_bdp.accounting.Certificate : The guarantee behind it.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from sklearn.model_selection import train_test_split
+    >>> from sklearn.tree import DecisionTreeClassifier
+    >>> from sklearn_bdp import ReusableHoldout
+    >>> parts = train_test_split(*load_breast_cancer(return_X_y=True), random_state=0)
+    >>> tree = DecisionTreeClassifier(max_depth=3, random_state=0).fit(parts[0], parts[2])
+    >>> report = ReusableHoldout(parts[1], parts[3], random_state=0).final_report(tree)
+    >>> [row] = report.rows
+    >>> row.metric, bool(row.lower < row.value < row.upper)
+    ('accuracy', True)
     """
 
     rows: tuple[ReportRow, ...]

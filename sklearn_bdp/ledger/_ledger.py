@@ -286,6 +286,21 @@ def read_notes(path: str | Path, name: str, *, timeout: float = 60.0) -> list[An
     ------
     LedgerError
         One of its subclasses, if there is a file that cannot be used.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> import numpy as np
+    >>> from sklearn_bdp import ReusableHoldout
+    >>> from sklearn_bdp.ledger import read_notes
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder) / "holdout.sqlite"
+    ...     before = read_notes(path, "source")
+    ...     X, y = np.zeros((500, 1)), np.arange(500) % 2
+    ...     _ = ReusableHoldout(X, y, ledger=path, notes={"source": "clinic A"})
+    ...     before, read_notes(path, "source")
+    ([], ['clinic A'])
     """
     if not os.path.lexists(path):
         return []

@@ -132,6 +132,19 @@ class AnswerRecord:
     scale : tuple or None, default=None
         The metric in words, and its range in score units; ``None`` if values are in these units
         already, or unknown.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn_bdp import ReusableHoldout
+    >>> rng = np.random.default_rng(1)
+    >>> X, y = rng.normal(size=(500, 2)), rng.integers(0, 2, 500)
+    >>> holdout = ReusableHoldout(X, y, random_state=0)
+    >>> hits = rng.random((2, 500)) < 0.8
+    >>> _ = holdout.answer([0.8, 0.6], hits, keys=["tree", "stump"])
+    >>> record = holdout.history()[1]
+    >>> record.key, record.training_value, record.source, record.lower < 0.8 < record.upper
+    ('stump', 0.6, 'holdout', True)
     """
 
     batch: int
@@ -219,6 +232,18 @@ class HoldoutAnswers:
     See Also
     --------
     sklearn_bdp.ReusableHoldout.answer : Returns this.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn_bdp import ReusableHoldout
+    >>> rng = np.random.default_rng(3)
+    >>> X, y = rng.normal(size=(500, 2)), rng.integers(0, 2, 500)
+    >>> holdout = ReusableHoldout(X, y, random_state=0)
+    >>> hits = rng.random((2, 500)) < 0.8
+    >>> answers = holdout.answer([0.8, 0.6], hits)
+    >>> len(answers), answers.above.tolist(), answers[1].source
+    (2, [False, True], 'holdout')
     """
 
     values: np.ndarray
@@ -260,6 +285,13 @@ class HoldoutScore:
     See Also
     --------
     sklearn_bdp.ReusableHoldout.score : Returns this.
+
+    Examples
+    --------
+    >>> from sklearn_bdp.holdout import HoldoutScore
+    >>> score = HoldoutScore(value=0.81, lower=0.77, upper=0.85, above=False, answered=True)
+    >>> float(score), score.source
+    (0.81, 'training')
     """
 
     value: float
@@ -304,6 +336,22 @@ class History(tuple[AnswerRecord, ...]):
     See Also
     --------
     sklearn_bdp.ReusableHoldout.history : Returns this.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn_bdp import ReusableHoldout
+    >>> rng = np.random.default_rng(2)
+    >>> X, y = rng.normal(size=(500, 2)), rng.integers(0, 2, 500)
+    >>> holdout = ReusableHoldout(X, y, random_state=0)
+    >>> hits = rng.random((2, 500)) < 0.8
+    >>> _ = holdout.answer([0.8, 0.6], hits)
+    >>> holdout.history()
+    <History: 2 answers, 1 above>
+    >>> holdout.history().to_frame()[["batch", "training_value", "above"]]
+       batch  training_value  above
+    0      1             0.8  False
+    1      1             0.6   True
     """
 
     def __getitem__(self, index: int | slice) -> Any:  # type: ignore[override]

@@ -262,6 +262,12 @@ def available_metrics() -> list[str]:
     See Also
     --------
     get_metric : The metric of a name.
+
+    Examples
+    --------
+    >>> from sklearn_bdp.metrics import available_metrics
+    >>> available_metrics()[:3]
+    ['accuracy', 'balanced_accuracy', 'neg_brier_score']
     """
     return sorted(_MAKERS)
 
@@ -387,6 +393,13 @@ def default_metric(estimator: Any, y: ArrayLike | None = None) -> BoundedMetric:
     See Also
     --------
     get_metric : The metric of a name.
+
+    Examples
+    --------
+    >>> from sklearn.linear_model import LogisticRegression, Ridge
+    >>> from sklearn_bdp.metrics import default_metric
+    >>> default_metric(LogisticRegression()).name, default_metric(Ridge(), y=[0.0, 1.0, 2.0]).name
+    ('accuracy', 'neg_mean_absolute_error')
     """
     if _is_kind(is_classifier, estimator):
         metric = get_metric("accuracy", estimator=estimator, y=y)

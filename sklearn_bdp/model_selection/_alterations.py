@@ -63,8 +63,7 @@ def recognise(reference, reference_y, X, y):
         same = before is None and after is None and training_digest(reference) == training_digest(X)
         return Alteration() if same else None
     if len(before) == len(after) and same_targets:
-        width = X.shape[1]
-        return _by_columns(before, after, range(width) if places is None else places, width)
+        return _by_columns(before, after, places, X.shape[1])
     if len(after) < len(before):
         return _by_rows(before, after)
     return None
@@ -136,10 +135,10 @@ def _is_single(X):
 
 
 def _by_columns(before, after, places, width):
-    """Compare the same rows, column by column; ``places``: of these among ``width`` columns."""
+    """Compare the same rows, column by column; ``places``: which of ``width``, None: all."""
     shuffled, constant, unexplained = [], [], []
     for at in np.flatnonzero((before != after).any(axis=0)).tolist():
-        place, column = int(places[at]), after[:, at]
+        place, column = at if places is None else int(places[at]), after[:, at]
         if np.array_equal(np.sort(before[:, at]), np.sort(column)):
             shuffled.append((place, int(_ordered(column[:, None])[0])))
         elif (column == column[0]).all():

@@ -406,6 +406,19 @@ def test_folds_given_for_all_data_lose_what_is_held_out(data, kind):
         np.testing.assert_array_equal(fitted.cv_results_[name], plain.cv_results_[name])
 
 
+@pytest.mark.parametrize(
+    ("fold", "match"),
+    [
+        (([], [0]), "fold 1 .* is empty"),
+        (([0], np.array([], int)), "fold 1 .* is empty"),
+        (([0.5], [0]), "fold 1 .* holds float64"),
+    ],
+)
+def test_folds_that_hold_no_positions_are_named(data, fold, match):
+    with pytest.raises(ValueError, match=match):
+        search(cv=[*full_folds(600)[:1], fold]).fit(*data)
+
+
 def test_metadata_routing_hands_weights_to_fit_and_groups_to_the_splitter(data):
     groups = np.arange(600) // 6
     with sklearn.config_context(enable_metadata_routing=True):
