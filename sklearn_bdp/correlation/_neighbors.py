@@ -154,17 +154,18 @@ def _moran(values, part, ranks):
 
 def ising_spins(diameters, rng, *, draws: int = DRAWS) -> Array:
     """Return ``draws`` configurations of ±1 spins whose edges have these diameters (heat bath)."""
-    return np.sign(_leanings(diameters, rng, draws))
+    return np.sign(_leanings(diameters, rng, draws).astype(float))
 
 
 def _leanings(diameters, rng, draws=DRAWS):
     """Return log odds of spins, plus logistic noise: positive where a spin is up."""
-    half = diameters * 0.5  # log odds of a spin: sum of diameter / 2 times the neighbors' spins
-    spins = rng.choice([-1.0, 1.0], size=(diameters.shape[0], draws))
-    leanings, classes = spins.copy(), _colors(diameters)
+    half = diameters.astype(np.float32) * np.float32(0.5)  # times the neighbors' spins: log odds
+    spins = rng.choice(np.array([-1.0, 1.0], np.float32), size=(diameters.shape[0], draws))
+    leanings, classes = spins.copy(), [(part, half[part]) for part in _colors(diameters)]
     for _ in range(SWEEPS):
-        for members in classes:
-            leanings[members] = half[members] @ spins + rng.logistic(size=(len(members), draws))
+        for members, edges in classes:
+            chance = 1e-6 + (1.0 - 2e-6) * rng.random((len(members), draws), dtype=np.float32)
+            leanings[members] = edges @ spins + np.log(chance / (1.0 - chance))
             spins[members] = np.sign(leanings[members])
     return leanings
 
