@@ -33,6 +33,8 @@ WRAPPINGS = (staticmethod, classmethod, functools.cached_property, functools._lr
 #: Distributions whose name is not that of their package: asking for all takes 0.2 s.
 _DISTRIBUTIONS = {"sklearn": "scikit-learn"}
 _CONTENT = "content:"
+#: Members of classes that are neither code nor constants.
+_SILENT = {dict, tuple, frozenset, types.WrapperDescriptorType, types.GetSetDescriptorType}
 _PLAIN = bool | np.bool_ | numbers.Number
 
 
@@ -292,6 +294,8 @@ def foreigners(kind):
     """Return names and members of an installed class that are not its own, and its constants."""
     found = []
     for name, member in vars(kind).items():
+        if type(member) in _SILENT:
+            continue
         function = member if type(member) is types.FunctionType else underlying(member)
         if type(function) is types.FunctionType:
             # What counts or logs fits is put around ``fit`` and leaves the model alone.

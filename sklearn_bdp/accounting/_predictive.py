@@ -7,7 +7,6 @@ that may be released. All of it is a function of training-side values and of rel
 
 from __future__ import annotations
 
-import copy
 import math
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -152,8 +151,8 @@ class PredictiveCode:
 
     def copy(self) -> PredictiveCode:
         """Return an independent copy."""
-        twin = copy.copy(self)
-        twin.log_weights, twin.pairs = self.log_weights.copy(), list(self.pairs)
+        twin = object.__new__(type(self))
+        vars(twin).update(vars(self), log_weights=self.log_weights.copy(), pairs=[*self.pairs])
         return twin
 
     # -- Predictions ------------------------------------------------------------------------------
