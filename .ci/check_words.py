@@ -42,7 +42,8 @@ AVOID = {
 def prose():
     """Yield (place, text) of each line of prose."""
     pages = [ROOT / "README.md", ROOT / "CHANGELOG.md", ROOT / "examples" / "README.md"]
-    names = "index reference which_correlation searching ledger metrics distributed"
+    names = "index reference which_correlation searching ledger metrics distributed guarantees"
+    names += " correlation"
     pages += [ROOT / "doc" / f"{name}.md" for name in names.split()]
     pages += [*(ROOT / "doc" / "start").glob("*.md"), *(ROOT / "doc" / "guide").glob("*.md")]
     for page in sorted(pages):
