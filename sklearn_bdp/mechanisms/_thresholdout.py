@@ -257,11 +257,8 @@ class Thresholdout(Presets):
         while n_done < n_queries and most != 0:
             part = slice(n_done, min(n_done + self._test.room(), n_queries))
             # |q - v| - T, exact multiples of the grid's step.
-            values, predictions, least = (
-                to_grid(each[part], self._step) for each in (holdout, training, thresholds)
-            )
-            margins = np.abs(values - predictions) - least
-            hits, consumed = self._test.scan(margins, most=most)
+            q, v, t = (to_grid(each[part], self._step) for each in (holdout, training, thresholds))
+            hits, consumed = self._test.scan(np.abs(q - v) - t, most=most)
             above[n_done + np.asarray(hits, dtype=np.intp)] = True
             most = None if most is None else most - len(hits)
             n_done += consumed

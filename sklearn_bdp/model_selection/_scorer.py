@@ -424,10 +424,9 @@ def _refuse_early_stopping(estimator):
 
 def _refuse_encoded(X, records):
     """Raise where the training rows are numbers and the holdout has text in their columns."""
-    if not _TEXT & {str(dtype).split("(")[0] for dtype in getattr(records, "dtypes", ())}:
-        return
-    dtypes = {str(dtype).split("(")[0] for dtype in getattr(X, "dtypes", [getattr(X, "dtype", "")])}
-    if not dtypes & {"", *_TEXT}:
+    kinds = {str(dtype).split("(")[0] for dtype in getattr(records, "dtypes", ())}
+    given = getattr(X, "dtypes", [getattr(X, "dtype", "")])
+    if kinds & _TEXT and not {"", *_TEXT} & {str(dtype).split("(")[0] for dtype in given}:
         raise ValueError(
             "X has numbers where the holdout has text or categories: these rows were transformed. "
             "Fit one pipeline with the transformer, pipeline.fit(X, y), and score it on the rows "
