@@ -167,8 +167,9 @@ def _beside(model, scores, estimator, division):
     order = _original_order(division) if groups else slice(None)
     if is_classifier(estimator) and np.ndim(division.y) == 1:
         labels = np.asarray(division.y)
-        kinds = [_less_means(scores, labels)]
-        if not (groups and in_runs(labels[order])):
+        kinds, ordered = [_less_means(scores, labels)], labels[order]
+        # Groups of about one class each stand class after class in many tables.
+        if not groups or np.count_nonzero(ordered[1:] != ordered[:-1]) >= len(model.sizes_):
             kinds.append(_residuals(scores, labels))
     kinds = np.transpose(kinds)[order]
     if groups:

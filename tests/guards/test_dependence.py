@@ -158,10 +158,10 @@ def test_days_that_are_declared_groups_are_told(scoring):
 
 def test_groups_that_are_independent_are_left_alone():
     told = []
-    for seed in range(20):
+    for seed in range(30):
         X, y, day = days(np.random.default_rng(seed), carry=0.0, n=200)
-        if seed % 2:  # patients of one class each, sorted by class
-            y = np.repeat(np.arange(200) > 90, 6).astype(int)
+        if seed % 3:  # patients of one class each, class after class in each of one or two sites
+            y = np.repeat(np.arange(200) % (100 * (seed % 3)) > 45 * (seed % 3), 6).astype(int)
             X[:, 0] += y
         told += fit(X, y, groups=day, correlation="groups", grid={"C": [1.0]})[1]
     assert len(told) <= 1
