@@ -137,7 +137,8 @@ def _chances(counts, n, n_holdout):
     """
     others = n - 1
     if n_holdout <= others:
-        return 1.0 - hypergeom.pmf(0, others, counts - 1, n_holdout)
+        kinds, kind = np.unique(counts, return_inverse=True)  # nearly all records are alone
+        return 1.0 - hypergeom.pmf(0, others, kinds - 1, n_holdout)[kind]
     pairs = float((counts * (counts - 1.0)).sum()) / max(n * others, 1)
     return np.full(counts.shape, 1.0 - (1.0 - pairs) ** n_holdout)
 

@@ -153,10 +153,9 @@ class KnownRows:
 
     def covers(self, side: TrainingSide) -> bool:
         """Return whether comparing the side with the holdout would say nothing new."""
-        if side.digest in self._sides:
-            return True
         rows_only = side.train_model is None and not side.classifier
-        return (self.drawn or rows_only) and min(self._shares(side)) == 1.0
+        known = (self.drawn or rows_only) and min(self._shares(side)) == 1.0
+        return known or side.digest in self._sides
 
     def kept(self, estimator: Any, X: Any) -> TrainingSide:
         """Return the rows that a model keeps; beside a drawn split, unknown ones were transformed.
@@ -181,7 +180,9 @@ class KnownRows:
         result = [1.0]
         for codes, (_, y) in zip(side.rows, side.tables, strict=True):
             if codes is not None and codes[0].size:
-                result.append(float(np.isin(codes[0], self._known[y is None]).mean()))
+                known = self._known[y is None]  # ascending
+                met = np.searchsorted(known, codes[0], "right") > np.searchsorted(known, codes[0])
+                result.append(float(met.mean()))
         return result
 
 
