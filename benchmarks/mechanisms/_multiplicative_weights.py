@@ -63,7 +63,7 @@ class MultiplicativeWeights:
     """
 
     def __init__(self, histogram, mechanism, *, learning_rate=0.1):
-        self._histogram = check_array("histogram", histogram, ndim=1, low=0.0, high=1.0)
+        self._histogram = check_array("histogram", histogram, shape=(None,), low=0.0, high=1.0)
         size = self._histogram.size
         if not abs(self._histogram.sum() - 1.0) <= 1e-9 * max(1, size):
             raise ValueError(f"histogram must sum to 1, got {self._histogram.sum():.9g}.")

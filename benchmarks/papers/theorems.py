@@ -53,7 +53,7 @@ def approximate_max_information(joint, beta: float = 0.0) -> float:
     ----------
     Z (1); D Definition 5 (``beta = 0``).
     """
-    joint = check_array("joint", joint, ndim=2, low=0.0, high=1.0)
+    joint = check_array("joint", joint, shape=(None, None), low=0.0, high=1.0)
     beta = check_real("beta", beta, low=0.0, high=1.0, closed="left")
     product = np.outer(joint.sum(axis=1), joint.sum(axis=0)).ravel()
     joint = joint.ravel()
@@ -75,7 +75,7 @@ def smallest_delta(first, second, epsilon: float) -> float:
     ----------
     D Definition 3; ``epsilon``-DP is δ = 0, Z (2).
     """
-    p = check_array("first", first, ndim=1, low=0.0, high=1.0)
+    p = check_array("first", first, shape=(None,), low=0.0, high=1.0)
     q = check_array("second", second, shape=p.shape, low=0.0, high=1.0)
     factor = math.exp(check_real("epsilon", epsilon, low=0.0))
     return float(max(np.maximum(p - factor * q, 0).sum(), np.maximum(q - factor * p, 0).sum()))
@@ -88,7 +88,7 @@ def exponential_mechanism(utilities, epsilon: float, sensitivity: float) -> np.n
     ----------
     Z Section 2.2, after McSherry and Talwar, FOCS 2007.
     """
-    scores = check_array("utilities", utilities, ndim=1)
+    scores = check_array("utilities", utilities, shape=(None,))
     scores = scores * check_real("epsilon", epsilon, low=0.0) / (2.0 * sensitivity)
     weights = np.exp(scores - scores.max())
     return weights / weights.sum()

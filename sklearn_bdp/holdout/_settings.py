@@ -339,7 +339,7 @@ class HoldoutConfig:
                 found[name] = check_real(name, value, low=low, high=high, closed=closed)
         for name in ("budget", "n_queries"):
             value = getattr(self, name)
-            found[name] = None if value is None else check_integer(name, value, low=1)
+            found[name] = None if value is None else check_integer(name, value, low=1, high=2**53)
         if self.calibration == "zhao2017":
             if self.budget is None or self.n_queries is None:
                 raise ValueError(

@@ -6,7 +6,7 @@ import os
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from sklearn_bdp import exceptions
@@ -82,6 +82,7 @@ def consistent(holdout):
 
 @FEW
 @given(options=options)
+@example(options={"budget": 2**53 + 1})
 @pytest.mark.filterwarnings("ignore::sklearn_bdp.exceptions.VacuousGuaranteeWarning")
 def test_any_parameters_give_a_holdout_or_a_documented_error(options):
     try:
