@@ -268,6 +268,7 @@ def warn_few_groups(holdout, division, metric):
 
 def warn_of(division, *reports):
     """Give one warning of everything that speaks against the declared correlation."""
-    found = [*division.hints, *(r.message for r in reports if r is not None and r.message)]
-    if found:
-        MISFIT.warn(found=". ".join(found))
+    found = [r.message for r in reports if r is not None and r.message]
+    sentences = [*division.hints, *(each[0].upper() + each[1:] for each in found)]
+    if sentences:
+        MISFIT.warn(found=". ".join(sentences))

@@ -387,7 +387,7 @@ def test_dependence_is_noticed_under_metrics_that_are_no_means(scoring):
     search = ReusableHoldoutSearchCV(
         LogisticRegression(), {"C": [0.1, 1.0]}, scoring=scoring, random_state=0
     )
-    with pytest.warns(ModelMisfitWarning, match="neighboring rows agree"):
+    with pytest.warns(ModelMisfitWarning, match=r"may be wrong\. Scores of neighboring rows agree"):
         search.fit(X, y)
     shuffled = rng.permutation(900)
     with warnings.catch_warnings():
