@@ -52,7 +52,7 @@ sphinx_gallery_conf = {
     "examples_dirs": "../examples",
     "gallery_dirs": "auto_examples",
     "filename_pattern": r"plot_",
-    "ignore_pattern": r"(demo|__init__)\.py",
+    "ignore_pattern": r"(demo|simulated|__init__)\.py",
     "within_subsection_order": "FileNameSortKey",
     "download_all_examples": False,
     "show_memory": False,
@@ -92,7 +92,6 @@ PACKAGES = (
     "sklearn_bdp.planning",
     "sklearn_bdp.accounting",
     "sklearn_bdp.mechanisms",
-    "sklearn_bdp.datasets",
     "sklearn_bdp.guards",
     "sklearn_bdp.exceptions",
 )
@@ -133,7 +132,6 @@ TASKS = {
         sklearn_bdp.correlation.slow_autocorrelation_time""",
     "Choose a metric": "sklearn_bdp.metrics",
     "Draw": "sklearn_bdp.inspection",
-    "Simulate": "sklearn_bdp.datasets",
     "Account and calibrate": "sklearn_bdp.accounting sklearn_bdp.mechanisms",
     "Errors and warnings": "sklearn_bdp.exceptions sklearn_bdp.guards",
 }

@@ -21,6 +21,7 @@ import warnings
 from pathlib import Path
 
 import numpy as np
+from simulated import make_graph, make_regimes
 from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.datasets import load_digits
 from sklearn.linear_model import LogisticRegression
@@ -30,7 +31,6 @@ from sklearn.pipeline import Pipeline
 
 from sklearn_bdp import HoldoutConfig, ReusableHoldout, ReusableHoldoutSearchCV
 from sklearn_bdp.correlation import MarkovNetwork
-from sklearn_bdp.datasets import make_graph, make_regimes
 
 EPSILON = 3.0  # of Bayesian differential privacy, for the whole life of a holdout
 BLUE, ORANGE, GREY, GREEN = "#0072B2", "#D55E00", "#777777", "#009E73"

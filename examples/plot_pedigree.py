@@ -18,11 +18,11 @@ relatives fades with every birth between them.
 import matplotlib.pyplot as plt
 import networkx as nx
 import numpy as np
+from simulated import make_graph
 from sklearn.linear_model import LogisticRegression
 
 from sklearn_bdp import ReusableHoldout, ReusableHoldoutSearchCV
 from sklearn_bdp.correlation import BayesianNetwork, DependencyGraph
-from sklearn_bdp.datasets import make_graph
 
 family = nx.balanced_tree(4, 2)  # the founder is 0, her daughters 1 to 4
 herd = nx.disjoint_union_all([family] * 300)

@@ -19,11 +19,11 @@ import warnings
 
 import matplotlib.pyplot as plt
 import numpy as np
+from simulated import make_regimes
 from sklearn.linear_model import LogisticRegression
 
 from sklearn_bdp import ReusableHoldout, ReusableHoldoutSearchCV
 from sklearn_bdp.correlation import MarkovChain
-from sklearn_bdp.datasets import make_regimes
 
 modes = np.array([[0.995, 0.005], [0.01, 0.99]])  # in the long run two thirds, one third
 past, later, machines = 4_000, 1_500, 12

@@ -18,11 +18,11 @@ one number, the influence along an invitation, and they are worth about nine tim
 import matplotlib.pyplot as plt
 import networkx as nx
 import numpy as np
+from simulated import make_graph
 from sklearn.linear_model import LogisticRegression
 
 from sklearn_bdp import ReusableHoldout, ReusableHoldoutSearchCV
 from sklearn_bdp.correlation import DependencyGraph, MarkovNetwork
-from sklearn_bdp.datasets import make_graph
 from sklearn_bdp.inspection import HoldoutSearchDisplay
 
 rng = np.random.default_rng(0)

@@ -18,12 +18,12 @@ import warnings
 
 import matplotlib.pyplot as plt
 import numpy as np
+from simulated import make_regimes
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import cross_val_predict
 
 from sklearn_bdp import ReusableHoldout, ReusableHoldoutSearchCV
 from sklearn_bdp.correlation import MarkovChain, check_misfit
-from sklearn_bdp.datasets import make_regimes
 from sklearn_bdp.exceptions import ModelMisfitWarning
 
 data = make_regimes(40_000, [[0.99, 0.01], [0.01, 0.99]], separation=[2.0, -0.5], random_state=0)

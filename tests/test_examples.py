@@ -16,7 +16,8 @@ FAST = ["plot_pedigree", "plot_social_graph"]
 
 # What an example draws, saved where a user would see it.
 SAVED = """
-import runpy, sys
+import os, runpy, sys
+sys.path.insert(0, os.path.dirname(sys.argv[1]))  # as for a script that is run by its name
 import matplotlib.pyplot as plt
 runpy.run_path(sys.argv[1], run_name="__main__")
 for number in plt.get_fignums():

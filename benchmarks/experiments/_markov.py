@@ -8,7 +8,7 @@ from functools import partial
 import numpy as np
 from scipy.signal import lfilter
 
-from sklearn_bdp.datasets import GaussianMixture, SimulatedDataset, simulate_states
+from examples.simulated import GaussianMixture, SimulatedDataset, simulate_states
 
 
 def apply_neighbours(rows, correlation):

@@ -23,7 +23,7 @@ import numpy as np
 
 from benchmarks.experiments._markov import apply_neighbours, make_markov, neighbour_noise
 from benchmarks.experiments._signal import make_dwork_signal
-from sklearn_bdp.datasets import simulate_states
+from examples.simulated import simulate_states
 
 
 @dataclass(frozen=True)

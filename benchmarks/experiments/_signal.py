@@ -6,7 +6,7 @@ from functools import partial
 
 import numpy as np
 
-from sklearn_bdp.datasets import GaussianMixture, SimulatedDataset
+from examples.simulated import GaussianMixture, SimulatedDataset
 
 
 def make_dwork_signal(

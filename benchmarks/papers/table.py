@@ -325,7 +325,7 @@ def _zhao_experiment():
     return reports[0], reports[1], truth[0], (upper[1] - lower[1]) / 2
 
 
-_FIGURES = "tests/datasets/test_experiments.py::test_one_command_writes_figures_and_tables"
+_FIGURES = "tests/benchmarks/test_experiments.py::test_one_command_writes_figures_and_tables"
 
 
 def dwork_rows():
@@ -443,10 +443,10 @@ def _dwork_algorithm():
         0.04 + max(margin, answer_margin(failure=0.01, answer_scale=sigma, noise="gaussian")),
         "4 points hold for σ in the comparison, not for 2σ and 4σ",
         "sklearn_bdp.accounting.noise_margin",
-        "tests/datasets/test_experiments.py::test_reports_with_the_ratios_of_figure_1_scatter_more",
+        "tests/benchmarks/test_experiments.py::test_reports_with_the_ratios_of_figure_1_scatter_more",
     )  # fmt: skip
     first, then = (_dwork_experiment(0, 500, order) for order in ("filter", "text"))
-    figures = "tests/datasets/test_experiments.py::"
+    figures = "tests/benchmarks/test_experiments.py::"
     yield Row(
         CACM, "Fig. 2", "standard report at k = 500, no signal, %: filter first", "over 63",
         f"{100 * first[0]:.1f}", "as printed with this order", "benchmarks.experiments.dwork",

@@ -38,10 +38,6 @@ from sklearn_bdp import (
     planning,
 )
 from sklearn_bdp import correlation as models
-from sklearn_bdp.datasets import (
-    make_graph,
-    make_regimes,
-)
 from sklearn_bdp.feature_selection import HoldoutCorrelationFilter, HoldoutFeatureSelector
 from sklearn_bdp.mechanisms import Thresholdout, thresholdout_epsilon
 from sklearn_bdp.metrics import PerRecordScore, get_metric
@@ -666,50 +662,6 @@ def range_like(value):
     return None if isinstance(value, range | np.ndarray | list) else False
 
 
-def dataset_entries():
-    """Return simulators; sizes are kept small."""
-    small = [v for v in SCALARS if not (isinstance(v, int) and v > 10**6)]
-    common = {"random_state": either(NONE, integer(0), anything)}
-    size = integer(1)
-    calls = [
-        (
-            "make_regimes",
-            make_regimes,
-            {"n": 20, "transition": CHAIN},
-            {
-                "n": size,
-                "transition": matrix_like,
-                "n_features": integer(1),
-                "separation": either(NONE, real(), pair_like),
-            },
-        ),
-        (
-            "make_graph",
-            make_graph,
-            {"n": 20},
-            {
-                "n": either(NONE, size),
-                "component_size": size,
-                "flip": real(0, 0.5, open_low=True),
-                "n_features": integer(1),
-                "separation": either(NONE, real(), pair_like),
-            },
-        ),
-    ]
-    for name, make, valid, kinds in calls:
-        kinds = {**kinds, **common}
-        yield Entry(
-            name,
-            make,
-            {**valid, "random_state": 0},
-            kinds,
-            dict.fromkeys(kinds, small),
-            {
-                "n": ("graph",),
-            },
-        )
-
-
 def inspection_entries():
     """Return what displays are made from."""
     for name, make, valid, kinds in (
@@ -741,11 +693,6 @@ def inspection_entries():
         )
 
 
-def pair_like(value):
-    """Numbers in any container are broadcast to one for each state."""
-    return None if isinstance(value, list | tuple | range) else False
-
-
 def dict_like(value):
     """A dict of models."""
     return None if isinstance(value, dict) else False
@@ -758,7 +705,6 @@ def all_entries():
         mechanism_entries,
         correlation_entries,
         metric_entries,
-        dataset_entries,
         inspection_entries,
         holdout_entries,
         search_entries,

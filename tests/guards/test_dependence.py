@@ -10,10 +10,10 @@ from sklearn.dummy import DummyClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GroupKFold, KFold, StratifiedKFold, TimeSeriesSplit
 
+from examples.simulated import make_regimes
 from sklearn_bdp import HoldoutConfig, ReusableHoldout, ReusableHoldoutSearchCV
 from sklearn_bdp._evaluation import Progress, _fits
 from sklearn_bdp.correlation import Groups, MarkovChain, MarkovNetwork
-from sklearn_bdp.datasets import make_regimes
 from sklearn_bdp.exceptions import (
     AnotherAccountWarning,
     ModelMisfitWarning,

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
+from examples.simulated import simulate_states
 from sklearn_bdp.correlation import MarkovChain, stationary_distribution
-from sklearn_bdp.datasets import make_regimes, simulate_states
 
 CYCLE = [[0.0, 1.0, 0.0], [0.0, 0.0, 1.0], [1.0, 0.0, 0.0]]
 THREE = [[0.9, 0.1, 0.0], [0.0, 0.5, 0.5], [0.3, 0.3, 0.4]]
@@ -51,19 +51,3 @@ def test_first_state_is_stationary():
     rng = np.random.default_rng(1)
     first = [simulate_states(matrix, 1, rng)[0] for _ in range(3000)]
     assert abs(np.mean(first) - 1 / 3) < 4 * np.sqrt(2 / 9 / 3000)
-
-
-@pytest.mark.parametrize(
-    ("matrix", "message"),
-    [
-        ([[0.5, 0.5]], "square"),
-        ([[0.5, 0.6], [0.5, 0.5]], "sum to one"),
-        ([[1.5, -0.5], [0.5, 0.5]], "finite numbers in"),
-        ([[np.nan, 1.0], [0.5, 0.5]], "finite numbers in"),
-        ([[1.0, 0.0], [0.0, 1.0]], "irreducible"),
-        ([[0.5, 0.5], [0.0, 1.0]], "irreducible"),
-    ],
-)
-def test_bad_matrix_is_refused(matrix, message):
-    with pytest.raises(ValueError, match=message):
-        make_regimes(100, matrix, random_state=0)

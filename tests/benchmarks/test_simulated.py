@@ -8,8 +8,8 @@ import pytest
 import scipy.sparse
 from scipy.special import ndtr
 
+from examples.simulated import make_graph, make_regimes
 from sklearn_bdp.correlation import Independent, MarkovChain
-from sklearn_bdp.datasets import make_graph, make_regimes
 
 make_dwork_signal = pytest.importorskip("benchmarks.experiments._signal").make_dwork_signal
 
@@ -130,30 +130,3 @@ def test_forest_spans_the_given_graph():
     kept, given = data.graph, scipy.sparse.csr_array(dense | dense.T)
     assert count(kept)[0] == count(given)[0] == 60 - kept.nnz // 2  # a forest, same components
     assert (dense | dense.T)[kept.nonzero()].all()
-
-
-@pytest.mark.parametrize(
-    ("call", "error", "message"),
-    [
-        (lambda: make_regimes(5, [[1.0, 1.0], [0.0, 1.0]]), ValueError, "sum to one"),
-        (lambda: make_regimes(5, P2, separation=[1.0]), ValueError, "separation"),
-        (lambda: make_graph(), ValueError, "n must be given"),
-        (lambda: make_graph(3, graph=np.ones((2, 2))), ValueError, "size 2"),
-        (lambda: make_graph(graph=np.ones((2, 3))), ValueError, "square"),
-        (lambda: make_graph(5, flip=0.0), ValueError, "flip"),
-        (lambda: make_graph(graph=np.ones((2, 2))).fresh(3), ValueError, "size 2"),
-        (
-            lambda: make_dwork_signal(5, 30).population_accuracy([1.0]),
-            ValueError,
-            "coef",
-        ),
-        (
-            lambda: make_dwork_signal(5, 30).population_accuracy([1] * 30, [1, 2]),
-            ValueError,
-            "intercept",
-        ),
-    ],
-)
-def test_bad_arguments_are_refused(call, error, message):
-    with pytest.raises(error, match=message):
-        call()
