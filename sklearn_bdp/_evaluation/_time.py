@@ -12,7 +12,6 @@ from joblib import Parallel, delayed
 from sklearn.base import clone
 from sklearn.utils.validation import has_fit_parameter
 
-from sklearn_bdp._checks import check_integer
 from sklearn_bdp._evaluation._candidates import Candidate, Experiment, attempt
 from sklearn_bdp._evaluation._fits import cause_of
 from sklearn_bdp._evaluation._scoring import MEANS
@@ -21,10 +20,13 @@ from sklearn_bdp.correlation import (
     MarkovChain,
     Panel,
     date_numbers,
+    gaps_in_words,
+    horizon_in_dates,
+    index_dates,
     recorded_chain,
 )
 from sklearn_bdp.exceptions import UnboundedMetricError
-from sklearn_bdp.guards import check_future, check_sorted, is_dates
+from sklearn_bdp.guards import check_future, check_sorted
 from sklearn_bdp.holdout import is_splitter
 from sklearn_bdp.ledger import read_notes
 
@@ -55,6 +57,7 @@ def correlation_in_time(owner, config, estimator, X, y, *, X_val, pilot, dates, 
     if times is not None:
         chain = owner.holdout.model if correlation is None else correlation
         chain = getattr(chain, "chain", chain)  # of the dates of a panel
+        assumption = ". ".join(filter(None, (assumption, gaps_in_words(times.values))))
         correlation = times.panel(chain, held=X_val is not None)
     return correlation, assumption
 
@@ -80,7 +83,6 @@ class Times:
 
 def check_times(estimator, X, *, X_val, correlation, times, horizon, in_time):
     """Return the :class:`Times` of the records, or None where rows are one series in order."""
-    horizon = check_integer("horizon", horizon, low=0)
     if times is not None and has_fit_parameter(estimator, "times"):
         raise ValueError(
             f"times= is a parameter of {type(estimator).__name__}.fit and of the search. Put dates "
@@ -92,17 +94,24 @@ def check_times(estimator, X, *, X_val, correlation, times, horizon, in_time):
             "correlation='time'."
         )
     n = num_samples(X)
-    both = [X] if X_val is None else [X, X_val]
+    both = [("X", X)] if X_val is None else [("X", X), ("X_val", X_val)]
     if times is None:
-        found = [_of_index(part) for part in both]
-        if any(part is None for part in found):
+        found = [index_dates(part, name) for name, part in both]
+        dated = all(part is not None for part in found)
+        if not (dated and any(part.has_duplicates for part in found)):
+            for name, part in both:
+                check_sorted(part, name)
             if not horizon:
                 return None
-            found = np.split(np.arange(sum(map(num_samples, both))), [n])[: len(both)]
-        values = np.concatenate([date_numbers(part) for part in found])
+            if not dated:
+                dates = horizon_in_dates(horizon, None)
+                return Times(np.arange(sum(num_samples(part) for _, part in both)), n, dates)
+        values = np.concatenate(
+            [date_numbers(one, f"{name}.index") for one, (name, _) in zip(found, both, strict=True)]
+        )
     else:
         values = date_numbers(times)
-    total = sum(map(num_samples, both))
+    total = sum(num_samples(part) for _, part in both)
     if len(values) != total:
         of = "X" if X_val is None else "X followed by X_val"
         raise ValueError(
@@ -113,16 +122,7 @@ def check_times(estimator, X, *, X_val, correlation, times, horizon, in_time):
             "X_val must come after X, and rows of one date stay on one side, got X until "
             f"{values[:n].max()} and X_val from {values[n:].min()}."
         )
-    return Times(values, n, horizon)
-
-
-def _of_index(X):
-    """Return the dates of an index where several rows share one, or None."""
-    index = getattr(X, "index", None)
-    if hasattr(index, "levels"):
-        levels = [k for k, level in enumerate(index.levels) if is_dates(level)]
-        return index.get_level_values(levels[0]) if len(levels) == 1 else None
-    return index if is_dates(index) and index.has_duplicates else None
+    return Times(values, n, horizon_in_dates(horizon, values))
 
 
 def _in_time(owner, config, X, y, *, X_val, pilot, times=None):

@@ -15,6 +15,14 @@ from sklearn_bdp.correlation._components import (
     count_shared_labels,
 )
 from sklearn_bdp.correlation._cutting import Split
+from sklearn_bdp.correlation._dates import (
+    date_numbers,
+    gaps_in_words,
+    horizon_in_dates,
+    index_dates,
+    is_dates,
+    step_of,
+)
 from sklearn_bdp.correlation._declared import (
     chain_record,
     check_correlation,
@@ -30,7 +38,7 @@ from sklearn_bdp.correlation._misfit import (
 )
 from sklearn_bdp.correlation._neighbors import check_groups, check_neighbors, ising_spins
 from sklearn_bdp.correlation._network import MarkovNetwork, NetworkModel
-from sklearn_bdp.correlation._panel import Panel, date_numbers
+from sklearn_bdp.correlation._panel import Panel
 from sklearn_bdp.correlation._row_order import IndependenceReport, check_independence
 from sklearn_bdp.correlation._states import SeenStates
 from sklearn_bdp.correlation._strength import (

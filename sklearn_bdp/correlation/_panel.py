@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import ArrayLike
 
@@ -11,36 +9,7 @@ from sklearn_bdp._checks import check_integer
 from sklearn_bdp._typing import Array
 from sklearn_bdp.correlation._base import CorrelationModel
 from sklearn_bdp.correlation._cutting import Split, check_indices, tail_split
-
-
-def date_numbers(times: Any) -> Array:
-    """Return dates as numbers that sort as the dates do, one for each record.
-
-    Dates and periods of any container, numbers, or text in ISO form.
-    """
-    held = getattr(times, "array", times)  # of a pandas series or index
-    if hasattr(held, "asi8"):
-        missing, values = np.asarray(held.isna()), np.asarray(held.asi8)
-    else:
-        values = np.asarray(held if isinstance(held, np.ndarray) else list(held))
-        if values.dtype.kind in "OUS":
-            try:
-                values = values.astype("datetime64[ns]")
-            except (TypeError, ValueError) as error:
-                raise ValueError(
-                    "times must be dates, numbers or text such as '2026-01-31', got "
-                    f"{values[0]!r}. Text without an order does not tell which date is later."
-                ) from error
-        if values.dtype.kind not in "iufM":
-            raise ValueError(f"times must be dates or numbers, got {values.dtype}.")
-        missing = np.isnat(values) if values.dtype.kind == "M" else np.isnan(values.astype(float))
-    if values.ndim != 1 or not len(values):
-        raise ValueError(f"times must hold one date per record, got shape {values.shape}.")
-    if missing.any():
-        raise ValueError(
-            f"times must hold a date for every record, {int(missing.sum())} are missing (NaT)."
-        )
-    return values
+from sklearn_bdp.correlation._dates import date_numbers
 
 
 class Panel(CorrelationModel):

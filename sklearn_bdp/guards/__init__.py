@@ -33,7 +33,6 @@ from sklearn_bdp.guards._tables import (
     check_future,
     check_orders,
     check_sorted,
-    is_dates,
 )
 
 __all__ = ["GUARDS", "Guard"]

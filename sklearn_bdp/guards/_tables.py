@@ -9,7 +9,7 @@ from sklearn.utils import get_tags
 from sklearn_bdp._checks import check_order
 from sklearn_bdp._digests import count_copies
 from sklearn_bdp._sklearn_compat import num_samples, safe_indexing
-from sklearn_bdp.correlation import check_order_of_groups
+from sklearn_bdp.correlation import check_order_of_groups, date_numbers, is_dates
 from sklearn_bdp.exceptions import CopiedRecordsWarning
 from sklearn_bdp.guards._guard import Guard
 
@@ -148,22 +148,22 @@ def check_copies(X, y, model=None):
     return COPIED
 
 
-def is_dates(index):
-    """Return whether an index of a frame holds dates or periods."""
-    return str(getattr(index, "dtype", "")).startswith(("datetime64", "period"))
-
-
 def _dates(X):
     """Return the dates of a frame's index as numbers, or None."""
     index = getattr(X, "index", None)
     if not is_dates(index) or len(index) < 2 or bool(index.hasnans):
         return None
-    return np.asarray(index.asi8)
+    return date_numbers(index).astype(np.int64)
 
 
 def check_sorted(X, name="X"):
     """Raise where records in time come with an index of dates that is not sorted."""
     index = getattr(X, "index", None)
+    if is_dates(index) and bool(index.hasnans):
+        raise ValueError(
+            f"{name} has an index in which {int(index.isna().sum())} dates are missing (NaT). Drop "
+            "these rows or fill in their dates."
+        )
     if is_dates(index) and not index.is_monotonic_increasing:
         raise ValueError(
             f"correlation='time' and chains need records in time order, got {name} with a date "
