@@ -3,6 +3,13 @@
 In ``__all__`` stands what users may compute with; the other names serve the packages above.
 """
 
+from sklearn_bdp.accounting._bets import (
+    UnitMoments,
+    order_free_limits,
+    share_limits,
+    star_limits,
+    unit_moments,
+)
 from sklearn_bdp.accounting._certificate import Certificate
 from sklearn_bdp.accounting._jackknife import (
     approximation,
