@@ -11,7 +11,6 @@ __all__ = [
     "BatchPredictionWarning",
     "BudgetExhaustedError",
     "ClippedScoreWarning",
-    "CopiedRecordsWarning",
     "DefaultMetricWarning",
     "FailingModelWarning",
     "FallenScoreWarning",
@@ -163,14 +162,6 @@ class ClippedScoreWarning(SklearnBdpWarning):
 
     Nothing is wrong: answers and intervals are about the clipped score. Give the metric wider
     ``bounds`` if the plain score matters.
-    """
-
-
-class CopiedRecordsWarning(SklearnBdpWarning):
-    """Records occur more than once, so that copies may be on both sides of a split.
-
-    Scores and intervals are too good for new records. Remove the copies, oversample inside the
-    pipeline, or hold copies together by ``correlation="groups"``.
     """
 
 

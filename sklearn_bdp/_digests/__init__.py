@@ -13,7 +13,6 @@ from sklearn_bdp._digests._keys import KnownModel, fingerprint, has_own_code, re
 from sklearn_bdp._digests._objects import object_digest, settled_classes
 from sklearn_bdp._digests._rows import (
     cell_codes,
-    count_copies,
     count_shared_rows,
     likeness,
     mixed,

@@ -28,14 +28,13 @@ from sklearn_bdp.correlation import (
 from sklearn_bdp.exceptions import InnerFoldsWarning
 from sklearn_bdp.guards import (
     TrainingSide,
-    check_copies,
     check_future,
     check_sorted,
     declaration_hints,
     targets_digest,
     warn_few_groups,
 )
-from sklearn_bdp.holdout import TARGETS, HoldoutConfig, ReusableHoldout, compare, is_splitter
+from sklearn_bdp.holdout import TARGETS, HoldoutConfig, ReusableHoldout, check_overlap, is_splitter
 from sklearn_bdp.ledger import read_notes
 
 #: What a split that looks at the labels costs (theory G10).
@@ -326,10 +325,9 @@ def divide_for(
         correlation, assumption = correlation_in_time(
             owner, config, estimator, X, y, X_val=X_val, pilot=pilot, dates=dates, in_time=in_time,
         )  # fmt: skip
-    about, shared = None, False
+    about = None
     if config is None:
         division = _reused(owner, X, y, correlation, groups)
-        shared = owner.holdout.allow_shared_rows
     else:
         division = divide(
             estimator,
@@ -344,8 +342,7 @@ def divide_for(
         )
         if X_val is None and y is not None:
             about = targets_digest(X, y)
-    copied = "" if shared else check_copies(division.X, division.y, division.train_model)
-    said = ". ".join(filter(None, (division.assumption, copied, assumption)))
+    said = ". ".join(filter(None, (division.assumption, assumption)))
     side = _side(estimator, division, groups)
     return replace(division, hints=hints, assumption=said, about=about, side=side)
 
@@ -398,7 +395,7 @@ def open_holdout(owner, division, *, split=None, metric=None, fit_params=None):
     holdout = owner.holdout if config is None else _new_holdout(owner, config, division, split)
     if division.train is not None:
         holdout.account.known.add(side, drawn=True)
-    said = compare(holdout, side.beside(fit_params or {}))
+    said = check_overlap(holdout, side.beside(fit_params or {}))
     if said and said not in holdout.notes("assumption"):
         holdout.note("assumption", said)
     if metric is not None:

@@ -24,12 +24,11 @@ from sklearn_bdp.guards._dependence import (
     warn_of,
 )
 from sklearn_bdp.guards._guard import GUARDS, Guard
-from sklearn_bdp.guards._reading import ANEW, MIXED, WORDS, KnownRows, TrainingSide
+from sklearn_bdp.guards._reading import ANEW, FINDINGS, MIXED, KnownRows, TrainingSide
 from sklearn_bdp.guards._row_wise import RowWiseCheck, foreign_parts, reads_other_rows
 from sklearn_bdp.guards._tables import (
     ADDED,
     check_agreement,
-    check_copies,
     check_future,
     check_orders,
     check_sorted,

@@ -12,7 +12,6 @@ import contextvars
 import hashlib
 import math
 import multiprocessing
-import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -28,8 +27,9 @@ from sklearn_bdp.guards._guard import TOLD, Guard
 ALL = 0.9
 #: Targets below which equal ones may well be those of other records.
 _FEWEST = 20
-#: Digests of targets that an account has answered about, and the notebook cell that asked.
-_ANSWERED: dict[str, tuple[str, int] | None] = {}
+#: Digests of targets that an account in memory has answered about. It is process-wide because two
+#: such accounts know nothing of each other but that they live in one process.
+_ANSWERED: set[str] = set()
 _INSIDE: contextvars.ContextVar[bool] = contextvars.ContextVar("inside a candidate", default=False)
 
 ANOTHER = Guard(
@@ -107,10 +107,8 @@ def in_runs(labels: Any) -> bool:
 
 
 def open_account(about: list[str | None]) -> bool:
-    """Return whether another account has answered about some of these targets; say so once."""
-    cell = _cell()
-    known = {one for one in about if one in _ANSWERED and not _run_again(_ANSWERED[one], cell)}
-    known = set() if _is_repeated() else known
+    """Return whether another account has answered about some of these targets; warn once."""
+    known = set() if _is_repeated() else _ANSWERED.intersection(filter(None, about))
     if known:
         ANOTHER.warn_once(min(known))
     return bool(known)
@@ -118,20 +116,9 @@ def open_account(about: list[str | None]) -> bool:
 
 def note_answers(about: list[str | None]) -> None:
     """Remember that an account has answered about these targets."""
-    new = set(filter(None, about)) - _ANSWERED.keys()
-    if new and not _is_repeated():  # looking at the callers takes longer than an answer should
-        _ANSWERED.update(dict.fromkeys(new, _cell()))
-
-
-def _cell():
-    """Return text and number of the notebook cell that is running; None outside of notebooks."""
-    cells = getattr(sys.modules["__main__"], "In", None)
-    return (cells[-1], len(cells)) if isinstance(cells, list) and cells else None
-
-
-def _run_again(first, now):
-    """Return whether a notebook cell asks what it asked when it was run before."""
-    return None not in (first, now) and first[0] == now[0] and first[1] != now[1]
+    new = set(filter(None, about)) - _ANSWERED
+    if new and not _is_repeated():  # asked last: it walks up the callers
+        _ANSWERED.update(new)
 
 
 @contextlib.contextmanager

@@ -22,34 +22,34 @@ from sklearn_bdp.guards._tables import same_columns
 _WHEN = "when a training set meets a holdout that the caller split off, once for each set"
 
 
-def _word(name, category, says):
+def _finding(name, category, says):
     """Return a guard that reads the holdout."""
     return Guard(name, "holdout", _WHEN, says, category)
 
 
-#: The words, in the order in which they are looked for: one is said at most.
-WORDS = {
-    "rows": _word(
+#: What a check can find, in the order in which it is looked for: one finding at most is reported.
+FINDINGS = {
+    "rows": _finding(
         "shared rows",
         SharedRecordsError,
         "X contains holdout records, more than chance explains. Pass training rows only. If equal "
         "records are different people or events, make the holdout with allow_shared_rows=True. No "
         "query was answered. The check read the holdout and is charged.",
     ),
-    "groups": _word(
+    "groups": _finding(
         "shared groups",
         SharedGroupsWarning,
         "Groups of the training set and of the holdout have the same labels. If they are the same "
         "groups (patients, users, sites), intervals are too good for new ones: divide whole "
         "groups, as correlation='groups' does. If labels were given anew, make them unique.",
     ),
-    "labels": _word(
+    "labels": _finding(
         "other labels",
         ValueError,
         "y has no label in common with the holdout. Code y as the holdout's targets. No query was "
         "answered. The check read the holdout and is charged.",
     ),
-    "classes": _word(
+    "classes": _finding(
         "missing classes",
         MissingClassesWarning,
         "A class of one side is missing from the other side. If labels are coded in another way "
@@ -110,8 +110,8 @@ class TrainingSide:
         labels = getattr(self.train_model, "_labels", None)
         return np.array([], np.uint64) if labels is None else labels.digests
 
-    def word(self, X: Any, y: Any, model: Any, *, rows: bool) -> str | None:
-        """Return what the holdout's records say about it: one of ``WORDS``, or nothing."""
+    def finding(self, X: Any, y: Any, model: Any, *, rows: bool) -> str | None:
+        """Return what the holdout's records say about it: one of ``FINDINGS``, or nothing."""
         if rows:
             for own, targets in self.tables:
                 shared, chance = count_shared_rows(own, targets, X, y)
@@ -119,7 +119,7 @@ class TrainingSide:
                     return "rows"
         if self.train_model is not None and count_shared_labels(model, self.train_model)[0]:
             return "groups"
-        return _word_of_classes(self.tables[0][1], y, model) if self.classifier else None
+        return _finding_of_classes(self.tables[0][1], y, model) if self.classifier else None
 
 
 def _digests(X, y):
@@ -186,7 +186,7 @@ class KnownRows:
         return result
 
 
-def _word_of_classes(y, y_holdout, model):
+def _finding_of_classes(y, y_holdout, model):
     """Return what the classes of the two sides say, where chance does not explain it."""
     labels, held = _classes(y), _classes(y_holdout)
     if labels is None or held is None or not labels.size or _is_text(labels) != _is_text(held):

@@ -1,4 +1,4 @@
-"""What is wrong with a table: its form, the order of its records, copies among them.
+"""What is wrong with a table: its form, the order of its records.
 
 Of the holdout only the form is looked at: names, number and kind of columns.
 """
@@ -7,10 +7,7 @@ import numpy as np
 from sklearn.utils import get_tags
 
 from sklearn_bdp._checks import check_order
-from sklearn_bdp._digests import count_copies
-from sklearn_bdp._sklearn_compat import num_samples, safe_indexing
 from sklearn_bdp.correlation import check_order_of_groups, date_numbers, is_dates
-from sklearn_bdp.exceptions import CopiedRecordsWarning
 from sklearn_bdp.guards._guard import Guard
 
 #: What to do where columns were added since the holdout was made.
@@ -31,17 +28,6 @@ NARROWED = (
     "Pass all columns and keep the selected ones inside the pipeline: "
     "make_pipeline(ColumnTransformer([('kept', 'passthrough', columns)]), model)"
 )
-COPIES = Guard(
-    "copies",
-    "training set",
-    "before the holdout is made",
-    "Training records look like copies (a table that was oversampled), and other copies may be in "
-    "the holdout. Then intervals are too good. Remove the copies and oversample inside the "
-    "pipeline, or pass one label per original as groups= with correlation='groups'.",
-    CopiedRecordsWarning,
-)
-#: What copies mean, for the certificate.
-COPIED = "no holdout record is a copy of a training record, though training records look like it"
 #: What dates say of records that are declared independent.
 IN_TIME = ", but correlation=None assumes independence. Set correlation='time', or reset the index"
 
@@ -125,27 +111,6 @@ def check_orders(owner, X, y, /, *, X_val=None, y_val=None, **beside):
     check_order("y_val", y_val, X_val, of="X_val")
     for records in (X, X_val):
         check_order_of_groups("correlation", owner.correlation, records)
-
-
-def check_copies(X, y, model=None):
-    """Return what the certificate assumes where training records are copies of one another.
-
-    A table that was oversampled, or drawn with replacement, before it was divided has copies on
-    both sides of the split. They are looked for between two halves of the training part, so that
-    nothing is said of the holdout. ``model``: that of the training records.
-    """
-    n = num_samples(X)
-    codes = np.arange(n)
-    if model is not None and model.n_records == n:
-        codes = model.components(n)  # records that are held together are copies of each other
-    half = np.random.default_rng(0).permutation(codes.max() + 1)[codes] % 2
-    sides = []
-    for rows in (np.flatnonzero(half == 0), np.flatnonzero(half == 1)):
-        sides += [safe_indexing(X, rows), None if y is None else safe_indexing(y, rows)]
-    if not count_copies(*sides):
-        return ""
-    COPIES.warn()
-    return COPIED
 
 
 def _dates(X):

@@ -2,7 +2,7 @@
 
 from sklearn_bdp._digests import query_key
 from sklearn_bdp.holdout._account import as_last_seen
-from sklearn_bdp.holdout._around import compare
+from sklearn_bdp.holdout._around import check_overlap
 from sklearn_bdp.holdout._batch import Batch, Terms, decide, next_code_length, pace_of, route
 from sklearn_bdp.holdout._certificate import records_for, width_parts
 from sklearn_bdp.holdout._report import FinalReport, Preview

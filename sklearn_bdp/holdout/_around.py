@@ -26,12 +26,12 @@ from sklearn_bdp.accounting import (
     share_cells,
     shares_needed,
 )
-from sklearn_bdp.guards import ANEW, MIXED, WORDS
+from sklearn_bdp.guards import ANEW, FINDINGS, MIXED
 from sklearn_bdp.holdout._settings import margins
 
 
 @sealed_errors
-def compare(holdout: Any, side: Any, *, explicit: bool = False) -> str:
+def check_overlap(holdout: Any, side: Any, *, explicit: bool = False) -> str:
     """Compare a training side with a holdout; return what has to be true besides, or nothing.
 
     ``explicit``: rows beyond those of a drawn split are compared in place of being refused. What is
@@ -41,20 +41,20 @@ def compare(holdout: Any, side: Any, *, explicit: bool = False) -> str:
     if known.mixes(side) and not explicit:
         raise MIXED.error()
     if known.mixes_groups(side):
-        WORDS["groups"].warn()
+        FINDINGS["groups"].warn()
         return ANEW
     if known.covers(side):
         return ""
-    word = _recorded_word(holdout, side)
+    word = _recorded_finding(holdout, side)
     if word in ("rows", "labels"):
-        raise WORDS[word].error()
+        raise FINDINGS[word].error()
     known.add(side)
     if word is not None:
-        WORDS[word].warn()
+        FINDINGS[word].warn()
     return ANEW if word == "groups" else ""
 
 
-def _recorded_word(holdout, side):
+def _recorded_finding(holdout, side):
     """Return the word of a check: recorded before, or found and charged now."""
     settings, of = holdout.account.settings, side.digest
     if settings.information is not None or settings.tau is not None:
@@ -66,7 +66,7 @@ def _recorded_word(holdout, side):
         for check in before:
             if check["of"] == of:
                 return check["word"]
-        word = side.word(holdout.X, holdout.y, holdout.model, rows=not holdout.allow_shared_rows)
+        word = side.finding(holdout.X, holdout.y, holdout.model, rows=not holdout.allow_shared_rows)
         transaction.append(_after_check(last, before, {"of": of, "word": word}))
     return word
 
@@ -77,7 +77,7 @@ def _after_check(last, before, check):
         n_checks=len(before),
         n_complaints=sum(each["word"] is not None for each in before),
         complaint=check["word"] is not None,
-        n_words=len(WORDS),
+        n_words=len(FINDINGS),
     )
     return dataclasses.replace(
         last,

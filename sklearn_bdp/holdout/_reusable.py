@@ -24,7 +24,7 @@ from sklearn_bdp._version import __version__
 from sklearn_bdp.correlation import check_correlation, check_order_of_groups
 from sklearn_bdp.guards import TrainingSide, targets_digest
 from sklearn_bdp.holdout._account import ANOTHER, Account
-from sklearn_bdp.holdout._around import compare, with_prevalence
+from sklearn_bdp.holdout._around import check_overlap, with_prevalence
 from sklearn_bdp.holdout._batch import next_code_length
 from sklearn_bdp.holdout._certificate import holdout_certificate, warn_if_vacuous
 from sklearn_bdp.holdout._final import Closing
@@ -591,7 +591,7 @@ class ReusableHoldout:
         """
         side = TrainingSide(((X, y),))
         if not self.allow_shared_rows:
-            compare(self, side, explicit=True)
+            check_overlap(self, side, explicit=True)
 
     def check_model(self, estimator: Any) -> None:
         """Refuse a model that keeps records of this holdout among those it was fitted on.
@@ -611,7 +611,7 @@ class ReusableHoldout:
         """
         kept = self.account.known.kept(estimator, self.X)
         if kept.tables and not self.allow_shared_rows:
-            compare(self, kept, explicit=True)
+            check_overlap(self, kept, explicit=True)
 
     # -- what is recorded ---------------------------------------------------------------------
 

@@ -239,19 +239,3 @@ def test_exceptions_on_holdout_records_are_not_told():
         assert search.best_interval_[0] <= 0.05
     assert said[0] == said[1]
     assert not any("Row_" in text for text in said[0])
-
-
-# -- copies and groups ----------------------------------------------------------------------------
-
-
-def test_copies_are_told_of_training_records_alone():
-    X, y = noise(10)
-    drawn = np.random.default_rng(0).integers(0, 200, 400)
-    rest = [{"X_val": held, "y_val": labels} for held, labels in (noise(11), noise(12))]
-    search = ReusableHoldoutSearchCV(LogisticRegression(), {"C": [1.0]}, random_state=0)
-    said = [
-        [text for text in heard(lambda: search.fit(X[drawn], y[drawn], **one)) if "copies" in text]  # noqa: B023
-        for one in rest
-    ]
-    assert said[0] == said[1]
-    assert len(said[0]) == 1

@@ -34,48 +34,6 @@ def said(fit, what):
     return result, [str(w.message) for w in caught if what in str(w.message)]
 
 
-@pytest.mark.parametrize(
-    "estimator",
-    [
-        search(),
-        HoldoutFeatureSelector(LogisticRegression(), random_state=0),
-        HoldoutCorrelationFilter(random_state=0),
-    ],
-    ids=lambda one: type(one).__name__,
-)
-def test_copies_across_the_own_split_are_said_once_and_certified(estimator):
-    fitted, messages = said(lambda: estimator.fit(X[DRAWN], y[DRAWN]), "look like copies")
-    assert len(messages) == 1
-    assert not any(sign.isdigit() for sign in messages[0])  # nothing is counted
-    assert sum("no holdout record is a copy" in a for a in fitted.certificate_.assumptions) == 1
-    fitted, messages = said(lambda: estimator.fit(X, y), "look like copies")
-    assert not messages
-    assert "copies" not in str(fitted.certificate_)
-
-
-def test_copies_held_together_are_no_copies_across_the_split():
-    _, messages = said(
-        lambda: search(correlation="groups").fit(X[DRAWN], y[DRAWN], groups=DRAWN), "copies"
-    )
-    assert not messages
-
-
-def test_copies_in_a_validation_set_and_in_a_holdout_are_said_too():
-    A, b = X[DRAWN], y[DRAWN]
-    train, held = slice(0, 600), slice(600, None)
-    rest = {"X_val": A[held], "y_val": b[held]}
-    _, messages = said(lambda: search().fit(A[train], b[train], **rest), "look like copies")
-    assert len(messages) == 1
-    holdout = ReusableHoldout(A[held], b[held], random_state=0)
-    again = search().set_params(holdout=holdout)
-    _, messages = said(lambda: again.fit(A[train], b[train]), "look like copies")
-    assert len(messages) == 1
-    allowed = ReusableHoldout(A[held], b[held], random_state=0, allow_shared_rows=True)
-    again = search().set_params(holdout=allowed)
-    _, messages = said(lambda: again.fit(A[train], b[train]), "look like copies")
-    assert not messages
-
-
 # -- order of what comes beside the records -------------------------------------------------------
 
 FRAME = pd.DataFrame(X, index=np.arange(400) + 1000).add_prefix("c")

@@ -2,7 +2,6 @@
 
 import copy
 import pickle
-import sys
 import warnings
 
 import numpy as np
@@ -132,32 +131,3 @@ def test_the_default_metric_of_regressors_is_told_once_in_a_process():
             targets = np.random.default_rng(seed).normal(size=200)
             ReusableHoldoutSearchCV(Ridge(), {"alpha": [1.0]}, random_state=0).fit(X, targets)
     assert sum(issubclass(one.category, DefaultMetricWarning) for one in caught) == 1
-
-
-# -- notebooks ------------------------------------------------------------------------------------
-
-CELL = "search().fit(X, y)"
-
-
-@pytest.fixture
-def run_cells(monkeypatch):
-    """Run cells as a notebook does: their texts are in ``In`` of its main module."""
-    space = {"search": search, "X": X, "y": y}
-
-    def run(*cells):
-        texts = [""]
-        monkeypatch.setattr(sys.modules["__main__"], "In", texts, raising=False)
-        for cell in cells:
-            texts.append(cell)
-            exec(compile(cell, f"cell {len(texts)}", "exec"), space)
-
-    return lambda *cells: told(lambda: run(*cells))
-
-
-def test_a_cell_that_is_run_again_opens_no_second_account(run_cells):
-    assert run_cells(CELL, CELL) == 0
-    assert run_cells(CELL, "search(cv=3).fit(X, y)") == 1
-
-
-def test_two_searches_in_one_cell_are_two_accounts(run_cells):
-    assert run_cells(CELL + "\n" + CELL) == 1
