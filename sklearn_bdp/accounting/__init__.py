@@ -11,6 +11,11 @@ from sklearn_bdp.accounting._bets import (
     unit_moments,
 )
 from sklearn_bdp.accounting._certificate import Certificate
+from sklearn_bdp.accounting._given_past import (
+    past_limits,
+    past_lower_limit,
+    past_mean_limit,
+)
 from sklearn_bdp.accounting._jackknife import (
     approximation,
     binomial_interval,
@@ -82,6 +87,8 @@ __all__ = [
     "Certificate",
     "Tail",
     "score_tail",
+    "past_limits",
+    "past_lower_limit",
     "place_lengths",
     "noise_margin",
     "answer_margin",

@@ -86,7 +86,7 @@ def index_dates(X: Any, name: str = "X") -> Any:
     An index that may be dates, or that several series share without certain dates, is refused:
     rows would be taken as one series.
     """
-    index = getattr(X, "index", None)
+    index: Any = getattr(X, "index", None)
     if hasattr(index, "levels"):
         levels = [k for k, level in enumerate(index.levels) if is_dates(level)]
         if len(levels) == 1:
