@@ -4,6 +4,7 @@ Runs in worker processes. The holdout's scores go to the mechanism and nowhere e
 """
 
 import contextlib
+import copy
 import functools
 import math
 import time
@@ -307,6 +308,9 @@ class SharedPipeline:
     def __getattr__(self, name):
         found = getattr(self._pipeline, name)
         return functools.partial(self._say, name, found) if name in _PREDICTIONS else found
+
+    def __deepcopy__(self, memo):
+        return copy.deepcopy(self._pipeline, memo)
 
     def _say(self, name, plain, X):
         if num_samples(X) != self._n:

@@ -393,6 +393,8 @@ def open_holdout(owner, division, *, split=None, metric=None, fit_params=None):
     """
     config, side = config_of(owner), division.side
     holdout = owner.holdout if config is None else _new_holdout(owner, config, division, split)
+    if config is not None:
+        holdout.account.known.divided = True
     if division.train is not None:
         holdout.account.known.add(side, drawn=True)
     said = check_overlap(holdout, side.beside(fit_params or {}))

@@ -94,6 +94,7 @@ class Rounds:
         self.candidates, self.out, self.more = [], [], defaultdict(list)
         self.results, self.scores, self.splits = None, None, []
         self.report = self.drift = self.per_record = None
+        self.first = 0  # row of the first candidate that is not eliminated
         self.clipping = {}  # by row: what it changes on the folds
         self._verification = None
 
@@ -111,10 +112,11 @@ class Rounds:
 
     def _check_dependence(self):
         """Check scores of the best candidate against the declared correlation, and warn once."""
-        if np.isnan(self.scores).all():
+        last = self.scores[self.first :]  # earlier rounds of halving had smaller folds
+        if np.isnan(last).all():
             warn_of(self.division)
             return
-        best = int(np.nanargmax(self.scores))
+        best = self.first + int(np.nanargmax(last))
         tests = [test for _, test in self.splits]
         self.report, self.drift, self.per_record = check_dependence(
             self.division,
@@ -154,6 +156,8 @@ class Rounds:
         report_failures(out, search.error_score)
         if callable(search.scoring):
             insert_error_scores(out, search.error_score)
+        if search._eliminates:
+            self.first = first
         self.splits, self.candidates, self.out = splits, self.candidates + made, self.out + out
         for key, value in (more_results or {}).items():
             self.more[key].extend(value)

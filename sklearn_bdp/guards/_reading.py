@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from sklearn_bdp._digests import count_shared_rows, row_digests
-from sklearn_bdp._sklearn_compat import is_frame
+from sklearn_bdp._sklearn_compat import is_frame, safe_indexing
 from sklearn_bdp.correlation import count_shared_labels
 from sklearn_bdp.exceptions import MissingClassesWarning, SharedGroupsWarning, SharedRecordsError
 from sklearn_bdp.guards._guard import Guard
@@ -63,6 +63,16 @@ MIXED = Guard(
     "when a training set meets a holdout that a search drew",
     "X contains rows that were not among the training rows when the search drew its holdout. Pass "
     "X[search.train_indices_], or call holdout.check_training_rows(X, y) first, which is charged.",
+    SharedRecordsError,
+)
+SCORED = Guard(
+    "raw holdout score",
+    "arguments",
+    "when score is given records that fit held out",
+    "X contains {count:,} records that fit held out. Their raw score would make later intervals "
+    "invalid, so score does not return it. Call final_report() for the final score of the best "
+    "model, or score new records. predict and decision_function take any records. The holdout was "
+    "not queried.",
     SharedRecordsError,
 )
 #: What has to be true where labels of groups stand on both sides.
@@ -138,6 +148,7 @@ class KnownRows:
 
     def __init__(self) -> None:
         self.drawn = False  # whether a search drew the holdout and its training rows
+        self.divided = False  # whether a fit was given both sides: X that it divided, or X_val
         self._known = [np.array([], np.uint64), np.array([], np.uint64)]
         self._groups = np.array([], np.uint64)
         self._sides: set[str] = set()
@@ -165,6 +176,23 @@ class KnownRows:
         found = (TrainingSide(((rows, None),)) for rows in _kept_rows(estimator, X))
         met = (one for one in found if not self.drawn or min(self._shares(one)) > 0.0)
         return TrainingSide(tuple(one.tables[0] for one in met))
+
+    def check_scored(self, side: TrainingSide, X: Any, y: Any) -> None:
+        """Raise where records to be scored are those that a fit held out.
+
+        Whoever called that fit gave it both sides, so that the error tells nothing new. ``X``,
+        ``y``: the holdout's records.
+        """
+        codes, (own, targets) = side.rows[0], side.tables[0]
+        if not self.divided or codes is None or not codes[0].size:
+            return
+        rest = np.flatnonzero(~np.isin(codes[0], self._known[targets is None]))
+        if rest.size:
+            own = safe_indexing(own, rest)
+            targets = None if targets is None else safe_indexing(targets, rest)
+            shared, chance = count_shared_rows(own, targets, X, y)
+            if shared > chance:
+                raise SCORED.error(count=shared)
 
     def mixes(self, side: TrainingSide) -> bool:
         """Return whether a table holds rows of the training part and others."""

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import abc
 import contextlib
+import copy
 import dataclasses
+import io
+import logging
 import numbers
 import re
 import threading
@@ -202,7 +205,8 @@ class BoundedMetric(abc.ABC):
 
         Rows on which the model raises or returns NaN are found one by one (by bisection) and
         scored 0 in [0, 1], so that a failure is an ordinary bounded score and no side channel.
-        Warnings of the model are silenced for the same reason. Use it for holdout records.
+        For the same reason nothing is shown that the model warns of, prints or logs, and a copy of
+        it is asked about parts of the records. Use it for holdout records.
 
         Parameters
         ----------
@@ -431,6 +435,9 @@ def score_rows(score, estimator, X, y):
             if scores.shape != (stop - start,):
                 raise ValueError("The model did not give one prediction per record.")
         except Exception:
+            if stop - start == len(y):  # the model must not show how often it is asked from here on
+                with contextlib.suppress(Exception):
+                    estimator = copy.deepcopy(estimator)
             if stop - start > 1:
                 middle = (start + stop) // 2
                 pending += [(middle, stop), (start, middle)]
@@ -470,21 +477,33 @@ def class_probabilities(estimator, X):
     return classes, np.where(valid[:, None], probabilities, np.nan)
 
 
+class _Nowhere(io.TextIOBase):
+    """A stream that shows nothing."""
+
+    def write(self, text):
+        return len(text)
+
+
 @contextlib.contextmanager
 def silenced():
-    """Ignore all warnings inside the block.
+    """Show nothing inside the block: no warning, no printed text, no log message.
 
-    ``warnings.catch_warnings`` alone would not do: filters are global, and when blocks of several
-    threads overlap the first one to leave would switch the warnings of the others back on. Here
-    the first block to enter saves the filters and the last one to leave restores them.
+    Filters, streams and logging belong to the process: when blocks of several threads overlap, the
+    first one to leave would switch them back on for the others. Here the first block to enter saves
+    them and the last one to leave restores them.
     """
     global _depth, _saved
     with _lock:
         if _depth == 0:
-            _saved = warnings.catch_warnings()
-            _saved.__enter__()
+            _saved = contextlib.ExitStack()
+            _saved.enter_context(warnings.catch_warnings())
             warnings.resetwarnings()  # forests enter every filter anew for each tree
             warnings.simplefilter("ignore")
+            nowhere = _Nowhere()
+            _saved.enter_context(contextlib.redirect_stdout(nowhere))
+            _saved.enter_context(contextlib.redirect_stderr(nowhere))
+            _saved.callback(logging.disable, logging.root.manager.disable)
+            logging.disable()
         _depth += 1
     try:
         yield
@@ -492,4 +511,4 @@ def silenced():
         with _lock:
             _depth -= 1
             if _depth == 0:
-                _saved.__exit__(None, None, None)
+                _saved.close()

@@ -197,11 +197,6 @@ class HalvingReusableHoldoutSearchCV(ReusableHoldoutSearchCV):
             name = self.refit if isinstance(self.refit, str) else next(iter(self.scoring))
         return {**results, "mean_test_score": results[f"mean_test_{name}"]}
 
-    def _shown(self, rounds):
-        """Return the rows shown to the holdout: of the last rung."""
-        rungs = np.asarray(rounds.results["iter"])
-        return [row for row in super()._shown(rounds) if rungs[row] == rungs.max()]
-
     def _select_best_index(self, refit, refit_metric, results):
         """Return the best row of the last rung, where there is no holdout to ask."""
         if callable(refit):

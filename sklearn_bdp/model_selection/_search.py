@@ -31,6 +31,8 @@ from sklearn_bdp._sklearn_compat import (
 )
 from sklearn_bdp._typing import Correlation, RandomState
 from sklearn_bdp.correlation import date_numbers
+from sklearn_bdp.guards import TrainingSide
+from sklearn_bdp.holdout import ReusableHoldout
 from sklearn_bdp.metrics import BoundedMetric, PerRecordScore, available_metrics
 from sklearn_bdp.model_selection._stages import (
     Preparation,
@@ -382,7 +384,7 @@ class ReusableHoldoutSearchCV(Preparation, Savable, GridSearchCV):
         """Return the rows shown to the holdout: those with a training-side score, best first."""
         if rounds.scores is None:
             return list(range(len(rounds.candidates)))
-        finite = np.flatnonzero(np.isfinite(rounds.scores))
+        finite = rounds.first + np.flatnonzero(np.isfinite(rounds.scores[rounds.first :]))
         if finite.size:
             leader = int(finite[np.argmax(rounds.scores[finite])])
             rounds.metric.check_clipping(rounds.clipping.get(leader))
@@ -431,6 +433,34 @@ class ReusableHoldoutSearchCV(Preparation, Savable, GridSearchCV):
             if hasattr(self.best_estimator_, "feature_names_in_"):
                 self.feature_names_in_ = self.best_estimator_.feature_names_in_
         self.certificate_ = certificate_of(self, rounds, found)
+
+    def score(self, X: Any, y: ArrayLike | None = None, **params: Any) -> float:
+        """Return the score of ``best_estimator_`` on new records.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            New records, or training records.
+        y : array-like of shape (n_samples,) or (n_samples, n_outputs), default=None
+            Their targets.
+        **params : dict
+            Passed to the scorer, as in scikit-learn.
+
+        Returns
+        -------
+        float
+            As :meth:`sklearn.model_selection.GridSearchCV.score`.
+
+        Raises
+        ------
+        SharedRecordsError
+            For records that ``fit`` held out: their score is given by :meth:`final_report`.
+        """
+        holdout = getattr(self, "holdout_", None)
+        if isinstance(holdout, ReusableHoldout):
+            side = TrainingSide(((X, y),))
+            holdout.account.known.check_scored(side, holdout.X, holdout.y)
+        return super().score(X, y, **params)
 
     def preview(self, n_candidates: int | None = None, *, score: float | None = None) -> Preview:
         """Work out what another search would get of this holdout; nothing is spent.

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from sklearn.datasets import load_digits
+from sklearn.datasets import load_breast_cancer, load_digits
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.experimental import enable_halving_search_cv  # noqa: F401 (makes the import below work)
 from sklearn.model_selection import GridSearchCV, HalvingGridSearchCV
@@ -46,6 +46,30 @@ def test_rungs_are_those_of_scikit_learn(data, resources):
     assert search.n_resources_ == plain.n_resources_
     for name in ("iter", "n_resources", "mean_test_score", "params"):
         np.testing.assert_array_equal(search.cv_results_[name], plain.cv_results_[name])
+
+
+GRIDS = [
+    {"max_depth": [1, 2, 3, 5, 8], "min_samples_leaf": [1, 3, 9]},
+    {"max_depth": [1, 2, 3]},
+    {"ccp_alpha": list(np.geomspace(1e-4, 0.1, 20))},
+]
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("size", [120, 569])
+@pytest.mark.parametrize("grid", GRIDS, ids=len)
+def test_on_its_defaults_it_is_halving_on_the_training_rows(grid, size, seed):
+    X, y = (part[:size] for part in load_breast_cancer(return_X_y=True))
+    search = HalvingReusableHoldoutSearchCV(tree(), grid, random_state=seed).fit(X, y)
+    train = search.train_indices_
+    plain = HalvingGridSearchCV(tree(), grid, random_state=seed).fit(X[train], y[train])
+    for name in ("iter", "n_resources", "mean_test_score", "params"):
+        np.testing.assert_array_equal(search.cv_results_[name], plain.cv_results_[name])
+    last = search.cv_results_["iter"] == search.cv_results_["iter"].max()
+    np.testing.assert_array_equal(np.isfinite(search.cv_results_["holdout_score"]), last)
+    assert last[search.best_index_]
+    assert search.misfit_scores_ is None or search.misfit_scores_.shape == train.shape
 
 
 def test_only_the_last_rung_is_verified_as_one_batch(data):

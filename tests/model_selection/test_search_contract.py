@@ -345,7 +345,8 @@ def test_an_estimators_own_score_is_not_compared_with_another_metric(data):
 
     fitted = search(Own(random_state=0)).fit(*data)
     assert fitted.cv_results_["training_score"].min() > 0.5  # accuracy on both sides
-    assert fitted.score(*data) == -0.277  # and score() is what scikit-learn says it is
+    train = (part[fitted.train_indices_] for part in data)
+    assert fitted.score(*train) == -0.277  # and score() is what scikit-learn says it is
 
 
 # -- data in all shapes --------------------------------------------------------------------------

@@ -1,0 +1,120 @@
+"""No habit hands out the raw holdout score: score, and what a model prints while it is scored."""
+
+import pickle
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.datasets import load_breast_cancer, make_classification
+from sklearn.linear_model import LogisticRegression
+
+from sklearn_bdp import ReusableHoldout, ReusableHoldoutSearchCV
+from sklearn_bdp.exceptions import SharedRecordsError
+from sklearn_bdp.model_selection import HalvingReusableHoldoutSearchCV
+
+GRID = {"C": [0.01, 1.0]}
+SEARCHES = [ReusableHoldoutSearchCV, HalvingReusableHoldoutSearchCV]
+
+
+@pytest.fixture(scope="module")
+def data():
+    return make_classification(400, 6, random_state=0)
+
+
+def fitted(data, kind=ReusableHoldoutSearchCV, **options):
+    return kind(LogisticRegression(), GRID, random_state=0, **options).fit(*data)
+
+
+@pytest.mark.parametrize("kind", SEARCHES)
+def test_score_of_held_out_records_is_refused(data, kind):
+    search = fitted(data, kind)
+    X, y = data
+    held = search.holdout_indices_
+    before = search.holdout_.information_spent
+    for rows in (held, slice(None), held[:20], np.concatenate([search.train_indices_, held[:9]])):
+        with pytest.raises(SharedRecordsError, match="final_report"):
+            search.score(X[rows], y[rows])
+    again = pickle.loads(pickle.dumps(search))
+    with pytest.raises(SharedRecordsError):
+        again.score(X[held], y[held])
+    search.predict(X), search.decision_function(X)
+    assert search.holdout_.information_spent == before
+
+
+def test_score_of_other_records_is_scikit_learns(data):
+    search = fitted(data)
+    train = search.train_indices_
+    fresh = make_classification(300, 6, random_state=1)
+    for X, y in ((data[0][train], data[1][train]), fresh):
+        assert search.score(X, y) == search.best_estimator_.score(X, y)
+    discrete = np.random.default_rng(0).integers(0, 2, (2, 400, 3))
+    y = np.random.default_rng(1).integers(0, 2, (2, 400))
+    search = fitted((discrete[0], y[0]))
+    assert search.score(discrete[1], y[1]) == search.best_estimator_.score(discrete[1], y[1])
+
+
+def test_frames_other_orders_and_explicit_sets_are_recognized(data):
+    X, y = pd.DataFrame(data[0]).add_prefix("x"), pd.Series(data[1])
+    search = fitted((X, y))
+    held = np.random.default_rng(0).permutation(search.holdout_indices_)
+    with pytest.raises(SharedRecordsError):
+        search.score(X.iloc[held], y.iloc[held])
+    train, held = X.iloc[:300], X.iloc[300:]
+    search = ReusableHoldoutSearchCV(LogisticRegression(), GRID)
+    search.fit(train, y[:300], X_val=held, y_val=y[300:])
+    with pytest.raises(SharedRecordsError):
+        search.score(held, y[300:])
+    assert search.score(train, y[:300]) == search.best_estimator_.score(train, y[:300])
+
+
+def test_a_search_that_goes_on_refuses_them_too_and_a_foreign_holdout_says_nothing(data):
+    X, y = data
+    first = fitted(data)
+    train, held = first.train_indices_, first.holdout_indices_
+    second = fitted((X[train], y[train]), holdout=first.holdout_)
+    with pytest.raises(SharedRecordsError):
+        second.score(X[held], y[held])
+    # Whoever keeps a holdout did not give its records to fit: what they are is not told for free.
+    kept = ReusableHoldout(X[held], y[held], random_state=0)
+    third = fitted((X[train], y[train]), holdout=kept)
+    before = kept.information_spent
+    third.score(X[held], y[held])
+    assert kept.information_spent == before
+
+
+class Chatty(LogisticRegression):
+    """Prints, logs and counts whenever it predicts, and fails on large values."""
+
+    calls = 0
+
+    def predict(self, X):
+        import logging
+        import sys
+
+        print("asked for", len(X), "records")
+        print("and says so", file=sys.stderr)
+        logging.getLogger("chatty").warning("asked")
+        self.calls_ = getattr(self, "calls_", 0) + 1
+        if (X[:, 0] > 1e6).any():
+            raise ValueError("cannot predict this")
+        return super().predict(X)
+
+
+@pytest.mark.parametrize("n_failing", [1, 3, 10])
+def test_what_a_model_prints_does_not_count_failing_holdout_records(capfd, caplog, n_failing):
+    X, y = load_breast_cancer(return_X_y=True)
+    X = X[:, :4]
+
+    def shown(failing):
+        changed = X[400:].copy()
+        changed[:failing, 0] = 1e9
+        search = ReusableHoldoutSearchCV(
+            Chatty(max_iter=5000), {"C": [1.0]}, scoring="accuracy", random_state=0
+        )
+        search.fit(X[:400], y[:400], X_val=changed, y_val=y[400:])
+        caught = capfd.readouterr()
+        logged = len(caplog.records)
+        caplog.clear()
+        return caught.out, caught.err, logged, search.best_estimator_.calls_
+
+    assert shown(n_failing) == shown(0)
