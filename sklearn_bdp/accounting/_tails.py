@@ -8,6 +8,7 @@ charged like any release. What follows from a cell is a floor under each count. 
 from __future__ import annotations
 
 import abc
+import bisect
 import dataclasses
 import math
 from collections.abc import Sequence
@@ -177,9 +178,12 @@ def half_width(log_failure: FloatOrArray, model: CorrelationModel, n: int) -> Ar
 _CELL, _MANY = 2.0, 2.5
 #: Probability that a share is outside the central cell: predicted from labels, and from nothing.
 _SURPRISE, _UNKNOWN = 0.1, 0.75
-#: Deviations by which the least share of 64 slices is smaller: between labels that patients keep
-#: and labels that change at every visit (2.4), a guess.
-_LEAST = 1.2
+#: Log odds that a far cell covers: a training table that was balanced is asked coarsely.
+_FAR = 0.25
+#: Deviations inside groups by which the least share of 64 slices is smaller, and its own variance.
+_LEAST, _LEAST_VARIANCE = 2.4, 0.2
+#: Part of a share's variance that lies inside groups where nobody knows: a guess, and its error.
+_INSIDE, _INSIDE_VARIANCE = 0.25, 0.5
 #: Probability that noise says "above" of a share inside the central cell.
 _RIM = 0.01
 
@@ -189,56 +193,94 @@ class ShareCells:
     """A partition of [0, 1] into cells in which the share of a class is released (theory G20).
 
     In ``arcsin(sqrt(share))``, where every share varies alike. The central cell around the
-    prediction is what the mechanism compares with; the others are as wide as shares vary on the
-    holdout. Cells have whole numbers, the central one 0; ``None`` stands for "below", the central
-    cell without a look.
+    prediction is what the mechanism compares with. Those next to it are as wide as shares vary on
+    the holdout, each twice as wide as the one before up to a quarter of a unit of log odds. Cells
+    have whole numbers, the central one 0; ``None`` stands for "below", the central cell without a
+    look.
     """
 
-    angle: float
-    half: float  # half-width of the central cell
-    step: float  # width of the others
+    center: int  # place of the central cell in ``edges``
+    edges: tuple[float, ...]  # angles between which cells lie, ascending
     surprise: float
+    step: float  # least width of the cells beside the central one
+    low: float  # by how much the least share of many slices is smaller than that of all
+    error: float  # deviation of the difference between the least shares of two classes
 
     @classmethod
     def around(
-        cls, share: float, n: float, n_training: float | None, n_classes: int, *, shift: float = 0.0
+        cls,
+        share: float,
+        n: float,
+        n_training: float | None,
+        n_classes: int,
+        *,
+        inside: float | None = 0.0,
     ) -> Self:
-        """Return cells around a predicted share of ``n`` records.
+        """Return cells around a predicted share of ``n`` records, or groups of them.
 
-        ``n_training``: the records that the prediction was read off, ``None`` for a guess;
-        ``shift``: by how many deviations the share is expected to be smaller.
+        ``n_training``: those that the prediction was read off, ``None`` for a guess; ``inside``:
+        the part of a share's variance that lies inside groups (``None``: unknown), of which the
+        least share of many slices is asked (theory G19).
         """
-        behind = 0.0 if n_training is None else 1.0 / n_training
-        # The deviation of arcsin(sqrt(share)) is 1/2 sqrt(1/n), whatever the share.
-        part = 0.5 * (_CELL if n_classes == 2 else _MANY)
-        half, step = part * math.sqrt(1.0 / n + behind), 2.0 * part * math.sqrt(1.0 / n)
-        surprise = _UNKNOWN if n_training is None else _SURPRISE
-        angle = math.asin(math.sqrt(share)) - 0.5 * shift * math.sqrt(1.0 / n)
-        return cls(max(0.0, angle), half, step, surprise)
+        behind, spread = 0.0 if n_training is None else 1.0 / n_training, 0.0
+        if inside is None:
+            inside, spread = _INSIDE, _INSIDE_VARIANCE
+        # The deviation of arcsin(sqrt(share)) is 1/2 sqrt(1/n), whatever the share. Between groups
+        # shares of slices vary together; inside, the least of them is far down.
+        part, least = 0.5 * (_CELL if n_classes == 2 else _MANY), _LEAST_VARIANCE * inside
+        half = part * math.sqrt((1.0 - inside + least + spread) / n + behind)
+        low = 0.5 * _LEAST * math.sqrt(inside / n)
+        return cls._made(
+            max(0.0, math.asin(math.sqrt(share)) - low), half,
+            surprise=_UNKNOWN if n_training is None else _SURPRISE,
+            step=2.0 * part * math.sqrt(1.0 / n),
+            low=low,
+            error=part * math.sqrt((2.0 * least + 4.0 * spread) / n),
+        )  # fmt: skip
+
+    def of_other(self, low: float, high: float) -> Self:
+        """Return the cells of the other of two classes, once this one's share lies between ends."""
+        ends = [math.asin(math.sqrt(end)) for end in (low, high)]
+        angle, half = 0.5 * (math.pi - sum(ends)) - 2.0 * self.low, 0.5 * (ends[1] - ends[0])
+        return self._made(
+            max(0.0, angle), half + self.error + 1e-9, surprise=_SURPRISE, step=self.step,
+            low=self.low, error=self.error,
+        )  # fmt: skip
+
+    @classmethod
+    def _made(cls, angle, half, *, step, **others):
+        """Return cells around an angle, outward to both ends of the range."""
+        sides = [cls._outward(angle, sign, half, step) for sign in (-1.0, 1.0)]
+        return cls(len(sides[0]) - 1, (*reversed(sides[0]), *sides[1]), step=step, **others)
+
+    @staticmethod
+    def _outward(angle, sign, half, step):
+        """Return the edges of cells on one side of the central one, to the end of the range."""
+        edges, width = [angle + sign * half], step
+        while 0.0 < edges[-1] < 0.5 * math.pi:
+            # d(log odds) = 4 d(angle) / sin(2 angle)
+            far = 0.25 * _FAR * math.sin(2.0 * edges[-1])
+            edges.append(edges[-1] + sign * max(step, min(width, far)))
+            width *= 2.0
+        return [min(max(edge, 0.0), 0.5 * math.pi) for edge in edges]
 
     def ends(self, cell: int | None) -> tuple[float, float]:
         """Return the shares between which a cell lies."""
-        offsets = [-self.half, self.half]
-        if cell:
-            far = self.half + abs(cell) * self.step
-            offsets = sorted(math.copysign(end, cell) for end in (far - self.step, far))
-        low, high = np.sin(np.clip(self.angle + np.array(offsets), 0.0, 0.5 * math.pi)) ** 2
-        return float(low), float(high)
+        place = self.center + (cell or 0)
+        low, high = (math.sin(edge) ** 2 for edge in self.edges[place : place + 2])
+        return low, high
 
     def place(self, value: float) -> int:
         """Return the cell of a value in [0, 1]."""
         angle = math.asin(math.sqrt(min(1.0, max(0.0, value))))
-        far = abs(angle - self.angle) - self.half
-        number = math.ceil(far / self.step) if far > 0.0 else 0
-        return number if angle > self.angle else -number
+        return bisect.bisect_right(self.edges[1:-1], angle) - self.center
 
     def price(self, cell: int | None) -> float:
         """Return the code length of a release: half of the surprise near the center, half alike."""
         if not cell:
             return -math.log(_RIM if cell == 0 else 1.0 - _RIM - self.surprise)
-        others = self.place(1.0) - self.place(0.0)
         near = 0.5 / (abs(cell) * (abs(cell) + 1))
-        return -math.log(self.surprise * 0.5 * (near + 1.0 / others))
+        return -math.log(self.surprise * 0.5 * (near + 1.0 / (len(self.edges) - 2)))
 
 
 def shares_needed(
@@ -264,27 +306,34 @@ def class_floors(
 
 
 def share_cells(
-    class_counts: Sequence[int] | None, n_classes: int, model: CorrelationModel, n: int
+    class_counts: Sequence[int] | None,
+    n_classes: int,
+    model: CorrelationModel,
+    n: int,
+    inside: Sequence[float] | None = None,
 ) -> list[ShareCells]:
     """Return the cells of every class's share, around those of training labels or of equal ones.
 
-    Of dependent records whole groups are counted, in the holdout as in the training data.
+    Of dependent records whole groups are counted, in the holdout as in the training data;
+    ``inside``: which part of each share's variance lies inside training groups.
     """
-    units, shift = model.units(n)[0], 0.0 if model.is_independent else _LEAST
+    units = model.units(n)[0]
+    known = [0.0] * n_classes if model.is_independent else inside or [None] * n_classes
     if class_counts is None:
-        equal = ShareCells.around(1.0 / n_classes, units, None, n_classes, shift=shift)
-        return [equal] * n_classes
+        return [
+            ShareCells.around(1.0 / n_classes, units, None, n_classes, inside=own) for own in known
+        ]
     total = sum(class_counts)
     return [
-        ShareCells.around(count / total, units, total * units / n, n_classes, shift=shift)
-        for count in class_counts
+        ShareCells.around(count / total, units, total * units / n, n_classes, inside=own)
+        for count, own in zip(class_counts, known, strict=True)
     ]
 
 
-def _expected_floors(class_counts, n_classes, counted, model, n):
+def _expected_floors(class_counts, n_classes, counted, model, n, inside):
     """Return the floors to be expected where nothing was asked yet."""
     sliced = not model.is_independent
-    cells = share_cells(class_counts, n_classes, model, n)
+    cells = share_cells(class_counts, n_classes, model, n, inside)
     needed = shares_needed(n_classes, counted, sliced=sliced)
     ends = {one: cells[one].ends(None) for one in needed}
     return class_floors(ends, model.units(n)[0], n_classes, sliced=sliced)
@@ -389,6 +438,7 @@ def score_tail(
     counted: tuple[int, ...] | None = None,
     class_floors: tuple[int, ...] | None = None,
     known: float | None = None,
+    inside: tuple[float, ...] | None = None,
 ) -> Tail:
     """Return the tail of a bounded metric, from public quantities.
 
@@ -416,6 +466,8 @@ def score_tail(
         those to be expected from ``class_counts``.
     known : float, optional
         The score of kind ``"known"``.
+    inside : tuple of float, optional
+        Part of the variance of each class's share that lies inside groups of the training data.
 
     Returns
     -------
@@ -450,7 +502,7 @@ def score_tail(
         )
     floors = class_floors
     if floors is None:
-        floors = _expected_floors(class_counts, len(given), counted, model, n)
+        floors = _expected_floors(class_counts, len(given), counted, model, n, inside)
     if kind == "pairs":
         return PairsTail(tuple(floors))
     return ClassMeansTail(tuple(floors if counted is None else (floors[one] for one in counted)))

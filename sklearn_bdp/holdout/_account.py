@@ -212,7 +212,7 @@ class Account:
     def _mechanism(self, sealed, number, *, fine):
         """Return Thresholdout after the last batch, with noise of its own for this one.
 
-        ``fine``: without the grid of released answers and with less noise, for the final report.
+        ``fine``: with less noise, for the final report.
         """
         noise = None
         if self.seed is not None:
@@ -228,7 +228,7 @@ class Account:
             mechanism = restored_mechanism(sealed, self.settings, random_state=noise)
         if fine:
             scale = self.settings.answer_scale * final_noise(self.settings)
-            state = mechanism.state() | {"resolution": 0.0, "answer_scale": scale}
+            state = mechanism.state() | {"answer_scale": scale}
             mechanism = type(mechanism).from_state(state, random_state=noise)
         return mechanism
 

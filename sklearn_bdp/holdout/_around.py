@@ -135,10 +135,15 @@ class _ClassShares:
         budget = self.mechanism.remaining_budget
         if budget is not None and budget <= len(new):  # one is left for the batch
             return False
-        cells = share_cells(shape["class_counts"], n_classes, self.model, self.settings.n)
-        counts = rows.least_counts(n_classes, self.slices)
+        cells = share_cells(
+            shape["class_counts"], n_classes, self.model, self.settings.n, shape["inside"]
+        )
+        counts, names = rows.least_counts(n_classes, self.slices), [_name(shape, c) for c in (0, 1)]
         for one in new:
-            self._ask(_name(shape, one), cells[one], float(counts[one]) / self.units)
+            asked = cells[one]
+            if n_classes == 2 and names[1 - one] in self.last.shares:
+                asked = cells[1 - one].of_other(*self.last.shares[names[1 - one]][1:])
+            self._ask(_name(shape, one), asked, float(counts[one]) / self.units)
         return True
 
     def _ask(self, name, cells, share):

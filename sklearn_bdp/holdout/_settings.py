@@ -43,8 +43,9 @@ DEFAULT_BUDGET = 10
 FINEST_RESOLUTION = 1e-6  # released values are counted (theory G2): a million is plenty
 
 
-#: What a mechanism is made with, besides its threshold and its noise.
-_SCALES = "threshold_scale", "query_scale", "answer_scale", "budget", "refresh", "resolution"
+#: What a mechanism is made with, besides its threshold and its noise. It has no grid of its own:
+#: who asks places a noisy value in the cells that are charged, and in no others.
+_SCALES = "threshold_scale", "query_scale", "answer_scale", "budget", "refresh"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -40,6 +40,7 @@ class ScoreShape:
     counted: tuple | None = None
     class_floors: tuple | None = None
     known: float | None = None
+    inside: tuple | None = None
 
     @property
     def is_mean(self) -> bool:

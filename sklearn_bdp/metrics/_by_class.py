@@ -114,11 +114,13 @@ def _auc(scores, positive, floors):
 class ClassMetric(BoundedMetric):
     """What they share: classes, those of training labels or of the model, never of the holdout.
 
-    ``class_counts`` are those of the training labels: what is expected of the holdout.
+    ``class_counts`` are those of the training labels: what is expected of the holdout. ``inside``:
+    the part of the variance of each class's share that lies inside groups (patients).
     """
 
     classes: tuple | None = None
     class_counts: tuple | None = dataclasses.field(default=None, compare=False, repr=False)
+    inside: tuple | None = dataclasses.field(default=None, compare=False, repr=False)
 
     is_mean: ClassVar[bool] = False
     by_predictions: ClassVar[bool] = True
@@ -128,13 +130,20 @@ class ClassMetric(BoundedMetric):
         if y is None or (self.class_counts is not None and groups is None):
             return self
         classes, index = np.unique(as_labels(y), return_inverse=True)
-        weights = np.ones(len(index))
+        shares, n, inside = np.eye(len(classes))[index], len(index), None
         if groups is not None:  # one visit of each patient (theory G19)
             _, group, sizes = np.unique(groups, return_inverse=True, return_counts=True)
-            weights = len(group) / (len(sizes) * sizes[group])
-        counts = np.maximum(np.rint(np.bincount(index, weights)), 1).astype(int)
+            own = np.zeros((len(sizes), len(classes)))
+            np.add.at(own, group, shares / sizes[group][:, np.newaxis])
+            shares, total = own, own.mean(axis=0)
+            spread = np.mean(own * (1.0 - own), axis=0) / np.maximum(total * (1.0 - total), 1e-12)
+            inside = tuple(np.clip(spread, 0.0, 1.0).tolist())
+        counts = np.maximum(np.rint(n * shares.mean(axis=0)), 1).astype(int)
         return dataclasses.replace(
-            self, classes=tuple(classes.tolist()), class_counts=tuple(counts.tolist())
+            self,
+            classes=tuple(classes.tolist()),
+            class_counts=tuple(counts.tolist()),
+            inside=inside,
         )
 
     def expected_shape(self, n):
@@ -146,6 +155,7 @@ class ClassMetric(BoundedMetric):
             classes=tuple(map(repr, classes)),  # "1" and 1 are not the same class
             class_counts=self.class_counts,
             counted=self._counted(classes),
+            inside=self.inside,
         )
 
     def _counted(self, classes):

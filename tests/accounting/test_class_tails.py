@@ -17,6 +17,7 @@ from sklearn_bdp.accounting import (
     shares_needed,
 )
 from sklearn_bdp.correlation import Groups, Independent
+from sklearn_bdp.metrics import get_metric
 
 LEVELS = (-0.3, -1.0, -2.0)
 
@@ -130,8 +131,13 @@ def compositions(total, parts):
 @pytest.mark.parametrize(("share", "n_training"), [(0.5, None), (0.03, 900), (0.4, 50), (0.001, 9)])
 def test_cells_of_shares_are_a_partition_with_a_code(share, n_training):
     """G20: every share is in its cell, cells fit together, and prices obey Kraft."""
-    for n, n_classes in ((30, 2), (1000, 2), (1000, 7)):
-        cells = ShareCells.around(share, n, n_training, n_classes)
+    sizes = ((30, 2), (1000, 2), (1000, 7), (10**6, 2))
+    every = [
+        ShareCells.around(share, n, n_training, classes, inside=inside)
+        for (n, classes), inside in itertools.product(sizes, (0.0, 0.4, None))
+    ]
+    every += [one.of_other(*one.ends(cell)) for one in every for cell in (None, one.place(0.9))]
+    for cells in every:
         numbers = range(cells.place(0.0), cells.place(1.0) + 1)
         mass = sum(math.exp(-cells.price(one)) for one in [None, *numbers])
         assert mass <= 1.0 + 1e-12
@@ -155,6 +161,15 @@ def test_floors_follow_from_the_ends_of_shares():
     assert class_floors({2: (0.301, 0.4)}, 100, 3, sliced=False) == (0, 0, 31)
 
 
+@pytest.mark.parametrize(("n", "most"), [(5000, 6.7), (10**6, 7.5)])
+def test_a_balanced_training_table_is_asked_coarsely(n, most):
+    """G20: half of the training records are ill and one in a hundred of the holdout."""
+    cells = ShareCells.around(0.5, n, 2000, 2)
+    cell = cells.place(0.01)
+    assert cells.price(cell) < most  # 6.9 and 9.6 where all cells were as wide as shares vary
+    assert cells.ends(cell)[0] > 0.0015  # 8 records of 50, of 5,000
+
+
 def test_half_widths_of_the_examples():
     """G12, G20: one question to 2,500 balanced records, and to 2,000 of whom 5% are ill."""
     level = math.log(0.05 / 2) - math.log(2)  # a lone first query pays ln 2
@@ -171,8 +186,39 @@ def test_patients_count_not_rows():
     told = {"kind": "pairs", "classes": ("0", "1"), "class_counts": (5400, 600)}
     sliced, plain = score_tail(model, 2000, **told), score_tail(Independent(), 400, **told)
     assert sliced.class_floors[1] == pytest.approx(plain.class_floors[1], abs=8)
-    (cells, _) = share_cells((5400, 600), 2, model, 2000)
-    assert cells.half == pytest.approx(math.sqrt(1 / 400 + 1 / 1200))
+    kept = score_tail(model, 2000, **told, inside=(0.0, 0.0))  # labels that patients keep
+    same = score_tail(Independent(), 400, **told | {"class_counts": (1080, 120)})
+    assert kept.class_floors[1] == same.class_floors[1]
+
+
+@pytest.mark.parametrize("kind", ["kept", "each visit"])
+def test_shares_of_patients_are_foreseen_from_how_they_vary_between_patients(kind):
+    """G19, G20: 200 random splits; both shares cost .12 nats each unless one is a surprise."""
+    costs = []
+    for seed in range(200):
+        rng = np.random.default_rng(seed)
+        group = np.repeat(np.arange(240), rng.integers(1, 7, 240))
+        of = group if kind == "kept" else np.arange(len(group))
+        y = (rng.random(len(group)) < 0.3)[of].astype(int)
+        held = np.isin(group, rng.permutation(240)[:60])
+        metric = get_metric("roc_auc").informed(y[~held], group[~held])
+        starts = np.unique(group[held], return_index=True)[1]
+        sizes = np.diff([*starts, held.sum()])
+        slices = starts + np.floor(rng.random((64, 60)) * sizes).astype(int)
+        least = [(y[held][slices] == one).mean(axis=1).min() for one in (0, 1)]
+        first, _ = share_cells(
+            metric.class_counts, 2, Groups(group[held]), held.sum(), metric.inside
+        )
+        cost, cells = 0.0, first
+        for share in least:
+            low, high = cells.ends(None)
+            cell = None if low <= share <= high else cells.place(share)
+            assert cells.ends(cell)[0] - 1e-9 <= share <= cells.ends(cell)[1] + 1e-9
+            cost += cells.price(cell)
+            cells = cells.of_other(*cells.ends(cell))
+        costs.append(cost)
+    assert np.mean(costs) < 0.7  # 1.4 where patients were taken for as regular as visits
+    assert np.sum(np.array(costs) > 4.5) <= 4
 
 
 def test_auc_spread_is_that_of_hanley_and_mcneil():

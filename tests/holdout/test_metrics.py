@@ -84,6 +84,17 @@ def test_training_labels_that_say_nothing_of_the_holdout_cost_nats_only(name, sh
             assert answer.upper[0] - answer.lower[0] < (0.62 if share == 0.03 else 0.25)
 
 
+@pytest.mark.parametrize("options", [{"resolution": 0.05}, {"budget": 20}, {"epsilon": 5.0}])
+def test_a_grid_of_answers_does_not_round_shares(options):
+    """G20: one record in a hundred is ill and half of the training set; 30 of 30 were wrong."""
+    for seed in range(12):
+        X, y = records(5000, 0.01, seed)
+        holdout = ReusableHoldout(X, y, random_state=seed, **options)
+        metric = get_metric("roc_auc", y=records(2000, 0.5, seed=seed + 99)[1])
+        answer = holdout.answer_evaluations([0.8], [metric.evaluate(Ranks(), X, y)])
+        assert answer.lower[0] < 0.88 < answer.upper[0]
+
+
 def test_class_shares_are_asked_once_for_each_set_of_classes(tmp_path):
     """G20: what was asked stays known, in another process too, and a whole set shares it."""
     X, y = records(600, 0.5)
