@@ -6,7 +6,6 @@ current threshold is never read into the output; its commitment is.
 
 import argparse
 import csv
-import dataclasses
 import json
 import sys
 
@@ -16,16 +15,16 @@ from sklearn import __version__ as sklearn_version
 from sklearn_bdp._version import __version__
 from sklearn_bdp.exceptions import LedgerError
 from sklearn_bdp.holdout import DerivedSettings, next_code_length
-from sklearn_bdp.ledger import AnswerRecord, Ledger, canonical
+from sklearn_bdp.ledger import AnswerRecord, Fact, Ledger, canonical
 
 
 def main(arguments=None):
     """Run the command line."""
     options = _parser().parse_args(arguments)
     try:
-        ledger = Ledger(options.path, read_only=True)
-        with ledger.transaction() as transaction:
-            options.run(transaction, options, sys.stdout)
+        ledger = Ledger(options.path)
+        with ledger.seen() as book:
+            options.run(book, options, sys.stdout)
     except (KeyError, TypeError, ValueError, AttributeError):  # a header that we did not write
         print(f"{_clean(options.path)}: its header cannot be read", file=sys.stderr)
         return 1
@@ -59,12 +58,12 @@ def _parser():
     return parser
 
 
-def _show(transaction, options, out):
+def _show(book, options, out):
     """Print state and information."""
-    for label, text in _facts(transaction).items():
+    for label, text in _facts(book).items():
         if text is not None:
             print(f"{label + ':':<24}{_clean(text)}", file=out)
-    latest = list(transaction.answers())[-options.last :] if options.last > 0 else []
+    latest = list(book.answers())[-options.last :] if options.last > 0 else []
     if latest:
         columns = f"{'batch':>6} {'value':>9} {'lower':>9} {'upper':>9}  {'from':<9}"
         print(f"\nLatest answers:\n{columns}{'time':<17} {'metric':<18} model or key", file=out)
@@ -76,9 +75,9 @@ def _show(transaction, options, out):
         print(f"{numbers}  {answer.source:<9}{answer.time[:16]:<17} {words}", file=out)
 
 
-def _facts(transaction):
+def _facts(book):
     """Return the public state: texts by label, ``None`` for what does not apply."""
-    header, last = transaction.header, transaction.last
+    header, last = book.header, book.last
     settings, parameters = header["settings"], header["parameters"]
     n, budget, above, level = settings["n"], settings["budget"], last.n_above, last.dp_epsilon
     described = header["described"].removeprefix(f"{n} records ")
@@ -100,33 +99,35 @@ def _facts(transaction):
         "settings": f"epsilon {parameters['epsilon']}, {parameters['calibration']}",
         "made by": header["made_by"],
         "data": header["data"],
-        "chain": f"intact, ends in {transaction.head[1]}",
+        "chain": f"intact, ends in {book.head[1]}",
     }
 
 
-def _verify(transaction, options, out):
+def _verify(book, options, out):
     """Report that the chain is whole; the walk happened when the ledger was opened."""
-    chain = f"batches: {transaction.last.number:,}, chain ends in {transaction.head[1]}"
+    chain = f"batches: {book.last.number:,}, chain ends in {book.head[1]}"
     print(f"{_clean(options.path)}: intact, {chain}", file=out)
 
 
-def _export(transaction, options, out):
+def _export(book, options, out):
     """Write everything released: CSV in the units of the metrics, JSON as recorded."""
     if options.format == "csv":
         table = csv.writer(out)
         table.writerow(AnswerRecord.SHOWN)
-        for answer in transaction.history():
+        for answer in book.history():
             row = [getattr(answer, name) for name in AnswerRecord.SHOWN]
             table.writerow([_clean(cell) if isinstance(cell, str) else cell for cell in row])
         return
-    print(canonical({"header": transaction.header}), file=out)
-    for entry in transaction.entries:
+    print(canonical({"header": book.header}), file=out)
+    for entry in book.entries:
         line = {"commitment": entry.commitment, "digest": entry.digest}
         if entry.note is not None:
-            line["note"] = dict(zip(("name", "content"), entry.note, strict=True))
+            name, content = entry.note
+            kind, name = ("fact", name.value) if isinstance(name, Fact) else ("note", name)
+            line[kind] = {"name": name, "content": content}
         else:
             line["batch"] = json.loads(entry.record.to_json())
-            line["answers"] = [dataclasses.asdict(answer) for answer in entry.answers]
+            line["answers"] = json.loads(entry.answers.to_json()) if entry.answers else []
         print(canonical(line), file=out)
 
 

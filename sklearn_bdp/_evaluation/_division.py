@@ -17,7 +17,7 @@ from sklearn.utils import assert_all_finite, check_random_state, get_tags, index
 
 from sklearn_bdp._checks import caller_level, check_fraction, check_kind
 from sklearn_bdp._evaluation._candidates import targets
-from sklearn_bdp._evaluation._time import CHAIN, correlation_in_time
+from sklearn_bdp._evaluation._time import correlation_in_time
 from sklearn_bdp._sklearn_compat import inside_validation, num_samples, safe_indexing, safe_split
 from sklearn_bdp.correlation import (
     CorrelationModel,
@@ -34,8 +34,8 @@ from sklearn_bdp.guards import (
     targets_digest,
     warn_few_groups,
 )
-from sklearn_bdp.holdout import TARGETS, HoldoutConfig, ReusableHoldout, check_overlap, is_splitter
-from sklearn_bdp.ledger import read_notes
+from sklearn_bdp.holdout import HoldoutConfig, ReusableHoldout, check_overlap, is_splitter
+from sklearn_bdp.ledger import Fact, read_notes
 
 #: What a split that looks at the labels costs (theory G10).
 STRATIFIED = (
@@ -294,7 +294,7 @@ def recorded_seed(owner, data):
     if config is None or config.ledger is None or owner.random_state is not None:
         return fresh, None
     name = joblib.hash((data, repr(config.test_size)), hash_name="sha1")
-    known = {note["data"]: note["seed"] for note in read_notes(config.ledger, "split")}
+    known = {note["data"]: note["seed"] for note in read_notes(config.ledger, Fact.SPLIT)}
     seed = known.get(name, fresh)
     return seed, {"data": name, "seed": seed}
 
@@ -398,8 +398,8 @@ def open_holdout(owner, division, *, split=None, metric=None, fit_params=None):
     if division.train is not None:
         holdout.account.known.add(side, drawn=True)
     said = check_overlap(holdout, side.beside(fit_params or {}))
-    if said and said not in holdout.notes("assumption"):
-        holdout.note("assumption", said)
+    if said and said not in holdout.notes(Fact.ASSUMPTION):
+        holdout.note(Fact.ASSUMPTION, said)
     if metric is not None:
         warn_few_groups(holdout, division, metric)
     return holdout
@@ -408,10 +408,10 @@ def open_holdout(owner, division, *, split=None, metric=None, fit_params=None):
 def _new_holdout(owner, config, division, split):
     """Return a new holdout of the held out records."""
     notes = {
-        "split": split,
-        "assumption": division.assumption,
-        CHAIN: chain_record(division.model),
-        TARGETS: division.about,
+        Fact.SPLIT: split,
+        Fact.ASSUMPTION: division.assumption,
+        Fact.CHAIN: chain_record(division.model),
+        Fact.TARGETS: division.about,
     }
     seed = owner.random_state
     if seed is not None and not isinstance(seed, numbers.Integral):

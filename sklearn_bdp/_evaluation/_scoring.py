@@ -18,6 +18,7 @@ from sklearn_bdp._sklearn_compat import num_samples
 from sklearn_bdp.exceptions import ScoreContractError, UnboundedMetricError
 from sklearn_bdp.guards import ALL, DEFAULT_METRIC, share_of
 from sklearn_bdp.holdout import as_last_seen, records_for, width_parts
+from sklearn_bdp.ledger import Fact
 from sklearn_bdp.metrics import PerRecordScore, get_metric
 
 #: What takes the place of a score by class where only means over records are proved.
@@ -239,7 +240,7 @@ def _as_dict(scoring):
 
 def assumed(holdout, division):
     """Return what has to be true of this split, and of the one that the holdout came from."""
-    said = [division.assumption, *holdout.notes("assumption")]
+    said = [division.assumption, *holdout.notes(Fact.ASSUMPTION)]
     return tuple(dict.fromkeys(text for text in said if text))
 
 

@@ -28,10 +28,7 @@ from sklearn_bdp.correlation import (
 from sklearn_bdp.exceptions import UnboundedMetricError
 from sklearn_bdp.guards import check_future, check_sorted
 from sklearn_bdp.holdout import is_splitter
-from sklearn_bdp.ledger import read_notes
-
-#: What a ledger calls the chain of its holdout.
-CHAIN = "chain"
+from sklearn_bdp.ledger import Fact, read_notes
 
 #: What a later search under "time" says of the chain that a ledger holds.
 RECORDED = (
@@ -153,7 +150,7 @@ def _in_time(owner, config, X, y, *, X_val, pilot, times=None):
     if X_val is not None:
         horizon = num_samples(X_val) if times is None else np.unique(times.values[times.n :]).size
     # The chain is a public fact of the holdout: other candidates must not change it.
-    known = read_notes(config.ledger, CHAIN) if config.ledger is not None else []
+    known = read_notes(config.ledger, Fact.CHAIN) if config.ledger is not None else []
     if known:
         return recorded_chain(known[-1]), RECORDED
     if pilot is None:

@@ -6,7 +6,7 @@ from sklearn_bdp.holdout._around import check_overlap
 from sklearn_bdp.holdout._batch import Batch, Terms, decide, next_code_length, pace_of, route
 from sklearn_bdp.holdout._certificate import records_for, width_parts
 from sklearn_bdp.holdout._report import FinalReport, Preview
-from sklearn_bdp.holdout._reusable import TARGETS, ReusableHoldout
+from sklearn_bdp.holdout._reusable import ReusableHoldout
 from sklearn_bdp.holdout._settings import (
     DerivedSettings,
     HoldoutConfig,

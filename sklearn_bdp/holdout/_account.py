@@ -24,9 +24,8 @@ from sklearn_bdp.holdout._batch import Terms, decide, exhausted_error, next_code
 from sklearn_bdp.holdout._inputs import first_askings
 from sklearn_bdp.holdout._report import check_open
 from sklearn_bdp.holdout._settings import DerivedSettings, final_noise, restored_mechanism
-from sklearn_bdp.ledger import HoldoutAnswers, Ledger, canonical
+from sklearn_bdp.ledger import Answers, Fact, HoldoutAnswers, Ledger, canonical
 
-ANOTHER = "another account"  # the note that one had answered about these targets before
 # Ledgers in memory outlive their account once it was pickled: the pickle may come back.
 _MEMORY: dict[str, Ledger] = {}
 _KNOWN_STATE: contextvars.ContextVar[bool] = contextvars.ContextVar("known state", default=False)
@@ -60,7 +59,7 @@ class Account:
         self._learned = None  # last entry learned from, predictor; public, rebuilt from the ledger
         self._head = self._snapshot = None  # of a ledger that is elsewhere
         if path is None and open_account(about):
-            notes = {**notes, ANOTHER: True}
+            notes = {**notes, Fact.ANOTHER_ACCOUNT: True}
         self._ledger = Ledger(path, header=header, timeout=timeout, notes=notes)
         # The numbers in the header are the ones that count.
         self.settings = _recorded_settings(self._ledger.header, header, path)
@@ -72,20 +71,20 @@ class Account:
             state["_head"] = self._head if self._ledger is None else self._ledger.head
         elif self._snapshot is None:
             with self.reading() as transaction:
-                state["_snapshot"] = transaction.book
+                state["_snapshot"] = transaction
             _MEMORY[self.token] = self._ledger
         return state
 
     def __setstate__(self, state):
         vars(self).update(state)
         kept = _MEMORY.get(self.token)
-        self._ledger = kept if kept is not None and kept.owner == os.getpid() else None
+        self._ledger = kept if kept is not None and kept.backend.owner == os.getpid() else None
 
     # -- the ledger ---------------------------------------------------------------------------
 
     def check_home(self):
         """Raise ProcessBoundaryError before anything is computed for a query."""
-        self._open().check_process()
+        self._open().backend.check_process()
 
     def _open(self):
         """Return the ledger of this process; an account that came by pickle opens it here."""
@@ -149,6 +148,8 @@ class Account:
                 raise exhausted_error(self.settings, last, unanswered=left)
         if left and on_exhausted == "raise":
             raise exhausted_error(self.settings, last, answered=len(answers), unanswered=left)
+        if answers and not wanted:  # in order
+            return _released(batch, answers, on_exhausted)
         fresh = dict(zip(new, answers, strict=False))
         known.update((names[position], answer) for position, answer in fresh.items())
         given = [
@@ -168,7 +169,7 @@ class Account:
 
     def terms(self, transaction, *, fine=False):
         """Return what a batch is decided under: the account, what was learned, settings, now."""
-        sealed = transaction.sealed()
+        sealed = self._open().sealed()
         return Terms(
             last=transaction.last,
             code=self.code(transaction),
@@ -263,17 +264,24 @@ def _sealed(terms, **more):
 
 
 def _released(batch, answers, on_exhausted):
-    """Return the arrays of a batch from its recorded answers, ``None`` for those not given."""
+    """Return the arrays of a batch from its recorded answers, ``None`` for those not given.
+
+    :class:`Answers` are those to its first queries.
+    """
     count, training = len(batch), on_exhausted == "training"
     values = batch.training_values.copy() if training else np.full(count, math.nan)
     lower = np.full(count, 0.0 if training else math.nan)
     upper = np.full(count, 1.0 if training else math.nan)
     above, answered = np.zeros((2, count), dtype=bool)
-    answered[:] = [answer is not None for answer in answers]
-    given = [answer for answer in answers if answer is not None]
-    if given:
-        released = np.array([(one.value, one.lower, one.upper, one.above) for one in given])
-        values[answered], lower[answered], upper[answered], above[answered] = released.T
+    if isinstance(answers, Answers):
+        answered[: len(answers)] = True
+        released = [answers.column(name) for name in ("value", "lower", "upper", "above")]
+    else:
+        answered[:] = [answer is not None for answer in answers]
+        given = [answer for answer in answers if answer is not None]
+        released = np.array([(a.value, a.lower, a.upper, a.above) for a in given]).reshape(-1, 4).T
+    if answered.any():
+        values[answered], lower[answered], upper[answered], above[answered] = released
     return HoldoutAnswers(values, lower, upper, above, answered)
 
 

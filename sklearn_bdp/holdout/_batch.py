@@ -7,7 +7,6 @@ raw holdout values come in, go to the mechanism, and are not in anything that go
 from __future__ import annotations
 
 import dataclasses
-import itertools
 import math
 from typing import TYPE_CHECKING
 
@@ -31,7 +30,7 @@ from sklearn_bdp.accounting import (
 from sklearn_bdp.exceptions import BudgetExhaustedError
 from sklearn_bdp.holdout._around import ask_squares, asked_finely, planned, settle_shares
 from sklearn_bdp.holdout._settings import margins
-from sklearn_bdp.ledger import BatchRecord, answer_records
+from sklearn_bdp.ledger import Answers, BatchRecord
 
 if TYPE_CHECKING:
     from sklearn_bdp.correlation import CorrelationModel
@@ -231,15 +230,16 @@ class Terms:
         )
 
     def answers(self, batch, *, above, **numbers):
-        """Return the :class:`AnswerRecord` of each query of a batch that was answered, in order."""
-        metrics, scales, models = zip(*batch.labels, strict=True)
-        # -0.0 has no text of its own in SQLite.
-        columns = {name: (values + 0.0).tolist() for name, values in numbers.items()}
-        return answer_records(
-            len(above), batch=itertools.repeat(self.last.number + 1), position=range(len(above)),
-            key=batch.keys, time=itertools.repeat(self.time), metric=metrics, scale=scales,
-            model=models, training_value=(batch.training_values + 0.0).tolist(),
-            above=above.tolist(), **columns,
+        """Return the :class:`Answers` to the first queries of a batch."""
+        count = len(above)
+        metrics, scales, models = zip(*batch.labels[:count], strict=True)
+        columns = {name: values[:count] for name, values in numbers.items()}
+        return Answers(
+            {"key": batch.keys[:count], "metric": metrics, "model": models, "above": above,
+             "training_value": batch.training_values[:count], **columns},
+            batch=self.last.number + 1,
+            time=self.time,
+            scales={name: scale for name, scale in zip(metrics, scales, strict=True) if scale},
         )  # fmt: skip
 
 

@@ -26,8 +26,9 @@ from sklearn_bdp.holdout._batch import (
 )
 from sklearn_bdp.holdout._certificate import target_of
 from sklearn_bdp.holdout._inputs import batch_of_evaluations, check_training_value
-from sklearn_bdp.holdout._report import CLOSING, READ, FinalReport, ReportRow, check_open
+from sklearn_bdp.holdout._report import READ, FinalReport, ReportRow, check_open
 from sklearn_bdp.holdout._settings import final_noise, margins
+from sklearn_bdp.ledger import Fact
 from sklearn_bdp.metrics import Evaluation, get_metric
 
 COUNTED = "exact (Clopper-Pearson), read from the closed holdout"
@@ -155,8 +156,8 @@ class Closing:
             budget, last = self.settings.budget, transaction.last
             if budget is not None and last.n_rounds + exact > budget:
                 raise exhausted_error(self.settings, last, unanswered=exact)
-            if not transaction.notes(CLOSING):
-                self.account.note_closing(transaction, CLOSING, plan)
+            if not transaction.notes(Fact.CLOSING):
+                self.account.note_closing(transaction, Fact.CLOSING, plan)
 
     def _reported(self, statements, models):
         """Compute the report and record it; return the account that closes the holdout."""

@@ -15,14 +15,14 @@ from sklearn_bdp.exceptions import HoldoutClosedError
 from sklearn_bdp.holdout._batch import pace_of, route
 from sklearn_bdp.holdout._certificate import fixed_reach, half_of, report_half_width
 from sklearn_bdp.holdout._settings import margins
+from sklearn_bdp.ledger import Fact
 
 READ = "approximate, read from the closed holdout"
-CLOSING = "closing"  # the note that is durable before anything of a final report is computed
 
 
 def check_open(transaction, statements=None):
     """Raise HoldoutClosedError where a final report was given, or another one was begun."""
-    last, begun = transaction.last, transaction.notes(CLOSING)
+    last, begun = transaction.last, transaction.notes(Fact.CLOSING)
     if last.closed:
         raise HoldoutClosedError(
             f"This holdout was closed by its final report on {last.time[:10]}. Its intervals "

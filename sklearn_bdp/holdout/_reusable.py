@@ -23,7 +23,7 @@ from sklearn_bdp._digests import data_digest, freeze_data, likeness
 from sklearn_bdp._version import __version__
 from sklearn_bdp.correlation import check_correlation, check_order_of_groups
 from sklearn_bdp.guards import TrainingSide, targets_digest
-from sklearn_bdp.holdout._account import ANOTHER, Account
+from sklearn_bdp.holdout._account import Account
 from sklearn_bdp.holdout._around import check_overlap, with_prevalence
 from sklearn_bdp.holdout._batch import next_code_length
 from sklearn_bdp.holdout._certificate import holdout_certificate, warn_if_vacuous
@@ -41,7 +41,7 @@ from sklearn_bdp.holdout._settings import (
     HoldoutConfig,
     check_path,
 )
-from sklearn_bdp.ledger import History, HoldoutAnswers, HoldoutScore
+from sklearn_bdp.ledger import Fact, History, HoldoutAnswers, HoldoutScore
 from sklearn_bdp.metrics import get_metric
 
 if TYPE_CHECKING:
@@ -49,8 +49,6 @@ if TYPE_CHECKING:
     from sklearn_bdp.holdout._report import FinalReport, Preview
     from sklearn_bdp.metrics import BoundedMetric, Evaluation
 
-_SHARED = "shared rows"  # the note that training records equal to holdout records were allowed
-TARGETS = "targets before the split"  # the note of the digest of targets that were divided
 _HANDLES: Any = weakref.WeakValueDictionary()  # token: the holdout that copies resolve to
 
 
@@ -251,10 +249,10 @@ class ReusableHoldout:
             "described": self.model.describe(),
             **settings.header(),
         }
-        notes = {**(notes or {}), **({_SHARED: True} if self.allow_shared_rows else {})}
+        notes = {**(notes or {}), **({Fact.SHARED_ROWS: True} if self.allow_shared_rows else {})}
         self.account = Account(
             self.ledger, header, model=self.model, seed=seed, timeout=ledger_timeout, notes=notes,
-            about=[notes.get(TARGETS), targets_digest(self.X, self.y)],
+            about=[notes.get(Fact.TARGETS), targets_digest(self.X, self.y)],
         )  # fmt: skip
         _HANDLES[self.account.token] = self
         self._is_small = warn_if_vacuous(self.account.settings, self.model)
@@ -687,8 +685,8 @@ class ReusableHoldout:
             all answers so far, and for the next query if its score is near 1/2.
         """
         with self.account.reading() as book:
-            shared = self.allow_shared_rows or bool(book.notes(_SHARED))
-            another = bool(book.notes(ANOTHER))
+            shared = self.allow_shared_rows or bool(book.notes(Fact.SHARED_ROWS))
+            another = bool(book.notes(Fact.ANOTHER_ACCOUNT))
             return holdout_certificate(book, self.account, shared=shared, another=another)
 
     def history(self) -> History:

@@ -33,6 +33,7 @@ from sklearn_bdp.accounting import (
     zhao_scales,
 )
 from sklearn_bdp.exceptions import LedgerUnavailableError, LedgerVersionError
+from sklearn_bdp.ledger import Backend
 from sklearn_bdp.mechanisms import Thresholdout
 
 if TYPE_CHECKING:
@@ -383,9 +384,9 @@ def is_splitter(value: Any) -> bool:
 
 
 def check_path(ledger):
-    """Return the ledger as an absolute path: other processes may stand in other folders."""
-    if ledger is None:
-        return None
+    """Return the ledger; a path is absolute, because other processes may stand in other folders."""
+    if ledger is None or isinstance(ledger, Backend):
+        return ledger
     if not isinstance(ledger, str | os.PathLike) or not str(ledger):
         raise TypeError(f"ledger must be a path or None, got ledger={ledger!r}.")
     path = Path(ledger).absolute()

@@ -1,21 +1,25 @@
 """The ledger: durable records of what was answered, in transactions; it knows no statistics."""
 
-from sklearn_bdp.ledger._file import Chain
-from sklearn_bdp.ledger._ledger import Ledger, read_notes
+from sklearn_bdp.ledger._backend import Backend, Row, Stored
+from sklearn_bdp.ledger._entries import Chain, Fact
+from sklearn_bdp.ledger._ledger import Ledger, backend_at, read_notes
 from sklearn_bdp.ledger._records import (
     AnswerRecord,
+    Answers,
     BatchRecord,
     History,
     HoldoutAnswers,
     HoldoutScore,
-    answer_records,
     canonical,
 )
 
 __all__ = [
     "AnswerRecord",
+    "Backend",
     "History",
     "HoldoutAnswers",
     "HoldoutScore",
+    "Row",
+    "Stored",
     "read_notes",
 ]

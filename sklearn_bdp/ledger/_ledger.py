@@ -1,13 +1,12 @@
-"""The ledger: an append-only, hash-chained SQLite file that many processes share.
+"""The ledger: an append-only hash chain of entries that many processes share.
 
-A batch is decided, recorded and only then released, inside one write transaction
-(``BEGIN IMMEDIATE``), so processes take turns and a crash at any moment leaves either the whole
-batch or nothing. ``path=None`` keeps the same tables in memory, for one process.
+A batch is decided, recorded and only then released, inside one write lock of the backend, so
+processes take turns and a crash at any moment leaves either the whole batch or nothing.
 
 For searches and reports there are notes, in the same chain as the answers: ``note(name, content)``
-adds one, ``notes(name)`` returns those of a name, ``read_notes(path, name)`` looks into a file
-before a holdout exists; notes given to :class:`Ledger` when it is created are in the file from
-its first moment.
+adds one, ``notes(name)`` returns those of a name, ``read_notes(place, name)`` looks into a ledger
+before a holdout exists; notes given to :class:`Ledger` when it is created are there from its
+first moment.
 """
 
 from __future__ import annotations
@@ -15,9 +14,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import sqlite3
 import threading
-import weakref
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -27,26 +24,18 @@ from sklearn_bdp.exceptions import (
     LedgerError,
     LedgerMismatchError,
     LedgerUnavailableError,
-    ProcessBoundaryError,
 )
-from sklearn_bdp.ledger._entries import Book, Transaction, parse_json
-from sklearn_bdp.ledger._file import (
-    KEY_VARIABLE,
-    chain_from_environment,
-    check_schema,
+from sklearn_bdp.ledger._backend import (
+    FORMAT,
+    Backend,
+    MemoryBackend,
+    Row,
     corrupted,
-    create_file,
-    create_schema,
-    identity,
-    open_file,
-    translated,
+    other_format,
 )
-
-_LIVE: weakref.WeakSet[Any] = weakref.WeakSet()
-# Connections inherited over a fork. SQLite forbids to use or close them in the child
-# (https://www.sqlite.org/howtocorrupt.html, section 2.6), so they are kept out of reach.
-_INHERITED: list[Any] = []
-
+from sklearn_bdp.ledger._entries import KEY_VARIABLE, NOTHING, Book, Chain, Fact, parse_entry
+from sklearn_bdp.ledger._records import canonical, digest, parse_json
+from sklearn_bdp.ledger._sqlite import SQLiteBackend
 
 #: What is meant if two sets of records agree in this, in the order in which it is asked.
 _LIKE = {
@@ -60,52 +49,52 @@ _LIKE = {
 }
 
 
-class Ledger:
-    """Records of one holdout, in a file or in memory (``path=None``: for this process only).
+def backend_at(place: Any, *, timeout: float = 60.0) -> Backend:
+    """Return what keeps the entries at a place: a path, a backend, or ``None`` for memory."""
+    if place is None:
+        return MemoryBackend()
+    if isinstance(place, Backend):
+        return place
+    return SQLiteBackend(Path(place).absolute(), timeout=timeout)
 
-    Without a ``header`` (fingerprints and parameters of the holdout) it reads whatever the file
-    says and creates none. ``head``: number and digest of an entry that the file is known to
-    contain; ``notes``: facts that a new ledger starts with, names and JSON content.
+
+class Ledger:
+    """Records of one holdout, at a ``place``: a path, a backend, ``None`` for this process only.
+
+    Without a ``header`` (fingerprints and parameters of the holdout) it reads whatever it finds
+    and creates none. ``head``: number and digest of an entry that it is known to contain;
+    ``notes``: facts that a new ledger starts with, names and JSON content.
     """
 
     def __init__(
         self,
-        path: str | Path | None,
+        place: Any,
         *,
         header: dict[str, Any] | None = None,
         create: bool = True,
         timeout: float = 60.0,
-        read_only: bool = False,
         head: tuple[int, str] | None = None,
-        notes: dict[str, Any] | None = None,
+        notes: dict[Any, Any] | None = None,
     ) -> None:
-        self.path = None if path is None else Path(path).absolute()
+        self.backend = backend_at(place, timeout=timeout)
         self.timeout = float(timeout)
-        self.read_only = read_only
         self._header = header
-        self._connection = None
-        self.owner = os.getpid()
-        self._file = None
         self._expected = head  # must be on the chain when it is first walked
-        self._chain = chain_from_environment()
+        self._chain = Chain.from_environment()
         self._book: Any = None  # what this process has verified
-        self._lock = threading.Lock()
-        _LIVE.add(self)
-        first = None if header is None else {**header, "notes": notes or {}}
-        if self.path is None:
-            # Serialised by the lock, hence safe to share between threads.
-            self._connection = sqlite3.connect(
-                ":memory:", isolation_level=None, check_same_thread=False
-            )
-            create_schema(self._connection, first, self._chain)
-            weakref.finalize(self, _close_at_home, self._connection, self.owner)
-        elif create and header is not None and not read_only:
-            create_file(self.path, first, self._chain)
-        with self.transaction() as transaction:  # walks and checks the whole chain
-            self.header = transaction.header
+        self._sealed: str | None = None  # what was sealed last, shown to nobody
+        self._lock, self._owner = threading.Lock(), os.getpid()
+        if create and header is not None:
+            facts = {k.value: v for k, v in (notes or {}).items() if isinstance(k, Fact)}
+            mine = {k: v for k, v in (notes or {}).items() if not isinstance(k, Fact)}
+            first = {"chain": self._chain.kind, "facts": facts, "format": FORMAT, "notes": mine}
+            text = canonical(header | first)
+            self.backend.create(text, self._chain.start(text))
+        with self.transaction() as book:  # walks and checks the whole chain
+            self.header = book.header
 
     def __repr__(self) -> str:
-        return f"Ledger({str(self.path) if self.path else None!r})"
+        return f"Ledger({self.backend})"
 
     def __reduce__(self):
         raise TypeError("a Ledger cannot be pickled; pickle the ReusableHoldout that uses it.")
@@ -115,19 +104,13 @@ class Ledger:
         """Number and digest of the last entry this process has verified."""
         return self._book.head
 
-    def check_process(self) -> None:
-        """Raise ProcessBoundaryError where an in-memory ledger is not at home."""
-        if self.path is None and os.getpid() != self.owner:
-            raise ProcessBoundaryError(
-                "this holdout keeps its records in the memory of the process that made it, and "
-                "another process asks: a copy would answer from a duplicate budget. Give it a "
-                "file, ReusableHoldout(..., ledger='holdout.sqlite'), and every process shares "
-                "one budget."
-            )
+    def close(self) -> None:
+        """Close what this process holds open; the next transaction opens it again."""
+        self.backend.close()
 
     @contextlib.contextmanager
     def seen(self) -> Iterator[Book]:
-        """Yield what this process has verified so far, without a look at the file.
+        """Yield what this process has verified so far, without a look at the backend.
 
         Recorded answers never change, and what others have recorded since is found when a batch is
         written: enough for look-ups on the way to it, and for what is told of it afterwards.
@@ -136,30 +119,31 @@ class Ledger:
             yield self._book
 
     @contextlib.contextmanager
-    def transaction(self, *, write: bool = False) -> Iterator[Transaction]:
-        """Yield a :class:`Transaction`; commit on leaving, roll back on errors.
-
-        A reading one has caught up with the file and holds no lock on it.
-        """
+    def transaction(self, *, write: bool = False) -> Iterator[Book]:
+        """Yield the book as of now; a writing one holds the lock and can add one entry to it."""
         with self._alone():
-            connection = self._connect()
-            try:
-                with translated(self.path):
-                    connection.execute("BEGIN IMMEDIATE" if write else "BEGIN")
-                    transaction = self._catch_up(connection)
-                    if not write:
-                        connection.execute("COMMIT")
-                    yield transaction
-                    if write:
-                        connection.execute("COMMIT")
-                        transaction.commit()
-            finally:
-                self._rollback(connection)
+            if not write:
+                self._catch_up()
+                yield self._book
+                return
+            with self.backend.lock(self.timeout):
+                self._catch_up()
+                self._book._write = self._write
+                try:
+                    yield self._book
+                finally:
+                    del self._book._write
+
+    def sealed(self) -> str | None:
+        """Return the state that was sealed last, or ``None``; never to be shown."""
+        return self._sealed
 
     @contextlib.contextmanager
     def _alone(self):
         """Hold the lock of this process's threads."""
-        self.check_process()
+        self.backend.check_process()
+        if self._owner != os.getpid():  # forked: whoever held the lock does not exist here
+            self._lock, self._owner = threading.Lock(), os.getpid()
         if not self._lock.acquire(timeout=self.timeout):
             raise LedgerBusyError(
                 f"another thread held the ledger for more than {self.timeout:g} s. The holdout was "
@@ -170,86 +154,96 @@ class Ledger:
         finally:
             self._lock.release()
 
-    def close(self) -> None:
-        """Close the connection of this process; the next transaction opens another."""
-        if self.path is not None and self._connection is not None and self.owner == os.getpid():
-            self._connection.close()
-            self._connection = None
-
-    def _catch_up(self, connection):
-        """Return a transaction that has verified the file up to its head."""
-        self._check_file()
-        if self._book is None:
-            self._book = self._read_header(connection)
-        transaction = Transaction(connection, self.path, book=self._book, chain=self._chain)
-        transaction.catch_up(expected=self._expected)
-        self._expected = None
-        return transaction
-
-    def _rollback(self, connection):
-        """End a transaction that was not committed; drop the connection if even that fails."""
-        try:
-            if connection.in_transaction:
-                connection.execute("ROLLBACK")
-        except sqlite3.Error:
-            if self.path is not None:
-                self._connection = None
-                with contextlib.suppress(sqlite3.Error):
-                    connection.close()
-
-    def _connect(self):
-        if self._connection is not None:
-            return self._connection
-        if not os.path.isfile(self.path):
+    def _catch_up(self):
+        """Verify every entry after those verified earlier, up to the head."""
+        stored = self.backend.read(0 if self._book is None else self._book.head[0])
+        if stored is None:
             raise LedgerUnavailableError(
-                f"ledger {self.path} was not found; it is not created anew, because that would "
+                f"ledger {self.backend} was not found; it is not created anew, because that would "
                 "reset the budget."
             )
-        with translated(self.path):
-            connection = open_file(self.path, timeout=self.timeout, read_only=self.read_only)
-            try:
-                check_schema(connection, self.path)
-            except BaseException:
-                connection.close()
-                raise
-        self.owner, self._connection = os.getpid(), connection
-        weakref.finalize(self, _close_at_home, connection, self.owner)
-        self._file = identity(self.path)
-        return connection
+        book = self._open(stored) if self._book is None else self._book
+        if stored.known != book.head[1]:
+            raise corrupted(self.backend, "entries seen earlier are missing: it was rolled back")
+        for row in stored.rows:
+            book.add(self._verified(book, *row))
+            if row[5] != NOTHING:
+                self._sealed = row[4]
+        if book.head != stored.head:
+            raise corrupted(self.backend, "its log and its head do not agree")
+        self._book = book
+        if self._expected is not None and self._expected[0] > 0:
+            number, link = self._expected
+            if number > len(book.entries) or book.entries[number - 1].digest != link:
+                raise corrupted(
+                    self.backend, "entries seen earlier are missing: it was rolled back"
+                )
+        self._expected = None
 
-    def _check_file(self):
-        """Refuse to write to a file that was deleted or replaced under an open connection."""
-        if self.path is not None and identity(self.path) != self._file:
-            raise corrupted(self.path, "it was deleted or replaced while in use")
+    def _write(self, draft):
+        """Write the entry that follows the head."""
+        self._book._write = _once
+        (number, previous), answers = self._book.head, draft.text()
+        commitment = digest(draft.sealed)
+        link = self._chain.link(previous, draft.kind, draft.content, answers, commitment)
+        # What could not be read back is never written.
+        entry = parse_entry(
+            number + 1, draft.kind, draft.content, draft.answers or answers, commitment, link,
+            last=self._book.last,
+        )  # fmt: skip
+        row = Row(number + 1, draft.kind, draft.content, answers, draft.sealed, commitment, link)
+        self.backend.append(self._book.head, row)
+        self._book.add(entry)
+        self._sealed = draft.sealed or self._sealed
 
-    def _read_header(self, connection):
-        """Return an empty book under the verified header of the file."""
-        rows = connection.execute("SELECT content, digest FROM header").fetchall()
+    def _verified(self, book, number, kind, content, answers, sealed, commitment, link):
+        """Return the entry that follows the head of the book, or raise."""
+        expected, previous = book.head[0] + 1, book.head[1]
+        texts = (kind, content, answers, sealed, commitment, link)
+        whole = (
+            number == expected
+            and all(isinstance(text, str) for text in texts)
+            and digest(sealed) == commitment
+            and self._chain.link(previous, kind, content, answers, commitment) == link
+        )
+        if not whole:
+            raise corrupted(self.backend, f"the chain breaks at entry {expected}")
+        try:
+            return parse_entry(number, kind, content, answers, commitment, link, last=book.last)
+        except (ValueError, TypeError, OverflowError):
+            pass  # what it says could be anything
+        raise corrupted(self.backend, f"entry {expected} cannot be read")
+
+    def _open(self, stored):
+        """Return an empty book under the verified header."""
         header = None
-        if len(rows) == 1:
-            with contextlib.suppress(ValueError):
-                header = parse_json(rows[0][0])
+        with contextlib.suppress(ValueError):
+            header = parse_json(stored.header)
         if not isinstance(header, dict):
-            raise corrupted(self.path, "its header is missing")
+            raise corrupted(self.backend, "its header is missing")
+        if header.get("format") != FORMAT:
+            raise other_format(self.backend, header.get("format"), header.get("made_by"))
         if header.get("chain") != self._chain.kind:
             self._refuse_key(header)
-        if self._chain.start(rows[0][0]) != rows[0][1]:
+        if self._chain.start(stored.header) != stored.start:
             raise corrupted(
-                self.path, f"its header was edited or sealed with another {KEY_VARIABLE}"
+                self.backend, f"its header was edited or sealed with another {KEY_VARIABLE}"
             )
-        if not isinstance(header.get("notes"), dict):
-            raise corrupted(self.path, "its header cannot be read")
         self._check_header(header)
-        return Book(header, rows[0][1])
+        try:
+            return Book(header, stored.start)
+        except (KeyError, AttributeError, ValueError):
+            pass  # a header that we did not write
+        raise corrupted(self.backend, "its header cannot be read")
 
     def _refuse_key(self, header):
         """Raise for a keyed ledger without a key, and for a plain one where a key is set."""
         keyed = header.get("chain") == "hmac-sha256"
         said = "is sealed with a key" if keyed else "is not sealed with a key, and one is set"
-        fix = "Set it to the key" if keyed else "Unset it to trust the file all the same"
+        fix = "Set it to the key" if keyed else "Unset it to trust the ledger all the same"
         raise LedgerError(
-            f"ledger {self.path} {said} (environment variable {KEY_VARIABLE}). {fix}. The holdout "
-            "was not queried."
+            f"ledger {self.backend} {said} (environment variable {KEY_VARIABLE}). {fix}. The "
+            "holdout was not queried."
         )
 
     def _check_header(self, header):
@@ -258,20 +252,25 @@ class Ledger:
         problems = _differences(json.loads(json.dumps(self._header)), header)
         if problems:
             raise LedgerMismatchError(
-                f"ledger {self.path} belongs to another holdout: {'; '.join(problems)}. Pass the "
-                "data and parameters that it was made with. Put new features into a transformer of "
-                "the pipeline. Use a new path for other records only: a second ledger of the same "
-                "records does not know the answers in the first. The holdout was not queried."
+                f"ledger {self.backend} belongs to another holdout: {'; '.join(problems)}. Pass "
+                "the data and parameters that it was made with. Put new features into a "
+                "transformer of the pipeline. Use a new path for other records only: a second "
+                "ledger of the same records does not know the answers in the first. The holdout "
+                "was not queried."
             )
 
 
-def read_notes(path: str | Path, name: str, *, timeout: float = 60.0) -> list[Any]:
-    """Return the notes of a ledger file before its holdout exists.
+def _once(draft):
+    raise LedgerError("a transaction writes one entry.")
+
+
+def read_notes(path: Any, name: Any, *, timeout: float = 60.0) -> list[Any]:
+    """Return the notes of a ledger before its holdout exists.
 
     Parameters
     ----------
-    path : str or Path
-        The file; it need not exist.
+    path : str, Path or Backend
+        The ledger; it need not exist.
     name : str
         What the notes are called.
     timeout : float, default=60.0
@@ -280,7 +279,7 @@ def read_notes(path: str | Path, name: str, *, timeout: float = 60.0) -> list[An
     Returns
     -------
     list
-        Their contents, oldest first; empty if the file does not exist.
+        Their contents, oldest first; empty if there is no ledger.
 
     Raises
     ------
@@ -302,20 +301,14 @@ def read_notes(path: str | Path, name: str, *, timeout: float = 60.0) -> list[An
     ...     before, read_notes(path, "source")
     ([], ['clinic A'])
     """
-    if not os.path.lexists(path):
-        return []
-    ledger = Ledger(path, read_only=True, timeout=timeout)
+    backend = backend_at(path, timeout=timeout)
     try:
-        with ledger.transaction() as transaction:
-            return transaction.notes(name)
+        if backend.read(0) is None:
+            return []
+        with Ledger(backend, timeout=timeout).seen() as book:
+            return book.notes(name)
     finally:
-        ledger.close()
-
-
-def _close_at_home(connection, pid):
-    """Close a connection in the process that opened it; a fork must not (see _INHERITED)."""
-    if os.getpid() == pid:
-        connection.close()
+        backend.close()
 
 
 def _differences(wanted, found):
@@ -339,16 +332,3 @@ def _differences(wanted, found):
         if value != theirs.get(name)
     )
     return problems
-
-
-def _after_fork_in_child():
-    """Drop locks whose owners do not exist here, and connections that belong to the parent."""
-    for ledger in list(_LIVE):
-        ledger._lock = threading.Lock()
-        if ledger.path is not None and ledger._connection is not None:
-            _INHERITED.append(ledger._connection)
-            ledger._connection = None
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork_in_child)

@@ -4,12 +4,11 @@ Everything here is public. The one secret of a holdout, the noise of the current
 as a sealed string that only the ledger and the mechanism handle.
 """
 
-import collections
 import dataclasses
 import hashlib
-import itertools
 import json
-from collections.abc import Iterable
+import math
+from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -17,9 +16,27 @@ import numpy as np
 _ENCODER = json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=False)
 
 
+def _refused(constant):
+    raise ValueError("no finite number")
+
+
+_DECODER = json.JSONDecoder(parse_constant=_refused)
+
+
 def canonical(content: Any) -> str:
     """Return the one JSON text of ``content``: sorted, compact, floats to the last bit."""
     return _ENCODER.encode(content)
+
+
+def parse_json(text):
+    """Return what a JSON text says; ``ValueError`` for anything that is none."""
+    if not isinstance(text, str):
+        raise ValueError("text expected")
+    try:
+        return _DECODER.decode(text)
+    except RecursionError:
+        pass  # nested deeper than anything that this package writes
+    raise ValueError("nested too deep")
 
 
 def digest(*texts):
@@ -132,6 +149,8 @@ class AnswerRecord:
     scale : tuple or None, default=None
         The metric in words, and its range in score units; ``None`` if values are in these units
         already, or unknown.
+    parts : tuple of three floats or None, default=None
+        What its half-width is made of: sampling, what was asked before, noise.
 
     Examples
     --------
@@ -160,11 +179,8 @@ class AnswerRecord:
     metric: str | None = None
     model: str | None = None
     scale: tuple[str, float, float] | None = None
+    parts: tuple[float, float, float] | None = None
 
-    ROW: ClassVar[tuple] = (
-        "position", "key", "metric", "model", "code_length", "training_value", "value", "lower",
-        "upper", "above",
-    )  # fmt: skip
     #: What tables show, in this order.
     SHOWN: ClassVar[tuple] = (
         "batch", "position", "time", "metric", "model", "value", "lower", "upper",
@@ -188,28 +204,123 @@ class AnswerRecord:
             return self
         words, low, high = self.scale
         names = ("training_value", "value", "lower", "upper")
-        scaled = {name: low + (high - low) * getattr(self, name) for name in names}
+        scaled: dict[str, Any] = {n: low + (high - low) * getattr(self, n) for n in names}
+        if self.parts is not None:
+            scaled["parts"] = tuple((high - low) * part for part in self.parts)
         return dataclasses.replace(self, metric=words, scale=None, **scaled)
 
-    def row(self) -> tuple[Any, ...]:
-        """Return what the ledger stores and hashes of this answer.
 
-        Returns
-        -------
-        tuple
-            The fields named in ``ROW``; ``above`` as 0 or 1.
-        """
-        return (*(getattr(self, name) for name in self.ROW[:-1]), int(self.above))
+#: Columns of a batch as they are kept and hashed, and what stands in them: ``text`` or nothing,
+#: numbers in the ``unit`` interval, nonnegative ``lengths``, ``flags``, three ``parts`` or nothing.
+COLUMNS = {
+    "key": "text", "metric": "text", "model": "text", "code_length": "length",
+    "training_value": "unit", "value": "unit", "lower": "unit", "upper": "unit", "above": "flag",
+    "parts": "parts",
+}  # fmt: skip
 
 
-def answer_records(count: int, **columns: Iterable[Any]) -> list[AnswerRecord]:
-    """Return records made of columns; one by one the frozen class takes three times as long."""
-    made = [object.__new__(AnswerRecord) for _ in range(count)]
-    for field in dataclasses.fields(AnswerRecord):
-        enter = getattr(AnswerRecord, field.name).__set__
-        column = columns.get(field.name, itertools.repeat(field.default))
-        collections.deque(map(enter, made, column), maxlen=0)
-    return made
+class Answers(Sequence[AnswerRecord]):
+    """The answers of one batch in their order, kept as columns and checked as columns.
+
+    Texts are lists, everything else arrays; ``parts`` has three columns, NaN where nothing is
+    known. ``ValueError`` where a column is none.
+    """
+
+    def __init__(self, columns, *, batch=0, time="", scales=None):
+        self.batch, self.time = batch, time
+        self._scales = {name: tuple(scale) for name, scale in (scales or {}).items()}
+        for words, low, high in self._scales.values():
+            if not (isinstance(words, str) and -math.inf < low < high < math.inf):
+                raise ValueError("no scale")
+        if not columns.keys() <= COLUMNS.keys():
+            raise ValueError("other columns")
+        count = len(columns["value"])
+        self._columns = {
+            name: _column(kind, columns.get(name, [None]), count) for name, kind in COLUMNS.items()
+        }
+        lower, upper = self.column("lower"), self.column("upper")
+        if count == 0 or not (lower <= upper).all():
+            raise ValueError("no answers")
+
+    @classmethod
+    def parsed(cls, columns, record):
+        """Return what the columns of a batch in a ledger say."""
+        if not isinstance(columns, dict) or not all(isinstance(c, list) for c in columns.values()):
+            raise ValueError("no columns")
+        return cls(columns, batch=record.number, time=record.time, scales=record.scales)
+
+    def to_json(self):
+        """Return the canonical text of the columns; one whose values are all equal is one value."""
+        texts = {}
+        for name, column in self._columns.items():
+            values = column if isinstance(column, list) else column.tolist()
+            if COLUMNS[name] == "parts":
+                values = [None if math.isnan(each[0]) else each for each in values]
+            same = name != "value" and values.count(values[0]) == len(values)
+            texts[name] = values[:1] if same else values
+        return canonical(texts)
+
+    def column(self, name):
+        """Return the values of one column: an array, or the list of texts."""
+        return self._columns[name]
+
+    def __len__(self) -> int:
+        return len(self._columns["value"])
+
+    def __getitem__(self, place):
+        if isinstance(place, slice):
+            return list(self)[place]
+        said = {name: column[place] for name, column in self._columns.items()}
+        return self._record(range(len(self))[place], said)
+
+    def __iter__(self) -> Iterator[AnswerRecord]:
+        plain = {n: c if isinstance(c, list) else c.tolist() for n, c in self._columns.items()}
+        for place, values in enumerate(zip(*plain.values(), strict=True)):
+            yield self._record(place, dict(zip(plain, values, strict=True)))
+
+    def _record(self, place, said):
+        first, *rest = map(float, said["parts"])
+        said["parts"] = None if math.isnan(first) else (first, *rest)
+        for name, kind in COLUMNS.items():
+            if kind in ("unit", "length"):
+                said[name] = float(said[name])
+        said["above"] = bool(said["above"])
+        scale = self._scales.get(said["metric"])
+        return AnswerRecord(batch=self.batch, position=place, time=self.time, scale=scale, **said)
+
+
+def _column(kind, values, count):
+    """Return a column of a kind with so many values; one value is that of all."""
+    whole = isinstance(values, np.ndarray) or len(values) == count
+    values = values if whole else [values[0]] * count if len(values) == 1 else values[:0]
+    if len(values) != count:
+        raise ValueError("columns of other lengths")
+    if kind == "text":
+        if not {type(value) for value in values} <= {str, type(None)}:
+            raise ValueError("no texts")
+        return list(values)
+    if kind == "parts":
+        parts = np.full((count, 3), np.nan)
+        known = [place for place, value in enumerate(values) if value is not None]
+        if known:
+            parts[known] = _numbers([n for place in known for n in values[place]]).reshape(-1, 3)
+        if not ((parts >= 0.0) | np.isnan(parts)).all():
+            raise ValueError("no parts")
+        return parts
+    numbers = _numbers(values)
+    least, most = (0.0, math.inf) if kind == "length" else (0.0, 1.0)
+    if not ((numbers >= least) & (numbers <= most) & np.isfinite(numbers)).all():
+        raise ValueError("numbers out of range")
+    if kind == "flag" and not ((numbers == 0.0) | (numbers == 1.0)).all():
+        raise ValueError("no flags")
+    return numbers.astype(int) if kind == "flag" else numbers + 0.0  # -0.0 has no text of its own
+
+
+def _numbers(values):
+    """Return numbers as an array; ``ValueError`` where anything else is among them."""
+    if not isinstance(values, np.ndarray) and not {type(v) for v in values} <= {int, float}:
+        raise ValueError("no numbers")
+    return np.asarray(values, dtype=float)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)

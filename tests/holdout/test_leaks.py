@@ -12,6 +12,7 @@ from sklearn_bdp.holdout import ReusableHoldout
 from sklearn_bdp.metrics import get_metric
 from tests.holdout.leak_audit import LeakAudit
 from tests.holdout.planted import HITS, SCORE, X, Y, fitted
+from tests.ledger.failing import Failing
 
 
 @pytest.fixture
@@ -69,8 +70,9 @@ def test_an_exhausted_budget_says_nothing_of_the_score(holdout, audit, ask):
 
 @ENTRIES
 def test_a_broken_ledger_says_nothing_of_the_score(audit, ask, tmp_path):
-    holdout = ReusableHoldout(X, Y, ledger=tmp_path / "holdout.sqlite")
-    holdout.account._ledger._connection.execute("PRAGMA query_only = ON")
+    backend = Failing(tmp_path / "holdout.sqlite")
+    holdout = ReusableHoldout(X, Y, ledger=backend)
+    backend.error = LedgerUnavailableError("gone")
     with pytest.raises(LedgerUnavailableError) as caught:
         ask(holdout, 0.2)
     audit.check_error(caught.value, callers=[__file__])

@@ -13,6 +13,7 @@ from sklearn_bdp.feature_selection import HoldoutCorrelationFilter, HoldoutFeatu
 from sklearn_bdp.holdout import ReusableHoldout
 from tests.holdout.leak_audit import LeakAudit
 from tests.holdout.planted import HITS, Planted, X, Y
+from tests.ledger.failing import Failing
 
 TRAIN, HELD = slice(0, 400), slice(400, None)
 WIDE = np.column_stack([X, np.random.default_rng(3).normal(size=(X.shape[0], 2))])
@@ -109,13 +110,14 @@ def test_warnings_as_errors_in_a_search(audit, training_score):
 
 @pytest.mark.parametrize("place", ["search", "selector"])
 def test_a_ledger_that_fails_when_it_is_asked(audit, path, place):
-    holdout = ReusableHoldout(X[HELD], Y[HELD], ledger=path)
+    backend = Failing(path)
+    holdout = ReusableHoldout(X[HELD], Y[HELD], ledger=backend)
     data = X
     owner = search(Ending(), holdout)
     if place == "selector":
-        holdout = ReusableHoldout(WIDE[HELD], Y[HELD], ledger=path.with_name("wide"))
+        holdout = ReusableHoldout(WIDE[HELD], Y[HELD], ledger=(backend := Failing(None)))
         owner, data = selector(Ending(), holdout), WIDE
-    holdout.account._ledger._connection.execute("PRAGMA query_only = ON")
+    backend.error = LedgerUnavailableError("gone")
     with pytest.raises(LedgerUnavailableError) as caught:
         owner.fit(data[TRAIN], Y[TRAIN])
     check(audit, owner, caught.value, holdout)

@@ -202,11 +202,9 @@ def test_a_pickle_whose_ledger_is_missing_answers_nothing_and_makes_no_new_one(s
 
 def test_a_pickle_recognises_a_ledger_restored_from_an_older_copy(server, path):
     holdout = ReusableHoldout(X, Y, ledger=path)
-    holdout.account._ledger.close()
     older = path.read_bytes()
     holdout.answer([0.0], scores(1, 1))
     data = pickle.dumps(holdout)
-    holdout.account._ledger.close()
     path.write_bytes(older)
     assert elsewhere(server, data)["error"] == "LedgerCorruptedError"
 

@@ -31,7 +31,6 @@ def whole(tmp_path_factory):
     for number in range(8):
         keys = [f"{number}/{place}" for place in range(3)]
         holdout.answer([0.5, 0.1, 0.9], scores(3, number), keys=keys)
-    holdout.account._ledger.close()
     return path.read_bytes(), holdout.history()
 
 

@@ -2,9 +2,11 @@
 
 import concurrent.futures
 import contextlib
+import json
 import os
 import pickle
 import re
+import resource
 import shutil
 import sqlite3
 import stat
@@ -19,6 +21,7 @@ import pandas as pd
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from sklearn.dummy import DummyClassifier
 
 from sklearn_bdp.exceptions import (
     LedgerBusyError,
@@ -29,8 +32,9 @@ from sklearn_bdp.exceptions import (
     LedgerVersionError,
 )
 from sklearn_bdp.holdout import ReusableHoldout
-from sklearn_bdp.ledger import Chain, Ledger, read_notes
+from sklearn_bdp.ledger import Answers, Chain, Fact, Ledger, read_notes
 from tests.holdout import workers
+from tests.ledger.failing import Failing
 
 N = 200
 X, Y = np.arange(2.0 * N).reshape(N, 2), np.arange(N) % 2
@@ -50,7 +54,6 @@ def used(path):
     holdout = make(path)
     for number in range(3):
         holdout.answer([0.1, 0.5], scores(2, number), keys=[f"a{number}", f"b{number}"])
-    holdout.account._ledger.close()
     return path
 
 
@@ -117,40 +120,34 @@ def test_fixed_seeds_do_not_replay_noise_after_reopening(path, tmp_path):
 
 
 def test_a_new_ledger_is_one_private_file(path):
-    make(path).account._ledger.close()
+    make(path)
     assert os.listdir(path.parent) == [path.name]
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
 
 
-def test_an_error_inside_a_batch_leaves_the_ledger_as_it_was(path, monkeypatch):
-    holdout = make(path)
-    monkeypatch.setattr("sklearn_bdp.ledger._entries.Transaction.append", lambda *a, **k: 1 / 0)
+def test_an_error_inside_a_batch_leaves_the_ledger_as_it_was(path):
+    backend = Failing(path)
+    holdout = make(backend)
+    backend.error = ZeroDivisionError()
     with pytest.raises(ZeroDivisionError):
         holdout.answer([0.5], scores())
-    monkeypatch.undo()
+    backend.error = None
     assert len(holdout.history()) == 0
     assert holdout.answer([0.5], scores()).answered.all()
 
 
-def test_an_answer_is_not_released_when_its_commit_fails(path):
-    holdout = make(path)
-
-    class Broken:
-        def __init__(self, connection):
-            self.connection = connection
-
-        def execute(self, statement, *values):
-            if statement == "COMMIT":
-                raise sqlite3.OperationalError("no")
-            return self.connection.execute(statement, *values)
-
-        def __getattr__(self, name):
-            return getattr(self.connection, name)
-
-    holdout.account._ledger._connection = Broken(holdout.account._ledger._connection)
-    with pytest.raises(LedgerError):
-        holdout.answer([0.5], scores())
-    assert len(make(path).history()) == 0
+@pytest.mark.parametrize("written", [False, True])
+def test_an_answer_is_not_released_when_its_commit_fails(path, written):
+    """Also where the entry is there and the backend does not say so: it is found by its key."""
+    backend = Failing(path)
+    holdout = make(backend)
+    backend.error, backend.after = LedgerUnavailableError("gone"), written
+    with pytest.raises(LedgerUnavailableError):
+        holdout.answer([0.5], scores(), keys=["a"])
+    backend.error = None
+    assert len(make(path).history()) == len(holdout.history()) == written
+    assert holdout.answer([0.5], scores(), keys=["a"]).answered.all()
+    assert len(make(path).history()) == 1
 
 
 # -- mismatch -------------------------------------------------------------------------------------
@@ -295,18 +292,15 @@ def ledger_bytes(tmp_path_factory):
     holdout = make(path)
     for number in range(3):
         holdout.answer([0.1, 0.5], scores(2, number), keys=[f"a{number}", None])
-    holdout.account._ledger.close()
     return path.read_bytes(), holdout.history()
 
 
 def test_going_back_to_an_older_copy_is_noticed_by_a_running_holdout(path, tmp_path):
     holdout = make(path)
     holdout.answer([0.1], scores())
-    holdout.account._ledger.close()
     older = tmp_path / "older"
     shutil.copy(path, older)
     holdout.answer([0.1], scores(seed=1))
-    holdout.account._ledger.close()
     shutil.copy(older, path)
     with pytest.raises(LedgerCorruptedError, match="rolled back"):
         holdout.answer([0.1], scores(seed=2))
@@ -324,9 +318,11 @@ def test_a_deleted_or_replaced_file_is_noticed(path, tmp_path):
         holdout.answer([0.1], scores(seed=1))
 
 
-def test_a_newer_schema_is_named(used):
-    edit(used, "PRAGMA user_version = 99")
-    with pytest.raises(LedgerVersionError, match="99"):
+@pytest.mark.parametrize("version", [4, 99])
+def test_another_format_is_named_with_the_version_that_wrote_it(used, version):
+    name = "UPDATE header SET content = replace(content, 'sklearn_bdp 0', 'sklearn_bdp 7')"
+    edit(used, f"PRAGMA user_version = {version}", "DROP TABLE head", name)
+    with pytest.raises(LedgerVersionError, match=rf"format {version}, written by sklearn_bdp 7"):
         make(used)
 
 
@@ -361,7 +357,6 @@ def rewrite(path, change):
 def test_an_edit_with_links_computed_anew_is_noticed_by_whoever_saw_more(used, server):
     """What a plain chain cannot show is shown to every process and pickle that saw a link."""
     running, asleep = make(used), pickle.dumps(make(used))
-    running.account._ledger.close()
     rewrite(used, lambda number, text: text.replace('"a1"', '"x1"'))
     assert "x1" in make(used).recorded(["x1"])  # a stranger sees nothing: documented
     with pytest.raises(LedgerCorruptedError, match="rolled back"):
@@ -372,7 +367,6 @@ def test_an_edit_with_links_computed_anew_is_noticed_by_whoever_saw_more(used, s
 
 def test_dropped_batches_are_noticed_by_whoever_saw_more(used):
     running = make(used)
-    running.account._ledger.close()
     with contextlib.closing(sqlite3.connect(used)) as connection:
         (link,) = connection.execute("SELECT digest FROM log WHERE number = 2").fetchone()
     edit(used, "DELETE FROM log WHERE number = 3", f"UPDATE head SET number = 2, digest = '{link}'")
@@ -409,31 +403,58 @@ def test_a_key_is_needed_where_one_was_used_and_only_there(path, tmp_path, monke
 
 
 CRAFTED = {
-    "deep": ("log", "content", "[" * 100_000),
-    "not finite": ("log", "answers", '[[0,"a1",null,1,NaN,0.5,0.4,0.6,0]]'),
-    "out of range": (
-        "log",
-        "answers",
-        '[[0,"a1",null,1,0.5,7.5,0.4,0.6,0],[1,"b1",null,1,0,0,0,0,0]]',
-    ),
-    "empty interval": ("log", "answers", '[[0,"a1",null,1,0,0,1,0,0],[1,"b1",null,1,0,0,0,0,0]]'),
-    "a list": ("log", "content", "[]"),
-    "a number": ("log", "content", "7"),
-    "no number": ("log", "content", "1e999"),
+    "deep": "[" * 100_000,
+    "a list": "[]",
+    "a number": "7",
+    "no number": "1e999",
+    "not finite": {"value": [0.5, float("nan")]},
+    "out of range": {"value": [0.5, 7.5]},
+    "a number that is true": {"value": [True, 0.5]},
+    "a text for a number": {"code_length": ["1"]},
+    "no text": {"key": [1]},
+    "a longer column": {"key": ["a", "b", "c"]},
+    "no values": {"value": []},
+    "another column": {"score": [0.5]},
+    "negative": {"code_length": [-1.0]},
+    "half above": {"above": [0.5, 1]},
+    "too large": {"code_length": [10**400]},
+    "two parts": {"parts": [[0.1, 0.2]]},
+    "parts of texts": {"parts": [["0.1", 0.2, 0.3]]},
+    "empty interval": {"lower": [0.6], "upper": [0.5]},
 }
 
 
 @pytest.mark.parametrize("name", CRAFTED)
 def test_a_crafted_entry_is_one_clear_error(used, name):
-    _, column, text = CRAFTED[name]
+    crafted = CRAFTED[name]
 
     def change(number, old):
-        about_content = old.startswith("{")
-        return text if number == 2 and about_content == (column == "content") else old
+        about_content = "n_answered" in old
+        if number != 2 or about_content != isinstance(crafted, str):
+            return old
+        return crafted if about_content else json.dumps(json.loads(old) | crafted)
 
     rewrite(used, change)
     with pytest.raises(LedgerCorruptedError, match="cannot be read"):
         make(used)
+
+
+def test_columns_are_read_back_as_they_were_written():
+    columns = {
+        "key": ["a", None, "b\u20ac"], "metric": ["m", "m", "m"], "model": [None, "x", None],
+        "code_length": np.array([0.0, 1e-300, 5.0]), "training_value": np.array([0.1, 0.2, -0.0]),
+        "value": np.array([0.1, 0.3, 1.0]), "lower": np.zeros(3), "upper": np.ones(3),
+        "above": np.array([False, True, False]),
+    }  # fmt: skip
+    about = {"batch": 4, "time": "now", "scales": {"m": ("accuracy", 0.0, 1.0)}}
+    for parts in ([None], [(0.1, 0.2, 0.3), None, (0.0, 0.0, 0.1)]):
+        made = Answers(columns | {"parts": parts}, **about)
+        again = Answers(json.loads(made.to_json()), **about)
+        assert list(again) == list(made) == [made[0], made[1], made[-1]]
+        assert again.to_json() == made.to_json()
+        assert made[1].above is True
+        assert made[1].scale == ("accuracy", 0.0, 1.0)
+        assert made[0].parts == parts[0]
 
 
 @pytest.mark.parametrize(
@@ -448,9 +469,9 @@ def test_a_crafted_entry_is_one_clear_error(used, name):
     ids=str,
 )
 def test_a_crafted_header_cannot_change_the_noise(path, change):
-    made = make(path)
-    made.account._ledger.close()
-    header = dict(made.account._ledger.header)
+    make(path)
+    with contextlib.closing(sqlite3.connect(path)) as connection:
+        header = json.loads(connection.execute("SELECT content FROM header").fetchone()[0])
     header["settings"] = {**header["settings"], **change}
     path.unlink()
     Ledger(path, header=header).close()
@@ -460,7 +481,7 @@ def test_a_crafted_header_cannot_change_the_noise(path, change):
 
 @pytest.mark.parametrize("header", ["[" * 100_000, "[]", "7", "{}", '{"chain": "sha256"}'])
 def test_a_crafted_header_is_one_clear_error(command_line, path, header, capsys):
-    make(path).account._ledger.close()
+    make(path)
     digest = Chain().start(header)
     edit(path, f"UPDATE header SET content = '{header}', digest = '{digest}'",
          f"UPDATE head SET digest = '{digest}'")  # fmt: skip
@@ -487,6 +508,22 @@ def test_notes_survive_in_their_order(path):
     assert len(again.history()) == 1
     again.answer([0.1], scores(seed=1))
     assert len(holdout.history()) == 2
+
+
+def test_a_note_of_a_user_is_never_one_of_the_package(path):
+    """``note("closing")`` closed the holdout once."""
+    holdout = make(path, notes={fact.value: "mine" for fact in Fact})
+    for fact in Fact:
+        holdout.note(fact.value, {"statements": []})
+    holdout.answer([0.5], scores())
+    assert holdout.notes(Fact.CLOSING) == []
+    assert holdout.notes("closing") == ["mine", {"statements": []}]
+    assert read_notes(path, "closing") == ["mine", {"statements": []}]
+    assert "another account" not in str(holdout.certificate())
+    again = make(path)
+    again.final_report({"one": DummyClassifier().fit(X, Y)}, scoring="accuracy")
+    assert len(again.notes(Fact.CLOSING)) == 1
+    assert len(again.notes("closing")) == 2
 
 
 def test_notes_in_memory_travel_with_the_snapshot(server):
@@ -528,12 +565,14 @@ def test_places_that_are_no_files_are_named(tmp_path, name):
 def test_a_full_disk_is_named_and_nothing_is_released(path):
     holdout = make(path)
     holdout.answer([0.1], scores())
-    pages = holdout.account._ledger._connection.execute("PRAGMA page_count").fetchone()[0]
-    holdout.account._ledger._connection.execute(f"PRAGMA max_page_count = {pages}")
-    with pytest.raises(LedgerUnavailableError, match="disk is full"):
-        holdout.answer(np.full(2000, 0.1), scores(2000))
-    known = len(holdout.history())
-    assert known == len(make(path).history())
+    limit = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (path.stat().st_size + 4096, limit[1]))
+    try:
+        with pytest.raises(LedgerUnavailableError, match="cannot be read or written"):
+            holdout.answer(np.full(2000, 0.1), scores(2000))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limit)
+    assert len(holdout.history()) == len(make(path).history()) == 1
 
 
 READ_ONLY = """
@@ -609,11 +648,11 @@ def test_a_ledger_is_not_pickled_on_its_own(path):
 
 def test_inspection_creates_and_writes_nothing(used):
     before = used.read_bytes()
-    with Ledger(used, read_only=True).transaction() as transaction:
+    with Ledger(used).transaction() as transaction:
         assert transaction.head[0] == 3
     assert used.read_bytes() == before
     with pytest.raises(LedgerUnavailableError):
-        Ledger(used.with_name("none"), read_only=True)
+        Ledger(used.with_name("none"))
     assert not used.with_name("none").exists()
 
 

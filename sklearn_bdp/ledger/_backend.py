@@ -1,0 +1,158 @@
+"""Where entries are kept: a protocol of four methods, and the one that keeps them in memory.
+
+A backend stores texts and knows nothing of what they say: the chain, sealed states and statistics
+are above it (:class:`~sklearn_bdp.ledger.Ledger`). So it can be wrong in one way only, to lose or
+to change what it was given, and that is found out when it is read.
+"""
+
+from __future__ import annotations
+
+import abc
+import contextlib
+import os
+import threading
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from sklearn_bdp.exceptions import (
+    LedgerBusyError,
+    LedgerCorruptedError,
+    LedgerVersionError,
+    ProcessBoundaryError,
+)
+
+FORMAT = 5  # of headers and entries; another one is refused
+
+
+class Row(NamedTuple):
+    """One entry as it is stored."""
+
+    number: int  # 1, 2, ... without holes
+    kind: str  # "batch", "note" (of a user) or "fact" (of this package)
+    content: str  # canonical JSON of a BatchRecord, or of a note's name and content
+    answers: str  # canonical JSON of the columns of a batch
+    sealed: str  # noise of the current threshold, salted, shown to nobody
+    commitment: str  # digest of what is sealed
+    digest: str  # the link: over the one before and all of the above
+
+
+class Stored(NamedTuple):
+    """What a backend holds, as of one moment."""
+
+    header: str
+    start: str  # digest of the header
+    head: tuple[int, str]  # number and digest of the last entry; 0 and ``start`` before the first
+    known: str | None  # digest of the entry that the caller knows as the last; ``start`` for 0
+    rows: Sequence[Row]  # every later entry, in order
+
+
+class Backend(abc.ABC):
+    """Where the entries of one ledger are kept.
+
+    ``str(backend)`` names it in messages and pickles; it holds no password. One that is pickled
+    must find the same entries in every process, or raise.
+    """
+
+    @abc.abstractmethod
+    def create(self, header: str, start: str, rows: Sequence[Row] = ()) -> bool:
+        """Store a header and the first rows, durably and as a whole, unless there is a ledger.
+
+        Returns whether there was none.
+        """
+
+    @abc.abstractmethod
+    def read(self, after: int) -> Stored | None:
+        """Return what is stored after that entry, as of one moment; ``None`` without a ledger."""
+
+    @abc.abstractmethod
+    def lock(self, timeout: float) -> contextlib.AbstractContextManager[None]:
+        """Keep every other writer out, in this process and others, for a block.
+
+        What :meth:`read` returns inside is what :meth:`append` continues. ``LedgerBusyError`` after
+        so many seconds.
+        """
+
+    @abc.abstractmethod
+    def append(self, expected_head: tuple[int, str], row: Row) -> None:
+        """Store the next entry, at most once in a block of :meth:`lock`; durable on return.
+
+        After an error the entry is stored as a whole or not at all. Raises where the head is not
+        the expected one.
+        """
+
+    def check_process(self) -> None:  # noqa: B027  (most can write everywhere)
+        """Raise where this process cannot write."""
+
+    def close(self) -> None:  # noqa: B027  (some hold nothing open)
+        """Give up what is open in this process; the next call opens it again."""
+
+
+class MemoryBackend(Backend):
+    """Entries in the memory of the process that made them."""
+
+    def __init__(self) -> None:
+        self.owner = os.getpid()
+        self._header: tuple[str, str] | None = None
+        self._rows: list[Row] = []
+        self._lock = threading.Lock()
+
+    def __str__(self) -> str:
+        return "in memory"
+
+    def create(self, header, start, rows=()):
+        """Store a header."""
+        if self._header is None:
+            self._header, self._rows = (header, start), list(rows)
+            return True
+        return False
+
+    def read(self, after):
+        """Return what is stored."""
+        if self._header is None:
+            return None
+        links = [self._header[1], *(row.digest for row in self._rows[max(after - 1, 0) :])]
+        known = links[0] if after == 0 else self._rows[after - 1].digest
+        head = len(self._rows), links[-1]
+        return Stored(*self._header, head, known, self._rows[after:])
+
+    @contextlib.contextmanager
+    def lock(self, timeout):
+        """Keep other threads out."""
+        if not self._lock.acquire(timeout=timeout):
+            raise LedgerBusyError(f"the ledger was held for more than {timeout:g} s.")
+        try:
+            yield
+        finally:
+            self._lock.release()
+
+    def append(self, expected_head, row):
+        """Store the next entry."""
+        if expected_head[0] != len(self._rows):
+            raise LedgerCorruptedError("the ledger in memory has another head.")
+        self._rows.append(row)
+
+    def check_process(self):
+        """Raise in any process but its own: a copy would answer from a duplicate budget."""
+        if os.getpid() != self.owner:
+            raise ProcessBoundaryError(
+                "this holdout keeps its records in the memory of the process that made it, and "
+                "another process asks: a copy would answer from a duplicate budget. Give it a "
+                "file, ReusableHoldout(..., ledger='holdout.sqlite'), and every process shares "
+                "one budget."
+            )
+
+
+def corrupted(place, problem):
+    """Return the error about a ledger that is not as this package wrote it."""
+    return LedgerCorruptedError(
+        f"ledger {place} was edited, truncated or restored from an older copy: {problem}. The "
+        "holdout was not queried."
+    )
+
+
+def other_format(place, found, made_by):
+    """Return the error about a ledger that another version wrote."""
+    return LedgerVersionError(
+        f"ledger {place} has format {found!r:.20}, written by {made_by!s:.60}. This version reads "
+        f"format {FORMAT}. Install the version that wrote it. The holdout was not queried."
+    )

@@ -1,0 +1,303 @@
+"""Entries in an SQLite file: its tables, made whole or not at all; its failures in words."""
+
+import contextlib
+import functools
+import os
+import secrets
+import sqlite3
+import weakref
+
+from sklearn_bdp.exceptions import (
+    LedgerBusyError,
+    LedgerCorruptedError,
+    LedgerError,
+    LedgerUnavailableError,
+)
+from sklearn_bdp.ledger._backend import FORMAT, Backend, Row, Stored, corrupted, other_format
+from sklearn_bdp.ledger._records import parse_json
+
+APPLICATION_ID = 0x42445031  # "BDP1", kept in the header of the file
+
+_TABLES = (
+    """CREATE TABLE header (
+    id INTEGER PRIMARY KEY CHECK (id = 0),
+    content TEXT NOT NULL,      -- canonical JSON: fingerprints, parameters, kind of chain
+    digest TEXT NOT NULL        -- start of the chain
+)""",
+    """CREATE TABLE log (
+    number INTEGER PRIMARY KEY, -- 1, 2, ... without holes
+    kind TEXT NOT NULL,
+    content TEXT NOT NULL,
+    answers TEXT NOT NULL,
+    sealed TEXT NOT NULL,       -- shown to nobody
+    commitment TEXT NOT NULL,
+    digest TEXT NOT NULL
+)""",
+    """CREATE TABLE head (
+    id INTEGER PRIMARY KEY CHECK (id = 0),
+    number INTEGER NOT NULL,    -- of the last entry
+    digest TEXT NOT NULL
+)""",
+)
+_TRIGGERS = tuple(
+    f"CREATE TRIGGER {table}_{verb.lower()} BEFORE {verb} ON {table} "
+    "BEGIN SELECT RAISE(ABORT, 'a ledger is append-only'); END"
+    for table in ("header", "log")
+    for verb in ("UPDATE", "DELETE")
+)
+_INSERT = "INSERT INTO log VALUES (?, ?, ?, ?, ?, ?, ?)"
+
+# SQLite forbids to use or close in a child the connections that it inherited by a fork
+# (https://www.sqlite.org/howtocorrupt.html, section 2.6). Only a list for the whole process keeps
+# them out of reach of everything that would close them.
+_OPEN: weakref.WeakSet = weakref.WeakSet()
+_INHERITED: list = []
+
+
+class SQLiteBackend(Backend):
+    """Entries in a file that processes of one machine share.
+
+    A rollback journal, not a write-ahead log: after a crash, damage to a log that was not copied
+    back yet would lose batches that had been answered, and nothing would tell.
+    """
+
+    def __init__(self, path, *, timeout=60.0):
+        self.path, self._timeout = path, timeout
+        self._connection = self._file = None
+
+    def __str__(self):
+        return str(self.path)
+
+    def create(self, header, start, rows=()):
+        """Create the file whole or not at all.
+
+        It is built in memory, written under another name and linked into place. So an existing file
+        is never taken for a new one: a ledger truncated to nothing is an error, not a fresh budget.
+        """
+        if os.path.lexists(self.path):
+            return False
+        with contextlib.closing(sqlite3.connect(":memory:", isolation_level=None)) as connection:
+            for statement in (*_TABLES, *_TRIGGERS):
+                connection.execute(statement)
+            connection.execute("INSERT INTO header VALUES (0, ?, ?)", (header, start))
+            connection.executemany(_INSERT, rows)
+            head = (rows[-1].number, rows[-1].digest) if rows else (0, start)
+            connection.execute("INSERT INTO head VALUES (0, ?, ?)", head)
+            connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+            connection.execute(f"PRAGMA user_version = {FORMAT}")
+            content = connection.serialize()
+        draft = self.path.with_name(f"{self.path.name}.{secrets.token_hex(8)}.new")
+        try:
+            try:
+                # 0600: the file holds the noise of the current threshold.
+                descriptor = os.open(draft, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
+                with open(descriptor, "wb") as file:
+                    file.write(content)
+                    file.flush()
+                    os.fsync(file.fileno())
+                return _put_in_place(draft, self.path)
+            finally:
+                draft.unlink(missing_ok=True)
+        except OSError as error:
+            raise LedgerUnavailableError(
+                f"ledger {self.path} cannot be created: {error.strerror}. The holdout was not "
+                "queried."
+            ) from None
+
+    def read(self, after):
+        """Return what is in the file."""
+        if self._connection is None and not os.path.isfile(self.path):
+            return None
+        with self._translated():
+            connection = self._connect()
+            if connection.in_transaction:
+                return self._stored(connection, after)
+            connection.execute("BEGIN")
+            try:
+                return self._stored(connection, after)
+            finally:
+                self._roll_back()
+
+    def _stored(self, connection, after):
+        if _identity(self.path) != self._file:
+            raise corrupted(self, "it was deleted or replaced while in use")
+        headers = connection.execute("SELECT content, digest FROM header").fetchall()
+        heads = connection.execute(
+            "SELECT number, digest, (SELECT digest FROM log WHERE number = ?) FROM head", (after,)
+        ).fetchall()
+        if len(headers) != 1 or len(heads) != 1:
+            raise corrupted(self, "its header or its head is missing")
+        # Numbers below 1 are none of ours; the reader sees them first.
+        rows = connection.execute(
+            "SELECT * FROM log WHERE number > ? OR number < 1 ORDER BY number", (after,)
+        ).fetchall()
+        (number, digest, known), (header, start) = heads[0], headers[0]
+        known = start if after == 0 else known
+        return Stored(header, start, (number, digest), known, [Row(*row) for row in rows])
+
+    @contextlib.contextmanager
+    def lock(self, timeout):
+        """Hold SQLite's write lock."""
+        with self._translated():
+            connection = self._connect()
+            connection.execute(f"PRAGMA busy_timeout = {int(1000 * timeout)}")
+            connection.execute("BEGIN IMMEDIATE")
+        try:
+            yield
+        finally:
+            self._roll_back()
+
+    def append(self, expected_head, row):
+        """Write the next entry; the commit returns when it is on the disk."""
+        with self._translated():
+            connection = self._connect()
+            moved = connection.execute(
+                "UPDATE head SET number = ?, digest = ? WHERE number = ? AND digest = ?",
+                (row.number, row.digest, *expected_head),
+            )
+            if moved.rowcount != 1 or not connection.in_transaction:
+                raise corrupted(self, "its head was moved")
+            connection.execute(_INSERT, row)
+            connection.execute("COMMIT")
+
+    def close(self):
+        """Close the connection of this process."""
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+    def _connect(self):
+        """Return the connection of this process to a whole ledger."""
+        if self._connection is not None:
+            return self._connection
+        connection = sqlite3.connect(
+            f"{self.path.as_uri()}?mode=rw",  # never creates
+            uri=True,
+            timeout=self._timeout,
+            isolation_level=None,
+            check_same_thread=False,
+        )
+        try:
+            connection.execute("PRAGMA trusted_schema = OFF")
+            connection.execute("PRAGMA synchronous = EXTRA")
+            connection.execute("PRAGMA fullfsync = ON")
+            connection.execute("PRAGMA journal_mode = DELETE").fetchone()
+            _check_schema(connection, self.path)
+        except BaseException:
+            connection.close()
+            raise
+        self._connection, self._file = connection, _identity(self.path)
+        _OPEN.add(self)
+        return connection
+
+    def _roll_back(self):
+        """End a transaction that was not committed; drop the connection if even that fails."""
+        connection = self._connection
+        try:
+            if connection is not None and connection.in_transaction:
+                connection.execute("ROLLBACK")
+        except sqlite3.Error:
+            self._connection = None
+            with contextlib.suppress(sqlite3.Error):
+                connection.close()
+
+    @contextlib.contextmanager
+    def _translated(self):
+        """Raise the ledger's errors instead of SQLite's."""
+        try:
+            yield
+        except sqlite3.Error as error:
+            failure = _translate(error, self.path)
+        except UnicodeDecodeError:
+            failure = _translate(sqlite3.DatabaseError(), self.path)
+        else:
+            return
+        raise failure
+
+
+def _after_fork_in_child():
+    for backend in list(_OPEN):
+        if backend._connection is not None:
+            _INHERITED.append(backend._connection)
+            backend._connection = None
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork_in_child)
+
+
+def _check_schema(connection, path):
+    """Raise unless the file is a whole ledger."""
+    if connection.execute("PRAGMA application_id").fetchone()[0] != APPLICATION_ID:
+        raise LedgerCorruptedError(f"ledger {path} is not a ledger of this package.")
+    found = connection.execute("PRAGMA user_version").fetchone()[0]
+    if found != FORMAT:
+        made_by = "another version"
+        with contextlib.suppress(sqlite3.Error, TypeError, ValueError, AttributeError):
+            text = connection.execute("SELECT content FROM header").fetchone()[0]
+            made_by = parse_json(text).get("made_by")
+        raise other_format(path, found, made_by)
+    # No view, trigger or table but ours: a crafted one could answer in their place.
+    if _objects(connection) != _expected_objects():
+        raise LedgerCorruptedError(
+            f"ledger {path} was edited: its tables or triggers are not those of this package."
+        )
+    if connection.execute("PRAGMA integrity_check(1)").fetchone()[0] != "ok":
+        raise LedgerCorruptedError(f"ledger {path} is damaged: SQLite's check found a fault.")
+
+
+def _objects(connection):
+    """Return everything that a database declares."""
+    return set(connection.execute("SELECT type, name, tbl_name, sql FROM sqlite_master"))
+
+
+@functools.lru_cache(maxsize=1)
+def _expected_objects():
+    with contextlib.closing(sqlite3.connect(":memory:")) as connection:
+        for statement in (*_TABLES, *_TRIGGERS):
+            connection.execute(statement)
+        return frozenset(_objects(connection))
+
+
+def _identity(path):
+    """Return what tells a file from another one under the same name, or ``None``."""
+    try:
+        status = os.stat(path)
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino
+
+
+def _put_in_place(draft, path):
+    """Give a finished file its name, unless another process was first; return whether it was."""
+    try:
+        os.link(draft, path)
+    except FileExistsError:
+        return False
+    except OSError:  # a file system without hard links
+        if os.path.lexists(path):
+            return False
+        os.rename(draft, path)
+    return True
+
+
+#: Names of SQLite's primary result codes, https://www.sqlite.org/rescode.html
+_BUSY = ("SQLITE_BUSY", "SQLITE_LOCKED")
+_UNAVAILABLE = (
+    "SQLITE_FULL", "SQLITE_READONLY", "SQLITE_PERM", "SQLITE_CANTOPEN", "SQLITE_AUTH",
+    "SQLITE_IOERR", "SQLITE_NOMEM",
+)  # fmt: skip
+_REFUSED = ("SQLITE_CONSTRAINT", "SQLITE_INTERRUPT", "SQLITE_MISUSE")
+
+
+def _translate(error, path):
+    """Return the ledger's own error for an ``sqlite3.Error`` on the file ``path``."""
+    name = getattr(error, "sqlite_errorname", None) or type(error).__name__
+    kind, said = LedgerCorruptedError, "is truncated, overwritten, edited or not a ledger"
+    if name.startswith(_BUSY):
+        kind, said = LedgerBusyError, "is held by another process for longer than ledger_timeout"
+    elif name.startswith(_UNAVAILABLE):
+        kind, said = LedgerUnavailableError, f"cannot be read or written: {error}"
+    elif name.startswith(_REFUSED):
+        kind, said = LedgerError, "refused an operation"
+    return kind(f"ledger {path} {said} ({name}). The holdout was not queried.")

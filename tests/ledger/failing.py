@@ -1,0 +1,26 @@
+"""A backend that fails when it is told."""
+
+from sklearn_bdp.ledger import Backend, backend_at
+
+
+class Failing(Backend):
+    """A file, or memory, whose ``error`` is raised instead of writing, or ``after`` it."""
+
+    def __init__(self, place):
+        self.inner, self.error, self.after = backend_at(place), None, False
+
+    def create(self, header, start, rows=()):
+        return self.inner.create(header, start, rows)
+
+    def read(self, after):
+        return self.inner.read(after)
+
+    def lock(self, timeout):
+        return self.inner.lock(timeout)
+
+    def append(self, expected_head, row):
+        if self.error is not None and not self.after:
+            raise self.error
+        self.inner.append(expected_head, row)
+        if self.error is not None:
+            raise self.error
