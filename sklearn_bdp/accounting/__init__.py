@@ -17,10 +17,21 @@ from sklearn_bdp.accounting._given_past import (
     past_mean_limit,
 )
 from sklearn_bdp.accounting._jackknife import (
+    ApproximateRow,
+    approximate_row,
     approximation,
     binomial_interval,
     jackknife_interval,
+    long_memory,
     mean_of_shares,
+)
+from sklearn_bdp.accounting._left_out import (
+    GENERIC,
+    STATISTICS,
+    Statistic,
+    net_benefit,
+    pinball,
+    top_k,
 )
 from sklearn_bdp.accounting._noise import (
     FINAL_NOISE,

@@ -1,43 +1,231 @@
-"""Approximate intervals of any statistic, for a report after which nothing is asked (theory G22).
+"""Approximate intervals of any statistic, for a report after which nothing is asked (theory G28).
 
 The level they are made at is exact, the intervals are not: a delete-one jackknife over units
 (records, groups, blocks of time) on the scale of the statistic, with degrees of freedom that know
-how few units carry it. Nothing here sees data: values of the statistic come in.
+how few units carry it (J*). How statistics are left out, and down to which level each is trusted,
+stands in :data:`STATISTICS`.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from typing import Literal
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.optimize import minimize_scalar
 from scipy.special import expit, logit
 from scipy.stats import beta as beta_distribution
+from scipy.stats import norm
 from scipy.stats import t as student
 
 from sklearn_bdp._typing import Array
-
-Scale = Literal["unit", "loss", "explained", "raw"]
+from sklearn_bdp.accounting._left_out import GENERIC, Statistic
 
 # G22: logit for metrics in [0, 1], log for losses, -log(1 - R²); each with its inverse.
 _SCALES: dict[str, tuple[Callable, Callable]] = {
     "unit": (logit, expit),
+    "signed": (np.arctanh, np.tanh),
     "loss": (np.log, np.exp),
     "explained": (lambda r: -np.log1p(-r), lambda s: -np.expm1(-s)),
     "raw": (lambda x: x, lambda x: x),
 }
+# What units must show, and below which counts a reader is warned (G22, G28, simulation).
+_LEAST_UNITS, _FEW_UNITS, _LEAST_CELL = 20, 30, 5
+_BLOCKS = ((400.0, 10), (200.0, 6))  # autocorrelation times that so many blocks of time need
+_BLOCK_LEVEL, _MANY_UNITS = 0.005, 150  # levels below need so many units, and no blocks
+
+
+_REMEMBERED = (
+    "The scores seem to have long memory, which would make it too narrow. "
+    "correlation='time' needs no such assumption."
+)
+_ROUNDING = 1e-24  # of a value, squared: less is no spread
 
 
 class approximation:
-    """What units must show, and below which counts a reader is warned (G22, simulation)."""
+    """Constants of the report before :func:`approximate_row`."""
 
     LEAST_UNITS, FEW_UNITS = 20, 30
-    LEAST_EVENTS, FEW_EVENTS, FEW_RANKED = 5, 10, 30  # units with an event; for a ranking
-    BLOCKS = 10  # of time: fewer have too few degrees of freedom, more depend on each other
-    LEAST_TIMES, FEW_TIMES = 100, 200  # autocorrelation times
-    LEAST_CELL = 5  # units in a cell of the confusion matrix
-    SMALL_LEVEL, MANY_UNITS = 0.005, 150  # tails below this need so many units
+    LEAST_EVENTS, FEW_EVENTS, FEW_RANKED = 5, 10, 30
+    BLOCKS = 10
+    LEAST_TIMES, FEW_TIMES = 100, 200
+    LEAST_CELL = 5
+    SMALL_LEVEL, MANY_UNITS = 0.005, 150
+
+
+class ApproximateRow(NamedTuple):
+    """One approximate row; ``lower`` and ``upper`` are NaN where it is refused."""
+
+    value: float
+    lower: float
+    upper: float
+    n_units: int  # that have a record in it
+    n_events: int | None  # of them with an event (a record of class 1); None: no classes
+    notes: tuple[str, ...]  # why it is refused, or what makes it less trustworthy
+
+
+def approximate_row(
+    statistic: Statistic,
+    y: Array,
+    sides: Sequence[tuple[Any, Array | None]],
+    *,
+    units: Array,
+    level: float,
+    per_record: bool = False,
+    times: float | None = None,
+) -> ApproximateRow:
+    """Return a statistic, a difference of two models or a gap of two subgroups, with an interval.
+
+    What cannot be computed is refused in the row: after closing nothing may raise.
+
+    Parameters
+    ----------
+    statistic : Statistic
+        One of :data:`STATISTICS`, or of :func:`net_benefit`, :func:`pinball`, :func:`top_k`,
+        :data:`GENERIC`.
+    y : ndarray of shape (n,)
+        Targets; classes as codes ``0, 1, ...``, of two the one with the event as 1.
+    sides : sequence of one or two (said, inside)
+        What the model says (``statistic.response``), and which records are in the subgroup
+        (``None``: all). The row of two sides is the first minus the second.
+    units : ndarray of shape (n,)
+        Unit of each record, ``0, 1, ...``, numbered in a secret order; in time the dates in
+        order.
+    level : float
+        Failure probability of both ends together.
+    per_record : bool, default=False
+        Whether the target is a random record; by default a random record of a random unit.
+    times : float, optional
+        In time: how many autocorrelation times the dates are.
+    """
+    units = np.asarray(units)
+    n_units = int(units.max()) + 1
+    share = np.ones(len(units)) if per_record else 1.0 / np.bincount(units)[units]
+    inside = [np.ones(len(units), bool) if mask is None else mask for _, mask in sides]
+    either = np.logical_or.reduce(inside)
+    shown = _count(units, either)
+    classes = statistic.cells is not None
+    n_events = _count(units, either & (y == 1)) if classes and np.max(y) <= 1 else None
+
+    def row(value=math.nan, ends=(math.nan, math.nan), notes=()):
+        value, ends = (-value, (-ends[1], -ends[0])) if statistic.negative else (value, ends)
+        return ApproximateRow(float(value), *map(float, ends), shown, n_events, tuple(notes))
+
+    blocks, n_blocks, reason = units, n_units, None
+    if times is not None:
+        n_blocks = next((count for least, count in _BLOCKS if times >= least), 0)
+        if n_blocks == 0:
+            n_blocks, reason = 2, f"{times:.0f} autocorrelation times are too few. 200 are needed."
+        blocks = units * n_blocks // n_units
+    try:
+        found = [
+            statistic.left_out(y, said, share * mask, blocks, n_blocks)
+            for (said, _), mask in zip(sides, inside, strict=True)
+        ]
+        cells = _cells(statistic, y, sides, inside, units)
+    except Exception:  # the words of the error could be about records
+        return row(notes=["It could not be computed."])
+    paired = len(sides) == 2
+    value = found[0][0] - found[1][0] if paired else found[0][0]
+    rarest = min((min(one) for one in cells), default=None)
+    forward = _SCALES[statistic.scale][0]
+    with np.errstate(all="ignore"):
+        at_end = not all(np.isfinite(forward(one)) for one, _ in found)
+    if shown < _LEAST_UNITS:
+        reason = f"{shown} units are too few for an interval. At least 20 are needed."
+    elif rarest is not None and rarest < _LEAST_CELL:
+        reason = f"Only {rarest} units have the rarer outcome. An interval needs at least 5."
+    elif at_end:
+        reason = "The score is at an end of its range, which has no approximate interval."
+    if reason:
+        return row(value, notes=[reason])
+    # G28: differences of threshold metrics take their degrees of freedom from kurtosis only.
+    same = not paired or np.array_equal(*inside)
+    capped = classes and not (paired and same and statistic.response == "labels")
+    apart = not same and not np.intersect1d(units[inside[0]], units[inside[1]]).size
+    notes = []
+    if apart and statistic.scale == "unit" and statistic.response in ("scores", "all_chances"):
+        ends = [
+            jackknife_interval(*one, level, scale="unit", events=min(few))
+            for one, few in zip(found, cells, strict=True)
+        ]
+        reach = [
+            math.hypot(found[0][0] - ends[0][a], ends[1][b] - found[1][0])
+            for a, b in ((0, 1), (1, 0))
+        ]
+        lower, upper = value - reach[0], value + reach[1]  # MOVER
+    else:
+        left_out = found[0][1] - found[1][1] if paired else found[0][1]
+        scale = "raw" if paired else statistic.scale
+        lower, upper = jackknife_interval(
+            value, left_out, level, scale=scale, events=rarest if capped else None,
+            skewed=statistic.skewed_difference if paired else statistic.skewed,
+        )  # fmt: skip
+        off = left_out - left_out.mean()
+        third = abs(float(np.sum(off**3))) / max(float(np.sum(off**2)) ** 1.5, 1e-300)
+        if scale == "raw" and third * norm.isf(0.5 * level) ** 3 / 3.0 > 1.0:
+            notes.append("A few units dominate this row.")
+    if not lower <= upper:
+        return row(value, notes=["The units show no spread. There is no approximate interval."])
+    notes += _warned(statistic, shown, rarest, level, paired, times)
+    if times is not None and statistic is not GENERIC:
+        dates = [
+            statistic.left_out(y, said, share * mask, units, n_units)[1]
+            for (said, _), mask in zip(sides, inside, strict=True)
+        ]
+        if long_memory(dates[0] - dates[1] if paired else dates[0]):
+            notes.append(_REMEMBERED)
+    return row(value, (lower, upper), notes)
+
+
+def _count(units, chosen):
+    return int(np.count_nonzero(np.bincount(units[chosen])))
+
+
+def _cells(statistic, y, sides, inside, units):
+    """Return for each side in how many units each cell that must be filled is."""
+    if statistic.cells is None:
+        return []
+    if len(sides) == 2 and statistic.response == "labels" and np.array_equal(*inside):
+        return [[_count(units, inside[0] & (sides[0][0] != sides[1][0]))]]  # who is discordant
+    return [
+        [_count(units, mask & cell) for cell in statistic.cells(y, said)]
+        for (said, _), mask in zip(sides, inside, strict=True)
+    ]
+
+
+def _warned(statistic, shown, rarest, level, paired, times):
+    """Yield what makes an interval less trustworthy, in sentences."""
+    if shown < _FEW_UNITS:
+        yield f"There are only {shown} units."
+    if rarest is not None and rarest < statistic.few:
+        yield f"Only {rarest} units have the rarer outcome."
+    if statistic.heavy:
+        yield "Rare large errors, which no sample shows, would make it too narrow."
+    if statistic is GENERIC:
+        yield "This metric was not studied. Units were left out in blocks of a secret order."
+    trust = statistic.trust_difference if paired else statistic.trust
+    if times is not None or shown < _MANY_UNITS:
+        trust = max(trust, _BLOCK_LEVEL)
+    if level < trust:
+        yield f"Its level, {level:.2g}, is below {trust:g}, down to which this method was checked."
+
+
+def long_memory(series: Array) -> bool:
+    r"""Return whether a series seems to have long memory: local Whittle, ``m = sqrt(T)`` (G28)."""
+    count = math.isqrt(len(series))
+    frequencies = 2.0 * math.pi * np.arange(1, count + 1) / len(series)
+    power = np.abs(np.fft.rfft(series - np.mean(series))[1 : count + 1]) ** 2
+    if not np.all(np.isfinite(power)) or not power.sum() > 0.0:
+        return False
+
+    def contrast(d):
+        return math.log(np.mean(frequencies ** (2.0 * d) * power)) - 2.0 * d * np.mean(
+            np.log(frequencies)
+        )
+
+    return bool(minimize_scalar(contrast, bounds=(-0.5, 1.0), method="bounded").x > count**-0.5)
 
 
 def jackknife_interval(
@@ -45,7 +233,7 @@ def jackknife_interval(
     left_out: Array,
     level: float,
     *,
-    scale: Scale,
+    scale: str,
     events: int | None = None,
     skewed: bool = False,
 ) -> tuple[float, float]:
@@ -59,10 +247,10 @@ def jackknife_interval(
         The statistic without each unit.
     level : float
         Failure probability of both sides together.
-    scale : {"unit", "loss", "explained", "raw"}
+    scale : {"unit", "signed", "loss", "explained", "raw"}
         Where its distribution is nearest to a normal one.
     events : int, optional
-        Units with an event: they bound the degrees of freedom.
+        Units of the rarer outcome: they bound the degrees of freedom.
     skewed : bool, default=False
         Whether the wider of this and Hall's skewness-corrected interval is meant.
 
@@ -74,10 +262,10 @@ def jackknife_interval(
     forward, back = _SCALES[scale]
     with np.errstate(all="ignore"):
         center, moved = float(forward(value)), forward(np.asarray(left_out, dtype=float))
-    off = moved - moved.mean()
+        off = moved - moved.mean()
+        total = float(np.sum(off**2))
     count = off.size
-    total = float(np.sum(off**2))
-    if not (math.isfinite(center) and np.isfinite(off).all() and total > 0.0):
+    if not (math.isfinite(center) and np.isfinite(off).all() and total > _ROUNDING * center**2):
         return math.nan, math.nan
     # G22: kurtosis of the contributions says how few of them the variance rests on.
     spread = float(np.sum(off**4)) / total**2 - 1.0 / count

@@ -1,0 +1,441 @@
+r"""Statistics of a closed holdout, and what each of them is without every unit, in closed form.
+
+The jackknife of a final report (theory G22, G28) needs a statistic as many times as there are
+units: here without computing it anew. Records carry weights: one over the size of their unit
+where the target is a random record of a random unit, 0 outside a subgroup.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+from scipy.special import expit, logit, xlogy
+
+from sklearn_bdp._typing import Array
+
+#: Blocks of units that are left out where every unit would take too long.
+MOST_BLOCKS = 200
+_MOST_CELLS = 600_000  # units times records, of what is computed anew for each unit
+
+# What a statistic reads of a model: classes, scores or chances of the second class, chances of
+# all classes, values, or a function of the positions of records that computes it.
+Response = Literal["labels", "scores", "chances", "all_chances", "values", "function"]
+
+
+class Statistic(NamedTuple):
+    """How one statistic is left out, and what its approximate rows are worth (theory G28).
+
+    ``left_out(y, said, weights, units, n_units)`` returns its value and that without each unit
+    (or block of units). ``cells(y, said)`` are the sets of records of which each needs units.
+    """
+
+    response: Response
+    left_out: Callable[..., tuple[float, Array]]
+    scale: Literal["unit", "signed", "loss", "explained", "raw"]
+    cells: Callable[[Any, Any], list[Array]] | None = None
+    #: Levels down to which rows and differences are trusted; below them a reader is warned.
+    trust: float = 0.05
+    trust_difference: float = 0.05
+    skewed: bool = False  # the wider of J* and Hall's interval
+    skewed_difference: bool = False
+    few: int = 10  # units of the rarest cell below which a reader is warned
+    negative: bool = False  # the value is minus the loss
+    heavy: bool = False  # rare large errors, which no sample shows, would make it too narrow
+
+
+# -- how values without a unit are found ----------------------------------------------------------
+
+
+def _of_sums(terms, function):
+    """Return ``left_out`` for a function of sums over records: ``f(total - s_u)``.
+
+    ``terms(y, said)`` are of shape (k, n); ``function`` takes k arrays.
+    """
+
+    def left_out(y, said, weights, units, n_units):
+        rows = np.vstack([np.ones(len(y)), *terms(y, said)]) * weights
+        sums = np.array([np.bincount(units, row, n_units) for row in rows])
+        total = sums.sum(axis=1)
+        # What cancels leaves nothing: a cell that only this unit has is empty without it.
+        rest = total[:, None] - sums
+        rest[np.abs(rest) <= 1e-12 * np.abs(rows).sum(axis=1)[:, None]] = 0.0
+        return float(function(*total)), function(*rest)
+
+    return left_out
+
+
+def _concordance(winning, losing, scores, units, n_units):
+    """Return the concordant part of pairs, ties one half, with all units and without each.
+
+    G28: ``(A - sum P_i + W_u) / ((N_1 - n_1u)(N_0 - n_0u))``, with sums over pairs that carry both
+    weights, ``P_i`` the pairs of a record and ``W_u`` those within the unit.
+    """
+
+    def below(keys):
+        """Return for each record the losing weight that is ranked below it, ties one half."""
+        _, rank = np.unique(keys, return_inverse=True)
+        at = np.bincount(rank, losing)
+        return (np.cumsum(at) - 0.5 * at)[rank], rank
+
+    one, rank = below(scores)
+    total = float(winning @ one)
+    above = np.bincount(rank, winning)
+    above = (above.sum() - np.cumsum(above) + 0.5 * above)[rank]
+    own = np.bincount(units, winning * one + losing * above, n_units)
+    within, _ = below(units * (rank.max() + 1.0) + rank)
+    first = np.cumsum(np.bincount(units, losing, n_units)) - np.bincount(units, losing, n_units)
+    own -= np.bincount(units, winning * (within - first[units]), n_units)
+    sides = [part.sum() - np.bincount(units, part, n_units) for part in (winning, losing)]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return total / (winning.sum() * losing.sum()), (total - own) / (sides[0] * sides[1])
+
+
+def _auc(y, said, weights, units, n_units):
+    return _concordance(weights * (y == 1), weights * (y == 0), said, units, n_units)
+
+
+def _mean_auc(y, said, weights, units, n_units, *, pairs):
+    """Return the mean over classes of each against the rest, or over pairs of classes."""
+    classes = range(said.shape[1])
+    found = []
+    for c in classes:
+        for other in [d for d in classes if d != c] if pairs else [None]:
+            losing = y != c if other is None else y == other
+            found.append(
+                _concordance(weights * (y == c), weights * losing, said[:, c], units, n_units)
+            )
+    values, left_out = zip(*found, strict=True)
+    return float(np.mean(values)), np.mean(left_out, axis=0)
+
+
+def _gini(y, said, weights, units, n_units):
+    """Return how much of the concentration of ``y`` a ranking finds, from -1 to 1."""
+    found, most = (
+        _concordance(weights * y, weights, ranked, units, n_units) for ranked in (said, y)
+    )
+    with np.errstate(divide="ignore", invalid="ignore"):
+        value, left_out = (
+            (2.0 * a - 1.0) / (2.0 * b - 1.0) for a, b in zip(found, most, strict=True)
+        )
+    return float(value), left_out
+
+
+def _average_precision(y, said, weights, units, n_units):
+    """Return the ranking's average precision, computed anew without each unit or block."""
+    if len(y) * n_units > _MOST_CELLS:
+        units, n_units = _blocks(units, n_units)
+    order = np.argsort(-said, kind="stable")
+    y, weights, units, said = y[order], weights[order], units[order], said[order]
+    last = np.flatnonzero(np.append(said[1:] != said[:-1], True))  # ties come together
+
+    def precision(kept):
+        found = np.cumsum(kept * (y == 1), axis=-1)[..., last]
+        shown = np.cumsum(kept, axis=-1)[..., last]
+        with np.errstate(divide="ignore", invalid="ignore"):
+            gained = np.diff(found, axis=-1, prepend=0.0) * found / np.where(shown > 0, shown, 1.0)
+            return gained.sum(axis=-1) / found[..., -1]
+
+    many = max(1, 100_000 // len(y))
+    parts = [np.arange(at, min(at + many, n_units)) for at in range(0, n_units, many)]
+    left_out = [precision(weights * (units != part[:, None])) for part in parts]
+    return float(precision(weights)), np.concatenate(left_out)
+
+
+def _calibration(y, said, weights, units, n_units, *, slope):
+    """Return slope or intercept of the log odds, one Newton step from the fit for each unit."""
+    odds = logit(said)
+    columns = np.column_stack([np.ones(len(y)), odds] if slope else [np.ones(len(y))])
+    offset, fit = (0.0, np.array([0.0, 1.0])) if slope else (odds, np.zeros(1))
+    products = columns[:, :, None] * columns[:, None, :]
+    for _ in range(50):
+        chance = expit(offset + columns @ fit)
+        pull = columns.T @ (weights * (y - chance))
+        step = np.linalg.solve(np.tensordot(weights * chance * (1.0 - chance), products, 1), pull)
+        fit = fit + step / max(1.0, float(np.abs(step).max()))
+        if np.abs(step).max() < 1e-10:
+            break
+    else:
+        return math.nan, np.full(n_units, math.nan)
+    chance = expit(offset + columns @ fit)
+    own = _sums_by_unit(columns * (weights * (y - chance))[:, None], units, n_units)
+    bent = _sums_by_unit(
+        products * (weights * chance * (1 - chance))[:, None, None], units, n_units
+    )
+    moved = fit - np.linalg.solve(bent.sum(axis=0) - bent, own[..., None])[..., 0]
+    if len(y) * n_units <= _MOST_CELLS:  # few units: one step would be a few percent too short
+        kept = weights * (units != np.arange(n_units)[:, None])
+        chance = expit(offset + moved @ columns.T)
+        pull = (kept * (y - chance)) @ columns
+        bent = np.einsum("un,nij->uij", kept * chance * (1.0 - chance), products)
+        moved = moved + np.linalg.solve(bent, pull[..., None])[..., 0]
+    return float(fit[-1]), moved[:, -1]
+
+
+def _sums_by_unit(rows, units, n_units):
+    sums = np.zeros((n_units, *rows.shape[1:]))
+    np.add.at(sums, units, rows)
+    return sums
+
+
+def _blocks(units, n_units):
+    """Return at most 200 blocks of units, in the order of their numbers."""
+    count = min(n_units, MOST_BLOCKS)
+    return units * count // n_units, count
+
+
+def _anew(y, said, weights, units, n_units):
+    """Return any function of the positions of records, without each of at most 200 blocks."""
+    units, n_units = _blocks(units, n_units)
+    inside = weights > 0.0
+    left_out = [float(said(np.flatnonzero(inside & (units != one)))) for one in range(n_units)]
+    return float(said(np.flatnonzero(inside))), np.array(left_out)
+
+
+# -- the table ------------------------------------------------------------------------------------
+
+
+def _classes(y, said):
+    return [y == one for one in np.unique(y)]
+
+
+def _right(y, said):
+    return [said == y, said != y]
+
+
+def _confusion(y, said):
+    return [(y == one) & (hit == (said == y)) for one in np.unique(y) for hit in (True, False)]
+
+
+def _among(chosen):
+    """Return the cells of a share: hits and misses among the chosen records."""
+    return lambda y, said: [chosen(y, said) & (said == y), chosen(y, said) & (said != y)]
+
+
+def _share(chosen, **options):
+    """Return the statistic "right among the chosen records"."""
+    return Statistic(
+        "labels",
+        _of_sums(
+            lambda y, said: (chosen(y, said), chosen(y, said) & (said == y)),
+            lambda _, count, hits: _part(hits, count),
+        ),
+        "unit",
+        _among(chosen),
+        **options,
+    )
+
+
+def _part(above, below):
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return above / below
+
+
+def _averaged(name, average):
+    """Return F1, precision, recall or Jaccard's index averaged over classes."""
+
+    def terms(y, said):
+        for one in np.unique([*np.unique(y), *np.unique(said)]):
+            yield from ((y == one) & (said == one), y == one, said == one)
+
+    def function(_, *sums):
+        hits, real, called = (np.array(sums[at::3]) for at in range(3))
+        if average == "micro":
+            hits, real, called = (part.sum(axis=0, keepdims=True) for part in (hits, real, called))
+        above = 2.0 * hits if name == "f1" else hits
+        below = {
+            "f1": real + called, "precision": called, "recall": real,
+            "jaccard": real + called - hits,
+        }[name]  # fmt: skip
+        each = np.where(below > 0.0, _part(above, below), 0.0)  # as zero_division=0
+        weights = real if average == "weighted" else np.ones_like(real)
+        return _part((weights * each).sum(axis=0), weights.sum(axis=0))
+
+    return Statistic("labels", _of_sums(terms, function), "unit", _confusion, trust=0.005)
+
+
+def _mean_loss(loss, response="values", **options):
+    """Return minus the mean of a loss."""
+    left_out = _of_sums(lambda y, said: (loss(y, said),), lambda count, total: _part(total, count))
+    return Statistic(response, left_out, "loss", negative=True, **options)
+
+
+def _log_loss(y, said):
+    chances = said if said.ndim == 2 else np.column_stack([1.0 - said, said])
+    with np.errstate(divide="ignore"):
+        return -np.log(chances[np.arange(len(y)), y.astype(int)])
+
+
+def _brier(y, said):
+    if said.ndim == 1:
+        return (y - said) ** 2
+    return np.sum(((np.arange(said.shape[1]) == y[:, None]) - said) ** 2, axis=1)
+
+
+def _matthews(count, hits, *sums):
+    real, called = np.array(sums[0::2]), np.array(sums[1::2])
+    spread = [count**2 - np.sum(part**2, axis=0) for part in (real, called)]
+    return _part(hits * count - np.sum(real * called, axis=0), np.sqrt(spread[0] * spread[1]))
+
+
+def _matthews_terms(y, said):
+    yield y == said
+    for one in np.unique([*np.unique(y), *np.unique(said)]):
+        yield from (y == one, said == one)
+
+
+def _balanced(_, *sums):
+    return np.mean(
+        [_part(hits, real) for real, hits in zip(sums[0::2], sums[1::2], strict=True)], axis=0
+    )
+
+
+def _explained(count, y, square, error, loss, *, centered):
+    spread = square - _part(y**2, count)
+    return 1.0 - _part(loss - _part(error**2, count) if centered else loss, spread)
+
+
+def _regression_terms(y, said):
+    return y, y**2, y - said, (y - said) ** 2
+
+
+def _table():
+    """Return the statistics by name: those of scikit-learn, and what fields call theirs."""
+    positive, negative = (lambda y, said: y == 1), (lambda y, said: y == 0)
+    threshold = {"trust": 0.001, "trust_difference": 0.002}
+    chance = {"cells": _classes, "trust": 0.001, "trust_difference": 0.001}
+    regression = {"skewed": True, "skewed_difference": True}
+    f1 = _of_sums(
+        lambda y, said: ((y == 1) & (said == 1), y == 1, said == 1),
+        lambda _, hits, real, called: _part(2.0 * hits, real + called),
+    )
+    found = {
+        "accuracy": _share(
+            lambda y, said: np.ones(len(y), bool), trust=0.005, trust_difference=0.002
+        ),
+        "recall": _share(positive, **threshold),
+        "specificity": _share(negative, **threshold),
+        "precision": _share(lambda y, said: said == 1, **threshold),
+        "negative_predictive_value": _share(lambda y, said: said == 0, **threshold),
+        "f1": Statistic(
+            "labels", f1, "unit", _among(lambda y, said: (y == 1) | (said == 1)), **threshold
+        ),
+        "balanced_accuracy": Statistic(
+            "labels",
+            _of_sums(
+                lambda y, said: [p for c in np.unique(y) for p in (y == c, (y == c) & (said == c))],
+                _balanced,
+            ),
+            "unit", _confusion, trust=0.005, trust_difference=0.002,
+        ),
+        "matthews_corrcoef": Statistic(
+            "labels", _of_sums(_matthews_terms, _matthews), "signed", _confusion
+        ),
+        "roc_auc": Statistic("scores", _auc, "unit", **chance),
+        "average_precision": Statistic(
+            "scores", _average_precision, "unit", _classes,
+            trust=0.005, trust_difference=0.005, few=30,
+        ),
+        "neg_brier_score": _mean_loss(_brier, "chances", **chance),
+        "neg_log_loss": _mean_loss(_log_loss, "chances", skewed_difference=True, **chance),
+        "calibration_slope": Statistic(
+            "chances", functools.partial(_calibration, slope=True), "raw", _classes,
+            trust=0.005, trust_difference=0.005,
+        ),
+        "calibration_intercept": Statistic(
+            "chances", functools.partial(_calibration, slope=False), "raw", _classes,
+            trust=0.002, trust_difference=0.002,
+        ),
+        "calibration_in_the_large": Statistic(
+            "chances",
+            _of_sums(lambda y, said: (y - said,), lambda count, total: _part(total, count)),
+            "raw", _classes, trust=0.002, trust_difference=0.002,
+        ),
+        "roc_auc_ovr": Statistic(
+            "all_chances", functools.partial(_mean_auc, pairs=False), "unit", _classes
+        ),
+        "roc_auc_ovo": Statistic(
+            "all_chances", functools.partial(_mean_auc, pairs=True), "unit", _classes
+        ),
+        "r2": Statistic(
+            "values", _of_sums(_regression_terms, functools.partial(_explained, centered=False)),
+            "explained", trust=0.02, trust_difference=0.02, heavy=True, **regression,
+        ),
+        "explained_variance": Statistic(
+            "values", _of_sums(_regression_terms, functools.partial(_explained, centered=True)),
+            "explained", trust=0.02, trust_difference=0.02, heavy=True, **regression,
+        ),
+        "neg_mean_absolute_error": _mean_loss(
+            lambda y, said: np.abs(y - said), trust=0.001, trust_difference=0.005, **regression
+        ),
+        "neg_mean_squared_error": _mean_loss(
+            lambda y, said: (y - said) ** 2,
+            trust=0.002, trust_difference=0.005, heavy=True, **regression,
+        ),
+        "neg_root_mean_squared_error": Statistic(
+            "values",
+            _of_sums(
+                lambda y, said: ((y - said) ** 2,),
+                lambda count, total: np.sqrt(_part(np.maximum(total, 0.0), count)),
+            ),
+            "loss", trust=0.002, trust_difference=0.005, negative=True, heavy=True, **regression,
+        ),
+        "neg_mean_poisson_deviance": _mean_loss(
+            lambda y, said: 2.0 * (xlogy(y, y / said) - y + said), heavy=True, **regression
+        ),
+        "neg_mean_gamma_deviance": _mean_loss(
+            lambda y, said: 2.0 * (np.log(said / y) + y / said - 1.0), heavy=True, **regression
+        ),
+        "gini": Statistic("values", _gini, "signed", heavy=True, **regression),
+    }  # fmt: skip
+    for name in ("f1", "precision", "recall", "jaccard"):
+        for average in ("macro", "micro", "weighted"):
+            found[f"{name}_{average}"] = _averaged(name, average)
+    return found
+
+
+#: Statistics by name.
+STATISTICS = _table()
+#: Any function of the positions of records, by leaving out units in at most 200 blocks.
+GENERIC = Statistic("function", _anew, "raw", skewed=True, skewed_difference=True)
+
+
+def net_benefit(threshold: float) -> Statistic:
+    """Return the net benefit of acting on chances of at least ``threshold`` (decision curves)."""
+    odds = threshold / (1.0 - threshold)
+    return Statistic(
+        "chances",
+        _of_sums(
+            lambda y, said: ((y == 1) & (said >= threshold), (y == 0) & (said >= threshold)),
+            lambda count, right, wrong: _part(right - odds * wrong, count),
+        ),
+        "raw",
+        lambda y, said: [(y == 1) & (said >= threshold)],
+        trust=0.001, trust_difference=0.002, skewed=True, skewed_difference=True,
+    )  # fmt: skip
+
+
+def pinball(quantile: float) -> Statistic:
+    """Return minus the mean pinball loss of a predicted quantile."""
+    return _mean_loss(
+        lambda y, said: np.maximum(quantile * (y - said), (quantile - 1.0) * (y - said)),
+        trust=0.001, trust_difference=0.005, skewed=True, skewed_difference=True,
+    )  # fmt: skip
+
+
+def top_k(k: int) -> Statistic:
+    """Return the share of records whose class is among the ``k`` with the largest chances."""
+
+    def hits(y, said):
+        own = said[np.arange(len(y)), y.astype(int)]
+        return (said > own[:, None]).sum(axis=1) < k
+
+    return Statistic(
+        "all_chances",
+        _of_sums(lambda y, said: (hits(y, said),), lambda count, total: _part(total, count)),
+        "unit",
+        lambda y, said: [hits(y, said), ~hits(y, said)],
+    )
