@@ -7,12 +7,13 @@ from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
+import scipy.sparse
 import sklearn
 from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone, is_classifier
 from sklearn.feature_selection import SelectorMixin
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
-from sklearn.utils import get_tags
+from sklearn.utils import assert_all_finite, get_tags
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
 from sklearn.utils.multiclass import type_of_target
 from sklearn.utils.validation import (
@@ -48,8 +49,6 @@ from sklearn_bdp.exceptions import NothingSelectedError, UnknownFeaturesError
 from sklearn_bdp.guards import ADDED, check_orders, warn_of_choice
 from sklearn_bdp.holdout import FinalReport
 from sklearn_bdp.metrics import get_metric
-
-ON_EMPTY = ("keep_best", "raise")
 
 
 class HoldoutSelectorBase(Savable, SelectorMixin, BaseEstimator):
@@ -118,21 +117,23 @@ class HoldoutSelectorBase(Savable, SelectorMixin, BaseEstimator):
             raise ValueError(
                 f"{type(self).__name__} requires y to be passed, but the target y is None."
             )
-        if not is_frame(X):
-            tags = self.__sklearn_tags__().input_tags
-            return validate_data(
+        tags = self.__sklearn_tags__().input_tags
+        if is_frame(X):
+            check_names(X)
+            validate_data(self, X, skip_check_array=True)
+            y = column_or_1d(y, warn=True)
+            check_consistent_length(X, y)
+            type_of_target(y, input_name="y", raise_unknown=True)
+        else:
+            X, y = validate_data(
                 self,
                 X,
                 y,
                 accept_sparse=("csr", "csc") if tags.sparse else False,
-                ensure_all_finite="allow-nan" if tags.allow_nan else True,
+                ensure_all_finite=False,
                 ensure_min_samples=2,
             )
-        check_frame(X, allow_nan=self.__sklearn_tags__().input_tags.allow_nan)
-        validate_data(self, X, skip_check_array=True)
-        y = column_or_1d(y, warn=True)
-        check_consistent_length(X, y)
-        type_of_target(y, input_name="y", raise_unknown=True)
+        check_finite(X, allow_nan=tags.allow_nan)
         return X, y
 
     def _divide(self, estimator, X, y, *, X_val, y_val, groups, pilot=None, dates=(None, 0)):
@@ -325,23 +326,44 @@ class SubsetSelectorBase(MetaEstimatorMixin, HoldoutSelectorBase):
         )
 
 
-def check_frame(X, *, allow_nan):
-    """Raise where two columns share a name, or values are missing that nobody takes."""
+def check_names(X):
+    """Raise where columns of a frame cannot be told apart by their names."""
+    if getattr(X.columns, "nlevels", 1) > 1:
+        raise ValueError(
+            f"X has MultiIndex columns, such as {X.columns[0]!r}, but needs one name each. "
+            "Join the levels: X.columns = ['_'.join(map(str, c)) for c in X.columns]. The holdout "
+            "was not queried."
+        )
     names, places = np.unique(np.asarray(X.columns, dtype=object).astype(str), return_counts=True)
     if (places > 1).any():
         raise ValueError(
             f"X has columns that share a name: {names[places > 1].tolist()[:5]}. Rename them. The "
             "holdout was not queried."
         )
-    if allow_nan or not holds_numbers(X):
+
+
+def check_finite(X, *, allow_nan):
+    """Raise where columns hold infinite values, or missing ones that nobody takes; name them."""
+    if scipy.sparse.issparse(X):
+        assert_all_finite(X, allow_nan=allow_nan, input_name="X")
         return
-    missing = np.isnan(np.asarray(X, dtype=float)).any(axis=0)
-    if missing.any():
-        raise ValueError(
-            f"Input X contains NaN in the columns {np.asarray(X.columns)[missing].tolist()[:5]}, "
-            "and the estimator does not take missing values. Use a pipeline that begins with an "
-            "imputer. The holdout was not queried."
-        )
+    names = np.asarray(X.columns) if is_frame(X) else np.arange(X.shape[1])
+    if is_frame(X) and not holds_numbers(X):
+        kept = [place for place, name in enumerate(names) if holds_numbers(X[[name]])]
+        names, X = names[kept], safe_indexing(X, np.asarray(kept, dtype=int), axis=1)
+    values = np.asarray(X, dtype=float)
+    with np.errstate(all="ignore"):
+        found = np.flatnonzero(~np.isfinite(values.sum(axis=0)))
+    for word, test, ask in (("infinity", np.isinf, True), ("NaN", np.isnan, not allow_nan)):
+        bad = found[test(values[:, found]).any(axis=0)] if ask else found[:0]
+        if bad.size:
+            remedy = "Use a pipeline that begins with an imputer."
+            if word == "infinity":
+                remedy = "Replace it, by NaN where the estimator takes missing values."
+            raise ValueError(
+                f"Input X contains {word} in the columns {names[bad].tolist()[:5]}, which the "
+                f"estimator does not take. {remedy} The holdout was not queried."
+            )
 
 
 def _takes_missing(estimator):

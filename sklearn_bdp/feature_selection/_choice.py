@@ -8,7 +8,6 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import stdtr
 
 from sklearn_bdp._evaluation import Assessment
 
@@ -33,20 +32,23 @@ class Choice:
     luck: float
     near: tuple = ()  # numbers of features that score within a standard error of the best
     asked: bool = False  # whether a number of features was asked for
+    baseline: int | None = None  # what is handed on where nothing is told from chance
 
 
 def choose(proposals, setting, *, tol, target):
-    """Return the :class:`Choice`; ``tol`` in score units or a word, ``target`` units or None."""
-    plain = not isinstance(tol, str)
+    """Return the :class:`Choice`; ``tol`` in score units or a word, ``target`` units or a word."""
+    plain = not isinstance(tol, str) and target is None
     levels = np.array([one.training for one in proposals]) if plain else _smoothed(proposals)
     places = [place for place, level in enumerate(levels) if math.isfinite(level)]
     constant = next((p for p in places if proposals[p].ranking == "constant"), None)
-    others, asked = [place for place in places if place != constant], target is not None
+    others = [place for place in places if place != constant]
+    asked = target is not None and target != "stable"
     if not others:
-        return Choice(constant, None, constant, math.nan, asked=asked)
-    best = _best(proposals, levels, others, setting)
+        return Choice(constant, None, constant, math.nan, asked=asked, baseline=constant)
+    stable = [place for place in others if proposals[place].ranking == "stable"]
+    best = stable[0] if stable else _best(proposals, levels, others, setting)
     metric, chosen = setting.metric, best
-    if plain and not asked:
+    if plain:
         tolerance = tol / (metric.upper - metric.lower)
         # A difference of .05 is within a tolerance of .05 however it is rounded.
         near = [p for p in others if levels[best] - levels[p] <= tolerance + 1e-12]
@@ -57,7 +59,10 @@ def choose(proposals, setting, *, tol, target):
     close = [p for p in same if levels[best] - levels[p] <= _error(proposals, p, best, setting)]
     sizes = tuple(sorted({len(proposals[p].columns) for p in close}))
     luck = math.nan if constant is None else _luck(proposals, others, best, constant, setting)
-    return Choice(chosen, best, constant, luck, sizes, asked)
+    baseline = constant  # the fixed features, or else the one best
+    if constant is None or not proposals[constant].columns:
+        baseline = min(same, key=lambda place: len(proposals[place].chosen))
+    return Choice(chosen, best, constant, luck, sizes, asked, baseline)
 
 
 def _best(proposals, levels, places, setting):
@@ -93,27 +98,15 @@ def _smoothed(proposals):
     return found
 
 
-def _gain(first, second, setting):
-    """Return the mean difference of cross-validated scores and its standard error.
-
-    Of the same records, or of the same folds. For records the error pretends that one more
-    changed sides, so that a few lucky records are no certainty.
-    """
-    difference = first.scores.astype(float) - second.scores.astype(float)
-    difference = difference[np.isfinite(difference)]
-    count, gain = difference.size, float(difference.mean())
-    if setting.metric.is_mean:
-        variance = float(np.mean(difference**2)) - gain**2 + 1.0 / count
-        return gain, math.sqrt(variance / min(count, setting.n_effective))
-    if count < 2:
-        return gain, math.inf
-    return gain, float(difference.std(ddof=1)) / math.sqrt(count)
-
-
 def _error(proposals, first, second, setting):
-    """Return the standard error of a difference; 0 where it is not known."""
-    error = _gain(proposals[first], proposals[second], setting)[1]
-    return error if math.isfinite(error) else 0.0
+    """Return the standard error of the mean difference of two subsets' scores of the same records.
+
+    It pretends that one more record changed sides, so that a few lucky ones are no certainty.
+    """
+    difference = (proposals[first].scores - proposals[second].scores).astype(float)
+    difference = difference[np.isfinite(difference)]
+    variance = float(difference.var()) + 1.0 / difference.size
+    return math.sqrt(variance / min(difference.size, setting.n_effective))
 
 
 def overlap(folds):
@@ -130,24 +123,22 @@ def overlap(folds):
 def _luck(proposals, places, best, constant, setting):
     """Return how often the luckiest of these subsets gets as far if all of them are worth nothing.
 
-    The question is whether the best subset's predictions know anything of the labels, where that
+    The question is whether the best subset's predictions know anything of the classes, where that
     is known (``Proposal.beyond``), else whether they score better than the constant: a poor
     yardstick, because it hits more or less of a few hundred labels by luck of its own.
     """
-    gain, error = _gain(proposals[best], proposals[constant], setting)
-    if not gain > 0.0:
+    if not proposals[best].training > proposals[constant].training:
         return 1.0
     found = [proposals[place].beyond for place in places]
-    if all(scores is not None for scores in found):
-        own = proposals[best].beyond
-        own = own[np.isfinite(own)]
-        error = math.sqrt(np.mean(own**2) / min(own.size, setting.n_effective))
-        return _luckiest(np.array(found), own.mean() / max(overlap(setting.folds) * error, 1e-12))
-    ahead = gain / error if error > 0.0 else math.inf
-    if not setting.metric.is_mean:  # a few folds: Student's t, Bonferroni
-        return min(1.0, len(places) * float(stdtr(len(setting.folds) - 1, -ahead)))
-    least = proposals[constant].scores
-    return _luckiest(np.array([proposals[place].scores - least for place in places]), ahead)
+    if any(scores is None for scores in found):
+        least = proposals[constant].scores
+        ahead = np.nanmean(proposals[best].scores - least)
+        ahead /= _error(proposals, best, constant, setting)
+        return _luckiest(np.array([proposals[place].scores - least for place in places]), ahead)
+    own = proposals[best].beyond
+    own = own[np.isfinite(own)]
+    error = math.sqrt(own.var() / min(own.size, setting.n_effective)) * overlap(setting.folds)
+    return _luckiest(np.array(found), own.mean() / max(error, 1e-12))
 
 
 def _luckiest(gains, ahead):
@@ -187,11 +178,19 @@ def verify(verifier, proposals, choice, most):
     first = [] if choice.chosen is None else [choice.chosen]
     if choice.constant not in (None, choice.chosen):
         rest.insert(0, choice.constant)
-    for places in filter(None, (first, rest)):
-        asked = verifier.assess([proposals[p].columns for p in places], training[places])
+    for places in (first, rest):
+        ask(verifier, proposals, found, places)
+    return found
+
+
+def ask(verifier, proposals, found, places):
+    """Put some proposals to the holdout as one batch, and enter what it says."""
+    places = [place for place in places if found[place].source == "not asked"]
+    if places:
+        training = [proposals[place].training for place in places]
+        asked = verifier.assess([proposals[place].columns for place in places], training)
         for place, answer in zip(places, asked, strict=True):
             found[place] = answer
-    return found
 
 
 def judge(found, choice, *, tol):
@@ -205,15 +204,6 @@ def judge(found, choice, *, tol):
     proved = bool(answer.lower > constant.upper)
     helps = choice.luck <= LEVEL and answer.rank > constant.released
     return bool(proved if tol == "certified" else helps), proved
-
-
-def stability(proposals, place, units, n_features):
-    """Return the share of folds that chose each feature, among as many as the place has."""
-    folds = () if place is None else proposals[place].folds
-    shares = np.full(n_features, np.nan if not folds else 0.0)
-    for chosen in folds:
-        shares[list(units.columns(chosen))] += 1.0 / len(folds)
-    return shares
 
 
 def path_table(proposals, found, chosen, metric):

@@ -25,8 +25,8 @@ from sklearn_bdp._evaluation import assumed, open_holdout
 from sklearn_bdp._sklearn_compat import is_frame, num_samples, safe_indexing
 from sklearn_bdp._typing import Correlation, RandomState
 from sklearn_bdp.exceptions import NothingConfirmedWarning
-from sklearn_bdp.feature_selection._base import ON_EMPTY, HoldoutSelectorBase
-from sklearn_bdp.feature_selection._rankings import column_blocks
+from sklearn_bdp.feature_selection._base import HoldoutSelectorBase
+from sklearn_bdp.feature_selection._rankings import column_blocks, text_columns
 from sklearn_bdp.feature_selection._report import screening_report
 from sklearn_bdp.guards import warn_of
 from sklearn_bdp.holdout import query_key
@@ -164,6 +164,11 @@ class HoldoutCorrelationFilter(HoldoutSelectorBase):
         """
         self._check_options()
         X, y = self._check_data(X, y, X_val, y_val, groups=groups)
+        if text := text_columns(X):
+            raise ValueError(
+                f"X has columns that are not numbers: {text[:5]}. Encode them as numbers, or leave "
+                "them out. The holdout was not queried."
+            )
         classification = _is_classification(y)
         stand_in = DummyClassifier() if classification else DummyRegressor()
         division, split = self._divide(stand_in, X, y, X_val=X_val, y_val=y_val, groups=groups)
@@ -200,7 +205,7 @@ class HoldoutCorrelationFilter(HoldoutSelectorBase):
         """Check what can be checked before any work."""
         check_probability("alpha", self.alpha)
         check_real("clip", self.clip, low=0.0, closed="neither")
-        check_option("on_empty", self.on_empty, ON_EMPTY)
+        check_option("on_empty", self.on_empty, ("raise", "keep_best"))
 
     @sealed_errors  # the evaluations are raw
     def _ask(self, holdout, division, found, candidates, cells, scores):

@@ -25,6 +25,10 @@ RANKINGS = ("univariate", "l1")
 _LOOKED_AT = 1.0
 #: Length and reach of an L1 path: penalties from the largest down to this part of it.
 _ALPHAS, _REACH = 40, 0.05
+#: Pairs of complementary halves behind a share; few for a caller's score, which may take long.
+_PAIRS, _FEW_PAIRS = 25, 3
+#: Share of half samples from which on a unit is stable with ``n_features_to_select="stable"``.
+STABLE = 0.75
 #: Numbers held at a time while columns are looked at (8 MB): a block fits into the cache.
 _BLOCK = 2**20
 
@@ -61,15 +65,15 @@ class Units:
         return f"x{column}" if self.names is None else str(self.names[column])
 
     def target(self, n_features_to_select):
-        """Return how many units to choose besides the fixed features; None for "auto".
+        """Return how many units to choose besides the fixed features; None for "auto", or "stable".
 
         A number of features (groups count as one each) or a fraction of them includes those.
         """
         value, fixed = n_features_to_select, len(self.fixed)
         total = len(self) + fixed
         if isinstance(value, str):
-            check_option("n_features_to_select", value, ("auto",))
-            return None
+            check_option("n_features_to_select", value, ("auto", "stable"))
+            return None if value == "auto" else value
         if isinstance(value, numbers.Integral):
             count = check_integer("n_features_to_select", value, low=max(1, fixed), high=total)
         else:
@@ -129,16 +133,19 @@ class Records:
     classification: bool  # whether targets are classes
     original: object = field(repr=False)  # the records as the estimator takes them
     y: object = field(repr=False)  # the targets as the estimator takes them
+    groups: np.ndarray = field(repr=False)  # (n,): what half samples take as a whole
 
     @classmethod
-    def of(cls, X, y, estimator):
-        """Return the records of a training part."""
-        labels = np.asarray(y)
+    def of(cls, X, y, estimator, model=None):
+        """Return the records of a training part; ``model``: how they depend on one another."""
+        labels, n = np.asarray(y), len(y)
+        alone = model is None or model.is_independent or not model.is_componentwise
+        groups = np.arange(n) if alone else np.unique(model.components(n), return_inverse=True)[1]
         if is_classifier(estimator):
             targets = (labels[:, None] == np.unique(labels)[None, :]).astype(float)
-            return cls(_numbers(X), targets, True, X, y)
+            return cls(_numbers(X), targets, True, X, y, groups)
         targets = labels.astype(float).reshape(labels.shape[0], -1)
-        return cls(_numbers(X), targets, False, X, y)
+        return cls(_numbers(X), targets, False, X, y, groups)
 
     def columns(self, columns, rows):
         """Return some columns of some records as a standardised dense array."""
@@ -195,6 +202,55 @@ def _scores(ranking, records, rows, univariate):
     scores = np.full(univariate.size, -np.inf)
     scores[columns] = _l1_scores(records, rows, columns)
     return scores
+
+
+def as_masks(rows, n):
+    """Return which of ``n`` records are in each list of rows, as (n_lists, n) booleans."""
+    masks = np.zeros((len(rows), n), dtype=bool)
+    for mask, chosen in zip(masks, rows, strict=True):
+        mask[chosen] = True
+    return masks
+
+
+def selection_shares(ranking, records, rows, units, size):
+    """Return in which share of half samples each unit is among the first ``size`` of a ranking.
+
+    Complementary halves of the ``rows``, whole groups (Shah and Samworth 2013). The halves are
+    always the same ones: nothing is drawn that a caller could choose among.
+    """
+    groups, rng, halves = records.groups[rows], np.random.default_rng(0), []
+    known = np.unique(groups)
+    for _ in range(_FEW_PAIRS if callable(ranking) else _PAIRS):
+        first = np.isin(groups, rng.permutation(known)[: len(known) // 2])
+        halves += [rows[first], rows[~first]]
+    halves = [half for half in halves if half.size]
+    shares = np.zeros(len(units))
+    masks = as_masks(halves, len(records.targets))
+    for half, scores in zip(halves, univariate_scores(records, masks), strict=True):
+        shares[order_units(ranking, records, half, units, scores, most=size)] += 1.0 / len(halves)
+    return shares
+
+
+def useless_bound(size, share, n_units):
+    """Return how many units of a low selection probability are expected to reach a share.
+
+    Shah and Samworth (2013), Theorem 1: at most ``q² / ((2τ - 1) p)`` of those that halves choose
+    with a probability of at most ``q/p`` come back in a share ``τ`` of complementary halves, where
+    each half chooses ``q`` of ``p``. It needs no assumption about the features.
+    """
+    return size**2 / ((2.0 * share - 1.0) * n_units)
+
+
+def stable_size(n_units, n_records):
+    """Return how many units each half chooses, so that :func:`useless_bound` is at most one."""
+    return int(np.clip(np.sqrt((2.0 * STABLE - 1.0) * n_units), 1, max(1, n_records // 4)))
+
+
+def stable_units(ranking, records, rows, units):
+    """Return the units that come back in a share :data:`STABLE` of half samples, oftenest first."""
+    shares = selection_shares(ranking, records, rows, units, stable_size(len(units), len(rows)))
+    order = np.argsort(-shares, kind="stable")
+    return order[shares[order] >= STABLE]
 
 
 def univariate_scores(records, masks):
@@ -286,21 +342,24 @@ def _numbers(X):
     return values
 
 
-def correlations(X, first, second):
-    """Return correlations of some columns (rows of the result) with others."""
-    parts = []
-    for columns in (first, second):
-        part = safe_indexing(X, np.asarray(columns), axis=1)
-        part = _numbers(part.toarray() if scipy.sparse.issparse(part) else part)
-        part = part - part.mean(axis=0)
-        scale = np.sqrt((part**2).sum(axis=0))
-        parts.append(part / np.where(scale > 0, scale, 1.0))
-    return parts[0].T @ parts[1]
-
-
 def _codes(column):
     """Return a column as numbers; categories by their place in alphabetical order."""
-    try:
-        return np.asarray(column, dtype=float)
-    except (TypeError, ValueError):
+    if is_text(column):
         return np.unique(np.asarray(column).astype(str), return_inverse=True)[1].astype(float)
+    return np.asarray(column, dtype=float)
+
+
+def is_text(column):
+    """Return whether a column is no numbers."""
+    try:
+        np.asarray(column, dtype=float)
+    except (TypeError, ValueError):
+        return True
+    return False
+
+
+def text_columns(X):
+    """Return the names of the columns of a frame that are no numbers."""
+    if not is_frame(X) or holds_numbers(X):
+        return []
+    return [str(name) for name in X.columns if is_text(X[name])]

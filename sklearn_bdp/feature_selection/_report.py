@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from sklearn_bdp._card import card
-from sklearn_bdp.feature_selection._rankings import correlations
+from sklearn_bdp.feature_selection._rankings import STABLE, useless_bound
 
 #: Rows of a table that are shown; ``rows`` holds all of them.
 SHOWN = 20
@@ -19,8 +19,8 @@ SHOWN = 20
 #: What a selection says of features that may be no better than none. It is no proof of that.
 NOT_TOLD = "Not distinguished from chance"
 
-#: Share of the folds from which on a feature is stable, and correlation that makes a near copy.
-STABLE, NEAR = 0.8, 0.8
+#: Share of half samples that a report counts features in.
+OFTEN = 0.9
 
 NO_FALSE_DISCOVERY_RATE = (
     "Not verified: how many of the kept features are useless. No false discovery rate is proved."
@@ -64,7 +64,7 @@ class SelectionReport:
         return lines + [f"    and {hidden:,} more in report.rows"] * (hidden > 0)
 
     def plot(self, ax: Any = None) -> Any:
-        """Draw in which share of the folds each feature was chosen.
+        """Draw in which share of half samples each feature comes back.
 
         Parameters
         ----------
@@ -74,18 +74,16 @@ class SelectionReport:
         Returns
         -------
         matplotlib axes
-            Horizontal bars, at most twenty; the name of a near copy is written beside its bar.
+            Horizontal bars, at most twenty.
         """
         import matplotlib.pyplot as plt
 
         ax = plt.subplots(layout="constrained")[1] if ax is None else ax
-        shares = [float(text.rstrip("%") or "nan") for text in self.rows["chosen in folds"][:SHOWN]]
-        bars = ax.barh(range(len(shares)), shares)
+        shares = [float(text.rstrip("%") or "nan") for text in self.rows["half samples"][:SHOWN]]
+        ax.barh(range(len(shares)), shares)
         ax.set_yticks(range(len(shares)), self.rows["feature"][:SHOWN])
-        copies = self.rows.get("near copy", [])[:SHOWN]
-        ax.bar_label(bars, [name and f"or {name}" for name in copies], padding=3)
         ax.invert_yaxis()
-        ax.set(xlabel="chosen in inner folds, %", xlim=(0, 100), title=self.title)
+        ax.set(xlabel="comes back in half samples, %", xlim=(0, 100), title=self.title)
         return ax
 
     def _repr_html_(self):
@@ -142,20 +140,26 @@ def screening_report(screen):
     return summary, SelectionReport(title, tuple(lines), rows)
 
 
-def path_report(selector, proposals, found, choice, proved, place, units, setting):
-    """Return sentences and the report of a path; ``place`` is that of what is handed on."""
+def path_report(selector, proposals, found, choice, proved, place, units, setting, shares, size):
+    """Return sentences and the report of a path; ``place`` is that of what is handed on.
+
+    ``shares``: of half samples that chose each unit, when each half chose ``size`` of them.
+    """
     scored = functools.partial(_scored, setting.metric)
-    summary = _summary(selector, proposals, found, choice, scored, units)
+    summary = _summary(selector, proposals, found, choice, scored, units, place)
     lines = [] if selector.confirmed_ else [summary]
     if failed := sum(math.isnan(one.training) for one in proposals):
         lines.append(f"{failed:,} of {len(proposals):,} subsets could not be fitted.")
-    count, rows = 0, {"feature": [], "chosen by": [], "chosen in folds": []}
+    count, rows = 0, {"feature": [], "chosen by": [], "half samples": []}
     if place is not None and proposals[place].columns:
         chosen = proposals[place]
-        count, rows = len(chosen.columns), _members(chosen, units, setting)
+        count = len(chosen.columns)
+        cells = [(units.label(u), chosen.ranking, f"{shares[u]:.0%}") for u in chosen.chosen]
+        cells += [(units.column_label(column), "fixed", "") for column in units.fixed]
+        rows = {name: list(cell) for name, cell in zip(rows, zip(*cells, strict=True), strict=True)}
         lines += _verified_lines(found, choice, proved, place, setting.metric, units)
         if chosen.chosen:
-            lines += _choice_lines(choice, chosen, rows)
+            lines += _choice_lines(choice, chosen, shares, size)
         lines.append(
             "Not verified: that any single feature is needed, or that one left out is useless. "
             "No false discovery rate is proved."
@@ -164,7 +168,7 @@ def path_report(selector, proposals, found, choice, proved, place, units, settin
     return summary, SelectionReport(title, tuple(lines), rows)
 
 
-def _summary(selector, proposals, found, choice, scored, units):
+def _summary(selector, proposals, found, choice, scored, units, place):
     """Return sentences on a selection that is not told apart from chance."""
     if choice.best is None:
         return "No subset could be scored."
@@ -172,14 +176,20 @@ def _summary(selector, proposals, found, choice, scored, units):
     compared = ""
     if choice.constant is not None:
         compared = f", {_least(units)} scores {scored(found[choice.constant])}"
-    kept = "kept because n_features_to_select asks for them" if choice.asked else "kept"
-    if selector.on_empty == "raise" and not choice.asked:
-        kept = "not selected (on_empty='raise')"
+    if choice.asked:
+        kept = "They are kept because n_features_to_select asks for them"
+    elif selector.on_empty == "raise":
+        kept = "They are not selected (on_empty='raise')"
+    elif place == choice.chosen:
+        kept = "They are kept"
+    else:
+        left = "The fixed features alone are" if units.fixed else "The one best feature is"
+        kept = f"{left} handed on; on_empty='keep_best' keeps the others"
     return (
         f"{NOT_TOLD}: the best features may be no better than {_least(units)}. The "
         f"{_count(chosen)} ({chosen.ranking}) score {scored(found[choice.chosen])}{compared}. "
-        f"They are {kept}. This does not prove that they are useless. Add records, or do not "
-        "interpret the list."
+        f"{kept}. This does not prove that they are useless. Add records, or do not interpret the "
+        "list."
     )
 
 
@@ -196,7 +206,7 @@ def _verified_lines(found, choice, proved, place, metric, units):
     return lines
 
 
-def _choice_lines(choice, chosen, rows):
+def _choice_lines(choice, chosen, shares, size):
     """Return how the training set chose, and how stable that is."""
     lines = [f"Chosen in the training set: ranking {chosen.ranking!r}, {_count(chosen)}."]
     if len(choice.near) > 1:
@@ -204,52 +214,21 @@ def _choice_lines(choice, chosen, rows):
             f"From {choice.near[0]:,} to {choice.near[-1]:,} features score within a standard "
             "error of the best: how many are listed is partly arbitrary."
         )
-    often = sum(share >= STABLE for share in chosen.shares())
+    share = STABLE if chosen.ranking == "stable" else OFTEN
+    count, often = len(chosen.chosen), sum(shares[unit] >= share for unit in chosen.chosen)
+    bound = useless_bound(size, share, shares.size)
+    listed = f"{count:,} feature{'s' * (count != 1)}"
     lines.append(
-        f"Stability: {often:,} of {len(chosen.chosen):,} were chosen in at least {STABLE:.0%} of "
-        f"the {len(chosen.folds)} inner folds."
+        f"Stability: of {listed} {often:,} come back in {share:.0%} of half samples that choose "
+        f"{size:,} each. Of features that are chosen no oftener than at random, at most "
+        f"{min(bound, size):.2g} are expected to (Shah and Samworth 2013)."
     )
-    if copies := sum(bool(name) for name in rows["near copy"]):
-        lines.append(
-            f"Arbitrary among neighbors: {copies:,} of them have a near copy (absolute correlation "
-            f"of at least {NEAR:g}) that other folds chose instead."
-        )
     return lines
 
 
 def _least(units):
     """Return what every subset is compared with."""
     return "the fixed features alone" if units.fixed else "a constant prediction"
-
-
-def _members(proposal, units, setting):
-    """Return the rows of the table: units in the order in which they were chosen."""
-    rows = {
-        "feature": [units.label(unit) for unit in proposal.chosen],
-        "chosen by": [proposal.ranking] * len(proposal.chosen),
-        "chosen in folds": [f"{share:.0%}" for share in proposal.shares()],
-        "near copy": _near_copies(proposal, units, setting),
-    }
-    for column in units.fixed:
-        for name, cell in zip(rows, (units.column_label(column), "fixed", "", ""), strict=True):
-            rows[name].append(cell)
-    return rows
-
-
-def _near_copies(proposal, units, setting):
-    """Return for each unit the most alike one that other folds chose and the whole did not."""
-    others = sorted({unit for one in proposal.folds for unit in one} - set(proposal.chosen))
-    names = [""] * len(proposal.chosen)
-    if not others or not names:
-        return names
-    own, other = ([units.members[unit][0] for unit in part] for part in (proposal.chosen, others))
-    alike = np.abs(correlations(setting.X, own, other))
-    for place, (best, share) in enumerate(
-        zip(alike.argmax(axis=1), proposal.shares(), strict=True)
-    ):
-        if share < 1.0 and alike[place, best] >= NEAR:
-            names[place] = units.label(others[best])
-    return names
 
 
 def _count(proposal):

@@ -22,18 +22,23 @@ from sklearn_bdp._sklearn_compat import check_method_params
 from sklearn_bdp._typing import Correlation, RandomState
 from sklearn_bdp.correlation import date_numbers
 from sklearn_bdp.exceptions import NothingConfirmedWarning
-from sklearn_bdp.feature_selection._base import ON_EMPTY, SubsetSelectorBase
+from sklearn_bdp.feature_selection._base import SubsetSelectorBase
 from sklearn_bdp.feature_selection._choice import (
     LEVEL,
+    ask,
     choose,
     judge,
     path_table,
-    stability,
     unverified,
     verify,
 )
-from sklearn_bdp.feature_selection._proposals import propose
-from sklearn_bdp.feature_selection._rankings import make_units, rankings_for
+from sklearn_bdp.feature_selection._proposals import propose, ranking_name
+from sklearn_bdp.feature_selection._rankings import (
+    make_units,
+    rankings_for,
+    selection_shares,
+    stable_size,
+)
 from sklearn_bdp.feature_selection._report import path_report
 
 
@@ -55,9 +60,11 @@ class HoldoutFeatureSelector(SubsetSelectorBase):
     estimator : estimator
         A classifier or regressor; anything that is fitted before the features are selected
         (scaling, imputation) belongs into it, as a pipeline.
-    n_features_to_select : "auto", int or float, default="auto"
-        ``"auto"``: the smallest subset within ``tol`` of the best. A number or a fraction takes so
-        many features; fixed features count, groups count as one each.
+    n_features_to_select : "auto", "stable", int or float, default="auto"
+        ``"auto"``: the smallest subset within ``tol`` of the best. ``"stable"``: features that come
+        back in 75% of half samples, by the first ranking, when each half chooses so many that at
+        most one useless feature is expected among them (see the notes). A number or a fraction
+        takes so many features; fixed features count, groups count as one each.
     ranking : str, callable or list, default="auto"
         Who proposes.
 
@@ -78,9 +85,10 @@ class HoldoutFeatureSelector(SubsetSelectorBase):
         a smaller subset may be, in score units. ``"auto"``: the best subset, by scores that are
         smoothed along the path; ``"certified"``: the same, and the selection is confirmed only if
         the interval of its score lies above that of a constant prediction.
-    on_empty : {"keep_best", "raise"}, default="keep_best"
-        What happens if the selected features are not distinguished from chance. In both cases
-        ``fit`` warns and ``confirmed_`` is False. ``"keep_best"``: they are selected nevertheless;
+    on_empty : {"baseline", "keep_best", "raise"}, default="baseline"
+        What happens if the best features are not distinguished from chance. ``fit`` warns then, and
+        ``confirmed_`` is False. ``"baseline"``: the fixed features are selected, or the one best
+        feature if none are fixed; ``"keep_best"``: the best features are selected nevertheless;
         ``"raise"``: no feature is selected, and ``transform`` raises an error with the reason.
     scoring : str, callable or None, default=None
         A bounded metric (see :mod:`sklearn_bdp.metrics`); ``None``: accuracy for classifiers, a
@@ -122,8 +130,9 @@ class HoldoutFeatureSelector(SubsetSelectorBase):
         ``holdout_lower``, ``holdout_upper`` (NaN where it was not asked), ``answered_from``,
         ``selected``; in score units.
     stability_ : ndarray of shape (n_features,)
-        Share of the inner folds in which each feature was chosen, by the same ranking among as
-        many. NaN for subsets of your own.
+        Share of complementary half samples of the training set in which each feature comes back,
+        by the same ranking among as many (50 halves; 6 for a score function of your own). 1 for
+        fixed features, NaN for the others if only fixed features are selected.
     confirmed_ : bool
         Whether the selected features are distinguished from chance (see the notes).
     score_ : float
@@ -154,14 +163,19 @@ class HoldoutFeatureSelector(SubsetSelectorBase):
     -----
     To choose features needs no test. Whether they are better than nothing (``confirmed_``) is a
     judgment of both sides. In the training set the question is whether predictions know anything
-    of the labels: whether those of the best subset agree with the labels more than those of the
-    luckiest of so many useless subsets would (level 0.05, by a normal approximation with the
-    correction of [2]_ for folds that share records). The holdout has to score the subset above the
+    of the labels: whether those of the best subset are right in each class more often (or rank
+    classes better) than those of the luckiest of so many useless subsets would be, record by record
+    out of fold (level 0.05, by a normal approximation with the correction of [2]_ for folds that
+    share records). The holdout has to score the subset above the
     constant prediction, too. For numbers, more than ten classes and fixed features the question in
     the training set is how far the best subset is ahead of the constant. The judgment is not part
     of the certificate. What is proved are the intervals: features help for certain (with
     probability ``1 - beta``) if their interval lies above that of the constant prediction. That
     nothing helps is never proved. A number of features that was asked for is kept in any case.
+
+    Half samples say how stable a list is. With ``p`` features, of which each half chooses ``q``, at
+    most :math:`q^2 / ((2\tau - 1) p)` of those that are chosen no oftener than at random are
+    expected to come back in a share :math:`\tau` of the halves [3]_.
 
     What is handed on is what was verified. To choose again from all records after the final
     report, fit a clone with ``holdout=None`` on all of them. What it chooses is not verified.
@@ -183,6 +197,8 @@ class HoldoutFeatureSelector(SubsetSelectorBase):
     .. [1] C. Dwork et al., "Guilt-free data reuse", Communications of the ACM 60, 2017.
     .. [2] C. Nadeau, Y. Bengio, "Inference for the generalization error", Machine Learning 52,
        2003.
+    .. [3] R. Shah, R. Samworth, "Variable selection with error control: another look at stability
+       selection", Journal of the Royal Statistical Society B 75, 2013, Theorem 1.
 
     Examples
     --------
@@ -207,10 +223,10 @@ class HoldoutFeatureSelector(SubsetSelectorBase):
         self,
         estimator: Any,
         *,
-        n_features_to_select: float | Literal["auto"] = "auto",
+        n_features_to_select: float | Literal["auto", "stable"] = "auto",
         ranking: Any = "auto",
         tol: float | Literal["auto", "certified"] = "auto",
-        on_empty: Literal["keep_best", "raise"] = "keep_best",
+        on_empty: Literal["baseline", "keep_best", "raise"] = "baseline",
         scoring: str | Callable[..., Any] | None = None,
         fixed_features: Sequence[int | str] | None = None,
         feature_groups: Sequence[Sequence[int | str]] | None = None,
@@ -307,15 +323,12 @@ class HoldoutFeatureSelector(SubsetSelectorBase):
         _, self.drift_report_, _ = check_dependence(
             division, setting, {}, folds=setting.folds, groups=groups
         )
-        proposals = propose(
-            setting,
-            units,
-            rankings_for(self.ranking),
-            target=target,
-            n_jobs=self.n_jobs,
+        rankings = rankings_for(self.ranking)
+        proposals, records = propose(
+            setting, units, rankings, target=target, n_jobs=self.n_jobs, model=division.train_model
         )
         choice = choose(proposals, setting, tol=self.tol, target=target)
-        self._keep_chosen(proposals, choice, setting, verifier, units)
+        self._keep_chosen(proposals, choice, setting, verifier, units, rankings, records)
         self._keep_account(division, setting, verifier)
         if not (self.confirmed_ or choice.asked or verifier is None):
             warnings.warn(self._told[0], NothingConfirmedWarning, stacklevel=caller_level())
@@ -330,9 +343,9 @@ class HoldoutFeatureSelector(SubsetSelectorBase):
             check_real("tol", self.tol, low=0.0)
         if self.verify != "all":
             check_integer("verify", self.verify, low=1)
-        check_option("on_empty", self.on_empty, ON_EMPTY)
+        check_option("on_empty", self.on_empty, ("baseline", "keep_best", "raise"))
 
-    def _keep_chosen(self, proposals, choice, setting, verifier, units):
+    def _keep_chosen(self, proposals, choice, setting, verifier, units, rankings, records):
         """Set what was selected, asked and found; nothing raw is among it."""
         found, place = unverified(proposals), choice.chosen
         helps, proved = choice.luck <= LEVEL, False
@@ -340,10 +353,23 @@ class HoldoutFeatureSelector(SubsetSelectorBase):
             found = verify(verifier, proposals, choice, self.verify)
             helps, proved = judge(found, choice, tol=self.tol)
         self.confirmed_ = helps is not False
-        if not (self.confirmed_ or choice.asked) and self.on_empty == "raise":
-            place = choice.constant
+        if not (self.confirmed_ or choice.asked) and self.on_empty != "keep_best":
+            place = choice.constant if self.on_empty == "raise" else choice.baseline
+            if verifier is not None and place is not None:
+                ask(verifier, proposals, found, [place])
         self.accuracy_path_ = path_table(proposals, found, place, setting.metric)
-        self._told = path_report(self, proposals, found, choice, proved, place, units, setting)
-        self.stability_ = stability(proposals, place, units, self.n_features_in_)
         chosen = None if place is None else proposals[place]
         self._keep_subset(chosen, None if place is None else found[place], setting, verifier)
+        size, shares = 0, np.full(len(units), np.nan)
+        if chosen is not None and chosen.chosen:
+            n, stable = len(records.targets), chosen.ranking == "stable"
+            named = {ranking_name(one): one for one in rankings}
+            size = stable_size(len(units), n) if stable else len(chosen.chosen)
+            ranking = rankings[0] if stable else named[chosen.ranking]
+            shares = selection_shares(ranking, records, np.arange(n), units, size)
+        self.stability_ = np.ones(self.n_features_in_)
+        for members, share in zip(units.members, shares, strict=True):
+            self.stability_[list(members)] = share
+        self._told = path_report(
+            self, proposals, found, choice, proved, place, units, setting, shares, size
+        )

@@ -1,6 +1,5 @@
 """Which subset is chosen and what is said of it, by hand-made paths."""
 
-import itertools
 from types import SimpleNamespace
 
 import numpy as np
@@ -8,7 +7,7 @@ import pytest
 from scipy.special import ndtri
 from sklearn.feature_selection import f_regression
 from sklearn.linear_model import LinearRegression
-from sklearn.metrics import cohen_kappa_score
+from sklearn.metrics import roc_auc_score
 
 from sklearn_bdp._evaluation import Assessment
 from sklearn_bdp.feature_selection._choice import (
@@ -18,8 +17,9 @@ from sklearn_bdp.feature_selection._choice import (
     judge,
     overlap,
 )
-from sklearn_bdp.feature_selection._proposals import Proposal, _beyond
+from sklearn_bdp.feature_selection._proposals import Proposal, contributions
 from sklearn_bdp.feature_selection._rankings import Records, univariate_scores
+from sklearn_bdp.metrics import ScoreShape
 
 N = 400
 ALL = np.arange(N)
@@ -135,37 +135,38 @@ def test_the_holdout_has_to_agree_that_the_selected_subset_helps():
     assert judged(0.74, luck=0.06) == (False, True)
 
 
-def test_labels_dealt_out_at_random_explain_what_is_taken_away():
-    """Over all 720 deals the mean of what is beyond chance is 0, whatever was predicted."""
+def scored(rows, index, kind="classes", counted=None):
+    """Return raw scores by class, as an evaluation of training records holds them."""
+    shape = ScoreShape(kind, classes=tuple(map(str, range(index.max() + 1))), counted=counted)
+    return SimpleNamespace(rows=np.asarray(rows, dtype=float), index=index, shape=shape)
+
+
+def test_contributions_to_an_area_are_its_mean_and_delongs_variance():
     rng = np.random.default_rng(0)
-    table, places = rng.random((6, 3)), np.array([0, 0, 0, 1, 1, 2])
-    deals = [np.array(deal) for deal in itertools.permutations(places)]
-    sums = [beyond(table, deal).sum() for deal in deals]
-    assert np.mean(sums) == pytest.approx(0.0, abs=1e-12)
-    scores = table[np.arange(6), places].mean()
-    chance = np.mean([table[np.arange(6), deal].mean() for deal in deals])
-    assert scores - beyond(table, places).mean() == pytest.approx(chance)
+    index, rows = (rng.random(80) < 0.3).astype(int), np.round(rng.standard_normal(80), 1)
+    found = contributions(scored(rows + index, index, "pairs"))
+    assert found.mean() == pytest.approx(roc_auc_score(index, rows + index))
+    won = (rows + index)[index == 1][:, None] - (rows + index)[index == 0][None, :]
+    won = (won > 0) + 0.5 * (won == 0)
+    delong = (
+        won.mean(axis=1).var() / (index == 1).sum() + won.mean(axis=0).var() / (index == 0).sum()
+    )
+    assert found.var() / 80 == pytest.approx(delong)
 
 
-def beyond(table, places):
-    return _beyond(table[np.arange(len(table)), places], table, places)
-
-
-def test_a_score_that_looks_at_other_labels_is_not_asked_so():
-    table, places = np.eye(2)[[0, 1, 0, 1]], np.array([0, 1, 1, 0])
-    own = table[np.arange(4), places]
-    assert _beyond(own, table, places) is not None
-    own[0] = 0.3
-    assert _beyond(own, table, places) is None
-
-
-def test_of_hits_it_is_cohens_kappa():
-    rng = np.random.default_rng(0)
-    labels, predicted = rng.integers(0, 3, (2, 50))
-    hits = (predicted[:, None] == np.arange(3)).astype(float)
-    by_chance = (predicted == labels).mean() - beyond(hits, labels).mean()
-    kappa = ((predicted == labels).mean() - by_chance) / (1.0 - by_chance)
-    assert kappa == pytest.approx(cohen_kappa_score(labels, predicted))
+def test_contributions_to_recalls_are_their_mean_and_leave_other_classes_alone():
+    rng = np.random.default_rng(1)
+    index = rng.permutation(np.repeat([0, 1, 2], [30, 10, 5]))
+    hits = (rng.random(45) < 0.6).astype(float)
+    recalls = np.array([hits[index == one].mean() for one in range(3)])
+    found = contributions(scored(hits, index))
+    assert found.mean() == pytest.approx(recalls.mean())
+    assert found.var() / 45 == pytest.approx(
+        sum(hits[index == one].var() / (index == one).sum() for one in range(3)) / 9
+    )
+    alone = contributions(scored(hits, index, counted=(1,)))
+    assert alone.mean() == pytest.approx(recalls[1])
+    np.testing.assert_allclose(alone[index != 1], recalls[1])
 
 
 def told(share, *, lead, seed=0):
@@ -177,9 +178,9 @@ def told(share, *, lead, seed=0):
     predicted[taken] = labels[taken]
     entries = []
     for name, guess in (("constant", np.ones(N, dtype=int)), ("univariate", predicted)):
-        table = np.column_stack([guess == 0, guess == 1]).astype(float)
-        hits, size = table[np.arange(N), labels], int(name != "constant")
-        entries.append(proposal(name, size, 0, hits=hits, beyond=beyond(table, labels)))
+        hits, size = (guess == labels).astype(float), int(name != "constant")
+        beyond = contributions(scored(hits, labels)) - 0.5
+        entries.append(proposal(name, size, 0, hits=hits, beyond=beyond))
     return entries
 
 

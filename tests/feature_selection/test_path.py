@@ -11,7 +11,7 @@ import pytest
 import scipy.sparse
 from sklearn.base import clone
 from sklearn.ensemble import HistGradientBoostingClassifier
-from sklearn.feature_selection import mutual_info_classif
+from sklearn.feature_selection import f_classif, mutual_info_classif
 from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import make_pipeline
@@ -103,10 +103,14 @@ def test_on_noise_it_is_said_and_refusal_is_for_who_wants_it():
     chooser = selector()
     with pytest.warns(NothingConfirmedWarning, match="Not distinguished from chance"):
         make_pipeline(chooser, GaussianNB()).fit(X, y)
-    assert chooser.support_.any()
+    assert chooser.support_.sum() == 1
     assert not chooser.confirmed_
     assert chooser.interval_[0] <= 0.5 <= chooser.interval_[1]
     assert "Not distinguished from chance" in str(chooser.report())
+    assert "The one best feature is handed on" in str(chooser.report())
+    assert chooser.estimator_.n_features_in_ == 1
+    with pytest.warns(NothingConfirmedWarning, match="They are kept"):
+        assert selector(on_empty="keep_best").fit(X, y).support_.sum() > 1
     strict = selector(on_empty="raise")
     with (
         pytest.warns(NothingConfirmedWarning, match="not selected"),
@@ -151,35 +155,51 @@ def test_weak_signals_among_few_records_are_handed_on(scoring):
     assert fitted.estimator_.score(fresh[:, fitted.support_], labels) > 0.65
 
 
-def test_stability_is_the_share_of_folds_that_chose_a_feature(data):
-    fitted = selector().fit(*data)
-    assert fitted.stability_.shape == (300,)
-    assert (fitted.stability_[:4] == 1.0).all()
-    assert fitted.stability_[4:].mean() < 0.1
+def test_stability_is_the_share_of_complementary_halves(data):
+    fitted = selector(ranking="univariate", n_features_to_select=4).fit(*data)
+    X, y = (part[fitted.train_indices_] for part in data)
+    rng, shares = np.random.default_rng(0), np.zeros(300)
+    for _ in range(25):
+        first = np.isin(np.arange(600), rng.permutation(600)[:300])
+        for half in (first, ~first):
+            shares[np.argsort(-f_classif(X[half], y[half])[0])[:4]] += 0.02
+    np.testing.assert_allclose(fitted.stability_, shares, atol=1e-12)
     report = fitted.report()
     shown = [f"{fitted.stability_[int(name[1:])]:.0%}" for name in report.rows["feature"]]
-    assert report.rows["chosen in folds"] == shown
-    assert "inner folds" in str(report)
+    assert report.rows["half samples"] == shown
+    often = (shares[fitted.support_] >= 0.9 - 1e-9).sum()
+    assert f"of 4 features {often} come back in 90% of half samples" in str(report)
 
 
-def test_a_list_that_is_arbitrary_among_near_copies_says_so():
-    rng = np.random.default_rng(0)
-    y = rng.integers(0, 2, 300)
-    pathway = rng.standard_normal(300) + 0.8 * y
-    X = rng.standard_normal((300, 60))
-    X[:, :30] = pathway[:, None] + 0.3 * rng.standard_normal((300, 30))
-    report = selector(n_features_to_select=5, ranking="univariate").fit(X, y).report()
-    assert "Arbitrary among neighbors" in str(report)
-    copies = [name for name in report.rows["near copy"] if name]
-    assert copies
-    assert all(int(name[1:]) < 30 for name in copies)
+def test_halves_of_groups_are_halves_of_groups(data):
+    """Rows that are copies of one another make no list stable."""
+    X, y = planted(100, 50, n_true=0, seed=1)
+    copies = np.repeat(X, 6, axis=0), np.repeat(y, 6)
+    groups = np.repeat(np.arange(100), 6)
+    options = {"ranking": "univariate", "n_features_to_select": 3}
+    alone = selector(**options).fit(*copies)
+    whole = selector(correlation="groups", **options).fit(*copies, groups=groups)
+    assert whole.stability_.max() < alone.stability_.max()
+
+
+def test_stable_features_are_few_useless_ones():
+    """The bound says at most one; true ones come back."""
+    true, useless = [], []
+    for seed in range(5):
+        X, y = planted(400, 1000, n_true=6, shift=1.0, seed=seed)
+        fitted = selector(n_features_to_select="stable", random_state=seed).fit(X, y)
+        true.append(fitted.support_[:6].sum())
+        useless.append(fitted.support_[6:].sum())
+    assert np.mean(useless) <= 1.0
+    assert np.mean(true) >= 4.5
+    assert "come back in 75% of half samples" in str(fitted.report())
 
 
 def test_stability_is_drawn(data):
     pyplot = pytest.importorskip("matplotlib.pyplot")
     report = selector().fit(*data).report()
     ax = report.plot()
-    assert [bar.get_width() for bar in ax.patches][:4] == [100.0] * 4
+    assert [f"{bar.get_width():.0f}%" for bar in ax.patches] == report.rows["half samples"][:20]
     assert [text.get_text() for text in ax.get_yticklabels()] == report.rows["feature"][:20]
     pyplot.close(ax.figure)
 
