@@ -110,7 +110,7 @@ TASKS = {
     "Query a holdout and report": """
         sklearn_bdp.ReusableHoldout sklearn_bdp.holdout.FinalReport
         sklearn_bdp.accounting.Certificate sklearn_bdp.holdout.Preview
-        sklearn_bdp.holdout.HoldoutScore sklearn_bdp.holdout.HoldoutAnswers
+        sklearn_bdp.holdout.HoldoutAnswers
         sklearn_bdp.holdout.History sklearn_bdp.holdout.AnswerRecord
         sklearn_bdp.holdout.query_key sklearn_bdp.ledger.read_notes""",
     "Plan before data": """

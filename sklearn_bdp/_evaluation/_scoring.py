@@ -17,7 +17,7 @@ from sklearn_bdp._evaluation._candidates import targets
 from sklearn_bdp._sklearn_compat import num_samples
 from sklearn_bdp.exceptions import ScoreContractError, UnboundedMetricError
 from sklearn_bdp.guards import ALL, DEFAULT_METRIC, share_of
-from sklearn_bdp.holdout import as_last_seen, records_for, width_parts
+from sklearn_bdp.holdout import as_last_seen, records_for
 from sklearn_bdp.ledger import Fact
 from sklearn_bdp.metrics import PerRecordScore, get_metric
 
@@ -246,12 +246,13 @@ def assumed(holdout, division):
 
 @as_last_seen()  # the batch was written just now
 def certified(
-    holdout, division, metric, *, of, score, interval, training, notes=(), assumptions=()
-):
+    holdout, division, metric, *, of, score, interval, training, answer=None, notes=(),
+    assumptions=(),
+):  # fmt: skip
     """Return the certificate of a holdout, led by the score of what was chosen.
 
     ``of``: what was chosen, in words; ``score``, ``interval`` and ``training`` (its cross-validated
-    score) in score units.
+    score) in score units; ``answer``: the holdout's, which says why the interval is so wide.
     """
     certificate = holdout.certificate().in_units(metric.measured, metric.lower, metric.upper)
     caveats = [metric.caveat] if metric.caveat else []
@@ -264,6 +265,7 @@ def certified(
         assumptions=(*certificate.assumptions, *assumed(holdout, division), *assumptions),
         notes=(*certificate.notes, *caveats, *notes),
         baseline=_learned_nothing(metric, division.y),
+        parts=None if answer is None else holdout.account.why_wide(answer),
         **outlook(
             certificate, holdout, metric, score, interval, training_size=num_samples(division.X)
         ),
@@ -302,10 +304,7 @@ def outlook(certificate, holdout, metric, score, interval, *, training_size):
     unit, half = metric.to_unit(score), 0.5 * share_of(metric, interval)
     seen = holdout.preview(score=unit, **asked)
     width, span = seen.half_width, metric.upper - metric.lower
-    fields |= {
-        "final_error": min(seen.half_width_final, half),
-        "parts": width_parts(holdout, metric, unit, half),
-    }
+    fields["final_error"] = min(seen.half_width_final, half)
     if metric.is_mean and 2.0 * half < ALL:
         # It may be known how little scores vary (theory G15).
         width = min(width, half)

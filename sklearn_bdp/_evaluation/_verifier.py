@@ -57,6 +57,7 @@ class Assessment:
     source: str = "unanswered"  # where the answer came from
     variance: float = math.nan  # of a record's training-side score
     key: str | None = None  # what the query is known by
+    answer: object = None  # the holdout's, with all its facts
     #: What the workers returned. It holds raw scores until the query is asked.
     outcome: object = field(default=None, repr=False)
     about: tuple | None = field(default=None, repr=False)  # metric and model, in words
@@ -80,7 +81,7 @@ class Assessment:
     def enter(self, answer):
         """Enter the holdout's answer, new or recorded."""
         self.released, self.lower, self.upper = answer.value, answer.lower, answer.upper
-        self.source = answer.source
+        self.source, self.answer = answer.source, answer
 
 
 class Verifier:

@@ -179,7 +179,7 @@ _CELL, _MANY = 2.0, 2.5
 #: Probability that a share is outside the central cell: predicted from labels, and from nothing.
 _SURPRISE, _UNKNOWN = 0.1, 0.75
 #: Log odds that a far cell covers: a training table that was balanced is asked coarsely.
-_FAR = 0.25
+_FAR = 0.2
 #: Deviations inside groups by which the least share of 64 slices is smaller, and its own variance.
 _LEAST, _LEAST_VARIANCE = 2.4, 0.2
 #: Part of a share's variance that lies inside groups where nobody knows: a guess, and its error.
@@ -194,7 +194,7 @@ class ShareCells:
 
     In ``arcsin(sqrt(share))``, where every share varies alike. The central cell around the
     prediction is what the mechanism compares with. Those next to it are as wide as shares vary on
-    the holdout, each twice as wide as the one before up to a quarter of a unit of log odds. Cells
+    the holdout, each twice as wide as the one before up to a fifth of a unit of log odds. Cells
     have whole numbers, the central one 0; ``None`` stands for "below", the central cell without a
     look.
     """

@@ -286,6 +286,7 @@ class SubsetSelectorBase(MetaEstimatorMixin, HoldoutSelectorBase):
         if proposal is not None and metric.is_mean:
             variance = min(float(np.nanvar(proposal.scores.astype(float))), 0.25)
         self._training_side = (metric, None if found is None else found.training, variance)
+        self._answer = None if found is None else found.answer
 
     def _keep_account(self, division, setting, verifier):
         """Set the fitted attributes that speak of the holdout; warn where they mislead."""
@@ -300,7 +301,9 @@ class SubsetSelectorBase(MetaEstimatorMixin, HoldoutSelectorBase):
         known["training"] = float(metric.from_unit(self._training_side[1] or np.nan))
         clipping = clipping_of(setting, np.flatnonzero(self.support_))
         warn_of_choice(self.holdout_, metric, **known, clipping=clipping)
-        self.certificate_ = certified(self.holdout_, division, metric, **known, notes=(note,))
+        self.certificate_ = certified(
+            self.holdout_, division, metric, **known, notes=(note,), answer=self._answer
+        )
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

@@ -4,7 +4,7 @@ from sklearn_bdp._digests import query_key
 from sklearn_bdp.holdout._account import as_last_seen
 from sklearn_bdp.holdout._around import check_overlap
 from sklearn_bdp.holdout._batch import Batch, Terms, decide, next_code_length, pace_of, route
-from sklearn_bdp.holdout._certificate import records_for, width_parts
+from sklearn_bdp.holdout._certificate import records_for
 from sklearn_bdp.holdout._report import FinalReport, Preview
 from sklearn_bdp.holdout._reusable import ReusableHoldout
 from sklearn_bdp.holdout._settings import (
@@ -18,7 +18,6 @@ from sklearn_bdp.ledger import (
     BatchRecord,
     History,
     HoldoutAnswers,
-    HoldoutScore,
 )
 
 __all__ = [
@@ -27,7 +26,6 @@ __all__ = [
     "History",
     "HoldoutAnswers",
     "HoldoutConfig",
-    "HoldoutScore",
     "Preview",
     "ReusableHoldout",
     "query_key",

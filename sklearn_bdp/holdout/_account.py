@@ -21,10 +21,11 @@ from sklearn_bdp.accounting import PredictiveCode
 from sklearn_bdp.exceptions import LedgerCorruptedError, LedgerError, ProcessBoundaryError
 from sklearn_bdp.guards import KnownRows, note_answers, open_account
 from sklearn_bdp.holdout._batch import Terms, decide, exhausted_error, next_code_length
+from sklearn_bdp.holdout._certificate import width_parts
 from sklearn_bdp.holdout._inputs import first_askings
 from sklearn_bdp.holdout._report import check_open
 from sklearn_bdp.holdout._settings import DerivedSettings, final_noise, restored_mechanism
-from sklearn_bdp.ledger import Answers, Fact, HoldoutAnswers, Ledger, canonical
+from sklearn_bdp.ledger import AnswerRecord, Answers, Fact, HoldoutAnswers, Ledger, canonical
 
 # Ledgers in memory outlive their account once it was pickled: the pickle may come back.
 _MEMORY: dict[str, Ledger] = {}
@@ -142,7 +143,7 @@ class Account:
         with self.writing() as transaction:
             known = transaction.match(wanted)
             new = first_askings(names, known)
-            answers = self._decide(batch.take(new), transaction) if new else []
+            answers = self._decide(batch.take(new), transaction) if new else ()
             left, last = len(new) - len(answers), transaction.last
             if left and not answers and on_exhausted == "raise":
                 raise exhausted_error(self.settings, last, unanswered=left)
@@ -235,6 +236,10 @@ class Account:
 
     # -- what can be read ---------------------------------------------------------------------
 
+    def why_wide(self, answer):
+        """Return the parts of an answer's half-width: sampling, what was asked, noise; or None."""
+        return width_parts(answer, self.settings, self.model)
+
     def facts(self):
         """Return ``{label: text}``: shape, promise and information spent; never a score."""
         facts = {
@@ -264,25 +269,29 @@ def _sealed(terms, **more):
 
 
 def _released(batch, answers, on_exhausted):
-    """Return the arrays of a batch from its recorded answers, ``None`` for those not given.
+    """Return the :class:`HoldoutAnswers` of a batch from its answers, ``None`` for those not given.
 
     :class:`Answers` are those to its first queries.
     """
-    count, training = len(batch), on_exhausted == "training"
-    values = batch.training_values.copy() if training else np.full(count, math.nan)
-    lower = np.full(count, 0.0 if training else math.nan)
-    upper = np.full(count, 1.0 if training else math.nan)
-    above, answered = np.zeros((2, count), dtype=bool)
-    if isinstance(answers, Answers):
-        answered[: len(answers)] = True
-        released = [answers.column(name) for name in ("value", "lower", "upper", "above")]
-    else:
-        answered[:] = [answer is not None for answer in answers]
-        given = [answer for answer in answers if answer is not None]
-        released = np.array([(a.value, a.lower, a.upper, a.above) for a in given]).reshape(-1, 4).T
-    if answered.any():
-        values[answered], lower[answered], upper[answered], above[answered] = released
-    return HoldoutAnswers(values, lower, upper, above, answered)
+    names = ("value", "lower", "upper", "above")
+    if isinstance(answers, Answers) and len(answers) == len(batch):
+        values, lower, upper, above = (answers.column(name).copy() for name in names)
+        every = np.ones(len(batch), dtype=bool)
+        return HoldoutAnswers(values, lower, upper, above.astype(bool), every, answers)
+    given = [*answers, *[None] * (len(batch) - len(answers))]
+    training, nan = on_exhausted == "training", math.nan
+    for place, answer in enumerate(given):
+        if answer is None:
+            metric, scale, model = batch.labels[place]
+            value = float(batch.training_values[place])
+            given[place] = AnswerRecord(
+                batch=0, position=place, key=batch.keys[place], time="", code_length=nan,
+                training_value=value, value=value if training else nan,
+                lower=0.0 if training else nan, upper=1.0 if training else nan, above=False,
+                metric=metric, model=model, scale=scale, answered=False,
+            )  # fmt: skip
+    columns = [np.array([getattr(one, name) for one in given]) for name in (*names, "answered")]
+    return HoldoutAnswers(*columns, given)
 
 
 def _recorded_settings(found, made, path):

@@ -16,6 +16,7 @@ from sklearn_bdp.accounting import (
     BatchQueries,
     FixedCells,
     ModelTail,
+    Outcome,
     PredictiveCode,
     Reply,
     Units,
@@ -29,7 +30,7 @@ from sklearn_bdp.accounting import (
 )
 from sklearn_bdp.exceptions import BudgetExhaustedError
 from sklearn_bdp.holdout._around import ask_squares, asked_finely, planned, settle_shares
-from sklearn_bdp.holdout._settings import margins
+from sklearn_bdp.holdout._settings import final_noise, margins
 from sklearn_bdp.ledger import Answers, BatchRecord
 
 if TYPE_CHECKING:
@@ -240,25 +241,36 @@ class Terms:
             batch=self.last.number + 1,
             time=self.time,
             scales={name: scale for name, scale in zip(metrics, scales, strict=True) if scale},
+            shapes=batch.shapes,
+            shape_of=batch.tail_of[:count],
         )  # fmt: skip
 
 
-def decide(batch, terms, pace=None):
+def decide(batch, terms, *, pace=None, statements=None):
     """Answer a batch of new queries.
 
-    Returns the account after the batch (``None`` if the budget was used up before it) and the
-    :class:`AnswerRecord` of each answered query, a prefix of the batch.
+    ``statements``: of a final report, which this batch is all of that goes through the mechanism.
+    Its queries are asked at threshold 0, and their values need no code: nothing is asked
+    afterwards, so that the report takes all the weight that is left, in equal parts for its
+    statements, and pre-sampling half-widths are the noise margins alone (theory G16).
+
+    Returns the account after the batch and the :class:`Answers`, to a prefix of it; ``None`` and
+    nothing if the budget was used up before.
     """
     code, settings, known = terms.code, terms.settings, len(terms.code.pairs)
+    closes, failure = statements is not None, math.log(settings.sampling_failure)
     batch, terms = settle_shares(batch, terms)
     if batch is None:
         return None, []
     batch, ratio = scaled_to_spread(batch, terms)
     last = terms.last
-    length, by = route(last, settings)
-    failure = math.log(settings.sampling_failure)
-    plan = planned(batch, terms, failure - length - LEADING)
-    outcome = _play(batch, terms, pace_of(last, settings, length) if pace is None else pace)
+    length, by = route(last, settings, report=closes)
+    share = math.log(statements) if closes else LEADING
+    plan = planned(batch, terms, failure - length - share)
+    if closes:
+        outcome = _looked_at(batch, terms, share)
+    else:
+        outcome = _play(batch, terms, pace_of(last, settings, length) if pace is None else pace)
     done = int(np.count_nonzero(outcome.answered))
     if done == 0:
         return None, []
@@ -267,12 +279,9 @@ def decide(batch, terms, pace=None):
     fine, rounds = asked_finely(plan, batch, outcome), last.n_rounds + outcome.n_above
     squares = ask_squares(plan, batch, fine, terms, rounds)
     lower, upper = squares.limits(batch, least, most, failure - lengths)
-    values, told = outcome.values[:done], ~outcome.relaxed[:done]
-    answers = terms.answers(
-        batch, above=outcome.above[:done], code_length=lengths, value=values, lower=lower,
-        upper=upper,
-    )  # fmt: skip
+    values, kept = outcome.values[:done], ~outcome.relaxed[:done]
     ends = np.maximum(values - lower[:done], upper[:done] - values)
+    spent = settings.spending.of_report(last.number) if closes else None
     record = terms.record(
         batch,
         code_length=length,
@@ -282,11 +291,16 @@ def decide(batch, terms, pace=None):
         released=last.released + outcome.released + squares.released,
         code=code.state(after=known),
         cells=_cells(batch, outcome, squares, last, by=by),
-        widest=max(last.widest, float(np.max(ends[told], initial=0.0))),
-        n_relaxed=last.n_relaxed + done - int(told.sum()),
+        widest=max(last.widest, float(np.max(ends[kept], initial=0.0))),
+        n_relaxed=last.n_relaxed + done - int(kept.sum()),
         dp_epsilon=level_spent(terms, ratio),
-        spending=settings.spending.recorded(settings.spending.of_batch(last.number + 1)),
+        closed=closes,
+        spending=settings.spending.recorded(spent or settings.spending.of_batch(last.number + 1)),
     )
+    answers = terms.answers(
+        batch, above=outcome.above[:done], code_length=lengths, value=values, lower=lower,
+        upper=upper,
+    )  # fmt: skip
     return record, answers
 
 
@@ -315,6 +329,36 @@ def level_spent(terms, ratio):
     epsilon = ratio * terms.mechanism.dp_epsilon_used(1.0 / terms.settings.n)
     known = np.isfinite(epsilon) and terms.last.dp_epsilon is not None
     return float(epsilon) if known else None
+
+
+def _looked_at(batch, terms, share):
+    """Return the :class:`Outcome` of a report: every query is looked at, none is raced."""
+    mechanism, settings, count = terms.mechanism, terms.settings, len(batch)
+    outcome, reaches = Outcome(count), np.empty(count)
+    # Any public prediction is valid (theory G4): the far end makes it an answer of the holdout.
+    ends = np.where(batch.training_values < 0.5, 1.0, 0.0)
+    for place, unit in enumerate(batch.sensitivities):
+        at = slice(place, place + 1)
+        run = mechanism.answer_run(ends[at] / unit, batch.values[at] / unit, thresholds=np.zeros(1))
+        if not run.answered[0]:
+            return Outcome(count)
+        below, answer = margins(settings, terms.last.n_rounds + outcome.n_above)
+        outcome.above[place] = run.above[0]
+        outcome.n_above += int(run.above[0])
+        reaches[place] = unit * (answer * final_noise(settings) if run.above[0] else below)
+        outcome.values[place] = run.values[0] * unit if run.above[0] else ends[place]
+    values = outcome.values = np.clip(outcome.values, 0.0, 1.0)
+    least, most = np.maximum(values - reaches, 0.0), np.minimum(values + reaches, 1.0)
+    if terms.model.record_weights(settings.n) is None:
+        # A share of records is a whole number of them: noise below one record costs nothing.
+        shares = np.array([shape["kind"] == "mean" and shape["binary"] for shape in batch.shapes])
+        low = np.ceil(settings.n * least - 1e-6) / settings.n
+        high = np.floor(settings.n * most + 1e-6) / settings.n
+        whole = shares[batch.tail_of] & (low <= high)
+        least, most = np.where(whole, low, least), np.where(whole, high, most)
+    outcome.least, outcome.most = least, most
+    outcome.places, outcome.answered = np.full(count, share), np.ones(count, dtype=bool)
+    return outcome
 
 
 def _play(batch, terms, pace):

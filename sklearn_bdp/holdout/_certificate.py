@@ -14,6 +14,7 @@ from sklearn_bdp.accounting import (
     code_length,
     fine_half_width,
     half_width,
+    score_tail,
     zhao_required_n,
 )
 from sklearn_bdp.exceptions import VacuousGuaranteeWarning
@@ -131,20 +132,20 @@ def report_half_width(last, settings, tail, score):
     return half_of(tail, score, side, reach)
 
 
-def width_parts(holdout, metric, score, half):
-    """Return why the interval of a recorded answer is as wide as it is; None for scores by class.
+def width_parts(answer, settings, model):
+    """Return why the interval of an answer in [0, 1] is as wide as it is, from its own facts.
 
-    ``score`` and ``half``, its half-width, in [0, 1]. Parts for sampling (one fixed query), for
-    everything else that was asked (its code length), and for resolution with noise.
+    Parts for sampling (one fixed query), for everything else that was asked (its code length), and
+    for resolution with noise.
     """
-    answers, shown = holdout.history() if metric.is_mean else (), float(metric.from_unit(score))
-    lengths = [one.code_length for one in answers if math.isclose(one.value, shown)]
-    if not lengths:
+    if not answer.answered or answer.shape is None:
         return None
-    settings = holdout.account.settings
-    tail = ModelTail(holdout.model, holdout.n, binary=metric.is_binary)
-    fixed = half_of(tail, score, math.log(settings.parameters["beta"] / 2.0))
-    asked = half_of(tail, score, math.log(settings.sampling_failure / 2.0) - lengths[-1])
+    tail, half = score_tail(model, settings.n, **answer.shape), 0.5 * (answer.upper - answer.lower)
+    side = math.log(settings.sampling_failure / 2.0) - answer.code_length
+    fixed = half_of(tail, answer.value, math.log(settings.parameters["beta"] / 2.0))
+    asked = half_of(tail, answer.value, side)
+    if not asked > 0.0:  # known by construction
+        return 0.0, 0.0, half
     known = min(1.0, half / asked)  # where scores vary little, both parts shrink alike (G15)
     return known * fixed, known * (asked - fixed), half - known * asked
 

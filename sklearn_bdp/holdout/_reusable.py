@@ -41,7 +41,7 @@ from sklearn_bdp.holdout._settings import (
     HoldoutConfig,
     check_path,
 )
-from sklearn_bdp.ledger import Fact, History, HoldoutAnswers, HoldoutScore
+from sklearn_bdp.ledger import AnswerRecord, Fact, History, HoldoutAnswers
 from sklearn_bdp.metrics import get_metric
 
 if TYPE_CHECKING:
@@ -378,7 +378,7 @@ class ReusableHoldout:
         training_size: float | None = None,
         training_variance: float | None = None,
         key: str | None = None,
-    ) -> HoldoutScore:
+    ) -> AnswerRecord:
         """Answer how well a fitted estimator does on the holdout.
 
         Parameters
@@ -401,7 +401,7 @@ class ReusableHoldout:
 
         Returns
         -------
-        HoldoutScore
+        AnswerRecord
             Released score and interval, in the units of ``scoring``; ``float()`` gives the score.
 
         Raises
@@ -427,7 +427,7 @@ class ReusableHoldout:
             training_variance=training_variance,
             about=[(metric, type(estimator).__name__)],
         )
-        return answers[0].in_units(metric)
+        return answers[0].in_units()
 
     def _evaluate(self, metric, estimator):
         """Return raw scores, for the mechanism only."""

@@ -290,7 +290,7 @@ class HoldoutObjective:
         answers = self._answers(prepared, training)
         values = []
         for p, answer in zip(prepared, answers, strict=True):
-            found = answer.in_units(p.metric)
+            found = answer.in_units()
             attributes = {
                 "training_score": float(p.metric.from_unit(p.training)),
                 "holdout_score": found.value,

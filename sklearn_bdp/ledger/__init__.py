@@ -9,7 +9,6 @@ from sklearn_bdp.ledger._records import (
     BatchRecord,
     History,
     HoldoutAnswers,
-    HoldoutScore,
     canonical,
 )
 
@@ -18,7 +17,6 @@ __all__ = [
     "Backend",
     "History",
     "HoldoutAnswers",
-    "HoldoutScore",
     "Row",
     "Stored",
     "read_notes",

@@ -114,10 +114,6 @@ def _is_sound(value, kind):
     return isinstance(value, kind) and (not isinstance(value, (int, float)) or 0 <= value < 1e300)
 
 
-def _source(above):
-    return "holdout" if above else "training"
-
-
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class AnswerRecord:
     """One answered query, as released.
@@ -149,8 +145,12 @@ class AnswerRecord:
     scale : tuple or None, default=None
         The metric in words, and its range in score units; ``None`` if values are in these units
         already, or unknown.
-    parts : tuple of three floats or None, default=None
-        What its half-width is made of: sampling, what was asked before, noise.
+    shape : dict or None, default=None
+        What is public about how the score varies; see
+        :func:`sklearn_bdp.accounting.score_tail`.
+    answered : bool, default=True
+        Whether the holdout answered. If not, the value follows ``on_exhausted``, and the answer is
+        in no ledger.
 
     Examples
     --------
@@ -179,7 +179,8 @@ class AnswerRecord:
     metric: str | None = None
     model: str | None = None
     scale: tuple[str, float, float] | None = None
-    parts: tuple[float, float, float] | None = None
+    shape: dict[str, Any] | None = dataclasses.field(default=None, hash=False, repr=False)
+    answered: bool = True
 
     #: What tables show, in this order.
     SHOWN: ClassVar[tuple] = (
@@ -187,10 +188,23 @@ class AnswerRecord:
         "training_value", "above", "code_length", "key",
     )  # fmt: skip
 
+    def __float__(self) -> float:
+        return self.value
+
     @property
     def source(self) -> str:
-        """Where the answer came from: "training" or "holdout"."""
-        return _source(self.above)
+        """Where the answer came from: "training", "holdout" or "unanswered"."""
+        given = "holdout" if self.above else "training"
+        return given if self.answered else "unanswered"
+
+    @property
+    def positive(self) -> str:
+        """The class that the score is about, as code; empty if there is none."""
+        shape = self.shape or {}
+        classes, counted = shape.get("classes") or (), shape.get("counted") or ()
+        if shape.get("kind") == "pairs":
+            counted = (1,)
+        return classes[counted[0]] if len(counted) == 1 and len(classes) > counted[0] else ""
 
     def in_units(self) -> Self:
         """Return the answer in the units of its metric, as far as they were recorded.
@@ -205,28 +219,25 @@ class AnswerRecord:
         words, low, high = self.scale
         names = ("training_value", "value", "lower", "upper")
         scaled: dict[str, Any] = {n: low + (high - low) * getattr(self, n) for n in names}
-        if self.parts is not None:
-            scaled["parts"] = tuple((high - low) * part for part in self.parts)
         return dataclasses.replace(self, metric=words, scale=None, **scaled)
 
 
 #: Columns of a batch as they are kept and hashed, and what stands in them: ``text`` or nothing,
-#: numbers in the ``unit`` interval, nonnegative ``lengths``, ``flags``, three ``parts`` or nothing.
+#: numbers in the ``unit`` interval, nonnegative ``lengths``, ``flags``.
 COLUMNS = {
     "key": "text", "metric": "text", "model": "text", "code_length": "length",
     "training_value": "unit", "value": "unit", "lower": "unit", "upper": "unit", "above": "flag",
-    "parts": "parts",
 }  # fmt: skip
 
 
 class Answers(Sequence[AnswerRecord]):
     """The answers of one batch in their order, kept as columns and checked as columns.
 
-    Texts are lists, everything else arrays; ``parts`` has three columns, NaN where nothing is
-    known. ``ValueError`` where a column is none.
+    Texts are lists, everything else arrays. Each answer is a view of its row and of what the
+    record of the batch says of its metric: scale and shape. ``ValueError`` where a column is none.
     """
 
-    def __init__(self, columns, *, batch=0, time="", scales=None):
+    def __init__(self, columns, *, batch=0, time="", scales=None, shapes=(None,), shape_of=0):
         self.batch, self.time = batch, time
         self._scales = {name: tuple(scale) for name, scale in (scales or {}).items()}
         for words, low, high in self._scales.values():
@@ -238,6 +249,10 @@ class Answers(Sequence[AnswerRecord]):
         self._columns = {
             name: _column(kind, columns.get(name, [None]), count) for name, kind in COLUMNS.items()
         }
+        self._shapes = shapes
+        self._shape_of = np.broadcast_to(np.asarray(shape_of, dtype=int), (count,)).tolist()
+        if not all(0 <= of < len(shapes) for of in set(self._shape_of)):
+            raise ValueError("no shape")
         lower, upper = self.column("lower"), self.column("upper")
         if count == 0 or not (lower <= upper).all():
             raise ValueError("no answers")
@@ -247,15 +262,16 @@ class Answers(Sequence[AnswerRecord]):
         """Return what the columns of a batch in a ledger say."""
         if not isinstance(columns, dict) or not all(isinstance(c, list) for c in columns.values()):
             raise ValueError("no columns")
-        return cls(columns, batch=record.number, time=record.time, scales=record.scales)
+        asked = {
+            name: record.cells[name] for name in ("shapes", "shape_of") if name in record.cells
+        }
+        return cls(columns, batch=record.number, time=record.time, scales=record.scales, **asked)
 
     def to_json(self):
         """Return the canonical text of the columns; one whose values are all equal is one value."""
         texts = {}
         for name, column in self._columns.items():
             values = column if isinstance(column, list) else column.tolist()
-            if COLUMNS[name] == "parts":
-                values = [None if math.isnan(each[0]) else each for each in values]
             same = name != "value" and values.count(values[0]) == len(values)
             texts[name] = values[:1] if same else values
         return canonical(texts)
@@ -279,14 +295,15 @@ class Answers(Sequence[AnswerRecord]):
             yield self._record(place, dict(zip(plain, values, strict=True)))
 
     def _record(self, place, said):
-        first, *rest = map(float, said["parts"])
-        said["parts"] = None if math.isnan(first) else (first, *rest)
         for name, kind in COLUMNS.items():
             if kind in ("unit", "length"):
                 said[name] = float(said[name])
         said["above"] = bool(said["above"])
-        scale = self._scales.get(said["metric"])
-        return AnswerRecord(batch=self.batch, position=place, time=self.time, scale=scale, **said)
+        return AnswerRecord(
+            batch=self.batch, position=place, time=self.time,
+            shape=self._shapes[self._shape_of[place]],
+            scale=self._scales.get(said["metric"]), **said,
+        )  # fmt: skip
 
 
 def _column(kind, values, count):
@@ -299,14 +316,6 @@ def _column(kind, values, count):
         if not {type(value) for value in values} <= {str, type(None)}:
             raise ValueError("no texts")
         return list(values)
-    if kind == "parts":
-        parts = np.full((count, 3), np.nan)
-        known = [place for place, value in enumerate(values) if value is not None]
-        if known:
-            parts[known] = _numbers([n for place in known for n in values[place]]).reshape(-1, 3)
-        if not ((parts >= 0.0) | np.isnan(parts)).all():
-            raise ValueError("no parts")
-        return parts
     numbers = _numbers(values)
     least, most = (0.0, math.inf) if kind == "length" else (0.0, 1.0)
     if not ((numbers >= least) & (numbers <= most) & np.isfinite(numbers)).all():
@@ -327,7 +336,7 @@ def _numbers(values):
 class HoldoutAnswers:
     """Answers to one batch of ``m`` queries, as read-only arrays in [0, 1].
 
-    ``answers[i]`` is one of them as a :class:`HoldoutScore`, ``answers[:i]`` the first of them.
+    ``answers[i]`` is one of them as an :class:`AnswerRecord`, ``answers[:i]`` the first of them.
 
     Parameters
     ----------
@@ -362,9 +371,10 @@ class HoldoutAnswers:
     upper: np.ndarray
     above: np.ndarray
     answered: np.ndarray
+    _records: Sequence[AnswerRecord] = dataclasses.field(default=(), repr=False)
 
     def __post_init__(self):
-        for field in dataclasses.fields(self):
+        for field in dataclasses.fields(self)[:-1]:
             getattr(self, field.name).setflags(write=False)
 
     def __len__(self) -> int:
@@ -372,68 +382,10 @@ class HoldoutAnswers:
 
     def __getitem__(self, place: int | slice) -> Any:
         """Return one answer, or several of them."""
-        parts = [getattr(self, field.name)[place] for field in dataclasses.fields(self)]
         if isinstance(place, slice):
+            parts = [getattr(self, field.name)[place] for field in dataclasses.fields(self)]
             return type(self)(*parts)
-        return HoldoutScore(*(part.item() for part in parts))
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class HoldoutScore:
-    """One released score, in the units of its metric; ``float(score)`` is its value.
-
-    Parameters
-    ----------
-    value : float
-        The released score.
-    lower, upper : float
-        Ends of its interval.
-    above : bool
-        Whether the answer came from the holdout.
-    answered : bool
-        Whether the holdout answered.
-
-    See Also
-    --------
-    sklearn_bdp.ReusableHoldout.score : Returns this.
-
-    Examples
-    --------
-    >>> from sklearn_bdp.holdout import HoldoutScore
-    >>> score = HoldoutScore(value=0.81, lower=0.77, upper=0.85, above=False, answered=True)
-    >>> float(score), score.source
-    (0.81, 'training')
-    """
-
-    value: float
-    lower: float
-    upper: float
-    above: bool
-    answered: bool
-
-    def __float__(self) -> float:
-        return self.value
-
-    @property
-    def source(self) -> str:
-        """Where the answer came from: "training", "holdout", or "unanswered"."""
-        return _source(self.above) if self.answered else "unanswered"
-
-    def in_units(self, metric: Any) -> Self:
-        """Return an answer in [0, 1] in the units of a metric.
-
-        Parameters
-        ----------
-        metric : BoundedMetric
-            What was asked for.
-
-        Returns
-        -------
-        HoldoutScore
-            The same answer.
-        """
-        value, lower, upper = map(metric.from_unit, (self.value, self.lower, self.upper))
-        return type(self)(float(value), float(lower), float(upper), self.above, self.answered)
+        return self._records[place]
 
 
 class History(tuple[AnswerRecord, ...]):

@@ -21,7 +21,7 @@ from sklearn_bdp._sklearn_compat import (
 )
 from sklearn_bdp.exceptions import ScoreContractError, UnknownFeaturesError
 from sklearn_bdp.guards import RowWiseCheck, TrainingSide, warn_clipped
-from sklearn_bdp.holdout import HoldoutScore, ReusableHoldout, check_overlap, query_key
+from sklearn_bdp.holdout import AnswerRecord, ReusableHoldout, check_overlap, query_key
 from sklearn_bdp.metrics import check_scoring, get_metric, same_names
 from sklearn_bdp.model_selection._alterations import (
     Alteration,
@@ -107,7 +107,7 @@ class _Memory:
 
     models: list = field(default_factory=list)
     folds: dict = field(default_factory=dict)
-    answer: HoldoutScore | None = None
+    answer: AnswerRecord | None = None
     row_wise: RowWiseCheck = field(default_factory=RowWiseCheck)
     told: bool = False  # that clipping changes the score
 
@@ -136,7 +136,7 @@ class HoldoutScorer:
 
     Attributes
     ----------
-    last_answer_ : HoldoutScore
+    last_answer_ : AnswerRecord
         The last verified score with its interval, in score units. Copies of the scorer in the same
         process share it; ``holdout.history()`` has every answer, of all processes.
 
@@ -278,7 +278,7 @@ class HoldoutScorer:
             keys=[key],
             about=[(metric, type(model).__name__)],
         )
-        self._memory.answer = answer.in_units(metric)
+        self._memory.answer = answer.in_units()
         return self._memory.answer.value
 
     def _content_for_keys(self):
@@ -370,7 +370,7 @@ class HoldoutScorer:
             self._memory.folds = {**dict(kept), fold: ordered_digests(codes)}
 
     @property
-    def last_answer_(self) -> HoldoutScore:
+    def last_answer_(self) -> AnswerRecord:
         """Return the last verified score and its interval."""
         if self._memory.answer is None:
             raise AttributeError(

@@ -270,8 +270,9 @@ def certificate_of(search, rounds, found):
     warn_of_choice(search.holdout_, metric, **told, clipping=clipping)
     assumed = rounds.verifier.row_wise.assumptions
     return certified(
-        search.holdout_, rounds.division, metric, **told, notes=notes, assumptions=assumed
-    )
+        search.holdout_, rounds.division, metric, **told, notes=notes, assumptions=assumed,
+        answer=found[best].answer if best in found else None,
+    )  # fmt: skip
 
 
 def _unverified(results):

@@ -418,8 +418,6 @@ CRAFTED = {
     "negative": {"code_length": [-1.0]},
     "half above": {"above": [0.5, 1]},
     "too large": {"code_length": [10**400]},
-    "two parts": {"parts": [[0.1, 0.2]]},
-    "parts of texts": {"parts": [["0.1", 0.2, 0.3]]},
     "empty interval": {"lower": [0.6], "upper": [0.5]},
 }
 
@@ -447,14 +445,18 @@ def test_columns_are_read_back_as_they_were_written():
         "above": np.array([False, True, False]),
     }  # fmt: skip
     about = {"batch": 4, "time": "now", "scales": {"m": ("accuracy", 0.0, 1.0)}}
-    for parts in ([None], [(0.1, 0.2, 0.3), None, (0.0, 0.0, 0.1)]):
-        made = Answers(columns | {"parts": parts}, **about)
-        again = Answers(json.loads(made.to_json()), **about)
+    about |= {"shapes": [{"kind": "mean"}, {"kind": "pairs", "classes": ["0", "1"]}]}
+    for shape_of in (1, [0, 0, 1]):
+        made = Answers(columns, shape_of=shape_of, **about)
+        again = Answers(json.loads(made.to_json()), shape_of=shape_of, **about)
         assert list(again) == list(made) == [made[0], made[1], made[-1]]
         assert again.to_json() == made.to_json()
         assert made[1].above is True
         assert made[1].scale == ("accuracy", 0.0, 1.0)
-        assert made[0].parts == parts[0]
+        assert made[-1].positive == "1"
+    for wrong in (2, -1, [0, 1], "x"):
+        with pytest.raises(ValueError, match=r"shape|literal|broadcast"):
+            Answers(columns, shape_of=wrong, **about)
 
 
 @pytest.mark.parametrize(
