@@ -27,7 +27,7 @@ help:
 	@echo "  make test-all     the tests with the statistical ones in full size (40 minutes)"
 	@echo "  make bench        all benchmarks, into doc/benchmarks.md (hours)"
 	@echo "                    SIZE=small: minutes, into $(OUTPUT)/"
-	@echo "  make dist         source distribution and wheel, in dist/"
+	@echo "  make dist         source distribution and wheel, in dist/ (URL=: of the repository, for links)"
 	@echo "  make clean        remove everything that the targets above made"
 	@echo "One file or one test: $(PY) -m pytest tests/planning -k certify"
 
@@ -97,11 +97,13 @@ $(VENV)/.docs: $(VENV)/.test
 docs: $(VENV)/.docs
 	$(PY) -m sphinx -W --keep-going -b html doc doc/_build/html
 	$(PY) .ci/check_site.py doc/_build/html
+	$(PY) .ci/check_layout.py doc/_build/html
 	@echo "open doc/_build/html/index.html"
 
 dist: $(VENV)/.made
 	$(PY) -m pip install --quiet build
-	$(PY) -m build
+	$(PY) .ci/export.py build/export $(URL)
+	$(PY) -m build --outdir dist build/export
 
 clean:
 	rm -rf $(VENV) $(VENV)-oldest doc/_build doc/auto_examples doc/generated doc/api.rst build dist *.egg-info .pytest_cache .ruff_cache .mypy_cache .hypothesis $(OUTPUT)

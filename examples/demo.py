@@ -1,16 +1,15 @@
 """The main job in one command: two examples, printed as tables and drawn as one picture.
 
 (a) Eight pixels. Which eight of the 64 pixels of a handwritten digit suffice to read it? Three
-analysts try a hundred subsets, then three times a hundred changes of the best subset so far. The
-first selects by the raw score on one holdout, the second by cross-validation on all records, the
-third queries the holdout through ``ReusableHoldoutSearchCV`` and closes it with a final report.
-Then the same with coin flips in place of the labels, where there is nothing to find. Records that
-nobody touched show whose number was right.
+analysts try subsets, then change the best subset so far, again and again. The first selects by the
+raw score on one holdout, the second by cross-validation on all records, the third queries the
+holdout through ``ReusableHoldoutSearchCV`` and closes it with a final report. Then the same with
+coin flips in place of the labels, where there is nothing to find. Everything is repeated on several
+holdouts, and records that nobody touched show whose interval was right.
 
 (b) Privacy. A numeric ``epsilon`` limits what all answers together reveal about one record, at any
-dependence. It is shown for records in time with a transition matrix and for records on a graph,
-each beside a search that pretends the records are independent. The simulators know the true
-accuracy of every linear classifier.
+dependence. It is shown for records in time with a transition matrix, beside a search that pretends
+the records are independent. The simulator knows the true accuracy of every linear classifier.
 
 Run with ``make demo``, or ``python examples/demo.py --help``.
 """
@@ -21,7 +20,8 @@ import warnings
 from pathlib import Path
 
 import numpy as np
-from simulated import make_graph, make_regimes
+from scipy.stats import binomtest
+from simulated import make_regimes
 from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.datasets import load_digits
 from sklearn.linear_model import LogisticRegression
@@ -30,15 +30,14 @@ from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import Pipeline
 
 from sklearn_bdp import HoldoutConfig, ReusableHoldout, ReusableHoldoutSearchCV
-from sklearn_bdp.correlation import MarkovNetwork
 
 EPSILON = 3.0  # of Bayesian differential privacy, for the whole life of a holdout
+ROUNDS, CANDIDATES = 5, 40  # searches of an analyst, and subsets in each
 BLUE, ORANGE, GREY, GREEN = "#0072B2", "#D55E00", "#777777", "#009E73"
-STYLES = {  # of the numbers that analysts report
-    "naive": (ORANGE, "s", -0.3, "naive: best raw holdout score"),
-    "cross-validation": (GREY, "D", -0.1, "cross-validation ± 2 standard errors"),
-    "interim": (BLUE, "o", 0.1, "interim: verified score and interval"),
-    "final": (GREEN, "^", 0.3, "final report"),
+STYLES = {  # of the numbers that analysts report: color, marker, shift, label
+    "naive": (ORANGE, "s", -0.25, "best raw holdout score, usual 95% interval"),
+    "cross-validation": (GREY, "D", 0.0, "best cross-validated score ± 2 standard errors"),
+    "final report": (GREEN, "o", 0.25, "final report of sklearn_bdp"),
 }
 
 
@@ -59,31 +58,32 @@ class KeepPixels(TransformerMixin, BaseEstimator):
 
 
 def proposals(best, rng):
-    """Return a hundred subsets of eight pixels: at random, then the best one with two exchanged."""
+    """Return subsets of eight pixels: at random, then the best one with two exchanged."""
     if best is None:
-        return [tuple(sorted(rng.choice(64, 8, replace=False).tolist())) for _ in range(100)]
-    others = np.setdiff1d(np.arange(64), best)
-    exchanged = [
-        np.r_[rng.choice(best, 6, replace=False), rng.choice(others, 2, replace=False)]
-        for _ in range(100)
-    ]
-    return [tuple(sorted(subset.tolist())) for subset in exchanged]
+        chosen = [rng.choice(64, 8, replace=False) for _ in range(CANDIDATES)]
+    else:
+        others = np.setdiff1d(np.arange(64), best)
+        chosen = [
+            np.r_[rng.choice(best, 6, replace=False), rng.choice(others, 2, replace=False)]
+            for _ in range(CANDIDATES)
+        ]
+    return {"pixels__pixels": [tuple(sorted(subset.tolist())) for subset in chosen]}
 
 
 def analyst(select, seed):
-    """Play four searches; return the score of the best subset, its interval and its model."""
-    rng = np.random.default_rng(seed)
-    best, top = None, (-np.inf, (np.nan, np.nan), None)
-    for _ in range(4):
-        subset, score, interval, fitted = select({"pixels__pixels": proposals(best, rng)})
-        if score > top[0]:  # the analyst goes on from the best model so far
-            best, top = subset, (score, interval, fitted)
-    return top
+    """Search again and again from the best subset so far; return the best search."""
+    rng, best = np.random.default_rng(seed), None
+    for _ in range(ROUNDS):
+        found = select(proposals(best and best.best_params_["pixels__pixels"], rng))
+        if best is None or found.best_score_ > best.best_score_:
+            best = found
+    return best
 
 
 def pixels_example(splits, seed):
     """Return one row for each split and number, for real labels and for coin flips."""
     X, labels = load_digits(return_X_y=True)
+    model = Pipeline([("pixels", KeepPixels()), ("bayes", GaussianNB())])
     rows, report = [], None
     for case in ("digits", "coin flips"):
         for split in range(splits):
@@ -92,14 +92,7 @@ def pixels_example(splits, seed):
             known, fresh = train_test_split(np.arange(y.size), train_size=1100, random_state=split)
             # Not stratified: class counts of the holdout must not show in the training set.
             train, held = train_test_split(known, test_size=400, random_state=split)
-            holdout = ReusableHoldout(X[held], y[held])  # cryptographic noise: no seed
-            told = {
-                name: analyst(select, seed + split)
-                for name, select in analysts(X, y, train, held, holdout).items()
-            }
-            search = told["interim"][2]
-            report = search.final_report()
-            told["final"] = report.value, report.interval, search
+            told, report = reported(model, X, y, train, held, seed + split)
             for name, (score, interval, fitted) in told.items():
                 truth = fitted.score(X[fresh], y[fresh])
                 row = {"reported": score, "interval": interval, "fresh": truth}
@@ -107,102 +100,112 @@ def pixels_example(splits, seed):
     return rows, report, fresh.size
 
 
-def analysts(X, y, train, held, holdout):
-    """Return three ways to select from a grid: subset, score, interval and fitted model."""
-    model = Pipeline([("pixels", KeepPixels()), ("bayes", GaussianNB())])
+def reported(model, X, y, train, held, seed):
+    """Return what each analyst reports, score, interval and model, and the final report."""
     known = np.concatenate([train, held])
     one_split = PredefinedSplit(np.repeat([-1, 0], [train.size, held.size]))
+    holdout = ReusableHoldout(X[held], y[held])  # cryptographic noise: no seed
 
     def naive(grid):
-        search = GridSearchCV(model, grid, cv=one_split, refit=False).fit(X[known], y[known])
-        fitted = clone(model).set_params(**search.best_params_).fit(X[train], y[train])
-        return _found(search, (np.nan, np.nan), fitted)
+        return GridSearchCV(model, grid, cv=one_split, refit=False).fit(X[known], y[known])
 
     def cross_validated(grid):
-        search = GridSearchCV(model, grid).fit(X[known], y[known])
-        error = 2 * search.cv_results_["std_test_score"][search.best_index_] / np.sqrt(5)
-        return _found(search, search.best_score_ + np.array([-error, error]), search)
+        return GridSearchCV(model, grid).fit(X[known], y[known])
 
     def verified(grid):
-        search = ReusableHoldoutSearchCV(model, grid, holdout=holdout).fit(X[train], y[train])
-        return _found(search, search.best_interval_, search)
+        return ReusableHoldoutSearchCV(model, grid, holdout=holdout).fit(X[train], y[train])
 
-    return {"naive": naive, "cross-validation": cross_validated, "interim": verified}
+    found = analyst(naive, seed)
+    fitted = clone(model).set_params(**found.best_params_).fit(X[train], y[train])
+    hits = round(found.best_score_ * held.size)
+    told = {"naive": (found.best_score_, binomial_interval(hits, held.size), fitted)}
+    found = analyst(cross_validated, seed)
+    error = 2 * found.cv_results_["std_test_score"][found.best_index_] / np.sqrt(5)
+    score = found.best_score_
+    told["cross-validation"] = score, (score - error, score + error), found.best_estimator_
+    found = analyst(verified, seed)
+    report = found.final_report()
+    told["final report"] = report.value, report.interval, found.best_estimator_
+    return told, report
 
 
-def _found(search, interval, fitted):
-    """Return the subset, its score, the interval and the model of a search."""
-    return search.best_params_["pixels__pixels"], search.best_score_, interval, fitted
+def binomial_interval(hits, n):
+    """Return the usual 95% interval of a share, which is right for one model fixed in advance."""
+    found = binomtest(hits, n).proportion_ci()
+    return found.low, found.high
 
 
 def privacy_example(replications, seed):
-    """Return, for each world and replication, both intervals and the truth."""
+    """Return, for each replication, both intervals and the truth."""
     transition, grid = [[0.97, 0.03], [0.03, 0.97]], {"C": [0.001, 0.01, 0.1, 1.0]}
-    shape, rows, told = {"n_features": 5, "separation": [2.0, -0.5]}, [], {}
+    rows, held_out = [], None
     for replication in range(replications):
-        regimes = make_regimes(40_000, transition, random_state=seed + replication, **shape)
-        friends = make_graph(20_000, flip=0.2, random_state=seed + replication, **shape)
-        for world, data, correlation in (
-            ("transition matrix", regimes, transition),
-            ("graph", friends, MarkovNetwork(friends.graph)),
-        ):
-            config = HoldoutConfig(0.75, epsilon=EPSILON)
-            search = ReusableHoldoutSearchCV(
-                LogisticRegression(), grid, correlation=correlation, holdout=config
-            ).fit(data.X, data.y)
-            train, held = search.train_indices_, search.holdout_indices_
-            pretend = ReusableHoldoutSearchCV(
-                LogisticRegression(), grid, holdout=ReusableHoldout(data.X[held], data.y[held])
-            ).fit(data.X[train], data.y[train])
-            told[world] = search.holdout_
-            for kind, fitted in (("independent", pretend), ("private", search)):
-                best = fitted.best_estimator_
-                truth = data.population_accuracy(best.coef_, best.intercept_)
-                low, high = fitted.final_report().interval
-                row = {"world": world, "kind": kind, "low": low, "high": high, "truth": truth}
-                rows.append({"replication": replication, **row})
-    return rows, told
+        data = make_regimes(
+            40_000, transition, n_features=5, separation=[2.0, -0.5],
+            random_state=seed + replication,
+        )  # fmt: skip
+        config = HoldoutConfig(0.75, epsilon=EPSILON)
+        search = ReusableHoldoutSearchCV(
+            LogisticRegression(), grid, correlation=transition, holdout=config
+        ).fit(data.X, data.y)
+        train, held = search.train_indices_, search.holdout_indices_
+        pretend = ReusableHoldoutSearchCV(
+            LogisticRegression(), grid, holdout=ReusableHoldout(data.X[held], data.y[held])
+        ).fit(data.X[train], data.y[train])
+        held_out = search.holdout_
+        for kind, fitted in (("declared", search), ("pretended", pretend)):
+            best = fitted.best_estimator_
+            truth = data.population_accuracy(best.coef_, best.intercept_)
+            low, high = fitted.final_report().interval
+            row = {"kind": kind, "low": low, "high": high, "truth": truth}
+            rows.append({"replication": replication, **row})
+    return rows, held_out
+
+
+def is_missed(row, error=0.0):
+    """Return whether an interval lies beside the truth, by more than the error of the truth."""
+    low, high = row["interval"]
+    return not low - error <= row["fresh"] <= high + error
 
 
 def print_pixels(rows, n_fresh):
     """Print the first table."""
-    print("\n(a) Eight pixels: four searches of 100 subsets, each built on the last; "
+    print(f"\n(a) Eight pixels: {ROUNDS} searches of {CANDIDATES} subsets, each built on the last; "
           "400 of 1,100 records held out")  # fmt: skip
-    head = f"{'labels':12}{'number':17}{'reported':>9}{'interval':>17}{'on fresh':>10}"
-    print(f"    {head}{'too high by':>13}")
-    for row in rows:
-        low, high = row["interval"]
-        interval = "none" if np.isnan(low) else f"[{low:.3f}, {high:.3f}]"
-        error = np.sqrt(row["fresh"] * (1 - row["fresh"]) / n_fresh)
-        missed = "  missed" if not low - error <= row["fresh"] <= high + error else ""
-        missed *= not np.isnan(low)
-        line = f"{row['case']:12}{row['number']:17}{row['reported']:>9.3f}{interval:>17}"
-        gap = row["reported"] - row["fresh"]
-        print(f"    {line}{row['fresh']:>10.3f}{gap:>+13.3f}{missed}")
-    print(f"    on fresh: accuracy on {n_fresh} records that no analyst ever queried")
-    print("    missed: it lies outside by more than its standard error; on average")
-    for name in STYLES:
-        part = [row for row in rows if row["number"] == name]
-        gap = 100 * np.mean([row["reported"] - row["fresh"] for row in part])
-        width = np.mean([(row["interval"][1] - row["interval"][0]) / 2 for row in part])
-        known = "" if np.isnan(width) else f", known to ±{width:.3f}"
-        print(f"    {'':7}{name:17} too high by {gap:+.1f} points{known}")
+    print(f"    {'labels':12}{'number':18}{'reported':>9}{'on fresh':>10}{'too high by':>22}"
+          f"{'half-width':>12}{'missed':>10}")  # fmt: skip
+    for case in ("digits", "coin flips"):
+        for name in STYLES:
+            part = [row for row in rows if (row["case"], row["number"]) == (case, name)]
+            gaps = np.array([row["reported"] - row["fresh"] for row in part])
+            error = gaps.std(ddof=1) / np.sqrt(len(gaps)) if len(gaps) > 1 else np.nan
+            width = np.mean([(row["interval"][1] - row["interval"][0]) / 2 for row in part])
+            missed = sum(is_missed(row) for row in part)
+            far = sum(
+                is_missed(row, 2 * np.sqrt(row["fresh"] * (1 - row["fresh"]) / n_fresh))
+                for row in part
+            )
+            means = [np.mean([row[key] for row in part]) for key in ("reported", "fresh")]
+            print(f"    {case:12}{name:18}{means[0]:>9.3f}{means[1]:>10.3f}"
+                  f"{f'{gaps.mean():+.3f} ± {error:.3f}':>22}{width:>12.3f}"
+                  f"{f'{missed} ({far})':>10}")  # fmt: skip
+    splits = max(row["split"] for row in rows)
+    print(f"    Means over {splits} holdouts, with the standard error of the mean.")
+    print(f"    On fresh: accuracy on {n_fresh} records that no analyst queried.")
+    print("    Missed: holdouts whose interval does not contain it (by more than twice its error).")
 
 
-def print_privacy(rows, told):
+def print_privacy(rows, holdout):
     """Print the second table."""
-    print(f"\n(b) Privacy: final reports under epsilon={EPSILON:g} beside those that pretend the "
-          "records are independent")  # fmt: skip
-    for world, holdout in told.items():
-        model = holdout.model
-        worth = model.effective_n(holdout.n)
-        print(f"    {world}: {holdout.n:,} holdout records, like {worth:,.0f} independent ones")
-        print(f"    {'interval':14}{'replications':>7}{'misses the truth':>18}{'half-width':>14}")
-        for kind in ("independent", "private"):
-            part = [row for row in rows if (row["world"], row["kind"]) == (world, kind)]
-            missed = sum(not row["low"] <= row["truth"] <= row["high"] for row in part)
-            width = np.mean([(row["high"] - row["low"]) / 2 for row in part])
-            print(f"    {kind:14}{len(part):>7}{missed:>18}{width:>19.3f}")
+    print(f"\n(b) Privacy: final reports of records in time under epsilon={EPSILON:g}")
+    worth = holdout.model.effective_n(holdout.n)
+    print(f"    {holdout.n:,} holdout records, like {worth:,.0f} independent ones")
+    print(f"    {'dependence':14}{'replications':>12}{'misses the truth':>18}{'half-width':>14}")
+    for kind in ("declared", "pretended"):
+        part = [row for row in rows if row["kind"] == kind]
+        missed = sum(not row["low"] <= row["truth"] <= row["high"] for row in part)
+        width = np.mean([(row["high"] - row["low"]) / 2 for row in part])
+        print(f"    {kind:14}{len(part):>12}{missed:>18}{width:>14.3f}")
 
 
 def draw(pixels, privacy, path):
@@ -212,76 +215,69 @@ def draw(pixels, privacy, path):
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
 
-    figure, axes = plt.subplot_mosaic(
-        [["left", "transition matrix"], ["left", "graph"]], figsize=(12, 5), layout="constrained",
-    )  # fmt: skip
-    _draw_pixels(axes["left"], pixels)
-    for world in ("transition matrix", "graph"):
-        _draw_privacy(axes[world], [row for row in privacy if row["world"] == world], world)
+    figure, axes = plt.subplots(1, 3, figsize=(13, 4.6), layout="constrained")
+    for ax, case in zip(axes, ("digits", "coin flips"), strict=False):
+        _draw_pixels(ax, [row for row in pixels if row["case"] == case], case)
+    handles, labels = axes[0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=4, fontsize=9)
+    _draw_privacy(axes[2], privacy)
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, dpi=150)
     plt.close(figure)
 
 
-def _draw_pixels(ax, rows):
+def _draw_pixels(ax, rows, case):
+    counts = []
     for name, (color, marker, shift, label) in STYLES.items():
         part = [row for row in rows if row["number"] == name]
-        x = np.arange(len(part)) + shift
-        reported = np.array([row["reported"] for row in part])
-        fresh = np.array([row["fresh"] for row in part])
+        x = np.array([row["split"] for row in part]) + shift
         ends = np.array([row["interval"] for row in part])
-        if np.isnan(ends).any():  # nothing but the distance to the truth
-            ax.vlines(x, fresh, reported, color=color, lw=1.5, ls=":")
-        else:
-            ax.vlines(x, ends[:, 0], ends[:, 1], color=color, lw=4, alpha=0.4)
-        ax.plot(x, reported, marker=marker, ls="", color=color, ms=7, label=label)
-        ax.plot(x, fresh, marker="_", ls="", color="black", ms=14, mew=1.8)
-    ax.plot([], [], marker="_", ls="", color="black", ms=14, mew=1.8, label="truth: new records")
-    cases = [f"{row['case']}\nsplit {row['split']}" for row in rows if row["number"] == "naive"]
-    ax.set(xticks=range(len(cases)), xticklabels=cases, ylabel="accuracy")
-    ax.set_title("Eight pixels, after four searches: reported and true")
-    _legend_below(ax, 2)
+        ax.vlines(x, ends[:, 0], ends[:, 1], color=color, lw=3, alpha=0.45)
+        ax.plot(x, [row["reported"] for row in part], marker, color=color, ms=5, label=label)
+        ax.plot(x, [row["fresh"] for row in part], "_", color="black", ms=9, mew=1.8)
+        counts.append(f"{name} {sum(map(is_missed, part))}")
+    ax.plot([], [], "_", color="black", ms=9, mew=1.8, label="truth: new records")
+    ax.set(xlabel="holdout", xticks=sorted({row["split"] for row in rows}))
+    ax.set_ylabel("accuracy")
+    what = "Digits" if case == "digits" else "Coin flips: nothing to find"
+    ax.set_title(f"{what}. Missed: {', '.join(counts)}", fontsize=10)
     ax.grid(axis="y", alpha=0.3)
 
 
-def _legend_below(ax, columns):
-    ax.legend(fontsize=8, loc="upper center", bbox_to_anchor=(0.5, -0.14), ncols=columns)
-
-
-def _draw_privacy(ax, rows, world):
-    for kind, color, shift in (("private", BLUE, 0.2), ("independent", ORANGE, -0.2)):
+def _draw_privacy(ax, rows):
+    for kind, color, shift in (("declared", GREEN, 0.15), ("pretended", ORANGE, -0.15)):
         part = [row for row in rows if row["kind"] == kind]
         x = np.array([row["replication"] for row in part]) + 1 + shift
         low, high = (np.array([row[end] - row["truth"] for row in part]) for end in ("low", "high"))
         missed = (low > 0) | (high < 0)
-        ax.vlines(x, low, high, color=color, lw=2.5, label=f"{kind}: misses {missed.sum()}")
-        ax.plot(x[missed], np.where(low > 0, low, high)[missed], "x", color="black", ms=7)
-    ax.axhline(0.0, color=GREY, lw=1)
-    ax.set(ylabel="interval minus truth", title=f"Final reports, epsilon={EPSILON:g}, {world}")
+        words = "transition matrix declared" if kind == "declared" else "independence pretended"
+        ax.vlines(x, low, high, color=color, lw=3, alpha=0.7,
+                  label=f"{words}: {missed.sum()} missed")  # fmt: skip
+    ax.axhline(0.0, color="black", lw=1)
+    ax.set(xlabel="replication", ylabel="interval minus truth")
+    ax.set_title(f"Records in time, privacy level {EPSILON:g}", fontsize=10)
     ax.xaxis.get_major_locator().set_params(integer=True)
-    ax.margins(y=0.4)
-    ax.legend(fontsize=8, ncols=2, loc="lower right")
+    ax.margins(y=0.25)
+    ax.legend(fontsize=8, loc="upper center")
     ax.grid(axis="y", alpha=0.3)
 
 
 def main():
-    """Tell both examples."""
+    """Run both examples."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--output", type=Path, default=Path("output"), help="folder of the picture")
-    parser.add_argument(
-        "--replications", type=int, default=8, help="simulated replications of example (b)"
-    )
-    parser.add_argument("--splits", type=int, default=2, help="splits of example (a)")
+    parser.add_argument("--splits", type=int, default=6, help="holdouts of example (a)")
+    parser.add_argument("--replications", type=int, default=8, help="of example (b)")
     parser.add_argument("--seed", type=int, default=0, help="of the data splits and proposals")
     options = parser.parse_args()
     start = time.perf_counter()
-    pixels, report, n_fresh = pixels_example(options.splits, options.seed)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the same labels on eight holdouts: another account
+        pixels, report, n_fresh = pixels_example(options.splits, options.seed)
+        privacy, holdout = privacy_example(options.replications, options.seed)
     print_pixels(pixels, n_fresh)
     print("\n" + "\n".join(f"    {line}" for line in str(report).splitlines()))
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        privacy, told = privacy_example(options.replications, options.seed)
-    print_privacy(privacy, told)
+    print_privacy(privacy, holdout)
     path = options.output / "demo.png"
     draw(pixels, privacy, path)
     print(f"\nPicture: {path}   ({time.perf_counter() - start:.0f} s)")

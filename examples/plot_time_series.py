@@ -1,6 +1,6 @@
 """
 ===================================================
-A machine log: declare how slowly the world changes
+A machine log: declare the autocorrelation
 ===================================================
 
 A machine alternates between two operating regimes, each lasting about a hundred records. In one

@@ -127,5 +127,5 @@ def why_wide(parts):
     sampling, asked, noise = (max(0.0, part) for part in parts)
     return (
         f"Why this wide: ±{digits(sampling)} for one fixed query on so many records, "
-        f"{digits(asked)} more for everything else asked, {digits(noise)} for resolution and noise."
+        f"{digits(asked)} more for adaptive queries, {digits(noise)} for resolution and noise."
     )

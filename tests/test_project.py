@@ -2,6 +2,7 @@
 
 import configparser
 import re
+import runpy
 from pathlib import Path
 
 import pytest
@@ -62,3 +63,21 @@ def test_the_source_distribution_holds_tests_docs_and_examples():
     text = (ROOT / "MANIFEST.in").read_text("utf-8")
     for folder in ("tests", "doc", "examples", "benchmarks", ".ci", ".github"):
         assert f"graft {folder}\n" in text
+
+
+def test_the_conda_recipe_needs_what_the_package_needs():
+    recipe = (ROOT / ".github/conda/meta.yaml").read_text("utf-8")
+    needed = settings()["options"]["install_requires"].split()
+    assert needed
+    for requirement in needed:
+        assert f"- {requirement.replace('>=', ' >=')}\n" in recipe
+    assert f'version = "{sklearn_bdp.__version__}"' in recipe
+
+
+@pytest.mark.parametrize("url", ["", "https://example.org/project"])
+def test_the_page_on_an_index_has_no_relative_link(url):
+    space = runpy.run_path(str(ROOT / ".ci/export.py"))
+    text = space["absolute"]((ROOT / "README.md").read_text("utf-8"), url, "v1")
+    targets = re.findall(r"\]\(([^)]+)\)", text)
+    assert bool(targets) == bool(url)
+    assert all(target.startswith("https://") for target in targets)

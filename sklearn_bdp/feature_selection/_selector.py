@@ -58,8 +58,8 @@ class HoldoutFeatureSelector(SubsetSelectorBase):
     Parameters
     ----------
     estimator : estimator
-        A classifier or regressor; anything that is fitted before the features are selected
-        (scaling, imputation) belongs into it, as a pipeline.
+        A classifier or regressor. Add whatever is fitted before the features are selected
+        (scaling, imputation) inside it, as a pipeline.
     n_features_to_select : "auto", "stable", int or float, default="auto"
         ``"auto"``: the smallest subset within ``tol`` of the best. ``"stable"``: features that come
         back in 75% of half samples, by the first ranking, when each half chooses so many that at

@@ -130,7 +130,7 @@ def _cap(name, y, bounds):
         raise ValueError(f"bounds must be at most {_WIDEST:g} apart, got bounds={bounds!r}.")
     width = (high - low).tolist()
     note = (
-        f"no record's error counts more than {_shown(width)}, the range of the training targets; "
+        f"errors are clipped at {_shown(width)}, the range of the training targets; "
         "pass bounds=(low, high) to change it" + _HEAVY * _heavy_tailed(y)
     )
     return (width[0] if len(width) == 1 else tuple(width)), "" if given else note
