@@ -1,13 +1,17 @@
 """What people use today, on the same data with known truth: bias, width and coverage.
 
 An analyst with ``n`` records chooses features for a linear classifier in ``rounds`` rounds of
-thirty candidates; each round starts from the best subset of the round before. Seven ways to report:
+thirty candidates; each round starts from the best subset of the round before. Nine ways to report:
 
 * ``one holdout``: the winner's raw score on a quarter of the records, with its binomial interval;
 * ``cross-validation``: the winner's mean over five folds of all records, ± 1.96 standard errors;
 * ``nested CV``: each round as a whole is cross-validated (five outer folds), ± 1.96 of them;
 * ``fresh parts``: the quarter is divided among the rounds, each part is used once;
 * ``Bonferroni``: all candidates of all rounds are declared in advance, binomial limits;
+* ``one look``: cross-validation on three quarters selects, and the quarter is used once, at the
+  very end, for the winner: the narrowest valid number, and invalid at a second look;
+* ``two test sets``: one half of the quarter is looked at in each round, the other half is used
+  once, at the very end;
 * ``interim``: the quarter as a ``ReusableHoldout``, the interval of the winner's own round;
 * ``final report``: the same, with the final report of the winner.
 
@@ -38,6 +42,8 @@ METHODS = (
     "nested CV",
     "fresh parts",
     "Bonferroni",
+    "one look",
+    "two test sets",
     "interim",
     "final report",
 )
@@ -162,6 +168,7 @@ def report(method, n, rounds, seed):
 
     def on_holdout(candidates, round_):
         rows = fresh[round_] if method == "fresh parts" else np.arange(len(hold))
+        rows = rows[: len(hold) // 2] if method == "two test sets" else rows
         models = [fit(train_means, columns) for columns in candidates]
         scores = [hits(model, Xh[rows], yh[rows]).mean() for model in models]
         level = BETA / 2
@@ -176,6 +183,10 @@ def report(method, n, rounds, seed):
             values, [hits(model, Xh, yh) for model in models], training_size=len(train)
         )
         return answers.values, lambda j: (answers.lower[j], answers.upper[j]), models.__getitem__
+
+    def once(candidates, _):
+        scores = [fold_scores(columns, train_folds).mean() for columns in candidates]
+        return scores, lambda j: (0.0, 1.0), lambda j: fit(train_means, candidates[j])
 
     def cross_validated(candidates, _):
         scores = [fold_scores(columns, all_folds) for columns in candidates]
@@ -200,11 +211,16 @@ def report(method, n, rounds, seed):
             rest = np.setdiff1d(np.arange(n), test)
             inner = np.array_split(np.arange(len(rest)), 5)
             inner_folds.append(trained(X[rest], y[rest], inner))
-    ask = {"cross-validation": cross_validated, "nested CV": nested} | dict.fromkeys(OURS, verified)
+    ask = {"cross-validation": cross_validated, "nested CV": nested, "one look": once}
+    ask |= dict.fromkeys(OURS, verified)
     score, (low, high), model = search(n, rounds, [seed, 1], ask.get(method, on_holdout))
     if method == "final report":
         last = holdout.final_report(Linear(model), score, scoring="accuracy")
         score, low, high = last.value, last.lower, last.upper
+    if method in ("one look", "two test sets"):
+        rows = np.arange(len(hold)) >= (len(hold) // 2 if method == "two test sets" else 0)
+        score = hits(model, Xh[rows], yh[rows]).mean()
+        low, high = binomial(score, rows.sum(), BETA / 2)
     return score, low, high, truth(model)
 
 
@@ -240,7 +256,13 @@ def draw(text, path=PICTURE):
     sizes = sorted({records for records, _ in cells})
     rounds = sorted({rounds for _, rounds in cells})
     grey = "#808080"  # readable on white and on black
-    colors = dict(zip(METHODS, ("#CC79A7", "#E69F00", "#B8860B", grey, "#009E73"), strict=False))
+    colors = dict(
+        zip(
+            METHODS,
+            ("#CC79A7", "#E69F00", "#B8860B", grey, "#009E73", "#D55E00", "#7F5A9E"),
+            strict=False,
+        )
+    )
     colors |= {"interim": "#56B4E9", "final report": "#0072B2"}
     with plt.rc_context({"svg.fonttype": "none", "svg.hashsalt": "practice", "font.size": 9}):
         figure, axes = plt.subplots(
