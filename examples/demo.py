@@ -245,7 +245,7 @@ def _draw_pixels(ax, rows, case):
     ax.set(xlabel="holdout", xticks=sorted({row["split"] for row in rows}))
     ax.set_ylabel("accuracy")
     what = "Digits" if case == "digits" else "Coin flips: nothing to find"
-    ax.set_title(f"{what}. Missed: {', '.join(counts)}", fontsize=10)
+    ax.set_title(f"{what}\nmissed: {', '.join(counts)}", fontsize=10)
     ax.grid(axis="y", alpha=0.3)
 
 
@@ -258,10 +258,10 @@ def _draw_privacy(ax, rows):
                   label=f"{words}: {sum(map(is_missed, part))} of {len(part)} missed")  # fmt: skip
     ax.axhline(0.0, color="black", lw=1)
     ax.set(xlabel="replication", ylabel="interval minus truth")
-    ax.set_title("Records in time: dependence and privacy", fontsize=10)
+    ax.set_title("Records in time\ndependence and privacy", fontsize=10)
     ax.xaxis.get_major_locator().set_params(integer=True)
-    ax.margins(y=0.25)
-    ax.legend(fontsize=8, loc="upper center")
+    ax.margins(y=0.35)
+    ax.legend(fontsize=8, loc="lower center")
     ax.grid(axis="y", alpha=0.3)
 
 
