@@ -1,7 +1,7 @@
-"""Check that no page of the built documentation is cut: ``python .ci/check_layout.py doc/_build/html``.
+"""Check that no page of the built documentation is cut: ``check_layout.py doc/_build/html``.
 
-Each page is rendered at 500, 1,280 and 1,440 pixels by a headless Chromium. A page must not be wider
-than its window, and on the two desktop widths no table may hide columns behind a scroll bar.
+Each page is rendered at 500, 1,280 and 1,440 pixels by a headless Chromium. A page must not be
+wider than its window, and on the two desktop widths no table may hide columns behind a scroll bar.
 """
 
 import html
