@@ -28,6 +28,5 @@ from sklearn_bdp._evaluation._scoring import (
     public_scorer,
     verified_metric,
 )
-from sklearn_bdp._evaluation._time import Pilot
 from sklearn_bdp._evaluation._training_side import Rounds, check_dependence, inner_folds
 from sklearn_bdp._evaluation._verifier import Assessment, Verifier

@@ -19,12 +19,7 @@ from sklearn_bdp._checks import caller_level, check_fraction, check_kind
 from sklearn_bdp._evaluation._candidates import targets
 from sklearn_bdp._evaluation._time import correlation_in_time
 from sklearn_bdp._sklearn_compat import inside_validation, num_samples, safe_indexing, safe_split
-from sklearn_bdp.correlation import (
-    CorrelationModel,
-    chain_record,
-    check_correlation,
-    check_declared,
-)
+from sklearn_bdp.correlation import CorrelationModel, check_correlation, check_declared
 from sklearn_bdp.exceptions import InnerFoldsWarning
 from sklearn_bdp.guards import (
     TrainingSide,
@@ -75,6 +70,13 @@ class Division:
         if model is None or model.is_independent or not model.is_componentwise:
             return None
         return model.components(num_samples(self.X))
+
+    def dates_given_past(self):
+        """Return the number of each training record's date if dates are judged given their past."""
+        model = self.train_model
+        if model is None or not model.is_given_past:
+            return None
+        return getattr(model, "codes_", np.arange(num_samples(self.X)))
 
 
 def check_records(estimator, X, y):
@@ -171,12 +173,13 @@ def _explicit(X, y, X_val, y_val, correlation, groups):
         if y is not None:
             model = model.estimated(np.concatenate([y, y_val]), sides[0])
         train_model, model = _training_model(model, sides[0]), model.given_rest(sides[1])
-        assumption = ""
+        # Dates of one chain go on from side to side; nothing is dropped between them.
+        assumption = APART if model.is_sequential and not model.is_given_past else ""
     else:
         model.check_n(held)
         # A chain of any length that the validation records follow: the training records, too.
         train_model = model if model.is_sequential and model.n_records is None else None
-        assumption = APART
+        assumption = "" if model.is_given_past else APART
     return Division(
         X=X,
         y=y,
@@ -194,6 +197,13 @@ def _refuse_cut(model, train, test, *, n, cutter):
     Chains are contiguous, and say themselves what a cut costs; networks of finite strength are
     split by nodes (theory G13).
     """
+    if model.is_given_past:
+        dates = getattr(model, "codes_", np.arange(n))
+        if not dates[train].max() < dates[test].min():
+            raise ValueError(
+                f"{cutter} puts training records on or after the first date of the holdout, whose "
+                "outcomes they may tell of. Hold out the last dates, as holdout=0.25 does."
+            )
     if model.n_records is None or model.holds_given_rest or model.is_sequential:
         return
     codes = model.components(n)
@@ -299,10 +309,8 @@ def recorded_seed(owner, data):
     return seed, {"data": name, "seed": seed}
 
 
-def divide_for(
-    owner, estimator, X, y, *, X_val, y_val, groups, split=None, pilot=None, dates=(None, 0)
-):
-    """Return the :class:`Division` of the owner's data; ``pilot`` serves ``correlation="time"``.
+def divide_for(owner, estimator, X, y, *, X_val, y_val, groups, split=None, dates=(None, 0)):
+    """Return the :class:`Division` of the owner's data.
 
     ``dates``: what was given as ``times=`` and ``horizon=``.
     """
@@ -323,8 +331,8 @@ def divide_for(
     in_time = given == "time" if isinstance(given, str) else getattr(given, "is_sequential", False)
     if in_time or dates[0] is not None or dates[1]:
         correlation, assumption = correlation_in_time(
-            owner, config, estimator, X, y, X_val=X_val, pilot=pilot, dates=dates, in_time=in_time,
-        )  # fmt: skip
+            owner, config, estimator, X, X_val=X_val, dates=dates, in_time=in_time
+        )
     about = None
     if config is None:
         division = _reused(owner, X, y, correlation, groups)
@@ -410,7 +418,6 @@ def _new_holdout(owner, config, division, split):
     notes = {
         Fact.SPLIT: split,
         Fact.ASSUMPTION: division.assumption,
-        Fact.CHAIN: chain_record(division.model),
         Fact.TARGETS: division.about,
     }
     seed = owner.random_state

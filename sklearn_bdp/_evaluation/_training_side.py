@@ -193,6 +193,7 @@ class Rounds:
                 self._check_scores(result["test_scores"])
                 found[task.row, job.part] = result
                 self.progress.keep(task.row, job.part, scores, self._value(result))
+                scores = self._by_date(scores, job.test)
                 self.progress.add(task.row, names[job.part], task.candidate.params, result, scores)
 
         dispatch = {"n_jobs": self.search.n_jobs, "pre_dispatch": self.search.pre_dispatch}
@@ -202,6 +203,14 @@ class Rounds:
             self._ask_finished(tasks, found, len(splits))
             raise
         return [found[task.row, part] for task in tasks for part in range(len(splits))]
+
+    def _by_date(self, scores, test):
+        """Return the mean scores of a fold's dates where dates are judged given their past."""
+        dates = self.division.dates_given_past()
+        if scores is None or dates is None:
+            return scores
+        _, codes, counts = np.unique(dates[test], return_inverse=True, return_counts=True)
+        return np.bincount(codes, weights=scores.astype(float)) / counts
 
     def _check_scores(self, scores):
         """Raise where a caller's scorer of several metrics lacks the one to verify."""

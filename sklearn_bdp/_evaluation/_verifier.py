@@ -87,7 +87,7 @@ class Assessment:
 class Verifier:
     """Ask the holdout about candidates."""
 
-    def __init__(self, setting, holdout, *, n_jobs=None, pre_dispatch):
+    def __init__(self, setting, holdout, *, n_jobs=None, pre_dispatch, dates=None):
         self.setting = setting
         self.holdout = holdout
         self._dispatch = {"n_jobs": n_jobs, "pre_dispatch": pre_dispatch}
@@ -96,7 +96,7 @@ class Verifier:
         self._recipes, self._recorded = {}, {}
         self._ready, self._models = {}, ModelStore()
         self._told = set()  # causes of failed fits
-        self.row_wise = RowWiseCheck()
+        self.row_wise = RowWiseCheck(dates)
 
     def key(self, candidate, name=None):
         """Return the key of a candidate before it is fitted, or None where fitting may vary.

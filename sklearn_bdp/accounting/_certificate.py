@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from sklearn_bdp._card import card, digits, expected, interval_picture, table, why_wide
+from sklearn_bdp._card import card, digits, interval_picture, stated, table, why_wide
 
 ROUTE_NAMES = {
     "bdp": "leakage (Bayesian differential privacy, G1)",
@@ -181,6 +181,11 @@ class Certificate:
         """Whether the guarantee is vacuous: an error of 1/2 or more."""
         return not self.tau < 0.5
 
+    @property
+    def _given_past(self):
+        """Whether intervals refer to the dates of the holdout, each given its past (G26)."""
+        return self.target.startswith("these ")
+
     def _chance(self):
         return f"{100 * (1 - self.beta):.6g}%"
 
@@ -190,8 +195,7 @@ class Certificate:
             name, score, lower, upper = self.chosen
             if math.isnan(score):
                 return f"{name}: not verified. The holdout was not queried about it."
-            said = f"{digits(score)}{self.verdict}"
-            return f"{name}: {said}. {expected(lower, upper, self.target)}"
+            return stated(name, f"{digits(score)}{self.verdict}", lower, upper, self.target)
         if self.n_answers:
             return f"{self.n_answers:,} verified so far. Widest interval: {self._error()}."
         if self.is_vacuous:
@@ -200,7 +204,8 @@ class Certificate:
                 f"An error of 0.5 or more {'of the range ' if self.units else ''}says nothing."
             )
         which = "The" if self.n_queries == 1 else "The first" if self.n_answers == 0 else "Every"
-        return f"{which} answer is within {self._error()} of the expected score on new records."
+        on = self.target if self._given_past else "new records"
+        return f"{which} answer is within {self._error()} of the expected score on {on}."
 
     def _scope(self):
         """Return the second line: how many at once, how surely, on what."""
@@ -220,6 +225,10 @@ class Certificate:
     def _records(self):
         """Return the number of records, what they are worth, and their groups."""
         words = self.correlation or "independent records"
+        if self._given_past:
+            dates = self.target.partition(",")[0].removeprefix("these ")
+            same = dates.startswith(f"{self.n:,} ")
+            return dates if same else f"{self.n:,} records on {dates}"
         if words == "independent records":
             return f"{self.n:,} independent records"
         lead, places = f"{self.n} records ", 0 if self.n_effective >= 10.0 else 1
@@ -294,6 +303,8 @@ class Certificate:
             level = f"ε′ = {self.dp_epsilon:.4g} (DP), ε = {self.bdp_epsilon:.4g} (Bayesian DP)"
         else:
             level = "none: no finite level is claimed"
+            if self._given_past:
+                level = "none is stated without declared dependence"
         rows.append(("privacy of the holdout", level))
         return rows
 

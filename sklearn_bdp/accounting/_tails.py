@@ -20,6 +20,7 @@ from numpy.typing import ArrayLike
 from sklearn_bdp._bisection import last_accepted
 from sklearn_bdp._checks import check_array, check_integer, check_option, check_real
 from sklearn_bdp._typing import Array, FloatOrArray
+from sklearn_bdp.accounting._given_past import past_mean_limit
 from sklearn_bdp.correlation import CorrelationModel, bounded_lower_limit, weighted_lower_limit
 
 
@@ -96,7 +97,9 @@ class Tail(abc.ABC):
         # One minus the score is a score of the same kind.
         return 1.0 - self.lower_limit(1.0 - values, log_failure)
 
-    def limits(self, least: Array, most: Array, log_failure: Array) -> tuple[Array, Array]:
+    def limits(
+        self, least: Array, most: Array, log_failure: Array, expected: Array | None = None
+    ) -> tuple[Array, Array]:
         """Return lower and upper limits in one go.
 
         Parameters
@@ -105,6 +108,9 @@ class Tail(abc.ABC):
             Ends of what the queries' holdout values may be, in [0, 1].
         log_failure : ndarray of shape (m,)
             Log of the one-sided failure probability, at most 0.
+        expected : ndarray of shape (m,), default=None
+            What the values were expected to be before any was seen: sharper limits for records that
+            are judged given their past (theory G26).
 
         Returns
         -------
@@ -156,6 +162,17 @@ class ModelTail(Tail):
 
     def _lower(self, values, levels):
         return self.model.mean_lower_limit(values, levels, self.n, binary=self.binary)
+
+    def limits(
+        self, least: Array, most: Array, log_failure: Array, expected: Array | None = None
+    ) -> tuple[Array, Array]:
+        if expected is None or not self.model.is_given_past:
+            return super().limits(least, most, log_failure)
+        # Drawn a little to 1/2: a score of 1 in cross-validation would expect no miss at all.
+        dates, drawn = self.model.units(self.n)[0], 0.95 * np.asarray(expected) + 0.025
+        lower = past_mean_limit(least, log_failure, dates, expected=drawn)
+        turned = past_mean_limit(1.0 - most, log_failure, dates, expected=1.0 - drawn)
+        return np.minimum(lower, least), np.maximum(1.0 - turned, most)
 
     def standard_deviation(self, prediction: FloatOrArray) -> Array:
         return _spread(prediction, self.model.effective_n(self.n))
@@ -414,7 +431,9 @@ class KnownTail(Tail):
     def _lower(self, values, levels):
         return np.full(values.shape, self.known)
 
-    def limits(self, least: Array, most: Array, log_failure: Array) -> tuple[Array, Array]:
+    def limits(
+        self, least: Array, most: Array, log_failure: Array, expected: Array | None = None
+    ) -> tuple[Array, Array]:
         return np.full(len(least), self.known), np.full(len(least), self.known)
 
     def upper_limit(self, values: FloatOrArray, log_failure: FloatOrArray) -> Array:

@@ -23,12 +23,7 @@ from sklearn_bdp.correlation._dates import (
     is_dates,
     step_of,
 )
-from sklearn_bdp.correlation._declared import (
-    chain_record,
-    check_correlation,
-    check_declared,
-    recorded_chain,
-)
+from sklearn_bdp.correlation._declared import check_correlation, check_declared
 from sklearn_bdp.correlation._forest import rooted
 from sklearn_bdp.correlation._graph import DependencyGraph
 from sklearn_bdp.correlation._misfit import (
@@ -39,6 +34,7 @@ from sklearn_bdp.correlation._misfit import (
 from sklearn_bdp.correlation._neighbors import check_groups, check_neighbors, ising_spins
 from sklearn_bdp.correlation._network import MarkovNetwork, NetworkModel
 from sklearn_bdp.correlation._panel import Panel
+from sklearn_bdp.correlation._past import GivenPast
 from sklearn_bdp.correlation._row_order import IndependenceReport, check_independence
 from sklearn_bdp.correlation._states import SeenStates
 from sklearn_bdp.correlation._strength import (
@@ -63,6 +59,7 @@ __all__ = [
     "Independent",
     "Groups",
     "MarkovChain",
+    "GivenPast",
     "SeenStates",
     "Panel",
     "DependencyGraph",

@@ -41,6 +41,9 @@ class CorrelationModel(Divisible):
     #: True when the records come in time and only a gap cuts them.
     is_sequential = False
 
+    #: True when each date is judged given its past, and nothing is assumed (theory G26).
+    is_given_past = False
+
     _record_weights: Array | None = None
 
     @property

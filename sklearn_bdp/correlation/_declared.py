@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import difflib
 import numbers
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -15,6 +14,7 @@ from sklearn_bdp.correlation._base import CorrelationModel
 from sklearn_bdp.correlation._chain import MarkovChain
 from sklearn_bdp.correlation._components import Groups, Independent
 from sklearn_bdp.correlation._graph import DependencyGraph, is_networkx
+from sklearn_bdp.correlation._past import GivenPast
 from sklearn_bdp.correlation._worst import WorstOf
 
 
@@ -25,10 +25,11 @@ def check_correlation(
 
     Parameters
     ----------
-    correlation : None, array-like, scipy.sparse, networkx graph, model, list or "groups"
+    correlation : None, array-like, scipy.sparse, networkx graph, model, list, "groups" or "time"
         ``None``: independent records. A dense square array: the transition matrix of a Markov
         chain. A sparse matrix or networkx graph: structure only. A model: itself. A list of
         any of these: the worst of them. ``"groups"``: records depend inside ``groups``.
+        ``"time"``: :class:`GivenPast`.
     groups : array-like of shape (n,), optional
         One label per record, for ``"groups"``.
 
@@ -58,15 +59,10 @@ def check_correlation(
         return Independent()
     if isinstance(correlation, CorrelationModel):
         return correlation
-    check_declared(correlation, in_search=False)
+    check_declared(correlation)
     if isinstance(correlation, str):
         if correlation == "time":
-            raise ValueError(
-                "correlation='time' learns the strength of dependence from cross-validated scores, "
-                "which only searches and selectors have. Here pass "
-                "MarkovChain.from_scores(scores), MarkovChain.from_autocorrelation_time(records) "
-                "or a transition matrix."
-            )
+            return GivenPast()
         if groups is None:
             raise ValueError("correlation='groups' needs groups=, one label per record, got None.")
         return Groups(groups)
@@ -90,32 +86,29 @@ def check_correlation(
 
 
 _RULE = (
-    "correlation must be None, 'groups', a square transition matrix, a graph, a correlation model "
-    "or a list of these"
+    "correlation must be None, 'groups', 'time', a square transition matrix, a graph, a "
+    "correlation model or a list of these"
 )
-#: The same where scores of candidates are at hand.
-_RULE_OF_SEARCHES = _RULE.replace("'groups'", "'groups', 'time'")
 
 
-def check_declared(correlation: object, *, in_search: bool = True) -> None:
+def check_declared(correlation: object) -> None:
     """Raise where a declared correlation is a mere number, a list with "time", or misspelled."""
-    rule = _RULE_OF_SEARCHES if in_search else _RULE
     if isinstance(correlation, numbers.Real) and not isinstance(correlation, bool):
         raise ValueError(
-            f"{rule}, got the number {correlation!r}. If this is an autocorrelation time in "
+            f"{_RULE}, got the number {correlation!r}. If this is an autocorrelation time in "
             f"records, declare MarkovChain.from_autocorrelation_time({correlation!r})."
         )
     if isinstance(correlation, list | tuple) and any(_is_time(item) for item in correlation):
         raise ValueError(
-            "correlation='time' cannot be part of a list, because it learns one strength of "
-            "dependence, zero included, from cross-validated scores. In a list, use "
+            "correlation='time' cannot be part of a list, because it assumes nothing and refers to "
+            "the dates of the holdout. In a list, use "
             "MarkovChain.from_autocorrelation_time(records) or another model, got "
             f"correlation={correlation!r}."
         )
     if isinstance(correlation, str) and correlation not in ("groups", "time"):
         near = difflib.get_close_matches(correlation.lower(), ("groups", "time"), n=1)
         meant = f" Did you mean {near[0]!r}?" if near else ""
-        raise ValueError(f"{rule}, got correlation={correlation!r}.{meant}")
+        raise ValueError(f"{_RULE}, got correlation={correlation!r}.{meant}")
 
 
 def _is_time(item):
@@ -130,22 +123,3 @@ def _is_matrix(items):
         and all(np.ndim(entry) == 0 and np.isscalar(entry) for entry in row)
         for row in items
     )
-
-
-def chain_record(model: CorrelationModel) -> dict[str, Any] | None:
-    """Return what a chain is made of, as JSON can say it; None for any other model."""
-    model = getattr(model, "chain", model)  # of the dates of a panel
-    if type(model) is not MarkovChain:
-        return None
-    return {
-        "transition": model.transition.tolist(),
-        "observed": model.observed,
-        "words": model._words,
-        "caveats": list(model._caveats),
-    }
-
-
-def recorded_chain(record: dict[str, Any]) -> MarkovChain:
-    """Return the chain that :func:`chain_record` wrote down."""
-    chain = MarkovChain(record["transition"], observed=record["observed"])
-    return chain._declared(record["words"], record["caveats"]) if record["words"] else chain

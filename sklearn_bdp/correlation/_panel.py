@@ -15,23 +15,25 @@ from sklearn_bdp.correlation._dates import date_numbers
 class Panel(CorrelationModel):
     r"""Records of many series on common dates, in any order of rows (theory G24).
 
-    Records of one date may depend on each other in any way, and dates follow a chain. Dates weigh
-    equally: the score is that of a random record of a random date.
+    Records of one date may depend on each other in any way, and dates follow a chain or are judged
+    given their past. Dates weigh equally: the score is that of a random record of a random date.
 
     Parameters
     ----------
     times : array-like of shape (n,)
         Date of every record: dates, periods, numbers or ISO text.
-    chain : MarkovChain or list of chains
+    chain : MarkovChain, GivenPast or list of chains
         How *dates* depend on each other; a date is one step.
     horizon : int, default=0
         Dates until the label of a date is known: as many are left out before the holdout.
 
     Attributes
     ----------
+    dates_ : ndarray
+        The dates, ascending.
     codes_ : ndarray of int, shape (n,)
         Number of each record's date, in time order.
-    counts_ : ndarray of int
+    counts_ : ndarray of int, shape (n_dates,)
         Records of each date.
 
     Raises
@@ -60,11 +62,12 @@ class Panel(CorrelationModel):
                 "chain must describe how any number of dates follow each other, as "
                 f"MarkovChain.from_autocorrelation_time(dates) does, got {chain!r}."
             )
-        dates, self.codes_ = np.unique(date_numbers(times), return_inverse=True)
-        self.counts_ = np.bincount(self.codes_, minlength=len(dates))
+        self.dates_, self.codes_ = np.unique(date_numbers(times), return_inverse=True)
+        self.counts_ = np.bincount(self.codes_, minlength=len(self.dates_))
         self.chain, self.horizon = chain, check_integer("horizon", horizon, low=0)
+        self.is_given_past = chain.is_given_past
         if np.ptp(self.counts_):
-            self._record_weights = 1.0 / (len(dates) * self.counts_[self.codes_])
+            self._record_weights = 1.0 / (len(self.dates_) * self.counts_[self.codes_])
         self._freeze()
 
     def __repr__(self) -> str:
@@ -167,4 +170,4 @@ class Panel(CorrelationModel):
                 "rows of one date must stay together, and dates without a hole: cut by date, as "
                 "holdout=0.25 does."
             )
-        return Panel(codes, self.chain, horizon=self.horizon)
+        return Panel(self.dates_[codes], self.chain, horizon=self.horizon)

@@ -46,6 +46,11 @@ class WorstOf(CorrelationModel):
         models = tuple(models)
         if not models:
             raise ValueError("models must hold at least one model, got an empty list.")
+        if any(m.is_given_past for m in models):
+            raise ValueError(
+                "models must refer to a long run, and records that are judged given their past do "
+                "not: use correlation='time' alone, or a list of chains."
+            )
         sizes = sorted({m.n_records for m in models if m.n_records is not None})
         if len(sizes) > 1:
             raise ValueError(f"models must describe one number of records, got {sizes}.")

@@ -27,7 +27,6 @@ from sklearn_bdp._evaluation import (
     Candidate,
     Division,
     Experiment,
-    Pilot,
     Savable,
     certified,
     check_owner,
@@ -48,7 +47,6 @@ from sklearn_bdp.correlation import check_correlation
 from sklearn_bdp.exceptions import NothingSelectedError, UnknownFeaturesError
 from sklearn_bdp.guards import ADDED, check_orders, warn_of_choice
 from sklearn_bdp.holdout import FinalReport
-from sklearn_bdp.metrics import get_metric
 
 
 class HoldoutSelectorBase(Savable, SelectorMixin, BaseEstimator):
@@ -136,7 +134,7 @@ class HoldoutSelectorBase(Savable, SelectorMixin, BaseEstimator):
         check_finite(X, allow_nan=tags.allow_nan)
         return X, y
 
-    def _divide(self, estimator, X, y, *, X_val, y_val, groups, pilot=None, dates=(None, 0)):
+    def _divide(self, estimator, X, y, *, X_val, y_val, groups, dates=(None, 0)):
         """Return the :class:`Division` of checked data, and what a ledger records of the split.
 
         The columns of the holdout get the order of those of ``X``.
@@ -155,7 +153,6 @@ class HoldoutSelectorBase(Savable, SelectorMixin, BaseEstimator):
             y_val=y_val,
             groups=groups,
             split=split,
-            pilot=pilot,
             dates=dates,
         )
         return replace(division, X_holdout=_aligned(X, division.X_holdout)), split
@@ -259,13 +256,6 @@ class SubsetSelectorBase(MetaEstimatorMixin, HoldoutSelectorBase):
             fit_params=fit_params,
             n_effective=self._training_n_effective(division),
             error_score=self.error_score,
-        )
-
-    def _pilot(self, fit_params):
-        """Return what a first look at the training part needs."""
-        return Pilot(
-            metric=lambda part: get_metric(self.scoring, estimator=self.estimator, y=part),
-            fit_params=fit_params,
         )
 
     def _keep_subset(self, proposal, found, setting, verifier):

@@ -303,9 +303,8 @@ class HoldoutFeatureSelector(SubsetSelectorBase):
         )
         target = units.target(self.n_features_to_select) if len(units) else 0
         fit_params = self._fit_params(params)
-        pilot = self._pilot(fit_params)
         division, split = self._divide(
-            self.estimator, X, y, X_val=X_val, y_val=y_val, groups=groups, pilot=pilot,
+            self.estimator, X, y, X_val=X_val, y_val=y_val, groups=groups,
             dates=(None if times is None else date_numbers(times), horizon),
         )  # fmt: skip
         metric = bounded_metric(self, self.scoring, division.y)
@@ -319,7 +318,10 @@ class HoldoutFeatureSelector(SubsetSelectorBase):
             holdout = open_holdout(
                 self, division, split=split, metric=metric, fit_params=fit_params
             )
-            verifier = Verifier(setting, holdout, n_jobs=self.n_jobs, pre_dispatch="2*n_jobs")
+            verifier = Verifier(
+                setting, holdout, n_jobs=self.n_jobs, pre_dispatch="2*n_jobs",
+                dates=division.dates_given_past(),
+            )  # fmt: skip
         _, self.drift_report_, _ = check_dependence(
             division, setting, {}, folds=setting.folds, groups=groups
         )

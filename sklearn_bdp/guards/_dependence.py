@@ -112,6 +112,8 @@ def _compared(division, estimator, metric, score, folds, groups, known):
     """Return what :func:`compare_dependence` finds: one function for each kind of dependence."""
     model, n = division.train_model, num_samples(division.X)
     declared = division.model if model is None else model
+    if declared.is_given_past:
+        return _NOTHING  # nothing is assumed that scores could contradict
     in_time = model is not None and model.is_sequential
     classes = is_classifier(estimator)
     if get_tags(estimator).input_tags.pairwise or not (metric.is_mean or classes):

@@ -38,6 +38,15 @@ FAILS = Guard(
     "that it cannot predict get the worst score. Let predict take rows that fit has not seen.",
     FailingModelWarning,
 )
+LATER = Guard(
+    "predictions from later rows",
+    "training set",
+    "after a fit, once for each kind of pipeline, under correlation='time'",
+    "Predictions with {name} for a date change with the rows of later dates. correlation='time' "
+    "judges each date by what was then known. Make features from earlier rows only (lags, trailing "
+    "means), or declare a chain. The holdout was not queried.",
+    ValueError,
+)
 #: What a certificate says of a search in which such a model was found.
 ASSUMPTION = (
     "NOT MET: predictions with {names} depend on the other rows of a batch. Their scores are not "
@@ -61,6 +70,11 @@ def reads_other_rows(model, X):
     kept = rng.permutation(size)[: size // 2]
     other = rng.permutation(n)[:size]
     other[kept] = batch[kept]
+    return _changes(model, X, batch, other, kept)
+
+
+def _changes(model, X, batch, other, kept):
+    """Return whether what a model says of the ``kept`` rows of a batch changes with the others."""
     first, second = safe_indexing(X, batch), safe_indexing(X, other)
     if hasattr(second, "iloc"):  # windows of time need the order of their index
         second = second.set_axis(first.index, axis=0)
@@ -73,6 +87,24 @@ def reads_other_rows(model, X):
         again = _said(model, name, first)
         return again is not None and _equal(said[kept], again[kept])
     return False
+
+
+def reads_later_rows(model, X, dates):
+    """Return whether predictions of a fitted model for a date change with rows of later dates.
+
+    ``dates`` are numbers of the dates of the training rows ``X``, in time order. Rows of the last
+    dates of a stretch become other rows; what is said of the first ones has to stay.
+    """
+    known = np.unique(dates)
+    if len(known) < FEWEST:
+        return False
+    count = max(4, ROWS * len(known) // len(dates))
+    part = known[(len(known) - count) // 2 :][:count]
+    batch = np.flatnonzero(np.isin(dates, part))
+    late = dates[batch] > part[(len(part) - 1) // 2]
+    other = batch.copy()
+    other[late] = np.random.default_rng(0).permutation(len(dates))[: late.sum()]
+    return _changes(model, X, batch, other, ~late)
 
 
 def _said(model, name, X):
@@ -124,7 +156,8 @@ def _is_sklearn(part):
 class RowWiseCheck:
     """Asks one model of each kind of pipeline, and warns once."""
 
-    def __init__(self):
+    def __init__(self, dates=None):
+        self.dates = dates  # of training rows, where each is judged given its past
         self._asked, self._found = set(), {BATCHES: [], FAILS: []}
 
     def ask(self, model, X):
@@ -138,7 +171,10 @@ class RowWiseCheck:
             return
         self._asked.add(kind)
         name = ", ".join(getattr(part, "__name__", type(part).__name__) for part in parts)
-        for guard, check in ((BATCHES, reads_other_rows), (FAILS, fails_on_new_rows)):
+        if self.dates is not None and reads_later_rows(model, X, self.dates):
+            raise LATER.error(name=name)
+        checks = ((BATCHES, reads_other_rows), (FAILS, fails_on_new_rows))
+        for guard, check in checks if self.dates is None else checks[1:]:
             if name in self._found[guard] or not check(model, X):
                 continue
             if not self._found[guard]:

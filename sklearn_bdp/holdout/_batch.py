@@ -111,7 +111,7 @@ class Batch:
         lower, upper = np.empty((2, len(self)))
         for index, chosen in self._by_tail(np.arange(len(self))):
             lower[chosen], upper[chosen] = self.tails[index].limits(
-                least[chosen], most[chosen], side[chosen]
+                least[chosen], most[chosen], side[chosen], self.training_values[chosen]
             )
         return lower, upper
 

@@ -104,7 +104,7 @@ def holdout_certificate(book, account, *, shared, another):
         budget=settings.budget,
         resolution=settings.resolution,
         correlation=model.describe(),
-        target=target_of(model),
+        target=target_of(model, settings.n),
         n_relaxed=last.n_relaxed,
         # A threshold that was given does not shrink with more records.
         advice=_advice(last, widest, model.units(settings.n)) if settings.threshold is None else (),
@@ -120,9 +120,9 @@ def holdout_certificate(book, account, *, shared, another):
 
 def half_of(tail, score, side, reach=0.0):
     """Return half the distance of the limits for a score that is known up to ``reach``."""
-    lower = tail.lower_limit([max(0.0, score - reach)], side)
-    upper = tail.upper_limit([min(1.0, score + reach)], side)
-    return 0.5 * float(np.ravel(upper)[0] - np.ravel(lower)[0])
+    ends = np.array([max(0.0, score - reach)]), np.array([min(1.0, score + reach)])
+    lower, upper = tail.limits(*ends, np.full(1, side), np.full(1, score))
+    return 0.5 * float(upper[0] - lower[0])
 
 
 def report_half_width(last, settings, tail, score):
@@ -150,8 +150,11 @@ def width_parts(answer, settings, model):
     return known * fixed, known * (asked - fixed), half - known * asked
 
 
-def target_of(model):
-    """Return what intervals refer to."""
+def target_of(model, n):
+    """Return what intervals refer to; "these ..." are scores given the past (theory G26)."""
+    if model.is_given_past:
+        step = getattr(model, "chain", model).step
+        return f"these {model.units(n)[0]:,} {step}s, judged each {step} by what was then known"
     return "new records like these" if model.target == "new records" else model.target
 
 
@@ -202,7 +205,7 @@ def _levels(last, *, settings, model):
         dp_epsilon = settings.mechanism().dp_epsilon(1.0 / settings.n)
     else:
         dp_epsilon = last.dp_epsilon
-    if dp_epsilon is None or not math.isfinite(dp_epsilon):
+    if dp_epsilon is None or not math.isfinite(dp_epsilon) or model.is_given_past:
         return math.inf, math.inf
     if dp_epsilon == 0.0:
         return 0.0, 0.0
@@ -212,7 +215,9 @@ def _levels(last, *, settings, model):
 def _assumptions(last, *, model, settings, kept, seeded, shared):
     """Return what has to be true, one plain sentence each."""
     lines = [
-        "the declared correlation is right",
+        "rows are in time order, and which dates are held out did not depend on outcomes"
+        if model.is_given_past
+        else "the declared correlation is right",
         "training set, models and cross-validated scores are made without the holdout",
         "the queries of one batch are fixed before any of its answers is seen",
         *model.caveats,
@@ -275,7 +280,7 @@ def _notes(last, *, settings, model):
             f"the next answer rests on {carried}, {nats:.3g} nats{instead}; both hold at half the "
             "failure probability each, and every answer uses the one that makes it sharper (G9)"
         )
-    if settings.budget is None and settings.tau is None:
+    if settings.budget is None and settings.tau is None and not model.is_given_past:
         ahead = "" if last.closed else "; without a budget they keep growing"
         notes.append(f"privacy levels are those spent so far{ahead}")
     if settings.tau is not None:

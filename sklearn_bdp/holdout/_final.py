@@ -259,7 +259,7 @@ class Closing:
     def shown(self, record):
         """Return the report that a closing account holds."""
         content = record.cells["report"]
-        target = target_of(self.model)
+        target = target_of(self.model, self.settings.n)
         rows = tuple(
             ReportRow(
                 model, metric, *(math.nan if x is None else x for x in numbers), method, target,

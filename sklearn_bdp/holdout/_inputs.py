@@ -1,5 +1,6 @@
 """Checks of queries. Messages never quote a per-record score or anything computed from one."""
 
+import dataclasses
 import math
 
 import numpy as np
@@ -60,8 +61,11 @@ def batch_of_evaluations(evaluations, n, model, **asked):
 
 
 def _mean_sensitivity(n, model):
-    """Return what one record can do to a mean over records, in units of ``1/n``."""
-    weights = model.record_weights(n)
+    """Return what one record can do to a mean over records, in units of ``1/n``.
+
+    Noise is scaled by it for a level of privacy, which is not stated given the past.
+    """
+    weights = None if model.is_given_past else model.record_weights(n)
     return 1.0 if weights is None else max(1.0, n * float(weights.max()))
 
 
@@ -96,6 +100,10 @@ def check_per_record_scores(scores, n, model):
 
 def _moments(array, means, n, model):
     """Return means and mean squares of records' scores, or of groups' by squared weights."""
+    dates = getattr(model, "codes_", None) if model.is_given_past else None
+    if dates is not None:
+        own = np.array([model.unit_means(row) for row in array])
+        return means, np.mean(own**2, axis=1)
     if array.dtype.kind in "biu":
         return means, means
     if model.is_independent or not model.is_componentwise:
@@ -163,9 +171,16 @@ def _checked(
             f"training_values must have shape ({count},), one for each query, got {training.shape}."
         )
     sizes = n if training_size is None else training_size
-    useful = np.array([shape["kind"] == "mean" and not shape["binary"] for shape in shapes])
-    useful = useful[tail_of] & (model.is_independent or model.is_componentwise)
-    units = Units.records(n) if model.is_independent else Units.of(_groups(model, n)[2])
+    dates = model.units(n)[0] if model.is_given_past else n
+    bits = np.array([shape["binary"] and dates == n for shape in shapes])  # of units
+    useful = np.array([shape["kind"] == "mean" for shape in shapes]) & ~bits
+    useful = useful[tail_of] & (
+        model.is_independent or model.is_componentwise or model.is_given_past
+    )
+    alike = model.is_independent or model.is_given_past
+    units = Units.records(dates) if alike else Units.of(_groups(model, n)[2])
+    if model.is_given_past:
+        units = dataclasses.replace(units, sensitivity=1.0 / n)
     if own_cells is not None:
         own_cells = check_array("own_cells", own_cells, shape=(count,), low=1e-12, high=1.0)
     return Batch(
@@ -177,7 +192,7 @@ def _checked(
         relaxed_to=_each("relaxed_to", 0.0 if relaxed_to is None else relaxed_to, count, high=1.0),
         beside=np.full(count, False if beside is None else beside, dtype=bool),
         keys=check_keys(keys, count),
-        variances=_variances(training_variance, useful, n * units.squares),
+        variances=_variances(training_variance, useful, 1 if alike else n * units.squares),
         units=units,
         halves=own_cells,
         labels=_labels(about, count),

@@ -8,7 +8,7 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from sklearn_bdp._card import card, digits, expected, interval_picture, table, why_wide
+from sklearn_bdp._card import card, digits, interval_picture, stated, table, why_wide
 from sklearn_bdp._checks import check_option
 from sklearn_bdp.accounting import ModelTail, fine_half_width, place_lengths, score_tail
 from sklearn_bdp.exceptions import HoldoutClosedError
@@ -261,8 +261,8 @@ class FinalReport:
         row = self.rows[0]
         if not math.isfinite(row.lower):
             return f"{row.metric} of {row.model}: {digits(row.value)}. No interval: {row.notes[0]}"
-        said = expected(row.lower, row.upper, row.target)
-        return f"{row.metric} of {row.model}: {digits(row.value)}. {said}"
+        name = f"{row.metric} of {row.model}"
+        return stated(name, digits(row.value), row.lower, row.upper, row.target)
 
     def _lines(self):
         """Return what holds, in sentences."""

@@ -77,6 +77,16 @@ class DerivedSettings:
     @classmethod
     def made(cls, parameters: dict[str, Any], *, model: CorrelationModel, n: int) -> Self:
         """Return what checked parameters mean for ``n`` records of ``model``."""
+        if model.is_given_past:
+            for name, usual in (("epsilon", "auto"), ("calibration", "tight")):
+                if parameters[name] != usual:
+                    raise ValueError(
+                        f"{name}={parameters[name]!r} needs a declared chain: correlation='time' "
+                        "assumes nothing about dependence, which then bounds no level of privacy. "
+                        "Declare a transition matrix, MarkovChain.from_scores(scores) or "
+                        "MarkovChain.from_autocorrelation_time(records), or leave "
+                        f"{name}={usual!r}."
+                    )
         cut_failure, left = _parts_of_beta(parameters, model)
         noise_failure = NOISE_PART * left
         n_effective = float(model.effective_n(n))

@@ -31,7 +31,6 @@ class Fact(enum.Enum):
 
     SPLIT = "split"  # the seed that records were divided with
     TARGETS = "targets before the split"  # digest of the targets that were divided
-    CHAIN = "chain"  # the dependence in time that was learned for the holdout
     ASSUMPTION = "assumption"  # what the certificate says besides
     SHARED_ROWS = "shared rows"  # training records equal to holdout records were allowed
     ANOTHER_ACCOUNT = "another account"  # one had answered about these targets before

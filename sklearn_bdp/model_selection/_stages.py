@@ -26,7 +26,6 @@ from sklearn_bdp._digests import object_digest, training_digest
 from sklearn_bdp._evaluation import (
     Experiment,
     MetricScorer,
-    Pilot,
     Progress,
     Rounds,
     Verifier,
@@ -129,7 +128,7 @@ class Preparation:
         if division is None:
             division = divide_for(
                 self, self.estimator, X, y, X_val=X_val, y_val=y_val, groups=groups,
-                split=progress.split, pilot=self._pilot(params, groups), dates=dates,
+                split=progress.split, dates=dates,
             )  # fmt: skip
         if division.train is not None:
             params = check_method_params(X, params, indices=division.train)
@@ -159,24 +158,12 @@ class Preparation:
             beside=further_metrics(self, name, division),
         )  # fmt: skip
         verifier = Verifier(
-            setting, progress.holdout, n_jobs=self.n_jobs, pre_dispatch=self.pre_dispatch
-        )
+            setting, progress.holdout, n_jobs=self.n_jobs, pre_dispatch=self.pre_dispatch,
+            dates=division.dates_given_past(),
+        )  # fmt: skip
         context = root_context(self, division.X, division.y, params.get("sample_weight"))
         return Rounds(
             self, name, routed=routed, verifier=verifier, progress=progress, context=context
-        )
-
-    def _pilot(self, params, groups):
-        """Return what reads the strength of dependence off the training side, for "time"."""
-        if not (isinstance(self.correlation, str) and self.correlation == "time"):
-            return None
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # told when the training part is prepared
-            routed = self._routed(params, groups)
-        return Pilot(
-            metric=lambda y: verified_metric(self, y)[1],
-            candidates=list(self._candidates()),
-            fit_params=routed.estimator.fit,
         )
 
     def _routed(self, params, groups):

@@ -41,7 +41,7 @@ def test_any_order_of_rows_gives_one_selection(sales):
     assert one.interval_ == pytest.approx(two.interval_, abs=1e-9)
     train, held = set(days[one.train_indices_]), set(days[one.holdout_indices_])
     assert not train & held
-    assert "new dates" in str(one.certificate_).splitlines()[0]
+    assert "these 50 days" in str(one.certificate_).splitlines()[0]
 
 
 def test_labels_known_later_leave_dates_out(sales):

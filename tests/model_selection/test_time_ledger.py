@@ -1,4 +1,4 @@
-"""Searches on one ledger under correlation="time": the chain is a fact of the holdout."""
+"""Searches on one ledger under correlation="time"."""
 
 import subprocess
 import sys
@@ -12,9 +12,7 @@ from sklearn.preprocessing import FunctionTransformer
 from sklearn.tree import DecisionTreeClassifier
 
 from sklearn_bdp import HoldoutConfig, ReusableHoldoutSearchCV
-from sklearn_bdp.correlation import MarkovChain, chain_record, recorded_chain
 from sklearn_bdp.exceptions import LedgerMismatchError, ModelMisfitWarning
-from sklearn_bdp.ledger import canonical
 
 SCRIPT = """
 import sys
@@ -38,11 +36,11 @@ def search(grid, model=None, *, ledger, **params):
     return ReusableHoldoutSearchCV(model, grid, correlation="time", holdout=holdout, cv=3, **params)
 
 
-def test_other_grids_models_and_functions_go_on_with_the_recorded_chain(tmp_path):
+def test_other_grids_models_and_functions_go_on(tmp_path):
     X, y = series()
     ledger = tmp_path / "a.sqlite"
     first = search({"C": [0.01, 0.1]}, ledger=ledger).fit(X, y)
-    chain = first.holdout_.model
+    model = first.holdout_.model
     names = "functiontransformer__func", "logisticregression__C"
     pipeline = make_pipeline(FunctionTransformer(), LogisticRegression())
     others = [
@@ -53,11 +51,9 @@ def test_other_grids_models_and_functions_go_on_with_the_recorded_chain(tmp_path
     ]
     for other in others:
         other.fit(X, y)
-        assert other.holdout_.model.fingerprint() == chain.fingerprint()
+        assert other.holdout_.model == model
         np.testing.assert_array_equal(other.holdout_indices_, first.holdout_indices_)
         assert other.holdout_.certificate().n_answers > 0
-        assert any("the ledger recorded" in text for text in other.certificate_.assumptions)
-    assert not any("the ledger recorded" in text for text in first.certificate_.assumptions)
     assert len(first.holdout_.history()) == 2 + 1 + 2 + 2  # candidates not asked before
 
 
@@ -72,19 +68,6 @@ def test_another_process_goes_on(tmp_path):
     assert len(first.holdout_.history()) == 3
 
 
-def test_the_chain_of_the_ledger_is_still_compared_with_the_scores(tmp_path):
-    X, y = series(3000, every=60)
-    ledger = tmp_path / "a.sqlite"
-    declared = ReusableHoldoutSearchCV(
-        LogisticRegression(), {"C": [1]}, holdout=HoldoutConfig(0.4, ledger=ledger), random_state=0,
-        correlation=MarkovChain.from_autocorrelation_time(1.1),
-    )  # fmt: skip
-    with pytest.warns(ModelMisfitWarning, match="declare more dependence"):
-        declared.fit(X, y)
-    with pytest.warns(ModelMisfitWarning, match="declare more dependence"):
-        search({"C": [0.1]}, ledger=ledger, random_state=0).fit(X, y)
-
-
 def test_other_records_are_still_refused(tmp_path):
     ledger = tmp_path / "a.sqlite"
     search({"C": [0.1]}, ledger=ledger).fit(*series())
@@ -92,31 +75,8 @@ def test_other_records_are_still_refused(tmp_path):
         search({"C": [0.1]}, ledger=ledger).fit(*series(seed=1))
 
 
-@pytest.mark.parametrize(
-    "chain",
-    [
-        MarkovChain([[0.9, 0.1], [0.3, 0.7]]),
-        MarkovChain([[1 / 3, 2 / 3], [0.1, 0.9]], observed=True),
-        MarkovChain.from_autocorrelation_time(7.3),
-        MarkovChain.from_scores(np.repeat(np.random.default_rng(0).random(300), 3)),
-    ],
-)
-def test_a_recorded_chain_is_the_same_chain(chain):
-    import json
-
-    again = recorded_chain(json.loads(canonical(chain_record(chain))))
-    assert again.fingerprint() == chain.fingerprint()
-    assert again.describe() == chain.describe()
-    assert again.caveats == chain.caveats
-
-
-def test_what_is_no_plain_chain_is_not_recorded():
-    seen = MarkovChain([[0.9, 0.1], [0.3, 0.7]], states=[0, 1, 1])
-    assert chain_record(seen) is None
-
-
-def test_nothing_is_warned_about_a_chain_that_fits(tmp_path):
-    X, y = series(6000, every=5)
+def test_nothing_is_warned_about_dependence(tmp_path):
+    X, y = series(3000, every=60)
     for grid in ({"C": [0.01, 0.1]}, {"C": [1]}):
         with warnings.catch_warnings():
             warnings.simplefilter("error", ModelMisfitWarning)

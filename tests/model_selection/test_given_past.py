@@ -1,0 +1,249 @@
+"""Searches under correlation="time": each date is judged given its past (theory G26)."""
+
+import warnings
+
+import numpy as np
+import pytest
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.model_selection import ShuffleSplit
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer
+
+from sklearn_bdp import HoldoutConfig, ReusableHoldout, ReusableHoldoutSearchCV
+from sklearn_bdp.correlation import GivenPast, MarkovChain, Panel, WorstOf
+from sklearn_bdp.exceptions import UnboundedMetricError
+from sklearn_bdp.feature_selection import HoldoutCorrelationFilter
+from sklearn_bdp.metrics import PerRecordScore
+
+pd = pytest.importorskip("pandas")
+
+
+def series(n=1000, seed=0, **index):
+    """Return daily records whose labels follow regimes."""
+    rng = np.random.default_rng(seed)
+    regime = np.cumsum(rng.random(n) < 1 / 40) % 2
+    X = rng.normal(size=(n, 3))
+    noise = rng.normal(size=n) * np.where(regime, 0.3, 2.0)
+    days = pd.date_range("2020-01-01", periods=n, **(index or {"freq": "D"}))
+    return pd.DataFrame(X, index=days).add_prefix("x"), (X[:, 0] + noise > 0).astype(int)
+
+
+def fitted(X, y, model=None, grid=None, fit=None, **params):
+    model = LogisticRegression() if model is None else model
+    params = {"correlation": "time", "random_state": 0} | params
+    search = ReusableHoldoutSearchCV(model, {} if grid is None else grid, **params)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return search.fit(X, y, **(fit or {}))
+
+
+def test_the_last_dates_are_held_out_without_a_gap():
+    X, y = series()
+    search = fitted(X, y)
+    assert search.holdout_.model == GivenPast(step="day")
+    np.testing.assert_array_equal(search.holdout_indices_, np.arange(750, 1000))
+    np.testing.assert_array_equal(search.train_indices_, np.arange(750))
+    report = search.final_report()
+    for text in (search.certificate_, report):
+        first = str(text).splitlines()[0]
+        assert first.startswith("Over these 250 days, judged each day by what was then known, the ")
+        assert "expected accuracy was between" in first
+        assert "Nothing is assumed about drift or dependence." in first
+        assert "It does not say how the model will do next year." in first
+    assert "none is stated without declared dependence" in str(search.certificate_)
+    assert search.misfit_report_ is None
+    assert search.drift_report_ is None
+
+
+@pytest.mark.parametrize(("freq", "step"), [("h", "hour"), ("7D", "week"), ("MS", "month")])
+def test_steps_have_names(freq, step):
+    X, y = series(400, freq=freq)
+    assert f"these 100 {step}s, judged each {step} by" in str(fitted(X, y).certificate_)
+    X.index = range(400)
+    assert "these 100 dates, judged each date by" in str(fitted(X, y).certificate_)
+
+
+class Counting(LogisticRegression):
+    """Counts its fits."""
+
+    fits = 0
+
+    def fit(self, X, y):
+        """Fit."""
+        Counting.fits += 1
+        return super().fit(X, y)
+
+
+def test_no_more_fits_than_a_search_of_independent_records():
+    X, y = series()
+    counts = []
+    for correlation in (None, "time"):
+        Counting.fits = 0
+        fitted(X, y, Counting(), {"C": [0.01, 0.1, 1.0]}, correlation=correlation)
+        counts.append(Counting.fits)
+    assert counts[1] <= counts[0]
+
+
+def test_intervals_are_those_of_independent_dates():
+    X, y = series(3000)
+    low, high = fitted(X, y).final_report().interval
+    assert 0.5 * (high - low) < 0.055  # 750 dates; with a learned strength .09
+
+
+@pytest.mark.parametrize(
+    "given", [{"epsilon": 0.1}, {"calibration": "zhao2017", "n_queries": 5, "budget": 1}]
+)
+def test_levels_of_privacy_need_a_declared_chain(given):
+    X, y = series(300)
+    with pytest.raises(ValueError, match="declared chain"):
+        fitted(X, y, holdout=HoldoutConfig(**given))
+    with pytest.raises(ValueError, match="declared chain"):
+        ReusableHoldout(X, y, correlation="time", **given)
+    for model in (GivenPast(), Panel(np.arange(300) // 3, GivenPast())):
+        with pytest.raises(ValueError, match="declared dependence"):
+            model.bdp_epsilon(0.1, 300)
+        with pytest.raises(ValueError, match="declared dependence"):
+            model.dp_epsilon(0.1, 300)
+    with pytest.raises(ValueError, match="long run"):
+        WorstOf([GivenPast(), MarkovChain.from_autocorrelation_time(3.0)])
+
+
+@pytest.mark.parametrize("scoring", ["roc_auc", "balanced_accuracy", "recall"])
+def test_scores_by_class_are_refused_by_name(scoring):
+    X, y = series(300)
+    with pytest.raises(UnboundedMetricError, match=scoring):
+        fitted(X, y, scoring=scoring)
+
+
+def centered(X):
+    return X.rolling(5, center=True, min_periods=1).mean()
+
+
+def trailing(X):
+    return X.rolling(5, min_periods=1).mean()
+
+
+def less_mean(X):
+    return X - X.mean()
+
+
+@pytest.mark.parametrize("function", [centered, less_mean])
+def test_models_that_look_at_later_rows_are_refused_before_the_holdout_is_asked(function):
+    X, y = series()
+    model = make_pipeline(FunctionTransformer(function), LogisticRegression())
+    with pytest.raises(ValueError, match="later dates"):
+        fitted(X, y, model)
+    fitted(X, y, make_pipeline(FunctionTransformer(trailing), LogisticRegression()))
+    declared = MarkovChain.from_autocorrelation_time(50.0)
+    fitted(X, y, model, correlation=declared)
+
+
+class WithinDay(ClassifierMixin, BaseEstimator):
+    """Compares rows that are handed over together."""
+
+    def __init__(self, later=False):
+        self.later = later
+
+    def fit(self, X, y):
+        self.classes_ = np.unique(y)
+        return self
+
+    def predict(self, X):
+        same = X.groupby(X.index)["x0"].transform("mean")
+        other = same.sort_index().iloc[-1] if self.later else 0.0
+        return (X["x0"] + 1e-9 * same > other).astype(int).to_numpy()
+
+
+def test_rows_of_one_date_may_know_each_other():
+    X, y = series(1200)
+    X.index = np.repeat(X.index[:300], 4)
+    order = np.random.default_rng(0).permutation(len(X))
+    assert isinstance(fitted(X.iloc[order], y[order], WithinDay()).holdout_.model, Panel)
+    with pytest.raises(ValueError, match="later dates"):
+        fitted(X.iloc[order], y[order], WithinDay(later=True))
+
+
+def test_training_rows_from_after_the_holdout_are_refused():
+    X, y = series()
+    first = fitted(X.iloc[:800], y[:800])
+    kept = {"holdout": first.holdout_, "correlation": None}
+    fitted(X.iloc[:600], y[:600], grid={"C": [3.0]}, **kept)
+    for rows in (slice(800, 1000), slice(500, 650)):
+        with pytest.raises(ValueError, match="before its first outcome"):
+            fitted(X.iloc[rows], y[rows], **kept)
+    with pytest.raises(ValueError, match="cuts the last records itself"):
+        fitted(X, y, holdout=ShuffleSplit(1, random_state=0))
+    with pytest.raises(ValueError, match="on or after the first date"):
+        fitted(X, y, holdout=ShuffleSplit(1, random_state=0), correlation=GivenPast())
+    with pytest.raises(ValueError, match="X_val must come after X"):
+        fitted(X[500:], y[500:], fit={"X_val": X[:500], "y_val": y[:500]})
+    panel = X.set_axis(np.repeat(X.index[:250], 4), axis=0)
+    first = fitted(panel, y)
+    with pytest.raises(ValueError, match="before its first outcome"):
+        fitted(panel, y, holdout=first.holdout_)
+
+
+def test_a_validation_set_is_judged_given_the_training_set():
+    X, y = series()
+    one = fitted(X, y)
+    fit = {"X_val": X[750:], "y_val": y[750:]}
+    two = fitted(X[:750], y[:750], fit=fit)
+    assert two.best_interval_ == pytest.approx(one.best_interval_, abs=2e-3)
+    plain = fitted(X[:750].to_numpy(), y[:750], fit={"X_val": X[750:].to_numpy(), "y_val": y[750:]})
+    assert "come after all training records" in str(plain.certificate_)
+
+
+def closeness(estimator, X, y):
+    return 1.0 / (1.0 + (estimator.predict(X) - y) ** 2)
+
+
+def test_dates_weigh_equally_and_their_means_are_what_varies():
+    """Many alike shops: the score of a date varies far less than that of a record."""
+    rng = np.random.default_rng(0)
+    counts = rng.integers(1, 60, 300)
+    days = np.repeat(np.arange(300), counts)
+    X = rng.normal(size=(len(days), 2))
+    y = X[:, 0] + rng.normal(size=len(days)) + 0.2 * rng.normal(size=300)[days]
+    scoring = PerRecordScore(closeness, lower=0.0, upper=1.0)
+    search = fitted(X, y, Ridge(), scoring=scoring, fit={"times": days})
+    report = search.final_report()
+    held = search.holdout_indices_
+    own = closeness(search.best_estimator_, X[held], y[held])
+    by_date = np.bincount(days[held], own)[225:] / counts[225:]
+    assert report.value == pytest.approx(by_date.mean(), abs=2e-3)
+    assert 0.5 * (report.upper - report.lower) < 0.1
+    assert "75 dates" in str(report).splitlines()[0]
+
+
+def test_a_horizon_leaves_out_labels_that_are_not_known_yet():
+    X, y = series()
+    for horizon, gap in ((0, 0), (1, 0), (7, 7), (pd.Timedelta("7D"), 7)):
+        search = fitted(X, y, fit={"horizon": horizon})
+        assert search.holdout_indices_.min() - search.train_indices_.max() == gap + 1
+
+
+def test_a_filter_of_attributes_needs_no_chain():
+    X, y = series()
+    screened = HoldoutCorrelationFilter(correlation="time", random_state=0).fit(X, y)
+    assert screened.get_support().tolist() == [True, False, False]
+
+
+@pytest.mark.parametrize("rho", [0.0, 0.98])
+def test_intervals_hold_for_the_period_whatever_the_dependence(rho):
+    """Truth: the mean of the expectations given the past, which are known in a simulation."""
+    missed, n = 0, 600
+    for seed in range(25):
+        rng = np.random.default_rng(seed)
+        level = np.zeros(n)
+        for t in range(1, n):
+            level[t] = rho * level[t - 1] + np.sqrt(1 - rho**2) * rng.normal()
+        X = rng.choice([-1.0, 1.0], size=(n, 1))
+        right = 1 / (1 + np.exp(-level))  # known the day before up to the step of the level
+        y = np.where(rng.random(n) < right, X[:, 0], -X[:, 0])
+        search = fitted(X, y, cv=2)
+        low, high = search.final_report().interval
+        good = search.best_estimator_.predict(X) == X[:, 0]
+        truth = np.where(good, right, 1 - right)[search.holdout_indices_].mean()
+        missed += not low <= truth <= high
+    assert missed <= 1
