@@ -256,7 +256,8 @@ def certified(
     """
     certificate = holdout.certificate().in_units(metric.measured, metric.lower, metric.upper)
     caveats = [metric.caveat] if metric.caveat else []
-    if caveats and holdout.model.is_sequential:  # a loss of a declared range
+    past = holdout.model.is_given_past
+    if caveats and holdout.model.is_sequential and not past:  # a loss of a declared range
         caveats.append(_APPROXIMATE.format(metric.name))
     return dataclasses.replace(
         certificate,

@@ -6,6 +6,7 @@ from scipy.signal import lfilter
 from sklearn.linear_model import LogisticRegression, Ridge
 
 from sklearn_bdp import ReusableHoldoutSearchCV
+from sklearn_bdp.correlation import MarkovChain
 
 
 def weather(n, rng):
@@ -19,9 +20,12 @@ def weather(n, rng):
     return X, today + 2.0 * storm * rng.normal(size=n)
 
 
+CHAIN = MarkovChain.from_autocorrelation_time(6.0)
+
+
 def searched(n, rng, **options):
     X, y = weather(n, rng)
-    options = {"correlation": "time", "scoring": "neg_mean_absolute_error", **options}
+    options = {"correlation": CHAIN, "scoring": "neg_mean_absolute_error", **options}
     search = ReusableHoldoutSearchCV(Ridge(), {"alpha": [0.1, 10.0]}, random_state=0, **options)
     return search.fit(X, y)
 
@@ -64,7 +68,8 @@ def test_blocks_of_a_panel_are_dates_in_any_order_of_rows():
     for table in ((X, y, day), (X.swapaxes(0, 1), y.T, day.T)):
         rows, labels, times = table[0].reshape(-1, 2), table[1].ravel(), table[2].ravel()
         search = ReusableHoldoutSearchCV(
-            LogisticRegression(), {"C": [1.0]}, correlation="time", random_state=0
-        ).fit(rows, labels, times=times)
+            LogisticRegression(), {"C": [1.0]}, random_state=0,
+            correlation=MarkovChain.from_autocorrelation_time(2.0),
+        ).fit(rows, labels, times=times)  # fmt: skip
         ends.append(search.final_report(scoring="f1", interval="approximate").interval)
     assert ends[0] == pytest.approx(ends[1], abs=1e-9)
