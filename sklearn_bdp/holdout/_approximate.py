@@ -154,6 +154,8 @@ def _units(model, y, level):
                 f"At this level, fewer than {limits.MANY_UNITS} groups give little information.",
             )
         return units, None, notes
+    if model.is_given_past:
+        return np.zeros(n, int), "A statistic of the long run needs a declared chain.", notes
     times = model.effective_n(n)
     if not times >= limits.LEAST_TIMES:
         return np.zeros(n, int), f"{times:.0f} independent stretches of time are too few.", notes
