@@ -63,6 +63,7 @@ class Division:
     hints: tuple = ()
     side: TrainingSide | None = None  # the training part, to be compared with a given holdout
     about: str | None = None  # what the targets given to ``fit`` are known by, where they are split
+    config: HoldoutConfig | None = None  # what a new holdout will be; ``None``: one was passed in
 
     def train_groups(self):
         """Return the groups of the training records, or None where they are independent."""
@@ -280,7 +281,7 @@ def config_of(owner):
 
 
 def check_owner(owner, X_val):
-    """Check what says which holdout is meant, before any work."""
+    """Check which holdout is meant, before any work; return its :class:`HoldoutConfig` or None."""
     check_declared(owner.correlation)
     config = config_of(owner)
     if config is None and X_val is not None:
@@ -291,16 +292,16 @@ def check_owner(owner, X_val):
             f"{type(owner).__name__} with another holdout in each fold. Drop the ledger inside "
             "cross_val_score, or fit once and use final_report. Nothing was asked."
         )
+    return config
 
 
-def recorded_seed(owner, data):
+def recorded_seed(owner, config, data):
     """Return a seed, and what a ledger records of the split drawn under it (None: nothing).
 
     With a ledger and ``random_state=None`` the same script divides the same data in the same way,
     so that it goes on where it stopped. A new ledger gets a new seed.
     """
     fresh = secrets.randbits(31)
-    config = config_of(owner)
     if config is None or config.ledger is None or owner.random_state is not None:
         return fresh, None
     name = joblib.hash((data, repr(config.test_size)), hash_name="sha1")
@@ -309,13 +310,14 @@ def recorded_seed(owner, data):
     return seed, {"data": name, "seed": seed}
 
 
-def divide_for(owner, estimator, X, y, *, X_val, y_val, groups, split=None, dates=(None, 0)):
+def divide_for(
+    owner, config, estimator, X, y, *, X_val, y_val, groups, split=None, dates=(None, 0)
+):
     """Return the :class:`Division` of the owner's data.
 
     ``dates``: what was given as ``times=`` and ``horizon=``.
     """
     declared = correlation = owner.correlation
-    config = config_of(owner)
     if config is None and declared is None:
         model = owner.holdout.model  # describes the training records, too; groups say which
         tied = groups is not None and model.n_records is not None
@@ -352,7 +354,7 @@ def divide_for(owner, estimator, X, y, *, X_val, y_val, groups, split=None, date
             about = targets_digest(X, y)
     said = ". ".join(filter(None, (division.assumption, assumption)))
     side = _side(estimator, division, groups)
-    return replace(division, hints=hints, assumption=said, about=about, side=side)
+    return replace(division, hints=hints, assumption=said, about=about, side=side, config=config)
 
 
 def _side(estimator, division, groups):
@@ -399,9 +401,9 @@ def open_holdout(owner, division, *, split=None, metric=None, fit_params=None):
     ``metric``: what it will be asked about; few groups may tell hardly anything about it.
     ``fit_params``: what goes to ``fit`` besides, which may hold records, too.
     """
-    config, side = config_of(owner), division.side
-    holdout = owner.holdout if config is None else _new_holdout(owner, config, division, split)
-    if config is not None:
+    side, is_new = division.side, division.config is not None
+    holdout = _new_holdout(owner, division, split) if is_new else owner.holdout
+    if is_new:
         holdout.account.known.divided = True
     if division.train is not None:
         holdout.account.known.add(side, drawn=True)
@@ -413,7 +415,7 @@ def open_holdout(owner, division, *, split=None, metric=None, fit_params=None):
     return holdout
 
 
-def _new_holdout(owner, config, division, split):
+def _new_holdout(owner, division, split):
     """Return a new holdout of the held out records."""
     notes = {
         Fact.SPLIT: split,
@@ -423,12 +425,12 @@ def _new_holdout(owner, config, division, split):
     seed = owner.random_state
     if seed is not None and not isinstance(seed, numbers.Integral):
         seed = int(check_random_state(seed).randint(np.iinfo(np.int32).max))
-    return ReusableHoldout(
+    return ReusableHoldout.opened(
+        division.config,
         division.X_holdout,
         division.y_holdout,
         correlation=division.model,
         gap=division.gap,
         random_state=seed,
         notes={k: v for k, v in notes.items() if v},
-        **config.parameters(),
     )

@@ -206,8 +206,8 @@ class Progress:
     Scores of folds are training-side numbers; what the holdout answered is in its own records.
     """
 
-    def __init__(self, *, seed, split=None):
-        self.seed, self.split = seed, split
+    def __init__(self, *, seed, split=None, config=None):
+        self.seed, self.split, self.config = seed, split, config
         self.division = self.holdout = None
         self._folds = {}
         self._scores, self._left = {}, ROOM

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from sklearn_bdp._evaluation._candidates import Candidate, cross_validated
+from sklearn_bdp._evaluation._division import config_of
 from sklearn_bdp.accounting import Certificate
 from sklearn_bdp.holdout import History, ReusableHoldout
 
@@ -71,7 +72,35 @@ class DetachedHoldout:
 
 
 class Savable:
-    """Mixin of fitted estimators with a ``holdout_``."""
+    """Mixin of estimators with a parameter ``holdout`` and, once fitted, a ``holdout_``."""
+
+    def set_params(self, **params: Any) -> Any:
+        """Set parameters; ``holdout__<name>`` sets a field of the configuration of the holdout.
+
+        Parameters
+        ----------
+        **params : dict
+            Parameters of the estimator. For fields, ``holdout`` is replaced by a changed copy; a
+            fraction becomes a :class:`~sklearn_bdp.HoldoutConfig` first.
+
+        Returns
+        -------
+        object
+            The estimator itself.
+        """
+        start = "holdout__"
+        own = {name: params.pop(name) for name in list(params) if name.startswith(start)}
+        super().set_params(**params)
+        if own:
+            config = None if self.holdout is None else config_of(self)
+            if config is None:
+                raise ValueError(
+                    f"{min(own)} cannot be set: holdout={self.holdout!r:.60} has no configuration. "
+                    "Set holdout= to a fraction or a HoldoutConfig first."
+                )
+            own = {name.removeprefix(start): value for name, value in own.items()}
+            self.holdout = config.set_params(**own)
+        return self
 
     def without_holdout(self) -> Any:
         """Return a copy of the fitted object that carries no holdout record.

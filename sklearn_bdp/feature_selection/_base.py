@@ -142,10 +142,11 @@ class HoldoutSelectorBase(Savable, SelectorMixin, BaseEstimator):
         if self.holdout is None:
             beside = X_val is not None or dates[0] is not None or dates[1]
             return self._undivided(X, y, beside=beside, groups=groups), None
-        check_owner(self, X_val)
-        _, split = recorded_seed(self, (X, y, X_val, y_val, groups, dates))
+        config = check_owner(self, X_val)
+        _, split = recorded_seed(self, config, (X, y, X_val, y_val, groups, dates))
         division = divide_for(
             self,
+            config,
             estimator,
             X,
             y,

@@ -134,12 +134,12 @@ class ReusableHoldout:
         Number of records.
     model : CorrelationModel
         The declared correlation.
-    beta : float
-        As given.
+    config : HoldoutConfig
+        All settings, as given.
     ledger : Path or None
         The file.
+    beta : float
     on_exhausted : str
-        As given.
     allow_shared_rows : bool
         As given.
     information_spent : float
@@ -229,18 +229,49 @@ class ReusableHoldout:
             n_queries=n_queries, on_exhausted=on_exhausted, ledger=ledger,
             ledger_timeout=ledger_timeout, allow_shared_rows=allow_shared_rows,
         )  # fmt: skip
-        parameters = config.checked(gap)
-        self.on_exhausted, self.allow_shared_rows = on_exhausted, bool(allow_shared_rows)
-        self.ledger = check_path(ledger)
+        self._open(config, X, y, correlation, gap, random_state, notes)
+
+    @classmethod
+    def opened(
+        cls,
+        config: HoldoutConfig,
+        X: Any,
+        y: ArrayLike,
+        *,
+        correlation: Any = None,
+        gap: int | tuple[int, int] | None = None,
+        random_state: int | None = None,
+        notes: dict[Any, Any] | None = None,
+    ) -> ReusableHoldout:
+        """Return a holdout with the settings of a configuration.
+
+        Parameters
+        ----------
+        config : HoldoutConfig
+            Checked when it was made; ``test_size`` has no meaning here.
+        X, y, correlation, gap, random_state, notes : object
+            As for the class.
+
+        Returns
+        -------
+        ReusableHoldout
+            A new one, or one that goes on where the ledger stands.
+        """
+        holdout = cls.__new__(cls)
+        holdout._open(config, X, y, correlation, gap, random_state, notes)
+        return holdout
+
+    def _open(self, config, X, y, correlation, gap, random_state, notes):
+        """Check the records, work out the settings, and open the ledger."""
+        self.config, self.ledger = config, check_path(config.ledger)
         seed = random_state
         seed = None if seed is None else check_integer("random_state", seed, low=0)
         self.n = check_data(X, y)
         self.model = check_correlation(correlation)
         self.model.check_n(self.n)
         check_order_of_groups("correlation", self.model, X)
-        self.beta = parameters["beta"]
         self.X, self.y = freeze_data(X), freeze_data(y)
-        settings = DerivedSettings.made(parameters, model=self.model, n=self.n)
+        settings = DerivedSettings.made(config.checked(gap), model=self.model, n=self.n)
         header = {
             "made_by": f"sklearn_bdp {__version__}",
             "data": data_digest(self.X, self.y),
@@ -249,13 +280,28 @@ class ReusableHoldout:
             "described": self.model.describe(),
             **settings.header(),
         }
-        notes = {**(notes or {}), **({Fact.SHARED_ROWS: True} if self.allow_shared_rows else {})}
+        notes = {**(notes or {}), **({Fact.SHARED_ROWS: True} if config.allow_shared_rows else {})}
         self.account = Account(
-            self.ledger, header, model=self.model, seed=seed, timeout=ledger_timeout, notes=notes,
-            about=[notes.get(Fact.TARGETS), targets_digest(self.X, self.y)],
+            self.ledger, header, model=self.model, seed=seed, timeout=config.ledger_timeout,
+            notes=notes, about=[notes.get(Fact.TARGETS), targets_digest(self.X, self.y)],
         )  # fmt: skip
         _HANDLES[self.account.token] = self
         self._is_small = warn_if_vacuous(self.account.settings, self.model)
+
+    @property
+    def beta(self) -> float:
+        """Probability that any of the intervals is wrong."""
+        return float(self.config.beta)
+
+    @property
+    def on_exhausted(self) -> str:
+        """What happens to queries once the budget is used up."""
+        return self.config.on_exhausted
+
+    @property
+    def allow_shared_rows(self) -> bool:
+        """Whether training records may equal holdout records."""
+        return bool(self.config.allow_shared_rows)
 
     # -- queries ------------------------------------------------------------------------------
 

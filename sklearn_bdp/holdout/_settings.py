@@ -248,7 +248,8 @@ class HoldoutConfig:
     """Settings of a new holdout, for the ``holdout`` parameter of searches and selectors.
 
     Every field except ``test_size`` is a parameter of :class:`~sklearn_bdp.ReusableHoldout`,
-    which describes it. All fields are checked here. Use :func:`dataclasses.replace` to change some.
+    which describes it. All fields are checked here. Use :meth:`set_params` for a changed copy;
+    ``search.set_params(holdout__beta=0.1)`` changes that of a search.
 
     Parameters
     ----------
@@ -318,7 +319,7 @@ class HoldoutConfig:
                     f"got {type(self.test_size).__name__}."
                 )
             check_fraction("test_size", self.test_size)
-        self.checked()
+        object.__setattr__(self, "_checked", self._calibration())
         check_option("on_exhausted", self.on_exhausted, ON_EXHAUSTED)
         check_path(self.ledger)
         check_real("ledger_timeout", self.ledger_timeout, low=0.0, high=1e6)
@@ -337,8 +338,11 @@ class HoldoutConfig:
         dict
             Parameters by name, as a ledger keeps them.
         """
+        return self._checked | {"gap": _check_gap(gap)}
+
+    def _calibration(self):
         check_option("calibration", self.calibration, ("tight", "zhao2017"))
-        found: dict[str, Any] = {"calibration": self.calibration, "gap": _check_gap(gap)}
+        found: dict[str, Any] = {"calibration": self.calibration}
         for name, low, high, closed in (
             ("epsilon", 0.0, math.inf, "right"),
             ("threshold", 1e-9, 1.0, "both"),
@@ -376,16 +380,46 @@ class HoldoutConfig:
         ]
         return f"HoldoutConfig({', '.join([repr(self.test_size), *changed])})"
 
-    def parameters(self) -> dict[str, Any]:
-        """Return the parameters of :class:`~sklearn_bdp.ReusableHoldout` by name.
+    # A search clones and sets parameters of what it holds as those of a nested estimator.
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Return the fields by name.
+
+        Parameters
+        ----------
+        deep : bool, default=True
+            Without effect; scikit-learn passes it.
 
         Returns
         -------
         dict
-            All fields except ``test_size``.
+            Every field.
         """
-        names = [field.name for field in dataclasses.fields(self)[1:]]
-        return {name: getattr(self, name) for name in names}
+        return {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+
+    def set_params(self, **changes: Any) -> HoldoutConfig:
+        """Return a changed copy: a configuration itself never changes.
+
+        Parameters
+        ----------
+        **changes : dict
+            Fields and their new values.
+
+        Returns
+        -------
+        HoldoutConfig
+            The copy, checked.
+        """
+        unknown = sorted(changes.keys() - self.get_params())
+        if unknown:
+            raise ValueError(
+                f"{unknown[0]!r} is not a field of HoldoutConfig. Its fields are "
+                f"{', '.join(self.get_params())}."
+            )
+        return dataclasses.replace(self, **changes)
+
+    def __sklearn_clone__(self):
+        return self
 
 
 def is_splitter(value: Any) -> bool:

@@ -333,13 +333,13 @@ class ReusableHoldoutSearchCV(Preparation, Savable, GridSearchCV):
     @fit_context(prefer_skip_nested_validation=False)
     def _fit_verified(self, X, y, X_val, y_val, groups, dates, params):
         """Check everything, divide, search on the training part, ask the holdout, choose."""
-        self._check_options(X_val)
+        config = self._check_options(X_val)
         X, y = indexable(X, y)
         params = check_method_params(X, params)
         check_records(self.estimator, X, y)
         data = (X, y, X_val, y_val, groups, dates, params)
         self._check_beside(*data)
-        progress = self._resumed(data)
+        progress = self._resumed(config, data)
         try:
             self._sampling_seed = progress.seed
             rounds = self._prepare(progress, *data)

@@ -68,7 +68,7 @@ class Preparation:
     """
 
     def _check_options(self, X_val):
-        """Check what can be checked before any work."""
+        """Check what can be checked before any work; return what a new holdout will be."""
         if self.training_score == "resubstitution":
             if isinstance(self.refit, str) and self.refit == "one_se":
                 raise ValueError(
@@ -82,13 +82,14 @@ class Preparation:
                 )
         for candidate in filter(None, self._one_of_each()):  # the empty one sets nothing
             clone(self.estimator).set_params(**clone(candidate, safe=False))
-        check_owner(self, X_val)
+        config = check_owner(self, X_val)
         if X_val is not None and has_fit_parameter(self.estimator, "X_val"):
             raise ValueError(
                 f"X_val is ambiguous: {type(self.estimator).__name__}.fit has a parameter of this "
                 "name, and the search makes it the holdout. Pass the holdout records as "
                 "holdout=ReusableHoldout(X_val, y_val). Nothing was fitted."
             )
+        return config
 
     def _one_of_each(self):
         """Return a candidate of each grid, for its names."""
@@ -114,21 +115,21 @@ class Preparation:
             params.pop(name)
         return object_digest((params, training_digest(*data)))
 
-    def _resumed(self, data):
+    def _resumed(self, config, data):
         """Return what an interrupted run of the same search left behind, or a new start."""
         before, known = self.__dict__.pop("_unfinished", (None, None))
         if known is not None and known == self._signature(data):
             return before
-        seed, split = recorded_seed(self, data)
-        return Progress(seed=seed, split=split)
+        seed, split = recorded_seed(self, config, data)
+        return Progress(seed=seed, split=split, config=config)
 
     def _prepare(self, progress, X, y, X_val, y_val, groups, dates, params):
         """Divide the data and open the holdout, when nothing that can be checked is wrong."""
         division = progress.division
         if division is None:
             division = divide_for(
-                self, self.estimator, X, y, X_val=X_val, y_val=y_val, groups=groups,
-                split=progress.split, dates=dates,
+                self, progress.config, self.estimator, X, y, X_val=X_val, y_val=y_val,
+                groups=groups, split=progress.split, dates=dates,
             )  # fmt: skip
         if division.train is not None:
             params = check_method_params(X, params, indices=division.train)

@@ -12,6 +12,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import KFold, ShuffleSplit
 
 from sklearn_bdp import HoldoutConfig, ReusableHoldout, ReusableHoldoutSearchCV
+from sklearn_bdp.feature_selection import HoldoutFeatureSelector
 from sklearn_bdp.model_selection import HalvingReusableHoldoutSearchCV
 
 rng = np.random.default_rng(0)
@@ -108,3 +109,35 @@ def test_shared_rows_are_allowed_where_it_says_so_and_told():
     )
     search.fit(twice[0][::2], twice[1][::2], X_val=twice[0][1::2][:100], y_val=twice[1][1::2][:100])
     assert any("allow_shared_rows" in said for said in search.certificate_.assumptions)
+
+
+def test_a_search_changes_its_configuration_by_nested_parameters(tmp_path):
+    """It replaces ``holdout`` by a changed copy; a fraction becomes a configuration first."""
+    shared = HoldoutConfig(0.3, beta=0.1)
+    search = ReusableHoldoutSearchCV(LogisticRegression(), GRID, holdout=shared)
+    twin = clone(search)
+    twin.set_params(holdout__beta=0.2, holdout__ledger=tmp_path / "a.sqlite", n_jobs=2)
+    assert (shared.beta, search.holdout.beta, twin.holdout.beta, twin.n_jobs) == (0.1, 0.1, 0.2, 2)
+    assert twin.get_params(deep=True)["holdout__ledger"] == tmp_path / "a.sqlite"
+    plain = ReusableHoldoutSearchCV(LogisticRegression(), GRID, holdout=0.4, random_state=0)
+    plain.set_params(holdout__budget=7)
+    assert plain.holdout == HoldoutConfig(0.4, budget=7)
+    assert clone(plain).fit(X, Y).holdout_.config is plain.holdout
+    selector = HoldoutFeatureSelector(LogisticRegression()).set_params(holdout__spending="even")
+    assert selector.holdout.spending == "even"
+    for wrong in ({"holdout__beta": 2.0}, {"holdout__typo": 1}):
+        with pytest.raises(ValueError, match=r"beta must|typo"):
+            plain.set_params(**wrong)
+    for fixed in (None, ReusableHoldout(X, Y)):
+        with pytest.raises(ValueError, match="holdout__beta"):
+            clone(plain).set_params(holdout=fixed, holdout__beta=0.1)
+
+
+def test_one_configuration_is_made_and_checked_in_a_fit(monkeypatch):
+    made = []
+    check = HoldoutConfig.__post_init__
+    monkeypatch.setattr(
+        HoldoutConfig, "__post_init__", lambda self: (made.append(self), check(self))[1]
+    )
+    search = ReusableHoldoutSearchCV(LogisticRegression(), GRID, random_state=0).fit(X, Y)
+    assert made == [search.holdout_.config]
