@@ -260,11 +260,10 @@ def summarise(work, choice, years, *, seed=0, searches=20):
 SWEEP = (  # where a constant lives, its name, other values
     (_spending, "_COARSE", (5.5, 7.5)),
     (_spending, "_LEAST", ((2.0,) * 6, (2.4,) * 6, (2.7, 2.5, 2.4, 2.4, 2.8, 5.0), (3.0,) * 6)),
-    (_spending, "_WANTED", ((4.2, 6.8, 6.6, 7.0, 7.1, 8.4),)),
+    (_spending, "_WANTED", ((4.4, 6.8, 6.6, 7.0, 7.1, 8.4),)),
     (_spending, "_FINEST", (0.3, 1.0)),
     (_spending, "_TOWARD", ((0.0, 0.04), (2.5, 0.04))),
-    (_spending, "_RESERVE", (0.3, 0.7)),
-    (_spending, "_LEVEL", (1.0, 6.0)),
+    (_spending, "_RESERVE", (0.5, 0.7)),
     (_predictive, "_EVEN", (0.05, 0.5)),
     (_predictive, "OFFSET", (0.02, 0.06)),
     (_predictive, "_FADING", (0.0, 0.1)),

@@ -23,7 +23,10 @@ from sklearn_bdp._typing import Array, FloatOrArray
 SCALES = np.array([0.25, 0.5, 1.0, 1.7, 3.0])
 SCALES_PRIOR = np.array([0.15, 0.4, 0.4, 0.03, 0.01]) / 0.99  # a miss is rarely several deviations
 DRIFTS = np.array([0.1, 1.0, 1.5])
-DRIFTS_PRIOR = np.array([0.45, 0.52, 0.03])  # agreement with the first answers sharpens it
+DRIFTS_PRIOR = np.array([0.5, 0.47, 0.03])  # agreement with the first answers sharpens it
+# Before anything is released, by how many deviations of the offset each is centered below the
+# prediction: cross-validation errs upwards.
+DRIFTS_BELOW = np.array([0.0, 0.4, 0.0])
 TAILS = np.array([1e-4, 0.05])
 TAILS_PRIOR = np.array([0.95, 0.05])
 _SHAPE = (SCALES.size, DRIFTS.size, TAILS.size)
@@ -265,6 +268,8 @@ class PredictiveCode:
         low, high, centers = (np.atleast_1d(np.asarray(x, float)) for x in (low, high, centers))
         own, common = np.square(deviations), np.square(drifts)
         spread = np.sqrt(SCALES[:, None, None] ** 2 * own + DRIFTS[:, None] ** 2 * common)
+        if not self.pairs:
+            centers = centers - DRIFTS_BELOW[:, None] * np.asarray(drifts, float)
         left, right = (low - centers) / spread, (high - centers) / spread
         flip = left > 0.0  # differences of small tails, not of numbers near 1
         core = ndtr(np.where(flip, -left, right)) - ndtr(np.where(flip, -right, left))

@@ -106,12 +106,12 @@ class _Game:
             positions = order[done : done + _AHEAD]
             centers, drifts, deviations = self._predictions(positions)
             typical = deviations * np.sqrt(self.queries.training_factors[positions])
-            # Whoever surprises is released finely: the holdout has been looked at anyway.
             halves = self._fine(pace, positions, centers, drifts, leads=fine)
             coarse = pace.coarsely(len(self.queries))
             least = halves if fine else np.maximum(halves, coarse * typical)
             thresholds = np.maximum(least, self.queries.relaxed_to[positions])
-            asked = Asked(positions, centers, thresholds, halves)
+            cells = pace.surprised(halves, thresholds, leads=fine, first=not self.knew)
+            asked = Asked(positions, centers, thresholds, cells)
             reply = yield asked
             # Far enough behind that no finer cell would be worth its price.
             relaxed = self.queries.relaxed_to[positions] > halves

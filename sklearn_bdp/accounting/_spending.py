@@ -20,29 +20,29 @@ from sklearn_bdp._typing import Array, FloatOrArray
 from sklearn_bdp.accounting._predictive import Cells, PredictiveCode
 
 # a of the weights of batches. A larger one takes from the first batch and gives to later ones:
-# with 3 the first pays ln 4 and the tenth ln 52, with 1 they would pay ln 2 and ln 110.
-_LEVEL = 3.0
+# with 3 the first pays ln 4 and the tenth ln 52, with 1 they pay ln 2 and ln 110.
+_LEVELS = {"final": 1.0, "even": 3.0}
 # Prior of a complaint among checks (theory G21): 20 silent checks cost .18 nats in all, a first
 # complaint about 3 and the log of the number of words. A larger prior makes silence dearer.
 _COMPLAINT, _CHECKS = 0.05, 1.05
-# Part of the failure probability that only a final report may use: widths of reports are flat
-# between .3 and .7 (theory G17), and everything before pays ln 2 nats for it.
-_RESERVE = 0.5
+# Part of the failure probability that only a final report may use (theory G17, amended): what
+# people publish is the report, and interim intervals pay ln 10 nats, a fifth of their width.
+_RESERVE = 0.9
 
 
 @dataclasses.dataclass(frozen=True)
 class Spending:
     """How a holdout spreads its failure probability over its life (theory G16).
 
-    ``"final"`` reserves half of it for the final report and asks coarsely on the way, as
+    ``"final"`` reserves nine tenths of it for the final report and asks coarsely on the way, as
     O'Brien-Fleming boundaries of sequential trials do; ``"even"`` treats all batches alike, as
     Pocock boundaries do. ``n_searches``, how many batches are expected, is a hint: whatever it is,
     the weights of all batches and of a report sum to at most 1.
 
     Examples
     --------
-    >>> Spending("final").of_batch(1), Spending("final").of_report(0)
-    (0.125, 1.0)
+    >>> round(Spending("final").of_batch(1), 6), Spending("final").of_report(0)
+    (0.05, 1.0)
     """
 
     name: Literal["final", "even"] = "final"
@@ -55,7 +55,7 @@ class Spending:
 
     @property
     def _level(self):
-        return max(_LEVEL, float(self.n_searches or 0))
+        return max(_LEVELS[self.name], float(self.n_searches or 0))
 
     @property
     def reserve(self) -> float:
@@ -83,7 +83,7 @@ class Spending:
         """Return the way of spending in words."""
         if self.name == "final":
             return (
-                "final: half of the failure probability is reserved for the final report, as with "
+                "final: 90% of the failure probability is reserved for the final report, as with "
                 "O'Brien-Fleming boundaries in sequential trials"
             )
         return "even: all batches alike, as with Pocock boundaries in sequential trials"
@@ -93,10 +93,10 @@ def code_length(*, released: float, batch_index: int, spending: Spending = Spend
     r"""Code length of the queries of the next batch, in nats; their places come on top (G2′, G7).
 
     .. math:: \ell = -\ln P(\text{everything released before}) + \ln\omega_t^{-1},
-       \quad \omega_t = (1 - \rho) \frac{a}{(t+a-1)(t+a)}, \quad a = 3,
+       \quad \omega_t = (1 - \rho) \frac{a}{(t+a-1)(t+a)},
 
-    for batch :math:`t = 1, 2, \dots`, with :math:`\rho` what ``spending`` reserves for the final
-    report. With the lengths of the places in the batch
+    for batch :math:`t = 1, 2, \dots`, with :math:`a = 1` (``"even"``: 3) and :math:`\rho` what
+    ``spending`` reserves for the final report. With the lengths of the places in the batch
     (:func:`place_lengths`), the weights :math:`e^{-\ell}` of all queries that could ever be asked
     sum to at most 1. ``released`` is the code length of what earlier batches released
     (:class:`PredictiveCode`).
@@ -154,11 +154,14 @@ def leaked_length(*, information: float, failure: float) -> float:
 # the report more than "even" does; later ones that are finer would surprise more often than that
 # the few intervals still to come are worth (``--sweep least``).
 _TIMES = (1, 2, 5, 10, 20, 50)
-_WANTED, _LEAST = (4.4, 6.8, 6.6, 7.0, 7.1, 8.4), (2.6, 2.5, 2.5, 2.6, 3.2, 4.2)
+_WANTED, _LEAST = (5.1, 7.8, 7.9, 8.0, 8.0, 8.8), (2.6, 2.5, 2.5, 2.6, 3.2, 4.2)
 _MOST = 5.0  # coarsest fine cell, in deviations of the prediction
 _FINEST = 0.6  # finest cell, in deviations of the score
 _SKEW = 0.12  # what limits lie beyond the normal quantile
 _COARSE = 6.5  # half-width of coarse cells, in deviations of prediction and score
+# Cells that surprises are released in: those of a leader in parts of its threshold, from the
+# second batch on, and those of others in parts of a fine cell.
+_SURPRISED, _OTHERS = 1.0 / 3.0, 0.6
 _TOWARD = (1.5, 0.04)  # how far scores may lie toward 1/2: in drifts, and of drifts up to this
 _LONE = 4.0  # lone queries until they are priced like the leader of a search
 _NARROW, _WIDENING = 1.5, 0.9  # coarse cells: of one query, and by how much with the log of m
@@ -198,6 +201,10 @@ class Pace:
             worth *= min(1.0, (1.0 + n_fine) / _LONE)
         return known * np.interp(np.log(known / worth), _STEEPNESS, _BEST)
 
+    def surprised(self, fine: Array, thresholds: Array, **_: Any) -> Array:
+        """Return half-widths of the cells that surprises are released in: fine ones."""
+        return fine
+
 
 @dataclasses.dataclass(frozen=True)
 class FinalPace:
@@ -228,6 +235,15 @@ class FinalPace:
         # The first fine cell of a life is as narrow as wanted: nothing is known before it.
         half = np.maximum(half, self.least * known if n_fine else 0.0)
         return np.maximum(np.minimum(half, _MOST * known), _FINEST)
+
+    def surprised(self, fine: Array, thresholds: Array, *, leads: bool, first: bool) -> Array:
+        """Return half-widths of the cells that surprises are released in.
+
+        The holdout has been looked at anyway, and narrow cells teach how far off predictions are.
+        """
+        if leads:
+            return fine if first else np.minimum(fine, _SURPRISED * thresholds)
+        return _OTHERS * fine
 
 
 def paced(spending: Spending, batch_index: int, log_failure: float) -> Pace | FinalPace:

@@ -72,7 +72,7 @@ class ReusableHoldout:
     beta : float, default=0.05
         Probability that any of the intervals is wrong.
     spending : {"final", "even"}, default="final"
-        Where the failure probability goes. ``"final"``: half of it is reserved for
+        Where the failure probability goes. ``"final"``: 90% of it is reserved for
         :meth:`final_report`, and interim intervals are wide (O'Brien-Fleming boundaries in
         sequential trials). ``"even"``: narrow interim intervals, paid for at the end (Pocock).
     n_searches : int or None, default=None
@@ -554,7 +554,7 @@ class ReusableHoldout:
         """Report final scores with narrow intervals and close the holdout.
 
         Nothing is asked afterwards, so the report gets all the failure probability that is left
-        (``spending="final"`` reserves half of it). What is reported, and that the holdout is
+        (``spending="final"`` reserves 90% of it). What is reported, and that the holdout is
         closed, is recorded before anything is computed. From then on every new query is rejected.
         The noise is recorded, too: after a crash the same call gives that report and no other.
         Recorded answers remain free, and :attr:`report_` shows the report again.
