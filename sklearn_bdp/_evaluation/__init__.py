@@ -7,6 +7,9 @@ from sklearn_bdp._evaluation._division import (
     check_records,
     divide,
     divide_for,
+    fold_file,
+    labels_of_both,
+    non_finite_columns,
     open_holdout,
     recorded_seed,
 )

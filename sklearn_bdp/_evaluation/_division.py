@@ -11,16 +11,21 @@ from dataclasses import dataclass, field, replace
 
 import joblib
 import numpy as np
+import scipy.sparse
+import sklearn
 from sklearn.base import is_classifier
 from sklearn.model_selection import StratifiedGroupKFold, StratifiedKFold, StratifiedShuffleSplit
-from sklearn.utils import assert_all_finite, check_random_state, get_tags, indexable
+from sklearn.utils import check_random_state, get_tags, indexable
 
 from sklearn_bdp._checks import caller_level, check_fraction, check_kind
+from sklearn_bdp._digests import query_key
 from sklearn_bdp._evaluation._candidates import targets
+from sklearn_bdp._evaluation._fits import FoldFile
 from sklearn_bdp._evaluation._time import correlation_in_time
 from sklearn_bdp._sklearn_compat import inside_validation, num_samples, safe_indexing, safe_split
+from sklearn_bdp._version import __version__
 from sklearn_bdp.correlation import CorrelationModel, check_correlation, check_declared
-from sklearn_bdp.exceptions import InnerFoldsWarning
+from sklearn_bdp.exceptions import InnerFoldsWarning, SklearnBdpWarning
 from sklearn_bdp.guards import (
     TrainingSide,
     check_future,
@@ -91,20 +96,49 @@ def check_records(estimator, X, y):
     check_kind("X", X)
     check_kind("y", y)
     nested = any(hasattr(value, "fit") for value in estimator.get_params(deep=True).values())
-    if nested or not isinstance(X, np.ndarray):  # what a pipeline takes only its fit can tell
-        return
+    if nested or not (isinstance(X, np.ndarray) or hasattr(X, "iloc")):
+        return  # what a pipeline takes only its fit can tell
     tags = get_tags(estimator).input_tags
-    if X.dtype == object and not (tags.string or tags.categorical):
+    cells = getattr(getattr(X, "dtype", None), "kind", None)
+    if cells == "O" and not (tags.string or tags.categorical):
         X = X.astype(float)
-    if X.dtype.kind == "f" and not tags.allow_nan:
-        assert_all_finite(X, estimator_name=type(estimator).__name__, input_name="X")
+    missing, infinite = non_finite_columns(X)
+    if tags.allow_nan or not (missing or infinite):
+        return
+    found = (("missing values (NaN)", missing), ("infinite values (inf)", infinite))
+    raise ValueError(
+        f"X contains {' and '.join(f'{what} in columns {c}' for what, c in found if c)}, which "
+        f"{type(estimator).__name__} does not accept. Replace them, or put an imputer before it in "
+        "a pipeline. Nothing was fitted."
+    )
 
 
-def divide(estimator, X, y, *, test_size, correlation, groups, X_val, y_val, random_state):
+def non_finite_columns(X):
+    """Return columns of numbers with missing values, and with infinite ones, by name or place."""
+    missing, infinite = [], []
+    if hasattr(X, "iloc"):
+        columns = [(name, X[name]) for name in X.columns if X[name].dtype.kind == "f"]
+    elif getattr(X, "dtype", np.dtype(object)).kind == "f" and X.ndim == 2 and hasattr(X, "T"):
+        if scipy.sparse.issparse(X) or np.isfinite(np.sum(X)):  # nearly always
+            return missing, infinite
+        columns = enumerate(X.T)
+    else:
+        return missing, infinite
+    for name, column in columns:
+        values = np.asarray(column)
+        if not np.isfinite(np.sum(values)):
+            missing += [name] if np.isnan(values).any() else []
+            infinite += [name] if np.isinf(values).any() else []
+    return missing, infinite
+
+
+def divide(
+    estimator, X, y, *, test_size, correlation, groups, X_val, y_val, random_state, groups_val=None
+):
     """Return the :class:`Division` that the arguments of the search describe."""
     X, y = indexable(X, y)
     if X_val is not None:
-        return _explicit(X, y, X_val, y_val, correlation, groups)
+        return _explicit(X, y, X_val, y_val, correlation, groups, groups_val)
     if y_val is not None:
         raise ValueError("y_val was given without X_val; give both or neither.")
     n = num_samples(X)
@@ -146,7 +180,31 @@ def divide(estimator, X, y, *, test_size, correlation, groups, X_val, y_val, ran
     )
 
 
-def _explicit(X, y, X_val, y_val, correlation, groups):
+def labels_of_both(n, held, groups, groups_val):
+    """Return the groups of the training records and of the validation records; None: not given.
+
+    ``groups`` may hold both, one after the other.
+    """
+    if held is None:
+        if groups_val is not None:
+            raise ValueError("groups_val was given without X_val. Give both or neither.")
+        return groups, None
+    if groups is not None and groups_val is None and len(groups) == n + held:
+        return np.asarray(groups)[:n], np.asarray(groups)[n:]
+    for name, of, labels, count in (
+        ("groups", "X", groups, n),
+        ("groups_val", "X_val", groups_val, held),
+    ):
+        if labels is not None and num_samples(labels) != count:
+            raise ValueError(
+                f"{name} must hold one label per record of {of}, {count}, got "
+                f"{num_samples(labels)}. With X_val, pass groups= ({n} labels) and groups_val= "
+                f"({held} labels), or all {n + held} labels as groups=."
+            )
+    return groups, groups_val
+
+
+def _explicit(X, y, X_val, y_val, correlation, groups, groups_val):
     """Return the division for a validation set that the caller brings.
 
     Groups, and models of so many records, may describe the records of ``X`` followed by those of
@@ -158,13 +216,16 @@ def _explicit(X, y, X_val, y_val, correlation, groups):
     n, held = num_samples(X), num_samples(X_val)
     if held == 0:
         raise ValueError("X_val must hold at least one record, got 0.")
-    together = isinstance(correlation, str) and groups is not None and len(groups) == n + held
-    if isinstance(correlation, str) and not together:
-        raise ValueError(
-            "correlation='groups' with X_val takes groups= of the records of X followed by those "
-            f"of X_val, {n + held} labels, got {0 if groups is None else len(groups)}; or give "
-            "correlation=Groups(labels of the validation records)."
-        )
+    groups, groups_val = labels_of_both(n, held, groups, groups_val)
+    parts = correlation if isinstance(correlation, list | tuple) else [correlation]
+    if any(isinstance(part, str) for part in parts):
+        if groups is None or groups_val is None:
+            raise ValueError(
+                f"correlation='groups' with X_val needs labels of both parts: pass groups= ({n} "
+                f"labels) and groups_val= ({held} labels), or all {n + held} labels as groups=."
+            )
+        both = [*np.asarray(groups).tolist(), *np.asarray(groups_val).tolist()]
+        groups = np.array(both, dtype=object) if len({*map(type, both)}) > 1 else np.array(both)
     model = check_correlation(correlation, groups=groups)
     if model.is_sequential and model.n_records is None:
         check_future(X, X_val)
@@ -284,6 +345,14 @@ def check_owner(owner, X_val):
     """Check which holdout is meant, before any work; return its :class:`HoldoutConfig` or None."""
     check_declared(owner.correlation)
     config = config_of(owner)
+    size = getattr(config, "test_size", None)
+    if X_val is None and isinstance(size, numbers.Real) and size > 0.5:
+        warnings.warn(
+            f"holdout={size:g} holds out {size:.0%} of the records, and models are fitted on the "
+            f"other {1 - size:.0%}. To hold out {1 - size:.0%}, set holdout={1 - size:.3g}.",
+            SklearnBdpWarning,
+            stacklevel=caller_level(),
+        )
     if config is None and X_val is not None:
         raise ValueError("Give either holdout=ReusableHoldout(...) or X_val, not both.")
     if config is not None and config.ledger is not None and inside_validation():
@@ -310,9 +379,23 @@ def recorded_seed(owner, config, data):
     return seed, {"data": name, "seed": seed}
 
 
+def fold_file(config, signature):
+    """Return where finished folds of a search are kept beside a ledger file; None without one.
+
+    ``signature()``: digest of the search and its data, None where something cannot be read.
+    """
+    if config is None or config.ledger is None or "://" in str(config.ledger):
+        return None
+    signature = signature()
+    return signature and FoldFile(
+        config.ledger, query_key("folds", __version__, sklearn.__version__, signature)
+    )
+
+
 def divide_for(
-    owner, config, estimator, X, y, *, X_val, y_val, groups, split=None, dates=(None, 0)
-):
+    owner, config, estimator, X, y, *, X_val, y_val, groups, groups_val=None, split=None,
+    dates=(None, 0),
+):  # fmt: skip
     """Return the :class:`Division` of the owner's data.
 
     ``dates``: what was given as ``times=`` and ``horizon=``.
@@ -346,6 +429,7 @@ def divide_for(
             test_size=config.test_size,
             correlation=correlation,
             groups=groups,
+            groups_val=groups_val,
             X_val=X_val,
             y_val=y_val,
             random_state=owner.random_state if split is None else split["seed"],

@@ -5,16 +5,22 @@ that candidates share are fitted once. Results come back as they are ready, so t
 interruption loses only what was not finished.
 """
 
+import base64
 import collections
 import contextlib
+import functools
+import json
 import math
+import operator
 import pickle
 import tempfile
 import traceback
 import warnings
 import weakref
 from concurrent.futures import BrokenExecutor
-from dataclasses import dataclass, field
+from dataclasses import astuple, dataclass, field, replace
+from pathlib import Path
+from typing import Any
 
 import joblib
 import numpy as np
@@ -29,6 +35,7 @@ from sklearn_bdp._evaluation._candidates import PrefixMemory, evaluate
 from sklearn_bdp._evaluation._scoring import kept_scores
 from sklearn_bdp._sklearn_compat import Nobody, fit_and_score
 from sklearn_bdp.exceptions import ScoreContractError
+from sklearn_bdp.metrics import Clipping
 
 #: What ends a search from outside: the user, or the death of a worker. What is finished is kept.
 INTERRUPTIONS = (KeyboardInterrupt, BrokenExecutor)
@@ -38,6 +45,8 @@ _CALLS = 16
 KEEP = 1
 #: Bytes of per-record scores that are kept of a search's folds; the worst candidates go first.
 ROOM = 2**25
+#: Bytes of a fold's per-record scores up to which they are written beside a ledger.
+_LONGEST_LINE = 2**18
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,7 +73,7 @@ class FoldJob:
     options: dict = field(repr=False)  # for scikit-learn's ``_fit_and_score``
 
     def run(self, task, memory):
-        """Return what scikit-learn reports about one fit, scores of tested records, and clipping.
+        """Return the :class:`FoldScores` of one fit.
 
         Records that a model was trained on are scored after those that it is tested on.
         """
@@ -83,8 +92,8 @@ class FoldJob:
                 **self.options,
             )
         if not kept.scores or len(kept.scores[0]) != len(self.test):
-            return result, None, None
-        return result, kept.scores[0].astype(np.float32), kept.clipping[0]
+            return FoldScores(result)
+        return FoldScores(result, kept.scores[0].astype(np.float32), kept.clipping[0])
 
 
 @dataclass(frozen=True, eq=False)
@@ -200,71 +209,154 @@ def warn_some_failed(errors, what, told=None):
     )
 
 
+@dataclass(frozen=True)
+class FoldScores:
+    """What one fit on a fold of the training set gave."""
+
+    result: dict  # as scikit-learn reports it
+    scores: np.ndarray | None = field(default=None, repr=False)  # of tested records, where known
+    clipping: Any = None  # what clipping changes there, where that was found out
+    #: Number of the scores, their sum and that of their squares.
+    sums: tuple = (0, 0.0, 0.0)
+
+
+class FoldFile:
+    """Finished folds of one search beside its ledger, for the same script in a new process.
+
+    Scores of training records are public. A line that was not written to its end counts as not
+    written. ``name``: a digest of data and parameters.
+    """
+
+    def __init__(self, ledger, name):
+        self.path = Path(f"{ledger}.{name[:16]}.folds")
+
+    def read(self):
+        """Return what was written, by name."""
+        found = {}
+        with contextlib.suppress(OSError):
+            for line in self.path.read_text("utf-8").splitlines():
+                with contextlib.suppress(ValueError, KeyError, TypeError):
+                    name, result, sums, clipping, scores = json.loads(line)
+                    if scores is not None:
+                        scores = np.frombuffer(base64.b64decode(scores), np.float32)
+                    clipping = None if clipping is None else Clipping(*clipping)
+                    found[name] = FoldScores(result, scores, clipping, tuple(sums))
+        return found
+
+    def write(self, name, fold):
+        """Append a finished fold; a folder that cannot be written is the ledger's concern."""
+        scores, clipping = fold.scores, fold.clipping
+        if scores is not None:
+            short = scores.nbytes <= _LONGEST_LINE
+            scores = base64.b64encode(scores.tobytes()).decode() if short else None
+        clipping = None if clipping is None else astuple(clipping)
+        with contextlib.suppress(OSError, TypeError):
+            line = json.dumps([name, fold.result, fold.sums, clipping, scores], default=float)
+            with self.path.open("a", encoding="utf-8") as file:
+                file.write(line + "\n")
+
+    def remove(self):
+        """Drop the file of a search that is finished."""
+        with contextlib.suppress(OSError):
+            self.path.unlink(missing_ok=True)
+
+
 class Progress:
     """Finished fits of one search on one division of the data, for the time after an interruption.
 
     Scores of folds are training-side numbers; what the holdout answered is in its own records.
+    ``file``: where they are kept besides for a new process.
     """
 
-    def __init__(self, *, seed, split=None, config=None):
-        self.seed, self.split, self.config = seed, split, config
+    def __init__(self, *, seed, split=None, config=None, file=None):
+        self.seed, self.split, self.config, self.file = seed, split, config, file
         self.division = self.holdout = None
-        self._folds = {}
-        self._scores, self._left = {}, ROOM
-        self._sums = collections.defaultdict(dict)  # of per-record scores and their squares
+        self._folds = collections.defaultdict(dict)  # by row and part: parameters, fold, scores
+        self._left = ROOM
+        self._written = {} if file is None else file.read()
+        self._names = {}  # by row: its parameters, as the file knows them
 
-    def result(self, row, name, params):
-        """Return what is known about a fit, or None."""
-        before, result = self._folds.get((row, name), (None, None))
-        known = None if result is None else object_digest(before)
-        return None if known is None or known != object_digest(params) else dict(result)
+    def _name(self, row, fold, params):
+        """Return what a fit is known by in the file; None where parameters cannot be read."""
+        if row not in self._names:
+            self._names[row] = object_digest(params)
+        return self._names[row] and f"{row} {fold} {self._names[row]}"
 
-    def add(self, row, name, params, result, scores=None):
-        """Keep a finished fit."""
-        self._folds[row, name] = params, dict(result)
-        if scores is not None:
-            values = scores.astype(float)
-            self._sums[row][name] = [len(values), float(values.sum()), float(values @ values)]
+    def find(self, row, part, fold, params):
+        """Return what is known about a fit, or None. ``fold``: a digest of its records."""
+        before, name, known = self._folds[row].get(part, (None, None, None))
+        if known is not None:
+            digest = object_digest(before) if name == fold else None
+            return known if digest is not None and digest == object_digest(params) else None
+        known = self._written and self._written.get(self._name(row, fold, params))
+        if known:
+            self._keep(row, part, params, fold, known)
+        return known or None
 
-    def keep(self, row, part, scores, value):
-        """Keep the per-record scores of a fold while there is room; ``value`` is their score."""
-        if scores is None or self._left < 0:
+    def add(self, row, part, fold, params, found, units=None):
+        """Keep a finished fit; ``units``: scores of what varies by itself, such as dates."""
+        if found.scores is not None:
+            values = (found.scores if units is None else units).astype(float)
+            sums = len(values), float(values.sum()), float(values @ values)
+            found = replace(found, sums=sums)
+        self._keep(row, part, params, fold, found)
+        if self.file is not None and (name := self._name(row, fold, params)) is not None:
+            self.file.write(name, found)
+
+    def _keep(self, row, part, params, fold, found):
+        """Keep per-record scores while there is room; those of the worst candidates go first."""
+        self._folds[row][part] = params, fold, found
+        if found.scores is None:
             return
-        self._scores.setdefault(row, {})[part] = (scores, value)
-        self._left -= scores.nbytes
-        while self._left < 0 and len(self._scores) > 1:
-            worst = min(self._scores, key=self._typical)
-            self._left += sum(kept.nbytes for kept, _ in self._scores.pop(worst).values())
+        self._left -= found.scores.nbytes
+        while self._left < 0:
+            rows = [r for r in self._folds if any(f.scores is not None for f in self._of(r))]
+            if len(rows) < 2:
+                return
+            worst = self._folds[min(rows, key=self._typical)]
+            for place, (own, name, kept) in worst.items():
+                if kept.scores is not None:
+                    self._left += kept.scores.nbytes
+                    worst[place] = own, name, replace(kept, scores=None)
+
+    def _of(self, row):
+        """Return what is known of the folds of a row, in order."""
+        return [found for _, (_, _, found) in sorted(self._folds[row].items())]
 
     def _typical(self, row):
-        values = [value for _, value in self._scores[row].values()]
+        """Return the mean score of a row in its folds so far."""
+        values = [known.sums[1] / max(known.sums[0], 1) for known in self._of(row)]
         return float(np.mean(values)) if np.isfinite(values).all() else -np.inf
 
     def variance(self, row):
         """Return the variance of a record's score in the folds of a row; NaN if it is not known."""
-        sums = self._sums.get(row)
-        if not sums:
+        count, total, squares = np.sum([(0, 0, 0), *(f.sums for f in self._of(row))], axis=0)
+        if not count:
             return np.nan
-        count, total, squares = np.sum(list(sums.values()), axis=0)
         return float(np.clip(squares / count - (total / count) ** 2, 0.0, 0.25))
+
+    def clipping(self, row):
+        """Return what clipping changes on the folds of a row, None where it is not known."""
+        found = [known.clipping for known in self._of(row) if known.clipping is not None]
+        return functools.reduce(operator.add, found) if found else None
 
     def scores(self, row, tests, n):
         """Return the per-record scores of a row and the last fold that tested each record, or None.
 
         NaN and -1 for records in no test fold.
         """
-        kept = self._scores.get(row, {})
-        if len(kept) < len(tests):
+        kept = [known.scores for known in self._of(row)]
+        if len(kept) < len(tests) or any(each is None for each in kept):
             return None
         scores, fold = np.full(n, np.nan), np.full(n, -1)
         for part, test in enumerate(tests):
-            scores[test], fold[test] = kept[part][0], part
+            scores[test], fold[test] = kept[part], part
         return scores, fold
 
     @staticmethod
     def fold_name(part, train, test):
         """Return what a fold is known by."""
-        return part, joblib.hash((train, test), hash_name="sha1")
+        return joblib.hash((part, train, test), hash_name="sha1")
 
 
 class ModelStore:

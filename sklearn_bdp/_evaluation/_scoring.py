@@ -177,7 +177,7 @@ def bounded_metric(search, scoring, y):
         scoring = dataclasses.replace(scoring, function=function, name=name)
     metric = get_metric(scoring, estimator=search.estimator, y=y)
     if scoring is None and metric.note:
-        DEFAULT_METRIC.warn_once(metric.name, note=metric.note)
+        DEFAULT_METRIC.warn_once(metric.note, note=metric.note)
     return metric
 
 

@@ -95,7 +95,6 @@ class Rounds:
         self.results, self.scores, self.splits = None, None, []
         self.report = self.drift = self.per_record = None
         self.first = 0  # row of the first candidate that is not eliminated
-        self.clipping = {}  # by row: what it changes on the folds
         self._verification = None
 
     @sealed_errors  # frames of workers in this process hold raw scores
@@ -132,7 +131,7 @@ class Rounds:
         search, division, first = self.search, self.division, len(self.candidates)
         made = [Candidate(params) for params in candidate_params]
         splitter = cv or search._checked_cv_orig
-        splits = list(splitter.split(division.X, division.y, **self.split_params))
+        splits = _splits(splitter, division, self.split_params)
         check_folds(division.train_model, splits)
         if len(splits) != search.n_splits_:
             raise ValueError(
@@ -172,9 +171,10 @@ class Rounds:
             names[part] = Progress.fold_name(part, train, test)
             todo = []
             for task in tasks:
-                before = self.progress.result(task.row, names[part], task.candidate.params)
+                params = task.candidate.params
+                before = self.progress.find(task.row, part, names[part], params)
                 if before is not None:
-                    found[task.row, part] = before
+                    found[task.row, part] = dict(before.result)
                 else:
                     todo.append(_told(task, callback_ctx, part, len(splits)))
             jobs.append((self._fold_job(part, train, test, len(splits)), todo))
@@ -187,14 +187,11 @@ class Rounds:
                 known = [self._value(found.get((task.row, p))) for p in range(len(splits))]
                 self.verifier.take(task, result, guess=float(np.nan_to_num(np.mean(known))))
             else:
-                result, scores, clipping = result
-                if clipping is not None:
-                    self.clipping[task.row] = clipping + self.clipping.get(task.row)
-                self._check_scores(result["test_scores"])
-                found[task.row, job.part] = result
-                self.progress.keep(task.row, job.part, scores, self._value(result))
-                scores = self._by_date(scores, job.test)
-                self.progress.add(task.row, names[job.part], task.candidate.params, result, scores)
+                self._check_scores(result.result["test_scores"])
+                found[task.row, job.part] = dict(result.result)
+                units = self._by_date(result.scores, job.test)
+                params = task.candidate.params
+                self.progress.add(task.row, job.part, names[job.part], params, result, units)
 
         dispatch = {"n_jobs": self.search.n_jobs, "pre_dispatch": self.search.pre_dispatch}
         try:
@@ -272,6 +269,18 @@ class Rounds:
             if np.isfinite(score):
                 training[task.row] = self.metric.to_unit(float(score))
         self.verifier.ask_finished(tasks, training)
+
+
+def _splits(splitter, division, params):
+    """Return the folds of the training set."""
+    try:
+        return list(splitter.split(division.X, division.y, **params))
+    except ValueError as error:
+        n, why = num_samples(division.X), str(error).rstrip(".")
+        raise ValueError(
+            f"cv={splitter} cannot divide the {n} training records: {why}. Set fewer folds, such "
+            "as cv=2, or bring more records."
+        ) from error
 
 
 def _told(task, callback_ctx, part, n_splits):

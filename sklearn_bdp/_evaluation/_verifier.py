@@ -27,6 +27,7 @@ from sklearn_bdp._evaluation._candidates import (
     Outcome,
     columns_of,
     fit_candidate,
+    targets,
 )
 from sklearn_bdp._evaluation._fits import (
     INTERRUPTIONS,
@@ -170,6 +171,8 @@ class Verifier:
         if candidate.columns != ():
             X = columns_of(self.setting.X, candidate.columns)
             self.row_wise.ask(model, X)
+            for metric in (self.setting.metric, *self.setting.beside.values()):
+                self.row_wise.ask_score(metric, model, X, targets(X, self.setting.y))
 
     @sealed_errors  # the frames hold raw scores
     def fit(self, rows, candidates, training):

@@ -28,6 +28,7 @@ from sklearn_bdp.guards._reading import ANEW, FINDINGS, MIXED, KnownRows, Traini
 from sklearn_bdp.guards._row_wise import RowWiseCheck, foreign_parts, reads_other_rows
 from sklearn_bdp.guards._tables import (
     ADDED,
+    INFINITE,
     check_agreement,
     check_future,
     check_orders,

@@ -55,8 +55,9 @@ FALLEN = Guard(
     "released values",
     "after the holdout answered",
     "{measured} of {of} is {training:.3g} in cross-validation and {score:.3g} verified, with the "
-    "interval from {low:.3g} to {high:.3g}. Chance does not explain the fall. Check that folds do "
-    "not share patients, places or time, and that features do not know the target.",
+    "interval from {low:.3g} to {high:.3g}. Chance does not explain the fall. Check that holdout "
+    "records are complete, as each that the model cannot predict gets the worst score, that folds "
+    "do not share patients, places or time, and that features do not know the target.",
     exceptions.FallenScoreWarning,
 )
 CLIPPED = Guard(
@@ -71,7 +72,7 @@ CLIPPED = Guard(
 DEFAULT_METRIC = Guard(
     "default metric",
     "arguments",
-    "when scoring is left out, once in a process",
+    "when scoring is left out, once for each clip",
     "{note}.",
     exceptions.DefaultMetricWarning,
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from typing import Any
 
 import numpy as np
 import scipy.sparse
@@ -11,11 +12,17 @@ from sklearn.preprocessing import FunctionTransformer
 
 from sklearn_bdp._digests import copied
 from sklearn_bdp._sklearn_compat import num_samples, safe_indexing
-from sklearn_bdp.exceptions import BatchPredictionWarning, FailingModelWarning
+from sklearn_bdp.exceptions import (
+    BatchPredictionWarning,
+    FailingModelWarning,
+    ScoreContractError,
+)
 from sklearn_bdp.guards._guard import Guard
 
 #: Rows that a model is asked to predict: what looks further back than that goes unseen.
 ROWS = 48
+#: Rows that a caller's score is asked about: one by subgroups needs some of each.
+SCORED = 400
 #: Different pipelines of one search that are asked.
 MOST = 12
 #: Fewer training rows are not split into two different batches.
@@ -47,6 +54,16 @@ LATER = Guard(
     "means), or declare a chain. The holdout was not queried.",
     ValueError,
 )
+NO_MEAN = Guard(
+    "scores by batch",
+    "training set",
+    "after the first fit",
+    "PerRecordScore {name} gives training records other numbers when other records stand beside "
+    "them, so that its mean has no proven interval. Return numbers that depend on their record and "
+    "the model only. Report scores of subgroups by final_report(by=...). The holdout was not "
+    "queried.",
+    ScoreContractError,
+)
 #: What a certificate says of a search in which such a model was found.
 ASSUMPTION = (
     "NOT MET: predictions with {names} depend on the other rows of a batch. Their scores are not "
@@ -61,16 +78,20 @@ def reads_other_rows(model, X):
     model that scores records one by one says the same of the half that stayed, to the last bit,
     also where it uses the place of a row in the batch; what draws at random is left alone.
     """
-    n = num_samples(X)
-    if n < FEWEST:
+    if num_samples(X) < FEWEST:
         return False
-    size = min(ROWS, n // 2)
+    return _changes(model, X, *_batches(num_samples(X), ROWS))
+
+
+def _batches(n, most):
+    """Return places of a batch, of one with other rows beside half of it, and which stay."""
+    size = min(most, n // 2)
     rng = np.random.default_rng(0)
     batch = np.arange(size) + (n - size) // 2
     kept = rng.permutation(size)[: size // 2]
     other = rng.permutation(n)[:size]
     other[kept] = batch[kept]
-    return _changes(model, X, batch, other, kept)
+    return batch, other, kept
 
 
 def _changes(model, X, batch, other, kept):
@@ -87,6 +108,21 @@ def _changes(model, X, batch, other, kept):
         again = _said(model, name, first)
         return again is not None and _equal(said[kept], again[kept])
     return False
+
+
+def score_reads_other_rows(metric, model, X, y):
+    """Return whether a caller's score of some training rows changes when others are exchanged."""
+    if num_samples(X) < FEWEST or reads_other_rows(model, X):  # which has a warning of its own
+        return False
+    batch, other, kept = _batches(num_samples(X), SCORED)
+    found = []
+    for rows in (batch, other, batch):
+        try:
+            found.append(metric.training_scores(model, safe_indexing(X, rows), y[rows])[0][kept])
+        except Exception:  # a function that needs more rows than these tells nothing
+            return False
+    first, second, again = found
+    return not _equal(first, second) and _equal(first, again)
 
 
 def reads_later_rows(model, X, dates):
@@ -159,6 +195,7 @@ class RowWiseCheck:
     def __init__(self, dates=None):
         self.dates = dates  # of training rows, where each is judged given its past
         self._asked, self._found = set(), {BATCHES: [], FAILS: []}
+        self._scores: list[Any] = []
 
     def ask(self, model, X):
         """Look at a fitted model, unless one with the same foreign parts was looked at.
@@ -180,6 +217,17 @@ class RowWiseCheck:
             if not self._found[guard]:
                 guard.warn(name=name)
             self._found[guard].append(name)
+
+    def ask_score(self, metric, model, X, y):
+        """Raise where a caller's score of a record depends on other records; asked once.
+
+        ``X``, ``y``: training rows, with the columns that the model was fitted on.
+        """
+        if metric.by_predictions or metric in self._scores:
+            return
+        self._scores.append(metric)
+        if score_reads_other_rows(metric, model, X, np.asarray(y)):
+            raise NO_MEAN.error(name=metric.name)
 
     @property
     def assumptions(self):

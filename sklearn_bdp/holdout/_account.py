@@ -92,10 +92,10 @@ class Account:
         if self._ledger is None:
             if self.path is None:
                 raise ProcessBoundaryError(
-                    "this holdout kept its records in the memory of another process, which is "
-                    "where it can be asked; here only history() and certificate() can be read. "
-                    "Give it a file, ReusableHoldout(..., ledger='holdout.sqlite'), and every "
-                    "process shares one budget."
+                    "This holdout keeps its records in the memory of the process that made it, and "
+                    "cannot be queried from another one. Set n_jobs=1, or give it a file that all "
+                    "processes share: ReusableHoldout(..., ledger='holdout.sqlite'). history() and "
+                    "certificate() can be read here. The holdout was not queried."
                 )
             self._ledger = Ledger(
                 self.path,

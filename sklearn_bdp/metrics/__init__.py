@@ -4,6 +4,7 @@ See ``doc/metrics.md`` for the list and the proofs.
 """
 
 from sklearn_bdp.metrics._base import BoundedMetric, Evaluation, ScoreShape, same_names
+from sklearn_bdp.metrics._means import Clipping
 from sklearn_bdp.metrics._registry import (
     available_metrics,
     check_scoring,

@@ -61,6 +61,7 @@ class Evaluation:
     shape: ScoreShape = ScoreShape()  # what is public about how the score varies
     #: What a score by class is made of, once the shares of the classes are known.
     by_class: Any = None
+    failing: Any = None  # positions of records that the model failed on: as raw as their scores
 
     def __repr__(self) -> str:
         # Never the numbers: a record that ends up in a log or a traceback must not leak.
@@ -232,7 +233,9 @@ class BoundedMetric(abc.ABC):
         """
         y = self._check(estimator, X, y)
         with silenced():
-            return self._evaluated(estimator, score_rows(self._rows, estimator, X, y), y)
+            rows = score_rows(self._rows, estimator, X, y)
+            found = self._evaluated(estimator, rows, y)
+        return dataclasses.replace(found, failing=np.flatnonzero(np.isnan(rows)))
 
     def training_score(self, estimator: Any, X: Any, y: ArrayLike) -> float:
         """Score a fitted estimator on public records; errors of the model propagate.

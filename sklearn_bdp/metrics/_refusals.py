@@ -1,5 +1,6 @@
 """Why a metric is refused and what to use instead; the one place that looks inside scorers."""
 
+import difflib
 import inspect
 
 from sklearn_bdp.exceptions import UnboundedMetricError
@@ -101,7 +102,12 @@ def refuse(name, available):
         if family == "neg_mean_absolute_percentage_error":
             told += f" For relative errors, use a PerRecordScore:{RELATIVE}"
         raise UnboundedMetricError(told)
-    raise ValueError(f"scoring must be one of {', '.join(available)}, got scoring={name!r}.")
+    near = difflib.get_close_matches(str(name), [*available, *_REASONS], n=1)
+    hint = f" Did you mean {near[0]!r}?" if near else ""
+    raise ValueError(
+        f"scoring={name!r} is not a metric.{hint} Metrics that can be verified: "
+        f"{', '.join(available)}. Your own: PerRecordScore(function, lower, upper)."
+    )
 
 
 _WRAP_IT = (

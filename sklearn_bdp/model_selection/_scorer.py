@@ -189,7 +189,11 @@ class HoldoutScorer:
         self, holdout: ReusableHoldout, scoring: str | Callable[..., Any] | None = None
     ) -> None:
         if not isinstance(holdout, ReusableHoldout):
-            raise TypeError(f"holdout must be a ReusableHoldout, got {type(holdout).__name__}.")
+            name = f"holdout, scoring={holdout!r}" if isinstance(holdout, str) else "holdout"
+            raise TypeError(
+                f"holdout must be a ReusableHoldout, got {type(holdout).__name__}. Pass the "
+                f"holdout first: HoldoutScorer({name})."
+            )
         check_scoring(scoring)
         self.holdout = holdout
         self.scoring = scoring
@@ -209,7 +213,7 @@ class HoldoutScorer:
         Parameters
         ----------
         estimator : fitted estimator
-            The model in query.
+            The model to verify.
         X : array-like of shape (n_samples, n_features)
             Training data for the training-side value; never holdout records.
         y : array-like of shape (n_samples,)
@@ -257,6 +261,7 @@ class HoldoutScorer:
             raise _ModelFailed from error
         if not alteration:
             self._memory.row_wise.ask(estimator, X)
+            self._memory.row_wise.ask_score(metric, estimator, X, y)
         if alteration is None and _in_validation and seen.is_about(estimator):
             return float(metric.from_unit(value))  # rows that the model was trained on
         if alteration:

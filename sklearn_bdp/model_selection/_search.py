@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
+from sklearn.metrics import get_scorer_names
 from sklearn.model_selection import GridSearchCV, ParameterGrid, ParameterSampler
 from sklearn.utils import indexable
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
@@ -19,6 +20,7 @@ from sklearn_bdp._evaluation import (
     RULES,
     Savable,
     check_records,
+    labels_of_both,
     public_scorer,
 )
 from sklearn_bdp._sklearn_compat import (
@@ -33,12 +35,13 @@ from sklearn_bdp._typing import Correlation, RandomState
 from sklearn_bdp.correlation import date_numbers
 from sklearn_bdp.guards import TrainingSide
 from sklearn_bdp.holdout import ReusableHoldout
-from sklearn_bdp.metrics import BoundedMetric, PerRecordScore, available_metrics
+from sklearn_bdp.metrics import BoundedMetric, PerRecordScore, available_metrics, check_scoring
 from sklearn_bdp.model_selection._stages import (
     Preparation,
     autologged,
     certificate_of,
     chosen_row,
+    grid_size,
     in_words,
     sampling_space,
     search_results,
@@ -251,8 +254,10 @@ class ReusableHoldoutSearchCV(Preparation, Savable, GridSearchCV):
         seed = self.random_state
         if seed is None:  # an interrupted search goes on with the same candidates
             seed = getattr(self, "_sampling_seed", None)
-        space = sampling_space(self.param_grid)
-        return ParameterSampler(space, self.n_iter, random_state=seed)
+        space, n_iter = sampling_space(self.param_grid), self.n_iter
+        if self.holdout is not None:
+            n_iter = min(n_iter, grid_size(space))
+        return ParameterSampler(space, n_iter, random_state=seed)
 
     def fit(
         self,
@@ -262,6 +267,7 @@ class ReusableHoldoutSearchCV(Preparation, Savable, GridSearchCV):
         X_val: Any = None,
         y_val: ArrayLike | None = None,
         groups: ArrayLike | None = None,
+        groups_val: ArrayLike | None = None,
         times: ArrayLike | None = None,
         horizon: int = 0,
         **params: Any,
@@ -279,7 +285,10 @@ class ReusableHoldoutSearchCV(Preparation, Savable, GridSearchCV):
             An explicit validation set, which becomes the holdout. With ``holdout=None`` they go to
             the estimator's ``fit`` if it has parameters of these names.
         groups : array-like of shape (n_samples,), default=None
-            Group labels of the records: for ``correlation="groups"`` and for splitters.
+            Group labels of the records: for ``correlation="groups"`` and for splitters. With
+            ``X_val``, also labels of ``X`` followed by those of ``X_val``.
+        groups_val : array-like of shape (n_validation_samples,), default=None
+            Group labels of ``X_val``, for ``correlation="groups"``.
         times : array-like of shape (n_samples,), default=None
             Date of each record, for ``correlation="time"`` or a chain of dates: rows may come in
             any order, and the unit is the date. If None, a date level of a ``MultiIndex`` or a
@@ -314,17 +323,21 @@ class ReusableHoldoutSearchCV(Preparation, Savable, GridSearchCV):
                     )
                 if value is not None:
                     params[name] = value
-            if times is not None or horizon:
+            if times is not None or horizon or groups_val is not None:
                 raise ValueError(
-                    "holdout=None is plain cross-validation: times= and horizon= have no place in "
-                    "it. Set holdout=0.25, or pass cv=TimeSeriesSplit()."
+                    "holdout=None is plain cross-validation: times=, horizon= and groups_val= have "
+                    "no place in it. Set holdout=0.25, or pass cv=TimeSeriesSplit()."
                 )
             if groups is not None:
                 params["groups"] = groups
             return self._fit_plain(X, y, params)
+        scoring = self.scoring if isinstance(self.scoring, list | tuple | set) else [self.scoring]
+        for name in scoring:
+            if isinstance(name, str) and name not in get_scorer_names():
+                check_scoring(name)
         with autologged(self):
             dates = (None if times is None else date_numbers(times), horizon)
-            return self._fit_verified(X, y, X_val, y_val, groups, dates, params)
+            return self._fit_verified(X, y, X_val, y_val, (groups, groups_val), dates, params)
 
     def _fit_plain(self, X, y, params):
         """Search as scikit-learn does, without a holdout."""
@@ -337,6 +350,8 @@ class ReusableHoldoutSearchCV(Preparation, Savable, GridSearchCV):
         X, y = indexable(X, y)
         params = check_method_params(X, params)
         check_records(self.estimator, X, y)
+        held = None if X_val is None else num_samples(X_val)
+        groups = labels_of_both(num_samples(X), held, *groups)
         data = (X, y, X_val, y_val, groups, dates, params)
         self._check_beside(*data)
         progress = self._resumed(config, data)
@@ -352,6 +367,8 @@ class ReusableHoldoutSearchCV(Preparation, Savable, GridSearchCV):
         finally:
             del self._sampling_seed
         self._keep(rounds, found)
+        if progress.file is not None:
+            progress.file.remove()
         return self
 
     def _evaluate(self, rounds):
@@ -387,7 +404,7 @@ class ReusableHoldoutSearchCV(Preparation, Savable, GridSearchCV):
         finite = rounds.first + np.flatnonzero(np.isfinite(rounds.scores[rounds.first :]))
         if finite.size:
             leader = int(finite[np.argmax(rounds.scores[finite])])
-            rounds.metric.check_clipping(rounds.clipping.get(leader))
+            rounds.metric.check_clipping(rounds.progress.clipping(leader))
         if self.verify == "all" or not finite.size:
             return finite.tolist()
         scores = rounds.scores[finite]

@@ -33,8 +33,10 @@ from sklearn_bdp._evaluation import (
     check_owner,
     check_proved,
     divide_for,
+    fold_file,
     further_metrics,
     inner_folds,
+    non_finite_columns,
     open_holdout,
     recorded_seed,
     verified_metric,
@@ -49,7 +51,7 @@ from sklearn_bdp.exceptions import (
     UnverifiedWarning,
     UnweightedScoreWarning,
 )
-from sklearn_bdp.guards import check_agreement, check_orders, warn_of_choice
+from sklearn_bdp.guards import INFINITE, check_agreement, check_orders, warn_of_choice
 
 #: Characters up to which a model is named by its code.
 _SHORT = 80
@@ -83,6 +85,14 @@ class Preparation:
         for candidate in filter(None, self._one_of_each()):  # the empty one sets nothing
             clone(self.estimator).set_params(**clone(candidate, safe=False))
         config = check_owner(self, X_val)
+        size = math.inf if self.n_iter is None else grid_size(self.param_grid)
+        if self.n_iter is not None and self.n_iter > size:
+            warnings.warn(
+                f"n_iter={self.n_iter} is more than the {size} candidates of param_grid: all of "
+                "them are searched. n_iter=None does the same.",
+                UserWarning,
+                stacklevel=caller_level(),
+            )
         if X_val is not None and has_fit_parameter(self.estimator, "X_val"):
             raise ValueError(
                 f"X_val is ambiguous: {type(self.estimator).__name__}.fit has a parameter of this "
@@ -100,6 +110,7 @@ class Preparation:
 
     def _check_beside(self, X, y, X_val, y_val, groups, dates, params):
         """Check what comes beside the records: scikit-learn hands other lengths on as they are."""
+        groups = groups[0]
         check_orders(self, X, y, X_val=X_val, y_val=y_val, groups=groups, **params)
         for name, values in (("groups", groups), ("sample_weight", params.get("sample_weight"))):
             if values is not None and num_samples(values) != num_samples(X):
@@ -121,15 +132,16 @@ class Preparation:
         if known is not None and known == self._signature(data):
             return before
         seed, split = recorded_seed(self, config, data)
-        return Progress(seed=seed, split=split, config=config)
+        file = fold_file(config, lambda: self._signature(data))
+        return Progress(seed=seed, split=split, config=config, file=file)
 
     def _prepare(self, progress, X, y, X_val, y_val, groups, dates, params):
         """Divide the data and open the holdout, when nothing that can be checked is wrong."""
-        division = progress.division
+        division, (groups, groups_val) = progress.division, groups
         if division is None:
             division = divide_for(
                 self, progress.config, self.estimator, X, y, X_val=X_val, y_val=y_val,
-                groups=groups, split=progress.split, dates=dates,
+                groups=groups, groups_val=groups_val, split=progress.split, dates=dates,
             )  # fmt: skip
         if division.train is not None:
             params = check_method_params(X, params, indices=division.train)
@@ -151,6 +163,9 @@ class Preparation:
             progress.holdout = open_holdout(
                 self, division, split=progress.split, metric=metric, fit_params=routed.estimator.fit
             )
+        infinite = non_finite_columns(division.X)[1]
+        if infinite:
+            INFINITE.warn(columns=infinite[:10])
         setting = Experiment(
             estimator=clone(self.estimator), X=division.X, y=division.y,
             X_holdout=division.X_holdout, y_holdout=division.y_holdout, metric=metric,
@@ -198,6 +213,13 @@ class Preparation:
             return MetricScorer(None), "score"
 
 
+def grid_size(space):
+    """Return the number of different candidates; infinite where there are distributions."""
+    parts = space if isinstance(space, list | tuple) else [space]
+    drawn = any(hasattr(values, "rvs") for part in parts for values in part.values())
+    return math.inf if drawn else len(ParameterGrid(space))
+
+
 def sampling_space(space):
     """Return a space that :class:`~sklearn.model_selection.ParameterSampler` understands."""
     if isinstance(space, list | tuple):
@@ -241,7 +263,7 @@ def certificate_of(search, rounds, found):
     """Return the certificate of a search, and warn where its score is not what it seems."""
     metric, best = rounds.metric, search.best_index_
     outcome = found[best].outcome if best in found else None
-    clipping = rounds.clipping.get(best, getattr(outcome, "clipping", None))
+    clipping = rounds.progress.clipping(best) or getattr(outcome, "clipping", None)
     told = {
         "of": "the chosen candidate",
         "score": search.best_score_,

@@ -207,7 +207,7 @@ def test_a_model_of_another_number_of_records_is_refused():
         ({"X_val": np.ones((3, 1))}, "y_val"),
         ({"y_val": np.ones(3)}, "X_val"),
         ({"X_val": np.ones((0, 1)), "y_val": np.ones(0)}, "at least one"),
-        ({"correlation": "groups", "X_val": np.ones((3, 1)), "y_val": np.ones(3)}, "Groups"),
+        ({"correlation": "groups", "X_val": np.ones((3, 1)), "y_val": np.ones(3)}, "groups_val"),
     ],
 )
 def test_what_is_refused(params, match):

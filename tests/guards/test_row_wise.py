@@ -7,14 +7,21 @@ import pytest
 from sklearn.base import BaseEstimator, ClassifierMixin, TransformerMixin
 from sklearn.dummy import DummyClassifier
 from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.metrics import roc_auc_score
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler, scale
 
-from sklearn_bdp import HoldoutConfig, HoldoutScorer, ReusableHoldoutSearchCV
+from sklearn_bdp import HoldoutConfig, HoldoutScorer, ReusableHoldout, ReusableHoldoutSearchCV
 from sklearn_bdp.correlation import MarkovChain
-from sklearn_bdp.exceptions import BatchPredictionWarning, FailingModelWarning, ModelMisfitWarning
+from sklearn_bdp.exceptions import (
+    BatchPredictionWarning,
+    FailingModelWarning,
+    ModelMisfitWarning,
+    ScoreContractError,
+)
 from sklearn_bdp.guards import foreign_parts, reads_other_rows
+from sklearn_bdp.metrics import PerRecordScore
 
 ABOUT = "depend on the other rows of the batch"
 
@@ -181,3 +188,38 @@ def test_a_model_that_fails_on_new_rows_is_told_on_training_rows():
     with pytest.warns(FailingModelWarning, match="A model with Remembering raises an error"):
         search.fit(X, y)
     assert search.best_interval_[0] == 0.0
+
+
+def auc_of_a_subgroup(estimator, X, y):
+    inside = X[:, 0] > 0
+    return np.full(len(y), roc_auc_score(y[inside], estimator.decision_function(X[inside])))
+
+
+def centered_error(estimator, X, y):
+    error = np.abs(estimator.predict_proba(X)[:, 1] - y)
+    return np.clip(0.5 + error - error.mean(), 0, 1)
+
+
+def own_error(estimator, X, y):
+    return np.abs(estimator.predict_proba(X)[:, 1] - y)
+
+
+@pytest.mark.parametrize("function", [auc_of_a_subgroup, centered_error])
+def test_a_score_that_reads_other_records_is_refused_by_name(function):
+    rng = np.random.default_rng(0)
+    X, y = rng.standard_normal((600, 3)), rng.integers(0, 2, 600)
+    score = PerRecordScore(function)
+    search = ReusableHoldoutSearchCV(LogisticRegression(), {"C": [0.1, 1.0]}, scoring=score)
+    with pytest.raises(ScoreContractError, match=function.__name__):
+        search.fit(X, y)
+    holdout = ReusableHoldout(X[400:], y[400:])
+    with pytest.raises(ScoreContractError, match=function.__name__):
+        HoldoutScorer(holdout, score)(LogisticRegression().fit(X[:400], y[:400]), X[:400], y[:400])
+    assert len(holdout.history()) == 0
+
+
+def test_a_score_of_each_record_is_not():
+    rng = np.random.default_rng(0)
+    X, y = rng.standard_normal((600, 3)), rng.integers(0, 2, 600)
+    score = PerRecordScore(own_error, greater_is_better=False)
+    ReusableHoldoutSearchCV(LogisticRegression(), {"C": [0.1]}, scoring=score).fit(X, y)

@@ -563,3 +563,36 @@ def test_the_final_report_speaks_of_the_best_model_and_closes_the_holdout(data):
     assert f"max_depth={fitted.best_params_['max_depth']}" in str(report)
     with pytest.raises(HoldoutClosedError):
         fitted.final_report()
+
+
+# -- groups of a validation set ------------------------------------------------------------------
+
+
+def test_groups_of_a_validation_set_are_given_beside_it_or_after_those_of_the_rest(data):
+    X, y = data[0][:400], data[1][:400]
+    labels = np.repeat(np.arange(100), 4)
+    sides = {"X_val": X[300:], "y_val": y[300:]}
+    options = {"correlation": "groups", "cv": 3}
+    both = search(**options).fit(X[:300], y[:300], groups=labels, **sides)
+    apart = search(**options)
+    apart.fit(X[:300], y[:300], groups=labels[:300], groups_val=labels[300:], **sides)
+    assert both.best_interval_ == apart.best_interval_
+    assert both.holdout_.model.units(100)[0] == 25
+    named = search(**options).fit(
+        X[:300], y[:300], groups=labels[:300].astype(str), groups_val=labels[300:].astype(str),
+        **sides,
+    )  # fmt: skip
+    assert named.best_interval_ == both.best_interval_
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [{"groups": np.arange(300)}, {"groups": np.arange(200)}, {"groups_val": np.arange(100)}, {}],
+    ids=str,
+)
+def test_groups_of_one_part_only_are_refused_with_both_ways(data, labels):
+    X, y = data[0][:400], data[1][:400]
+    with pytest.raises(ValueError, match=r"groups_val= .*or all 400 labels as groups="):
+        search(correlation="groups").fit(X[:300], y[:300], X_val=X[300:], y_val=y[300:], **labels)
+    with pytest.raises(ValueError, match="groups_val was given without X_val"):
+        search().fit(X, y, groups_val=y)

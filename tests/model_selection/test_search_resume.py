@@ -1,5 +1,7 @@
 """An interrupted search goes on where it stopped: no fit is lost, no budget is spent twice."""
 
+import subprocess
+import sys
 import traceback
 
 import numpy as np
@@ -138,6 +140,50 @@ def test_with_a_ledger_a_new_process_pays_for_nothing_twice(data, counted, tmp_p
     interrupt(made(counted(), holdout=config), data, counted, 39)  # random_state=None
     again = made(counted(), holdout=config).fit(*data)  # another object: nothing but the file
     assert len(again.holdout_.history()) == 10  # those asked before the exit are among them
+
+
+SCRIPT = """
+import sys
+import numpy as np
+from sklearn.datasets import make_regression
+from sklearn.linear_model import Ridge
+from sklearn_bdp import HoldoutConfig, ReusableHoldoutSearchCV
+
+folder, stop = sys.argv[1], int(sys.argv[2])
+fits, plain = [], Ridge.fit
+
+def fit(self, X, y):
+    fits.append(len(y))
+    if len(fits) == stop:
+        raise KeyboardInterrupt
+    return plain(self, X, y)
+
+Ridge.fit = fit
+X, y = make_regression(300, 4, noise=20.0, random_state=0)
+config = HoldoutConfig(ledger=folder + "/ledger.sqlite")
+search = ReusableHoldoutSearchCV(Ridge(), {"alpha": np.logspace(-3, 3, 10)}, holdout=config, cv=3)
+try:
+    search.fit(X, y)
+    print(len(fits), *search.cv_results_["mean_test_score"], *search.best_interval_)
+except KeyboardInterrupt:
+    print("stopped", len(search.holdout_.history()) if hasattr(search, "holdout_") else 0)
+"""
+
+
+def test_the_same_script_in_a_new_process_repeats_no_finished_fold(tmp_path):
+    def run(folder, stop):
+        folder.mkdir(exist_ok=True)
+        command = [sys.executable, "-W", "ignore", "-c", SCRIPT, str(folder), str(stop)]
+        return subprocess.run(command, check=True, capture_output=True, text=True).stdout.split()
+
+    assert run(tmp_path / "one", 20)[0] == "stopped"
+    (kept,) = (tmp_path / "one").glob("*.folds")
+    kept.write_text(kept.read_text() + '["torn', "utf-8")  # a process that was killed while writing
+    again, *results = run(tmp_path / "one", -1)
+    # 19 folds were finished. Dependence is looked at in folds of its own.
+    assert int(again) <= 40 - 19 + 3
+    assert not list((tmp_path / "one").glob("*.folds"))
+    assert np.isfinite(np.array(results, float)).all()
 
 
 def test_with_a_ledger_the_same_script_has_the_same_split_and_pays_once(data, tmp_path):

@@ -1,0 +1,116 @@
+"""Typical mistakes: what is said of them, before anything is fitted or asked."""
+
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.datasets import make_classification, make_regression
+from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from sklearn_bdp import HoldoutScorer, ReusableHoldout, ReusableHoldoutSearchCV
+from sklearn_bdp.exceptions import (
+    DefaultMetricWarning,
+    FailingModelWarning,
+    ProcessBoundaryError,
+    SklearnBdpWarning,
+)
+from sklearn_bdp.metrics import available_metrics
+
+GRID = {"C": [0.1, 1.0]}
+
+
+@pytest.fixture(scope="module")
+def data():
+    return make_classification(400, 6, random_state=0)
+
+
+def search(grid=None, estimator=None, **options):
+    return ReusableHoldoutSearchCV(estimator or LogisticRegression(), grid or GRID, **options)
+
+
+@pytest.mark.parametrize("scoring", ["acuracy", ["accuracy", "acuracy"]], ids=str)
+def test_a_misspelled_metric_gets_the_nearest_name_and_those_that_work(data, scoring):
+    with pytest.raises(ValueError, match="Did you mean 'accuracy'") as error:
+        search(scoring=scoring, refit=False).fit(*data)
+    said = str(error.value)
+    assert ", ".join(available_metrics()) in said
+    assert "r2" not in said
+
+
+def test_more_samples_than_candidates_are_all_of_them(data):
+    with pytest.warns(UserWarning, match="n_iter=10 is more than the 2 candidates"):
+        fitted = search(n_iter=10).fit(*data)
+    assert len(fitted.cv_results_["params"]) == 2
+
+
+def test_a_scorer_wants_its_holdout_first(data):
+    with pytest.raises(TypeError, match=r"HoldoutScorer\(holdout, scoring='accuracy'\)"):
+        HoldoutScorer("accuracy")
+
+
+def test_a_scorer_in_memory_cannot_work_in_other_processes(data):
+    X, y = data
+    scorer = HoldoutScorer(ReusableHoldout(X[300:], y[300:]))
+    for run in (
+        lambda: cross_val_score(LogisticRegression(), X[:300], y[:300], scoring=scorer, n_jobs=2),
+        lambda: GridSearchCV(LogisticRegression(), GRID, scoring=scorer, n_jobs=2).fit(
+            X[:300], y[:300]
+        ),
+    ):
+        with pytest.raises(ProcessBoundaryError, match=r"n_jobs=1.*ledger="):
+            run()
+
+
+@pytest.mark.parametrize("n", [5, 8])
+def test_folds_that_tiny_data_cannot_be_divided_into(n):
+    X, y = np.arange(2.0 * n).reshape(n, 2), np.arange(n) % 2
+    wanted = r"training records.*cv=2"
+    with pytest.warns(SklearnBdpWarning), pytest.raises(ValueError, match=wanted):
+        search().fit(X, y)
+
+
+def test_a_holdout_of_more_than_half_is_told(data):
+    with pytest.warns(SklearnBdpWarning, match="set holdout=0.1"):
+        search(holdout=0.9).fit(*data)
+
+
+def test_a_default_metric_is_told_once_for_each_clip():
+    X, y = make_regression(200, 3, noise=5.0, random_state=0)
+
+    def told(y):
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            fitted = search({"alpha": [1.0]}, Ridge(), random_state=0).fit(X, y)
+        assert "clipped at" in str(fitted.certificate_)
+        return sum(issubclass(one.category, DefaultMetricWarning) for one in caught)
+
+    assert [told(y), told(y), told(3.0 * y)] == [1, 0, 1]
+
+
+@pytest.mark.parametrize("frame", [False, True])
+def test_columns_without_finite_numbers_are_named_before_any_fit(data, frame):
+    class NeverFits(LogisticRegression):
+        def fit(self, X, y):
+            raise AssertionError("fitted")
+
+    X = data[0].copy()
+    X[3, 2], X[7, 5] = np.inf, np.nan
+    X = pd.DataFrame(X).add_prefix("x") if frame else X
+    with pytest.raises(ValueError, match=r"\[.*5.*\].*inf.*\[.*2.*\]"):
+        search(estimator=NeverFits()).fit(X, data[1])
+
+
+def test_infinite_values_before_a_pipeline_are_told(data):
+    X = data[0].copy()
+    X[:, 2] = np.inf
+    grid = {"logisticregression__C": [0.1, 1.0]}
+    pipeline = make_pipeline(StandardScaler(), LogisticRegression())
+    with (
+        pytest.warns(FailingModelWarning, match=r"columns \[2\]"),
+        pytest.raises(ValueError, match="infinity"),
+    ):
+        search(grid, pipeline).fit(X, data[1])
