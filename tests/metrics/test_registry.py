@@ -67,7 +67,7 @@ def test_the_way_out_in_a_message_is_code_that_runs(name):
 
 def test_unknown_names_list_what_there_is():
     with pytest.raises(
-        ValueError, match="Did you mean .accuracy.*: accuracy, balanced_accuracy"
+        ValueError, match=r"Did you mean .accuracy.*: accuracy, balanced_accuracy"
     ) as caught:
         get_metric("acuracy")
     assert not isinstance(caught.value, UnboundedMetricError)
