@@ -46,7 +46,6 @@ BENCHMARKS = {
         "From data to the dependence that is declared",
         {"small": "--size small", "full": "--size full"},
     ),
-    "squares_in_time": ("Limits by squares over blocks of time", {"small": "", "full": ""}),
     "feature_selection": (
         "Feature selection beside its peers",
         {

@@ -43,7 +43,7 @@ declared = {
 # %%
 # Regimes are usually unknown. The autocorrelation time of *scores* shows in the past:
 # ``from_scores`` declares one and a half times that of cross-validated scores, an assumption.
-# (Inside a search ``correlation="time"`` does the same.)
+# (``correlation="time"`` needs no such number, and speaks of the holdout's own period.)
 
 hits = cross_val_predict(LogisticRegression(), X_past, y_past, cv=5) == y_past
 declared["read off scores"] = MarkovChain.from_scores(hits)

@@ -1,15 +1,13 @@
-"""What holds, and at which price, when dependence is declared, read off scores, or ignored.
+"""What holds, and at which price, when dependence is declared, not assumed, or ignored.
 
     python -m benchmarks.dependence --size small
     python -m benchmarks.dependence --size full --seed 1
     python -m benchmarks.dependence --size full --part studies
     python -m benchmarks.dependence --csv series.csv --target target
 
-Scores (theory G11): a thresholded autoregression and hidden regimes, autocorrelation times 2 to
-50; the strength is read off the first part, the interval is that of the last quarter, the truth
-is known. Warnings: the check under ``correlation=None`` on three quarters of the rows, as a
-shuffled holdout leaves them, inside five contiguous folds, as an inner cross-validation leaves
-them. Searches: two adaptive rounds of ``ReusableHoldoutSearchCV`` under every declaration, a miss
+Past (theory G26): scores in time, each judged given its past, beside Newey-West errors and a
+bootstrap of blocks (``benchmarks.dependence.past``). Searches: two adaptive rounds of
+``ReusableHoldoutSearchCV`` under every declaration, a miss
 is *any* of the answered intervals missing its truth. Networks (theory G13): a stochastic block
 model split by nodes, coverage on fresh draws of the holdout's labels given the training labels
 (small Ising networks are enumerated in ``tests/correlation/test_given_rest.py``). Studies:
@@ -24,9 +22,9 @@ import argparse
 import numpy as np
 
 from benchmarks.dependence.networks import show_network
+from benchmarks.dependence.past import show_past
 from benchmarks.dependence.searches import show_searches
 from benchmarks.dependence.series import show_series
-from benchmarks.dependence.strength import show_time
 from benchmarks.dependence.studies import show_studies
 
 #: Replications, records of a series, replications of the studies.
@@ -38,7 +36,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--size", choices=SIZES, default="small")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--part", choices=("all", "searches", "studies"), default="all")
+    parser.add_argument("--part", choices=("all", "searches", "past", "studies"), default="all")
     parser.add_argument("--csv", help="a series: header, numbers, one column of classes")
     parser.add_argument("--target", default="target", help="name of the column of classes")
     parser.add_argument("--windows", type=int, default=7)
@@ -49,12 +47,12 @@ def main():
     replications, n, tables = SIZES[arguments.size]
     rng = np.random.default_rng(arguments.seed)
     part = arguments.part
-    if part != "studies":
+    if part in ("all", "searches"):
         show_network(replications, rng)
         show_searches(replications, n, rng)
-    if part == "all":
-        show_time(replications, n, rng)
-    if part != "searches":
+    if part in ("all", "past"):
+        show_past(replications, rng)
+    if part in ("all", "studies"):
         show_studies(tables, rng)
 
 

@@ -86,7 +86,7 @@ def independent(n, rng, time):
 
 
 def in_time(maker, declared):
-    """Return a maker of series that are declared as ``None``, ``"time"`` or by the true chain."""
+    """Return a maker of series that are declared as ``None`` or by the true chain."""
 
     def make(n, rng, time):
         sample, mean, chain = maker(time)
@@ -185,10 +185,8 @@ def easy(time):
 MODES = {
     "independent, None": independent,
     "regimes, None": in_time(regimes, None),
-    "regimes, 'time'": in_time(regimes, "time"),
     "regimes, true chain": in_time(regimes, "chain"),
     "autoregression, None": in_time(easy, None),
-    "autoregression, 'time'": in_time(easy, "time"),
     "autoregression, chain": in_time(easy, "chain"),
     "states seen": seen,
     "groups": patients,

@@ -28,19 +28,23 @@ def show_series(path, target, *, windows):
         (linear, {"logisticregression__C": [0.01, 0.1, 1.0]}),
         (forest, {"min_samples_leaf": [2, 8, 32]}),
     ]
-    rows = {name: [] for name in ("None", "label chain", "time", "binomial")}
+    rows = {name: [] for name in ("None", "label chain", "scores", "binomial")}
     for start in np.linspace(0, len(y) - length, windows).astype(int):
         part = slice(start, start + length)
         known = int(0.8 * length)
         here, labels = X[part][:known], y[part][:known]
         aside, truth = X[part][known:], y[part][known:]
         chain = MarkovChain.from_states(labels[: 2 * known // 3])
-        for name, correlation in (("None", None), ("label chain", chain), ("time", "time")):
+        first = 2 * known // 5
+        model = linear.fit(here[:first], labels[:first])
+        scores = model.predict(here[first : 2 * first]) == labels[first : 2 * first]
+        learned = MarkovChain.from_scores(scores.astype(float))
+        for name, correlation in (("None", None), ("label chain", chain), ("scores", learned)):
             low, high, model, search = adaptive(
                 ReusableHoldoutSearchCV, rounds, here, labels, correlation
             )
             rows[name].append(covered((low, high), model, aside, truth))
-            if name == "time":  # the same holdout, one model, as if records were independent
+            if name == "scores":  # the same holdout, one model, as if records were independent
                 held = search.holdout_indices_
                 scores = (model.predict(here[held]) == labels[held]).astype(float)
                 plain = interval(Independent(), scores)

@@ -143,7 +143,7 @@ def check_misfit(
     >>> scores = np.repeat(np.random.default_rng(0).random(300), 10)
     >>> print(check_misfit(Independent(), scores=scores).message)
     by the model 1 record in 1.0 counts, by the scores 1 in 9.0 ± 1.1: declare more
-    dependence. correlation='time' learns its strength from cross-validated scores
+    dependence, or set correlation='time', which assumes nothing about it
     """
     level = check_probability("level", level)
     if isinstance(model, NetworkModel):  # the order of rows means nothing
@@ -166,7 +166,7 @@ def _more_dependence(promised, shown):
     """Return the warning together with what fixes it."""
     return (
         f"by the model 1 record in {promised:.1f} counts, by the scores 1 in {shown}: declare more "
-        "dependence. correlation='time' learns its strength from cross-validated scores"
+        "dependence, or set correlation='time', which assumes nothing about it"
     )
 
 

@@ -6,7 +6,7 @@ import math
 import numpy as np
 import pytest
 
-from benchmarks.dependence import processes, searches, studies
+from benchmarks.dependence import past, processes, searches, studies
 
 
 @pytest.mark.parametrize("phi", [0.3, 0.9, 0.99])
@@ -38,7 +38,9 @@ def test_marginals_of_spins_on_a_path_are_those_of_enumeration():
     assert found[free] == pytest.approx(exact[free])
 
 
-@pytest.mark.parametrize("name", ["independent, None", "regimes, 'time'", "states seen", "graph"])
+@pytest.mark.parametrize(
+    "name", ["independent, None", "regimes, true chain", "states seen", "graph"]
+)
 def test_a_search_is_played_and_judged(name):
     X, y, correlation, truth, groups = searches.MODES[name](2400, np.random.default_rng(1), 2.0)
     missed, width, warned = searches.play(X, y, correlation, truth, groups=groups)
@@ -74,6 +76,19 @@ def test_hidden_states_of_paths_are_those_of_enumeration():
         weight *= seen[known[0]].prod()
         total, first = total + weight, first + weight * (states == 0)
     assert studies.first_state(hits, known, means, step)[0] == pytest.approx(first / total)
+
+
+@pytest.mark.parametrize("name", past.PROCESSES)
+def test_expectations_given_the_past_are_those_of_the_scores(name):
+    """Scores less their expectations are as uncorrelated with these as chance lets them be."""
+    scores, expected, *_ = past.PROCESSES[name][0](40_000, np.random.default_rng(0))
+    rest = scores - expected
+    assert abs(rest.mean()) < 5 * rest.std() / np.sqrt(40_000 / past.PROCESSES[name][2])
+    if np.ptp(expected) > 0:
+        assert (
+            abs(np.mean(rest * (expected - expected.mean()))) < 0.05 * rest.std() * expected.std()
+        )
+    assert past.one(name, 75, np.random.default_rng(1))[0]
 
 
 @pytest.mark.parametrize("row", [3, 9, 13, 16])

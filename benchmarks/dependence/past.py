@@ -1,0 +1,187 @@
+"""Scores in time, each judged given its past (theory G26), beside what forecasters use.
+
+Every process knows the expectation of each date's score given all dates before it. ``covered``:
+the interval meets the mean of these expectations over the dates of the holdout. ``outside``: the
+long-run mean lies outside it. Beside it the intervals by Newey-West errors and by a bootstrap of
+blocks: how wide they are, and how often they contain the long-run mean that they are about. All
+at 3.7 nats a side; what stakes are made for is read off the three times as many dates before.
+"""
+
+import functools
+
+import numpy as np
+from scipy.signal import fftconvolve, lfilter
+from scipy.special import gammaln, ndtr, ndtri
+from scipy.stats import norm
+
+from sklearn_bdp.accounting import past_limits
+
+NATS, DATES, MEAN = 3.7, (75, 300, 750, 1250), 0.75
+
+
+def bits(means, rng):
+    """Return scores of these expectations, and the expectations."""
+    return (rng.random(len(means)) < means).astype(float), means
+
+
+def thresholded(predicted, spread):
+    """Return chances that a normal variable with predicted mean stays below the threshold."""
+    return ndtr((ndtri(MEAN) - predicted) / spread)
+
+
+def independent(n, rng):
+    """Return bits of one mean."""
+    return *bits(np.full(n, MEAN), rng), MEAN
+
+
+def autoregression(n, rng, *, phi):
+    """Return whether an autoregression of variance 1 is below a threshold."""
+    spread = np.sqrt(1.0 - phi**2)
+    level = lfilter([spread], [1.0, -phi], rng.normal(size=n + 2000))[-n - 1 :]
+    below = (level[1:] < ndtri(MEAN)).astype(float)
+    return below, thresholded(phi * level[:-1], spread), MEAN
+
+
+def long_memory(n, rng, *, d=0.4, terms=20_000):
+    """Return whether fractional noise, with innovations of variance 1, is below a threshold."""
+    k = np.arange(1, terms)
+    weights = np.exp(gammaln(k + d) - gammaln(k + 1) - gammaln(d))
+    noise = rng.normal(size=n + terms)
+    past = fftconvolve(noise, weights)[terms - 2 : terms - 2 + n]
+    now = noise[terms - 1 : terms - 1 + n]
+    total = np.sqrt(1.0 + np.sum(weights**2))
+    level = ndtri(MEAN) * total
+    return (past + now < level).astype(float), ndtr(level - past), MEAN
+
+
+def regimes(n, rng, *, leave=(0.02, 0.02), scores=(0.95, 0.55)):
+    """Return bits whose mean follows two hidden regimes."""
+    state, chances, states = 0, rng.random(n + 500), []
+    for chance in chances:
+        state = 1 - state if chance < leave[state] else state
+        states.append(state)
+    states, scores, leave = np.array(states), np.array(scores), np.array(leave)
+    now, before = states[-n:], states[-n - 1 : -1]
+    hits = (rng.random(n) < scores[now]).astype(float)
+    expected = (1.0 - leave[before]) * scores[before] + leave[before] * scores[1 - before]
+    return hits, expected, float(scores @ leave[::-1] / leave.sum())
+
+
+def drift(n, rng):
+    """Return bits whose mean falls from .85 to .65; there is no long run, .85 stands for it."""
+    return *bits(np.linspace(0.85, 0.65, n), rng), 0.85
+
+
+def losses(n, rng):
+    """Return clipped absolute errors as scores, of deviation .14."""
+    scores = 1.0 - np.clip(0.232 * np.abs(rng.normal(size=n)), 0.0, 1.0)
+    mean = 1.0 - 0.232 * np.sqrt(2.0 / np.pi)
+    return scores, np.full(n, mean), mean
+
+
+def panel(n, rng, *, shock, shops=50):
+    """Return means of 50 shops whose accuracy is moved by a shock of the day, partly foreseen."""
+    level = lfilter([np.sqrt(0.75)], [1.0, -0.5], rng.normal(size=n + 100))[-n - 1 :]
+    share = np.clip(MEAN + shock * level[1:], 0.0, 1.0)
+    nodes, weights = np.polynomial.hermite_e.hermegauss(40)
+    ahead = MEAN + shock * (0.5 * level[:-1, None] + np.sqrt(0.75) * nodes)
+    expected = np.clip(ahead, 0.0, 1.0) @ weights / weights.sum()
+    mean = np.clip(MEAN + shock * nodes, 0.0, 1.0) @ weights / weights.sum()
+    return rng.binomial(shops, share) / shops, expected, float(mean)
+
+
+def folded(distance, spread):
+    """Return the expected absolute value of a normal variable."""
+    ratio = distance / spread
+    return spread * (2.0 * norm.pdf(ratio) + ratio * (2.0 * ndtr(ratio) - 1.0))
+
+
+def pair(n, rng, *, horizon, forecast_time=False, phi=0.8):
+    """Return by how much a forecast's absolute error is below that of the seasonal naive one.
+
+    Sales with a week and an autoregression; both forecasts are made ``horizon`` days ahead.
+    Expectations are given the day before, or given the forecast time.
+    """
+    spread, start = np.sqrt(1.0 - phi**2), 60
+    level = lfilter([spread], [1.0, -phi], rng.normal(size=n + start))
+    days = np.arange(start, n + start)
+    good = phi**horizon * level[days - horizon]
+    naive = level[days - 7]
+    known = horizon if forecast_time else 1
+    mean, error = phi**known * level[days - known], np.sqrt(1.0 - phi ** (2 * known))
+    gained = np.abs(level[days] - naive) - np.abs(level[days] - good)
+    expected = folded(mean - naive, error) - folded(mean - good, error)
+    root = np.sqrt(2.0 / np.pi)
+    truth = root * (np.sqrt(2.0 - 2.0 * phi**7) - np.sqrt(1.0 - phi ** (2 * horizon)))
+    return gained, expected, truth, np.abs(naive - good)
+
+
+def newey_west(scores):
+    """Return the half-width by Newey-West errors with a usual bandwidth."""
+    n, centered = len(scores), scores - scores.mean()
+    lags = int(np.ceil(4.0 * (n / 100.0) ** (2.0 / 9.0))) + 7
+    variance = centered @ centered / n
+    for lag in range(1, lags + 1):
+        variance += 2.0 * (1.0 - lag / (lags + 1)) * (centered[lag:] @ centered[:-lag]) / n
+    return 1.96 * np.sqrt(max(variance, 0.0) / n)
+
+
+def bootstrapped(scores, rng, *, draws=100):
+    """Return the half-width by a bootstrap of moving blocks."""
+    length = max(7, round(len(scores) ** (1 / 3)))
+    starts = rng.integers(0, len(scores) - length + 1, (draws, -(-len(scores) // length)))
+    drawn = scores[starts[..., None] + np.arange(length)].mean(axis=(1, 2))
+    low, high = np.quantile(drawn, [0.025, 0.975])
+    return (high - low) / 2.0
+
+
+#: Maker, how the score varies (None: bits), horizon of the limit.
+PROCESSES = {
+    "iid": (independent, None, 1),
+    "autoregression .9": (functools.partial(autoregression, phi=0.9), None, 1),
+    "autoregression .98": (functools.partial(autoregression, phi=0.98), None, 1),
+    "hidden regimes": (regimes, None, 1),
+    "long memory, d = .4": (long_memory, None, 1),
+    "rare regime": (functools.partial(regimes, leave=(0.001, 0.03), scores=(0.9, 0.1)), None, 1),
+    "drift": (drift, None, 1),
+    "losses, sd .14": (losses, "spread", 1),
+    "panel, small shocks": (functools.partial(panel, shock=0.03), "spread", 1),
+    "panel, large shocks": (functools.partial(panel, shock=0.1), "spread", 1),
+    "pair, horizon 1": (functools.partial(pair, horizon=1), "spread", 1),
+    "pair, 7, day before": (functools.partial(pair, horizon=7), "spread", 1),
+    "pair, 7, forecast": (functools.partial(pair, horizon=7, forecast_time=True), "spread", 7),
+}
+
+
+def one(name, dates, rng):
+    """Return what one series gives: covered, outside, half-width; the same by both rivals."""
+    make, kind, horizon = PROCESSES[name]
+    scores, expected, mean, *rest = make(4 * dates, rng)
+    before, held = scores[: 3 * dates], scores[3 * dates :]
+    ends = {}
+    if rest:
+        ends = {"least": -rest[0][3 * dates :], "most": rest[0][3 * dates :]}
+    low, high = past_limits(
+        held, -NATS, expected=before.mean(), horizon=horizon, **ends,
+        variance=None if kind is None else float(before.var()),
+    )  # fmt: skip
+    rivals = []
+    for half in (newey_west(held), bootstrapped(held, rng)):
+        rivals += [half, abs(held.mean() - mean) <= half]
+    truth = expected[3 * dates :].mean()
+    return low <= truth <= high, not low <= mean <= high, (high - low) / 2.0, *rivals
+
+
+def show_past(replications, rng):
+    """Print coverage and half-widths for every process and number of dates."""
+    print(f"given the past: {replications} replications, {NATS} nats a side")
+    print(f"{'':20} {'dates':>6} {'covered':>8} {'outside':>8} {'±':>7}   Newey-West   blocks")
+    for name in PROCESSES:
+        for dates in DATES:
+            found = np.mean([one(name, dates, rng) for _ in range(replications)], axis=0)
+            covered, outside, half, *rivals = found
+            said = "  ".join(f"{rivals[k]:.4f} {rivals[k + 1]:.2f}" for k in (0, 2))
+            print(
+                f"{name:20} {dates:6} {covered:8.3f} {outside:8.2f} {half:7.4f}   {said}",
+                flush=True,
+            )
