@@ -140,15 +140,21 @@ def approximate_row(
         reason = "The score is at an end of its range, which has no approximate interval."
     if reason:
         return row(value, notes=[reason])
-    # G28: differences of threshold metrics take their degrees of freedom from kurtosis only.
+    # G28: units of the rarer class bound the degrees of freedom, but for differences of
+    # thresholded predictions, which rest on the units that disagree.
     same = not paired or np.array_equal(*inside)
-    capped = classes and not (paired and same and statistic.response == "labels")
+    events: list[Any] = [
+        min(_count(units, mask & (y == c)) for c in np.unique(y[mask]))
+        if classes and not (paired and same and statistic.response == "labels")
+        else n_units
+        for mask in inside
+    ]
     apart = not same and not np.intersect1d(units[inside[0]], units[inside[1]]).size
     notes = []
     if apart and statistic.scale == "unit" and statistic.response in ("scores", "all_chances"):
         ends = [
-            jackknife_interval(*one, level, scale="unit", events=min(few))
-            for one, few in zip(found, cells, strict=True)
+            jackknife_interval(*one, level, scale="unit", events=few)
+            for one, few in zip(found, events, strict=True)
         ]
         reach = [
             math.hypot(found[0][0] - ends[0][a], ends[1][b] - found[1][0])
@@ -159,7 +165,7 @@ def approximate_row(
         left_out = found[0][1] - found[1][1] if paired else found[0][1]
         scale = "raw" if paired else statistic.scale
         lower, upper = jackknife_interval(
-            value, left_out, level, scale=scale, events=rarest if capped else None,
+            value, left_out, level, scale=scale, events=min(events),
             skewed=statistic.skewed_difference if paired else statistic.skewed,
         )  # fmt: skip
         off = left_out - left_out.mean()
@@ -250,7 +256,7 @@ def jackknife_interval(
     scale : {"unit", "signed", "loss", "explained", "raw"}
         Where its distribution is nearest to a normal one.
     events : int, optional
-        Units of the rarer outcome: they bound the degrees of freedom.
+        Units of the rarer class: they bound the degrees of freedom.
     skewed : bool, default=False
         Whether the wider of this and Hall's skewness-corrected interval is meant.
 
