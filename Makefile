@@ -106,4 +106,4 @@ dist: $(VENV)/.made
 	$(PY) -m build --outdir dist build/export
 
 clean:
-	rm -rf $(VENV) $(VENV)-oldest doc/_build doc/auto_examples doc/generated doc/api.rst build dist *.egg-info .pytest_cache .ruff_cache .mypy_cache .hypothesis $(OUTPUT)
+	rm -rf $(VENV) $(VENV)-oldest doc/_build doc/auto_examples doc/generated doc/api*.rst build dist *.egg-info .pytest_cache .ruff_cache .mypy_cache .hypothesis $(OUTPUT)

@@ -145,26 +145,29 @@ def public_names(package):
 
 
 def write_api_page():
-    """Write the page that lists everything public by task, so that none can be forgotten."""
+    """Write a page for each task, which list everything public, so that none can be forgotten."""
     left, first = {}, set()
     for package in PACKAGES:
         for name, member in public_names(package).items():
             if member not in first:  # a name that two packages export is listed once
                 first.add(member)
                 left[name] = package
-    lines = ["API reference", "=============", ""]
+    folder, listed_names = Path(__file__).parent, set()
+    index = ["API reference", "=============", "", "By task.", "", ".. toctree::", ""]
     for task, listed in (TASKS | {"More": " ".join(PACKAGES)}).items():
         names = [n for each in listed.split() for n in left if each in (n, left[n])]
         if not names:
             continue
-        lines += [task, "-" * len(task), "", ".. autosummary::", "   :toctree: generated"]
-        lines += ["   :nosignatures:", ""]
-        lines += [f"   ~{name}" for name in names] + [""]
+        lines = [task, "=" * len(task), "", ".. autosummary::", "   :toctree: generated"]
+        lines += ["   :nosignatures:", "", *(f"   ~{name}" for name in names), ""]
+        page = f"api_{task.lower().replace(' ', '_')}"
+        folder.joinpath(f"{page}.rst").write_text("\n".join(lines), encoding="utf-8")
+        index.append(f"   {page}")
+        listed_names.update(names)
         left = {name: package for name, package in left.items() if name not in names}
-    text = "\n".join(lines)
-    Path(__file__).with_name("api.rst").write_text(text, encoding="utf-8")
+    folder.joinpath("api.rst").write_text("\n".join([*index, ""]), encoding="utf-8")
     for page in Path(__file__).with_name("generated").glob("*.rst"):
-        if f"~{page.stem}\n" not in text:  # of a name that is public no longer
+        if page.stem not in listed_names:  # of a name that is public no longer
             page.unlink()
 
 
