@@ -7,7 +7,6 @@ training records, which also shows what no walk through an object can see.
 """
 
 import contextlib
-import copyreg
 import hashlib
 import pickle
 import types
@@ -18,8 +17,8 @@ import scipy
 import sklearn
 from sklearn.base import clone
 
-from sklearn_bdp._digests._content import content_key, copied, data_digest, foreigners, query_key
-from sklearn_bdp._digests._objects import Opaque, Walk
+from sklearn_bdp._digests._content import content_key, copied, data_digest, query_key
+from sklearn_bdp._digests._objects import Opaque, Walk, foreigners, object_digest
 
 
 def recipe_key(estimator, metric, *, training, fit_params, columns):
@@ -27,12 +26,8 @@ def recipe_key(estimator, metric, *, training, fit_params, columns):
 
     ``training``: digest of the training data (`training_digest`).
     """
-    recipe, _ = _recipe(estimator)
-    if recipe is None:
-        return None
-    try:
-        about = Walk().digest((metric, fit_params))
-    except (Opaque, RecursionError):
+    recipe, about = _recipe(estimator)[0], object_digest((metric, fit_params))
+    if recipe is None or about is None:
         return None
     return content_key("recipe", _surroundings(), recipe, about, training, columns)
 
@@ -46,7 +41,7 @@ class KnownModel:
 
     def __init__(self, estimator, *, predictor=None):
         self._walk, self.content = Walk(fitted=True), None
-        with contextlib.suppress(Opaque, RecursionError):
+        with contextlib.suppress(Opaque):
             self.content = self._walk.digest(estimator)
         self._own_code = self._walk.own_code
         self._model = estimator if predictor is None else predictor
@@ -57,7 +52,7 @@ class KnownModel:
         """Classes that say with a :func:`fingerprint` what has been walked through; None: nothing
         less than a walk does."""
         whole = self._walk.plain and not self._walk.own_code and self.content is not None
-        return list(self._walk.settled) if whole else None
+        return list(self._walk.classes) if whole else None
 
     def key(self, metric, X, *, columns=None):
         """Return the key of the model: what it has learned, how it behaves, what it is asked.
@@ -69,7 +64,7 @@ class KnownModel:
         self._walk.own_code = self._own_code
         try:
             about = self.content, self._walk.digest(metric)
-        except (Opaque, RecursionError):
+        except Opaque:
             return None
         if self.content is None:
             return None
@@ -89,7 +84,6 @@ def fingerprint(model, classes):
     """
     state = hashlib.sha256()
     pickler = pickle.Pickler(types.SimpleNamespace(write=state.update), protocol=5)
-    pickler.dispatch_table = copyreg.dispatch_table | {np.ndarray: _array_parts}
     found = [foreigners(kind) for kind in {base for one in classes for base in one.__mro__}]
     if any(callable(member) for pairs in found for _, member in pairs):
         return None  # code that a session put into an installed class
@@ -98,12 +92,6 @@ def fingerprint(model, classes):
         return repr(found), sklearn.get_config(), state.hexdigest()
     except Exception:  # whatever a part of it raises
         return None
-
-
-def _array_parts(array):
-    """Return all that an array is, as pickles take it: in half the time of its own way."""
-    content = array.tolist() if array.dtype.hasobject else array.tobytes()
-    return str, (array.dtype, array.shape, array.strides, content)
 
 
 def has_own_code(estimator):
@@ -118,8 +106,8 @@ def _recipe(estimator):
     under a version, where every ``random_state``, of estimators as of splitters and functions
     inside them, is an integer.
     """
-    walk, found = Walk(installed_only=True), None
-    with contextlib.suppress(Opaque, RecursionError, TypeError, RuntimeError):
+    walk, found = Walk(recipe=True), None
+    with contextlib.suppress(Opaque, TypeError, RuntimeError):
         found = walk.digest(clone(estimator))
     return None if walk.varies else found, walk.own_code
 
@@ -150,9 +138,6 @@ def _rounded(said):
 
 def _surroundings():
     """Return versions and settings that change what estimators do."""
-    config = {
-        name: value
-        for name, value in sklearn.get_config().items()
-        if name in ("transform_output", "enable_metadata_routing", "array_api_dispatch")
-    }
+    names = ("transform_output", "enable_metadata_routing", "array_api_dispatch")
+    config = {name: sklearn.get_config()[name] for name in names}
     return query_key(sklearn.__version__, np.__version__, scipy.__version__, config)

@@ -1,15 +1,13 @@
 """Digests of objects and of code: installed code by name and version, the user's own by value.
 
-A pickle names functions and classes and says nothing of what they do; it remembers which strings
-are one object in memory; and it fails at lambdas. The walk below goes through attributes, code,
-closures, defaults and the globals that code names, so that whatever changes what an object does
-changes its digest, and nothing else does.
+A pickle reads what an object is made of. It knows functions and classes by their names, which say
+nothing of what they do, and fails at lambdas. The walk below takes over there: it goes through
+code, closures, defaults, the globals that code names and the members of classes, so that whatever
+changes what an object does changes its digest.
 """
 
 import contextlib
-import contextvars
 import functools
-import hashlib
 import inspect
 import numbers
 import os
@@ -20,50 +18,33 @@ import weakref
 
 import numpy as np
 import scipy.sparse as sp
+import scipy.special
 from sklearn.base import BaseEstimator
 
-from sklearn_bdp._digests._content import (
-    FITTING,
-    WRAPPINGS,
-    cell_content,
-    file_digest,
-    fit_only,
-    foreigners,
-    installed_version,
-    is_installed_code,
-    joined,
-    names_in,
-    opened,
-    plain_digest,
-    underlying,
-)
+from sklearn_bdp._digests._content import Hasher, array_digest, table_content
+from sklearn_bdp._digests._installed import file_digest, installed_version, is_installed_code
 
 #: Parameters of installed estimators that say how work is done, not what comes out.
 _MANNERS = {"n_jobs", "verbose", "memory", "pre_dispatch"}
-_MADE_BY_CLASSES = ("_abc_impl", "_sklearn_auto_wrap_output_keys")
+_DURATIONS = ("fit_time", "score_time", "refit_time_")
 _LONGEST_PATH = 1000
 #: What pickles ask an estimator for, unless its class has a way of its own.
 _PICKLED = BaseEstimator.__getstate__, object.__reduce__, object.__reduce_ex__
-_SCALARS = {type(None), bool, int, float}
 #: What compiled code is, wherever it stands.
 _FACTS = (
-    "co_code", "co_names", "co_varnames", "co_freevars", "co_cellvars", "co_argcount",
-    "co_posonlyargcount", "co_kwonlyargcount", "co_flags",
+    "code", "names", "varnames", "freevars", "cellvars", "argcount", "posonlyargcount",
+    "kwonlyargcount", "flags",
 )  # fmt: skip
+_WRAPPINGS = (staticmethod, classmethod, functools.cached_property, functools._lru_cache_wrapper)
+#: Members of classes that are neither code nor constants.
+_SLOTS = types.MemberDescriptorType | types.GetSetDescriptorType
+_BUILTINS = types.BuiltinFunctionType | types.MethodDescriptorType | types.WrapperDescriptorType
+_SILENT = {dict, tuple, frozenset, types.WrapperDescriptorType, types.GetSetDescriptorType}
+_MADE_BY_CLASSES = {"_abc_impl", "_sklearn_auto_wrap_output_keys"}
+_FITTING = {"fit", "partial_fit", "fit_transform", "fit_predict"}
+_RANDOM = ("numpy.random", "random")
 _LOCKS = ("lock", "RLock", "_RLock", "Condition", "Event", "Semaphore")
-
-
-_SETTLED = contextvars.ContextVar("digests of installed classes", default=None)
-
-
-@contextlib.contextmanager
-def settled_classes():
-    """Digest installed classes once in this block: nobody changes them while a batch is fitted."""
-    token = _SETTLED.set({})
-    try:
-        yield
-    finally:
-        _SETTLED.reset(token)
+_COMPILED = ("cython_function_or_method", "fused_cython_function")
 
 
 class Opaque(Exception):
@@ -73,334 +54,295 @@ class Opaque(Exception):
 class Walk:
     """One walk through an object.
 
+    ``recipe``: of an estimator that is not fitted, for which code of the user is :class:`Opaque`.
     ``fitted``: what the class of a fitted model does when fitting shows in what it learned.
-    ``installed_only``: code of the user makes it :class:`Opaque`, and the rest need not be looked
-    at. Afterwards ``own_code`` says whether code of the user was met, and ``varies`` whether
+    Afterwards ``own_code`` says whether code of the user was met, and ``varies`` whether
     randomness without an integer seed was, or something that fixes what it does at the time of
     fitting only: a recipe does not say which model comes out. ``plain``: whether pickles of all
-    estimators hold all that they are.
+    estimators hold all that they are; ``classes``: the installed ones that were met.
     """
 
-    def __init__(self, *, fitted=False, installed_only=False):
-        self.fitted = fitted
-        self.installed_only = installed_only
-        self.own_code = False
-        self.varies = False
-        self.plain = True
+    def __init__(self, *, recipe=False, fitted=False):
+        self.own_code = self.varies = False
+        self.plain, self.classes = True, []
+        self._recipe, self._fitted = recipe, fitted
         self._known = {}  # id: (object, digest); the object is kept, so that its id is not reused
         self._active = {}
         self._folders = []
-        # What is looked up again and again; a walk is short, so that nothing changes during it.
-        self._foreigners, self._methods, self._names = {}, {}, {}
-        settled = _SETTLED.get()
-        self.settled = {} if settled is None else settled
+        self._methods = {}
 
-    def digest(self, value):
-        """Return the digest of one value; raise Opaque where something in it cannot be read."""
+    def digest(self, *values):
+        """Return the digest of some values; raise Opaque where something cannot be read."""
+        try:
+            return Hasher(self._other).hash(values)
+        except Exception as error:  # whatever a part of it raises
+            raise Opaque(type(error).__name__) from None
+
+    def _other(self, value):
+        """Return the digest of what is no plain value, each object's once."""
         kind = type(value)
-        if kind in _SCALARS:
-            return plain_digest(kind.__name__, repr(value))
         if kind is str:
-            return self._text(value)
+            return self._file(value) if self.own_code else None
+        if kind is dict:
+            return None
         if id(value) in self._known:
             return self._known[id(value)][1]
         if id(value) in self._active:
             return f"back {len(self._active) - self._active[id(value)]}"
+        if kind not in self._methods:
+            self._methods[kind] = _method_for(kind)
         self._active[id(value)] = len(self._active)
         try:
-            found = self._object(value)
+            found = self._methods[kind](self, value)
         finally:
             del self._active[id(value)]
         self._known[id(value)] = (value, found)
         return found
 
-    def _all(self, kind, *parts):
-        """Return the digest of what something of a kind consists of."""
-        return joined(kind, *map(self.digest, parts))
+    def _file(self, text):
+        """Return the digest of a string and of the files that it names; None without files."""
+        if not 0 < len(text) < _LONGEST_PATH or "\0" in text:
+            return None
+        places = dict.fromkeys(os.path.join(folder, text) for folder in ("", *self._folders))
+        files = [file_digest(place) for place in places if os.path.isfile(place)]
+        return self.digest(text.encode(errors="surrogatepass"), files) if files else None
 
-    def _meet_own_code(self):
-        self.own_code = True
-        if self.installed_only:
-            raise Opaque("code of the user")
+    def _table(self, value):
+        made = table_content(value)
+        return array_digest(made) if isinstance(made, np.ndarray) else self.digest(made)
 
-    # -- kinds of values --------------------------------------------------------------------------
-
-    def _object(self, value):
+    def _instance(self, value):
+        """Return the digest of any object: its class, and what a copy is made of."""
         kind = type(value)
-        if kind not in self._methods:
-            methods = (method for kinds, method in _METHODS if issubclass(kind, kinds))
-            self._methods[kind] = next(methods, None)
-        if self._methods[kind] is not None:
-            return self._methods[kind](self, value)
-        if type(value).__name__ in ("cython_function_or_method", "fused_cython_function"):
-            return self._builtin(value)
-        if hasattr(value, "iloc") or hasattr(value, "__array_interface__"):
-            return self._data(value)
-        if hasattr(type(value), "_content_for_keys"):  # ours: what stays the same between answers
-            return joined("ours", self.digest(value._content_for_keys()))
-        if hasattr(value, "get_params") and hasattr(value, "__dict__"):
-            return self._estimator(value)
-        return self._instance(value)
-
-    def _data(self, value):
-        """Return the digest of plain data, or of objects inside an array."""
-        kind, size, content = opened(value)
-        if kind is None:
-            raise Opaque(type(value).__name__)
-        if isinstance(content, bytes):
-            return hashlib.sha256(b"%b:%b;%b" % (kind.encode(), size.encode(), content)).hexdigest()
-        return joined(kind, size, *map(self.digest, content))
-
-    def _text(self, value):
-        """Return the digest of a string; where it names a file, of what the file says, too."""
-        found = plain_digest("text", value)
-        files = self._files(value) if self.own_code else ()
-        return joined(found, *map(file_digest, files)) if files else found
-
-    def _files(self, name):
-        """Return the files that a string may name to the code that is walked through."""
-        if not 0 < len(name) < _LONGEST_PATH or not {".", "/", os.sep}.intersection(name):
-            return ()
-        places = [os.path.join(folder, name) for folder in ("", *self._folders[-1:])]
-        return [file for file in dict.fromkeys(places) if "\0" not in name and os.path.isfile(file)]
-
-    def _mapping(self, value):
-        names = [
-            name
-            for name in value
-            if not str(name).endswith(("fit_time", "score_time", "refit_time_"))
-        ]
-        if all(isinstance(name, str) for name in names):
-            names.sort()
-        items = (self.digest(part) for name in names for part in (name, value[name]))
-        return joined(self._kind(value, dict), *items)
-
-    def _sequence(self, value):
-        return joined(self._kind(value, list, tuple), *map(self.digest, value))
-
-    def _set(self, value):
-        return joined(self._kind(value, set, frozenset), *sorted(map(self.digest, value)))
-
-    def _kind(self, value, *plain):
-        return plain[0].__name__ if type(value) in plain else self.digest(type(value))
+        if hasattr(value, "__next__") or hasattr(value, "readable"):
+            raise Opaque(kind.__name__)  # looking would use it up
+        state = getattr(value, "__dict__", {})
+        seed = state.get("random_state", 0) if getattr(value, "shuffle", True) else 0
+        # A selector of columns looks at their types when it is fitted.
+        self.varies |= not is_seed(seed) or kind.__name__ == "make_column_selector"
+        made = value.__reduce_ex__(4)
+        if isinstance(made, str):
+            return self.digest("named", kind, made)
+        maker, arguments, content, *items = (*made, None, None, None)[:5]
+        listed = [list(each) for each in items if each is not None]
+        arguments = [None if each is value else each for each in arguments]
+        return self.digest("instance", kind, maker, arguments, content, listed)
 
     def _random(self, value):
         self.varies = True
-        if value is np.random.mtrand._rand:  # the global one, whose state anything may advance
-            return joined("random", "global")
-        if isinstance(value, np.random.RandomState):  # with the number that it keeps for later
-            return self._all("random", value.get_state(legacy=False))
-        return self._all("random", getattr(value, "bit_generator", value).state)
+        return "global" if value is np.random.mtrand._rand else self._instance(value)
 
     def _partial(self, value):
-        varied = self.varies
-        function = self.digest(value.func)
+        varied, function = self.varies, self.digest(value.func)
         if is_seed(value.keywords.get("random_state")):
             self.varies = varied
-        return joined("partial", function, *map(self.digest, (list(value.args), value.keywords)))
-
-    # -- code -------------------------------------------------------------------------------------
-
-    def _function(self, value):
-        """Return the digest of a function written in Python."""
-        self._note_randomness(value)
-        version = installed_version(value.__module__)
-        cells = [cell_content(cell) for cell in value.__closure__ or ()]
-        if version is not None and is_installed_code(value.__code__.co_filename):
-            line = str(value.__code__.co_firstlineno)  # one lambda from another
-            parts = (version, value.__module__, value.__qualname__, line)
-            return joined("installed", *parts, *map(self.digest, cells))
-        self._meet_own_code()
-        space = value.__globals__
-        file = space.get("__file__") or value.__code__.co_filename
-        self._folders.append(os.path.dirname(file))
-        try:
-            names = names_in(value.__code__)
-            carried = [part for name in names for part in self._global(name, space)]
-            given = (value.__defaults__, value.__kwdefaults__, vars(value), *cells)
-            return joined(self._code(value.__code__), self._all("given", *given), *carried)
-        finally:
-            self._folders.pop()
-
-    def _code(self, code):
-        """Return the digest of compiled code, wherever it stands."""
-        facts = repr([getattr(code, name) for name in _FACTS])
-        return joined("code", sys.version, facts, *map(self.digest, code.co_consts))
-
-    def _global(self, name, space):
-        """Yield what a name in code may stand for: a global, or a module it imports."""
-        places = (name, f"{space.get('__package__')}.{name}")
-        modules = [sys.modules[full] for full in places if full in sys.modules]
-        if name in space:
-            yield self._all("global", name, space[name])
-        elif modules and isinstance(modules[0], types.ModuleType):
-            yield self._all("import", name, modules[0])
-
-    def _module(self, value):
-        version = installed_version(value.__name__)
-        if version is not None:
-            return joined("module", value.__name__, version)
-        self._meet_own_code()
-        file = getattr(value, "__file__", None)
-        self._folders.append(os.path.dirname(file or ""))
-        try:
-            content = {n: v for n, v in vars(value).items() if not n.startswith("__")}
-            source = file_digest(file) if file and os.path.isfile(file) else ""
-            return joined("module", value.__name__, source, self._mapping(content))
-        finally:
-            self._folders.pop()
-
-    def _class(self, value):
-        """Return the digest of a class: a name and a version, or all that it defines."""
-        version = installed_version(value.__module__)
-        name = value.__qualname__
-        if version is not None and not name.startswith("<"):
-            if value not in self.settled:
-                # What a session put into an installed class is code of the user.
-                foreign = [pair for kind in value.__mro__ for pair in self._foreign(kind)]
-                parts = [self._all("foreign", *pair) for pair in foreign]
-                found = joined("class", version, value.__module__, name, *parts)
-                if any(isinstance(member, types.FunctionType) for _, member in foreign):
-                    return found
-                self.settled[value] = found
-            return self.settled[value]
-        self._meet_own_code()
-        parts = [self.digest(type(value))]
-        skipped = fit_only(value)
-        for kind in value.__mro__:
-            if installed_version(kind.__module__) is not None:
-                parts.append(self.digest(kind))
-            else:
-                parts += [kind.__qualname__, *self._members(kind, skipped)]
-        return joined("class", name, *parts)
-
-    def _members(self, kind, skipped):
-        """Yield names and digests of what a class of the user defines."""
-        for name, member in sorted(vars(kind).items()):
-            if isinstance(underlying(member), types.FunctionType):
-                told = not (self.fitted and name in FITTING)
-            elif isinstance(member, types.MemberDescriptorType | types.GetSetDescriptorType):
-                told = False  # a slot
-            elif name.startswith("__") or name in _MADE_BY_CLASSES:
-                told = callable(member) and not isinstance(member, type)
-            else:
-                told = name not in skipped
-            if told:
-                yield self._all("member", name, member)
-
-    def _foreign(self, kind):
-        """Return what an installed class has that is not its own, and its plain constants."""
-        if kind not in self._foreigners:
-            self._foreigners[kind] = foreigners(kind)
-        return self._foreigners[kind]
-
-    def _builtin(self, value):
-        self._note_randomness(value)
-        bound = getattr(value, "__self__", None)
-        module = getattr(value, "__module__", None)
-        if bound is not None and not isinstance(bound, types.ModuleType):
-            return joined("builtin", value.__name__, self.digest(bound))
-        version = installed_version(module or getattr(bound, "__name__", ""))
-        if version is None:
-            raise Opaque(value.__name__)  # compiled code of the user
-        return joined("builtin", version, str(module), value.__qualname__)
-
-    def _note_randomness(self, function):
-        """Remember functions that draw without a seed."""
-        module = getattr(function, "__module__", None) or ""
-        if module.startswith(("numpy.random", "random")):
-            self.varies = True
-            return
-        plain = type(function) is types.FunctionType and not vars(function)
-        if plain and "random_state" not in function.__code__.co_varnames:
-            return
-        with contextlib.suppress(TypeError, ValueError):  # no signature to be read
-            seed = inspect.signature(function).parameters.get("random_state")
-            self.varies |= seed is not None and not is_seed(seed.default)
-
-    # -- instances --------------------------------------------------------------------------------
+        return self.digest("partial", type(value), function, value.args, value.keywords)
 
     def _estimator(self, value):
         """Return the digest of an estimator: its class, its parameters, what it has learned."""
         kind = type(value)
-        own = self.digest(kind)
-        self.plain &= tuple(getattr(kind, way.__name__) for way in _PICKLED) == _PICKLED
-        try:
-            names = self._names.get(kind) or value.get_params(deep=False)
-            params = names if isinstance(names, dict) else {n: getattr(value, n) for n in names}
-            if kind.get_params is BaseEstimator.get_params:  # its signature is read once in a walk
-                self._names[kind] = list(params)
-        except Exception:  # no estimator after all
+        if not hasattr(value, "__dict__"):
             return self._instance(value)
-        installed = installed_version(kind.__module__) is not None
-        if installed:
-            params = {n: canonical(kind, n, v) for n, v in params.items() if n not in _MANNERS}
-            if not self.fitted:  # how a fitted model came about says what it has learned
-                with contextlib.suppress(Exception):  # an estimator without tags says nothing
-                    self.varies |= bool(value.__sklearn_tags__().non_deterministic)
-        else:
-            self._meet_own_code()
-        if "random_state" in params and not is_seed(params["random_state"]):
-            self.varies = True
-        known = {*params, *(_MANNERS if installed else ())}
-        learned = {name: part for name, part in vars(value).items() if name not in known}
-        given, varied = self.digest(params), self.varies
-        had = self._mapping(learned)
-        if installed:  # a prototype that is kept beside the parameters gets its seed from them
-            self.varies = varied
-        return joined("estimator", own, given, had)
+        self.plain &= tuple(getattr(kind, way.__name__) for way in _PICKLED) == _PICKLED
+        state = value.get_params(deep=False) if self._recipe else vars(value)
+        manners = _MANNERS if installed_version(kind.__module__) is not None else ()
+        state = {n: canonical(kind, n, v) for n, v in state.items() if n not in manners}
+        self.varies |= not is_seed(state.get("random_state", 0))
+        if self._recipe:
+            with contextlib.suppress(Exception):  # an estimator without tags says nothing
+                self.varies |= bool(value.__sklearn_tags__().non_deterministic)
+        return self.digest("estimator", kind, _without_durations(state))
 
-    def _instance(self, value):
-        """Return the digest of any other object, by what a copy is made of."""
-        kind = type(value)
-        own = self.digest(kind)
-        if kind.__name__ in _LOCKS:
-            return joined("lock", kind.__name__)
-        if hasattr(value, "__next__") or hasattr(value, "readable"):
-            raise Opaque(kind.__name__)  # looking would use it up
-        state = getattr(value, "__dict__", None) or {}
-        if "random_state" in state and getattr(value, "shuffle", True):
-            self.varies |= not is_seed(state["random_state"])
-        if kind.__name__ == "make_column_selector":  # looks at types of columns when it is fitted
-            self.varies = True
-        try:
-            made = value.__reduce_ex__(4)
-        except Exception:
-            raise Opaque(kind.__name__) from None
-        if isinstance(made, str):
-            return joined("named", own, made)
-        maker, arguments, content, *items = (*made, None, None, None)[:5]
-        listed = [list(each) for each in items if each is not None]
-        arguments = [a for a in arguments if a is not kind and a is not value]
-        return joined(
-            "instance", own, self.digest(maker), *map(self.digest, (arguments, content, listed))
-        )
+    # -- code -------------------------------------------------------------------------------------
+
+    def _own(self, file=""):
+        """Meet code of the user, whose texts may name files in its folder."""
+        self.own_code = True
+        if self._recipe:
+            raise Opaque("code of the user")
+        self._folders.append(os.path.dirname(file))
+
+    def _function(self, value):
+        """Return the digest of a function written in Python."""
+        self._note_randomness(value)
+        version, space = installed_version(value.__module__), value.__globals__
+        cells = [_cell_content(cell) for cell in value.__closure__ or ()]
+        if version is not None and is_installed_code(value.__code__.co_filename):
+            line = value.__code__.co_firstlineno  # one lambda from another
+            return self.digest(version, value.__module__, value.__qualname__, line, cells)
+        self._own(space.get("__file__") or value.__code__.co_filename)
+        carried = [_global(name, space) for name in _names_in(value.__code__)]
+        given = (value.__defaults__, value.__kwdefaults__, vars(value), *cells)
+        return self.digest("function", value.__code__, given, carried)
+
+    def _code(self, code):
+        """Return the digest of compiled code, wherever it stands."""
+        facts = [getattr(code, f"co_{name}") for name in _FACTS]
+        return self.digest("code", sys.version, facts, code.co_consts)
+
+    def _module(self, value):
+        version = installed_version(value.__name__)
+        if version is not None:
+            return self.digest("module", value.__name__, version)
+        self._own(getattr(value, "__file__", None) or "")
+        return self.digest("module", value.__name__, _members(value))
+
+    def _class(self, value):
+        """Return the digest of a class: a name and a version, or all that it defines."""
+        version, name = installed_version(value.__module__), value.__qualname__
+        if version is not None and not name.startswith("<"):
+            # What a session put into an installed class is code of the user.
+            foreign = [pair for kind in value.__mro__ for pair in foreigners(kind)]
+            if not any(isinstance(member, types.FunctionType) for _, member in foreign):
+                self.classes.append(value)
+            return self.digest("class", version, value.__module__, name, foreign)
+        self._own()
+        own = [kind for kind in value.__mro__ if installed_version(kind.__module__) is None]
+        skipped = _fit_only(value) | (_FITTING if self._fitted else set())
+        parts = [[k.__qualname__, _members(k, skipped)] if k in own else k for k in value.__mro__]
+        return self.digest("class", name, type(value), parts)
+
+    def _builtin(self, value):
+        self._note_randomness(value)
+        bound, module = getattr(value, "__self__", None), getattr(value, "__module__", None)
+        if bound is not None and not isinstance(bound, types.ModuleType):
+            return self.digest("builtin", value.__name__, bound)
+        version = installed_version(module or getattr(bound, "__name__", ""))
+        if version is None:
+            raise Opaque(value.__name__)  # compiled code of the user
+        return self.digest("builtin", version, module, value.__qualname__)
+
+    def _ufunc(self, value):
+        if not any(getattr(room, value.__name__, None) is value for room in (np, scipy.special)):
+            raise Opaque(value.__name__)  # made of a function of the user
+        return f"ufunc {value.__name__} {np.__version__}"
+
+    def _note_randomness(self, function):
+        """Remember functions that draw without a seed."""
+        self.varies |= (getattr(function, "__module__", None) or "").startswith(_RANDOM)
+        if self._recipe:
+            with contextlib.suppress(TypeError, ValueError):  # no signature to be read
+                seed = inspect.signature(function).parameters.get("random_state")
+                self.varies |= seed is not None and not is_seed(seed.default)
 
 
 _METHODS = (
-    (np.number | np.bool_, lambda walk, value: plain_digest(*opened(value)[:2])),
-    (np.ndarray | sp.spmatrix | sp.sparray | numbers.Number | bytes, Walk._data),
-    (str, Walk._text),
-    (np.dtype, lambda walk, value: joined("dtype", value.str, str(value))),
-    (dict | types.MappingProxyType, Walk._mapping),
-    (list | tuple, Walk._sequence),
-    (set | frozenset, Walk._set),
-    (pathlib.PurePath, lambda walk, value: walk._all("path", os.fspath(value))),
+    (np.generic, lambda walk, v: f"{type(v.item()).__name__} {v!r}"),
+    (set | frozenset, lambda walk, v: walk.digest(type(v), sorted(map(walk.digest, v)))),
+    (pathlib.PurePath, lambda walk, v: walk.digest("path", os.fspath(v))),
     (type, Walk._class),
     (types.FunctionType, Walk._function),
-    (weakref.ReferenceType, lambda walk, value: walk._all("weak", value())),
-    (types.MethodType, lambda walk, value: walk._all("method", value.__func__, value.__self__)),
+    (weakref.ReferenceType, lambda walk, v: walk.digest("weak", v())),
+    (types.MethodType, lambda walk, v: walk.digest("method", v.__func__, v.__self__)),
     (types.ModuleType, Walk._module),
+    (types.MappingProxyType, lambda walk, v: walk.digest(dict(v))),
     (types.CodeType, Walk._code),
     (functools.partial, Walk._partial),
-    (property, lambda walk, value: walk._all("property", value.fget, value.fset, value.fdel)),
-    (WRAPPINGS, lambda walk, value: walk._all(type(value).__name__, underlying(value))),
-    (types.BuiltinFunctionType, Walk._builtin),
-    (types.MethodDescriptorType | types.WrapperDescriptorType, Walk._builtin),
+    (property, lambda walk, v: walk.digest("property", v.fget, v.fset, v.fdel)),
+    (_WRAPPINGS, lambda walk, v: walk.digest(type(v).__name__, _underlying(v))),
+    (_BUILTINS, Walk._builtin),
     (np.random.RandomState | np.random.Generator | np.random.BitGenerator, Walk._random),
-    (np.ufunc, lambda walk, value: joined("ufunc", value.__name__, np.__version__)),
-    (type(Ellipsis) | type(NotImplemented), lambda walk, value: joined("mark", repr(value))),
+    (np.ufunc, Walk._ufunc),
+    (np.ndarray | sp.spmatrix | sp.sparray, Walk._table),
 )
+
+
+def _method_for(kind):
+    """Return how a walk reads objects of a kind."""
+    for kinds, method in _METHODS:
+        if issubclass(kind, kinds):
+            return method
+    if kind.__name__ in _LOCKS:
+        return lambda walk, value: f"lock {kind.__name__}"
+    if kind.__name__ in _COMPILED:
+        return Walk._builtin
+    if hasattr(kind, "iloc") or hasattr(kind, "__array_interface__"):
+        return Walk._table
+    if hasattr(kind, "_content_for_keys"):  # ours: what stays the same between answers
+        return lambda walk, value: walk.digest("ours", value._content_for_keys())
+    return Walk._estimator if hasattr(kind, "get_params") else Walk._instance
+
+
+def foreigners(kind):
+    """Return names and members of an installed class that are not its own, and its constants."""
+    found = []
+    for name, member in vars(kind).items():
+        if type(member) in _SILENT:
+            continue
+        function = member if type(member) is types.FunctionType else _underlying(member)
+        if type(function) is types.FunctionType:
+            # What counts or logs fits is put around ``fit`` and leaves the model alone.
+            known = is_installed_code(function.__code__.co_filename) or name == "fit"
+            # A data class makes methods of its fields.
+            if not known and not ("__dataclass_fields__" in vars(kind) and name.startswith("__")):
+                found.append((name, function))
+        elif not name.startswith("__") and isinstance(member, (bool, int, float, str)):
+            found.append((name, member))
+    return sorted(found, key=lambda pair: pair[0])
+
+
+def _members(owner, skipped=()):
+    """Return names and content of what a class or a module of the user defines."""
+    found = []
+    for name, member in sorted(vars(owner).items(), key=lambda pair: pair[0]):
+        code = callable(_underlying(member)) and not isinstance(member, type)
+        if (code or not name.startswith("__")) and not isinstance(member, _SLOTS):
+            found += [(name, member)] if name not in skipped else []
+    return found
+
+
+def _fit_only(kind):
+    """Return names of class attributes that fitting alone looks at: counters, switches of fits.
+
+    Their influence is in what was learned. Names that an installed base class defines do not
+    count, because its code may look at them at any time.
+    """
+    fitting, others = set(), set()
+    for each in kind.__mro__:
+        if installed_version(each.__module__) is not None:
+            others.update(vars(each))
+            continue
+        for name, member in vars(each).items():
+            code = getattr(_underlying(member), "__code__", None)
+            (fitting if name in _FITTING else others).update(_names_in(code) if code else ())
+    return (fitting - others) | _MADE_BY_CLASSES
+
+
+def _global(name, space):
+    """Return what a name in code may stand for: a global, or a module it imports."""
+    places = (name, f"{space.get('__package__')}.{name}")
+    modules = [sys.modules[full] for full in places if full in sys.modules]
+    found = modules[0] if modules and isinstance(modules[0], types.ModuleType) else None
+    return name, space.get(name, found)
+
+
+def _names_in(code):
+    """Return the names that code and the code inside it look up, in order."""
+    inner = [_names_in(each) for each in code.co_consts if isinstance(each, types.CodeType)]
+    return sorted(set(code.co_names).union(*inner))
+
+
+def _cell_content(cell):
+    """Return what a closure holds; None for a name that is bound later."""
+    try:
+        return cell.cell_contents
+    except ValueError:
+        return None
+
+
+def _underlying(member):
+    """Return the function in a static or class method, cached property or cache, or the member."""
+    if isinstance(member, _WRAPPINGS):
+        names = (n for n in ("__func__", "func", "__wrapped__") if hasattr(member, n))
+        return getattr(member, next(names))
+    return member.fget if isinstance(member, property) else member
+
+
+def _without_durations(value):
+    """Return results without how long they took."""
+    if type(value) is dict:
+        return {n: v for n, v in value.items() if not str(n).endswith(_DURATIONS)}
+    return value
 
 
 def is_seed(value):
@@ -414,11 +356,9 @@ def canonical(kind, name, value):
     Where integers and fractions mean different things (``max_features=1`` is one feature, ``1.0``
     all of them) scikit-learn's own constraints say so.
     """
-    value = value.item() if isinstance(value, np.generic) else value
-    if type(value) is not int:
-        return value
+    value = value.item() if isinstance(value, np.generic) else _without_durations(value)
     constraints = getattr(kind, "_parameter_constraints", {}).get(name, ())
-    if isinstance(constraints, list):
+    if type(value) is int and isinstance(constraints, list):
         kinds = [getattr(each, "type", None) for each in constraints]
         if numbers.Real in kinds and numbers.Integral not in kinds:
             return float(value)
@@ -429,5 +369,5 @@ def object_digest(value):
     """Return a digest that survives copies and processes, None where something cannot be read."""
     try:
         return Walk().digest(value)
-    except (Opaque, RecursionError):
+    except Opaque:
         return None

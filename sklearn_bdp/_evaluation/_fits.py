@@ -30,7 +30,7 @@ from sklearn.exceptions import FitFailedWarning
 from sklearn.utils.parallel import Parallel, delayed
 
 from sklearn_bdp._checks import caller_level
-from sklearn_bdp._digests import object_digest, settled_classes
+from sklearn_bdp._digests import object_digest
 from sklearn_bdp._evaluation._candidates import PrefixMemory, evaluate
 from sklearn_bdp._evaluation._scoring import kept_scores
 from sklearn_bdp._sklearn_compat import Nobody, fit_and_score
@@ -115,10 +115,9 @@ def run_jobs(jobs, take, *, n_jobs, pre_dispatch):
     workers = effective_n_jobs(n_jobs)
     if workers == 1:
         memory = PrefixMemory()
-        with settled_classes():
-            for job, tasks in jobs:
-                for task in tasks:
-                    take(job, task, job.run(task, memory))
+        for job, tasks in jobs:
+            for task in tasks:
+                take(job, task, job.run(task, memory))
         return
     count = sum(len(tasks) for _, tasks in jobs)
     size = max(1, math.ceil(count / (workers * _CALLS)))
@@ -137,8 +136,7 @@ def run_jobs(jobs, take, *, n_jobs, pre_dispatch):
 def _run_chunk(place, job, tasks):
     """Run fits that share a part of the data, one after the other, in a worker."""
     memory = PrefixMemory()
-    with settled_classes():
-        return place, [job.run(task, memory) for task in tasks]
+    return place, [job.run(task, memory) for task in tasks]
 
 
 def _as_completed(calls, **options):

@@ -19,7 +19,6 @@ from sklearn_bdp._digests import (
     content_key,
     has_own_code,
     recipe_key,
-    settled_classes,
     training_digest,
 )
 from sklearn_bdp._evaluation._candidates import (
@@ -149,8 +148,7 @@ class Verifier:
     def whole_tasks(self, tasks):
         """Return the tasks that need such a fit: a query of theirs has no recorded answer yet."""
         names = (None, *self.setting.beside)
-        with settled_classes():
-            keys = [[self.key(task.candidate, name) for name in names] for task in tasks]
+        keys = [[self.key(task.candidate, name) for name in names] for task in tasks]
         recorded = self._look_up([key for own in keys for key in own])
         return [
             replace(task, keyed=own[0] is None, context=None)

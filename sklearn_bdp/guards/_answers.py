@@ -18,10 +18,10 @@ from typing import Any
 import numpy as np
 
 from sklearn_bdp import exceptions
-from sklearn_bdp._digests import row_digests
 from sklearn_bdp._sklearn_compat import inside_validation
 from sklearn_bdp.correlation import Groups
 from sklearn_bdp.guards._guard import TOLD, Guard
+from sklearn_bdp.guards._rows import row_digests
 
 #: Part of its range that an interval covers to say nothing.
 ALL = 0.9

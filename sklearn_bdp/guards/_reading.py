@@ -12,11 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from sklearn_bdp._digests import count_shared_rows, row_digests
 from sklearn_bdp._sklearn_compat import is_frame, safe_indexing
 from sklearn_bdp.correlation import count_shared_labels
 from sklearn_bdp.exceptions import MissingClassesWarning, SharedGroupsWarning, SharedRecordsError
 from sklearn_bdp.guards._guard import Guard
+from sklearn_bdp.guards._rows import count_shared_rows, row_digests
 from sklearn_bdp.guards._tables import same_columns
 
 _WHEN = "when a training set meets a holdout that the caller split off, once for each set"

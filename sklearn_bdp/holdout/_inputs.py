@@ -1,9 +1,12 @@
 """Checks of queries. Messages never quote a per-record score or anything computed from one."""
 
+import copy
 import dataclasses
 import math
+import pickle
 
 import numpy as np
+import scipy.sparse as sp
 
 from sklearn_bdp._checks import (
     check_array,
@@ -13,7 +16,7 @@ from sklearn_bdp._checks import (
     check_targets,
     real_numbers,
 )
-from sklearn_bdp._digests import query_key
+from sklearn_bdp._digests import copied, query_key
 from sklearn_bdp._sklearn_compat import num_samples
 from sklearn_bdp.accounting import Units, score_tail
 from sklearn_bdp.holdout._batch import Batch
@@ -282,3 +285,24 @@ def first_askings(keys, known):
         if key is None or key not in known:
             first.setdefault(position if key is None else key, position)
     return list(first.values())
+
+
+def freeze_data(X):
+    """Return a copy of data that neither the caller's changes nor writes through it can reach.
+
+    Arrays are read-only; the lists and objects inside lists, frames and arrays are copied, too.
+    """
+    if hasattr(X, "__array_namespace__") and not isinstance(X, np.ndarray):
+        return copied(X)
+    if getattr(getattr(X, "dtype", None), "hasobject", True) and not sp.issparse(X):
+        X = X if hasattr(X, "shape") else list(X)
+        try:
+            frozen = pickle.loads(pickle.dumps(X, protocol=5))
+        except Exception:  # cells of a class that cannot be named
+            frozen = copy.deepcopy(X)
+    else:
+        frozen = X.copy()
+    for part in (frozen, *getattr(frozen, "__dict__", {}).values()):  # of sparse data, its arrays
+        if isinstance(part, np.ndarray):
+            part.setflags(write=False)
+    return frozen

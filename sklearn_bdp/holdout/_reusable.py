@@ -19,10 +19,10 @@ from sklearn_bdp._checks import (
     check_real,
     sealed_errors,
 )
-from sklearn_bdp._digests import data_digest, freeze_data, likeness
+from sklearn_bdp._digests import data_digest
 from sklearn_bdp._version import __version__
 from sklearn_bdp.correlation import check_correlation, check_order_of_groups
-from sklearn_bdp.guards import TrainingSide, targets_digest
+from sklearn_bdp.guards import TrainingSide, likeness, targets_digest
 from sklearn_bdp.holdout._account import Account
 from sklearn_bdp.holdout._around import check_overlap, with_prevalence
 from sklearn_bdp.holdout._batch import next_code_length
@@ -34,6 +34,7 @@ from sklearn_bdp.holdout._inputs import (
     check_data,
     check_keys,
     check_training_value,
+    freeze_data,
 )
 from sklearn_bdp.holdout._report import check_open, preview_batch
 from sklearn_bdp.holdout._settings import (

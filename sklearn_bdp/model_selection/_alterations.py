@@ -9,8 +9,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sklearn_bdp._digests import cell_codes, mixed, training_digest
+from sklearn_bdp._digests import training_digest
 from sklearn_bdp._sklearn_compat import num_samples
+from sklearn_bdp.guards import cell_codes, mixed
 from sklearn_bdp.holdout import query_key
 
 _SALT = np.uint64(0xD6E8FEB86659FD93)

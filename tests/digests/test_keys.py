@@ -457,6 +457,22 @@ def test_what_cannot_be_read_is_never_recognised():
         assert model(Own(mode=stream)) is None
 
 
+def test_functions_of_the_user_inside_ufuncs_are_never_recognised():
+    made = [np.frompyfunc(function, 1, 1) for function in (lambda x: x + 1, lambda x: x + 2)]
+    assert [recipe(transformer(each)) for each in made] == [None, None]
+    assert [model(Own(mode=each)) for each in made] == [None, None]
+
+
+def test_the_order_of_a_dictionary_is_part_of_the_key():
+    """Code may follow it."""
+    assert model(Own(mode={"a": 1, "b": 2})) != model(Own(mode={"b": 2, "a": 1}))
+
+
+def test_which_parts_are_one_object_does_not_count():
+    one = [1.5, "text"]
+    assert model(Own(mode=[one, one])) == model(Own(mode=[list(one), list(one)])) is not None
+
+
 def test_a_model_that_refers_to_itself_has_a_key():
     one, other = Own(), Own()
     one.itself, other.itself = one, other
