@@ -1,16 +1,14 @@
-"""What answers cost: a lone one in memory, and batches with intervals and record.
+"""What answers cost: a lone one in memory or with a ledger, and batches with their records.
 
-Time is that of the processor. The peer of a lone answer is one SQLite transaction in memory of the
-same record, that of a batch the same scores averaged and written as JSON; the mechanism alone is
-measured by ``bench_mechanisms.py``.
+Time is that of the processor. The peer is the raw mechanism, ``Thresholdout.answer`` on the means
+of the same scores, in the same run.
 
-    python benchmarks/bench_answers.py [--runs 5] [--batch 100000]
+    python benchmarks/bench_answers.py [--runs 5] [--batch 50000]
 """
 
 import argparse
-import json
-import sqlite3
 import statistics
+import tempfile
 import time
 import warnings
 
@@ -18,6 +16,7 @@ import numpy as np
 
 from sklearn_bdp import ReusableHoldout
 from sklearn_bdp.correlation import Groups, MarkovChain
+from sklearn_bdp.mechanisms import Thresholdout
 
 N, LONE, RECORDS = 1000, 60, 200
 
@@ -34,39 +33,44 @@ def holdout(n, model):
     return ReusableHoldout(np.zeros((n, 1)), np.zeros(n, dtype=int), correlation=model)
 
 
-def write(answers):
-    """Write a batch of numbers as JSON into a table in memory."""
-    connection = sqlite3.connect(":memory:", isolation_level=None)
-    connection.execute("CREATE TABLE log (answers TEXT)")
-    rows = [(place, None, None, value, value, value, value, value, 0) for place, value in answers]
-    connection.execute("BEGIN")
-    connection.execute("INSERT INTO log VALUES (?)", (json.dumps(rows),))
-    connection.execute("COMMIT")
+def mechanism():
+    """Return a raw mechanism."""
+    return Thresholdout(0.2, threshold_scale=0.001, query_scale=0.002, answer_scale=0.001)
 
 
 def lone(model, rng):
-    """Return the median time of a lone answer, and of writing one, after twenty others."""
-    asked = holdout(N, model)
+    """Return the median time of a lone answer, and of the mechanism's, after twenty others."""
+    asked, peer = holdout(N, model), mechanism()
     scores = (rng.random((LONE, 1, N)) < 0.8).astype(float)
     times = [seconds(lambda one=one: asked.answer([0.8], one)) for one in scores]
-    peer = [seconds(lambda: write([(0, 0.8)])) for _ in range(LONE)]
-    return statistics.median(times[20:]), statistics.median(peer)
+    raw = [seconds(lambda one=one: peer.answer([0.8], one.mean(axis=1))) for one in scores]
+    return statistics.median(times[20:]), statistics.median(raw[20:])
 
 
 def batch(size, rng):
-    """Return the time of a batch of 0/1 scores, and of averaging and writing them."""
+    """Return the time of a batch of 0/1 scores, and of the mechanism on their means."""
     scores = rng.random((size, RECORDS)) < 0.8
     values = np.clip(scores.mean(axis=1) + rng.normal(0.0, 0.01, size), 0.0, 1.0)
-    asked = holdout(RECORDS, None)
+    asked, peer = holdout(RECORDS, None), mechanism()
     took = seconds(lambda: asked.answer(values, scores))
-    return took, seconds(lambda: write(enumerate(scores.mean(axis=1).tolist())))
+    return took, seconds(lambda: peer.answer(values, scores.mean(axis=1)))
+
+
+def long_life(rng, length=1500):
+    """Return the times of the last and of the first answers of a holdout with a ledger."""
+    with tempfile.TemporaryDirectory() as folder:
+        records = np.zeros((N, 1)), np.zeros(N, dtype=int)
+        asked = ReusableHoldout(*records, ledger=f"{folder}/holdout.sqlite")
+        scores = (rng.random((length, 1, N)) < 0.8).astype(float)
+        times = [seconds(lambda one=one: asked.answer([0.8], one)) for one in scores]
+    return statistics.median(times[-50:]), statistics.median(times[20:70])
 
 
 def main():
     """Print one line for each case."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--runs", type=int, default=5)
-    parser.add_argument("--batch", type=int, default=100_000)
+    parser.add_argument("--batch", type=int, default=50_000)
     options = parser.parse_args()
     warnings.simplefilter("ignore")
     rng = np.random.default_rng(0)
@@ -80,10 +84,14 @@ def main():
         ours, peer = zip(*(lone(model, rng) for _ in range(options.runs)), strict=True)
         ratio = statistics.median(a / b for a, b in zip(ours, peer, strict=True))
         print(f"{f'a lone answer in memory, {name}':52}{1e3 * min(ours):13.2f} ms{ratio:16.1f}")
-    ours, peer = zip(*(batch(options.batch, rng) for _ in range(options.runs)), strict=True)
-    ratio = statistics.median(a / b for a, b in zip(ours, peer, strict=True))
-    rate = options.batch / min(ours)
-    print(f"{f'a batch of {options.batch:,}, intervals and record':52}{rate:14,.0f}/s{ratio:16.1f}")
+    cases = {
+        f"a batch of {options.batch:,}, intervals and record": lambda: batch(options.batch, rng),
+        "with a ledger: the 1,500th answer to the first": lambda: long_life(rng),
+    }
+    for name, measure in cases.items():
+        ours, peer = zip(*(measure() for _ in range(options.runs)), strict=True)
+        ratio = statistics.median(a / b for a, b in zip(ours, peer, strict=True))
+        print(f"{name:52}{1e3 * min(ours):13.2f} ms{ratio:16.1f}")
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@ Everything here is public. The one secret of a holdout, the noise of the current
 as a sealed string that only the ledger and the mechanism handle.
 """
 
+import base64
 import dataclasses
 import hashlib
 import json
@@ -260,20 +261,27 @@ class Answers(Sequence[AnswerRecord]):
     @classmethod
     def parsed(cls, columns, record):
         """Return what the columns of a batch in a ledger say."""
-        if not isinstance(columns, dict) or not all(isinstance(c, list) for c in columns.values()):
+        if not isinstance(columns, dict):
             raise ValueError("no columns")
+        columns = {name: _unpacked(column) for name, column in columns.items()}
         asked = {
             name: record.cells[name] for name in ("shapes", "shape_of") if name in record.cells
         }
         return cls(columns, batch=record.number, time=record.time, scales=record.scales, **asked)
 
     def to_json(self):
-        """Return the canonical text of the columns; one whose values are all equal is one value."""
+        """Return the canonical text of the columns; one whose values are all equal is one value.
+
+        Longer columns of doubles are packed: their decimals would take longer than their limits.
+        """
         texts = {}
         for name, column in self._columns.items():
-            values = column if isinstance(column, list) else column.tolist()
-            same = name != "value" and values.count(values[0]) == len(values)
-            texts[name] = values[:1] if same else values
+            values = column[:1] if name != "value" and _is_constant(column) else column
+            packed = len(values) > PACKED and isinstance(values, np.ndarray)
+            if packed and values.dtype == float:
+                texts[name] = base64.b64encode(values.astype("<f8").tobytes()).decode()
+            else:
+                texts[name] = list(values) if isinstance(values, list) else values.tolist()
         return canonical(texts)
 
     def column(self, name):
@@ -304,6 +312,26 @@ class Answers(Sequence[AnswerRecord]):
             shape=self._shapes[self._shape_of[place]],
             scale=self._scales.get(said["metric"]), **said,
         )  # fmt: skip
+
+
+#: Answers up to which a batch is written in decimals.
+PACKED = 100
+
+
+def _is_constant(column):
+    """Return whether all values of a column are equal."""
+    if isinstance(column, list):
+        return column.count(column[0]) == len(column)
+    return bool((column == column[0]).all())
+
+
+def _unpacked(column):
+    """Return a column as it was before it was written; ``ValueError`` where it is none."""
+    if isinstance(column, str):
+        return np.frombuffer(base64.b64decode(column, validate=True), "<f8")
+    if not isinstance(column, list):
+        raise ValueError("no column")
+    return column
 
 
 def _column(kind, values, count):

@@ -127,10 +127,14 @@ class SQLiteBackend(Backend):
         ).fetchall()
         if len(headers) != 1 or len(heads) != 1:
             raise corrupted(self, "its header or its head is missing")
-        # Numbers below 1 are none of ours; the reader sees them first.
-        rows = connection.execute(
-            "SELECT * FROM log WHERE number > ? OR number < 1 ORDER BY number", (after,)
-        ).fetchall()
+        # Numbers below 1 are none of ours; the reader sees them first. Two ranges of the key: with
+        # OR SQLite would walk through the whole log.
+        ranges = ("number < 1", ()), ("number > ?", (after,))
+        found = (
+            connection.execute(f"SELECT * FROM log WHERE {which} ORDER BY number", values)
+            for which, values in ranges
+        )
+        rows = [row for part in found for row in part]
         (number, digest, known), (header, start) = heads[0], headers[0]
         known = start if after == 0 else known
         return Stored(header, start, (number, digest), known, [Row(*row) for row in rows])

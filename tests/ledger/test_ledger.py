@@ -32,7 +32,7 @@ from sklearn_bdp.exceptions import (
     LedgerVersionError,
 )
 from sklearn_bdp.holdout import ReusableHoldout
-from sklearn_bdp.ledger import Answers, Chain, Fact, Ledger, read_notes
+from sklearn_bdp.ledger import Answers, BatchRecord, Chain, Fact, Ledger, read_notes
 from tests.holdout import workers
 from tests.ledger.failing import Failing
 
@@ -454,6 +454,16 @@ def test_columns_are_read_back_as_they_were_written():
         assert made[1].above is True
         assert made[1].scale == ("accuracy", 0.0, 1.0)
         assert made[-1].positive == "1"
+    many = {name: np.tile(column, 60) for name, column in columns.items()}
+    many |= {name: columns[name] * 60 for name in ("key", "metric", "model")}
+    packed = Answers(many, batch=4, time="now", scales=about["scales"]).to_json()
+    record = BatchRecord(number=4, time="now", scales={"m": ["accuracy", 0.0, 1.0]})
+    again = Answers.parsed(json.loads(packed), record)
+    assert list(again)[:3] == list(Answers(columns, **about | {"shapes": (None,)}))
+    assert len(again) == 180
+    for text in ("AAAA", "?", ""):
+        with pytest.raises(ValueError, match=r"."):
+            Answers.parsed(json.loads(packed) | {"value": text}, record)
     for wrong in (2, -1, [0, 1], "x"):
         with pytest.raises(ValueError, match=r"shape|literal|broadcast"):
             Answers(columns, shape_of=wrong, **about)
