@@ -24,7 +24,12 @@ from sklearn_bdp._evaluation._fits import FoldFile
 from sklearn_bdp._evaluation._time import correlation_in_time
 from sklearn_bdp._sklearn_compat import inside_validation, num_samples, safe_indexing, safe_split
 from sklearn_bdp._version import __version__
-from sklearn_bdp.correlation import CorrelationModel, check_correlation, check_declared
+from sklearn_bdp.correlation import (
+    CorrelationModel,
+    Groups,
+    check_correlation,
+    check_declared,
+)
 from sklearn_bdp.exceptions import InnerFoldsWarning, SklearnBdpWarning
 from sklearn_bdp.guards import (
     TrainingSide,
@@ -34,9 +39,16 @@ from sklearn_bdp.guards import (
     targets_digest,
     warn_few_groups,
 )
-from sklearn_bdp.holdout import HoldoutConfig, ReusableHoldout, check_overlap, is_splitter
+from sklearn_bdp.holdout import (
+    HoldoutConfig,
+    ReusableHoldout,
+    check_overlap,
+    described_targets,
+    is_splitter,
+)
 from sklearn_bdp.ledger import Fact, read_notes
 
+_SAMPLE = 32  # training records on which a report tries models
 #: What a split that looks at the labels costs (theory G10).
 STRATIFIED = (
     "the holdout was drawn by {splitter}, which reads the labels: intervals refer to data with "
@@ -491,6 +503,8 @@ def open_holdout(owner, division, *, split=None, metric=None, fit_params=None):
         holdout.account.known.divided = True
     if division.train is not None:
         holdout.account.known.add(side, drawn=True)
+    some = np.linspace(0, num_samples(division.X) - 1, _SAMPLE).astype(int)
+    holdout.training_sample = safe_indexing(division.X, some), safe_indexing(division.y, some)
     said = check_overlap(holdout, side.beside(fit_params or {}))
     if said and said not in holdout.notes(Fact.ASSUMPTION):
         holdout.note(Fact.ASSUMPTION, said)
@@ -499,12 +513,25 @@ def open_holdout(owner, division, *, split=None, metric=None, fit_params=None):
     return holdout
 
 
+def _largest_group(division):
+    """Return the size of the largest group before the split; of training data that came alone."""
+    models = [division.train_model, None if division.train is None else division.model]
+    sizes = [
+        np.unique(model.components(num_samples(X)), return_counts=True)[1].max()
+        for model, X in zip(models, (division.X, division.X_holdout), strict=True)
+        if isinstance(model, Groups)
+    ]
+    return int(max(sizes)) if sizes else None
+
+
 def _new_holdout(owner, division, split):
     """Return a new holdout of the held out records."""
     notes = {
         Fact.SPLIT: split,
         Fact.ASSUMPTION: division.assumption,
         Fact.TARGETS: division.about,
+        Fact.TRAINING_TARGETS: described_targets(division.y),
+        Fact.LARGEST_GROUP: _largest_group(division),
     }
     seed = owner.random_state
     if seed is not None and not isinstance(seed, numbers.Integral):

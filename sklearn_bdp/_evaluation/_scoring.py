@@ -28,9 +28,9 @@ MEANS = "scoring='neg_brier_score', which judges probabilities as ROC AUC does, 
 RULES = ("one_se", "best_lower")
 #: What knows how little losses vary in time.
 _APPROXIMATE = (
-    "in time an exact interval uses the whole range of {}. An approximate row, "
-    "final_report(interval='approximate'), uses how much scores vary between blocks of time. It "
-    "needs a holdout worth 100 independent records"
+    "in time a proven interval uses the whole range of {}. The approximate interval of "
+    "final_report() uses how much scores vary between blocks of time. It needs a holdout worth 200 "
+    "independent records"
 )
 #: Part of the range up to which a score that moves is called confirmed.
 CONFIRMED = 0.01

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import scipy.sparse
@@ -46,7 +46,7 @@ from sklearn_bdp._sklearn_compat import (
 from sklearn_bdp.correlation import check_correlation
 from sklearn_bdp.exceptions import NothingSelectedError, UnknownFeaturesError
 from sklearn_bdp.guards import ADDED, check_orders, warn_of_choice
-from sklearn_bdp.holdout import FinalReport
+from sklearn_bdp.holdout import FinalReport, report_and_close
 
 
 class HoldoutSelectorBase(Savable, SelectorMixin, BaseEstimator):
@@ -189,15 +189,17 @@ class SubsetSelectorBase(MetaEstimatorMixin, HoldoutSelectorBase):
     """Base of selectors that fit an estimator on subsets: metric, folds, who asks the holdout."""
 
     def final_report(
-        self, *, scoring: Any = None, interval: Literal["exact", "approximate"] = "exact"
+        self, *, scoring: Any = None, compare: Any = None, by: Any = None, per: Any = None
     ) -> FinalReport:
         """Report the final score of the verified model and close the holdout.
 
         Parameters
         ----------
-        scoring : str, BoundedMetric, None or a list of them, default=None
+        scoring : str, BoundedMetric, scorer, None or a list of them, default=None
             Metrics; ``None``: the one of the selection.
-        interval : {"exact", "approximate"}, default="exact"
+        compare : str, estimator or array-like, default=None
+            A baseline whose difference to the model is reported, too.
+        by, per : object, default=None
             As for :meth:`sklearn_bdp.ReusableHoldout.final_report`.
 
         Returns
@@ -229,12 +231,16 @@ class SubsetSelectorBase(MetaEstimatorMixin, HoldoutSelectorBase):
         picked = FunctionTransformer(
             safe_indexing, kw_args={"indices": columns.tolist(), "axis": 1}
         )
-        return self.holdout_.final_report(
+        own = bool(wanted) and wanted[0] is None
+        return report_and_close(
+            self.holdout_,
             {name: make_pipeline(picked, self.estimator_)},
-            known if wanted[0] is None else None,
+            known if own else None,
             scoring=[metric if one is None else one for one in wanted],
-            interval=interval,
-            training_variance=variance if wanted[0] is None else None,
+            compare=compare,
+            by=by,
+            per=per,
+            variance=variance if own else None,
         )
 
     def _fit_params(self, params):

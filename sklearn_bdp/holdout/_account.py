@@ -61,6 +61,9 @@ class Account:
         self._head = self._snapshot = None  # of a ledger that is elsewhere
         if path is None and open_account(about):
             notes = {**notes, Fact.ANOTHER_ACCOUNT: True}
+        # Drawn once, with the holdout; the order of units follows from it and from the records.
+        drawn = secrets.token_hex(16) if seed is None else f"{seed:x}"
+        notes = {**notes, Fact.ORDER: drawn}
         self._ledger = Ledger(path, header=header, timeout=timeout, notes=notes)
         # The numbers in the header are the ones that count.
         self.settings = _recorded_settings(self._ledger.header, header, path)

@@ -1,405 +1,264 @@
-"""The final report: what is stated, and the closing that comes before anything is computed."""
+"""The final report: the closing that comes before anything is computed, and what it records."""
 
 from __future__ import annotations
 
 import dataclasses
+import json
 import math
-import secrets
-from collections.abc import Mapping
-from typing import Any, NamedTuple
+from collections import defaultdict
+from typing import Any
 
-import joblib
 import numpy as np
-from sklearn.base import BaseEstimator
-from sklearn.utils.validation import check_is_fitted
 
-from sklearn_bdp._checks import check_boolean, check_option
-from sklearn_bdp._digests import object_digest
-from sklearn_bdp.exceptions import UnboundedMetricError
-from sklearn_bdp.holdout._approximate import STATISTICS, approximate
-from sklearn_bdp.holdout._around import ask_squares, planned, settle_shares
-from sklearn_bdp.holdout._batch import (
-    exhausted_error,
-    level_spent,
-    route,
-    scaled_to_spread,
-)
+from sklearn_bdp._checks import sealed_errors
+from sklearn_bdp._digests import data_digest
+from sklearn_bdp.holdout._batch import decide, exhausted_error, route
 from sklearn_bdp.holdout._certificate import target_of
-from sklearn_bdp.holdout._inputs import batch_of_evaluations, check_training_value
-from sklearn_bdp.holdout._report import READ, FinalReport, ReportRow, check_open
-from sklearn_bdp.holdout._settings import final_noise, margins
-from sklearn_bdp.ledger import Fact
-from sklearn_bdp.metrics import Evaluation, get_metric
-
-COUNTED = "exact (Clopper-Pearson), read from the closed holdout"
-# Variance of a paired difference that its squares are first asked for, where the caller knows
-# none: a share of .06 of disagreements. Any number is valid (theory G23).
-_DISAGREEMENT = 0.015
-
-
-class _Statement(NamedTuple):
-    """One row before it is computed."""
-
-    models: tuple[str, ...]  # one, or the two that are compared
-    name: str  # of the metric, or of the statistic
-    metric: Any = None  # None: approximate
-    expected: float = 0.5  # training-side value in [0, 1]
-    variance: float = math.nan
-
-    @property
-    def label(self):
-        """What the ledger says of it: the metric, its words and range, the model."""
-        low, high = float(self.metric.lower), float(self.metric.upper)
-        if len(self.models) == 1:
-            return self.name, (self.name, low, high), self.models[0]
-        words = f"difference of {self.name}"
-        return words, (words, low - high, high - low), f"{self.models[1]} minus {self.models[0]}"
+from sklearn_bdp.holdout._inputs import batch_of_evaluations
+from sklearn_bdp.holdout._measures import Records
+from sklearn_bdp.holdout._plan import Plan, planned_report, private_metric
+from sklearn_bdp.holdout._report import FinalReport, ReportRow, check_open
+from sklearn_bdp.holdout._rows import Rows, Sampling
+from sklearn_bdp.ledger import Answers, Fact, canonical
+from sklearn_bdp.metrics import Evaluation
 
 
 class Closing:
     """What closes a holdout: its final report."""
 
-    def __init__(self, holdout):
+    def __init__(self, holdout: Any) -> None:
         self.holdout, self.account = holdout, holdout.account
         self.model, self.settings = holdout.model, holdout.account.settings
 
-    def report(self, estimators, training_values, scoring, compare, interval, training_variance):
-        """Report scores and close the holdout; see :meth:`ReusableHoldout.final_report`."""
+    @sealed_errors
+    def report(
+        self, estimators: Any, training_values: Any, *, variance: float | None = None, **asked: Any
+    ) -> FinalReport:
+        """Report scores and close the holdout; see :meth:`ReusableHoldout.final_report`.
+
+        ``variance``: of a record's training-side score in the first row, as a search has it.
+        """
         self.account.check_home()
-        check_boolean("compare", compare)
-        check_option("interval", interval, ("exact", "approximate"))
-        models = _named(estimators)
-        for model in models.values():
-            _refuse_selectors(model)
-            if isinstance(model, BaseEstimator):
-                check_is_fitted(model)
-            self.holdout.check_model(model)
-        statements = self._statements(models, training_values, scoring, interval, training_variance)
-        if compare:
-            statements += _differences(models, statements)
-        self._begin(statements, models)
-        record = self._reported(statements, models)
-        shown = None
-        if len(models) == 1 and self.settings.information is None and self.settings.tau is None:
-            shown = (*models.values(), self.holdout.X, self.holdout.y)
-        return dataclasses.replace(self.shown(record), _shown=shown)
+        plan = planned_report(self.holdout, estimators, training_values, **asked)
+        identity = json.loads(canonical(plan.identity()))
+        with self.account.reading() as book:
+            last, begun = book.last, book.notes(Fact.CLOSING)
+            again = last.closed and begun[0]["asked"] == identity
+            if not again:
+                check_open(book, identity)
+        if again:  # a script run twice
+            return self._with_curves(self.shown(last), plan)
+        plan = self._begun(plan.prepared(asked["training"], variance), identity)
+        return self._with_curves(self.shown(self._reported(plan)), plan)
 
-    def _statements(self, models, training_values, scoring, interval, variance):
-        """Return what is reported of each model, fixed before anything is computed."""
-        wanted = list(scoring) if isinstance(scoring, list | tuple) else [scoring]
-        given = np.full(len(models), np.nan)
-        if training_values is not None:
-            given = np.broadcast_to(np.asarray(training_values, dtype=float), (len(models),))
-        found = []
-        for place, asked in enumerate(wanted):
-            for (name, model), value in zip(models.items(), given, strict=True):
-                metric, said = self._metric(asked, model, interval)
-                first = place == 0 and metric is not None
-                known = first and math.isfinite(value)
-                prediction = check_training_value(metric, float(value)) if known else 0.5
-                spread = math.nan if variance is None or not first else variance
-                found.append(_Statement((name,), said, metric, prediction, spread))
-        if any(one.metric is None for one in found):
-            self._check_approximate(found, models)
-        return found
+    def _begun(self, plan: Plan, identity: Any) -> Plan:
+        """Record what is going to be reported, durably: from here on nothing else can be asked.
 
-    def _metric(self, scoring, model, interval):
-        """Return a metric with a proven interval or None, and the name of what is reported."""
-        listed = isinstance(scoring, str) and scoring in STATISTICS
-        try:
-            metric = get_metric(scoring, estimator=model)
-        except (UnboundedMetricError, ValueError):
-            if not listed:
-                raise
-            return None, scoring
-        if listed or metric.name in STATISTICS:
-            name = scoring if listed else metric.name
-            alike = self.model.is_componentwise and not self.model.is_given_rest
-            unproven = not (metric.is_mean or alike)
-            if interval == "approximate" or unproven:
-                return None, name
-        elif interval == "approximate":
-            raise ValueError(
-                f"interval='approximate' is not available for {metric.name}. Use one of "
-                f"{', '.join(sorted(STATISTICS))}, or interval='exact'. The holdout was not "
-                "queried."
-            )
-        return metric, metric.measured
-
-    def _check_approximate(self, statements, models):
-        """Raise where approximate rows are not given."""
-        name = next(one.name for one in statements if one.metric is None)
-        if len(models) > 1:
-            raise UnboundedMetricError(
-                f"scoring={name!r} has an approximate interval only, which is given for one model "
-                "per report: nothing may be chosen by it. Report one model, or use metrics with "
-                "exact intervals. The holdout was not queried."
-            )
-        if self.settings.information is not None or self.settings.tau is not None:
-            raise UnboundedMetricError(
-                f"scoring={name!r} is read from the holdout without noise, which ends its privacy. "
-                "A holdout with a numeric epsilon or calibration='zhao2017' gives exact rows only. "
-                "The holdout was not queried."
-            )
-
-    def _begin(self, statements, models):
-        """Record what is going to be reported, durably: from here on nothing else can be asked."""
-        plan = {
-            "statements": [[list(one.models), one.name, one.metric is not None, repr(one.metric)]
-                           for one in statements],
-            "models": [[name, _content(model)] for name, model in models.items()],
-            "level": self.settings.spending.describe(),
-        }  # fmt: skip
-        exact = sum(one.metric is not None for one in statements)
+        What was known in advance is recorded, too: a report that was interrupted is completed with
+        the same numbers.
+        """
         with self.account.writing() as transaction:
-            check_open(transaction, plan)
+            check_open(transaction, identity)
             budget, last = self.settings.budget, transaction.last
-            if budget is not None and last.n_rounds + exact > budget:
-                raise exhausted_error(self.settings, last, unanswered=exact)
-            if not transaction.notes(Fact.CLOSING):
-                self.account.note_closing(transaction, Fact.CLOSING, plan)
+            if budget is not None and last.n_rounds + plan.n_rounds(last, self.model) > budget:
+                raise exhausted_error(self.settings, last, unanswered=plan.n_proven)
+            begun = transaction.notes(Fact.CLOSING)
+            if begun:
+                return plan.informed(begun[0]["advance"])
+            content = {"asked": identity, "advance": plan.advance()}
+            self.account.note_closing(transaction, Fact.CLOSING, content)
+        return plan
 
-    def _reported(self, statements, models):
+    def _reported(self, plan):
         """Compute the report and record it; return the account that closes the holdout."""
-        exact = [one for one in statements if one.metric is not None]
         with self.account.writing() as transaction:
-            last, rows, answers = transaction.last, {}, []
             terms = self.account.terms(transaction, fine=True)
-            if exact:
-                closed = close(self._batch(exact, models), len(statements), terms)
-                if closed is None:
-                    raise exhausted_error(self.settings, last, unanswered=len(exact))
-                record, answers, parts, failure = closed
-                for one, answer, part in zip(exact, answers, parts, strict=True):
-                    rows[id(one)] = self._exact_row(one, answer, part)
-            else:
-                record = self._without(terms)
-                length = math.log(len(statements)) + record.code_length
-                failure = math.log(self.settings.sampling_failure) - length
-            for one in statements:
-                if one.metric is None:
-                    rows[id(one)] = self._approximate_row(one, models, math.exp(failure))
-            private = record.dp_epsilon if len(exact) == len(statements) else None
+            before = terms.last
             content = {
-                "rows": [rows[id(one)] for one in statements],
-                "before": [last.n_answered, last.n_above],
-                "nats": record.code_length,
-                "level": math.exp(failure),
-                "caveats": sorted({one.metric.caveat for one in exact if one.metric.caveat}),
+                "before": [before.n_answered, before.n_above, before.number],
+                "per": plan.per,
+                "baseline": plan.baseline,
+                "proven": plan.n_proven,
+                "caveats": plan.caveats,
             }
-            record = dataclasses.replace(
-                record, dp_epsilon=private, cells=record.cells | {"report": content}
-            )
-            if exact:
-                self.account.record(transaction, record, terms, answers)
-            else:
-                transaction.append(record)
+            if plan.approximate:
+                drawn = transaction.notes(Fact.ORDER)[0]
+                record, answers = self._read(plan, terms, content, drawn)
+                transaction.append(record, answers=answers)
+                return record
+            record, answers = self._through_noise(plan, terms, content)
+            self.account.record(transaction, record, terms, answers)
         return record
 
-    def _without(self, terms):
-        """Return the account that closes the holdout with approximate rows only."""
-        spending, last = self.settings.spending, terms.last
+    def _read(self, plan, terms, content, drawn):
+        """Return account and answers of a report that reads the closed holdout, without privacy.
+
+        Theory G28: each family at its own level. Proven rows take what G16 leaves; approximate ones
+        take the weight 1, for interim answers are not in their family.
+        """
+        # Whoever lacks the records cannot know the order; a restart or a copy finds it again.
+        secret = data_digest(drawn, self.holdout.y, self.holdout.X)
+        sampling = Sampling.of(
+            self.model, self.settings.n, per=plan.per, bound=plan.bound, seed=int(secret[:32], 16)
+        )
+        rows = Rows(plan, self.holdout.X, self.holdout.y, sampling)
+        terms, by_class = rows.settled(terms)
+        last, beta = terms.last, self.holdout.beta
+        length = route(last, self.settings, report=True)[0]
+        levels = {
+            "proven": self.settings.sampling_failure * math.exp(-length) / max(1, plan.n_proven),
+            "approximate": beta * math.exp(-last.released) / len(plan.statements),
+            "alone": beta,
+        }
+        content |= {
+            "rows": [
+                rows.row(place, by_class=by_class.get(place), **levels)
+                for place in range(len(plan.statements))
+            ],
+            "nats": length,
+            "levels": levels,
+            "units": [sampling.count, sampling.words],
+        }
+        each = length + math.log(max(1, plan.n_proven))
+        answers = _answers(plan, content["rows"], last, terms.time, each)
         return dataclasses.replace(
             last,
             number=last.number + 1,
             time=terms.time,
-            size=0,
-            code_length=route(last, self.settings, report=True)[0],
+            size=len(answers),
+            n_answered=last.n_answered + len(answers),
+            n_above=last.n_above + len(answers),
+            scales={one.metric: list(one.scale) for one in answers},
+            code_length=length,
             code=terms.code.state(after=len(terms.code.pairs)),
-            cells={},
+            cells={"report": content},
             closed=True,
-            spending={"name": spending.name, "weight": spending.of_report(last.number)},
-        )
+            dp_epsilon=None,
+            spending={
+                "name": self.settings.spending.name,
+                "weight": self.settings.spending.of_report(last.number),
+            },
+        ), answers
 
-    def _batch(self, exact, models):
-        """Return the exact statements as one batch; raw scores of each model are made once."""
-        made = {}
-        for one in exact:
+    def _through_noise(self, plan, terms, content):
+        """Return the account and the answers of a report under a level of privacy."""
+        record, answers = decide(self._batch(plan), terms, statements=plan.n_proven)
+        if record is None:
+            raise exhausted_error(self.settings, terms.last, unanswered=plan.n_proven)
+        rows = []
+        for one, answer in zip(plan.statements, answers, strict=True):
+            part = np.array(self.account.why_wide(answer) or (0.0, 0.0, 0.0))
+            low, high = one.measure.span
+            ends = np.array([answer.value, answer.lower, answer.upper])
+            if len(one.models) == 2:
+                low, high = low - high, high - low
+            value, *pair = (low + (high - low) * ends).tolist()
+            rows.append({
+                "model": one.words[0], "metric": one.measure.name, "subgroup": "", "value": value,
+                "proven": pair, "approximate": None, "method": "through noise", "notes": [],
+                "parts": ((high - low) * part).tolist(), "positive": "",
+                "n_units": self.model.units(self.settings.n)[0], "n_events": None,
+            })  # fmt: skip
+        content |= {
+            "rows": rows,
+            "nats": record.code_length,
+            "levels": {
+                "proven": self.settings.sampling_failure * math.exp(-answers[0].code_length),
+                "approximate": None,
+            },
+            "units": list(self.model.units(self.settings.n)),
+        }
+        return dataclasses.replace(record, cells=record.cells | {"report": content}), answers
+
+    def _batch(self, plan):
+        """Return the statements as one batch; raw scores of each model are made once."""
+        made, evaluations, labels = {}, [], []
+        records = Records(self.holdout.X, self.holdout.y, plan.models)
+        for one in plan.statements:
+            metric = private_metric(one.measure, plan.models[one.models[0]], plan.y)
             for name in one.models:
-                key = name, repr(one.metric)
+                key = name, repr(metric)
                 if key not in made:
-                    made[key] = self.holdout._evaluate(one.metric, models[name])
+                    made[key] = metric.evaluate(*records.asked(name), self.holdout.y)
+            evaluations.append(_difference([made[name, repr(metric)] for name in one.models]))
+            low, high = float(metric.lower), float(metric.upper)
+            words = metric.measured
+            if len(one.models) == 2:
+                words, low, high = f"difference of {words}", low - high, high - low
+            labels.append((words, (words, low, high), one.words[0]))
         batch = batch_of_evaluations(
-            [_difference([made[name, repr(one.metric)] for name in one.models]) for one in exact],
+            evaluations,
             self.settings.n,
             self.model,
-            training_values=[one.expected for one in exact],
-            training_variance=[one.variance for one in exact],
-            own_cells=np.ones(len(exact)),  # deviations are taken from what was expected of each
+            training_values=[one.expected for one in plan.statements],
+            own_cells=np.ones(len(evaluations)),  # deviations are taken from what was expected
         )
-        return dataclasses.replace(batch, labels=[one.label for one in exact])
+        return dataclasses.replace(batch, labels=labels)
 
-    def _exact_row(self, one, answer, parts):
-        """Return a row of the ledger for a statement through the mechanism."""
-        span = one.metric.upper - one.metric.lower
-        if len(one.models) == 2:
-            ends = [
-                (2.0 * unit - 1.0) * span for unit in (answer.value, answer.lower, answer.upper)
-            ]
-            name, span = f"{one.models[1]} minus {one.models[0]}", 2.0 * span
-        else:
-            ends = [one.metric.from_unit(u) for u in (answer.value, answer.lower, answer.upper)]
-            name = one.models[0]
-        return [name, one.name, *map(float, ends), "exact", [], (span * parts).tolist()]
+    def _with_curves(self, report, plan):
+        """Return a report that can draw curves of its one model, in this process."""
+        names = [name for name in plan.models if hasattr(plan.models[name], "predict")]
+        if not plan.approximate or len(plan.models) != 1 or not names:
+            return report
+        shown = (plan.models[names[0]], self.holdout.X, self.holdout.y)
+        return dataclasses.replace(report, _shown=shown)
 
-    def _approximate_row(self, one, models, level):
-        """Return a row of the ledger that is read from the closed holdout."""
-        found = approximate(
-            one.name,
-            models[one.models[0]],
-            self.holdout.X,
-            self.holdout.y,
-            model=self.model,
-            level=level,
-        )  # fmt: skip
-        numbers = [x if math.isfinite(x) else None for x in map(float, found[:3])]
-        method = COUNTED if found.exact else READ
-        return [one.models[0], one.name, *numbers, method, list(found.notes), []]
-
-    def shown(self, record):
+    def shown(self, record: Any) -> FinalReport:
         """Return the report that a closing account holds."""
         content = record.cells["report"]
         target = target_of(self.model, self.settings.n)
-        rows = tuple(
-            ReportRow(
-                model, metric, *(math.nan if x is None else x for x in numbers), method, target,
-                tuple(notes), tuple(parts),
-            )
-            for model, metric, *numbers, method, notes, parts in content["rows"]
-        )  # fmt: skip
+        rows = tuple(ReportRow.of(row, target) for row in content["rows"])
         assumptions = [*self.holdout.certificate().assumptions, *content["caveats"]]
-        if any(row.method != "exact" for row in rows):
-            assumptions.append("rows read from the closed holdout end its privacy")
+        if content["levels"]["approximate"] is not None:
+            assumptions.append("reading the closed holdout ended its privacy")
         return FinalReport(
             rows=rows,
             beta=self.holdout.beta,
             n=self.settings.n,
             n_answered=content["before"][0],
             n_above=content["before"][1],
+            n_batches=content["before"][2],
             information_spent=content["nats"],
-            level=content["level"],
+            level=content["levels"]["proven"],
+            approximate_level=content["levels"]["approximate"],
+            units=tuple(content["units"]),
+            per=content["per"],
+            baseline=content["baseline"],
             spending=self.settings.spending.describe(),
             assumptions=tuple(assumptions),
             time=record.time,
         )
 
 
-def close(batch, statements, terms):
-    """Decide the exact rows of a final report: queries at threshold 0, whose values need no code.
+def _answers(plan, rows, last, time, length):
+    """Return the proven rows about all records as answers, for the history; or nothing."""
+    columns, scales = defaultdict(list), {}
+    for one, row in zip(plan.statements, rows, strict=True):
+        if row["proven"] is None or one.inside or row["value"] is None:
+            continue
+        low, high = one.measure.span
+        words = row["metric"]
+        if len(one.models) == 2:
+            words, low, high = f"difference of {words}", low - high, high - low
+        scales[words] = (words, float(low), float(high))
+        ends = dict(zip(("value", "lower", "upper"), (row["value"], *row["proven"]), strict=True))
+        unit = {n: float(np.clip((x - low) / (high - low), 0.0, 1.0)) for n, x in ends.items()}
+        known = {"key": None, "metric": words, "model": row["model"], "above": 1,
+                 "training_value": float(one.expected), "code_length": length}  # fmt: skip
+        for name, value in (known | unit).items():
+            columns[name].append(value)
+    if not columns:
+        return ()
+    return Answers(dict(columns), batch=last.number + 1, time=time, scales=scales)
 
-    Theory G16: nothing is asked afterwards, so the report takes all the weight that is left, in
-    equal parts for its ``statements``; pre-sampling half-widths are the noise margins alone.
-    Returns the account without what follows from it, the :class:`AnswerRecord` of each query, the
-    parts of their half-widths (sampling, what was asked before, noise), and the log of the failure
-    probability of a statement; ``None`` for all where the budget does not suffice.
-    """
-    batch, terms = settle_shares(batch, terms)
-    if batch is None:
-        return None
-    batch, ratio = scaled_to_spread(batch, terms)
-    last, settings, code = terms.last, terms.settings, terms.code
-    length, by = route(last, settings, report=True)
-    each = length + math.log(statements)
-    failure = np.full(len(batch), math.log(settings.sampling_failure) - each)
-    plan = planned(batch, terms, failure[0])
-    values, reaches, above = _looked_at(batch, terms)
-    rounds = last.n_rounds + int(above.sum())
-    chosen = [] if plan is None else np.flatnonzero(plan.eligible).tolist()
-    squares = ask_squares(plan, batch, chosen, terms, rounds)
-    least, most = _possible(batch, values, reaches, terms.model, settings.n)
-    lower, upper = squares.limits(batch, least, most, failure)
-    record = terms.record(
-        batch,
-        code_length=length,
-        n_answered=last.n_answered + len(batch),
-        n_above=last.n_above + int(above.sum()),
-        n_rounds=rounds + squares.n_above,
-        released=last.released,
-        code=code.state(after=len(code.pairs)),
-        cells={"route": by, "squares": squares.cells, "pairs": last.cells.get("pairs", False)},
-        widest=max(last.widest, float(np.max([values - lower, upper - values]))),
-        n_relaxed=last.n_relaxed,
-        dp_epsilon=level_spent(terms, ratio),
-        closed=True,
-        spending=settings.spending.recorded(settings.spending.of_report(last.number)),
+
+def report_and_close(
+    holdout: Any, estimators: Any, training_value: float | None, *, variance: Any, **asked: Any
+) -> FinalReport:
+    """Report the model that a search or a selection verified; it knows the variance of a record."""
+    return Closing(holdout).report(
+        estimators, training_value, variance=variance, training=None, **asked
     )
-    answers = terms.answers(
-        batch, above=above, code_length=np.full(len(batch), each), value=values, lower=lower,
-        upper=upper,
-    )  # fmt: skip
-    once = np.full(len(batch), math.log(settings.parameters["beta"]))
-    ends = [squares.limits(batch, values, values, level) for level in (once, failure)]
-    halves = [0.5 * (high - low) for low, high in (*ends, (lower, upper))]
-    return record, answers, np.diff([np.zeros(len(batch)), *halves], axis=0).T, failure[0]
-
-
-def _possible(batch, values, reaches, model, n):
-    """Return the least and the most that each score may be, given its noisy value.
-
-    A share of records is a whole number of them: noise smaller than one record costs nothing.
-    """
-    least, most = np.maximum(values - reaches, 0.0), np.minimum(values + reaches, 1.0)
-    if model.record_weights(n) is not None:
-        return least, most
-    shares = np.array([shape["kind"] == "mean" and shape["binary"] for shape in batch.shapes])
-    low, high = np.ceil(n * least - 1e-6) / n, np.floor(n * most + 1e-6) / n
-    whole = shares[batch.tail_of] & (low <= high)
-    return np.where(whole, low, least), np.where(whole, high, most)
-
-
-def _looked_at(batch, terms):
-    """Return the noisy values, their margins, and which came from the holdout."""
-    mechanism, settings, n_rounds = terms.mechanism, terms.settings, terms.last.n_rounds
-    values, reaches = np.empty((2, len(batch)))
-    above = np.zeros(len(batch), dtype=bool)
-    # Any public prediction is valid (theory G4): the far end makes it an answer of the holdout.
-    ends = np.where(batch.training_values < 0.5, 1.0, 0.0)
-    for place, unit in enumerate(batch.sensitivities):
-        at = slice(place, place + 1)
-        run = mechanism.answer_run(ends[at] / unit, batch.values[at] / unit, thresholds=np.zeros(1))
-        below, answer = margins(settings, n_rounds + int(above.sum()))
-        above[place] = run.above[0]
-        reaches[place] = unit * (answer * final_noise(settings) if above[place] else below)
-        values[place] = run.values[0] * unit if above[place] else ends[place]
-    return np.clip(values, 0.0, 1.0), reaches, above
-
-
-def _named(estimators):
-    """Return models by name."""
-    if isinstance(estimators, Mapping):
-        found = {str(name): model for name, model in estimators.items()}
-    elif isinstance(estimators, list | tuple):
-        kinds = [type(model).__name__ for model in estimators]
-        found = {
-            kind if kinds.count(kind) == 1 else f"{kind} {place}": model
-            for place, (kind, model) in enumerate(zip(kinds, estimators, strict=True), 1)
-        }
-    else:
-        found = {type(estimators).__name__: estimators}
-    if not found:
-        raise ValueError("estimators must hold at least one model, got none.")
-    return found
-
-
-def _differences(models, statements):
-    """Return statements about each pair of models, for every metric that is a mean."""
-    by_name = {}
-    for one in statements:
-        by_name.setdefault(one.name, []).append(one)
-    pairs = []
-    for name, group in by_name.items():
-        if len(models) < 2 or not all(one.metric.is_mean for one in group):
-            raise ValueError(
-                f"compare=True needs at least two models and a mean over records, got "
-                f"{len(models)} with scoring={name!r}. Use 'accuracy', 'neg_brier_score' or an "
-                "error of a regression. The holdout was not queried."
-            )
-        for later, second in enumerate(group):
-            for first in group[:later]:
-                middle = 0.5 * (second.expected - first.expected + 1.0)
-                both = first.models + second.models
-                pairs.append(_Statement(both, name, second.metric, middle, _DISAGREEMENT))
-    return pairs
 
 
 def _difference(evaluations):
@@ -411,20 +270,3 @@ def _difference(evaluations):
     return Evaluation(
         per_record=halved, value=float(halved.mean()), sensitivity=evaluations[0].sensitivity
     )
-
-
-def _refuse_selectors(estimator):
-    """Raise for what predicts nothing and has a final report of its own."""
-    if callable(getattr(estimator, "final_report", None)) and not hasattr(estimator, "predict"):
-        raise TypeError(
-            f"estimators must be models that predict, got {type(estimator).__name__}. Call its own "
-            "final_report(), as in selector.final_report()."
-        )
-
-
-def _content(model):
-    """Return what a model is known by; what has no content is known by nothing, not even later."""
-    try:
-        return joblib.hash(model)
-    except Exception:  # what cannot be pickled
-        return object_digest(model) or secrets.token_hex(16)

@@ -4,11 +4,20 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
 
-from sklearn_bdp._card import card, digits, interval_picture, stated, table, why_wide
+from sklearn_bdp._card import (
+    BAD,
+    GOOD,
+    card,
+    digits,
+    interval_picture,
+    stated,
+    table,
+    why_wide,
+)
 from sklearn_bdp._checks import check_option
 from sklearn_bdp.accounting import ModelTail, fine_half_width, place_lengths, score_tail
 from sklearn_bdp.exceptions import HoldoutClosedError
@@ -17,10 +26,8 @@ from sklearn_bdp.holdout._certificate import fixed_reach, half_of, report_half_w
 from sklearn_bdp.holdout._settings import margins
 from sklearn_bdp.ledger import Fact
 
-READ = "approximate, read from the closed holdout"
 
-
-def check_open(transaction, statements=None):
+def check_open(transaction, asked=None):
     """Raise HoldoutClosedError where a final report was given, or another one was begun."""
     last, begun = transaction.last, transaction.notes(Fact.CLOSING)
     if last.closed:
@@ -29,7 +36,7 @@ def check_open(transaction, statements=None):
             "assume no later queries. holdout.report_ shows the report again, and recorded answers "
             "remain free by key. Use new records to verify another model."
         )
-    if begun and begun[0] != statements:
+    if begun and begun[0]["asked"] != asked:
         raise HoldoutClosedError(
             "A final report on this holdout was begun and interrupted. Only that report can be "
             "completed: call final_report again with the same models and metrics. Use new records "
@@ -157,16 +164,43 @@ def _expected(code, score, typical, drift, fine, coarse, n_queries):
 class ReportRow(NamedTuple):
     """One statement of a final report, in score units."""
 
-    model: str
+    model: str  # one, or "b minus a"
     metric: str
+    subgroup: str  # empty for all records
     value: float
-    lower: float
+    #: Ends of the proven interval, and of the approximate one; None where there is none.
+    proven: tuple[float, float] | None
+    approximate: tuple[float, float] | None
+    lower: float  # the proven ends, else the approximate ones; NaN without either
     upper: float
-    method: str  # "exact", or that it is an approximation
-    target: str  # what the interval refers to
-    notes: tuple[str, ...] = ()
-    #: Parts of the half-width: sampling, what was asked before, noise; empty where approximate.
+    method: str  # how the row is proven, or that it is approximate
+    target: str  # what the intervals refer to
+    n_units: int  # records, groups or dates that the row is about
+    n_events: int | None  # those with a record of the class that counts, else of the rarest class
+    #: Parts of the proven half-width: sampling, what was asked before, noise.
     parts: tuple[float, ...] = ()
+    positive: str = ""  # the class that counts
+    notes: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, said: dict[str, Any], target: str) -> Self:
+        """Return the row that a ledger holds."""
+        pairs = {
+            name: None if said[name] is None else tuple(said[name])
+            for name in ("proven", "approximate")
+        }
+        lower, upper = pairs["proven"] or pairs["approximate"] or (math.nan, math.nan)
+        known = {name: tuple(said[name]) for name in ("parts", "notes")} | pairs
+        known["value"] = math.nan if said["value"] is None else said["value"]
+        return cls(**(said | known), lower=lower, upper=upper, target=target)
+
+    @property
+    def words(self) -> str:
+        """Metric, class, model and subgroup."""
+        positive = f" (class {self.positive})" * bool(self.positive)
+        return f"{self.metric}{positive} of {self.model}" + f", {self.subgroup}" * bool(
+            self.subgroup
+        )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -176,17 +210,26 @@ class FinalReport:
     Parameters
     ----------
     rows : tuple of ReportRow
-        Statements: model, metric, value, lower, upper, method and target.
+        Statements, with up to two intervals each: a proven one and an approximate one.
     beta : float
-        Probability that any exact interval the holdout ever gave is wrong.
+        Probability that any proven interval the holdout ever gave is wrong.
     n : int
         Holdout records.
-    n_answered, n_above : int
-        Queries answered before, and how many of them were corrected by the holdout.
+    n_answered, n_above, n_batches : int
+        Queries answered before, how many of them were corrected by the holdout, and in how many
+        batches.
     information_spent : float
-        Nats that everything released before has cost each exact interval.
+        Nats that everything released before has cost each proven interval.
     level : float
-        Failure probability of each row.
+        Failure probability of each proven row.
+    approximate_level : float or None
+        Nominal failure probability of each approximate row; None where there are none.
+    units : tuple of (int, str)
+        How many units were drawn independently, and what they are called.
+    per : {"unit", "record"}
+        What each score is a mean over.
+    baseline : str or None
+        The model that others are compared with.
     spending : str
         How the failure probability was spent.
     assumptions : tuple of str
@@ -198,6 +241,10 @@ class FinalReport:
     --------
     sklearn_bdp.ReusableHoldout.final_report : Returns this.
     sklearn_bdp.accounting.Certificate : The guarantee behind it.
+
+    Notes
+    -----
+    A pickle holds no record. Curves (:meth:`plot`) need the process that made the report.
 
     Examples
     --------
@@ -218,12 +265,20 @@ class FinalReport:
     n: int
     n_answered: int
     n_above: int
+    n_batches: int
     information_spent: float
     level: float
+    approximate_level: float | None
+    units: tuple[int, str]
+    per: str
+    baseline: str | None
     spending: str
     assumptions: tuple[str, ...]
     time: str
     _shown: Any = dataclasses.field(default=None, repr=False, compare=False)
+
+    def __getstate__(self):
+        return vars(self) | {"_shown": None}
 
     @property
     def value(self) -> float:
@@ -242,7 +297,7 @@ class FinalReport:
 
     @property
     def interval(self) -> tuple[float, float]:
-        """The first row's interval."""
+        """The first row's interval: the proven one, else the approximate one."""
         return self.lower, self.upper
 
     def to_frame(self) -> Any:
@@ -257,27 +312,63 @@ class FinalReport:
 
         return pd.DataFrame(self.rows, columns=ReportRow._fields)
 
+    def methods(self) -> str:
+        """Return sentences for the methods section of a paper.
+
+        Returns
+        -------
+        str
+            Units, records, events, rounds of search, and the levels of both families.
+        """
+        (count, words), first = self.units, self.rows[0]
+        chance = f"{100 * (1 - self.beta):.6g}%"
+        events = ""
+        if first.n_events is not None:
+            events = f"; {first.n_events:,} {words} with an event"
+        records = f" ({self.n:,} records{events})" if words != "records" else events
+        per = f" per {words.removesuffix('s')}" if self.per == "unit" and words == "groups" else ""
+        proven = sum(row.method.split(":")[0] != "approximate" for row in self.rows)
+        said = [
+            f"Performance{per} was evaluated once on {count:,} held-out {words}{records}, after "
+            f"{self.n_batches:,} batches of adaptive queries on the same holdout, which was closed "
+            "by this report."
+        ]
+        if proven:
+            said.append(
+                f"Intervals of {proven} proven rows hold jointly with at least {chance} "
+                f"probability, together with all earlier intervals (each fails with at most "
+                f"{self.level:.2g})."
+            )
+        if self.approximate_level is not None:
+            said.append(
+                f"Approximate intervals (jackknife over {words}) hold nominally jointly with "
+                f"{chance} (each at {self.approximate_level:.2g})."
+            )
+        if any(row.positive for row in self.rows):
+            said.append("Classes are those of the model's own decision threshold.")
+        return " ".join(said)
+
     def _title(self):
         row = self.rows[0]
         if not math.isfinite(row.lower):
-            return f"{row.metric} of {row.model}: {digits(row.value)}. No interval: {row.notes[0]}"
-        name = f"{row.metric} of {row.model}"
-        return stated(name, digits(row.value), row.lower, row.upper, row.target)
+            return f"{row.words}: {digits(row.value)}. No interval: {' '.join(row.notes)}"
+        return stated(row.words, digits(row.value), row.lower, row.upper, row.target)
 
     def _lines(self):
         """Return what holds, in sentences."""
-        exact = sum(row.method == "exact" for row in self.rows)
         chance = f"{100 * (1 - self.beta):.6g}%"
-        if exact:
+        both = [any(getattr(row, one) is not None for row in self.rows) for one in _FAMILIES]
+        if both[0]:
             yield (
-                f"Confidence: at least {chance} that all exact intervals of this report and all "
+                f"Confidence: at least {chance} that all proven intervals of this report and all "
                 "earlier ones are correct."
             )
-        if exact < len(self.rows):
+        if both[1]:
             yield (
-                "Other rows are read from the closed holdout. Each is designed to fail with "
-                f"probability {self.level:.2g}, corrected for all earlier queries. Approximate "
-                "intervals miss losses that are rare and large."
+                f"Approximate intervals are correct together with about {chance}, for typical "
+                "data. They miss losses that are rare and large."
+                + f" Both kinds together: about {100 * (1 - 2 * self.beta):.6g}%."
+                * both[0]
             )
         yield (
             f"Before it: {self.n_answered:,} queries on {self.n:,} records, {self.n_above:,} "
@@ -286,20 +377,27 @@ class FinalReport:
         )
         if self.rows[0].parts:
             yield why_wide(self.rows[0].parts)
+        yield (
+            "The report is about the model fitted on the training set. To use all rows, refit: "
+            "clone(model).fit(X, y). That model is expected to be about as good or slightly "
+            "better; no interval is proven for it."
+        )
 
     def _table(self):
-        """Return one line for each row: name, score and interval, method."""
+        """Return one line for each row: name, score and intervals, method."""
         for row in self.rows:
-            ends = "no interval"
-            if math.isfinite(row.lower):
-                ends = f"{digits(row.lower, math.floor)} to {digits(row.upper, math.ceil)}"
+            ends = [
+                f"{digits(pair[0], math.floor)} to {digits(pair[1], math.ceil)} ({one})"
+                for one in _FAMILIES
+                if (pair := getattr(row, one)) is not None
+            ]
+            said = ", ".join(ends) or "no interval"
             notes = "".join(f" {note}" for note in row.notes)
-            yield f"{row.model}, {row.metric}", f"{digits(row.value)}, {ends} ({row.method}){notes}"
+            yield row.words, f"{digits(row.value)}, {said}. {row.method}.{notes}"
 
     def __str__(self) -> str:
-        lines = [self._title(), *self._lines()]
-        if len(self.rows) > 1 or self.rows[0].method != "exact":
-            lines += ["", *(f"{label}: {text}" for label, text in self._table())]
+        lines = [self._title(), *self._lines(), ""]
+        lines += [f"{label}: {text}" for label, text in self._table()]
         held = "\n".join(f"  - {item}" for item in self.assumptions)
         return "\n".join(lines) + f"\n\nIt holds if\n{held}"
 
@@ -309,9 +407,8 @@ class FinalReport:
         picture = interval_picture(
             row.value, row.lower, row.upper, bounds=(0.0, 1.0) if inside else None
         )
-        folded = [("It holds if", self.assumptions)]
-        if len(self.rows) > 1 or row.method != "exact":
-            picture += table(self._table())
+        folded = [("It holds if", self.assumptions), ("For a paper", [self.methods()])]
+        picture += table(self._table())
         return card(self._title(), list(self._lines()), picture=picture, folded=folded)
 
     def plot(
@@ -325,6 +422,7 @@ class FinalReport:
         Parameters
         ----------
         kind : {"intervals", "roc", "calibration", "confusion"}, default="intervals"
+            ``"intervals"``: proven ones thin, approximate ones thick, and the baseline marked.
             Curves are read from the closed holdout, by scikit-learn's displays. They need the one
             model of the report, in the process that made it.
         ax : matplotlib Axes, default=None
@@ -355,18 +453,30 @@ class FinalReport:
             "confusion": metrics.ConfusionMatrixDisplay,
         }[kind]
         display.from_estimator(*self._shown, ax=ax)
-        ax.set_title(READ.capitalize(), fontsize="small")
+        ax.set_title("Read from the closed holdout", fontsize="small")
         return ax
 
     def _draw(self, ax):
-        """Draw each row's interval on an axis that shows no more than they need."""
+        """Draw a forest plot on an axis that shows no more than the intervals need."""
         for place, row in enumerate(self.rows):
-            color = "tab:blue" if row.method == "exact" else "tab:orange"
-            ax.plot([row.lower, row.upper], [place, place], color=color, linewidth=3, alpha=0.5)
-            ax.plot(row.value, place, "o", color=color)
-        marks = ["" if row.method == "exact" else f"\n({row.method})" for row in self.rows]
-        names = [f"{r.model}, {r.metric}{mark}" for r, mark in zip(self.rows, marks, strict=True)]
-        ax.set_yticks(range(len(names)), names)
+            for one, width, color in zip(_FAMILIES, (1.5, 5.0), (GOOD, BAD), strict=True):
+                pair = getattr(row, one)
+                if pair is not None:
+                    ax.plot(pair, [place, place], color=color, linewidth=width, alpha=0.6,
+                            label=one, solid_capstyle="butt")  # fmt: skip
+            ax.plot(row.value, place, "o", color="black", markersize=4)
+            if " minus " in row.model + row.subgroup:
+                ax.plot([0.0, 0.0], [place - 0.4, place + 0.4], color="gray", linestyle=":")
+        first = [row for row in self.rows if row.model == self.baseline and not row.subgroup]
+        for row in first[:1]:
+            ax.axvline(row.value, color="gray", linestyle="--", linewidth=1.0, label="baseline")
+        ax.set_yticks(range(len(self.rows)), [row.words for row in self.rows])
         ax.invert_yaxis()
-        ax.set_xlabel("score and interval")
+        ax.set_xlabel("score and intervals")
+        handles = dict(zip(*reversed(ax.get_legend_handles_labels()), strict=True))
+        if handles:
+            ax.legend(handles.values(), handles.keys(), fontsize="small")
         return ax
+
+
+_FAMILIES = ("proven", "approximate")

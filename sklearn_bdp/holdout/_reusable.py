@@ -272,6 +272,8 @@ class ReusableHoldout:
         self.model.check_n(self.n)
         check_order_of_groups("correlation", self.model, X)
         self.X, self.y = freeze_data(X), freeze_data(y)
+        #: Some training records and targets, on which a final report tries models before it closes.
+        self.training_sample: tuple[Any, Any] | None = None
         settings = DerivedSettings.made(config.checked(gap), model=self.model, n=self.n)
         header = {
             "made_by": f"sklearn_bdp {__version__}",
@@ -548,37 +550,49 @@ class ReusableHoldout:
         training_values: ArrayLike | None = None,
         *,
         scoring: Any = None,
-        compare: bool = False,
-        interval: Literal["exact", "approximate"] = "exact",
-        training_variance: float | None = None,
+        compare: Any = None,
+        by: Any = None,
+        per: Literal["record"] | None = None,
+        training: tuple[Any, ...] | None = None,
     ) -> FinalReport:
         """Report final scores with narrow intervals and close the holdout.
 
         Nothing is asked afterwards, so the report gets all the failure probability that is left
-        (``spending="final"`` reserves 90% of it). What is reported, and that the holdout is
-        closed, is recorded before anything is computed. From then on every new query is rejected.
-        The noise is recorded, too: after a crash the same call gives that report and no other.
-        Recorded answers remain free, and :attr:`report_` shows the report again.
+        (``spending="final"`` reserves 90% of it). Everything is checked first: arguments, metrics,
+        models, and one run of each on blank records. Then what is reported, and that the holdout
+        is closed, is recorded before anything is computed. From then on every new query is
+        rejected. After a crash the same call completes that report and no other; later it returns
+        it again. Recorded answers remain free, and :attr:`report_` shows the report.
+
+        Rows have up to two intervals. *Proven* ones hold jointly with all earlier intervals.
+        *Approximate* ones, at a level of their own, exist for any metric: they leave out units
+        (records, groups, blocks of time) one by one or in at most 200 blocks of a secret order.
 
         Parameters
         ----------
-        estimators : estimator, list or dict
-            Fitted without the holdout; a dict gives names.
+        estimators : estimator, predictions, list or dict
+            Fitted without the holdout, or their predictions of the holdout's records in its order:
+            labels, numbers, or a column of probabilities for each class. A dict gives names.
         training_values : float or array-like of shape (n_models,), default=None
             Training-side scores of the models, for the first metric. By default the middle of the
             range. They change little.
-        scoring : str, BoundedMetric, None or a list of them, default=None
-            Metrics; ``None``: the usual one for the estimator. One without a proven interval (F1,
-            precision, R², ...) gets an approximate row, if there is one model.
-        compare : bool, default=False
-            Whether to report the difference of each pair of models, too: the second of a pair
-            minus the first. It is known better than either score.
-        interval : {"exact", "approximate"}, default="exact"
-            ``"approximate"``: narrower intervals, by a jackknife that is read from the closed
-            holdout, for one model.
-        training_variance : float, default=None
-            Variance of a record's cross-validated score under the first metric, in squared units of
-            [0, 1]; see :meth:`answer`.
+        scoring : str, BoundedMetric, scorer, None or a list of them, default=None
+            Metrics; ``None``: the usual one for the estimator. Scorers of scikit-learn and
+            functions ``(estimator, X, y)`` without a proven interval get an approximate row. The
+            class that counts is ``pos_label`` as in scikit-learn.
+        compare : bool, str, estimator or array-like, default=None
+            Report the difference of each model to a baseline, too: ``True`` (the first model), the
+            name of a model, another estimator or its predictions. It is known better than either
+            score.
+        by : str, int or dict, default=None
+            A column of ``X``, or ``{name: labels}``: a row for each subgroup, and the gap between
+            the two, or between each and the rest. Fix subgroups without looking at outcomes.
+        per : {"record", None}, default=None
+            What scores are a mean over. ``None``: units, a random visit of a random patient.
+        training : tuple (X, y) or (X, y, groups), default=None
+            Training records. They give the range of targets and classes, and how much scores and
+            differences vary (models are cross-validated on them), which makes proven intervals
+            narrower.
 
         Returns
         -------
@@ -588,13 +602,16 @@ class ReusableHoldout:
         Raises
         ------
         HoldoutClosedError
-            If there was a final report before, or another one was begun.
+            If there was another final report before, or another one was begun.
         BudgetExhaustedError
             If a declared budget does not suffice for all rows.
+        TypeError, ValueError
+            If something cannot be reported. The holdout stays open.
         """
         return Closing(self).report(
-            estimators, training_values, scoring, compare, interval, training_variance
-        )
+            estimators, training_values, scoring=scoring, compare=compare, by=by, per=per,
+            training=training,
+        )  # fmt: skip
 
     @property
     def report_(self) -> FinalReport:

@@ -34,6 +34,9 @@ class Fact(enum.Enum):
     ASSUMPTION = "assumption"  # what the certificate says besides
     SHARED_ROWS = "shared rows"  # training records equal to holdout records were allowed
     ANOTHER_ACCOUNT = "another account"  # one had answered about these targets before
+    TRAINING_TARGETS = "training targets"  # their classes, or their range
+    LARGEST_GROUP = "largest group"  # its records, before the split
+    ORDER = "order of units"  # drawn once; the order follows from it and the records (G28)
     CLOSING = "closing"  # durable before anything of a final report is computed
 
 
@@ -247,7 +250,7 @@ def parse_entry(number, kind, content, answers, commitment, link, *, last):
 def _check_counts(record, answers, last):
     """Raise ValueError unless the account goes on where the last one stood.
 
-    Without answers it adds a check and its cost, or it closes.
+    Without answers it adds a check and its cost, or it closes, after asking for shares of classes.
     """
     n_above = last.n_above
     if answers:
@@ -259,7 +262,7 @@ def _check_counts(record, answers, last):
             (closes or record.checks)
             and record.closed == closes
             and record.number == last.number + closes
-            and record.n_rounds == last.n_rounds
+            and (record.n_rounds == last.n_rounds or (closes and record.n_rounds > last.n_rounds))
             and record.released >= last.released
         )
     counts = (record.n_answered, record.n_above)

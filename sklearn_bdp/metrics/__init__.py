@@ -3,7 +3,15 @@
 See ``doc/metrics.md`` for the list and the proofs.
 """
 
-from sklearn_bdp.metrics._base import BoundedMetric, Evaluation, ScoreShape, same_names
+from sklearn_bdp.metrics._base import (
+    BoundedMetric,
+    Evaluation,
+    ScoreShape,
+    as_labels,
+    check_schema,
+    same_names,
+    score_rows,
+)
 from sklearn_bdp.metrics._means import Clipping
 from sklearn_bdp.metrics._registry import (
     available_metrics,

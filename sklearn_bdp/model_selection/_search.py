@@ -34,7 +34,7 @@ from sklearn_bdp._sklearn_compat import (
 from sklearn_bdp._typing import Correlation, RandomState
 from sklearn_bdp.correlation import date_numbers
 from sklearn_bdp.guards import TrainingSide
-from sklearn_bdp.holdout import ReusableHoldout
+from sklearn_bdp.holdout import ReusableHoldout, report_and_close
 from sklearn_bdp.metrics import BoundedMetric, PerRecordScore, available_metrics, check_scoring
 from sklearn_bdp.model_selection._stages import (
     Preparation,
@@ -508,15 +508,18 @@ class ReusableHoldoutSearchCV(Preparation, Savable, GridSearchCV):
         )
 
     def final_report(
-        self, *, scoring: Any = None, interval: Literal["exact", "approximate"] = "exact"
+        self, *, scoring: Any = None, compare: Any = None, by: Any = None, per: Any = None
     ) -> FinalReport:
         """Report the final score of ``best_estimator_`` with a narrow interval; close the holdout.
 
         Parameters
         ----------
-        scoring : str, BoundedMetric, None or a list of them, default=None
+        scoring : str, BoundedMetric, scorer, None or a list of them, default=None
             Metrics; ``None``: the one of the search.
-        interval : {"exact", "approximate"}, default="exact"
+        compare : str, estimator or array-like, default=None
+            A baseline whose difference to ``best_estimator_`` is reported, too: an estimator fitted
+            on ``X[search.train_indices_]``, or predictions of the holdout records.
+        by, per : object, default=None
             As for :meth:`sklearn_bdp.ReusableHoldout.final_report`.
 
         Returns
@@ -532,13 +535,16 @@ class ReusableHoldoutSearchCV(Preparation, Savable, GridSearchCV):
             )
         known = float(self.cv_results_["training_score"][self.best_index_])
         wanted = scoring if isinstance(scoring, list | tuple) else [scoring]
-        own = wanted[0] is None or wanted[0] == self._metric.name
-        return self.holdout_.final_report(
+        own = bool(wanted) and (wanted[0] is None or wanted[0] == self._metric.name)
+        return report_and_close(
+            self.holdout_,
             {in_words(self.best_estimator_, self.best_params_): self.best_estimator_},
             known if own and math.isfinite(known) else None,
             scoring=[self._metric if one in (None, self._metric.name) else one for one in wanted],
-            interval=interval,
-            training_variance=self._variance if own else None,
+            compare=compare,
+            by=by,
+            per=per,
+            variance=self._variance if own else None,
         )
 
     def _choose(self, rounds):

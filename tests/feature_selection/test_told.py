@@ -351,8 +351,9 @@ def test_the_last_word_is_on_the_verified_model():
     assert fitted.interval_[0] <= report.lower < report.value < report.upper
     assert report.upper <= fitted.interval_[1]
     assert f"GaussianNB of {fitted.n_features_to_select_} features" in str(report)
+    assert fitted.final_report() == report
     with pytest.raises(HoldoutClosedError):
-        fitted.final_report()
+        fitted.final_report(scoring="f1")
 
 
 def test_there_is_no_last_word_on_nothing():

@@ -103,7 +103,6 @@ def test_a_report_that_was_begun_is_the_only_one_there_is(server, tmp_path, aske
         holdout = ReusableHoldout(workers.X, workers.Y, ledger=file)
         with pytest.raises(HoldoutClosedError, match="begun"):
             holdout.answer([0.5], workers.scores(1, 5))
-        reports.append(holdout.final_report({"mine": workers.Dying()}, scoring="accuracy"))
+        reports.append(holdout.final_report({"mine": workers.Dying()}, scoring=workers.GRADED))
     assert reports[0].rows == reports[1].rows
-    exact = np.mean(workers.Dying().predict(workers.X) == workers.Y)
-    assert 0.0 < abs(reports[0].value - exact) < 0.1  # noise was drawn
+    assert reports[0].rows[0].method == "bets on units in a secret order"

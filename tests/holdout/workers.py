@@ -6,6 +6,8 @@ import time
 
 import numpy as np
 
+from sklearn_bdp.metrics import PerRecordScore
+
 N = 200
 X, Y = np.arange(2.0 * N).reshape(N, 2), np.arange(N) % 2
 
@@ -88,9 +90,17 @@ class Dying:
 
     def predict(self, rows):
         """Return classes of the second column, or nothing ever again."""
-        if Dying.deadly:
+        if Dying.deadly and len(rows) == N:  # not on the blank records before the closing
             os.kill(os.getpid(), 9)
         return np.asarray(rows)[:, 1].astype(int) // 6 % 2
+
+
+def graded(model, rows, y):
+    """Return half of a hit's worth for a miss."""
+    return 0.5 + 0.5 * (model.predict(rows) == y)
+
+
+GRADED = PerRecordScore(graded)
 
 
 def report_until_killed(path, asked):
@@ -101,4 +111,4 @@ def report_until_killed(path, asked):
     for number in range(asked):
         holdout.answer([0.5], scores(1, number))
     Dying.deadly = True
-    holdout.final_report({"mine": Dying()}, scoring="accuracy")
+    holdout.final_report({"mine": Dying()}, scoring=GRADED)

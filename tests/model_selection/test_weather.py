@@ -31,12 +31,12 @@ def searched(n, rng, **options):
 
 
 def test_the_certificate_names_the_approximate_row_and_the_row_knows_far_more():
-    search = searched(4000, np.random.default_rng(0))
-    assert "final_report(interval='approximate')" in str(search.certificate_)
+    search = searched(8000, np.random.default_rng(0))
+    assert "approximate interval of final_report()" in str(search.certificate_)
     low, high = search.best_interval_
-    row = search.final_report(interval="approximate")
-    assert row.upper - row.lower < (high - low) / 5.0
-    assert row.rows[0].method.startswith("approximate")
+    [row] = search.final_report().rows
+    assert row.approximate[1] - row.approximate[0] < (high - low) / 5.0
+    assert row.proven[0] <= row.approximate[0]
 
 
 @pytest.mark.slow
@@ -44,22 +44,22 @@ def test_approximate_rows_of_errors_in_time_hold():
     missed = 0
     for seed in range(60):
         rng = np.random.default_rng(seed)
-        search = searched(2400, rng)
+        search = searched(6000, rng)
         new_X, new_y = weather(40_000, rng)
         truth = -np.abs(search.best_estimator_.predict(new_X) - new_y).mean()
-        row = search.final_report(interval="approximate")
-        missed += not row.lower <= truth <= row.upper
+        low, high = search.final_report().rows[0].approximate
+        missed += not low <= truth <= high
     assert missed <= 3
 
 
 def test_records_that_are_independent_have_no_such_note():
     search = searched(1200, np.random.default_rng(0), correlation=None)
-    assert "interval='approximate'" not in str(search.certificate_)
+    assert "approximate interval of final_report()" not in str(search.certificate_)
 
 
 def test_blocks_of_a_panel_are_dates_in_any_order_of_rows():
     """Shop after shop, blocks of rows were blocks of shops: too narrow by the common shock."""
-    rng, days, shops = np.random.default_rng(0), 1200, 8
+    rng, days, shops = np.random.default_rng(0), 2400, 4
     shock = lfilter([1.0], [1.0, -0.5], rng.normal(size=days))[:, None]
     X = rng.normal(size=(days, shops, 2))
     y = (X[..., 0] + shock + rng.normal(size=(days, shops)) > 0).astype(int)
@@ -71,5 +71,5 @@ def test_blocks_of_a_panel_are_dates_in_any_order_of_rows():
             LogisticRegression(), {"C": [1.0]}, random_state=0,
             correlation=MarkovChain.from_autocorrelation_time(2.0),
         ).fit(rows, labels, times=times)  # fmt: skip
-        ends.append(search.final_report(scoring="f1", interval="approximate").interval)
+        ends.append(search.final_report(scoring="f1").interval)
     assert ends[0] == pytest.approx(ends[1], abs=1e-9)

@@ -1,0 +1,413 @@
+"""What a row of a final report measures, and what each record contributes to it.
+
+There is one way to read labels: a class counts or it does not (``pos_label``, as in scikit-learn),
+and a label that the model does not know is none of its classes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import dataclasses
+import functools
+import inspect
+import math
+from typing import Any
+
+import numpy as np
+from sklearn.metrics import get_scorer
+
+from sklearn_bdp._digests import object_digest
+from sklearn_bdp._sklearn_compat import safe_indexing
+from sklearn_bdp.accounting import GENERIC, STATISTICS
+from sklearn_bdp.exceptions import UnboundedMetricError
+from sklearn_bdp.metrics import BoundedMetric, as_labels, get_metric, score_rows
+
+#: Shares of records inside a class, or called so: what counts, and among what, from who is
+#: positive and who is called so. Theory G28; ``f1`` divides twice the hits by both counts.
+SHARES = {
+    "recall": lambda real, called: (real & called, real),
+    "specificity": lambda real, called: (~real & ~called, ~real),
+    "precision": lambda real, called: (real & called, called),
+    "negative_predictive_value": lambda real, called: (~real & ~called, ~called),
+    "jaccard": lambda real, called: (real & called, real | called),
+    "f1": lambda real, called: (2 * (real & called), real.astype(int) + called),
+}
+#: Shares whose denominators do not depend on what the model says: their differences are means.
+PAIRED = ("recall", "specificity")
+_READ_HERE = {"pos_label", "zero_division"}  # arguments of scorers
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Measure:
+    """One metric of a report."""
+
+    name: str  # as rows name it
+    metric: BoundedMetric | None = None  # scores of records in [0, 1], or of pairs and classes
+    share: str | None = None  # one of SHARES
+    statistic: str | None = None  # one of STATISTICS
+    scorer: Any = None  # anything else: scorer(estimator, X, y)
+    positive: Any = None  # the class that counts
+
+    @property
+    def is_mean(self):
+        """Whether it is a mean of scores of records, each in [0, 1]."""
+        return self.metric is not None and self.metric.is_mean
+
+    @property
+    def is_sum(self):
+        """Whether it is a sum over records divided by another."""
+        return self.is_mean or self.share is not None
+
+    @property
+    def is_share(self):
+        """Whether each record counts or does not."""
+        return self.share not in (None, "f1") or (self.is_mean and self.metric.is_binary)
+
+    @property
+    def bound(self):
+        """The most that one record counts."""
+        return 2.0 if self.share == "f1" else 1.0
+
+    @property
+    def span(self):
+        """Ends of its range in score units."""
+        return (self.metric.lower, self.metric.upper) if self.is_mean else (0.0, 1.0)
+
+    def content(self):
+        """Return what a ledger knows it by."""
+        own = None if self.scorer is None else object_digest(self.scorer)
+        return [self.name, repr(self.metric), self.share, self.statistic, repr(self.positive), own]
+
+
+def measure_of(scoring: Any, model: Any, y: Any) -> Measure:
+    """Return what a ``scoring`` argument asks of a model; ``y``: training targets, if known.
+
+    Raises what tells that no row can be made of it, before anything is closed.
+    """
+    classes = classes_of(model, y)
+    own, pos_label, scorer = _own_name(scoring)
+    if own in SHARES:
+        return Measure(name=own, share=own, positive=_positive(own, pos_label, classes))
+    metric = None
+    try:
+        metric = get_metric(scoring, estimator=model, y=y)
+    except UnboundedMetricError:
+        if own is None and scorer is None:
+            raise
+    except ValueError:
+        # The range of the targets is not known: a row without a proven interval.
+        own = own or _error_without_bounds(scoring, model)
+        if own is None and scorer is None:
+            raise
+    if metric is not None and metric.is_mean:
+        return Measure(name=metric.measured, metric=metric)
+    own = metric.name if metric is not None else own
+    two = own in STATISTICS and STATISTICS[own].response in ("scores", "chances")
+    if two and classes is not None and len(classes) != 2:
+        if scorer is None and isinstance(scoring, str) and scoring != "roc_auc":
+            with contextlib.suppress(ValueError):
+                scorer = get_scorer(scoring)
+        if scorer is None or own == "roc_auc":
+            raise ValueError(
+                f"scoring={own!r} needs two classes, got a model of {len(classes)}. Use "
+                "'roc_auc_ovr', 'accuracy' or 'neg_log_loss'. The holdout was not queried."
+            )
+        own = None
+    if own not in STATISTICS:
+        return Measure(name=_name(scoring, scorer), scorer=scorer)
+    if not two:
+        return Measure(name=own, metric=metric, statistic=own)
+    last = 1 if classes is None else classes[-1]
+    positive = _positive(own, pos_label if own == "average_precision" else last, classes)
+    return Measure(name=own, metric=metric, statistic=own, positive=positive)
+
+
+def _own_name(scoring):
+    """Return the name under which a row is made here, its class, and the scorer behind it."""
+    if isinstance(scoring, BoundedMetric):
+        name = "specificity" if getattr(scoring, "other", False) else scoring.name
+        return name, getattr(scoring, "pos_label", 1), None
+    if isinstance(scoring, str) and (scoring in SHARES or scoring in STATISTICS):
+        return scoring, 1, None
+    scorer = scoring
+    if isinstance(scoring, str):
+        try:
+            scorer = get_scorer(scoring)
+        except ValueError:
+            return None, 1, None
+    if not callable(scorer):
+        return None, 1, None
+    for name in (*SHARES, *STATISTICS):
+        with contextlib.suppress(ValueError):
+            if _parts(get_scorer(name)) == _parts(scorer):
+                return name, scorer._kwargs.get("pos_label", 1), scorer
+    return None, 1, scorer
+
+
+def _parts(scorer):
+    """Return what makes two scorers the same, but for arguments that are read here."""
+    options = dict(getattr(scorer, "_kwargs", {}))
+    options = {k: v for k, v in options.items() if k not in _READ_HERE and v != "binary"}
+    return getattr(scorer, "_score_func", scorer), getattr(scorer, "_sign", None), options
+
+
+def _error_without_bounds(scoring, model):
+    """Return the statistic of a regression error whose bounds nobody declared, or None."""
+    name = "neg_mean_absolute_error" if scoring is None else scoring
+    known = isinstance(name, str) and name in STATISTICS and STATISTICS[name].response == "values"
+    return name if known and not hasattr(model, "classes_") else None
+
+
+def _name(scoring, scorer):
+    """Return the name of a scorer."""
+    function = getattr(scorer, "_score_func", scorer)
+    return (
+        scoring
+        if isinstance(scoring, str)
+        else getattr(function, "__name__", type(function).__name__)
+    )
+
+
+def _positive(name, label, classes):
+    """Return the class that counts; one that the model does not know is refused."""
+    if classes is None or label in classes:
+        return label
+    raise ValueError(
+        f"scoring={name!r} counts the class pos_label={label!r}, which is none of {classes}. Name "
+        f"another one, as in make_scorer({name}_score, pos_label={classes[-1]!r}). The holdout was "
+        "not queried."
+    )
+
+
+def classes_of(model: Any, y: Any) -> list[Any] | None:
+    """Return the classes of a model, or those of training labels; None where there are none."""
+    known = getattr(model, "classes_", None)
+    if known is None and y is not None and np.asarray(y).dtype.kind != "f":
+        known = np.unique(as_labels(y))
+    return None if known is None else np.asarray(known).tolist()
+
+
+class Predicted:
+    """Predictions for the records of a holdout, asked as a model is: ``X`` are positions.
+
+    One column of labels or numbers, or a column of probabilities for each class.
+    """
+
+    def __init__(self, values: Any, classes: list[Any] | None) -> None:
+        self.values = as_labels(values)
+        if classes is not None or self.values.ndim == 2:
+            self.classes_ = np.asarray([0, 1] if classes is None else classes)
+        known = [] if classes is None else classes
+        if self.values.ndim == 2:
+            self.predict_proba = self._rows
+            self.predict = lambda X: self.classes_[np.argmax(self._rows(X), axis=1)]
+            return
+        labels = self.values.dtype.kind != "f" or _is_among(self.values, known)
+        if classes is not None and len(known) == 2 and not labels:
+            self.decision_function = self._rows
+            if np.min(self.values) >= 0.0 and np.max(self.values) <= 1.0:
+                self.predict_proba = lambda X: np.column_stack([1 - self._rows(X), self._rows(X)])
+        else:
+            self.predict = self._rows
+
+    def _rows(self, X):
+        return self.values[np.asarray(X).ravel().astype(int)]
+
+
+def _is_among(values, labels):
+    return all(value in labels for value in np.unique(values).tolist())
+
+
+def _is(values, label):
+    """Return which values are a label: the one way in which labels are read."""
+    return np.array([value == label for value in values.tolist()], dtype=bool)
+
+
+class Records:
+    """Records that rows are read from: those of the closed holdout, or of a training fold.
+
+    Models are asked once, and on copies: a model that changes when it predicts is the same model
+    when it is asked about again.
+    """
+
+    def __init__(self, X: Any, y: Any, models: dict[str, Any]) -> None:
+        self.X, self.y, self._models = X, as_labels(y), models
+        self._read: dict[Any, Any] = {}
+
+    @functools.cached_property
+    def _positions(self):
+        return np.arange(len(self.y))[:, None]
+
+    def asked(self, name: str) -> tuple[Any, Any]:
+        """Return a model and the records in the form that it takes."""
+        model = self._models[name]
+        if isinstance(model, Predicted):
+            return model, self._positions
+        if name not in self._read:
+            try:
+                self._read[name] = copy.deepcopy(model)
+            except Exception:  # what cannot be copied is asked itself
+                self._read[name] = model
+        return self._read[name], self.X
+
+    def contributions(self, measure: Measure, name: str) -> tuple[Any, Any]:
+        """Return what each record adds to a sum and to what it is divided by."""
+        key = name, repr(measure.metric), repr(measure.positive), "sum", measure.share
+        if key not in self._read:
+            if measure.share is None:
+                evaluation = measure.metric.evaluate(*self.asked(name), self.y)
+                self._read[key] = evaluation.per_record, np.ones(len(self.y))
+            else:
+                real = _is(self.y, measure.positive)
+                called = self.rows(name, "called", measure.positive)
+                # A record that the model fails on is called what it is not.
+                called = np.where(np.isnan(called), ~real, called == 1.0)
+                hits, among = SHARES[measure.share](real, called)
+                self._read[key] = hits.astype(float), among.astype(float)
+        return self._read[key]
+
+    def rows(self, name: str, kind: str, positive: Any = None) -> Any:
+        """Return one number for each record, NaN where the model fails.
+
+        ``kind``: ``"called"`` (1 for records called positive), ``"scores"`` or ``"chances"`` of
+        the positive class, ``"values"`` or ``"labels"`` (positions among the classes).
+        """
+        key = name, kind, repr(positive)
+        if key not in self._read:
+            model, X = self.asked(name)
+            self._read[key] = score_rows(
+                lambda model, X, _: _said(model, X, kind, positive), model, X, self.y
+            )
+        return self._read[key]
+
+    def scored(self, measure: Measure, name: str, kept: Any, weights: Any) -> float:
+        """Return what a scorer says of some records."""
+        model, X = self.asked(name)
+        more = {"sample_weight": weights[kept]} if np.ptp(weights[weights > 0.0]) > 0.0 else {}
+        return float(measure.scorer(model, safe_indexing(X, kept), self.y[kept], **more))
+
+    def codes(self, name: str) -> tuple[Any, Any]:
+        """Return targets as positions among the classes of a model and their own, and those."""
+        classes = classes_of(self.asked(name)[0], None) or []
+        labels = [*classes, *(one for one in np.unique(self.y).tolist() if one not in classes)]
+        places = {label: place for place, label in enumerate(labels)}
+        return np.array([places[label] for label in self.y.tolist()]), places
+
+    def response(self, measure: Measure, name: str, weights: Any) -> tuple[Any, Any, Any]:
+        """Return the statistic of a measure, targets, and what the model says, as it reads them."""
+        if measure.scorer is not None:
+            said = functools.partial(self.scored, measure, name, weights=weights)
+            return GENERIC, np.zeros(len(self.y)), said
+        if measure.is_sum:
+            return self._summed(measure, name)
+        statistic = STATISTICS[measure.statistic]
+        if statistic.response == "values":
+            y, said = self.y.astype(float), self.rows(name, "values")
+        elif statistic.response in ("scores", "chances"):
+            y = _is(self.y, measure.positive).astype(int)
+            said = self.rows(name, statistic.response, measure.positive)
+        else:
+            y, places = self.codes(name)
+            if statistic.response == "labels":
+                said = self.rows(name, "labels", places)
+            else:
+                model, X = self.asked(name)
+                said = np.asarray(model.predict_proba(X), dtype=float)
+        if not np.isfinite(said).all():
+            raise ValueError("The model fails on records.")
+        return statistic, y, said
+
+    def _summed(self, measure, name):
+        """Return the statistic that a sum is, from what each record contributes."""
+        sums, _ = self.contributions(measure, name)
+        if measure.share is not None:
+            real = _is(self.y, measure.positive)
+            # Hits are known, and among whom: who was called what follows.
+            called = self.rows(name, "called", measure.positive)
+            called = np.where(np.isnan(called), ~real, called == 1.0).astype(int)
+            jaccard = STATISTICS["f1"]._replace(left_out=_jaccard)
+            return STATISTICS.get(measure.share, jaccard), real.astype(int), called
+        if measure.is_share:
+            return STATISTICS["accuracy"], np.ones(len(sums)), sums
+        low, high = measure.span
+        base = STATISTICS.get(measure.metric.name, GENERIC)._replace(left_out=_mean)
+        scores = low + (high - low) * sums
+        numbers = self.y.dtype.kind == "f" or self.y.ndim > 1 or base.cells is None
+        y = np.zeros(len(sums)) if numbers else self.codes(name)[0]
+        return base, y, -scores if base.negative else scores
+
+
+def _ratio(sums, counts, weights, units, n_units):
+    above, below = (np.bincount(units, weights * one, n_units) for one in (sums, counts))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        without = (above.sum() - above) / (below.sum() - below)
+        return float(above.sum() / below.sum()), without
+
+
+def _mean(y, said, weights, units, n_units):
+    return _ratio(said, np.ones(len(said)), weights, units, n_units)
+
+
+def _jaccard(y, said, weights, units, n_units):
+    return _ratio(*SHARES["jaccard"](y == 1, said == 1), weights, units, n_units)
+
+
+def _said(model, X, kind, positive):
+    """Return one number per record of what a model says."""
+    if kind == "values":
+        return np.asarray(model.predict(X), dtype=float).reshape(-1)
+    if kind == "called":
+        return _is(as_labels(model.predict(X)), positive).astype(float)
+    if kind == "labels":  # ``positive``: the place of each label
+        return np.array([positive.get(one, -1.0) for one in as_labels(model.predict(X)).tolist()])
+    classes = np.asarray(getattr(model, "classes_", [0, 1])).tolist()
+    if kind == "scores" and hasattr(model, "decision_function"):
+        said = np.asarray(model.decision_function(X), dtype=float).reshape(-1)
+        return said if classes.index(positive) == 1 else -said
+    return np.asarray(model.predict_proba(X), dtype=float)[:, classes.index(positive)]
+
+
+def reads(measure: Measure, records: Records, name: str, weights: Any = None) -> float:
+    """Return a score of some records, in score units; records of weight 0 are not there."""
+    weights = np.ones(len(records.y)) if weights is None else weights
+    if measure.is_sum:
+        low, high = measure.span
+        sums, counts = records.contributions(measure, name)
+        among = float(weights @ counts)  # nobody of a class, or called so: no number
+        return low + (high - low) * float(weights @ sums) / among if among > 0.0 else math.nan
+    if measure.scorer is not None:
+        return records.scored(measure, name, np.flatnonzero(weights > 0.0), weights)
+    statistic, y, said = records.response(measure, name, weights)
+    units = np.arange(len(y)) % 2  # of no use here
+    value = statistic.left_out(y, said, weights, units, 2)[0]
+    return -value if statistic.negative else value
+
+
+def needs(measure: Measure, model: Any) -> None:
+    """Raise TypeError where a model lacks the method that a measure asks for."""
+    if measure.metric is not None and measure.share is None:
+        measure.metric._check_estimator(model)
+    kind = "called" if measure.share else ""
+    kind = STATISTICS[measure.statistic].response if measure.statistic else kind
+    methods = {
+        "called": ("predict",), "labels": ("predict",), "values": ("predict",),
+        "scores": ("decision_function", "predict_proba"), "chances": ("predict_proba",),
+        "all_chances": ("predict_proba",),
+    }.get(kind, ())  # fmt: skip
+    if methods and not any(hasattr(model, method) for method in methods):
+        raise TypeError(
+            f"scoring={measure.name!r} needs a model with {' or '.join(methods)}, got "
+            f"{type(model).__name__}. The holdout was not queried."
+        )
+
+
+def check_scorer(scorer: Any) -> None:
+    """Raise TypeError unless something can be called as ``scorer(estimator, X, y)``."""
+    try:
+        inspect.signature(scorer).bind(None, None, None)
+    except (TypeError, ValueError) as error:
+        raise TypeError(
+            "scoring must be a name, a metric or a function (estimator, X, y) that returns one "
+            f"number, got {scorer!r:.80}."
+        ) from error

@@ -1,0 +1,647 @@
+"""The plan of a final report: its statements, and all that can be known of them before closing.
+
+A closing cannot be taken back. So arguments, metrics × models × dependence, and one run of every
+model and metric on blank records come first; what they would raise is raised while the holdout is
+open, and nothing was read of it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import dataclasses
+import secrets
+import warnings
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import joblib
+import numpy as np
+import scipy.sparse
+from sklearn.base import BaseEstimator, clone, is_classifier
+from sklearn.model_selection import GroupKFold, check_cv
+from sklearn.utils.validation import check_is_fitted
+
+from sklearn_bdp._checks import check_option
+from sklearn_bdp._digests import object_digest
+from sklearn_bdp._sklearn_compat import num_samples, safe_indexing
+from sklearn_bdp.accounting import UnitMoments, unit_moments
+from sklearn_bdp.exceptions import UnboundedMetricError
+from sklearn_bdp.holdout._inputs import check_training_value
+from sklearn_bdp.holdout._measures import (
+    PAIRED,
+    Measure,
+    Predicted,
+    Records,
+    check_scorer,
+    classes_of,
+    measure_of,
+    needs,
+    reads,
+)
+from sklearn_bdp.ledger import Fact
+from sklearn_bdp.metrics import as_labels, check_schema, get_metric
+
+#: Baselines by keyword, as in ``compare="naive"``: functions of the holdout that return a model or
+#: predictions. Names of models win.
+BASELINES: dict[str, Callable[[Any], Any]] = {}
+_MOST_CLASSES = 1000  # integers with more values are numbers
+_MOST_LEVELS = 20  # of a column that makes subgroups
+_BLANK = 8  # records that every model and metric is tried on
+
+# How a row is proven, by what it measures and how the records depend on each other.
+COUNTS = "Clopper-Pearson"  # G8
+BETS = "bets on units in a secret order"  # G28
+FREE = "order-free bound"  # G28, from G15 and G18
+TAIL = "tail of the declared dependence"  # G5, G8, G11
+PAST = "bound given the past"  # G26
+CLASSES = "pairs and means within classes"  # G12, G19, G20
+_INDEPENDENT = {"records": BETS, "groups": BETS}
+_MEANS = _INDEPENDENT | {"unlike records": FREE, "unlike groups": FREE}
+_IN_TIME = {"dependent": TAIL, "past": PAST}
+PROVEN: dict[str, dict[str, str]] = {
+    "share": _MEANS | {"records": COUNTS, "unlike records": COUNTS} | _IN_TIME,
+    "mean": _MEANS | _IN_TIME,
+    "difference": _MEANS | _IN_TIME,
+    # Inside a subgroup; records outside of it count zero.
+    "share inside": _MEANS | {"records": COUNTS, "unlike records": COUNTS},
+    "mean inside": _MEANS,
+    "difference inside": _MEANS,
+    # Inside a class or among those called so: given features, the target is the observed value.
+    "class share": _INDEPENDENT | {"records": COUNTS},
+    "class difference": _INDEPENDENT,
+    "by class": {"records": CLASSES, "groups": CLASSES},
+}
+
+
+def dependence_of(model: Any, n: int) -> str:
+    """Return a column of PROVEN: which units are independent, and whether they are alike."""
+    if model.is_given_past:
+        return "past"
+    if model.record_weights(n) is not None or not (model.is_independent or model.is_componentwise):
+        return "dependent"
+    units = "records" if model.is_independent else "groups"
+    return f"unlike {units}" if model.is_given_rest else units
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Statement:
+    """One row before it is computed."""
+
+    models: tuple[str, ...]  # one, or a baseline and what is compared with it
+    measure: Measure
+    inside: tuple[str, ...] = ()  # nothing for all records, a subgroup, or two and their gap
+    proven: str = ""  # how, one of PROVEN's; empty where it is not
+    moments: UnitMoments | None = None
+    most: float = 1.0  # differences beyond it, in units of [0, 1], count as it
+    expected: float = 0.5  # training-side value in [0, 1]
+
+    @property
+    def kind(self) -> str:
+        """Return a row of PROVEN; empty for what has no proof."""
+        measure, paired = self.measure, len(self.models) == 2
+        inside = " inside" if self.inside else ""
+        if len(self.inside) == 2:
+            return ""
+        if measure.is_mean:
+            return ("difference" if paired else "share" if measure.is_share else "mean") + inside
+        if measure.share is not None:
+            known = not paired or measure.share in PAIRED
+            return ("class difference" if paired else "class share") if known else ""
+        return "by class" if measure.metric is not None and not (paired or inside) else ""
+
+    @property
+    def words(self) -> tuple[str, str]:
+        """Return model and subgroup, as rows name them."""
+        model, *others = reversed(self.models)
+        part, *rest = reversed(self.inside) if self.inside else ("",)
+        return " minus ".join([model, *others]), " minus ".join([part, *rest])
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Plan:
+    """What will be reported; fixed, and recorded, before anything is read."""
+
+    models: dict[str, Any]
+    statements: list[Statement]
+    masks: dict[str, Any]  # which records a subgroup has
+    per: str  # "unit" or "record"
+    baseline: str | None
+    bound: float  # most records of a group that count, per="record"
+    approximate: bool  # without a level of privacy: rows are read from the closed holdout
+    y: Any = None  # training targets, if known
+
+    @property
+    def n_proven(self) -> int:
+        """Statements of the proven family."""
+        return sum(bool(one.proven) for one in self.statements)
+
+    @property
+    def caveats(self) -> list[str]:
+        """What has to be said of the metrics."""
+        metrics = [one.measure.metric for one in self.statements if one.measure.metric is not None]
+        return sorted({metric.caveat for metric in metrics if metric.caveat})
+
+    def n_rounds(self, last: Any, model: Any) -> int:
+        """Return how much of a declared budget is needed, shares of classes included."""
+        asked = 0
+        for one in self.statements:
+            if one.proven == CLASSES and not (self.approximate and model.is_independent):
+                asked += len(one.measure.metric.expected_shape(1).classes or (0, 1))
+        return self.n_proven + asked
+
+    def identity(self) -> dict[str, Any]:
+        """Return what makes two reports the same, in JSON."""
+        return {
+            "models": [[name, _content(model)] for name, model in self.models.items()],
+            "statements": [
+                [list(one.models), list(one.inside), *one.measure.content(), one.proven]
+                for one in self.statements
+            ],
+            "subgroups": {name: joblib.hash(mask) for name, mask in self.masks.items()},
+            "per": self.per,
+        }
+
+    def prepared(self, training: Any, variance: float | None) -> Plan:
+        """Return the plan with what bets know in advance: from training folds, else a guess.
+
+        ``variance``: of a record's training-side score in the first row, as a search has it.
+        """
+        needed = any(one.proven in (BETS, FREE) for one in self.statements)
+        folds = _folded(self, training) if training is not None and needed else None
+        statements = []
+        for place, one in enumerate(self.statements):
+            moments, most = None, 1.0
+            if one.proven in (BETS, FREE):
+                if folds is not None:
+                    moments, most = _measured(one, self, *folds)
+                if moments is None:
+                    moments = _guessed(one, self.y, len(self.masks) or 1)
+                    if place == 0 and variance is not None and variance > 0.0:
+                        moments = moments._replace(variance=max(variance, 1e-4))
+            statements.append(dataclasses.replace(one, moments=moments, most=most))
+        return dataclasses.replace(self, statements=statements)
+
+    def advance(self) -> list[Any]:
+        """Return what is known in advance of each statement, in JSON."""
+        return [[one.moments, one.most, one.expected] for one in self.statements]
+
+    def informed(self, advance: list[Any]) -> Plan:
+        """Return the plan with what was known when it was first recorded."""
+        return dataclasses.replace(self, statements=[
+            dataclasses.replace(
+                one, moments=None if known is None else UnitMoments(*known), most=most,
+                expected=expected,
+            )
+            for one, (known, most, expected) in zip(self.statements, advance, strict=True)
+        ])  # fmt: skip
+
+
+def planned_report(
+    holdout: Any,
+    estimators: Any,
+    training_values: Any,
+    *,
+    scoring: Any,
+    compare: Any,
+    by: Any,
+    per: Any,
+    training: Any,
+) -> Plan:
+    """Return the :class:`Plan` of a report, or raise what is wrong with it."""
+    settings, model, n = holdout.account.settings, holdout.model, holdout.n
+    private = settings.information is not None or settings.tau is not None
+    per = "unit" if per is None else check_option("per", per, ("record", "unit"))
+    y = _training_targets(holdout, training)
+    models = _named(estimators, n, y)
+    named = list(models)
+    baseline = _add_baseline(models, compare, holdout, y)
+    masks, levels = _subgroups(holdout, by)
+    wanted = list(scoring) if isinstance(scoring, list | tuple) else [scoring]
+    if not wanted:
+        raise ValueError("scoring must hold at least one metric, got none.")
+    values = np.full(len(named), np.nan)
+    if training_values is not None:
+        given = np.asarray(training_values, dtype=float)
+        if given.shape not in ((), (len(named),)):
+            raise ValueError(
+                f"training_values must be a number or one for each of {len(named)} models, got "
+                f"shape {given.shape}."
+            )
+        values = np.broadcast_to(given, (len(named),))
+    expected = dict(zip(named, values.tolist(), strict=True))
+    dependence, statements = dependence_of(model, n), []
+
+    def state(measure, models, inside=(), value=0.5):
+        one = Statement(models=models, measure=measure, inside=inside, expected=value)
+        proven = PROVEN.get(one.kind, {}).get(dependence, "")
+        statements.append(dataclasses.replace(one, proven=proven))
+
+    rows = []
+    for place, asked in enumerate(wanted):
+        if callable(asked) and not hasattr(asked, "metric"):
+            check_scorer(asked)
+        own = {name: measure_of(asked, one, y) for name, one in models.items()}
+        rows.append(own)
+        for name, measure in own.items():
+            value = expected.get(name, np.nan)
+            first = place == 0 and np.isfinite(value) and measure.is_sum
+            state(measure, (name,), value=_expected(measure, value) if first else 0.5)
+    for own in rows:
+        for name, measure in own.items():
+            for parts in levels:
+                state(measure, (name,), parts)
+    for own in rows:
+        others = [name for name in own if name != baseline] if baseline is not None else []
+        for name in others:
+            if own[name].name != own[baseline].name:
+                raise ValueError(
+                    f"compare needs one metric for all models, got {own[baseline].name} and "
+                    f"{own[name].name}. Give all models the same scoring."
+                )
+            middle, ends = 0.5, [expected.get(one, np.nan) for one in (baseline, name)]
+            if own[name].is_sum and own is rows[0] and np.isfinite(ends).all():
+                first, second = (_expected(own[name], end) for end in ends)
+                middle = 0.5 * (second - first + 1.0)
+            state(own[name], (baseline, name), value=middle)
+    bound = _most_records(holdout, training, dependence) if per == "record" else 1.0
+    plan = Plan(
+        models=models, statements=statements, masks=masks, per=per, baseline=baseline,
+        bound=bound, approximate=not private, y=y,
+    )  # fmt: skip
+    _check(plan, holdout, training, private=private)
+    return plan
+
+
+def _expected(measure, value):
+    """Return a training-side score in [0, 1]."""
+    if measure.is_mean:
+        return check_training_value(measure.metric, float(value))
+    return float(np.clip(value, 0.0, 1.0))
+
+
+# -- models, baselines, subgroups -----------------------------------------------------------------
+
+
+def _named(estimators, n, y):
+    """Return models by name; predictions are asked as models are."""
+    if isinstance(estimators, Mapping):
+        found = {str(name): model for name, model in estimators.items()}
+    elif isinstance(estimators, list | tuple):
+        kind_of = [type(model).__name__ for model in estimators]
+        found = {
+            kind if kind_of.count(kind) == 1 else f"{kind} {place}": model
+            for place, (kind, model) in enumerate(zip(kind_of, estimators, strict=True), 1)
+        }
+    else:
+        found = {type(estimators).__name__: estimators}
+    if not found:
+        raise ValueError("estimators must hold at least one model, got none.")
+    return {name: _model(name, model, n, y) for name, model in found.items()}
+
+
+def _model(name, model, n, y):
+    """Return a checked model."""
+    if callable(getattr(model, "final_report", None)) and not hasattr(model, "predict"):
+        raise TypeError(
+            f"estimators must be models that predict, got {type(model).__name__}. Call its own "
+            "final_report(), as in selector.final_report()."
+        )
+    if any(hasattr(model, one) for one in ("predict", "predict_proba", "fit")):
+        if isinstance(model, BaseEstimator):
+            check_is_fitted(model)
+        return model
+    shape = np.shape(model)
+    if len(shape) not in (1, 2) or shape[0] != n:
+        raise TypeError(
+            f"estimators must be fitted models, or predictions of the {n} holdout records in "
+            f"their order; {name!r} is {type(model).__name__} of shape {shape}."
+        )
+    classes = classes_of(None, y)
+    found = Predicted(model, classes)
+    if found.values.ndim == 2 and found.values.shape[1] != len(found.classes_):
+        raise ValueError(
+            f"predictions {name!r} must have a column for each of {len(found.classes_)} classes, "
+            f"got {found.values.shape[1]}. training=(X, y) says which classes there are."
+        )
+    return found
+
+
+def _add_baseline(models, compare, holdout, y):
+    """Return the name of what the others are compared with; what is no model yet becomes one."""
+    if compare is None or compare is False:
+        return None
+    if compare is True:
+        if len(models) < 2:
+            raise ValueError("compare=True needs at least two models, got 1.")
+        return next(iter(models))
+    if isinstance(compare, str):
+        if compare not in models and compare in BASELINES:
+            models[compare] = _model(compare, BASELINES[compare](holdout), holdout.n, y)
+        if compare not in models or len(models) < 2:
+            raise ValueError(
+                f"compare must name one of several models, {', '.join(models)}"
+                f"{''.join(f', {one}' for one in BASELINES)}, got compare={compare!r}."
+            )
+        return compare
+    name = type(compare).__name__ if hasattr(compare, "predict") else "baseline"
+    name = f"{name} (baseline)" if name in models else name
+    models[name] = _model(name, compare, holdout.n, y)
+    return name
+
+
+def _subgroups(holdout, by):
+    """Return the records of each subgroup, and what rows are about: subgroups and gaps."""
+    if by is None:
+        return {}, []
+    if not isinstance(by, Mapping):
+        try:
+            if hasattr(holdout.X, "columns"):
+                by = {str(by): holdout.X[by]}
+            else:
+                by = {f"column {by}": safe_indexing(holdout.X, by, axis=1)}
+        except (KeyError, ValueError, IndexError, TypeError) as error:
+            raise ValueError(
+                f"by must be a column of X or {{name: labels}}, got {by!r}."
+            ) from error
+    masks: dict[str, Any] = {}
+    rows: list[tuple[str, ...]] = []
+    for name, given in by.items():
+        labels = np.asarray(given.toarray() if scipy.sparse.issparse(given) else given)
+        labels = labels.reshape(-1).astype(object)
+        if len(labels) != holdout.n:
+            raise ValueError(
+                f"by={{{name!r}: labels}} must have a label for each of {holdout.n} records, got "
+                f"{len(labels)}."
+            )
+        found = sorted({one for one in labels.tolist() if one == one and one is not None}, key=str)
+        if not 2 <= len(found) <= _MOST_LEVELS:
+            raise ValueError(
+                f"by={name!r} must have 2 to {_MOST_LEVELS} different labels. Cut numbers into "
+                "bins first, as in {'age': pandas.cut(age, [0, 40, 60, 120])}."
+            )
+        own = [f"{name}={label}" for label in found]
+        masks |= {
+            key: np.array([one == label for one in labels.tolist()], dtype=float)
+            for key, label in zip(own, found, strict=True)
+        }
+        rows += [(key,) for key in own]
+        if len(own) == 2:
+            rows.append((own[0], own[1]))
+            continue
+        for key in own:
+            masks[f"the rest of {name}" + f" but {key}"] = 1.0 - masks[key]
+            rows.append((f"the rest of {name} but {key}", key))
+    return masks, rows
+
+
+# -- what the training side says ------------------------------------------------------------------
+
+
+def _training_targets(holdout, training):
+    """Return training targets, or others of the same range and classes; None where unknown."""
+    if training is not None:
+        if not isinstance(training, tuple) or len(training) not in (2, 3):
+            raise ValueError(
+                "training must be (X, y) or (X, y, groups) of training records, got "
+                f"{type(training).__name__}."
+            )
+        lengths = {num_samples(part) for part in training}
+        if len(lengths) != 1:
+            raise ValueError(f"training must hold parts of one length, got {sorted(lengths)}.")
+        return training[1]
+    for known in holdout.notes(Fact.TRAINING_TARGETS)[:1]:
+        if "classes" in known:
+            return np.repeat(np.asarray(known["classes"]), known["counts"])
+        return np.array([known["low"], known["high"]])
+    return None
+
+
+def described_targets(y: Any) -> dict[str, Any] | None:
+    """Return what a ledger may say of *training* targets: their classes, or their range."""
+    y = as_labels(y)
+    if y.ndim != 1 or not len(y):
+        return None
+    if y.dtype.kind in "fc":
+        finite = y[np.isfinite(y)].astype(float)
+        return {"low": finite.min(), "high": finite.max()} if finite.size else None
+    classes, counts = np.unique(y, return_counts=True)
+    if len(classes) > _MOST_CLASSES:
+        numbers = y.dtype.kind in "iu"
+        return {"low": float(y.min()), "high": float(y.max())} if numbers else None
+    return {"classes": classes.tolist(), "counts": counts.tolist()}
+
+
+def _most_records(holdout, training, dependence):
+    """Return the most records of one group that count, fixed before the split (theory G28)."""
+    if dependence in ("records", "unlike records", "dependent"):
+        return 1.0
+    sizes = holdout.notes(Fact.LARGEST_GROUP)[:1]
+    if training is not None and len(training) == 3:
+        sizes = sizes or [np.unique(training[2], return_counts=True)[1].max()]
+    if not sizes:
+        raise ValueError(
+            "per='record' needs the size of the largest training group, fixed before the split. "
+            "Pass training=(X, y, groups). The holdout was not queried."
+        )
+    return float(sizes[0])
+
+
+def _guessed(one, y, n_levels):
+    """Return moments of bits at the training-side value: any are valid."""
+    center, count = min(max(one.expected, 0.01), 0.99), 1.0
+    if one.measure.share is not None and y is not None:
+        real = float(np.mean([label == one.measure.positive for label in np.ravel(y).tolist()]))
+        count = {"specificity": 1.0 - real, "npv": 1.0 - real, "f1": 2.0 * real}.get(
+            one.measure.share, real
+        )
+    count = max(count if count > 0.0 else 0.5, 0.01) / (n_levels if one.inside else 1)
+    spread = 0.25 * (center * (1.0 - center)) if len(one.models) == 2 else center * (1.0 - center)
+    return UnitMoments(center, max(spread, 0.0025) * count, count)
+
+
+def _folded(plan, training):
+    """Return the training records as each model's folds score them, and their units."""
+    X, y, *groups = training
+    groups = np.asarray(groups[0]) if groups else None
+    models = {name: one for name, one in plan.models.items() if not isinstance(one, Predicted)}
+    parts = []
+    with warnings.catch_warnings(), contextlib.suppress(Exception):
+        warnings.simplefilter("ignore")
+        first = next(iter(models.values()))
+        folds = check_cv(5, y, classifier=is_classifier(first))
+        folds = folds if groups is None else GroupKFold(5)
+        for train, test in folds.split(X, y, groups):
+            fitted = {
+                name: clone(one).fit(safe_indexing(X, train), safe_indexing(y, train))
+                for name, one in models.items()
+            }
+            parts.append((Records(safe_indexing(X, test), safe_indexing(y, test), fitted), test))
+        return parts, groups
+    return None  # what cannot be fitted again; a guess will do
+
+
+def _measured(one, plan, parts, groups):
+    """Return moments of training units out of fold and the largest difference that counts."""
+    if any(isinstance(plan.models[name], Predicted) for name in one.models):
+        return None, 1.0
+    found = [[part.contributions(one.measure, name) for name in one.models] for part, _ in parts]
+    (sums, counts), *other = (
+        [np.concatenate([fold[place][which] for fold in found]) for which in (0, 1)]
+        for place in range(len(one.models))
+    )
+    most = 1.0
+    if other:
+        gap = other[0][0] - sums
+        most = min(1.0, 1.5 * float(np.abs(gap).max())) or 1.0
+        sums = 0.5 * (counts + np.clip(gap / most, -1.0, 1.0))
+    units = np.arange(len(sums))
+    if groups is not None:
+        units = np.unique(groups[np.concatenate([rows for _, rows in parts])], return_inverse=True)[
+            1
+        ]
+    weights = np.ones(len(sums))
+    if plan.per == "unit":
+        weights = 1.0 / np.bincount(units)[units]
+    totals = [np.bincount(units, weights * part) for part in (sums, counts)]
+    with contextlib.suppress(ValueError):
+        center, variance, count = unit_moments(*totals)
+        part = 1.0 / len(plan.masks) if one.inside else 1.0  # a subgroup is taken for an equal part
+        return UnitMoments(center, part * variance, part * count), most
+    return None, most
+
+
+# -- checks ---------------------------------------------------------------------------------------
+
+
+def _check(plan, holdout, training, *, private):
+    """Raise what a report would stumble over: while the holdout is open."""
+    X, y = holdout.X, as_labels(holdout.y)
+    for one in plan.statements:
+        if private and not _has_noise(one, plan, holdout.model):
+            raise UnboundedMetricError(
+                f"scoring={one.measure.name!r} {'with by= ' * bool(one.inside)}is read from the "
+                "holdout without noise, which ends its privacy. A holdout with a numeric epsilon "
+                "or calibration='zhao2017' reports proven rows only. The holdout was not queried."
+            )
+        for name in one.models:
+            model = plan.models[name]
+            needs(one.measure, model)
+            if one.measure.share is not None and y.ndim != 1:
+                raise ValueError(f"scoring={one.measure.name!r} needs one label for each record.")
+            if not isinstance(model, Predicted):
+                check_schema(model, X, y)
+            metric = private_metric(one.measure, model, plan.y) if private else one.measure.metric
+            if metric is not None:
+                rows = np.arange(len(y))[:, None] if isinstance(model, Predicted) else X
+                metric._check(model, rows, y)
+    blank = _blank(holdout, training)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for one in plan.statements:
+            if not one.inside and len(one.models) == 1 and blank is not None:
+                _try(one.measure, plan.models[one.models[0]], *blank)
+    for model in plan.models.values():
+        if not isinstance(model, Predicted):
+            holdout.check_model(model)
+
+
+def _has_noise(one, plan, model):
+    """Return whether a statement has a row under a level of privacy."""
+    if one.inside or (len(one.models) == 2 and not one.measure.is_mean):
+        return False
+    try:
+        metric = private_metric(one.measure, plan.models[one.models[0]], plan.y)
+    except UnboundedMetricError:
+        return False
+    alike = model.is_componentwise and not model.is_given_rest
+    return metric.is_mean or alike
+
+
+def private_metric(measure: Measure, model: Any, y: Any) -> Any:
+    """Return the metric that the mechanism is asked about."""
+    if measure.metric is not None:
+        return measure.metric
+    if measure.share not in PAIRED:
+        raise UnboundedMetricError(f"{measure.name} has no bound.")
+    return get_metric(measure.share, estimator=model, y=y, pos_label=measure.positive)
+
+
+def _try(measure, model, X, y, known):
+    """Run a model and a metric on blank records.
+
+    ``known``: whether they are training records. Others may be none that a model can predict, which
+    a :class:`ValueError` says.
+    """
+    if isinstance(model, Predicted):
+        X = np.arange(len(y))[:, None]
+    with contextlib.suppress(Exception):
+        model = copy.deepcopy(model)
+    if not known and getattr(model, "classes_", None) is not None and np.ndim(model.classes_) == 1:
+        y = np.resize(np.asarray(model.classes_), np.shape(y))
+    try:
+        if hasattr(model, "predict"):
+            model.predict(X)
+    except (ValueError, KeyError) as error:
+        if known:
+            raise _fails(measure, model, error) from error
+        return
+    except Exception as error:
+        raise _fails(measure, model, error) from error
+    try:
+        found = reads(measure, Records(X, y, {"": model}), "")
+    except Exception as error:
+        raise _fails(measure, model, error) from error
+    if np.ndim(found) != 0:
+        raise ValueError(
+            f"{measure.name} must be one number, got shape {np.shape(found)}. The holdout was not "
+            "queried."
+        )
+
+
+def _fails(measure, model, error):
+    """Return the error for a model or a metric that does not run."""
+    return ValueError(
+        f"{measure.name} of {type(model).__name__} fails on "
+        f"records without content: {type(error).__name__}: {error}. The holdout was not queried."
+    )
+
+
+def _blank(holdout, training):
+    """Return records to try models on, their targets, and whether they are training records."""
+    training = training or holdout.training_sample
+    if training is not None:
+        y = training[1]
+        rows = np.linspace(0, num_samples(y) - 1, min(4 * _BLANK, num_samples(y))).astype(int)
+        return safe_indexing(training[0], rows), safe_indexing(y, rows), True
+    X, y = holdout.X, np.arange(_BLANK) % 2
+    if np.ndim(holdout.y) == 2 and np.shape(holdout.y)[1] > 1:
+        y = np.resize(y, (_BLANK, np.shape(holdout.y)[1]))
+    if hasattr(X, "dtypes") and hasattr(X, "iloc"):
+        if not X.columns.is_unique:
+            return None
+        blank = {name: _cells(kind) for name, kind in X.dtypes.items()}
+        return type(X)(blank).astype(dict(X.dtypes)), y, False
+    if scipy.sparse.issparse(X):
+        return type(X)((_BLANK, X.shape[1]), dtype=X.dtype), y, False
+    if isinstance(X, np.ndarray):
+        filler = "" if X.dtype.kind in "OUS" else 0
+        return np.full((_BLANK, *X.shape[1:]), filler, dtype=X.dtype), y, False
+    return None
+
+
+def _cells(kind):
+    """Return blank cells of a column."""
+    if hasattr(kind, "categories"):
+        return [kind.categories[0] if len(kind.categories) else None] * _BLANK
+    return ["" if str(kind) in ("object", "str", "string") else 0] * _BLANK
+
+
+def _content(model):
+    """Return what a model is known by; what has no content is known by nothing, not even later."""
+    if isinstance(model, Predicted):
+        model = model.values
+    try:
+        return joblib.hash(model)
+    except Exception:  # what cannot be pickled
+        return object_digest(model) or secrets.token_hex(16)
