@@ -278,11 +278,15 @@ def _refuse_cut(model, train, test, *, n, cutter):
                 f"{cutter} puts training records on or after the first date of the holdout, whose "
                 "outcomes they may tell of. Hold out the last dates, as holdout=0.25 does."
             )
-    if model.n_records is None or model.holds_given_rest or model.is_sequential:
-        return
-    codes = model.components(n)
-    both = np.intersect1d(codes[train], codes[test]).size
+    both = model.cuts(train, test)
+    if both and model.holds_given_rest:
+        raise ValueError(
+            f"{cutter} holds out {both} records with neighbors in the training set "
+            f"({model.describe()}): scores on the holdout would be too high. Use holdout=0.25, "
+            "which leaves a buffer, or drop the neighbors from the training set."
+        )
     if both:
+        codes = model.components(n)
         used = np.unique(codes[np.concatenate([train, test])]).size
         raise ValueError(
             f"{cutter} puts {both} of {used} groups of records that may depend on each other on "
@@ -331,7 +335,7 @@ def _one_split(splitter, X, y, groups):
 def _training_model(model, train):
     """Return the correlation of the training records, or None where it has no plain form."""
     try:
-        return model.given_rest(train)
+        return model.training_part(train)
     except ValueError:  # a chain with the holdout cut out of its middle is two chains
         return None
 

@@ -23,7 +23,6 @@ from sklearn_bdp._sklearn_compat import (
     num_samples,
     report_failures,
 )
-from sklearn_bdp.correlation import Groups
 from sklearn_bdp.guards import check_folds, compare_dependence, warn_of
 
 
@@ -35,7 +34,7 @@ def inner_folds(cv, division, *, classifier):
     """
     model = division.train_model
     if cv is None or isinstance(cv, numbers.Integral):
-        if model is not None and (isinstance(model, Groups) or not model.is_independent):
+        if model is not None and not (model.is_independent and model.n_records is None):
             n_splits = 5 if cv is None else cv
             cv = model.folds(num_samples(division.X), n_splits, random_state=0)
     elif division.train is not None:

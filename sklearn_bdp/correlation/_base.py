@@ -31,11 +31,12 @@ class CorrelationModel(Divisible):
     #: True when whole components of records are independent of each other.
     is_componentwise = False
 
-    #: True of a holdout's model given all other records: its components are not alike (theory G19).
+    #: True of a holdout whose components are independent given what is known (the graph, other
+    #: records) and need not be alike (theory G27): means are bounded, class scores are refused.
     is_given_rest = False
 
     #: True when the holdout is drawn among records that depend on the training records, because
-    #: bounds hold given any values of the others (theory G13).
+    #: bounds hold given any values of the others (theory G13, G27).
     holds_given_rest = False
 
     #: True when the records come in time and only a gap cuts them.
@@ -455,6 +456,39 @@ class CorrelationModel(Divisible):
             that of :meth:`subset`.
         """
         return self.subset(indices)
+
+    def training_part(self, indices: ArrayLike) -> CorrelationModel:
+        """Return the model of the training records, which inner folds obey.
+
+        Parameters
+        ----------
+        indices : array-like of int
+            The training records.
+
+        Returns
+        -------
+        CorrelationModel
+            By default that of :meth:`given_rest`; no interval depends on it.
+        """
+        return self.given_rest(indices)
+
+    def cuts(self, train: Array, test: Array) -> int:
+        """Return how many components (for ``reach="edges"``: test records) a split ties together.
+
+        Parameters
+        ----------
+        train, test : ndarray of int
+            Records of the two sides.
+
+        Returns
+        -------
+        int
+            0 where the two sides may be told apart, as always where bounds hold given the rest.
+        """
+        if self.n_records is None or self.is_sequential or self.holds_given_rest:
+            return 0
+        codes = self.components(self.n_records)
+        return int(np.intersect1d(codes[train], codes[test]).size)
 
     @abstractmethod
     def subset(self, indices: ArrayLike) -> CorrelationModel:

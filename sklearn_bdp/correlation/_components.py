@@ -52,6 +52,11 @@ class ComponentModel(ComponentwiseModel):
         sizes, counts = self._sizes(n)
         return float(np.sum(counts * sizes.astype(float) ** 2))
 
+    def units(self, n: int) -> tuple[int, str]:
+        if self.is_independent:
+            return super().units(n)
+        return int(self._sizes(self.check_n(n))[1].sum()), "groups"
+
     def _lower_limit(self, values, levels, n, binary):
         sizes, counts = self._sizes(n)
         if binary and sizes.max() == 1:
@@ -109,6 +114,54 @@ class Independent(ComponentModel):
     def subset(self, indices: ArrayLike) -> CorrelationModel:
         check_indices(indices, None)
         return self
+
+
+class GivenRest(ComponentModel):
+    """Records of a holdout given what is known: independent components, not alike (theory G27).
+
+    ``codes``: the component of each record; ``words``: what :meth:`describe` returns. Means have
+    all bounds of independent components; what needs records that are alike is refused.
+    """
+
+    is_given_rest = True
+
+    def __init__(self, codes, words, *, target, caveats=(), nodes=None):
+        self.codes_ = np.unique(codes, return_inverse=True)[1]
+        self._words, self._target, self._caveats, self._nodes = words, target, caveats, nodes
+        self._freeze()
+
+    def _content(self):
+        return (self.codes_, self._words, self._target, *self._caveats)
+
+    @property
+    def n_records(self) -> int:
+        return len(self.codes_)
+
+    @property
+    def is_independent(self) -> bool:
+        return int(self.codes_.max()) + 1 == len(self.codes_)
+
+    def components(self, n: int) -> Array:
+        self.check_n(n)
+        return self.codes_
+
+    @property
+    def target(self) -> str:
+        return self._target
+
+    @property
+    def caveats(self) -> tuple[str, ...]:
+        return self._caveats
+
+    def describe(self) -> str:
+        return self._words
+
+    def subset(self, indices: ArrayLike) -> CorrelationModel:
+        places = check_indices(indices, len(self.codes_))
+        nodes = None if self._nodes is None else tuple(self._nodes[place] for place in places)
+        return GivenRest(
+            self.codes_[places], self._words, target=self._target, caveats=self._caveats, nodes=nodes
+        )
 
 
 def label_codes(groups):
@@ -202,12 +255,6 @@ class Groups(ComponentModel):
     def components(self, n: int) -> Array:
         self.check_n(n)
         return self.codes_
-
-    def units(self, n: int) -> tuple[int, str]:
-        if self.is_independent:
-            return super().units(n)
-        self.check_n(n)
-        return len(self.sizes_), "groups"
 
     @property
     def target(self) -> str:

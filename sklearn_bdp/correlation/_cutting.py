@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import heapq
 import itertools
 import math
 from abc import ABC, abstractmethod
@@ -45,6 +46,8 @@ class Split:
 class Divisible(ABC):
     """The part of a model that cuts records without cutting dependence."""
 
+    _size_hint = ""  # what to do where the number of records is another one
+
     @property
     def n_records(self) -> int | None:
         """Number of records the model is tied to, or None for any number."""
@@ -71,8 +74,8 @@ class Divisible(ABC):
         n = check_integer("n", n, low=1)
         if self.n_records is not None and n != self.n_records:
             raise ValueError(
-                f"n must be {self.n_records}, the number of records {type(self).__name__} "
-                f"describes, got n={n}."
+                f"n must be {self.n_records}, the number of records that the correlation "
+                f"describes, got n={n}.{self._size_hint}"
             )
         return n
 
@@ -214,6 +217,61 @@ def random_split(n, holdout, *, random_state=None):
     size = holdout_size(n, holdout)
     order = generator(random_state).permutation(n)
     return Split(np.sort(order[size:]), np.sort(order[:size]))
+
+
+def independent_set(near, size, rng):
+    """Return at most ``size`` rows of which no two are neighbors, ascending (theory G27).
+
+    ``near`` is a CSR array with one row per record. Its first columns are records; each further
+    column is a component of nodes without a record, which at most one chosen row may touch. Rows
+    come in the order of ``Exp(1) / (1 + degree)``: the weights undo the preference of greedy sets
+    for nodes of low degree. Reads the graph and the seed only.
+    """
+    n, width = near.shape
+    order = np.argsort(rng.exponential(size=n) / (1.0 + np.diff(near.indptr)), kind="stable")
+    start, columns = near.indptr.tolist(), near.indices
+    blocked, chosen = np.zeros(width, dtype=bool), []
+    for row in order.tolist():
+        touched = columns[start[row] : start[row + 1]]
+        if blocked[row] or (width > n and blocked[touched[touched >= n]].any()):
+            continue
+        blocked[touched] = True
+        chosen.append(row)
+        if len(chosen) == size:
+            break
+    return np.sort(chosen)
+
+
+def buffered_set(near, fraction, rng):
+    """Return rows of which no two are neighbors, and what is left without their neighbors.
+
+    The rows are a ``fraction`` of what is used, buffer excluded. Of the free rows the one comes
+    next that costs least: the training rows lost to the buffer in relation to ``1 + degree``
+    (theory G27). Costs only fall, so a lazy heap holds each of them.
+    """
+    n, degree = near.shape[0], np.diff(near.indptr)
+    start, columns = near.indptr.tolist(), near.indices.tolist()
+    lost, ties, free, chosen = degree.tolist(), rng.random(n).tolist(), [True] * n, []
+    scale = (1.0 / (1.0 + degree)).tolist()
+    heap = [(lost[row] * scale[row], ties[row], row) for row in range(n)]
+    heapq.heapify(heap)
+    left = n  # rows that are free
+    while heap and len(chosen) < fraction * (len(chosen) + left):
+        cost, _, row = heapq.heappop(heap)
+        if not free[row] or cost != lost[row] * scale[row] or lost[row] + 1 >= left:
+            continue
+        left -= lost[row] + 1
+        free[row] = False
+        chosen.append(row)
+        for buffer in columns[start[row] : start[row + 1]]:
+            if not free[buffer]:
+                continue
+            free[buffer] = False
+            for other in columns[start[buffer] : start[buffer + 1]]:
+                lost[other] -= 1
+                if free[other]:
+                    heapq.heappush(heap, (lost[other] * scale[other], ties[other], other))
+    return np.sort(chosen), np.flatnonzero(free)
 
 
 def component_split(labels, holdout, *, random_state=None):

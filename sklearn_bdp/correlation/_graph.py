@@ -7,16 +7,28 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy import sparse
-from scipy.sparse.csgraph import connected_components
+from scipy.sparse.csgraph import connected_components, reverse_cuthill_mckee
 
+from sklearn_bdp._checks import check_option
 from sklearn_bdp._typing import Array
 from sklearn_bdp.correlation._base import CorrelationModel
 from sklearn_bdp.correlation._components import (
-    ComponentModel,
     ComponentwiseModel,
+    GivenRest,
+    Groups,
     unnamed_groups,
 )
-from sklearn_bdp.correlation._cutting import check_indices
+from sklearn_bdp.correlation._cutting import (
+    Split,
+    buffered_set,
+    check_indices,
+    check_splits,
+    generator,
+    holdout_size,
+)
+
+#: Nodes without common edges that a holdout must have (theory G27).
+FEWEST = 20
 
 
 def is_networkx(graph):
@@ -35,7 +47,8 @@ def node_order(graph, nodelist=None):
         if len(order) != len(nodes) or set(order) != set(nodes):
             raise ValueError(
                 f"nodelist must name every node of graph once, got {len(order)} names for "
-                f"{len(nodes)} nodes."
+                f"{len(nodes)} nodes. If only some nodes have a row, pass "
+                "MarkovNetwork(graph, labelled=X.index)."
             )
         return order
     numbered = all(isinstance(v, int | np.integer) for v in nodes)
@@ -105,22 +118,27 @@ def _from_networkx(graph, weight, nodes):
 class GraphModel(ComponentwiseModel):
     """Shared part of models tied to a graph whose components are independent."""
 
-    _nodes: tuple[Any, ...] | None = (
-        None  # names of the records; no part of what makes models equal
-    )
+    _nodes: tuple[Any, ...] | None = None  # names of the records; models may be equal without
     _caveats: tuple[str, ...] = ()
+    _size_hint = (
+        " Rows of X are nodes, in the order of the graph. For several graphs, use "
+        "networkx.disjoint_union_all. If only some nodes have a row, use "
+        "MarkovNetwork(graph, labelled=X.index)."
+    )
 
     def _name(self, graph, nodelist):
         self._nodes = tuple(node_order(graph, nodelist)) if is_networkx(graph) else None
 
-    def __getstate__(self):
-        return {**super().__getstate__(), "_nodes": None}
+    def names(self, indices):
+        """Return the names of some records, None where the graph gave none."""
+        return None if self._nodes is None else tuple(self._nodes[place] for place in indices)
 
     @property
     def target(self) -> str:
         if self.is_independent:
             return super().target
-        return "new components of the graph"
+        excluded = any("too large to be held out" in line for line in self._caveats)
+        return "new components of the graph" + ", not the largest one" * excluded
 
     def _part(self, indices):
         """Return what the records stand for where the largest component could not be held out."""
@@ -133,10 +151,12 @@ class GraphModel(ComponentwiseModel):
             f"{100 * sizes[giant] / sizes.sum():.0f}% of all nodes, is too large to be held out.",
         )
 
-    def _set_graph(self, matrix):
+    def _set_graph(self, matrix, n=None):
+        """Set the graph, whose first ``n`` nodes are the records (by default all)."""
         self._indptr, self._indices, self._data = matrix.indptr, matrix.indices, matrix.data
-        self.n_components_, self.components_ = connected_components(matrix, directed=False)
-        self.components_ = self.components_.astype(np.int64)
+        codes = connected_components(matrix, directed=False)[1]
+        self.components_ = np.unique(codes[:n], return_inverse=True)[1].astype(np.int64)
+        self.n_components_ = int(self.components_.max()) + 1
 
     def __repr__(self) -> str:
         return (
@@ -147,7 +167,7 @@ class GraphModel(ComponentwiseModel):
     @property
     def adjacency_(self) -> Any:
         """Symmetric sparse matrix of the graph."""
-        n = len(self.components_)
+        n = len(self._indptr) - 1
         return sparse.csr_array((self._data, self._indices, self._indptr), shape=(n, n))
 
     @property
@@ -175,13 +195,19 @@ class GraphModel(ComponentwiseModel):
         return bool(np.all((kept == 0) | (kept == np.bincount(self.components_))))
 
 
-class DependencyGraph(GraphModel, ComponentModel):
+class DependencyGraph(GraphModel, Groups):
     """Records that may depend on each other along the edges of a graph, in any way.
 
     Parameters
     ----------
     graph : scipy.sparse matrix or array, networkx graph, or dense array of shape (n, n)
         Nonzero entries are edges; weights and directions are ignored.
+    reach : {"components", "edges"}, default="components"
+        ``"components"``: records of different components are independent, and no more. Whole
+        components are held out. ``"edges"``: any two sets of records without an edge between them
+        are independent, as on a map of which places are joined within the range of dependence
+        (``radius_neighbors_graph(coordinates, r)``). Records without a common edge are held out,
+        and their neighbors are used nowhere: they are a buffer.
     nodelist : array-like of shape (n,), optional
         Node of a networkx graph that each row of ``X`` is, for example ``X.index``. By default
         rows are in graph order, which must be ascending where nodes are integers.
@@ -202,13 +228,14 @@ class DependencyGraph(GraphModel, ComponentModel):
 
     See Also
     --------
-    MarkovNetwork : A graph with known strengths.
+    MarkovNetwork : Nodes of one graph, given their neighbors.
     Groups : Groups without a graph.
 
     Notes
     -----
-    Structure alone declares that records of different components are independent, and no more
-    (theory B1). With known strengths use :class:`MarkovNetwork` or :class:`BayesianNetwork`.
+    Components are groups (theory B1): the same components declared as :class:`Groups` give the same
+    intervals. ``reach="edges"`` is a dependency graph in the sense of Janson (2004; theory G27).
+    It is false if a neighbor is kept for training, and it is not a Markov property.
 
     Examples
     --------
@@ -223,47 +250,114 @@ class DependencyGraph(GraphModel, ComponentModel):
     0.2
     """
 
-    def __init__(self, graph: Any, *, nodelist: ArrayLike | None = None) -> None:
+    def __init__(
+        self, graph: Any, *, reach: str = "components", nodelist: ArrayLike | None = None
+    ) -> None:
+        self.reach = check_option("reach", reach, ("components", "edges"))
         matrix = adjacency(graph, nodelist=nodelist)
         matrix.data = np.ones_like(matrix.data)
         self._set_graph(matrix)
+        self.codes_, self.sizes_ = self.components_, np.bincount(self.components_)
         self._name(graph, nodelist)
         self._freeze()
+
+    @property
+    def holds_given_rest(self) -> bool:  # type: ignore[override]  # computed, a constant elsewhere
+        """Whether single nodes are held out."""
+        return self.reach == "edges"
 
     @property
     def caveats(self) -> tuple[str, ...]:
         return self._caveats
 
+    def _content(self):
+        return (*super()._content(), self.reach)
+
     def describe(self) -> str:
         return (
             f"dependency graph of {self.n_records} records in {self.n_components_} independent "
-            f"components, the largest of {self._sizes(self.n_records)[0].max()}"
+            f"components, the largest of {self.sizes_.max()}"
         )
 
     def _split(self, n, holdout, random_state):
-        self._check_parts(n)
-        return super()._split(n, holdout, random_state)
+        if self.reach == "components":
+            self._check_parts(n, n / 2)
+            return super()._split(n, holdout, random_state)
+        wanted = holdout_size(n, holdout)
+        chosen, left = buffered_set(self.adjacency_, holdout, generator(random_state))
+        if len(chosen) < min(FEWEST, wanted):
+            raise ValueError(
+                f"reach='edges' holds out nodes that have no neighbors in the training set, and "
+                f"only {len(chosen)} can be held out here. At least {FEWEST} are needed. Declare "
+                "fewer edges (a smaller range), or bring other records as X_val, y_val."
+            )
+        return Split(left, chosen)
 
     def _folds(self, n, n_splits, random_state):
-        self._check_parts(n)
-        return super()._folds(n, n_splits, random_state)
+        if self.reach == "components":
+            self._check_parts(n, n - 1)
+            return super()._folds(n, n_splits, random_state)
+        n_splits, graph = check_splits(n_splits, n, "records"), self.adjacency_
+        # Stretches of this order are compact: few of their neighbors are outside and lost.
+        order, pairs = reverse_cuthill_mckee(graph, symmetric_mode=True), []
+        for test in np.array_split(order, n_splits):
+            kept = np.ones(n, dtype=bool)
+            kept[test] = kept[graph[test].indices] = False
+            if not kept.any():
+                raise ValueError(
+                    f"n_splits must leave training records, got n_splits={n_splits}: every record "
+                    "is a neighbor of one fold. Use more folds or a smaller range."
+                )
+            pairs.append((np.flatnonzero(kept), np.sort(test)))
+        return pairs
 
-    def _check_parts(self, n):
-        """Raise what to do instead where structure alone leaves nothing to cut."""
-        if self.n_components_ < 2 <= self.check_n(n):
+    def _check_parts(self, n, most):
+        """Raise what to do instead where a component is larger than what can be cut."""
+        if self.sizes_.max() > most and n > 1:
             raise ValueError(
-                f"correlation is one connected component of {n} records. A graph without "
-                "strengths lets each record determine all others, so nothing can be held out. Set "
-                "correlation=MarkovNetwork(graph, influence='estimate') to read the strength off "
-                "training labels, or declare it with influence=. Or pass another graph's records "
-                "as X_val, y_val."
+                f"correlation has one connected component with {self.sizes_.max()} of {n} records. "
+                "A component counts as one record, so nothing representative can be held out. Set "
+                "correlation=MarkovNetwork(graph) to hold out nodes given their neighbors, or "
+                "DependencyGraph(graph, reach='edges') if nodes without a common edge are "
+                "independent. If too few nodes are left for that, declare a strength: "
+                "MarkovNetwork(graph, influence='estimate') or a number. Or pass another graph's "
+                "records as X_val, y_val."
             )
+
+    def cuts(self, train: Array, test: Array) -> int:
+        if self.reach == "components":
+            return super().cuts(train, test)
+        touched = np.zeros(self.n_records, dtype=bool)
+        touched[self.adjacency_[train].indices] = True
+        return int(np.count_nonzero(touched[test]))
+
+    def given_rest(self, indices: ArrayLike) -> CorrelationModel:
+        if self.reach == "components":
+            return self.subset(indices)
+        indices = check_indices(indices, self.n_records)
+        graph = self.adjacency_[indices]
+        buffer = len(np.setdiff1d(graph.indices, indices))
+        codes = connected_components(graph[:, indices], directed=False)[1]
+        return GivenRest(
+            codes,
+            f"{len(indices)} records without an edge to the training set, in {codes.max() + 1} "
+            "independent components",
+            target="new records at the places held out",
+            caveats=(
+                "Sets of records without an edge between them are independent. No prediction uses "
+                f"the buffer: {buffer} neighbors of the holdout, which are in no training set.",
+            ),
+            nodes=self.names(indices),
+        )
+
+    def training_part(self, indices: ArrayLike) -> CorrelationModel:
+        return self.subset(indices)
 
     def subset(self, indices: ArrayLike) -> CorrelationModel:
         indices = check_indices(indices, self.n_records)
-        if self._whole_components(indices):
-            part = DependencyGraph(self.adjacency_[indices][:, indices])
-            vars(part)["_caveats"] = self._part(indices)
-            return part
-        # A dropped record may still carry dependence between its neighbours.
-        return unnamed_groups(self.components_[indices])
+        if self.reach == "components" and not self._whole_components(indices):
+            # A dropped record may still carry dependence between its neighbours.
+            return unnamed_groups(self.components_[indices])
+        part = DependencyGraph(self.adjacency_[indices][:, indices], reach=self.reach)
+        vars(part).update(_caveats=self._part(indices), _nodes=self.names(indices))
+        return part

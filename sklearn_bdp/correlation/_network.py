@@ -9,14 +9,23 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy import sparse
+from scipy.sparse.csgraph import connected_components
 
 from sklearn_bdp._checks import check_real
 from sklearn_bdp.correlation._base import CorrelationModel
-from sklearn_bdp.correlation._components import unnamed_groups
+from sklearn_bdp.correlation._components import ComponentModel, GivenRest, unnamed_groups
 from sklearn_bdp.correlation._coupling import label_codes_or_missing, label_coupling
-from sklearn_bdp.correlation._cutting import check_indices, random_folds, random_split
+from sklearn_bdp.correlation._cutting import (
+    Split,
+    check_indices,
+    generator,
+    holdout_size,
+    independent_set,
+    random_folds,
+    random_split,
+)
 from sklearn_bdp.correlation._forest import best_block_costs, couplings, dobrushin_reach, rooted
-from sklearn_bdp.correlation._graph import GraphModel, adjacency, is_networkx
+from sklearn_bdp.correlation._graph import FEWEST, GraphModel, adjacency, is_networkx, node_order
 from sklearn_bdp.correlation._tails import component_lower_limit
 
 
@@ -114,13 +123,27 @@ class NetworkModel(GraphModel):
     @property
     def holds_given_rest(self) -> bool:  # type: ignore[override]  # computed here, fixed below
         """Whether it is split by nodes: components too large to hold out, no infinite edge."""
-        large = self._component_sizes.max() > self.n_records / 2
-        return bool(large and (self._to_estimate or np.isfinite(self._data).all()))
+        large = self.is_given_rest or self._component_sizes.max() > self.n_records / 4
+        return bool(large and self._is_finite)
+
+    @property
+    def _is_finite(self):
+        return self._to_estimate or bool(np.isfinite(self._data).all())
 
     def _split(self, n, holdout, random_state):
-        if self.holds_given_rest:
-            return random_split(n, holdout, random_state=random_state)
-        return super()._split(n, holdout, random_state)
+        size = holdout_size(n, holdout)
+        if self._component_sizes.max() <= size or not self._is_finite:
+            return super()._split(n, holdout, random_state)
+        rng = generator(random_state)
+        drawn = random_split(n, holdout, random_state=rng)
+        if self._to_estimate or self._words:  # strengths that are read off labels
+            return drawn
+        chosen = independent_set(self.adjacency_, size, rng)
+        # Graph and seed decide, no record (theory G27): nodes at random where these are worth more.
+        if len(chosen) < size:
+            worth = self._induced(drawn.holdout, tables=False).effective_n(size)
+            chosen = drawn.holdout if worth > len(chosen) else chosen
+        return Split(np.setdiff1d(np.arange(n), chosen), chosen)
 
     def _folds(self, n, n_splits, random_state):
         if self.holds_given_rest:
@@ -128,11 +151,12 @@ class NetworkModel(GraphModel):
         return super()._folds(n, n_splits, random_state)
 
     def given_rest(self, indices: ArrayLike) -> CorrelationModel:
-        """Return the network of a holdout given all other records (theory G13).
+        """Return the network of a holdout given all other records (theory G13, G27).
 
-        Its edges keep their diameters and only fields change, so every bound that is uniform in
-        the fields holds: messages, layers and the heat bath, which use diameters alone. Tables
-        are dropped, because stationary rows and exact quilts are not uniform.
+        Without an edge between them nodes are independent, at any strength. Else edges keep their
+        diameters and only fields change, so every bound that is uniform in the fields holds:
+        messages, layers and the heat bath, which use diameters alone. Tables are dropped, because
+        stationary rows and exact quilts are not uniform.
         """
         indices = check_indices(indices, self.n_records)
         if self._to_estimate:
@@ -140,15 +164,15 @@ class NetworkModel(GraphModel):
                 "influence='estimate' is read off training labels by searches and selectors, once "
                 "they have split the nodes. Elsewhere use MarkovNetwork.from_labels(graph, labels)."
             )
-        if self._whole_components(indices) or not self.holds_given_rest:
+        if self._whole_components(indices) or not self._is_finite:
             return self.subset(indices)
+        if not self.adjacency_[indices][:, indices].nnz:
+            return nodes_given_rest(self, indices, np.arange(len(indices)))
         return self._induced(indices, tables=False, given_rest=True)
 
     @property
     def target(self) -> str:
-        if self.is_given_rest:
-            return "these nodes, given the training nodes"
-        return super().target
+        return GIVEN_NODES if self.is_given_rest else super().target
 
     @property
     def caveats(self) -> tuple[str, ...]:
@@ -156,10 +180,7 @@ class NetworkModel(GraphModel):
             return self._caveats
         return (
             *self._caveats,
-            "Intervals refer to the expected score on the holdout nodes given the training nodes. "
-            "The split did not read labels of holdout nodes.",
-            "The score of a node depends on that node's own record: a model that passes messages "
-            "over edges at test time needs its receptive field declared as groups.",
+            *_GIVEN_CAVEATS,
         )
 
     def subset(self, indices: ArrayLike) -> CorrelationModel:
@@ -181,8 +202,39 @@ class NetworkModel(GraphModel):
         model._set_network(sparse.csr_array(self.adjacency_[indices][:, indices]), factors)
         model.is_given_rest, model._whole = given_rest or self.is_given_rest, (self, indices)
         model._words, model._caveats = self._words, (*self._caveats, *caveats)
+        model._nodes = self.names(indices)
         model._freeze()
         return model
+
+
+GIVEN_NODES = "these nodes, given the training nodes"
+_GIVEN_CAVEATS = (
+    "Intervals refer to the expected score on the holdout nodes, given the labels of the training "
+    "nodes and the features of all nodes. They do not refer to new graphs or new maps.",
+    "Given its neighbors, the label of a node does not depend on other nodes. A hidden common cause "
+    "of many nodes, such as a batch effect, is not covered. Features are not computed from labels.",
+    "A prediction may use features of all nodes and labels of training nodes. It must not use the "
+    "label of another holdout node.",
+)
+
+
+def nodes_given_rest(network, indices, codes):
+    """Return the model of nodes whose ``codes`` are their components given all others (G27)."""
+    degree = np.diff(network._indptr)[: network.n_records]
+    caveats, number = _GIVEN_CAVEATS, int(codes.max()) + 1
+    if number == len(indices):
+        caveats += (
+            "Every held-out node has all its labeled neighbors in the training set. The mean degree "
+            f"is {degree[indices].mean():.2f} of held-out nodes and {degree.mean():.2f} of all.",
+        )
+    return GivenRest(
+        codes,
+        f"{len(indices)} nodes of a Markov network in {number} components that are independent "
+        "given all other records, at any strength",
+        target=GIVEN_NODES,
+        caveats=caveats,
+        nodes=network.names(indices),
+    )
 
 
 def _entries(matrix, rows, columns):
@@ -193,47 +245,60 @@ def _entries(matrix, rows, columns):
 
 
 class MarkovNetwork(NetworkModel):
-    r"""Records on an undirected graph with known strength of the dependence along each edge.
+    r"""Records on the nodes of an undirected graph, each depending on others by its neighbors.
 
     Parameters
     ----------
     graph : scipy.sparse matrix or array, networkx graph, or dense array of shape (n, n)
-        Symmetric; nonzero entries are edges.
+        Symmetric; nonzero entries are edges. Directed graphs count in either direction.
     influence : float, str or None, default=None
-        Projective diameter of every edge, in nats: the largest log cross-ratio of its potential
-        :math:`\ln\frac{\psi(a,b)\psi(a',b')}{\psi(a,b')\psi(a',b)}`. A scalar for all edges, the
-        name of an edge attribute, or None: the data of the matrix, the attribute
-        ``"influence"``. ``"estimate"``: searches read it off the labels of the training nodes,
-        after the split (:meth:`from_labels`; an assumption).
+        ``None``: dependence along edges of any strength. Nodes of which no two are neighbors are
+        held out. Given all other nodes, these are independent. A number: the largest projective
+        diameter of an edge, in nats, that is, the largest log cross-ratio of its potential
+        :math:`\ln\frac{\psi(a,b)\psi(a',b')}{\psi(a,b')\psi(a',b)}`. Nodes are then held out at
+        random if these are worth more. ``"data"``: the entries of the matrix, in nats. The name of
+        an edge attribute: its values, in nats. ``"estimate"``: searches read it off the labels of
+        the training nodes, after a random split (:meth:`from_labels`; an assumption).
     nodelist : array-like of shape (n,), optional
         Node of a networkx graph that each row of ``X`` is, as for :class:`DependencyGraph`.
+    labelled : array-like, optional
+        Nodes that have a row in ``X``, in the order of the rows: names in a networkx graph, such as
+        ``X.index``, or positions in a matrix. A boolean mask over all nodes keeps their order. All
+        other nodes have no row or no label, and dependence passes through them. Needs
+        ``influence=None``.
 
     Attributes
     ----------
     adjacency_ : scipy.sparse.csr_array of shape (n, n)
-        Edge diameters in nats.
+        Edge diameters in nats, infinite if ``influence`` is None. Nodes without a row come last.
     components_, n_components_ : ndarray of int, int
         As for :class:`DependencyGraph`.
 
     Raises
     ------
     ValueError
-        If an influence is negative, NaN or infinite.
+        If an influence is negative, NaN or infinite, or nodes are named that do not exist.
 
     See Also
     --------
-    DependencyGraph : A graph without strengths.
+    DependencyGraph : Independence without conditioning on neighbors.
     check_neighbors : Test the declared strength.
 
     Notes
     -----
-    The distribution is proportional to the product of potentials over edges and single records.
-    Diameters of edges suffice for every bound; single-record potentials never matter to them.
+    With ``influence=None`` the labels, given the features, are assumed to be Markov on the graph:
+    given its neighbors, a label does not depend on other nodes (theory G27). Nothing is assumed
+    about strengths, and nothing is learned. With strengths the distribution is proportional to
+    the product of potentials over edges and single records, and diameters suffice for every bound.
 
     Examples
     --------
     >>> import networkx as nx
     >>> from sklearn_bdp.correlation import MarkovNetwork
+    >>> network = MarkovNetwork(nx.path_graph(1000))
+    >>> holdout = network.split(1000, 0.25, random_state=0).holdout
+    >>> network.given_rest(holdout).effective_n(250)
+    250.0
     >>> path = MarkovNetwork(nx.path_graph(1000), influence=1.0)
     >>> round(path.bdp_epsilon(0.01, 1000), 4)
     0.0165
@@ -241,13 +306,24 @@ class MarkovNetwork(NetworkModel):
 
     _kind = "Markov network"
 
+    def __new__(cls, graph: Any = None, *, influence: Any = None, **options: Any) -> Any:
+        """Return a network; without strengths the one that needs none (theory G27)."""
+        any_strength = graph is not None and influence is None  # a pickle gives no arguments
+        return super().__new__(AnyStrength if any_strength else cls)
+
     def __init__(
         self,
         graph: Any,
         *,
         influence: float | str | None = None,
         nodelist: ArrayLike | None = None,
+        labelled: ArrayLike | None = None,
     ) -> None:
+        if labelled is not None:
+            raise ValueError(
+                f"labelled= needs influence=None, got influence={influence!r}. A strength bounds "
+                "nothing where neighbors have no label."
+            )
         if isinstance(influence, str) and influence == "estimate":
             _refuse_attribute(graph)
             matrix = adjacency(graph, nodelist=nodelist)
@@ -278,12 +354,20 @@ class MarkovNetwork(NetworkModel):
             return self
         if labels is None:
             raise ValueError("influence='estimate' reads class labels, got y=None.")
+        numbers = np.asarray(labels)[np.asarray(known)]
+        if numbers.dtype.kind == "f" and (numbers % 1 != 0).any():
+            raise ValueError(
+                "influence='estimate' reads class labels, and y holds numbers of a regression. Use "
+                "MarkovNetwork(graph), which needs no strength."
+            )
         shown, places = np.full(self.n_records, None, dtype=object), np.asarray(known)
         shown[places] = np.asarray(labels, dtype=object)[places]
         structure = sparse.csr_array(
             (np.ones_like(self._data), self._indices, self._indptr), shape=self.adjacency_.shape
         )
-        return type(self).from_labels(structure, shown)
+        model = type(self).from_labels(structure, shown)
+        vars(model)["_nodes"] = self._nodes
+        return model
 
     @classmethod
     def from_labels(
@@ -356,6 +440,120 @@ class MarkovNetwork(NetworkModel):
         return model
 
 
+class AnyStrength(MarkovNetwork, ComponentModel):
+    """A Markov network of which only the graph is known: ``MarkovNetwork(graph)`` (theory G27)."""
+
+    holds_given_rest = True
+
+    def __init__(
+        self,
+        graph: Any,
+        *,
+        influence: None = None,
+        nodelist: ArrayLike | None = None,
+        labelled: ArrayLike | None = None,
+    ) -> None:
+        rows, others = rows_and_others(graph, nodelist, labelled)
+        order, named = [*rows, *others], is_networkx(graph)
+        matrix = adjacency(graph, nodelist=order if named else None)
+        if not named and labelled is not None:
+            matrix = sparse.csr_array(matrix[order][:, order])
+            matrix.sort_indices()
+        matrix.data = np.full_like(matrix.data, math.inf)
+        self._set_graph(matrix, len(rows))
+        self._nodes = tuple(rows) if named else None
+        self._freeze()
+
+    def __repr__(self) -> str:
+        return super().__repr__().replace(type(self).__name__, "MarkovNetwork", 1)
+
+    def describe(self) -> str:
+        others = len(self._indptr) - 1 - self.n_records
+        return (
+            f"Markov network of {self.n_records} records{f' and {others} other nodes' * (others > 0)}"
+            f" in {self.n_components_} independent components, of any strength"
+        )
+
+    _spread = ComponentModel._spread
+    _lower_limit = ComponentModel._lower_limit
+
+    def _content(self):
+        return GraphModel._content(self)
+
+    def _split(self, n, holdout, random_state):
+        size, graph = holdout_size(n, holdout), self.adjacency_[:n]
+        if len(self._indptr) - 1 > n:  # a component of the others counts as one neighbor
+            count, codes = connected_components(self.adjacency_[n:, n:], directed=False)
+            places = np.r_[np.arange(n), n + codes][graph.indices]
+            graph = sparse.csr_array((graph.data, places, graph.indptr), shape=(n, n + count))
+        chosen = independent_set(graph, size, generator(random_state))
+        if len(chosen) < FEWEST:
+            raise ValueError(
+                f"MarkovNetwork(graph) holds out nodes that are not neighbors, and {len(chosen)} of "
+                f"{n} nodes can be held out here (holdout={holdout!r}). At least {FEWEST} are "
+                "needed. Set a larger holdout=, or declare a strength: influence= a number of "
+                "nats, or influence='estimate'."
+            )
+        return Split(np.setdiff1d(np.arange(n), chosen), chosen)
+
+    def _folds(self, n, n_splits, random_state):
+        return random_folds(n, n_splits, random_state=random_state)
+
+    def given_rest(self, indices: ArrayLike) -> CorrelationModel:
+        """Return the components of the holdout given all other records (theory G27).
+
+        Nodes without a record join what they touch.
+        """
+        indices = check_indices(indices, self.n_records)
+        kept = np.r_[indices, np.arange(self.n_records, len(self._indptr) - 1)]
+        codes = connected_components(self.adjacency_[kept][:, kept], directed=False)[1]
+        codes = np.unique(codes[: len(indices)], return_inverse=True)[1]
+        return nodes_given_rest(self, indices, codes)
+
+    def training_part(self, indices: ArrayLike) -> CorrelationModel:
+        """Return nodes without promise: inner folds are random, as every node has neighbors."""
+        indices = check_indices(indices, self.n_records)
+        return nodes_given_rest(self, indices, np.arange(len(indices)))
+
+    def subset(self, indices: ArrayLike) -> CorrelationModel:
+        indices = check_indices(indices, self.n_records)
+        return unnamed_groups(self.components_[indices])
+
+
+def rows_and_others(graph, nodelist, labelled):
+    """Return the nodes that rows are, in their order, and the nodes that no row is."""
+    nodes = list(graph.nodes) if is_networkx(graph) else list(range(_size(graph)))
+    if not is_networkx(graph) and nodelist is not None:
+        raise ValueError(f"nodelist= needs a networkx graph, got {type(graph).__name__}.")
+    if labelled is None and nodelist is None:
+        return (node_order(graph) if is_networkx(graph) else nodes), []
+    rows = list(nodelist if labelled is None else labelled)
+    if labelled is not None and all(isinstance(mark, bool | np.bool_) for mark in rows):
+        order = node_order(graph, nodelist) if is_networkx(graph) else nodes
+        if len(rows) != len(order):
+            raise ValueError(
+                f"labelled must have one entry per node, {len(order)}, got a mask of {len(rows)}."
+            )
+        rows = [node for node, there in zip(order, rows, strict=True) if there]
+    elif labelled is not None and nodelist is not None:
+        wanted = set(rows)
+        rows = [node for node in nodelist if node in wanted]
+    named = set(rows)
+    name = "nodelist" if labelled is None else "labelled"
+    if not rows or len(named) != len(rows) or not named <= set(nodes):
+        strange = next((node for node in rows if node not in set(nodes)), None)
+        raise ValueError(
+            f"{name} must name nodes of graph, each once, got {len(rows)} names, {len(named)} of "
+            f"them distinct" + (f", and {strange!r} is no node." if strange is not None else ".")
+        )
+    return rows, [node for node in nodes if node not in named]
+
+
+def _size(graph):
+    """Return the number of nodes of a matrix."""
+    return len(graph) if isinstance(graph, list | tuple) else int(np.shape(graph)[0])
+
+
 def _refuse_attribute(graph):
     """Raise where "estimate" may name an edge attribute."""
     if is_networkx(graph) and any("estimate" in data for *_, data in graph.edges(data=True)):
@@ -368,13 +566,13 @@ def _refuse_attribute(graph):
 def influence_graph(graph, influence, nodelist=None):
     """Return the symmetric matrix of edge diameters that ``graph`` and ``influence`` declare."""
     weight = None
-    if influence is None or isinstance(influence, str):
+    if isinstance(influence, str):
         if is_networkx(graph):
-            weight = "influence" if influence is None else influence
-        elif isinstance(influence, str):
+            weight = influence
+        elif influence != "data":
             raise ValueError(
                 f"influence={influence!r} names an edge attribute, which needs a networkx graph, "
-                f"got {type(graph).__name__}."
+                f"got {type(graph).__name__}. Use influence='data' to read the entries of a matrix."
             )
     elif not isinstance(influence, numbers.Real) or isinstance(influence, bool):
         raise TypeError(f"influence must be a number, a name or None, got {influence!r}.")
@@ -383,15 +581,39 @@ def influence_graph(graph, influence, nodelist=None):
     else:
         influence = check_real("influence", influence, low=0.0)
     matrix = adjacency(graph, weight=weight, nodelist=nodelist)
-    if influence is not None and weight is None:
+    if not isinstance(influence, str):
         matrix.data = np.full_like(matrix.data, float(influence))
         matrix.eliminate_zeros()
+    elif _are_distances(matrix):
+        raise ValueError(
+            f"influence={influence!r} reads strengths in nats, and the edges of graph look like "
+            "distances: no two sides of a triangle are shorter than the third. Near nodes depend "
+            "on each other most. Use MarkovNetwork(graph), which needs no strength."
+        )
     if np.isinf(matrix.data).any():
         raise ValueError(_INFINITE.format(f"{int(np.isinf(matrix.data).sum() // 2)} such edge(s)"))
     return matrix
 
 
+def _are_distances(matrix):
+    """Return whether entries that differ obey the triangle inequality in all of many triangles."""
+    if not matrix.nnz or not matrix.data.std() > 0.25 * matrix.data.mean():
+        return False
+    found = 0
+    for node in range(min(1000, matrix.shape[0])):
+        part = slice(matrix.indptr[node], matrix.indptr[node + 1])
+        near, own = matrix.indices[part], matrix.data[part]
+        opposite = sparse.coo_array(matrix[near][:, near])
+        one, other = opposite.coords
+        if (opposite.data > (own[one] + own[other]) * (1.0 + 1e-9)).any():
+            return False
+        found += opposite.nnz // 2
+        if found > 500:
+            break
+    return found >= 30
+
+
 _INFINITE = (
     "influence must be finite, got {}. Records that may determine each other belong to "
-    "DependencyGraph or Groups (theory B1)."
+    "MarkovNetwork(graph), DependencyGraph or Groups."
 )

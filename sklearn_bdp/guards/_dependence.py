@@ -87,10 +87,7 @@ def declaration_hints(X, *, correlation, groups, splitters):
 
 def check_folds(model, splits):
     """Raise where folds cut records that are declared to depend on each other."""
-    if model is None or model.n_records is None or model.is_sequential or model.holds_given_rest:
-        return
-    codes = model.components(model.n_records)
-    if any(np.isin(codes[test], codes[train]).any() for train, test in splits):
+    if model is not None and any(model.cuts(train, test) for train, test in splits):
         raise CUT.error()
 
 
@@ -118,6 +115,8 @@ def _compared(division, estimator, metric, score, folds, groups, known):
     classes = is_classifier(estimator)
     if get_tags(estimator).input_tags.pairwise or not (metric.is_mean or classes):
         return _NOTHING
+    if division.model.is_given_rest and division.model.is_independent:
+        return _NOTHING  # at any strength (theory G27): there is nothing to check
     if not metric.is_mean:  # another score shows dependence in its place
         name = "neg_brier_score" if hasattr(estimator, "predict_proba") else "accuracy"
         metric, known = get_metric(name, estimator=estimator, y=division.y), None

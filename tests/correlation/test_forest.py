@@ -98,7 +98,7 @@ def test_factor_stays_above_the_exact_leakage(edges, coupling, epsilon):
         pairs = [(0, 1), (1, 2), (2, 3), (0, 3)]
     table = np.exp(coupling * np.array([[1.0, -1.0], [-1.0, 1.0]]))
     joint = field_distribution([2] * n, dict.fromkeys(pairs, table))
-    model = MarkovNetwork(edge_diameters(dict.fromkeys(pairs, table), n))
+    model = MarkovNetwork(edge_diameters(dict.fromkeys(pairs, table), n), influence="data")
     exact = bdp_leakage(joint, epsilon, records=[0])
     factor = calibrate(model).factor().max()
     assert exact <= factor * epsilon + 1e-8

@@ -50,7 +50,7 @@ def test_tails_hold_on_every_split_given_anything(name, edges, n, strength):
     """Theory G13 by enumeration: all splits, all values of the training nodes, random scores."""
     rng = np.random.default_rng(7)
     diameters, spins, energy = ising(edges, n, rng, strength=strength)
-    network, checked = MarkovNetwork(diameters), 0
+    network, checked = MarkovNetwork(diameters, influence="data"), 0
     for size in range(1, n):
         for inside in map(np.array, itertools.combinations(range(n), size)):
             model = network.given_rest(inside)
@@ -73,7 +73,7 @@ def test_leakage_holds_given_anything(seed):
     edges = [(0, 1), (1, 2), (2, 3), (3, 4), (4, 0), (1, 3)]
     diameters, spins, energy = ising(edges, 5, rng, strength=1.5)
     inside = np.sort(rng.permutation(5)[:3])
-    bound = MarkovNetwork(diameters).given_rest(inside).bdp_epsilon(0.3, 3)
+    bound = MarkovNetwork(diameters, influence="data").given_rest(inside).bdp_epsilon(0.3, 3)
     for values, weights in conditionals(spins, energy, inside):
         order = np.lexsort(values.T[::-1])
         assert bdp_leakage(weights[order].reshape(2, 2, 2), 0.3) <= bound + 1e-7
@@ -114,7 +114,7 @@ def test_split_keeps_components_whole_where_they_are_small():
 def test_given_the_rest_is_another_model_than_alone():
     network = MarkovNetwork(nx.path_graph(6), influence=0.4)
     assert network.given_rest([1, 2, 4]) != MarkovNetwork(
-        network.adjacency_[[1, 2, 4]][:, [1, 2, 4]]
+        network.adjacency_[[1, 2, 4]][:, [1, 2, 4]], influence="data"
     )
     assert network.given_rest([1, 2, 4]).n_components_ == 2
 

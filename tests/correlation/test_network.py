@@ -40,7 +40,7 @@ def random_tables(edges, n, seed, *, scale=1.0, values=2):
 
 def check_network(edges, n, seed, epsilon, **options):
     pairwise, joint = random_tables(edges, n, seed, **options)
-    model = MarkovNetwork(edge_diameters(pairwise, n))
+    model = MarkovNetwork(edge_diameters(pairwise, n), influence="data")
     truth = bdp_leakage(joint, epsilon)
     for method in ("tight", "quilt", "blanket"):
         assert truth <= model.bdp_epsilon(epsilon, n, method=method) + 1e-7
@@ -127,8 +127,9 @@ def test_containers_agree():
     graph.add_edge(0, 1, influence=0.7, strength=2.5)
     matrix = sparse.coo_array(([0.5, 0.7], ([0, 0], [2, 1])), shape=(3, 3))
     order = range(3)
-    assert MarkovNetwork(graph, nodelist=order) == MarkovNetwork(matrix)
-    assert MarkovNetwork(matrix) == MarkovNetwork(matrix.toarray())
+    read = MarkovNetwork(matrix, influence="data")
+    assert MarkovNetwork(graph, influence="influence", nodelist=order) == read
+    assert read == MarkovNetwork(matrix.toarray(), influence="data")
     named = MarkovNetwork(graph, influence="strength", nodelist=order)
     assert named.adjacency_[0, 1] == 2.5
     assert MarkovNetwork(matrix, influence=2.0).adjacency_[0, 2] == 2.0
@@ -140,10 +141,10 @@ def test_containers_agree():
     ("arguments", "message"),
     [
         ({"graph": nx.path_graph(3), "influence": math.inf}, "influence must be finite"),
-        ({"graph": np.array([[0, np.inf], [np.inf, 0]])}, "influence must be finite"),
+        ({"graph": np.array([[0, np.inf], [np.inf, 0]]), "influence": "data"}, "must be finite"),
         ({"graph": nx.path_graph(3), "influence": -1.0}, "influence must be a finite number"),
         ({"graph": nx.path_graph(3), "influence": math.nan}, "influence must be a finite number"),
-        ({"graph": nx.path_graph(3)}, "attribute 'influence' on every edge"),
+        ({"graph": nx.path_graph(3), "influence": "w"}, "attribute 'w' on every edge"),
         ({"graph": np.eye(3), "influence": "x"}, "needs a networkx graph"),
         ({"graph": np.array([[0, -1.0], [-1.0, 0]])}, "nonnegative"),
         ({"graph": np.ones((2, 3))}, "square"),

@@ -155,7 +155,7 @@ def test_network_tails_hold(seed):
     joint = field_distribution([2] * 5, {**tables, **{(i,): u for i, u in unary.items()}})
     scores = [[0, 1]] * 5
     mean = mean_score(joint, scores)
-    model = MarkovNetwork(edge_diameters(tables, 5))
+    model = MarkovNetwork(edge_diameters(tables, 5), influence="data")
     for value in np.arange(6) / 5:
         if value > mean:
             exact = mean_tail(joint, scores, value)
@@ -187,7 +187,7 @@ def test_weak_loops_keep_most_of_their_records():
     import scipy.sparse as sp
 
     grid = sp.coo_array((np.full(len(ends), 0.1), (ends, others)), shape=(n, n))
-    model = MarkovNetwork(grid)
+    model = MarkovNetwork(grid, influence="data")
     # r <= 1 / (1 - 4 tanh(0.025))
     assert n * (1 - 4 * math.tanh(0.025)) ** 2 <= model.effective_n(n) <= n
     assert DependencyGraph(grid).effective_n(n) == pytest.approx(1.0)

@@ -379,7 +379,7 @@ def test_correlated_records_are_divided_by_their_model(data, kind):
     correlation = {
         "chain": MarkovChain([[0.6, 0.4], [0.4, 0.6]]),
         "time": "time",
-        "network": MarkovNetwork(network.tocsr()),
+        "network": MarkovNetwork(network.tocsr(), influence="data"),
         "graph": clusters.tocsr(),
     }[kind]
     fitted = selector(correlation=correlation, ranking="univariate").fit(X, y)

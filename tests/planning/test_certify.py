@@ -295,7 +295,7 @@ def graph_models():
     edges = edges + edges.T
     tables = [np.array([0.5, 0.5]), *[np.array([[0.7, 0.3], [0.3, 0.7]])] * 59]
     return {
-        "network": MarkovNetwork(edges),
+        "network": MarkovNetwork(edges, influence="data"),
         "tree": BayesianNetwork([[], *[[i] for i in range(59)]], tables),
         "pairs": DependencyGraph(csr_array(np.kron(np.eye(20), [[0.0, 1.0], [1.0, 0.0]]))),
     }

@@ -9,6 +9,7 @@ import numpy as np
 from sklearn_bdp._bisection import safe_inverse
 from sklearn_bdp.correlation._base import CorrelationModel
 from sklearn_bdp.correlation._components import ComponentModel, Independent
+from sklearn_bdp.correlation._network import AnyStrength
 from sklearn_bdp.correlation._panel import Panel
 from sklearn_bdp.correlation._states import SeenStates
 from sklearn_bdp.correlation._worst import WorstOf
@@ -54,6 +55,7 @@ def calibrate(model: CorrelationModel) -> Calibration:
     raise TypeError(f"no levels of privacy are known for {type(model).__name__}.")
 
 
+@calibrate.register(AnyStrength)
 @calibrate.register(ComponentModel)
 class ComponentCalibration(Calibration):
     """Records that may follow each other inside components (theory B0, B1)."""
@@ -63,7 +65,7 @@ class ComponentCalibration(Calibration):
         if method == "blanket" and self.model.largest_component(n) > 1:
             raise ValueError(
                 "method='blanket' needs the strength of the dependence (MarkovNetwork or "
-                f"BayesianNetwork); {type(self.model).__name__} knows structure only, so the "
+                f"BayesianNetwork); {self.model!r} knows structure only, so the "
                 "influence of a neighbor may be infinite. Use method='tight'."
             )
 

@@ -1,0 +1,338 @@
+"""A holdout of nodes that are not neighbors: independent given the rest, at any strength (G27)."""
+
+import copy
+import itertools
+import pickle
+
+import networkx as nx
+import numpy as np
+import pytest
+from scipy import sparse
+
+from sklearn_bdp.correlation import (
+    BayesianNetwork,
+    DependencyGraph,
+    Groups,
+    Independent,
+    MarkovNetwork,
+    WorstOf,
+    check_order_of_groups,
+)
+
+pd = pytest.importorskip("pandas")
+
+
+def field(graph, rng, *, values=2):
+    """Return a random joint distribution that is Markov on the graph, zeros included."""
+    n = len(graph)
+    while True:
+        joint = np.ones([values] * n)
+        for clique in nx.find_cliques(graph):
+            table = rng.random([values] * len(clique)) ** rng.choice([1.0, 8.0, 60.0])
+            table[rng.random(table.shape) < rng.choice([0.0, 0.3])] = 0.0
+            order = np.argsort(clique)
+            shape = [values if node in clique else 1 for node in range(n)]
+            joint = joint * table.transpose(order).reshape(shape)
+        if joint.sum() > 0:
+            return joint / joint.sum()
+
+
+def dependence(joint, held, codes, unlabelled=()):
+    """Largest distance between the held nodes' joint and the product over components, given T."""
+    n = joint.ndim
+    joint = joint.sum(axis=tuple(unlabelled), keepdims=True)
+    given = [node for node in range(n) if node not in held and node not in unlabelled]
+    worst = 0.0
+    for values in itertools.product(range(joint.shape[held[0]]), repeat=len(given)):
+        place = [slice(None)] * n
+        for node, value in zip(given, values, strict=True):
+            place[node] = slice(value, value + 1)
+        part = joint[tuple(place)]
+        if not part.sum() > 1e-12:
+            continue
+        part, product = part / part.sum(), np.ones([1] * n)
+        for code in np.unique(codes):
+            others = [node for node, c in zip(held, codes, strict=True) if c != code]
+            product = product * part.sum(axis=tuple(others), keepdims=True)
+        worst = max(worst, float(np.abs(part - product).max()))
+    return worst
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_components_given_the_rest_are_independent_at_any_strength(seed):
+    """Every set of labelled nodes, by enumeration; factors may hold zeros and cliques of three."""
+    rng = np.random.default_rng(seed)
+    graph = nx.gnp_random_graph(6, 0.4, seed=seed)
+    joint = field(graph, rng)
+    unlabelled = sorted(rng.permutation(6)[: seed % 3].tolist())
+    rows = [node for node in range(6) if node not in unlabelled]
+    model = MarkovNetwork(graph, labelled=rows)
+    assert model.n_records == len(rows)
+    for size in range(1, len(rows) + 1):
+        for places in itertools.combinations(range(len(rows)), size):
+            part = model.given_rest(np.array(places))
+            codes = part.components(size)
+            assert dependence(joint, [rows[k] for k in places], codes, unlabelled) < 1e-10
+
+
+def test_pairwise_independence_is_not_enough():
+    """Three equal bits: each pair is independent given the third, and the graph has no edge."""
+    joint = np.zeros((2, 2, 2))
+    joint[0, 0, 0] = joint[1, 1, 1] = 0.5
+    for pair in itertools.combinations(range(3), 2):
+        assert dependence(joint, list(pair), [0, 1]) == 0.0
+    assert dependence(joint, [0, 1, 2], [0, 1, 2]) == pytest.approx(0.375)
+
+
+def test_an_unlabelled_hub_ties_its_leaves():
+    star = nx.star_graph(100)
+    hidden = MarkovNetwork(star, labelled=range(1, 101))
+    assert hidden.n_records == 100
+    assert hidden.given_rest(np.arange(100)).largest_component(100) == 100
+    with pytest.raises(ValueError, match="estimate"):
+        hidden.split(100, 0.25)  # one leaf at most: fewer than 20 units
+    seen = MarkovNetwork(star)
+    split = seen.split(101, 0.25, random_state=0)
+    assert seen.given_rest(split.holdout).is_independent
+    assert 0 in split.train
+
+
+def test_at_most_one_held_out_node_touches_a_component_without_labels():
+    graph = nx.watts_strogatz_graph(600, 4, 0.3, seed=0)
+    mask = np.random.default_rng(0).random(600) < 0.8
+    model = MarkovNetwork(graph, labelled=mask)
+    n = int(mask.sum())
+    split = model.split(n, 0.25, random_state=0)
+    part = model.given_rest(split.holdout)
+    assert part.is_independent
+    assert len(split.holdout) >= 20
+    rows = np.flatnonzero(mask)
+    held = {int(rows[k]) for k in split.holdout}
+    bare = set(np.flatnonzero(~mask).tolist())
+    for piece in nx.connected_components(graph.subgraph(held | bare)):
+        assert len(piece & held) <= 1
+
+
+def test_what_is_held_out_counts_as_independent():
+    model = MarkovNetwork(nx.barabasi_albert_graph(400, 2, seed=0))
+    split = model.split(400, 0.25, random_state=0)
+    n = len(split.holdout)
+    part = model.given_rest(split.holdout)
+    assert part.is_independent
+    assert part.is_given_rest
+    assert part.is_componentwise
+    grid = np.linspace(0.0, 1.0, 11)
+    np.testing.assert_array_equal(part.log_tail(grid, n), Independent().log_tail(grid, n))
+    for binary in (False, True):
+        limits = [m.mean_lower_limit(grid, -3.0, n, binary=binary) for m in (part, Independent())]
+        np.testing.assert_array_equal(*limits)
+    assert part.bdp_epsilon(0.3, n) == part.dp_epsilon(0.3, n) == 0.3
+    assert part.target == "these nodes, given the training nodes"
+    said = " ".join(part.caveats)
+    assert "all its labeled neighbors in the training set" in said
+    assert "of all" in said
+
+
+SHARES = {
+    "Watts-Strogatz 4": (nx.watts_strogatz_graph(1500, 4, 0.3, seed=0), 375),
+    "Watts-Strogatz 10": (nx.watts_strogatz_graph(1500, 10, 0.3, seed=0), 292),
+    "Barabasi-Albert": (nx.barabasi_albert_graph(1500, 2, seed=0), 375),
+}
+
+
+@pytest.mark.parametrize("name", SHARES)
+def test_the_set_is_as_large_as_the_reference(name):
+    graph, wanted = SHARES[name]
+    model = MarkovNetwork(graph)
+    split = model.split(1500, 0.25, random_state=0)
+    assert abs(len(split.holdout) - wanted) <= 0.04 * wanted
+    assert not model.adjacency_[split.holdout][:, split.holdout].nnz
+    assert len(split.train) == 1500 - len(split.holdout)
+    degree = np.diff(model.adjacency_.indptr)
+    assert abs(degree[split.holdout].mean() / degree.mean() - 1.0) < 0.12
+
+
+def test_a_giant_component_below_half_is_held_out_as_well():
+    graph = nx.disjoint_union_all([nx.path_graph(960)] + [nx.path_graph(4) for _ in range(260)])
+    for model in (MarkovNetwork(graph), MarkovNetwork(graph, influence=0.5)):
+        held = model.split(2000, 0.25, random_state=0).holdout
+        assert 0.4 < np.mean(held < 960) < 0.56
+        assert model.given_rest(held).is_independent
+    with pytest.raises(ValueError, match=r"MarkovNetwork\(graph\)"):
+        joined = nx.disjoint_union(nx.path_graph(1100), nx.empty_graph(900))
+        DependencyGraph(joined).split(2000, 0.25)
+
+
+def test_a_number_takes_random_nodes_only_if_they_are_worth_more():
+    graph = nx.random_regular_graph(20, 400, seed=0)
+    weak = MarkovNetwork(graph, influence=0.01)
+    assert len(weak.split(400, 0.25, random_state=0).holdout) == 100
+    strong = MarkovNetwork(graph, influence=5.0)
+    held = strong.split(400, 0.25, random_state=0).holdout
+    assert strong.given_rest(held).is_independent
+    assert 20 < len(held) < 100
+
+
+@pytest.mark.parametrize(
+    "again",
+    [lambda m: pickle.loads(pickle.dumps(m)), copy.copy, copy.deepcopy],
+    ids=["pickle", "copy", "deepcopy"],
+)
+@pytest.mark.parametrize(
+    "make",
+    [
+        MarkovNetwork,
+        lambda g: MarkovNetwork(g, influence=0.1),
+        DependencyGraph,
+        lambda g: DependencyGraph(g, reach="edges"),
+    ],
+)
+def test_the_order_of_nodes_is_remembered(make, again):
+    names = [f"node {k}" for k in range(40)]
+    graph = nx.relabel_nodes(nx.path_graph(40), dict(enumerate(names)))
+    model, held = again(make(graph)), np.arange(0, 40, 4)
+    frame = pd.DataFrame({"x": range(40)}, index=names)
+    for part, rows in ((model, frame), (again(model.given_rest(held)), frame.iloc[held])):
+        if isinstance(part, Groups) and part.n_records < 40:
+            continue  # a component was cut: groups, which have no names
+        check_order_of_groups("correlation", part, rows)
+        with pytest.raises(ValueError, match="order"):
+            check_order_of_groups("correlation", part, rows[::-1])
+
+
+def test_rows_are_matched_to_nodes_by_name_mask_or_position():
+    graph = nx.path_graph(list("abcdef"))
+    by_name = MarkovNetwork(graph, labelled=["f", "a", "c"])
+    assert MarkovNetwork(graph, nodelist=pd.Index(["f", "a", "c"])) == by_name
+    matrix = nx.to_scipy_sparse_array(graph)
+    assert MarkovNetwork(matrix, labelled=[5, 0, 2]) == by_name
+    mask = [node in "acf" for node in "abcdef"]
+    masked = MarkovNetwork(graph, labelled=mask)
+    assert masked == MarkovNetwork(matrix, labelled=np.array(mask))
+    assert masked == MarkovNetwork(graph, labelled=["a", "c", "f"])
+    assert masked == MarkovNetwork(graph, labelled=set("acf"), nodelist=list("abcdef"))
+    assert masked.given_rest([0, 1]).components(2).tolist() == [0, 0]  # b joins a and c
+    assert MarkovNetwork(graph).given_rest([0, 2]).components(2).tolist() == [0, 1]
+    for bad in (["a", "a"], ["z"], [], [True, False]):
+        with pytest.raises(ValueError, match="labelled"):
+            MarkovNetwork(graph, labelled=bad)
+    with pytest.raises(ValueError, match="influence=None"):
+        MarkovNetwork(graph, influence=1.0, labelled=["a"])
+    with pytest.raises(ValueError, match="nodelist= needs a networkx graph"):
+        MarkovNetwork(matrix, nodelist=[5, 0, 2])
+
+
+def test_class_scores_stay_refused_and_means_do_not():
+    model = MarkovNetwork(nx.cycle_graph(200))
+    assert model.given_rest(model.split(200, 0.25, random_state=0).holdout).is_given_rest
+    assert not Independent().is_given_rest
+    assert not Groups([0, 0, 1]).is_given_rest
+
+
+# -- Sets without an edge between them are independent ------------------------------------------
+
+
+def test_neighbors_of_the_holdout_are_never_kept():
+    graph = nx.watts_strogatz_graph(2000, 4, 0.3, seed=0)
+    model = DependencyGraph(graph, reach="edges")
+    split = model.split(2000, 0.25, random_state=0)
+    edges = model.adjacency_
+    assert not edges[split.holdout][:, split.holdout].nnz
+    assert not edges[split.holdout][:, split.train].nnz
+    assert len(split.holdout) >= 0.24 * (len(split.holdout) + len(split.train))
+    assert len(split.train) >= 1000
+    part = model.given_rest(split.holdout)
+    assert part.is_independent
+    assert "buffer" in " ".join(part.caveats)
+    assert str(2000 - len(split.train) - len(split.holdout)) in " ".join(part.caveats)
+    train = model.training_part(split.train)
+    pairs = train.folds(len(split.train), 5, random_state=0)
+    tested = np.concatenate([test for _, test in pairs])
+    assert sorted(tested) == list(range(len(split.train)))
+    for kept, test in pairs:
+        assert not train.adjacency_[kept][:, test].nnz
+        assert len(kept) >= len(test)
+
+
+def test_the_xor_chain_is_refused_if_neighbors_are_kept():
+    """Each label is the sum of two coins: neighbors kept for training tell of the holdout."""
+    coins = np.array(list(itertools.product([0, 1], repeat=6)))
+    labels = coins[:, :-1] ^ coins[:, 1:]
+    joint = np.zeros([2] * 5)
+    np.add.at(joint, tuple(labels.T), 1.0 / len(labels))
+    joint = joint.sum(axis=(1, 3))  # nodes 0, 2 and 4 have no common edge: independent
+    np.testing.assert_allclose(joint, 1 / 8)
+    model = DependencyGraph(nx.path_graph(400), reach="edges")
+    held = np.arange(0, 400, 8)
+    kept = np.setdiff1d(np.arange(400), held)
+    assert model.cuts(kept, held) == len(held)
+    beside = np.r_[held + 1, held[1:] - 1]
+    assert model.cuts(np.setdiff1d(kept, beside), held) == 0
+    for train, test in model.folds(400, 4):
+        assert model.cuts(train, test) == 0
+
+
+def test_components_declared_as_groups_or_graph_are_one():
+    graph, groups = DependencyGraph(nx.caveman_graph(30, 5)), Groups(np.repeat(np.arange(30), 5))
+    assert graph.units(150) == groups.units(150)
+    for seed in range(3):
+        ours, theirs = (m.split(150, 0.25, random_state=seed) for m in (graph, groups))
+        np.testing.assert_array_equal(ours.holdout, theirs.holdout)
+    values = np.linspace(0.0, 1.0, 9)
+    limits = [m.mean_lower_limit(values, -3.0, 150) for m in (graph, groups)]
+    np.testing.assert_array_equal(*limits)
+
+
+def test_too_few_places_are_refused_with_what_to_do():
+    dense = DependencyGraph(nx.complete_graph(100), reach="edges")
+    with pytest.raises(ValueError, match="smaller range"):
+        dense.split(100, 0.25)
+    with pytest.raises(ValueError, match="reach"):
+        DependencyGraph(nx.path_graph(3), reach="paths")
+
+
+# -- Words --------------------------------------------------------------------------------------
+
+
+def test_distances_are_no_strengths():
+    from sklearn.neighbors import kneighbors_graph, radius_neighbors_graph
+
+    places = np.random.default_rng(0).random((500, 2))
+    near = kneighbors_graph(places, 8, mode="distance")
+    ranged = radius_neighbors_graph(places, 0.1, mode="distance")
+    for graph in (near.maximum(near.T), ranged):
+        with pytest.raises(ValueError, match="distances"):
+            MarkovNetwork(graph, influence="data")
+        assert MarkovNetwork(graph).n_records == 500
+    near.data = np.exp(-40 * near.data)
+    assert MarkovNetwork(near, influence="data").n_records == 500
+
+
+def test_messages_name_what_to_do():
+    network = MarkovNetwork(nx.path_graph(30))
+    with pytest.raises(ValueError, match=r"n must be 30.*labelled="):
+        network.check_n(20)
+    with pytest.raises(ValueError, match="disjoint_union"):
+        network.check_n(60)
+    with pytest.raises(ValueError, match="disjoint_union"):
+        WorstOf([network, network]).split(30, 0.25)
+    with pytest.raises(ValueError, match="regression"):
+        MarkovNetwork(nx.path_graph(30), influence="estimate").estimated(
+            np.linspace(0, 1, 30), np.arange(20)
+        )
+
+
+def test_bayesian_networks_take_integers_of_numpy():
+    tables = [[0.5, 0.5], [[0.9, 0.1], [0.2, 0.8]]]
+    plain = BayesianNetwork([[], [0]], tables)
+    assert BayesianNetwork({np.int64(1): [np.int64(0)]}, tables) == plain
+    assert BayesianNetwork([[], np.array([0])], tables) == plain
+
+
+def test_a_large_graph_is_split_in_time():
+    rng, n = np.random.default_rng(0), 100_000
+    ends = rng.integers(0, n, (2, 10 * n))
+    model = MarkovNetwork(sparse.coo_array((np.ones(10 * n), ends), shape=(n, n)))
+    split = model.split(n, 0.25, random_state=0)
+    assert len(split.holdout) > 14_000
+    assert model.given_rest(split.holdout).is_independent
