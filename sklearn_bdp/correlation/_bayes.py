@@ -113,7 +113,9 @@ def _check_conditional(name, table):
 def _check_parents(parents, n):
     """Return a list of tuples after checking names, repetitions and directed cycles."""
     if hasattr(parents, "items"):
-        unknown = [key for key in parents if not (isinstance(key, int | np.integer) and 0 <= key < n)]
+        unknown = [
+            key for key in parents if not (isinstance(key, int | np.integer) and 0 <= key < n)
+        ]
         if unknown:
             raise ValueError(f"parents must name records 0 … {n - 1}, got {unknown[0]!r}.")
         parents = [parents.get(i, ()) for i in range(n)]

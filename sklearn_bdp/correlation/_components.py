@@ -160,7 +160,11 @@ class GivenRest(ComponentModel):
         places = check_indices(indices, len(self.codes_))
         nodes = None if self._nodes is None else tuple(self._nodes[place] for place in places)
         return GivenRest(
-            self.codes_[places], self._words, target=self._target, caveats=self._caveats, nodes=nodes
+            self.codes_[places],
+            self._words,
+            target=self._target,
+            caveats=self._caveats,
+            nodes=nodes,
         )
 
 

@@ -5,6 +5,7 @@ import warnings
 import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import KFold, ShuffleSplit
 
 from sklearn_bdp import ReusableHoldoutSearchCV
 from sklearn_bdp.correlation import DependencyGraph, MarkovNetwork, ising_spins
@@ -38,8 +39,40 @@ def fit(X, y, correlation, **options):
 
 def test_a_declared_strength_that_is_too_weak_is_told():
     weak = MarkovNetwork(WIDE, influence=0.1)
-    told = [fit(*nodes(seed, 1.8, graph=WIDE)[:2], weak)[1] for seed in range(8)]
+    told = [fit(*nodes(seed, 1.8, graph=WIDE)[:2], weak, holdout=0.5)[1] for seed in range(8)]
     assert sum("neighboring nodes agree" in " ".join(said) for said in told) >= 7
+    # Of nodes that are not neighbors no strength is used: there is nothing to tell.
+    search, said = fit(*nodes(0, 1.8, graph=WIDE)[:2], weak)
+    assert said == []
+    assert search.holdout_.model.is_independent
+
+
+def test_no_number_is_needed():
+    """Theory G27: intervals of nodes that are not neighbors are those of independent records."""
+    X, y, _ = nodes(0, 1.8)
+    search, said = fit(X, y, MarkovNetwork(GRID))
+    assert said == []
+    held = search.holdout_indices_
+    assert not GRID[held][:, held].nnz
+    text = str(search.certificate_)
+    assert "these nodes, given the training nodes" in text.splitlines()[0]
+    assert "mean degree" in text
+    report = search.final_report()
+    assert report.upper - report.lower < 0.19
+
+
+def test_a_buffer_stays_out_of_training():
+    X, y, _ = nodes(0, 0.3, graph=WIDE)
+    network = DependencyGraph(WIDE, reach="edges")
+    search, _ = fit(X, y, network)
+    held, train = search.holdout_indices_, search.train_indices_
+    assert not WIDE[held][:, train].nnz
+    assert "records at the places held out" in str(search.certificate_).splitlines()[0]
+    neighbors_kept = ShuffleSplit(n_splits=1, test_size=0.1, random_state=0)
+    with pytest.raises(ValueError, match="neighbors in the training set"):
+        fit(X, y, network, holdout=neighbors_kept)
+    with pytest.raises(ValueError, match="cuts declared groups"):
+        fit(X, y, network, cv=KFold(5, shuffle=True, random_state=0))
 
 
 def test_labels_that_no_feature_tells_show_a_strength_that_is_too_weak():
