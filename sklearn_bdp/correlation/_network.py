@@ -211,8 +211,9 @@ GIVEN_NODES = "these nodes, given the training nodes"
 _GIVEN_CAVEATS = (
     "Intervals refer to the expected score on the holdout nodes, given the labels of the training "
     "nodes and the features of all nodes. They do not refer to new graphs or new maps.",
-    "Given its neighbors, the label of a node does not depend on other nodes. A hidden common cause "
-    "of many nodes, such as a batch effect, is not covered. Features are not computed from labels.",
+    "Given its neighbors, the label of a node does not depend on other nodes. A hidden common "
+    "cause of many nodes, such as a batch effect, is not covered. Features are not computed from "
+    "labels.",
     "A prediction may use features of all nodes and labels of training nodes. It must not use the "
     "label of another holdout node.",
 )
@@ -224,8 +225,9 @@ def nodes_given_rest(network, indices, codes):
     caveats, number = _GIVEN_CAVEATS, int(codes.max()) + 1
     if number == len(indices):
         caveats += (
-            "Every held-out node has all its labeled neighbors in the training set. The mean degree "
-            f"is {degree[indices].mean():.2f} of held-out nodes and {degree.mean():.2f} of all.",
+            "Every held-out node has all its labeled neighbors in the training set. The mean "
+            f"degree is {degree[indices].mean():.2f} of held-out nodes and "
+            f"{degree.mean():.2f} of all.",
         )
     return GivenRest(
         codes,
@@ -469,9 +471,10 @@ class AnyStrength(MarkovNetwork, ComponentModel):
 
     def describe(self) -> str:
         others = len(self._indptr) - 1 - self.n_records
+        beside = f" and {others} other nodes" if others else ""
         return (
-            f"Markov network of {self.n_records} records{f' and {others} other nodes' * (others > 0)}"
-            f" in {self.n_components_} independent components, of any strength"
+            f"Markov network of {self.n_records} records{beside} in "
+            f"{self.n_components_} independent components, of any strength"
         )
 
     _spread = ComponentModel._spread
@@ -489,10 +492,10 @@ class AnyStrength(MarkovNetwork, ComponentModel):
         chosen = independent_set(graph, size, generator(random_state))
         if len(chosen) < FEWEST:
             raise ValueError(
-                f"MarkovNetwork(graph) holds out nodes that are not neighbors, and {len(chosen)} of "
-                f"{n} nodes can be held out here (holdout={holdout!r}). At least {FEWEST} are "
-                "needed. Set a larger holdout=, or declare a strength: influence= a number of "
-                "nats, or influence='estimate'."
+                "MarkovNetwork(graph) holds out nodes that are not neighbors, and "
+                f"{len(chosen)} of {n} nodes can be held out here (holdout={holdout!r}). "
+                f"At least {FEWEST} are needed. Set a larger holdout=, or declare a strength: "
+                "influence= a number of nats, or influence='estimate'."
             )
         return Split(np.setdiff1d(np.arange(n), chosen), chosen)
 
@@ -597,7 +600,10 @@ def influence_graph(graph, influence, nodelist=None):
 
 def _are_distances(matrix):
     """Return whether entries that differ obey the triangle inequality in all of many triangles."""
-    if not matrix.nnz or not matrix.data.std() > 0.25 * matrix.data.mean():
+    if (
+        not (matrix.nnz and np.isfinite(matrix.data).all())
+        or not matrix.data.std() > 0.25 * matrix.data.mean()
+    ):
         return False
     found = 0
     for node in range(min(1000, matrix.shape[0])):

@@ -120,8 +120,8 @@ class WorstOf(CorrelationModel):
         if any(m.holds_given_rest and m.is_componentwise for m in rest):
             raise ValueError(
                 "correlation is a list with a network that is split by nodes, and a list cannot "
-                "be: it means the worst of its models. Declare one network with the largest influence "
-                "of each edge, or join several graphs by networkx.disjoint_union_all."
+                "be: it means the worst of its models. Declare one network with the largest "
+                "influence of each edge, or join several graphs by networkx.disjoint_union_all."
             )
         if all(m.is_componentwise for m in rest):
             return unnamed_groups(joined_components([m.components(m.n_records) for m in rest]))

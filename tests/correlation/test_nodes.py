@@ -158,8 +158,8 @@ def test_a_giant_component_below_half_is_held_out_as_well():
         held = model.split(2000, 0.25, random_state=0).holdout
         assert 0.4 < np.mean(held < 960) < 0.56
         assert model.given_rest(held).is_independent
+    joined = nx.disjoint_union(nx.path_graph(1100), nx.empty_graph(900))
     with pytest.raises(ValueError, match=r"MarkovNetwork\(graph\)"):
-        joined = nx.disjoint_union(nx.path_graph(1100), nx.empty_graph(900))
         DependencyGraph(joined).split(2000, 0.25)
 
 
