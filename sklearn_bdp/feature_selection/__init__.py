@@ -1,10 +1,11 @@
 """Feature selection in which every look at the holdout is verified."""
 
 from sklearn_bdp.feature_selection._correlation_filter import HoldoutCorrelationFilter
-from sklearn_bdp.feature_selection._report import SelectionReport
+from sklearn_bdp.feature_selection._report import AssociationReport, SelectionReport
 from sklearn_bdp.feature_selection._selector import HoldoutFeatureSelector
 
 __all__ = [
+    "AssociationReport",
     "HoldoutCorrelationFilter",
     "HoldoutFeatureSelector",
     "SelectionReport",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import warnings
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Self
@@ -12,7 +13,9 @@ from numpy.typing import ArrayLike
 from scipy.special import ndtr
 from scipy.stats import false_discovery_control
 from sklearn.dummy import DummyClassifier, DummyRegressor
+from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import type_of_target
+from sklearn.utils.validation import check_is_fitted
 
 from sklearn_bdp._checks import (
     caller_level,
@@ -25,11 +28,16 @@ from sklearn_bdp._evaluation import assumed, open_holdout
 from sklearn_bdp._sklearn_compat import is_frame, num_samples, safe_indexing
 from sklearn_bdp._typing import Correlation, RandomState
 from sklearn_bdp.exceptions import NothingConfirmedWarning
+from sklearn_bdp.feature_selection._associations import proved_associations
 from sklearn_bdp.feature_selection._base import HoldoutSelectorBase
 from sklearn_bdp.feature_selection._rankings import column_blocks, text_columns
-from sklearn_bdp.feature_selection._report import screening_report
+from sklearn_bdp.feature_selection._report import (
+    AssociationReport,
+    association_report,
+    screening_report,
+)
 from sklearn_bdp.guards import warn_of
-from sklearn_bdp.holdout import query_key
+from sklearn_bdp.holdout import fix_statements, query_key, report_statements
 from sklearn_bdp.metrics import Evaluation
 
 
@@ -176,6 +184,7 @@ class HoldoutCorrelationFilter(HoldoutSelectorBase):
         scores = target_scores(
             np.asarray(division.y), classification=classification, clip=self.clip
         )
+        self._statements = None
         found = associate(
             by_columns(division.X),
             scores(division.y),
@@ -219,6 +228,9 @@ class HoldoutCorrelationFilter(HoldoutSelectorBase):
             query_key("association", target, str(names[j]), *(float(part[j]) for part in units))
             for j in candidates
         ]
+        # Fixed before anything is asked about them: what is said later cannot have chosen them.
+        self._statements = (query_key("associations", keys), candidates, found, scores)
+        fix_statements(holdout, self._statements[0])
         raw = found.queries(by_columns(division.X_holdout), scores(division.y_holdout), candidates)
         return holdout.answer_evaluations(
             np.clip((1.0 + np.abs(found.effect[candidates])) / 2.0, 0.0, 1.0),
@@ -247,6 +259,76 @@ class HoldoutCorrelationFilter(HoldoutSelectorBase):
         self.confirmed_ = bool(self.support_.any())
         if not self.confirmed_ and self.on_empty == "keep_best":
             self.support_[int(np.argmin(self.pvalues_))] = True
+
+    def final_report(self) -> AssociationReport:
+        """Prove associations of the attributes that passed in the training set; close the holdout.
+
+        The attributes were fixed before the holdout was asked about them, so that their number is
+        all that is paid for (theory G30). Each gets its association on the raw holdout, an
+        interval, and p-values adjusted by Holm and by Benjamini and Hochberg, from permutations.
+
+        Returns
+        -------
+        AssociationReport
+            ``str``, an HTML card, ``to_frame()`` with ``attribute, value, lower, upper, p, q``, and
+            a volcano plot. The same report asked again is returned again. If no attribute passed in
+            the training set, it is empty, and the holdout stays open.
+
+        Raises
+        ------
+        ValueError
+            If there is no holdout, its records depend on one another other than in groups (whose
+            targets can be permuted as a whole), or a level of privacy was declared.
+        HoldoutClosedError
+            If the holdout gave another final report.
+        """
+        check_is_fitted(self)
+        holdout = self.holdout_
+        if holdout is None:
+            raise ValueError("final_report() needs a holdout, got holdout=None in fit.")
+        told = {"beta": holdout.beta, "asked": self.n_features_in_}
+        if self._statements is None:
+            return association_report({"rows": []}, unit="", **told)
+        model, n = holdout.model, holdout.n
+        if model.is_given_rest or not (model.is_independent or model.is_componentwise):
+            raise ValueError(
+                "final_report() of a filter permutes targets, which needs independent records or "
+                f"groups, got {model.describe()}. The holdout was not queried."
+            )
+        groups = np.arange(n) if model.is_independent else model.components(n)
+        _, groups, sizes = np.unique(groups, return_inverse=True, return_counts=True)
+        key, candidates, found, scores = self._statements
+
+        def compute(length):
+            """Return rows from the closed holdout, whose records are shared by all."""
+            X, names = holdout.X, getattr(self, "feature_names_in_", np.arange(self.n_features_in_))
+            columns = names[candidates] if is_frame(X) else candidates
+            part = safe_indexing(X, columns, axis=1)
+            values = np.asarray(part.toarray() if scipy.sparse.issparse(part) else part, float)
+            bounded = found.bounded(values, candidates)
+            means = [
+                np.stack([np.bincount(groups, column) / sizes for column in each.T], axis=1)
+                for each in (bounded, scores(holdout.y))
+            ]  # of groups: one unit each
+            seed = check_random_state(self.random_state).randint(2**31)
+            rows, count = proved_associations(
+                *means, found.column[candidates], beta=holdout.beta, length=length,
+                rng=np.random.default_rng(seed),
+            )  # fmt: skip
+            labels = [
+                f"x{j}" if isinstance(names[j], np.integer) else str(names[j]) for j in candidates
+            ]
+            order = np.lexsort((-np.abs(rows[:, 0]), rows[:, 3]))
+            return {
+                "rows": [[labels[place], *rows[place].tolist()] for place in order],
+                "permutations": count,
+                "nats": length,
+                "time": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+            }
+
+        content = report_statements(holdout, key, compute)
+        unit = f"{n:,} holdout records" + f" in {len(sizes):,} groups" * (len(sizes) < n)
+        return association_report(content, unit=unit, **told)
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -335,13 +417,16 @@ class Association:
         )
         return np.minimum(1.0, 2.0 * ndtr(-ratio) * self.n_columns)
 
+    def bounded(self, values, columns):
+        """Return the scores of some columns, in [-1, 1]."""
+        return _bounded(values - self.center[columns], self.scale[columns], self.clip)
+
     def queries(self, X, scores, candidates):
         """Return an :class:`Evaluation` of each candidate, oriented as on the training part."""
         return [self._query(X, scores, column) for column in candidates]
 
     def _query(self, X, scores, column):
-        values = dense_columns(X, range(column, column + 1))
-        bounded = _bounded(values[:, 0] - self.center[column], self.scale[column], self.clip)
+        bounded = self.bounded(dense_columns(X, range(column, column + 1)), [column])[:, 0]
         direction = -1.0 if self.effect[column] < 0 else 1.0
         per_record = (1.0 + direction * bounded * scores[:, self.column[column]]) / 2.0
         per_record = np.clip(per_record, 0.0, 1.0)

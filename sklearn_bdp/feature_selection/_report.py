@@ -6,11 +6,12 @@ import functools
 import html
 import math
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
 from sklearn_bdp._card import card
+from sklearn_bdp._checks import check_option
 from sklearn_bdp.feature_selection._rankings import STABLE, useless_bound
 
 #: Rows of a table that are shown; ``rows`` holds all of them.
@@ -21,10 +22,6 @@ NOT_TOLD = "Not distinguished from chance"
 
 #: Share of half samples that a report counts features in.
 OFTEN = 0.9
-
-NO_FALSE_DISCOVERY_RATE = (
-    "Not verified: how many of the kept features are useless. No false discovery rate is proved."
-)
 
 
 @dataclass(frozen=True)
@@ -55,13 +52,17 @@ class SelectionReport:
 
     def _table(self):
         """Return the lines of the table, columns aligned; the first rows only."""
-        columns = [[name, *map(_text, values[:SHOWN])] for name, values in self.rows.items()]
+        found = self._columns()
+        columns = [[name, *map(_text, values[:SHOWN])] for name, values in found.items()]
         if not columns or len(columns[0]) == 1:
             return []
         padded = [[cell.ljust(max(map(len, column))) for cell in column] for column in columns]
         lines = [("    " + "  ".join(row)).rstrip() for row in zip(*padded, strict=True)]
-        hidden = len(next(iter(self.rows.values()))) - SHOWN
+        hidden = len(next(iter(found.values()))) - SHOWN
         return lines + [f"    and {hidden:,} more in report.rows"] * (hidden > 0)
+
+    def _columns(self):
+        return self.rows
 
     def plot(self, ax: Any = None) -> Any:
         """Draw in which share of half samples each feature comes back.
@@ -89,7 +90,94 @@ class SelectionReport:
     def _repr_html_(self):
         """Return the same for notebooks; the table is folded away."""
         table = html.escape("\n".join(self._table()))
-        return card(self.title, self.lines, folded=[("kept features", f"<pre>{table}</pre>")])
+        return card(self.title, self.lines, folded=[("table", f"<pre>{table}</pre>")])
+
+
+class AssociationRow(NamedTuple):
+    """One attribute of a filter's final report."""
+
+    attribute: str
+    value: float  # association on the holdout, in [-1, 1], as the filter measures it
+    lower: float
+    upper: float
+    p: float  # adjusted by Holm: proved where it is at most beta
+    q: float  # adjusted by Benjamini and Hochberg
+    q_any: float  # adjusted by Benjamini and Yekutieli
+
+
+@dataclass(frozen=True)
+class AssociationReport(SelectionReport):
+    """Final report of a filter: which attributes are proved to be associated with the target.
+
+    Attributes
+    ----------
+    title : str
+        One line.
+    lines : tuple of str
+        Sentences: what is proved, what is found at a false discovery rate, and what it rests on.
+    rows : tuple of AssociationRow
+        Attributes that passed in the training set, most certain first: attribute, value, lower,
+        upper, p, q, q_any.
+    beta : float
+        Level: an attribute is proved where its ``p`` is at most ``beta``.
+
+    See Also
+    --------
+    sklearn_bdp.feature_selection.HoldoutCorrelationFilter : Its ``final_report`` returns this.
+    """
+
+    rows: tuple[AssociationRow, ...] = field(repr=False)
+    beta: float = 0.05
+
+    def to_frame(self, dependence: Literal["positive", "any"] = "positive") -> Any:
+        """Return the rows as a table (needs pandas).
+
+        Parameters
+        ----------
+        dependence : {"positive", "any"}, default="positive"
+            ``"positive"``: ``q`` is adjusted by Benjamini and Hochberg, for attributes that are
+            independent or positively dependent; ``"any"``: by Benjamini and Yekutieli.
+
+        Returns
+        -------
+        pandas.DataFrame
+            Columns ``attribute, value, lower, upper, p, q``.
+        """
+        import pandas as pd  # optional: only for this view
+
+        check_option("dependence", dependence, ("positive", "any"))
+        frame = pd.DataFrame(self.rows, columns=AssociationRow._fields)
+        found = frame.pop("q_any")
+        return frame if dependence == "positive" else frame.assign(q=found)
+
+    def _columns(self):
+        names = ("attribute", "association", "interval", "p", "q", "q, any dependence")
+        cells = [(r.attribute, r.value, (r.lower, r.upper), r.p, r.q, r.q_any) for r in self.rows]
+        return dict(zip(names, map(list, zip(*cells, strict=True)), strict=True)) if cells else {}
+
+    def plot(self, ax: Any = None) -> Any:
+        """Draw a volcano: associations against their evidence.
+
+        Parameters
+        ----------
+        ax : matplotlib axes, default=None
+            Where to draw; ``None``: a new figure.
+
+        Returns
+        -------
+        matplotlib axes
+            One point for each attribute that passed in the training set; proved ones are filled.
+        """
+        import matplotlib.pyplot as plt
+
+        ax = plt.subplots(layout="constrained")[1] if ax is None else ax
+        for proved in (True, False):
+            shown = [row for row in self.rows if (row.p <= self.beta) == proved]
+            points = [(row.value, -math.log10(row.q)) for row in shown]
+            face = "tab:blue" if proved else "none"
+            ax.scatter(*zip(*points, strict=True) if points else ([], []), facecolors=face)
+        ax.set(xlabel="association", ylabel="-log10 q", title=self.title)
+        return ax
 
 
 def _text(value):
@@ -97,7 +185,8 @@ def _text(value):
     if isinstance(value, tuple):
         return "[" + ", ".join(_text(part) for part in value) + "]"
     if isinstance(value, float | np.floating):
-        return f"{value:.3g}"
+        open_end = 0.0 < abs(value) < 1e-300  # of an interval that ends at 0 and excludes it
+        return ("> 0" if value > 0.0 else "< 0") if open_end else f"{value:.3g}"
     return str(value)
 
 
@@ -115,9 +204,9 @@ def screening_report(screen):
     }
     count, total = kept.size * screen.confirmed_, screen.n_features_in_
     asked = int(np.isfinite(screen.verified_associations_).sum())
-    proved = int(((screen.lower_ > 0.0) | (screen.upper_ < 0.0))[kept].sum())
+    apart = int(((screen.lower_ > 0.0) | (screen.upper_ < 0.0))[kept].sum())
     passed = f"in the training set (Benjamini-Hochberg at alpha={screen.alpha:g})"
-    lines = [f"Not verified: the other {total - asked:,} attributes.", NO_FALSE_DISCOVERY_RATE]
+    lines = [f"Not verified: the other {total - asked:,} attributes."]
     if screen.holdout_ is None:
         lines[0] = f"Not verified (holdout=None): {count:,} attributes pass {passed}."
     else:
@@ -125,7 +214,8 @@ def screening_report(screen):
             f"Verified: the association of the {asked:,} attributes that pass "
             f"{passed}. All intervals hold together with probability "
             f"{1 - screen.holdout_.beta:.0%} ({screen.holdout_.n:,} holdout records).",
-            f"Shown to be associated, because their interval excludes 0: {proved:,} of {count:,}.",
+            f"These interim intervals are wide: {apart:,} of {count:,} exclude 0. final_report() "
+            "proves single associations, with p-values and false discovery rates.",
         ]
     summary = (
         f"No attribute was kept: none of {total:,} has an association that both sides confirm "
@@ -136,8 +226,39 @@ def screening_report(screen):
             f"Kept as a stopgap (on_empty='keep_best'): {name}." for name in rows["attribute"]
         ]
         lines[:0] = [summary, *stopgap]
-    title = f"{type(screen).__name__}: {count:,} of {total:,} attributes confirmed by both sides"
+    title = f"{type(screen).__name__}: {count:,} of {total:,} attributes kept, both sides agree"
     return summary, SelectionReport(title, tuple(lines), rows)
+
+
+def association_report(content, *, beta, asked, unit):
+    """Return the :class:`AssociationReport` of what a closing holds.
+
+    ``asked``: attributes that were screened; ``unit``: holdout records or groups, in words.
+    """
+    rows = tuple(AssociationRow(*row) for row in content["rows"])
+    count, proved = len(rows), sum(row.p <= beta for row in rows)
+    rates = [sum(getattr(row, name) <= beta for row in rows) for name in ("q", "q_any")]
+    title = f"{proved:,} of {count:,} attributes proved to be associated with the target"
+    if not rows:
+        said = f"None of {asked:,} attributes passed in the training set. The holdout was not read."
+        return AssociationReport(title, (said,), rows, beta)
+    lines = (
+        f"Proved (p <= {beta:g}, Holm): {proved:,} of the {count:,} attributes that passed in the "
+        f"training set, of {asked:,}. With at least {1 - beta:.0%} probability, none of them is "
+        "independent of the target, however attributes depend on one another.",
+        f"False discovery rate of {beta:.0%} (q <= {beta:g}): {rates[0]:,} (Benjamini-Hochberg, if "
+        f"attributes are independent or positively dependent), {rates[1]:,} (Benjamini-Yekutieli, "
+        f"any dependence). At most {beta:.0%} of these are expected to be unrelated to the target.",
+        f"p and q come from {content['permutations']:,} permutations of the targets of {unit}, and "
+        f"assume no distribution. No p is below {min(row.p for row in rows):.2g} with so many.",
+        "An interval excludes 0 if the attribute is proved. For other associations its coverage is "
+        "approximate, as for a t interval.",
+        "The attributes were fixed in the training set before the holdout was queried about them. "
+        f"Answers since then cost nothing, those before cost {content['nats']:.2g} nats. These "
+        f"{1 - beta:.0%} are valid for this report, those of interim intervals for them.",
+        f"The holdout was closed on {content['time'][:10]} and accepts no new query.",
+    )
+    return AssociationReport(title, lines, rows, beta)
 
 
 def path_report(selector, proposals, found, choice, proved, place, units, setting, shares, size):

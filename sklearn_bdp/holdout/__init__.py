@@ -15,6 +15,7 @@ from sklearn_bdp.holdout._settings import (
     is_splitter,
     margins,
 )
+from sklearn_bdp.holdout._statements import fix_statements, report_statements
 from sklearn_bdp.ledger import (
     AnswerRecord,
     BatchRecord,

@@ -620,6 +620,8 @@ class ReusableHoldout:
             last = transaction.last
         if not last.closed:
             raise AttributeError("This holdout has not given a final report yet.")
+        if "statements" in last.cells:
+            raise AttributeError("A filter closed this holdout: its final_report() shows it again.")
         return Closing(self).shown(last)
 
     # -- checks -------------------------------------------------------------------------------

@@ -132,12 +132,12 @@ def test_keep_best_hands_on_a_stopgap_and_says_so():
     assert "0 of 50" in screen.report().title
 
 
-def test_the_report_says_what_was_verified_and_promises_no_discovery_rate(data):
+def test_the_report_says_what_was_verified_and_leads_to_proofs(data):
     frame = pd.DataFrame(data[0]).add_prefix("<f").add_suffix(">")
     report = HoldoutCorrelationFilter(random_state=0).fit(frame, data[1]).report()
     assert set(report.rows["attribute"]) >= {f"<f{j}>" for j in range(5)}
     assert "intervals hold together with probability 95%" in str(report)
-    assert "No false discovery rate is proved" in str(report)
+    assert "final_report() proves single associations" in str(report)
     assert "&lt;f0&gt;" in report._repr_html_()
     assert "<f0>" not in report._repr_html_()
 

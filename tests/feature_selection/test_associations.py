@@ -1,0 +1,259 @@
+"""What a filter proves on a closed holdout: exact p-values, intervals that agree, what it costs."""
+
+import itertools
+import pickle
+import re
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import stats
+from sklearn.feature_selection import f_classif
+from sklearn.naive_bayes import GaussianNB
+
+from sklearn_bdp import HoldoutConfig, ReusableHoldout
+from sklearn_bdp.correlation import MarkovChain
+from sklearn_bdp.exceptions import HoldoutClosedError
+from sklearn_bdp.feature_selection import HoldoutCorrelationFilter
+from sklearn_bdp.feature_selection._associations import permuted, proved_associations
+from sklearn_bdp.holdout._statements import fixed_length
+
+KINDS = {
+    "normal": lambda rng, shape: rng.standard_normal(shape),
+    "log-normal": lambda rng, shape: np.exp(1.5 * rng.standard_normal(shape)),
+    "rare": lambda rng, shape: (rng.random(shape) < 0.05).astype(float),
+    "counts": lambda rng, shape: rng.poisson(0.5, shape).astype(float),
+}
+
+
+def planted(n=600, p=300, *, n_true=8, shift=0.7, seed=0, share=0.5):
+    rng = np.random.default_rng(seed)
+    y = (rng.random(n) < share).astype(int)
+    X = rng.standard_normal((n, p))
+    X[:, :n_true] += shift * (y[:, None] - 0.5)
+    return X, y
+
+
+def fitted(X, y, **params):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return HoldoutCorrelationFilter(**{"random_state": 0} | params).fit(X, y)
+
+
+def columns(report):
+    return np.array([int(row.attribute[1:]) for row in report.rows])
+
+
+def clipped(X):
+    scale = X.std(axis=0)
+    return np.clip((X - X.mean(axis=0)) / (2 * np.where(scale > 0, scale, 1.0)), -1, 1)
+
+
+def test_p_values_are_those_of_all_permutations():
+    """G30: seven records, 5,040 permutations, counted by hand."""
+    rng = np.random.default_rng(0)
+    b, s = rng.uniform(-1, 1, (7, 3)), np.array([1.0, 1, 1, -1, -1, -1, -1])[:, None]
+    _, p, _, count = permuted(b, s, np.zeros(3, int), level=0.002, rng=rng)
+
+    def statistic(drawn):
+        product = (b - b.mean(axis=0)) * (drawn - s.mean())
+        alike = b.var(axis=0) * s.var()
+        return np.abs(product.mean(axis=0)) / np.sqrt(np.maximum(product.var(axis=0), alike))
+
+    every = np.array([statistic(s[list(order)]) for order in itertools.permutations(range(7))])
+    exact = (every >= statistic(s) - 1e-6).mean(axis=0)
+    assert count >= 5_000
+    np.testing.assert_allclose(p, exact, atol=4 * np.sqrt(0.25 / count))
+
+
+@pytest.mark.parametrize("share", [0.5, 0.1])
+@pytest.mark.parametrize("kind", KINDS)
+def test_p_values_are_small_as_rarely_as_they_say(kind, share):
+    """G30: whatever the distribution of attributes that know nothing."""
+    rng, found = np.random.default_rng(2), []
+    for _ in range(4):
+        b = clipped(KINDS[kind](rng, (100, 200)))
+        s = np.where(rng.random(100) < share, 1.0, -1.0)[:, None]
+        value, p, half, _ = permuted(b, s, np.zeros(200, int), level=0.01, rng=rng)
+        np.testing.assert_array_equal(np.abs(value) > half, p <= 0.01)
+        found.append(p)
+    for level in (0.2, 0.05, 0.01):
+        # Attributes that share the same targets: the margin is that of half as many.
+        assert np.mean(np.concatenate(found) <= level) <= stats.binom(400, level).ppf(0.999) / 400
+
+
+def test_a_claim_agrees_with_its_interval_and_the_rates_are_scipys():
+    stepped = fewer = 0
+    for seed in range(5):
+        rng = np.random.default_rng(seed)
+        y = rng.integers(0, 2, 120)
+        b = clipped(rng.standard_normal((120, 12)) + np.linspace(0, 1.2, 12) * y[:, None])
+        args = b, 2.0 * y[:, None] - 1, np.zeros(12, int)
+        rows, _ = proved_associations(*args, beta=0.05, length=0.0, rng=np.random.default_rng(0))
+        _, lower, upper, p, q, q_any = rows.T
+        np.testing.assert_array_equal((lower > 0) | (upper < 0), p <= 0.05)
+        raw = permuted(*args, level=0.05 / 12, rng=np.random.default_rng(0))[1]
+        stepped += ((raw > 0.05 / 12) & (p <= 0.05)).sum()  # what Holm's steps prove besides
+        np.testing.assert_allclose(q, stats.false_discovery_control(raw))
+        np.testing.assert_allclose(q_any, stats.false_discovery_control(raw, method="by"))
+        steps = np.sort(raw) * (12 - np.arange(12))
+        np.testing.assert_allclose(np.sort(p), np.minimum(np.maximum.accumulate(steps), 1.0))
+        dearer, _ = proved_associations(*args, beta=0.05, length=2.0, rng=np.random.default_rng(0))
+        assert (dearer[:, 3] >= 0.5 * p).all()
+        fewer += (p <= 0.05).sum() - ((dearer[:, 1] > 0) | (dearer[:, 2] < 0)).sum()
+    assert stepped > 0
+    assert fewer > 0
+
+
+@pytest.mark.parametrize("n", [600, 1000])
+def test_it_proves_what_a_single_look_at_the_holdout_proves(n):
+    """At least .9 of Bonferroni's, and of Benjamini and Hochberg's, on the same candidates."""
+    counts = np.zeros(5)
+    for seed in range(3):
+        X, y = planted(n, 1500, n_true=30, shift=0.5, seed=seed)
+        screen = fitted(X, y, random_state=seed)
+        asked = np.flatnonzero(np.isfinite(screen.verified_associations_))
+        held = screen.holdout_indices_
+        p = f_classif(X[held][:, asked], y[held])[1]
+        report = screen.final_report()
+        frame, true = report.to_frame(), columns(report) < 30
+        counts += [
+            (asked[p <= 0.05 / p.size] < 30).sum(),
+            (true & (frame.p <= 0.05)).sum(),
+            (asked[stats.false_discovery_control(p) <= 0.05] < 30).sum(),
+            (true & (frame.q <= 0.05)).sum(),
+            (~true & (frame.p <= 0.05)).sum(),
+        ]
+    assert counts[1] >= 0.9 * counts[0] > 0
+    assert counts[3] >= 0.9 * counts[2] > 0
+    assert counts[4] == 0
+
+
+@pytest.mark.parametrize(("alpha", "most"), [(0.05, 0), (0.99, 4)])
+def test_nothing_is_claimed_of_skewed_genes_that_know_nothing(alpha, most):
+    """Classes 1:9. With alpha=.99 every attribute is a statement: claims in one of twenty sets."""
+    claims = 0
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        y, X = rng.random(400) < 0.1, np.exp(1.5 * rng.standard_normal((400, 60)))
+        report = fitted(X, y, alpha=alpha, random_state=seed).final_report()
+        claims += any(row.p <= 0.05 for row in report.rows)
+    assert claims <= most
+
+
+def test_intervals_cover_associations_together():
+    missed = 0
+    for seed in range(20):
+        X, y = planted(seed=seed)
+        fresh, labels = planted(40_000, 8, seed=1000 + seed)
+        screen = fitted(X, y, random_state=seed)
+        part = X[screen.train_indices_][:, :8], 2 * y[screen.train_indices_] - 1
+        scaled = np.clip((fresh - part[0].mean(axis=0)) / (2 * part[0].std(axis=0)), -1, 1)
+        sides = (2 * labels - 1) / (1 + abs(part[1].mean()))
+        truth = np.mean((scaled - scaled.mean(axis=0)) * (sides - sides.mean())[:, None], axis=0)
+        rows = [row for row in screen.final_report().rows if int(row.attribute[1:]) < 8]
+        aims = [truth[int(row.attribute[1:])] for row in rows]
+        missed += any(
+            not r.lower - 0.005 <= t <= r.upper + 0.005 for r, t in zip(rows, aims, strict=True)
+        )
+    assert missed <= 3
+
+
+def test_the_report_closes_and_is_returned_again(tmp_path):
+    X, y = planted()
+    frame = pd.DataFrame(X).add_prefix("<g").add_suffix(">")
+    config = HoldoutConfig(ledger=tmp_path / "ledger.sqlite")
+    screen = fitted(frame, y, holdout=config)
+    report = screen.final_report()
+    assert screen.final_report() == report
+    again = fitted(frame, y, holdout=config)  # a script run twice, in another process
+    assert pickle.loads(pickle.dumps(again)).final_report() == report
+    with pytest.raises(HoldoutClosedError):
+        screen.holdout_.score(GaussianNB().fit(X, y), 0.5)
+    with pytest.raises(AttributeError, match="filter"):
+        _ = screen.holdout_.report_
+    assert list(report.to_frame()) == ["attribute", "value", "lower", "upper", "p", "q"]
+    assert (report.to_frame("any").q >= report.to_frame().q).all()
+    proved = sum(row.p <= 0.05 for row in report.rows)
+    assert proved >= 5
+    assert report.title.startswith(f"{proved} of {len(report.rows)} attributes proved")
+    assert f"Holm): {proved} of" in str(report)
+    assert "<g0>" in str(report)
+    assert "&lt;g0&gt;" in report._repr_html_()
+    assert len(pickle.dumps(report)) < 10_000  # no record of the holdout
+
+
+def test_a_volcano_is_drawn():
+    pyplot = pytest.importorskip("matplotlib.pyplot")
+    report = fitted(*planted()).final_report()
+    ax = report.plot()
+    assert sum(len(points.get_offsets()) for points in ax.collections) == len(report.rows)
+    pyplot.close(ax.figure)
+
+
+def test_weights_of_lists_that_are_fixed_one_after_the_other_sum_to_one():
+    """G30: along any path the lists' levels sum to at most beta."""
+    notes = [{"key": str(place), "released": 0.0} for place in range(30)]
+    weights = [np.exp(-fixed_length(notes, str(place))) for place in range(30)]
+    assert sum(weights) == pytest.approx(1.0)
+    assert weights[0] == pytest.approx(0.9)
+    notes[1]["released"] = 2.5
+    assert fixed_length(notes, "1") == pytest.approx(2.5 - np.log(0.09))
+
+
+def test_what_was_released_before_the_list_was_fixed_is_paid_and_the_rest_is_not():
+    X, y = planted(1200, shift=0.3)
+    early, late = (ReusableHoldout(X[800:], y[800:], random_state=0) for _ in range(2))
+    surprise = np.random.default_rng(0).random((1, 400))
+    late.answer([0.4], surprise)  # off by .1
+    screens = [fitted(X[:800], y[:800], holdout=holdout) for holdout in (early, late)]
+    early.answer([0.4], surprise)
+    one, other = (screen.final_report() for screen in screens)
+    assert {row.attribute for row in one.rows} == {row.attribute for row in other.rows}
+    paid, more = (
+        float(re.search(r"before cost ([\d.]+) nats", str(each)).group(1)) for each in (one, other)
+    )
+    assert 0.11 <= paid < 0.3 < more
+    assert sum(row.p for row in one.rows) < sum(row.p for row in other.rows)
+
+
+def test_groups_are_permuted_as_a_whole():
+    """Copies of a patient's row are no further evidence."""
+    claims = []
+    for seed in range(10):
+        X, y = planted(160, 40, n_true=0, seed=seed)
+        X, y, groups = np.repeat(X, 8, axis=0), np.repeat(y, 8), np.repeat(np.arange(160), 8)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            screen = HoldoutCorrelationFilter(correlation="groups", alpha=0.99, random_state=seed)
+            report = screen.fit(X, y, groups=groups).final_report()
+        assert "in 40 groups" in str(report)
+        claims.append(any(row.p <= 0.05 for row in report.rows))
+    assert sum(claims) <= stats.binom(10, 0.05).ppf(0.999)
+
+
+def test_without_a_candidate_nothing_is_read_and_the_holdout_stays_open():
+    screen = fitted(*planted(n_true=0, seed=1))
+    report = screen.final_report()
+    assert report.rows == ()
+    assert len(report.to_frame()) == 0
+    assert "not read" in str(report)
+    screen.holdout_.answer([0.5], np.full((1, screen.holdout_.n), 0.5))
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"correlation": MarkovChain([[0.6, 0.4], [0.4, 0.6]])},
+        {"holdout": HoldoutConfig(epsilon=0.5)},
+        {"holdout": None},
+    ],
+    ids=["chain", "epsilon", "none"],
+)
+def test_what_cannot_be_permuted_is_refused_before_anything_closes(options):
+    screen = fitted(*planted(1500, 30), **options)
+    with pytest.raises(ValueError, match=r"final_report\(\)"):
+        screen.final_report()
+    if screen.holdout_ is not None:
+        screen.holdout_.answer([0.5], np.full((1, screen.holdout_.n), 0.5))
