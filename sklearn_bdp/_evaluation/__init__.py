@@ -3,12 +3,12 @@
 from sklearn_bdp._evaluation._candidates import Candidate, Experiment, fit_candidate
 from sklearn_bdp._evaluation._division import (
     Division,
+    FitData,
     check_owner,
     check_records,
     divide,
     divide_for,
     fold_file,
-    labels_of_both,
     non_finite_columns,
     open_holdout,
     recorded_seed,
@@ -29,7 +29,13 @@ from sklearn_bdp._evaluation._scoring import (
     check_proved,
     further_metrics,
     public_scorer,
+    training_scorers,
     verified_metric,
 )
-from sklearn_bdp._evaluation._training_side import Rounds, check_dependence, inner_folds
+from sklearn_bdp._evaluation._training_side import (
+    CrossValidation,
+    FoldOptions,
+    check_dependence,
+    inner_folds,
+)
 from sklearn_bdp._evaluation._verifier import Assessment, Verifier

@@ -11,7 +11,6 @@ from dataclasses import dataclass, field, replace
 
 import joblib
 import numpy as np
-import scipy.sparse
 import sklearn
 from sklearn.base import is_classifier
 from sklearn.model_selection import StratifiedGroupKFold, StratifiedKFold, StratifiedShuffleSplit
@@ -34,6 +33,7 @@ from sklearn_bdp.exceptions import InnerFoldsWarning, SklearnBdpWarning
 from sklearn_bdp.guards import (
     TrainingSide,
     check_future,
+    check_orders,
     check_sorted,
     declaration_hints,
     targets_digest,
@@ -56,6 +56,42 @@ STRATIFIED = (
 )
 #: What nobody can check of a validation set that the caller brings.
 APART = "no record of the validation set is, or depends on, a training record"
+
+
+@dataclass(frozen=True)
+class FitData:
+    """What was given to ``fit``, by the names of its arguments."""
+
+    X: object = field(repr=False)
+    y: object = field(repr=False)
+    X_val: object = field(default=None, repr=False)
+    y_val: object = field(default=None, repr=False)
+    groups: object = field(default=None, repr=False)
+    groups_val: object = field(default=None, repr=False)
+    times: object = field(default=None, repr=False)  # as numbers
+    horizon: object = 0
+    params: dict = field(default_factory=dict, repr=False)  # for the estimator's ``fit``
+
+    def parts(self):
+        """Return the values, for a digest."""
+        return tuple(vars(self).values())
+
+    def checked(self, owner):
+        """Return the data with groups divided by side, where what stands beside ``X`` suits it."""
+        n = num_samples(self.X)
+        held = None if self.X_val is None else num_samples(self.X_val)
+        groups, groups_val = labels_of_both(n, held, self.groups, self.groups_val)
+        check_orders(
+            owner, self.X, self.y, X_val=self.X_val, y_val=self.y_val, groups=groups, **self.params
+        )
+        weight = self.params.get("sample_weight")
+        for name, values in (("groups", groups), ("sample_weight", weight)):
+            if values is not None and num_samples(values) != n:
+                raise ValueError(
+                    f"{name} must hold one value per record, got {num_samples(values)} for {n} "
+                    "records."
+                )
+        return replace(self, groups=groups, groups_val=groups_val)
 
 
 @dataclass(frozen=True)
@@ -130,8 +166,8 @@ def non_finite_columns(X):
     missing, infinite = [], []
     if hasattr(X, "iloc"):
         columns = [(name, X[name]) for name in X.columns if X[name].dtype.kind == "f"]
-    elif getattr(X, "dtype", np.dtype(object)).kind == "f" and X.ndim == 2 and hasattr(X, "T"):
-        if scipy.sparse.issparse(X) or np.isfinite(np.sum(X)):  # nearly always
+    elif isinstance(X, np.ndarray) and X.dtype.kind == "f" and X.ndim == 2:
+        if np.isfinite(np.sum(X)):  # nearly always
             return missing, infinite
         columns = enumerate(X.T)
     else:
@@ -389,7 +425,7 @@ def recorded_seed(owner, config, data):
     fresh = secrets.randbits(31)
     if config is None or config.ledger is None or owner.random_state is not None:
         return fresh, None
-    name = joblib.hash((data, repr(config.test_size)), hash_name="sha1")
+    name = joblib.hash((data.parts(), repr(config.test_size)), hash_name="sha1")
     known = {note["data"]: note["seed"] for note in read_notes(config.ledger, Fact.SPLIT)}
     seed = known.get(name, fresh)
     return seed, {"data": name, "seed": seed}
@@ -408,14 +444,9 @@ def fold_file(config, signature):
     )
 
 
-def divide_for(
-    owner, config, estimator, X, y, *, X_val, y_val, groups, groups_val=None, split=None,
-    dates=(None, 0),
-):  # fmt: skip
-    """Return the :class:`Division` of the owner's data.
-
-    ``dates``: what was given as ``times=`` and ``horizon=``.
-    """
+def divide_for(owner, config, estimator, data, *, split=None):
+    """Return the :class:`Division` of :class:`FitData` that the owner's parameters describe."""
+    X, y, groups, X_val = data.X, data.y, data.groups, data.X_val
     declared = correlation = owner.correlation
     if config is None and declared is None:
         model = owner.holdout.model  # describes the training records, too; groups say which
@@ -430,41 +461,30 @@ def divide_for(
     assumption = ""
     given = owner.holdout.model if config is None and correlation is None else correlation
     in_time = given == "time" if isinstance(given, str) else getattr(given, "is_sequential", False)
-    if in_time or dates[0] is not None or dates[1]:
+    if in_time or data.times is not None or data.horizon:
         correlation, assumption = correlation_in_time(
-            owner, config, estimator, X, X_val=X_val, dates=dates, in_time=in_time
-        )
+            owner, config, estimator, X, X_val=X_val, dates=(data.times, data.horizon),
+            in_time=in_time,
+        )  # fmt: skip
     about = None
     if config is None:
         division = _reused(owner, X, y, correlation, groups)
     else:
         division = divide(
-            estimator,
-            X,
-            y,
-            test_size=config.test_size,
-            correlation=correlation,
-            groups=groups,
-            groups_val=groups_val,
-            X_val=X_val,
-            y_val=y_val,
+            estimator, X, y, test_size=config.test_size, correlation=correlation, groups=groups,
+            groups_val=data.groups_val, X_val=X_val, y_val=data.y_val,
             random_state=owner.random_state if split is None else split["seed"],
-        )
+        )  # fmt: skip
         if X_val is None and y is not None:
             about = targets_digest(X, y)
     said = ". ".join(filter(None, (division.assumption, assumption)))
-    side = _side(estimator, division, groups)
-    return replace(division, hints=hints, assumption=said, about=about, side=side, config=config)
-
-
-def _side(estimator, division, groups):
-    """Return the training part as a holdout sees it that the caller split off."""
+    # The training records as a holdout sees them that the caller split off.
     model = division.train_model
-    named = groups is not None and num_samples(groups) == num_samples(division.X)
-    if model is None and named:
+    if model is None and groups is not None and num_samples(groups) == num_samples(division.X):
         model = check_correlation("groups", groups=groups)
     classifier = is_classifier(estimator) and division.y is not None
-    return TrainingSide(((division.X, division.y),), train_model=model, classifier=classifier)
+    side = TrainingSide(((division.X, division.y),), train_model=model, classifier=classifier)
+    return replace(division, hints=hints, assumption=said, about=about, side=side, config=config)
 
 
 def _reused(owner, X, y, correlation, groups):

@@ -143,7 +143,7 @@ class Verifier:
 
     def whole_job(self, caller=None):
         """Return what fits on the whole training part and scores holdout records."""
-        return WholeJob(self.setting, caller if getattr(caller, "_skl_callbacks", None) else None)
+        return WholeJob(self.setting, caller)
 
     def whole_tasks(self, tasks):
         """Return the tasks that need such a fit: a query of theirs has no recorded answer yet."""

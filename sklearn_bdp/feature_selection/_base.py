@@ -27,6 +27,7 @@ from sklearn_bdp._evaluation import (
     Candidate,
     Division,
     Experiment,
+    FitData,
     Savable,
     certified,
     check_owner,
@@ -143,19 +144,9 @@ class HoldoutSelectorBase(Savable, SelectorMixin, BaseEstimator):
             beside = X_val is not None or dates[0] is not None or dates[1]
             return self._undivided(X, y, beside=beside, groups=groups), None
         config = check_owner(self, X_val)
-        _, split = recorded_seed(self, config, (X, y, X_val, y_val, groups, dates))
-        division = divide_for(
-            self,
-            config,
-            estimator,
-            X,
-            y,
-            X_val=X_val,
-            y_val=y_val,
-            groups=groups,
-            split=split,
-            dates=dates,
-        )
+        data = FitData(X, y, X_val, y_val, groups, None, *dates)
+        _, split = recorded_seed(self, config, data)
+        division = divide_for(self, config, estimator, data, split=split)
         return replace(division, X_holdout=_aligned(X, division.X_holdout)), split
 
     def _undivided(self, X, y, *, beside, groups):

@@ -160,11 +160,12 @@ class HalvingReusableHoldoutSearchCV(ReusableHoldoutSearchCV):
         self._check_resources(X, y, routed.splitter.split)
         return super()._fit_plain(X, y, params)
 
-    def _prepare(self, progress, *data):
+    def _prepare(self, progress, data):
         """Divide the data, and work out the resources from the training set."""
-        rounds = super()._prepare(progress, *data)
-        self._check_resources(rounds.division.X, rounds.division.y, rounds.split_params)
-        return rounds
+        folds = super()._prepare(progress, data)
+        division, split_params = folds.division, folds.options.split_params
+        self._check_resources(division.X, division.y, split_params)
+        return folds
 
     def _check_resources(self, X, y, split_params):
         """Work out the resources of a candidate at least and at most, as scikit-learn does."""

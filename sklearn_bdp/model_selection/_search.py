@@ -6,6 +6,7 @@ import math
 import numbers
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
@@ -18,9 +19,10 @@ from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 from sklearn_bdp._checks import check_integer, check_real
 from sklearn_bdp._evaluation import (
     RULES,
+    Candidate,
+    FitData,
     Savable,
     check_records,
-    labels_of_both,
     public_scorer,
 )
 from sklearn_bdp._sklearn_compat import (
@@ -33,7 +35,7 @@ from sklearn_bdp._sklearn_compat import (
 )
 from sklearn_bdp._typing import Correlation, RandomState
 from sklearn_bdp.correlation import date_numbers
-from sklearn_bdp.guards import TrainingSide
+from sklearn_bdp.guards import TrainingSide, warn_of
 from sklearn_bdp.holdout import ReusableHoldout, report_and_close
 from sklearn_bdp.metrics import BoundedMetric, PerRecordScore, available_metrics, check_scoring
 from sklearn_bdp.model_selection._stages import (
@@ -336,29 +338,36 @@ class ReusableHoldoutSearchCV(Preparation, Savable, GridSearchCV):
             if isinstance(name, str) and name not in get_scorer_names():
                 check_scoring(name)
         with autologged(self):
-            dates = (None if times is None else date_numbers(times), horizon)
-            return self._fit_verified(X, y, X_val, y_val, (groups, groups_val), dates, params)
+            data = FitData(
+                X, y, X_val, y_val, groups, groups_val,
+                None if times is None else date_numbers(times), horizon, params,
+            )  # fmt: skip
+            return self._fit_verified(data)
 
     def _fit_plain(self, X, y, params):
         """Search as scikit-learn does, without a holdout."""
         return super().fit(X, y, **params)
 
     @fit_context(prefer_skip_nested_validation=False)
-    def _fit_verified(self, X, y, X_val, y_val, groups, dates, params):
-        """Check everything, divide, search on the training part, ask the holdout, choose."""
-        config = self._check_options(X_val)
-        X, y = indexable(X, y)
-        params = check_method_params(X, params)
+    def _fit_verified(self, data):
+        """Divide, cross-validate on the training set, ask the holdout, choose."""
+        config = self._check_options(data.X_val)
+        X, y = indexable(data.X, data.y)
         check_records(self.estimator, X, y)
-        held = None if X_val is None else num_samples(X_val)
-        groups = labels_of_both(num_samples(X), held, *groups)
-        data = (X, y, X_val, y_val, groups, dates, params)
-        self._check_beside(*data)
+        data = replace(data, X=X, y=y, params=check_method_params(X, data.params)).checked(self)
         progress = self._resumed(config, data)
         try:
             self._sampling_seed = progress.seed
-            rounds = self._prepare(progress, *data)
-            found = self._evaluate(rounds)
+            folds = self._prepare(progress, data)
+            try:
+                if folds.options.splitter is None:  # scores come with the fits
+                    folds.candidates = [Candidate(params) for params in self._candidates()]
+                    warn_of(folds.division)
+                else:
+                    folds.run(self._run_search)
+                found = self._ask(folds)
+            finally:
+                folds.verifier.forget()
         except BaseException:
             if progress.holdout is not None:  # training-side scores and released answers only
                 # As things are now: what ``fit`` counts in its class or module is no other search.
@@ -366,90 +375,83 @@ class ReusableHoldoutSearchCV(Preparation, Savable, GridSearchCV):
             raise
         finally:
             del self._sampling_seed
-        self._keep(rounds, found)
+        self._keep(folds, found)
         if progress.file is not None:
             progress.file.remove()
         return self
 
-    def _evaluate(self, rounds):
+    def _ask(self, folds):
         """Return the assessments of the verified candidates by row."""
-        verifier, metric = rounds.verifier, rounds.metric
-        try:
-            rounds.run()
-            rows = self._shown(rounds)
-            candidates = [rounds.candidates[row] for row in rows]
-            training = None if rounds.scores is None else metric.to_unit(rounds.scores[rows])
-            if self.verbose > 0:
-                print(f"Verifying {len(rows)} candidates on {verifier.holdout.n} holdout records")
-            verifier.fit(rows, candidates, training)
-            beside = {
-                name: None
-                if rounds.results is None
-                else other.to_unit(rounds.results[f"mean_test_{name}"][rows])
-                for name, other in rounds.further.items()
-            }
-            variances = [rounds.progress.variance(row) for row in rows]
-            found = verifier.assess(
-                candidates, training, rows=rows, beside=beside, variances=variances
-            )
-            rounds.close()
-        finally:
-            verifier.forget()
+        verifier, rows = folds.verifier, self._shown(folds)
+        candidates = [folds.candidates[row] for row in rows]
+        training = None if folds.scores is None else folds.metric.to_unit(folds.scores[rows])
+        further = dict.fromkeys(folds.further)
+        if folds.results is not None:
+            for name, other in folds.further.items():
+                further[name] = other.to_unit(folds.results[f"mean_test_{name}"][rows])
+        if self.verbose > 0:
+            print(f"Verifying {len(rows)} candidates on {verifier.holdout.n} holdout records")
+        verifier.fit(rows, candidates, training)
+        variances = [folds.progress.variance(row) for row in rows]
+        found = verifier.assess(
+            candidates, training, rows=rows, beside=further, variances=variances
+        )
+        folds.close()
         return dict(zip(rows, found, strict=True))
 
-    def _shown(self, rounds):
+    def _shown(self, folds):
         """Return the rows shown to the holdout: those with a training-side score, best first."""
-        if rounds.scores is None:
-            return list(range(len(rounds.candidates)))
-        finite = rounds.first + np.flatnonzero(np.isfinite(rounds.scores[rounds.first :]))
+        if folds.scores is None:
+            return list(range(len(folds.candidates)))
+        finite = folds.first + np.flatnonzero(np.isfinite(folds.scores[folds.first :]))
         if finite.size:
-            leader = int(finite[np.argmax(rounds.scores[finite])])
-            rounds.metric.check_clipping(rounds.progress.clipping(leader))
+            leader = int(finite[np.argmax(folds.scores[finite])])
+            folds.metric.check_clipping(folds.progress.clipping(leader))
         if self.verify == "all" or not finite.size:
             return finite.tolist()
-        scores = rounds.scores[finite]
+        scores = folds.scores[finite]
         if self.verify == "auto":
-            unit, width = rounds.metric.to_unit(scores), rounds.metric.upper - rounds.metric.lower
+            unit, width = folds.metric.to_unit(scores), folds.metric.upper - folds.metric.lower
             # Folds are few, so that records have a say in how sure a score is.
-            least = np.sqrt(unit * (1.0 - unit) / num_samples(rounds.division.X)) * width
-            error = np.maximum(self._standard_error(rounds)[finite], least)
+            least = np.sqrt(unit * (1.0 - unit) / num_samples(folds.division.X)) * width
+            error = np.maximum(self._standard_error(folds)[finite], least)
             best = int(np.argmax(scores))
             behind = (scores[best] - scores) / np.hypot(error, error[best]).clip(1e-300)
             return finite[behind <= _STILL_POSSIBLE].tolist()
         best = finite[np.argsort(-scores, kind="stable")[: self.verify]]
         return sorted(best.tolist())
 
-    def _standard_error(self, rounds):
+    def _standard_error(self, folds):
         """Return the standard error of each training-side score, from its folds."""
-        return np.nan_to_num(rounds.results[f"std_test_{rounds.name}"]) / math.sqrt(
+        return np.nan_to_num(folds.results[f"std_test_{folds.name}"]) / math.sqrt(
             max(1, self.n_splits_)
         )
 
-    def _keep(self, rounds, found):
+    def _keep(self, folds, found):
         """Set the fitted attributes; ``best_*`` follow the verified scores."""
-        verifier, division = rounds.verifier, rounds.division
+        verifier, division = folds.verifier, folds.division
         self.train_indices_ = as_indices(division.X, division.train)
         self.holdout_indices_ = as_indices(division.X, division.holdout)
         in_time = division.model.is_sequential
-        self.misfit_report_ = rounds.report if in_time else None
-        self.independence_report_ = None if in_time else rounds.report
-        self.drift_report_, self.misfit_scores_ = rounds.drift, rounds.per_record
-        self.scorer_ = public_scorer(self, rounds.name, rounds.metric, rounds.further)
-        self.multimetric_ = bool(rounds.out) and isinstance(rounds.out[0]["test_scores"], dict)
-        self.cv_results_ = search_results(self, rounds, found)
-        self.holdout_, self._metric = verifier.holdout, rounds.metric
-        self._n_metrics = 1 + len(rounds.further)
+        self.misfit_report_ = folds.report if in_time else None
+        self.independence_report_ = None if in_time else folds.report
+        self.drift_report_, self.misfit_scores_ = folds.drift, folds.per_record
+        self.scorer_ = public_scorer(self, folds.name, folds.metric, folds.further)
+        self.multimetric_ = bool(folds.out) and isinstance(folds.out[0]["test_scores"], dict)
+        self.cv_results_ = search_results(self, folds, found)
+        self.holdout_, self._metric = verifier.holdout, folds.metric
+        self._n_metrics = 1 + len(folds.further)
         self._training_size = num_samples(division.X)
-        self._choose(rounds)
+        self._choose(folds)
         if self.refit is not False:
             start, best = time.perf_counter(), self.best_index_
             outcome = found[best].outcome if best in found else None
-            self.best_estimator_ = verifier.model(None, rounds.candidates[best], row=best)
+            self.best_estimator_ = verifier.model(None, folds.candidates[best], row=best)
             took = math.nan if outcome is None else outcome.fit_time
             self.refit_time_ = time.perf_counter() - start if math.isnan(took) else took
             if hasattr(self.best_estimator_, "feature_names_in_"):
                 self.feature_names_in_ = self.best_estimator_.feature_names_in_
-        self.certificate_ = certificate_of(self, rounds, found)
+        self.certificate_ = certificate_of(self, folds, found)
 
     def score(self, X: Any, y: ArrayLike | None = None, **params: Any) -> float:
         """Return the score of ``best_estimator_`` on new records.
@@ -547,17 +549,17 @@ class ReusableHoldoutSearchCV(Preparation, Savable, GridSearchCV):
             variance=self._variance if own else None,
         )
 
-    def _choose(self, rounds):
+    def _choose(self, folds):
         """Set ``best_index_`` and what follows from it."""
         results = self.cv_results_
         if callable(self.refit):
-            self.best_index_ = self._select_best_index(self.refit, rounds.name, results)
+            self.best_index_ = self._select_best_index(self.refit, folds.name, results)
         else:
             rule = self.refit if self.refit in RULES else "best"
-            error = self._standard_error(rounds) if rule == "one_se" else None
+            error = self._standard_error(folds) if rule == "one_se" else None
             self.best_index_ = chosen_row(rule, results, error)
         best = self.best_index_
-        self._variance = rounds.progress.variance(best)
+        self._variance = folds.progress.variance(best)
         self.best_params_ = results["params"][best]
         self.best_score_ = float(results["holdout_score"][best])
         self.best_interval_ = (

@@ -24,10 +24,11 @@ from sklearn.utils.validation import has_fit_parameter
 from sklearn_bdp._checks import caller_level
 from sklearn_bdp._digests import object_digest, training_digest
 from sklearn_bdp._evaluation import (
+    CrossValidation,
     Experiment,
+    FoldOptions,
     MetricScorer,
     Progress,
-    Rounds,
     Verifier,
     certified,
     check_owner,
@@ -39,11 +40,11 @@ from sklearn_bdp._evaluation import (
     non_finite_columns,
     open_holdout,
     recorded_seed,
+    training_scorers,
     verified_metric,
 )
 from sklearn_bdp._sklearn_compat import (
     check_method_params,
-    num_samples,
     root_context,
 )
 from sklearn_bdp.exceptions import (
@@ -51,7 +52,7 @@ from sklearn_bdp.exceptions import (
     UnverifiedWarning,
     UnweightedScoreWarning,
 )
-from sklearn_bdp.guards import INFINITE, check_agreement, check_orders, warn_of_choice
+from sklearn_bdp.guards import INFINITE, check_agreement, warn_of_choice
 
 #: Characters up to which a model is named by its code.
 _SHORT = 80
@@ -108,23 +109,12 @@ class Preparation:
         grids = ParameterSampler(sampling_space(self.param_grid), self.n_iter).param_distributions
         return [next(iter(ParameterSampler(grid, 1, random_state=0))) for grid in grids]
 
-    def _check_beside(self, X, y, X_val, y_val, groups, dates, params):
-        """Check what comes beside the records: scikit-learn hands other lengths on as they are."""
-        groups = groups[0]
-        check_orders(self, X, y, X_val=X_val, y_val=y_val, groups=groups, **params)
-        for name, values in (("groups", groups), ("sample_weight", params.get("sample_weight"))):
-            if values is not None and num_samples(values) != num_samples(X):
-                raise ValueError(
-                    f"{name} must hold one value per record, got {num_samples(values)} for "
-                    f"{num_samples(X)} records."
-                )
-
     def _signature(self, data):
         """Return a digest of parameters and data, or None."""
         params = self.get_params(deep=False)
         for name in ("n_jobs", "pre_dispatch", "verbose"):
             params.pop(name)
-        return object_digest((params, training_digest(*data)))
+        return object_digest((params, training_digest(*data.parts())))
 
     def _resumed(self, config, data):
         """Return what an interrupted run of the same search left behind, or a new start."""
@@ -135,52 +125,57 @@ class Preparation:
         file = fold_file(config, lambda: self._signature(data))
         return Progress(seed=seed, split=split, config=config, file=file)
 
-    def _prepare(self, progress, X, y, X_val, y_val, groups, dates, params):
-        """Divide the data and open the holdout, when nothing that can be checked is wrong."""
-        division, (groups, groups_val) = progress.division, groups
+    def _prepare(self, progress, data):
+        """Divide the data and open the holdout, when nothing that can be checked is wrong.
+
+        Returns the :class:`CrossValidation` of the training set, with the verifier of the holdout.
+        """
+        division = progress.division
         if division is None:
-            division = divide_for(
-                self, progress.config, self.estimator, X, y, X_val=X_val, y_val=y_val,
-                groups=groups, groups_val=groups_val, split=progress.split, dates=dates,
-            )  # fmt: skip
+            division = divide_for(self, progress.config, self.estimator, data, split=progress.split)
+        params, groups = data.params, data.groups
         if division.train is not None:
-            params = check_method_params(X, params, indices=division.train)
+            params = check_method_params(data.X, params, indices=division.train)
             groups = None if groups is None else np.asarray(groups)[division.train]
         name, metric = verified_metric(self, division.y)
         metric = metric.informed(division.y, division.train_groups())
         check_proved(metric, division.model)
         check_agreement(self.estimator, division)
+        infinite = non_finite_columns(division.X)[1]
+        if infinite:
+            INFINITE.warn(columns=infinite[:10])
         routed = self._routed(params, groups)
-        whole, self.n_splits_ = self.training_score == "resubstitution", 1
+        whole, splitter, self.n_splits_ = self.training_score == "resubstitution", None, 1
         if not whole:
-            classifier = is_classifier(self.estimator)
-            self._checked_cv_orig = inner_folds(self.cv, division, classifier=classifier)
-            self.n_splits_ = self._checked_cv_orig.get_n_splits(
-                division.X, division.y, **routed.splitter.split
-            )
+            splitter = inner_folds(self.cv, division, classifier=is_classifier(self.estimator))
+            self.n_splits_ = splitter.get_n_splits(division.X, division.y, **routed.splitter.split)
+            self._checked_cv_orig = splitter  # where scikit-learn's halving looks for it
         progress.division = division
         if progress.holdout is None:
             progress.holdout = open_holdout(
                 self, division, split=progress.split, metric=metric, fit_params=routed.estimator.fit
             )
-        infinite = non_finite_columns(division.X)[1]
-        if infinite:
-            INFINITE.warn(columns=infinite[:10])
+        further = further_metrics(self, name, division)
         setting = Experiment(
             estimator=clone(self.estimator), X=division.X, y=division.y,
             X_holdout=division.X_holdout, y_holdout=division.y_holdout, metric=metric,
             fit_params=routed.estimator.fit, error_score=self.error_score,
-            resubstitution=whole,
-            beside=further_metrics(self, name, division),
+            resubstitution=whole, beside=further,
         )  # fmt: skip
-        verifier = Verifier(
-            setting, progress.holdout, n_jobs=self.n_jobs, pre_dispatch=self.pre_dispatch,
-            dates=division.dates_given_past(),
-        )  # fmt: skip
+        dispatch = {"n_jobs": self.n_jobs, "pre_dispatch": self.pre_dispatch}
+        dates = division.dates_given_past()
+        verifier = Verifier(setting, progress.holdout, dates=dates, **dispatch)
         context = root_context(self, division.X, division.y, params.get("sample_weight"))
-        return Rounds(
-            self, name, routed=routed, verifier=verifier, progress=progress, context=context
-        )
+        options = FoldOptions(
+            splitter=splitter, n_splits=self.n_splits_,
+            fit_params=routed.estimator.fit, split_params=routed.splitter.split,
+            scorers=training_scorers(self, name, metric, further), several=callable(self.scoring),
+            format_results=self._format_results, return_train_score=self.return_train_score,
+            error_score=self.error_score, verbose=self.verbose, dispatch=dispatch,
+            eager=self.verify == "all" and not self._eliminates, eliminates=self._eliminates,
+            context=context, caller=None if context is None else self,
+        )  # fmt: skip
+        return CrossValidation(name, division, verifier, progress, options)
 
     def _routed(self, params, groups):
         """Return what goes to the estimator's ``fit`` and to the splitter."""
@@ -236,34 +231,34 @@ def _values(values):
     return Bunch(rvs=lambda random_state=None: values.rvs(1, random_state=random_state)[0])
 
 
-def search_results(search, rounds, assessments):
+def search_results(search, folds, assessments):
     """Return ``cv_results_`` with the released values, in score units."""
-    metric, n = rounds.metric, len(rounds.candidates)
-    if rounds.results is not None:
-        results = {**rounds.results, "training_score": rounds.scores}
+    metric, n = folds.metric, len(folds.candidates)
+    if folds.results is not None:
+        results = {**folds.results, "training_score": folds.scores}
     else:
-        results = _resubstitution_results(search, rounds, assessments)
+        results = _resubstitution_results(search, folds, assessments)
         training = metric.from_unit(_column(n, assessments, "training"))
         results |= {"training_score": training, "mean_train_score": training}
     results |= _columns(metric, n, assessments)
     results["rank_holdout_score"] = _rank(results["holdout_score"])
     scored = [name.removeprefix("mean_test_") for name in results if name.startswith("mean_test_")]
-    for name in dict.fromkeys([*scored, rounds.name, *rounds.further]):
-        if name == rounds.name != "score":
+    for name in dict.fromkeys([*scored, folds.name, *folds.further]):
+        if name == folds.name != "score":
             results |= _columns(metric, n, assessments, end=f"_{name}")
-        elif name in rounds.further:
+        elif name in folds.further:
             own = {row: found.beside[name] for row, found in assessments.items()}
-            results |= _columns(rounds.further[name], n, own, end=f"_{name}")
-        elif name != rounds.name:  # said plainly: the holdout was not asked about these
+            results |= _columns(folds.further[name], n, own, end=f"_{name}")
+        elif name != folds.name:  # said plainly: the holdout was not asked about these
             results[f"answered_from_{name}"] = np.full(n, "unverified")
     return results
 
 
-def certificate_of(search, rounds, found):
+def certificate_of(search, folds, found):
     """Return the certificate of a search, and warn where its score is not what it seems."""
-    metric, best = rounds.metric, search.best_index_
+    metric, best = folds.metric, search.best_index_
     outcome = found[best].outcome if best in found else None
-    clipping = rounds.progress.clipping(best) or getattr(outcome, "clipping", None)
+    clipping = folds.progress.clipping(best) or getattr(outcome, "clipping", None)
     told = {
         "of": "the chosen candidate",
         "score": search.best_score_,
@@ -278,9 +273,9 @@ def certificate_of(search, rounds, found):
     for note in notes:
         warnings.warn(note, UnverifiedWarning, stacklevel=caller_level())
     warn_of_choice(search.holdout_, metric, **told, clipping=clipping)
-    assumed = rounds.verifier.row_wise.assumptions
+    assumed = folds.verifier.row_wise.assumptions
     return certified(
-        search.holdout_, rounds.division, metric, **told, notes=notes, assumptions=assumed,
+        search.holdout_, folds.division, metric, **told, notes=notes, assumptions=assumed,
         answer=found[best].answer if best in found else None,
     )  # fmt: skip
 
@@ -316,10 +311,10 @@ def _columns(metric, n, assessments, *, end=""):
     return columns | {f"answered_from{end}": _column(n, assessments, "source", "unanswered")}
 
 
-def _resubstitution_results(search, rounds, assessments):
+def _resubstitution_results(search, folds, assessments):
     """Return ``cv_results_`` where no cross-validation was run: parameters and times."""
     out = []
-    for row in range(len(rounds.candidates)):
+    for row in range(len(folds.candidates)):
         outcome = assessments[row].outcome if row in assessments else None
         times = (np.nan, np.nan) if outcome is None else (outcome.fit_time, outcome.score_time)
         out.append({"fit_time": times[0], "score_time": times[1], "test_scores": np.nan})
@@ -327,7 +322,7 @@ def _resubstitution_results(search, rounds, assessments):
         warnings.simplefilter("ignore", UserWarning)
         blank = copy.copy(search)
         blank.return_train_score = False
-        params = [candidate.params for candidate in rounds.candidates]
+        params = [candidate.params for candidate in folds.candidates]
         results = blank._format_results(params, 1, out)
     return {name: value for name, value in results.items() if "test_score" not in name}
 
