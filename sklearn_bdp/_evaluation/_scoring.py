@@ -17,7 +17,7 @@ from sklearn_bdp._evaluation._candidates import targets
 from sklearn_bdp._sklearn_compat import num_samples
 from sklearn_bdp.exceptions import ScoreContractError, UnboundedMetricError
 from sklearn_bdp.guards import ALL, DEFAULT_METRIC, share_of
-from sklearn_bdp.holdout import as_last_seen, records_for
+from sklearn_bdp.holdout import records_for
 from sklearn_bdp.ledger import Fact
 from sklearn_bdp.metrics import PerRecordScore, get_metric
 
@@ -244,7 +244,6 @@ def assumed(holdout, division):
     return tuple(dict.fromkeys(text for text in said if text))
 
 
-@as_last_seen()  # the batch was written just now
 def certified(
     holdout, division, metric, *, of, score, interval, training, answer=None, notes=(),
     assumptions=(),

@@ -41,7 +41,6 @@ from sklearn_bdp._sklearn_compat import num_samples
 from sklearn_bdp.accounting import RELAXED_PART
 from sklearn_bdp.exceptions import BudgetExhaustedError
 from sklearn_bdp.guards import RowWiseCheck
-from sklearn_bdp.holdout import as_last_seen
 
 
 @dataclass
@@ -275,8 +274,7 @@ class Verifier:
         """Return the recorded answers by key; each key is looked up once."""
         new = {key for key in keys if key is not None} - self._recorded.keys()
         if new:
-            with as_last_seen():
-                self._recorded |= dict.fromkeys(new) | self.holdout.recorded(sorted(new))
+            self._recorded |= dict.fromkeys(new) | self.holdout.recorded(sorted(new))
         return self._recorded
 
     def _enter_recorded(self, found):

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from sklearn_bdp import exceptions
+from sklearn_bdp._process import ANSWERED
 from sklearn_bdp._sklearn_compat import inside_validation
 from sklearn_bdp.correlation import Groups
 from sklearn_bdp.guards._guard import TOLD, Guard
@@ -27,9 +28,6 @@ from sklearn_bdp.guards._rows import row_digests
 ALL = 0.9
 #: Targets below which equal ones may well be those of other records.
 _FEWEST = 20
-#: Digests of targets that an account in memory has answered about. It is process-wide because two
-#: such accounts know nothing of each other but that they live in one process.
-_ANSWERED: set[str] = set()
 _INSIDE: contextvars.ContextVar[bool] = contextvars.ContextVar("inside a candidate", default=False)
 
 ANOTHER = Guard(
@@ -80,7 +78,7 @@ DEFAULT_METRIC = Guard(
 
 def forget_accounts() -> None:
     """Forget what was answered, as a new process would."""
-    _ANSWERED.clear()
+    ANSWERED.clear()
     TOLD.clear()
 
 
@@ -109,7 +107,7 @@ def in_runs(labels: Any) -> bool:
 
 def open_account(about: list[str | None]) -> bool:
     """Return whether another account has answered about some of these targets; warn once."""
-    known = set() if _is_repeated() else _ANSWERED.intersection(filter(None, about))
+    known = set() if _is_repeated() else ANSWERED.intersection(filter(None, about))
     if known:
         ANOTHER.warn_once(min(known))
     return bool(known)
@@ -117,9 +115,9 @@ def open_account(about: list[str | None]) -> bool:
 
 def note_answers(about: list[str | None]) -> None:
     """Remember that an account has answered about these targets."""
-    new = set(filter(None, about)) - _ANSWERED
+    new = set(filter(None, about)) - ANSWERED
     if new and not _is_repeated():  # asked last: it walks up the callers
-        _ANSWERED.update(new)
+        ANSWERED.update(new)
 
 
 @contextlib.contextmanager

@@ -1,7 +1,6 @@
 """A holdout that can be asked again and again: data, mechanism, ledger and certificate in one."""
 
 from sklearn_bdp._digests import query_key
-from sklearn_bdp.holdout._account import as_last_seen
 from sklearn_bdp.holdout._around import check_overlap
 from sklearn_bdp.holdout._batch import Batch, Terms, decide, next_code_length, pace_of, route
 from sklearn_bdp.holdout._certificate import records_for

@@ -6,17 +6,16 @@ A batch is looked up, decided, recorded and only then released.
 from __future__ import annotations
 
 import contextlib
-import contextvars
 import datetime
 import json
 import math
 import os
 import secrets
-from collections.abc import Iterator
 
 import numpy as np
 
 from sklearn_bdp._digests import is_content_key
+from sklearn_bdp._process import LEDGERS
 from sklearn_bdp.accounting import PredictiveCode
 from sklearn_bdp.exceptions import LedgerCorruptedError, LedgerError, ProcessBoundaryError
 from sklearn_bdp.guards import KnownRows, note_answers, open_account
@@ -26,23 +25,6 @@ from sklearn_bdp.holdout._inputs import first_askings
 from sklearn_bdp.holdout._report import check_open
 from sklearn_bdp.holdout._settings import DerivedSettings, final_noise, restored_mechanism
 from sklearn_bdp.ledger import AnswerRecord, Answers, Fact, HoldoutAnswers, Ledger, canonical
-
-# Ledgers in memory outlive their account once it was pickled: the pickle may come back.
-_MEMORY: dict[str, Ledger] = {}
-_KNOWN_STATE: contextvars.ContextVar[bool] = contextvars.ContextVar("known state", default=False)
-
-
-@contextlib.contextmanager
-def as_last_seen() -> Iterator[None]:
-    """Read accounts in this block as this process knows them; files are not looked at again.
-
-    Recorded answers never change. What others have recorded since is found when a batch is written.
-    """
-    token = _KNOWN_STATE.set(True)
-    try:
-        yield
-    finally:
-        _KNOWN_STATE.reset(token)
 
 
 class Account:
@@ -76,12 +58,12 @@ class Account:
         elif self._snapshot is None:
             with self.reading() as transaction:
                 state["_snapshot"] = transaction
-            _MEMORY[self.token] = self._ledger
+            LEDGERS[self.token] = self._ledger
         return state
 
     def __setstate__(self, state):
         vars(self).update(state)
-        kept = _MEMORY.get(self.token)
+        kept = LEDGERS.get(self.token)
         self._ledger = kept if kept is not None and kept.backend.owner == os.getpid() else None
 
     # -- the ledger ---------------------------------------------------------------------------
@@ -116,7 +98,7 @@ class Account:
             yield self._snapshot
             return
         ledger = self._open()
-        with ledger.seen() if _KNOWN_STATE.get() else ledger.transaction() as book:
+        with ledger.transaction() as book:
             yield book
 
     def writing(self):

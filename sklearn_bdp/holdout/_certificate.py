@@ -1,5 +1,6 @@
 """The guarantee of a holdout as it stands, from public numbers only."""
 
+import dataclasses
 import math
 import warnings
 
@@ -17,6 +18,7 @@ from sklearn_bdp.accounting import (
     score_tail,
     zhao_required_n,
 )
+from sklearn_bdp.correlation import check_correlation
 from sklearn_bdp.exceptions import VacuousGuaranteeWarning
 from sklearn_bdp.holdout._batch import pace_of, route
 from sklearn_bdp.holdout._settings import final_noise, margins
@@ -127,6 +129,11 @@ def half_of(tail, score, side, reach=0.0):
 
 def report_half_width(last, settings, tail, score):
     """Return the half-width of a final report now, on one score like this, without surprises."""
+    model = getattr(tail, "model", None)
+    if model is not None and model.is_componentwise and not model.is_independent:
+        # A report knows units, not models: of a list, the groups that are independent under each.
+        labels = model.components(settings.n)
+        tail = dataclasses.replace(tail, model=check_correlation("groups", groups=labels))
     side = math.log(settings.sampling_failure / 2.0) - route(last, settings, report=True)[0]
     reach = margins(settings, last.n_rounds)[1] * final_noise(settings)
     return half_of(tail, score, side, reach)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-import weakref
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -20,6 +19,7 @@ from sklearn_bdp._checks import (
     sealed_errors,
 )
 from sklearn_bdp._digests import data_digest
+from sklearn_bdp._process import HOLDOUTS
 from sklearn_bdp._version import __version__
 from sklearn_bdp.correlation import check_correlation, check_order_of_groups
 from sklearn_bdp.guards import TrainingSide, likeness, targets_digest
@@ -49,8 +49,6 @@ if TYPE_CHECKING:
     from sklearn_bdp.accounting import Certificate
     from sklearn_bdp.holdout._report import FinalReport, Preview
     from sklearn_bdp.metrics import BoundedMetric, Evaluation
-
-_HANDLES: Any = weakref.WeakValueDictionary()  # token: the holdout that copies resolve to
 
 
 class ReusableHoldout:
@@ -288,7 +286,7 @@ class ReusableHoldout:
             self.ledger, header, model=self.model, seed=seed, timeout=config.ledger_timeout,
             notes=notes, about=[notes.get(Fact.TARGETS), targets_digest(self.X, self.y)],
         )  # fmt: skip
-        _HANDLES[self.account.token] = self
+        HOLDOUTS[self.account.token] = self
         self._is_small = warn_if_vacuous(self.account.settings, self.model)
 
     @property
@@ -800,8 +798,8 @@ class ReusableHoldout:
 def _restore(cls, state):
     """Return the holdout of this process, or one with an account that came by pickle."""
     token = state["account"].token
-    found = _HANDLES.get(token)
+    found = HOLDOUTS.get(token)
     if found is None:
-        found = _HANDLES[token] = cls.__new__(cls)
+        found = HOLDOUTS[token] = cls.__new__(cls)
         vars(found).update(state)
     return found

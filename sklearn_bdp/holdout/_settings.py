@@ -110,7 +110,12 @@ class DerivedSettings:
         )
         return dataclasses.replace(settings, information=_lifetime_information(settings, model))
 
-    @property
+    @functools.cached_property
+    def known_margins(self) -> dict[int, tuple[float, float]]:
+        """Noise margins by the number of rounds before; see :func:`margins`."""
+        return {}
+
+    @functools.cached_property
     def spending(self) -> Spending:
         """How failure probability is spread over the life of the holdout."""
         return Spending(self.parameters["spending"], self.parameters["n_searches"])
@@ -228,19 +233,21 @@ def final_noise(settings):
     return FINAL_NOISE if settings.parameters["epsilon"] == "auto" and settings.tau is None else 1.0
 
 
-@functools.lru_cache(maxsize=4096)
 def margins(settings, n_above):
     """Return the noise margins of "below" and "above" answers after ``n_above`` rounds.
 
     Half of the round's share of failure goes to its threshold, half to its answer.
     """
-    share = noise_share(settings.noise_failure, n_above) / 2.0
-    below = noise_margin(
-        failure=share,
-        threshold_scale=settings.threshold_scale,
-        query_scale=settings.query_scale,
-    )
-    return below, answer_margin(failure=share, answer_scale=settings.answer_scale)
+    if n_above not in settings.known_margins:
+        share = noise_share(settings.noise_failure, n_above) / 2.0
+        below = noise_margin(
+            failure=share,
+            threshold_scale=settings.threshold_scale,
+            query_scale=settings.query_scale,
+        )
+        answer = answer_margin(failure=share, answer_scale=settings.answer_scale)
+        settings.known_margins[n_above] = below, answer
+    return settings.known_margins[n_above]
 
 
 @dataclasses.dataclass(frozen=True, repr=False)

@@ -1,0 +1,14 @@
+"""What is true of this process and belongs to no object: all that the package keeps globally."""
+
+from __future__ import annotations
+
+import weakref
+from typing import Any
+
+#: Holdouts by token. A copy or pickle that comes back is the same holdout, never a second budget.
+HOLDOUTS: Any = weakref.WeakValueDictionary()
+#: Ledgers in memory by token, of holdouts that were pickled: the pickle may come back after them.
+LEDGERS: dict[str, Any] = {}
+#: Digests of targets that were answered about: another holdout in
+#: memory of the same targets knows nothing of these answers, and says so.
+ANSWERED: set[str] = set()
