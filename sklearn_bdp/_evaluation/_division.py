@@ -16,7 +16,7 @@ from sklearn.base import is_classifier
 from sklearn.model_selection import StratifiedGroupKFold, StratifiedKFold, StratifiedShuffleSplit
 from sklearn.utils import check_random_state, get_tags, indexable
 
-from sklearn_bdp._checks import caller_level, check_fraction, check_kind
+from sklearn_bdp._checks import caller_level, check_array, check_fraction, check_kind
 from sklearn_bdp._digests import query_key
 from sklearn_bdp._evaluation._candidates import targets
 from sklearn_bdp._evaluation._fits import FoldFile
@@ -71,6 +71,7 @@ class FitData:
     times: object = field(default=None, repr=False)  # as numbers
     horizon: object = 0
     params: dict = field(default_factory=dict, repr=False)  # for the estimator's ``fit``
+    coordinates: object = field(default=None, repr=False)  # or the columns that hold them
 
     def parts(self):
         """Return the values, for a digest."""
@@ -111,6 +112,7 @@ class Division:
     #: Records dropped before and after the holdout where it was cut from one sequence with the
     #: training part (``None`` on a side without training records).
     gap: object = None
+    places: np.ndarray | None = field(default=None, repr=False)  # of the training records
     assumption: str = ""  # what has to be true besides, for the certificate; empty if nothing has
     #: What the arguments say about dependence and the declared correlation does not.
     hints: tuple = ()
@@ -194,7 +196,7 @@ def divide(
         raise ValueError(f"X must hold at least 2 records, one for each side, got n_samples={n}.")
     model = check_correlation(correlation, groups=groups)
     model.check_n(n)
-    if model.is_sequential and model.n_records is None:
+    if model.n_records is None and not model.is_independent:  # in the order of the rows
         check_sorted(X)
     assumption = ""
     if is_splitter(test_size):
@@ -447,6 +449,7 @@ def fold_file(config, signature):
 def divide_for(owner, config, estimator, data, *, split=None):
     """Return the :class:`Division` of :class:`FitData` that the owner's parameters describe."""
     X, y, groups, X_val = data.X, data.y, data.groups, data.X_val
+    places = _places(X, data.coordinates)
     declared = correlation = owner.correlation
     if config is None and declared is None:
         model = owner.holdout.model  # describes the training records, too; groups say which
@@ -484,7 +487,24 @@ def divide_for(owner, config, estimator, data, *, split=None):
         model = check_correlation("groups", groups=groups)
     classifier = is_classifier(estimator) and division.y is not None
     side = TrainingSide(((division.X, division.y),), train_model=model, classifier=classifier)
-    return replace(division, hints=hints, assumption=said, about=about, side=side, config=config)
+    if places is not None and division.train is not None:
+        places = places[division.train]
+    return replace(
+        division, hints=hints, assumption=said, about=about, side=side, config=config, places=places
+    )
+
+
+def _places(X, coordinates):
+    """Return the places of the records, given as an array or as names of columns."""
+    if coordinates is None:
+        return None
+    listed = isinstance(coordinates, list | tuple)
+    if listed and all(isinstance(name, str) for name in coordinates):
+        missing = [name for name in coordinates if name not in getattr(X, "columns", ())]
+        if missing:
+            raise ValueError(f"coordinates must name columns of X, got {missing}.")
+        coordinates = X[list(coordinates)]
+    return check_array("coordinates", coordinates, shape=(num_samples(X), None))
 
 
 def _reused(owner, X, y, correlation, groups):

@@ -18,6 +18,7 @@ from sklearn_bdp.correlation._cutting import (
     forward_folds,
     tail_split,
 )
+from sklearn_bdp.correlation._interpolation import Interpolation
 from sklearn_bdp.correlation._states import SeenStates
 from sklearn_bdp.correlation._strength import (
     ENOUGH,
@@ -58,6 +59,10 @@ class MarkovChain(CorrelationModel):
         *Public* state of every record, known without looking at the records. What is made is then
         a :class:`SeenStates`: scores are post-stratified, and dependence costs nothing. Its
         conditions are stronger; read them first.
+    interpolation : bool, default=False
+        With ``observed=True``: hold out single records between their neighbors, instead of the
+        last ones. Given its neighbors a record is independent of all others (theory G27). The
+        score is that of interpolation, never of forecasts. What is made is another model.
 
     Attributes
     ----------
@@ -109,8 +114,13 @@ class MarkovChain(CorrelationModel):
         *,
         observed: bool = False,
         states: ArrayLike | None = None,
+        interpolation: bool = False,
     ) -> Any:
         """Return a chain, or with public states the model that uses them (theory G11′)."""
+        if interpolation:
+            if states is not None or not cls(transition, observed=observed).observed:
+                raise ValueError("interpolation=True needs observed=True and no states.")
+            return Interpolation()
         if states is None:
             return super().__new__(cls)
         return cls(transition, observed=observed).given_states(states)
@@ -121,6 +131,7 @@ class MarkovChain(CorrelationModel):
         *,
         observed: bool = False,
         states: ArrayLike | None = None,
+        interpolation: bool = False,
     ) -> None:
         self.transition = check_transition(transition)
         if not isinstance(observed, bool | np.bool_):

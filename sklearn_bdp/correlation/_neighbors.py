@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy import sparse
+from scipy.spatial import cKDTree
 
-from sklearn_bdp._checks import check_probability
+from sklearn_bdp._checks import check_array, check_probability
 from sklearn_bdp._typing import Array
 from sklearn_bdp.correlation._components import label_codes
 from sklearn_bdp.correlation._network import NetworkModel
@@ -15,8 +17,10 @@ from sklearn_bdp.correlation._row_order import IndependenceReport, p_of_order
 DRAWS = 199
 #: Sweeps of the heat bath, from independent spins; correlation along edges settles in a few.
 SWEEPS = 25
-#: Fewest nodes with a score.
-FEWEST = 30
+#: Fewest nodes with a score, and fewest groups with a place.
+FEWEST, FEWEST_GROUPS = 30, 10
+#: Groups or records around a place that count as its neighbors.
+NEAREST = 6
 
 
 def check_neighbors(
@@ -84,7 +88,11 @@ def check_neighbors(
 
 
 def check_groups(
-    scores: ArrayLike, groups: ArrayLike, *, level: float = 0.005
+    scores: ArrayLike,
+    groups: ArrayLike,
+    *,
+    coordinates: ArrayLike | None = None,
+    level: float = 0.005,
 ) -> IndependenceReport:
     """Test whether mean scores of neighboring groups agree more than chance explains.
 
@@ -95,6 +103,9 @@ def check_groups(
         kinds, such as scores and residuals, are tested together at one level.
     groups : array-like of shape (n,)
         Group of each record.
+    coordinates : array-like of shape (n, n_dimensions), optional
+        Place of each record. Neighbors are then groups near each other, in any order of the rows;
+        without places, groups that follow each other in the rows.
     level : float, default=0.005
         Significance of the test (:func:`check_independence`), exact where groups are independent.
 
@@ -122,14 +133,37 @@ def check_groups(
     level = check_probability("level", level)
     kinds, known = _kinds(scores)
     codes = np.unique(label_codes(groups)[known], return_inverse=True)[1]
-    p = p_of_order([np.bincount(codes, weights=one) / np.bincount(codes) for one in kinds])
+    sizes = np.bincount(codes)
+    kinds = [np.bincount(codes, weights=one) / sizes for one in kinds]
+    if coordinates is None:
+        p = p_of_order(kinds)
+    else:
+        places = check_array("coordinates", coordinates, shape=(len(scores), None))[known]
+        centers = [np.bincount(codes, weights=axis) / sizes for axis in places.T]
+        p = _p_of_places(kinds, np.column_stack(centers))
     return _report(
         p,
         level,
         "cross-validated scores or residuals of neighboring groups agree more than chance "
         f"explains (p = {p:.2g}). Groups are declared independent, and intervals are too narrow if "
-        "they are not. Declare larger groups, or a network of the groups",
+        "they are not. Declare larger groups or, for other places on this map, "
+        "MarkovNetwork(graph)",
     )
+
+
+def _p_of_places(kinds, places):
+    """Return the p-value of "where groups are does not matter": Moran's, by permutation."""
+    count = len(places)
+    if count < FEWEST_GROUPS or not kinds:
+        return 1.0
+    near = cKDTree(places).query(places, min(NEAREST, count - 1) + 1)[1]
+    rows = np.repeat(np.arange(count), near.shape[1])
+    part = sparse.csr_array((np.ones(rows.size), (rows, near.ravel())), shape=(count, count))
+    part = sparse.csr_array(part.maximum(part.T) - sparse.eye_array(count))
+    rng = np.random.default_rng(20170303)
+    ranks = np.argsort(rng.random((count, DRAWS)), axis=0)
+    found = np.max([_moran(values, part, ranks) for values in kinds], axis=0)
+    return float((found >= found[0] - 1e-12 * abs(found[0])).mean())
 
 
 def _report(p, level, text):

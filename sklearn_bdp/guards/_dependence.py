@@ -132,8 +132,9 @@ def _compared(division, estimator, metric, score, folds, groups, known):
         return _in_time(declared, model, first(), metric.name)
     if model is not None and isinstance(declared, SeenStates):
         return _within_states(declared, scored())
-    if isinstance(model, NetworkModel | Groups) and not model.is_independent:
-        return _beside(model, first(), estimator, division)
+    placed = division.places is not None and declared.is_independent
+    if placed or (isinstance(model, NetworkModel | Groups) and not model.is_independent):
+        return _beside(declared if placed else model, first(), estimator, division)
     by_class = classes and np.ndim(division.y) == 1 and in_runs(np.asarray(division.y))
     if by_class or not declared.is_independent:
         return _NOTHING
@@ -162,19 +163,21 @@ def _beside(model, scores, estimator, division):
     Of groups: that those next to each other are independent. Scores are less the mean of their
     class, so that a table sorted by class is no dependence.
     """
-    if _seen(scores) is None or len(scores) != model.n_records:
+    if _seen(scores) is None or model.n_records not in (None, len(scores)):
         return _NOTHING
-    kinds, groups = [scores], isinstance(model, Groups)
-    order = _original_order(division) if groups else slice(None)
+    kinds, groups, places = [scores], not isinstance(model, NetworkModel), division.places
+    order = _original_order(division) if groups and places is None else slice(None)
     if is_classifier(estimator) and np.ndim(division.y) == 1:
         labels = np.asarray(division.y)
         kinds, ordered = [_less_means(scores, labels)], labels[order]
         # Groups of about one class each stand class after class in many tables.
-        if not groups or np.count_nonzero(ordered[1:] != ordered[:-1]) >= len(model.sizes_):
+        many = places is not None or not groups
+        if many or np.count_nonzero(ordered[1:] != ordered[:-1]) >= len(model.sizes_):
             kinds.append(_residuals(scores, labels))
     kinds = np.transpose(kinds)[order]
     if groups:
-        return correlation.check_groups(kinds, model.components(len(kinds))[order]), None, scores
+        codes = model.components(len(kinds))[order]
+        return correlation.check_groups(kinds, codes, coordinates=places), None, scores
     return correlation.check_neighbors(model, kinds), None, scores
 
 

@@ -272,6 +272,7 @@ class ReusableHoldoutSearchCV(Preparation, Savable, GridSearchCV):
         groups_val: ArrayLike | None = None,
         times: ArrayLike | None = None,
         horizon: int = 0,
+        coordinates: ArrayLike | None = None,
         **params: Any,
     ) -> Self:
         """Search on a training set of the data and verify on the holdout.
@@ -299,6 +300,9 @@ class ReusableHoldoutSearchCV(Preparation, Savable, GridSearchCV):
         horizon : int, default=0
             Dates (rows, without dates) until the label of a record is known: as many are left out
             of the training set before the holdout.
+        coordinates : array-like of shape (n_samples, n_dimensions) or list of str, default=None
+            Places of the records, or the columns of ``X`` that hold them. The search then tests in
+            any order of the rows whether near groups agree, and warns if they do.
         **params : dict
             Passed to the ``fit`` method of the estimator (and routed as in scikit-learn).
 
@@ -325,10 +329,12 @@ class ReusableHoldoutSearchCV(Preparation, Savable, GridSearchCV):
                     )
                 if value is not None:
                     params[name] = value
-            if times is not None or horizon or groups_val is not None:
+            given = (times, groups_val, coordinates)
+            if any(value is not None for value in given) or horizon:
                 raise ValueError(
-                    "holdout=None is plain cross-validation: times=, horizon= and groups_val= have "
-                    "no place in it. Set holdout=0.25, or pass cv=TimeSeriesSplit()."
+                    "holdout=None is plain cross-validation: times=, horizon=, groups_val= and "
+                    "coordinates= have no place in it. Set holdout=0.25, or pass "
+                    "cv=TimeSeriesSplit()."
                 )
             if groups is not None:
                 params["groups"] = groups
@@ -340,7 +346,7 @@ class ReusableHoldoutSearchCV(Preparation, Savable, GridSearchCV):
         with autologged(self):
             data = FitData(
                 X, y, X_val, y_val, groups, groups_val,
-                None if times is None else date_numbers(times), horizon, params,
+                None if times is None else date_numbers(times), horizon, params, coordinates,
             )  # fmt: skip
             return self._fit_verified(data)
 

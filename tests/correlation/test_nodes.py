@@ -259,9 +259,12 @@ def test_the_xor_chain_is_refused_if_neighbors_are_kept():
     coins = np.array(list(itertools.product([0, 1], repeat=6)))
     labels = coins[:, :-1] ^ coins[:, 1:]
     joint = np.zeros([2] * 5)
-    np.add.at(joint, tuple(labels.T), 1.0 / len(labels))
-    joint = joint.sum(axis=(1, 3))  # nodes 0, 2 and 4 have no common edge: independent
-    np.testing.assert_allclose(joint, 1 / 8)
+    np.add.at(joint, tuple(labels.T), np.where(coins == 1, 0.2, 0.8).prod(axis=1))
+    held = [0, 2, 4]  # no common edge: independent, but not given the nodes between them
+    assert dependence(joint, held, [0, 1, 2], unlabelled=(1, 3)) < 1e-12
+    assert dependence(joint, held, [0, 1, 2]) > 0.02
+    ones = joint.sum(axis=(2, 3, 4))
+    np.testing.assert_allclose([ones[1].sum(), ones[1, 1] / ones[:, 1].sum()], [0.32, 0.5])
     model = DependencyGraph(nx.path_graph(400), reach="edges")
     held = np.arange(0, 400, 8)
     kept = np.setdiff1d(np.arange(400), held)

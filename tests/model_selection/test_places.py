@@ -1,0 +1,131 @@
+"""Maps: declared groups are tested by places, in any order of the rows; interpolation in time."""
+
+import itertools
+import warnings
+
+import numpy as np
+import pytest
+from sklearn.linear_model import LogisticRegression
+
+from sklearn_bdp import ReusableHoldoutSearchCV
+from sklearn_bdp.correlation import Groups, MarkovChain, check_groups
+from sklearn_bdp.exceptions import ModelMisfitWarning
+
+pd = pytest.importorskip("pandas")
+SIDE = 30
+
+
+def smooth_map(seed, *, reach):
+    """Return places of a grid in random order, and a field that varies slowly over them."""
+    rng = np.random.default_rng(seed)
+    places = rng.permutation(np.array(list(itertools.product(range(SIDE), repeat=2)), dtype=float))
+    centers = SIDE * rng.random((60, 2))
+    squares = ((places[:, None] - centers) ** 2).sum(axis=2)
+    field = np.exp(-squares / (2.0 * reach**2)) @ rng.normal(size=60)
+    return places, field / field.std(), rng
+
+
+def fit(X, y, groups, **options):
+    search = ReusableHoldoutSearchCV(
+        LogisticRegression(), {"C": [1.0]}, correlation="groups", random_state=0
+    )
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", ModelMisfitWarning)
+        search.fit(X, y, groups=groups, **options)
+    return [str(w.message) for w in caught if issubclass(w.category, ModelMisfitWarning)]
+
+
+def test_blocks_that_are_too_small_are_noticed_in_any_order_of_the_rows():
+    told = []
+    for seed in range(6):
+        places, field, rng = smooth_map(seed, reach=5.0)
+        X = rng.normal(size=(len(places), 2))
+        y = (X[:, 0] + 2.0 * field > 0).astype(int)
+        blocks = (places // 3) @ [100, 1]
+        assert fit(X, y, blocks) == []  # without places nothing can be noticed
+        told.append(fit(X, y, blocks, coordinates=places))
+    assert sum("neighboring groups agree" in " ".join(said) for said in told) >= 5
+
+
+def test_independent_blocks_are_left_alone_by_name_and_by_array():
+    places, _, rng = smooth_map(0, reach=5.0)
+    blocks = (places // 3) @ [100, 1]
+    effect = np.random.default_rng(1).normal(size=10_000)[blocks.astype(int)]
+    X = pd.DataFrame(rng.normal(size=(len(places), 2)), columns=["a", "b"])
+    y = (X["a"].to_numpy() + 2.0 * effect > 0).astype(int)
+    X[["east", "north"]] = places
+    assert fit(X, y, blocks, coordinates=["east", "north"]) == []
+    assert fit(X, y, blocks, coordinates=places) == []
+    with pytest.raises(ValueError, match="columns of X"):
+        fit(X, y, blocks, coordinates=["west", "north"])
+    with pytest.raises(ValueError, match="coordinates must have shape"):
+        fit(X, y, blocks, coordinates=places[:-1])
+
+
+def test_the_test_of_places_is_exact_for_independent_groups():
+    rng, groups = np.random.default_rng(0), np.repeat(np.arange(60), 3)
+    misses = [
+        check_groups(rng.normal(size=180), groups, coordinates=rng.random((180, 2)), level=0.1)
+        for _ in range(200)
+    ]
+    assert sum(report.misfit for report in misses) <= 34  # 20 expected, 99.9% limit
+
+
+def joint_of_chain(transition, start, length):
+    """Return the joint distribution of a Markov chain, one axis per record."""
+    joint = start
+    for _ in range(length - 1):
+        joint = joint[..., None] * transition
+    return joint
+
+
+def test_records_between_their_neighbors_are_independent():
+    """Theory G27, order 1, by enumeration; transitions may be impossible."""
+    rng = np.random.default_rng(0)
+    for zero in (False, True):
+        transition = rng.random((3, 3)) + 1e-9
+        if zero:
+            transition[0, 0] = transition[1, 2] = 0.0
+        transition /= transition.sum(axis=1, keepdims=True)
+        joint = joint_of_chain(transition, np.full(3, 1 / 3), 5)
+        for given in itertools.product(range(3), repeat=2):
+            part = joint[:, given[0], :, given[1], :]
+            if part.sum() > 0:
+                part = part / part.sum()
+                product = (
+                    part.sum((1, 2))[:, None, None]
+                    * part.sum((0, 2))[None, :, None]
+                    * part.sum((0, 1))[None, None, :]
+                )
+                np.testing.assert_allclose(part, product, atol=1e-12)
+
+
+def test_an_observed_chain_may_be_interpolated():
+    sticky = [[0.95, 0.05], [0.05, 0.95]]
+    model = MarkovChain(sticky, observed=True, interpolation=True)
+    for seed in range(4):
+        split = model.split(400, 0.5, random_state=seed)
+        assert len(split.holdout) + len(split.train) == 400
+        assert len(split.holdout) == 200
+        assert np.diff(split.holdout).min() >= 2
+        assert model.given_rest(split.holdout).is_independent
+        assert model.given_rest(split.holdout).is_given_rest
+    assert model.given_rest([7, 0, 1, 3]).components(4).tolist() == [2, 0, 0, 1]
+    assert model.effective_n(100) == pytest.approx(1.0)
+    with pytest.raises(ValueError, match="observed=True"):
+        MarkovChain(sticky, interpolation=True)
+    rng = np.random.default_rng(0)
+    state = np.cumsum(rng.random(800) < 0.05) % 2
+    X = np.c_[np.r_[state[0], state[:-1]], np.r_[state[1:], state[-1]]].astype(float)
+    search = ReusableHoldoutSearchCV(
+        LogisticRegression(), {"C": [1.0]}, correlation=model, random_state=0
+    ).fit(X, state)
+    assert "given those before and after them" in str(search.certificate_).splitlines()[0]
+    assert search.best_interval_[1] - search.best_interval_[0] < 0.2
+
+
+def test_places_are_no_part_of_a_plain_search():
+    plain = ReusableHoldoutSearchCV(LogisticRegression(), {"C": [1.0]}, holdout=None)
+    with pytest.raises(ValueError, match="coordinates="):
+        plain.fit(np.eye(20), np.arange(20) % 2, coordinates=np.eye(20))
+    assert check_groups([0.1, 0.2], Groups([0, 1]).codes_, coordinates=np.eye(2)).order_p == 1.0
