@@ -1,180 +1,326 @@
-"""Coverage and width of the rows of a final report, on records whose truth is known.
+"""Coverage and half-width of both families of rows in a final report, where the truth is known.
 
-A fixed model on independent records, on patients with one to six visits, and on an autoregression.
-Each report has three rows, so each of them may fail with about a third of 4.5 %: exact ones through
-the mechanism, approximate ones read from the closed holdout (theory G22). Beside them the plain
-bootstrap of records at 95 %, which ignores what was asked and how records depend on each other.
-Metrics are worked out by counts, thousands of times faster than one call each of scikit-learn's,
-which give the same numbers (checked on every sample).
+Four adaptive searches of twenty candidates on one holdout; the report is about the candidate they
+select. Nothing is fitted: candidates are noisy views of a signal, searches choose by what the
+library's own account releases, and each row is made at the level of a report of one statement
+after them (theory G17, G28). Beside it what people do: *one look* (cross-validation selects, the
+holdout is used once, at 95%: DeLong for AUC of records, else a bootstrap of units, which in time
+ignores that dates depend on each other) and *two test
+sets* (one half of the holdout selects, the other reports). Means over replications; ± is the
+binomial margin of a coverage of 95%. (Proven rows in time are those given the past, theory G26.)
 
-    python -m benchmarks.final_report                 # 12 replications
-    python -m benchmarks.final_report --size full     # 2,000
-    python -m benchmarks.final_report --kinds 0 1     # independent records, 150 patients
+    python -m benchmarks.final_report                    # 6 replications
+    python -m benchmarks.final_report --size full        # 400
+    python -m benchmarks.final_report --kinds 0 5        # 100 records, 1,000 patients
 """
 
 import argparse
-import contextlib
+import math
 import warnings
 
 import numpy as np
 from scipy.signal import lfilter
-from scipy.special import expit
-from sklearn import metrics
-from sklearn.base import BaseEstimator, ClassifierMixin
+from scipy.stats import norm, rankdata
 
-from sklearn_bdp import ReusableHoldout
-from sklearn_bdp.correlation import Groups, Independent, MarkovChain
-from sklearn_bdp.holdout import _approximate
+from sklearn_bdp.accounting import (
+    STATISTICS,
+    approximate_row,
+    final_code_length,
+    net_benefit,
+    share_limits,
+    star_limits,
+    unit_moments,
+)
 
-REPLICATIONS = {"small": 12, "full": 2000}
-KINDS = (("independent", 500), ("patients", 150), ("patients", 500), ("time", 3000))
-EXACT = ("accuracy", "neg_brier_score", "recall")
-APPROXIMATE = ("roc_auc", "average_precision", "f1_macro")
-WALK = 0.6  # autocorrelation of the series
+try:
+    from benchmarks.simulate_year import Account, Choice
+except ImportError:  # run as a script
+    from simulate_year import Account, Choice
 
-
-class Fixed(ClassifierMixin, BaseEstimator):
-    """A model that was fitted long ago: the first column is its log odds."""
-
-    def fit(self, X=None, y=None):
-        """Set the classes."""
-        self.classes_ = np.array([0, 1])
-        return self
-
-    def decision_function(self, X):
-        """Return log odds."""
-        return np.asarray(X)[:, 0]
-
-    def predict(self, X):
-        """Return classes."""
-        return (self.decision_function(X) > 0).astype(int)
-
-    def predict_proba(self, X):
-        """Return probabilities."""
-        chance = expit(self.decision_function(X))
-        return np.column_stack([1.0 - chance, chance])
-
-
-def draw(kind, count, rng):
-    """Return log odds, labels and the declared correlation of some records."""
-    if kind == "time":
-        noise = rng.normal(size=(2, count + 50)) * np.sqrt(1.0 - WALK**2)
-        x, e = lfilter([1.0], [1.0, -WALK], noise, axis=1)[:, 50:]
-        model = MarkovChain.from_autocorrelation_time(1.5 * (1.0 + WALK) / (1.0 - WALK))
-    elif kind == "patients":
-        groups = np.repeat(np.arange(count), rng.integers(1, 7, count))
-        own = rng.normal(size=(2, count))[:, groups]
-        x, e = 0.7 * own + np.sqrt(1.0 - 0.49) * rng.normal(size=own.shape)
-        model = Groups(groups)
-    else:
-        x, e = rng.normal(size=(2, count))
-        model = Independent()
-    return 1.5 * x, (x + 0.8 * e > 0.5).astype(int), model
+REPLICATIONS = {"small": 6, "full": 400}
+KINDS = [("records", n) for n in (100, 300, 1000)]
+KINDS += [("patients", n) for n in (75, 250, 1000)] + [("time", 3000)]
+QUALITIES = np.linspace(0.5, 0.8, 7)  # correlation of candidates with the signal
+BASE, PREVALENCE, SEARCHES, CANDIDATES, WALK = 0.6, 0.3, 4, 20, 0.6
+CUT = norm.isf(PREVALENCE) * math.hypot(1.0, 0.8)
+ROWS = {  # name: statistic, what it reads, whether means of it are proven
+    "AUC": (STATISTICS["roc_auc"], "scores"),
+    "average precision": (STATISTICS["average_precision"], "scores"),
+    "accuracy": (STATISTICS["accuracy"], "labels"),
+    "recall": (STATISTICS["recall"], "labels"),
+    "precision": (STATISTICS["precision"], "labels"),
+    "F1": (STATISTICS["f1"], "labels"),
+    "Brier": (STATISTICS["neg_brier_score"], "chances"),
+    "log loss": (STATISTICS["neg_log_loss"], "chances"),
+    "net benefit": (net_benefit(0.3), "chances"),
+    "calibration slope": (STATISTICS["calibration_slope"], "chances"),
+    "R2": (STATISTICS["r2"], "values"),
+    "MAE": (STATISTICS["neg_mean_absolute_error"], "values"),
+}
+KINDS_OF_ROW = ("alone", "difference", "subgroup", "gap")
+SHOWN = {"difference": ("AUC", "accuracy", "Brier", "MAE"), "subgroup": ("AUC", "recall", "Brier"),
+         "gap": ("AUC", "accuracy")}  # fmt: skip
 
 
-def value(name, x, y):
-    """Return a metric by scikit-learn."""
-    said = (x > 0).astype(int)
-    return {
-        "accuracy": lambda: metrics.accuracy_score(y, said),
-        "recall": lambda: metrics.recall_score(y, said),
-        "neg_brier_score": lambda: -metrics.brier_score_loss(y, expit(x)),
-        "roc_auc": lambda: metrics.roc_auc_score(y, x),
-        "average_precision": lambda: metrics.average_precision_score(y, x),
-        "f1_macro": lambda: metrics.f1_score(y, said, average="macro"),
-    }[name]()
+class Sample:
+    """Records: units, targets, a signal that candidates see, noise that they share, a subgroup."""
 
-
-def counted(name, x, y, weights=None):
-    """Return the same of samples that hold each record ``weights`` times; no two ``x`` are equal.
-
-    ``weights`` are of shape (samples, records).
-    """
-    weights = np.ones((1, len(y))) if weights is None else weights
-    hit = (x > 0) == y
-    if name in ("accuracy", "neg_brier_score"):
-        scores = hit if name == "accuracy" else -np.square(expit(x) - y)
-        return weights @ scores / weights.sum(axis=1)
-    if name in ("recall", "f1_macro"):
-        right = [weights @ (hit & (y == c)) for c in (0, 1)]
-        actual, called = ([weights @ (part == c) for c in (0, 1)] for part in (y, x > 0))
-        if name == "recall":
-            return right[1] / actual[1]
-        return sum(2.0 * right[c] / (actual[c] + called[c]) for c in (0, 1)) / 2.0
-    order = np.argsort(-x)
-    weights, y = weights[:, order], y[order]
-    found = np.cumsum(weights * y, axis=1)
-    if name == "roc_auc":
-        negatives = weights * (1 - y)
-        return (negatives * found).sum(axis=1) / (negatives.sum(axis=1) * found[:, -1])
-    # A record that is there w times is w ties: one step of the curve.
-    precision = found / np.maximum(np.cumsum(weights, axis=1), 1.0)
-    return (weights * y * precision).sum(axis=1) / found[:, -1]
-
-
-def bootstrap(name, x, y, rng, draws=100):
-    """Return the percentile interval of records at 95 %."""
-    weights = rng.multinomial(len(y), np.full(len(y), 1.0 / len(y)), size=draws)
-    return np.quantile(counted(name, x, y, weights.astype(float)), [0.025, 0.975])
-
-
-@contextlib.contextmanager
-def by_counts():
-    """Let approximate rows use the same numbers, worked out by counts."""
-    before = {name: _approximate.STATISTICS[name] for name in APPROXIMATE}
-    for name, statistic in before.items():
-        labels = name == "f1_macro"  # labels come as 0 and 1
-        _approximate.STATISTICS[name] = statistic._replace(
-            function=lambda y, x, name=name, labels=labels: float(
-                counted(name, x - 0.5 if labels else x, y)[0]
+    def __init__(self, kind, size, rng):
+        visits = np.ones(size, int)
+        own = rng.normal(size=(3, size))
+        if kind == "patients":  # the ill come more often
+            visits += rng.binomial(5, norm.cdf(own[0]))
+        self.units = np.repeat(np.arange(size), visits)
+        self.rng, count = rng, len(self.units)
+        signal, shared, error = rng.normal(size=(3, count))
+        if kind == "patients":
+            signal, shared, error = (
+                0.7 * one[self.units] + math.sqrt(0.51) * other
+                for one, other in zip(own, (signal, shared, error), strict=True)
             )
-        )
-    try:
-        yield
-    finally:
-        _approximate.STATISTICS.update(before)
+        elif kind == "time":
+            signal, shared = lfilter(
+                [math.sqrt(1.0 - WALK**2)], [1.0, -WALK], (signal, shared), axis=1
+            )
+        self.signal, self.shared = signal, shared
+        self.y = (signal + 0.8 * error > CUT).astype(int)
+        self.real = np.exp(0.3 * signal + 0.3 * error)
+        self.inside = (np.arange(size) % 3 > 0)[self.units]  # two thirds of the units
+        self.share = 1.0 / visits[self.units]
+
+    def candidates(self, qualities):
+        """Return what candidates of these qualities see of every record."""
+        q = np.asarray(qualities)[:, None]
+        own = self.rng.normal(size=(len(q), len(self.y)))
+        return q * self.signal + np.sqrt(1.0 - q**2) * (0.8 * self.shared + 0.6 * own)
+
+    def accuracies(self, seen):
+        """Return accuracies per unit of candidates: what searches select by."""
+        return ((seen > 1.0) == self.y) @ self.share / self.share.sum()
+
+    def part(self, units):
+        """Return the records of some units."""
+        kept, some = np.isin(self.units, units), object.__new__(Sample)
+        for name in ("y", "real", "inside", "share"):
+            setattr(some, name, getattr(self, name)[kept])
+        some.units = np.unique(self.units[kept], return_inverse=True)[1]
+        return some, kept
 
 
-def replication(kind, count, seed, truth):
-    """Return for each metric whether the report and the bootstrap are right, and their widths."""
+def said(reads, seen):
+    """Return a candidate's labels, scores, chances or values; one calibration for all."""
+    return {
+        "scores": lambda: seen,
+        "labels": lambda: (seen > 1.0).astype(int),
+        "chances": lambda: norm.cdf((0.65 * seen - CUT) / math.sqrt(1.64 - 0.65**2)),
+        "values": lambda: np.exp(0.2 * seen + 0.1),
+    }[reads]()
+
+
+def sides(kind, reads, sample, seen, base):
+    """Return the two sides, or the one, of a row."""
+    own, inside = said(reads, seen), sample.inside
+    return {
+        "alone": [(own, None)],
+        "difference": [(own, None), (said(reads, base), None)],
+        "subgroup": [(own, inside)],
+        "gap": [(own, inside), (own, ~inside)],
+    }[kind]
+
+
+def statistic_of(name, sample, some_sides, weights):
+    """Return a row's statistic for weighted records."""
+    statistic, reads = ROWS[name]
+    y = sample.real if reads == "values" else sample.y
+    two, sign = np.arange(len(y)) % 2, -1.0 if statistic.negative else 1.0
+    found = [
+        sign * statistic.left_out(y, own, weights * (1.0 if mask is None else mask), two, 2)[0]
+        for own, mask in some_sides
+    ]
+    return found[0] - found[1] if len(found) == 2 else found[0]
+
+
+def scores(name, sample, own):
+    """Return each record's part of S and of k, and the largest k of a record; None: no mean."""
+    y = sample.y
+    hit, one = own == y, np.ones(len(y))
+    if name in ("accuracy", "recall", "precision"):
+        counted = {"accuracy": one > 0.0, "recall": y == 1, "precision": own == 1}[name]
+        return hit & counted, counted, 1.0
+    if name == "F1":
+        return 2 * ((y == 1) & (own == 1)), (y == 1) * 1 + (own == 1), 2.0
+    if name == "Brier":
+        return (y - own) ** 2, one, 1.0
+    if name == "log loss":  # clipped at chances of 1%
+        chance = np.clip(np.where(y == 1, own, 1.0 - own), 0.01, 1.0)
+        return -np.log(chance) / math.log(100.0), one, 1.0
+    return None
+
+
+def proven(name, kind, holdout, training, level):
+    """Return the ends of a proven row, or None; both samples come with what models see."""
+    reads = ROWS[name][1]
+    if kind == "gap" or reads in ("scores", "values"):
+        return None
+    units = []
+    reach = 1.0
+    for place, (sample, seen, base) in enumerate((training, holdout)):
+        made = [scores(name, sample, said(reads, one)) for one in (seen, base)]
+        if made[0] is None or (kind == "difference" and name == "F1"):
+            return None
+        (sums, counts, bound), other = made[0], made[1][0]
+        if kind == "difference":
+            off = sums * 1.0 - other
+            if place == 0:  # a public range; larger differences count as this large
+                reach = min(1.0, 1.5 * float(np.abs(off).max()))
+            sums = 0.5 * (1.0 + np.clip(off, -reach, reach) / reach)
+        mask = sample.inside if kind == "subgroup" else 1.0
+        units.append([np.bincount(sample.units, sample.share * mask * x) for x in (sums, counts)])
+    (sums, counts), own = units[1], holdout[0]
+    if len(own.units) == own.units.max() + 1 and reads == "labels" and kind != "difference":
+        if name == "F1":  # by Jaccard's share
+            ends = share_limits(int(sums.sum() / 2), int(counts.sum() - sums.sum() / 2), level)
+            return [2.0 * end / (1.0 + end) for end in ends]
+        return share_limits(round(float(sums.sum())), round(float(counts.sum())), level)
+    moments = unit_moments(*units[0])
+    ends = star_limits(
+        sums, counts, bound=bound, moments=moments, log_inverse_level=math.log(2.0 / level)
+    )
+    if kind == "difference":
+        ends = [reach * (2.0 * end - 1.0) for end in ends]
+    span = -math.log(100.0) if name == "log loss" else -1.0 if name == "Brier" else 1.0
+    return sorted(span * end for end in ends)
+
+
+def one_look(name, kind, sample, seen, base, rng=None, *, records=False):
+    """Return an interval at 95%: DeLong, a bootstrap of units, without ``rng`` a jackknife."""
+    some = sides(kind, ROWS[name][1], sample, seen, base)
+    if name == "AUC" and records and kind in ("alone", "difference"):
+        y = sample.y == 1
+        parts = []
+        for own, _ in some:
+            ranks = rankdata(own)
+            parts.append((ranks[y] - rankdata(own[y])) / (~y).sum())
+            parts.append(1.0 - (ranks[~y] - rankdata(own[~y])) / y.sum())
+        above, below = (parts[a] - (parts[a + 2] if len(parts) == 4 else 0.0) for a in (0, 1))
+        error = math.sqrt(above.var(ddof=1) / above.size + below.var(ddof=1) / below.size)
+        return above.mean() - 1.96 * error, above.mean() + 1.96 * error
+    count = int(sample.units.max()) + 1
+    draws = []
+    if rng is None:
+        statistic, reads = ROWS[name]
+        y = sample.real if reads == "values" else sample.y
+        made = approximate_row(statistic, y, some, units=sample.units, level=0.05)
+        return made.lower, made.upper
+    for _ in range(50):
+        times = np.bincount(rng.integers(0, count, count), minlength=count)
+        draws.append(statistic_of(name, sample, some, sample.share * times[sample.units]))
+    return norm.interval(0.95, statistic_of(name, sample, some, sample.share), np.nanstd(draws))
+
+
+def history(holdout, training, size, rng):
+    """Play the searches; return what the reporter, the one-looker and the splitter selected."""
+    account = Account(size, Choice(), rng)
+    half = np.arange(holdout.units.max() + 1) < size // 2
+    weights = holdout.share * half[holdout.units]
+    best, chosen = 1, {}
+    for _ in range(SEARCHES):
+        places = np.clip(best + rng.integers(-1, 2, CANDIDATES), 0, len(QUALITIES) - 1)
+        seen = [sample.candidates(QUALITIES[places]) for sample in (holdout, training)]
+        known = training.accuracies(seen[1])
+        values, _, _ = account.answer(known, holdout.accuracies(seen[0]))
+        first = ((seen[0] > 1.0) == holdout.y) @ weights
+        picks = {"report": values, "look": known, "two": first}
+        for who, score in picks.items():
+            at = int(np.argmax(score))
+            chosen[who] = places[at], seen[0][at], seen[1][at]
+        best = min(int(chosen["report"][0]) + 1, len(QUALITIES) - 2)
+    nats = final_code_length(released=account.released, n_batches=account.batch)
+    return chosen, nats
+
+
+def replication(kind, size, seed, truth):
+    """Return for each row whether it held and its half-width, by family and rival; NaN: refused."""
     rng = np.random.default_rng(seed)
-    x, y, model = draw(kind, count, rng)
-    for name in EXACT + APPROXIMATE:
-        assert np.isclose(counted(name, x, y)[0], value(name, x, y), rtol=1e-9)
-    rows = {}
-    for names, interval in ((EXACT, "exact"), (APPROXIMATE, "approximate")):
-        holdout = ReusableHoldout(x[:, None], y, correlation=model, random_state=seed)
-        report = holdout.final_report(Fixed().fit(), scoring=list(names), interval=interval)
-        for name, row in zip(names, report.rows, strict=True):
-            low, high = bootstrap(name, x, y, rng)
-            right = row.lower <= truth[name] <= row.upper
-            width = 0.5 * (row.upper - row.lower), 0.5 * (high - low)
-            rows[name] = (right, width[0], low <= truth[name] <= high, width[1])
-    return rows
+    holdout, training = Sample(kind, size, rng), Sample(kind, 3 * size, rng)
+    times = size * (1.0 - WALK) / (1.0 + WALK) if kind == "time" else None
+    chosen, nats = history(holdout, training, int(times or size), rng)
+    base = [sample.candidates([BASE])[0] for sample in (holdout, training)]
+    level, found = 0.05 * math.exp(-nats), {}
+    second, kept = holdout.part(np.arange(size // 2, size))
+    for name, (statistic, reads) in ROWS.items():
+        y = holdout.real if reads == "values" else holdout.y
+        for row in (r for r in KINDS_OF_ROW if name in SHOWN.get(r, ROWS)):
+            place, seen, trained = chosen["report"]
+            made = approximate_row(
+                statistic, y, sides(row, reads, holdout, seen, base[0]), units=holdout.units,
+                level=level, times=times,
+            )  # fmt: skip
+            ends = {"approximate": (made.lower, made.upper, place)}
+            exact = None if kind == "time" else proven(
+                name, row, (holdout, seen, base[0]), (training, trained, base[1]), level
+            )  # fmt: skip
+            ends["proven"] = (*(exact or (math.nan, math.nan)), place)
+            place, seen, _ = chosen["look"]
+            records = kind != "patients"
+            made = one_look(name, row, holdout, seen, base[0], rng, records=records)
+            ends["look"] = (*made, place)
+            place, seen, _ = chosen["two"]
+            ends["two"] = (*one_look(name, row, second, seen[kept], base[0][kept]), place)
+            for who, (low, high, at) in ends.items():
+                right = low <= truth[name, row][at] <= high if low <= high else math.nan
+                found[name, row, who] = right, 0.5 * (high - low)
+    return found, nats
+
+
+def truths(kind):
+    """Return the value of every row for every quality, from a large sample."""
+    sample = Sample(kind, 150_000, np.random.default_rng(0))
+    seen, base = sample.candidates(QUALITIES), sample.candidates([BASE])[0]
+    return {
+        (name, row): [
+            statistic_of(name, sample, sides(row, ROWS[name][1], sample, one, base), sample.share)
+            for one in seen
+        ]
+        for name in ROWS
+        for row in KINDS_OF_ROW
+        if name in SHOWN.get(row, ROWS)
+    }
 
 
 def main():
-    """Print one table for each kind of records."""
+    """Print one table for each kind and size."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--size", choices=tuple(REPLICATIONS), default="small")
+    parser.add_argument("--replications", type=int)
     parser.add_argument("--kinds", type=int, nargs="+", default=range(len(KINDS)), help="from 0")
     options = parser.parse_args()
-    replications = REPLICATIONS[options.size]
+    count = options.replications or REPLICATIONS[options.size]
     warnings.simplefilter("ignore")
-    for kind, count in (KINDS[place] for place in options.kinds):
-        x, y, _ = draw(kind, 300_000, np.random.default_rng(0))
-        truth = {name: value(name, x, y) for name in EXACT + APPROXIMATE}
-        with by_counts():
-            found = [replication(kind, count, seed, truth) for seed in range(replications)]
-        print(f"\n{count} {kind}{'':4}{'report holds in':>20}{'half-width':>12}"
-              f"{'bootstrap holds in':>20}{'half-width':>12}")  # fmt: skip
-        for name in EXACT + APPROXIMATE:
-            right, width, boot, other = np.nanmean(
-                np.array([rows[name] for rows in found], dtype=float), axis=0
-            )
-            kept = "exact" if name in EXACT else "approximate"
-            line = f"{name + ', ' + kept:<32}{right:>8.1%}{width:>12.3f}"
-            print(f"{line}{boot:>20.1%}{other:>12.3f}", flush=True)
+    truth = {}
+    for kind, size in (KINDS[place] for place in options.kinds):
+        truth[kind] = truth.get(kind) or truths(kind)
+        found, nats = zip(
+            *(replication(kind, size, seed, truth[kind]) for seed in range(count)), strict=True
+        )
+        margin = 1.96 * math.sqrt(0.05 * 0.95 / count)
+        print(
+            f"\n{size:,} {kind}, {count} replications (±{margin:.1%}), {np.median(nats):.2f} nats\n"
+            f"{'':28}{'approximate':>20}{'proven':>17}{'one look':>17}{'two test sets':>17}"
+        )
+        for name, row in truth[kind]:
+            line = f"{name + (', ' + row if row != 'alone' else ''):<28}"
+            for who in ("approximate", "proven", "look", "two"):
+                cells = np.array([one.get((name, row, who), (np.nan,) * 2) for one in found], float)
+                given = np.isfinite(cells[:, 0])
+                if given.any():
+                    held, width = cells[given].mean(axis=0)
+                    line += f"{held:>11.1%} ±{width:<.3f}"
+                else:
+                    line += f"{'':>18}"
+                if who == "approximate":
+                    line += f"{'' if given.all() else f' ({1 - given.mean():.0%} refused)'}"
+            print(line, flush=True)
 
 
 if __name__ == "__main__":

@@ -202,10 +202,6 @@ def _classes(y, said):
     return [y == one for one in np.unique(y)]
 
 
-def _right(y, said):
-    return [said == y, said != y]
-
-
 def _confusion(y, said):
     return [(y == one) & (hit == (said == y)) for one in np.unique(y) for hit in (True, False)]
 
@@ -254,7 +250,7 @@ def _averaged(name, average):
         weights = real if average == "weighted" else np.ones_like(real)
         return _part((weights * each).sum(axis=0), weights.sum(axis=0))
 
-    return Statistic("labels", _of_sums(terms, function), "unit", _confusion, trust=0.005)
+    return Statistic("labels", _of_sums(terms, function), "unit", _confusion)
 
 
 def _mean_loss(loss, response="values", **options):
