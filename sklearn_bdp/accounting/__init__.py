@@ -19,11 +19,8 @@ from sklearn_bdp.accounting._given_past import (
 from sklearn_bdp.accounting._jackknife import (
     ApproximateRow,
     approximate_row,
-    approximation,
-    binomial_interval,
     jackknife_interval,
     long_memory,
-    mean_of_shares,
 )
 from sklearn_bdp.accounting._left_out import (
     GENERIC,

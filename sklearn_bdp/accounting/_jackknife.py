@@ -15,7 +15,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.optimize import minimize_scalar
 from scipy.special import expit, logit
-from scipy.stats import beta as beta_distribution
 from scipy.stats import norm
 from scipy.stats import t as student
 
@@ -41,17 +40,6 @@ _REMEMBERED = (
     "correlation='time' needs no such assumption."
 )
 _ROUNDING = 1e-24  # of a value, squared: less is no spread
-
-
-class approximation:
-    """Constants of the report before :func:`approximate_row`."""
-
-    LEAST_UNITS, FEW_UNITS = 20, 30
-    LEAST_EVENTS, FEW_EVENTS, FEW_RANKED = 5, 10, 30
-    BLOCKS = 10
-    LEAST_TIMES, FEW_TIMES = 100, 200
-    LEAST_CELL = 5
-    SMALL_LEVEL, MANY_UNITS = 0.005, 150
 
 
 class ApproximateRow(NamedTuple):
@@ -297,22 +285,3 @@ def _hall(value, left_out, level, freedom):
         turned = 3.0 * (np.cbrt(inner) - 1.0) / skew if abs(skew) > 1e-9 else quantile
         ends.append(value - error * float(turned))
     return min(ends), max(ends)
-
-
-def binomial_interval(hits: int, count: int, level: float) -> tuple[float, float]:
-    """Return Clopper-Pearson limits of a share, which fail with probability ``level`` at most."""
-    side = level / 2.0
-    lower = beta_distribution.ppf(side, hits, count - hits + 1) if hits else 0.0
-    upper = beta_distribution.isf(side, hits + 1, count - hits) if hits < count else 1.0
-    return float(lower), float(upper)
-
-
-def mean_of_shares(hits: Array, counts: Array, level: float) -> tuple[float, float]:
-    """Return approximate limits of a mean of shares from their own limits (MOVER; G22)."""
-    shares = np.asarray(hits) / np.asarray(counts)
-    ends = np.array(
-        [binomial_interval(int(h), int(c), level) for h, c in zip(hits, counts, strict=True)]
-    )
-    reach = np.sqrt(np.sum((ends - shares[:, None]) ** 2, axis=0)) / shares.size
-    center = float(shares.mean())
-    return max(0.0, center - float(reach[0])), min(1.0, center + float(reach[1]))

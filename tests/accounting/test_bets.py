@@ -5,7 +5,7 @@ import math
 
 import numpy as np
 import pytest
-from scipy.stats import norm
+from scipy.stats import binomtest, norm
 
 from sklearn_bdp.accounting import (
     UnitMoments,
@@ -186,6 +186,12 @@ def test_order_free_limits_are_at_least_those_of_a_fixed_center():
     by_formula = lower + lower / rates * np.expm1(grown)
     assert np.min(np.abs(by_formula - lower)) < 2e-3  # the rate that was used is one of these
     assert by_formula.max() < lower + 0.01  # and is nearly the best
+
+
+@pytest.mark.parametrize(("hits", "count"), [(0, 10), (3, 10), (10, 10)])
+def test_shares_have_the_limits_of_clopper_and_pearson(hits, count):
+    expected = binomtest(hits, count).proportion_ci(0.98, "exact")
+    assert share_limits(hits, count, 0.02) == pytest.approx((expected.low, expected.high))
 
 
 def test_one_hit_among_records_that_are_not_alike_needs_its_own_limit():

@@ -2,16 +2,14 @@
 
 import numpy as np
 import pytest
-from scipy.stats import binom, binomtest, norm
+from scipy.stats import binom, norm
 from scipy.stats import t as student
 
 from sklearn_bdp.accounting import (
     STATISTICS,
     approximate_row,
-    binomial_interval,
     jackknife_interval,
     long_memory,
-    mean_of_shares,
     net_benefit,
 )
 
@@ -47,18 +45,6 @@ def test_the_jackknife_covers_at_its_level(scale, skewed, level):
 def test_no_spread_gives_no_interval():
     assert np.isnan(jackknife_interval(0.5, np.full(30, 0.5), 0.05, scale="unit")).all()
     assert np.isnan(jackknife_interval(1.0, np.full(30, 1.0), 0.05, scale="unit")).all()
-
-
-@pytest.mark.parametrize(("hits", "count"), [(0, 10), (3, 10), (10, 10)])
-def test_shares_have_the_limits_of_clopper_and_pearson(hits, count):
-    expected = binomtest(hits, count).proportion_ci(0.98, "exact")
-    assert binomial_interval(hits, count, 0.02) == pytest.approx((expected.low, expected.high))
-
-
-def test_a_mean_of_shares_is_narrower_than_its_parts():
-    lower, upper = mean_of_shares(np.array([80, 90]), np.array([100, 100]), 0.05)
-    assert lower < 0.85 < upper
-    assert upper - lower < np.ptp(binomial_interval(80, 100, 0.05))
 
 
 def records(n, rng, *, prevalence=0.3):

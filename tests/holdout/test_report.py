@@ -11,7 +11,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
 from sklearn_bdp import ReusableHoldout, ReusableHoldoutSearchCV
-from sklearn_bdp.accounting import binomial_interval
+from sklearn_bdp.accounting import share_limits
 from sklearn_bdp.correlation import Groups, MarkovChain
 from sklearn_bdp.exceptions import BudgetExhaustedError, HoldoutClosedError
 
@@ -302,7 +302,7 @@ def test_noise_below_one_record_costs_no_width():
     X, y = said(n=300)
     report = ReusableHoldout(X, y, random_state=0).final_report(made())
     hits = int((X[:, 0] == y).sum())
-    alone = binomial_interval(hits, 300, report.level)
+    alone = share_limits(hits, 300, report.level)
     assert report.interval == pytest.approx(alone, abs=1e-3)
 
 
