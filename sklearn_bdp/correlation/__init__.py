@@ -9,6 +9,7 @@ from sklearn_bdp.correlation._base import CorrelationModel
 from sklearn_bdp.correlation._bayes import BayesianNetwork
 from sklearn_bdp.correlation._chain import MarkovChain
 from sklearn_bdp.correlation._components import (
+    ComponentModel,
     Groups,
     Independent,
     check_order_of_groups,

@@ -37,22 +37,38 @@ class Calibration:
         """Return a DP level that suffices, or 0."""
         return safe_inverse(lambda x: self.model.bdp_epsilon(x, n, method=method), bdp_epsilon)
 
+    # Theory B1, G1, G6 for one component of all records: true of any model.
+
+    def leakage(self, dp_epsilon, n, method):
+        """Return the BDP level that follows from a positive DP level."""
+        return n * dp_epsilon
+
+    def sequential_information(self, dp_epsilon, n):
+        """Return ``K`` of theory G1."""
+        return (n * dp_epsilon) ** 2 / 8.0
+
+    def posterior_bias(self, dp_epsilon, n):
+        """Return ``r`` of theory G6."""
+        return float(np.tanh(n * dp_epsilon / 4.0))
+
 
 @singledispatch
 def calibrate(model: CorrelationModel) -> Calibration:
     """Return the calibration of a correlation model.
 
+    Of a class that nothing is registered for, all records may follow one another.
+
     Parameters
     ----------
     model : CorrelationModel
-        Any model of :mod:`sklearn_bdp.correlation`.
+        Any model.
 
     Returns
     -------
     Calibration
         Its bounds on leakage.
     """
-    raise TypeError(f"no levels of privacy are known for {type(model).__name__}.")
+    return Calibration(model)
 
 
 @calibrate.register(AnyStrength)

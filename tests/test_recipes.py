@@ -1,0 +1,79 @@
+"""Recipes of CONTRIBUTING, followed here: what they name is all that must be written."""
+
+import numpy as np
+import pytest
+from sklearn.linear_model import LogisticRegression
+
+from sklearn_bdp import ReusableHoldout, ReusableHoldoutSearchCV
+from sklearn_bdp.correlation import ComponentModel, CorrelationModel
+from sklearn_bdp.metrics import get_metric
+
+rng = np.random.default_rng(0)
+X = rng.normal(size=(600, 3))
+Y = (X[:, 0] + rng.normal(size=600) > 0).astype(int)
+GRID = {"C": [0.1, 1.0]}
+
+
+class Floors(ComponentModel):
+    """Records of one floor may depend on each other."""
+
+    def __init__(self, floors):
+        self.floors = np.asarray(floors)
+        self._freeze()
+
+    n_records = property(lambda self: len(self.floors))
+
+    def components(self, n):
+        return np.unique(self.floors, return_inverse=True)[1]
+
+    def subset(self, indices):
+        return Floors(self.floors[indices])
+
+    def describe(self):
+        return f"{len(set(self.floors.tolist()))} floors"
+
+    def _content(self):
+        return (self.floors,)
+
+
+class Pairs(CorrelationModel):
+    """A mean varies at most as much as one of half as many independent records."""
+
+    def __init__(self):
+        self._freeze()
+
+    def subset(self, indices):
+        return self
+
+    def describe(self):
+        return "every record may stand twice"
+
+    def _content(self):
+        return ()
+
+    def _spread(self, n, statistical):
+        return 2.0 * n
+
+    def _split(self, n, holdout, random_state):
+        return ComponentModel._split(Floors(np.arange(n) // 2), n, holdout, random_state)
+
+    def _folds(self, n, n_splits, random_state):
+        return ComponentModel._folds(Floors(np.arange(n) // 2), n, n_splits, random_state)
+
+
+@pytest.mark.parametrize("model", [Floors(np.arange(600) // 3), Pairs()], ids=["floors", "pairs"])
+def test_a_correlation_model_divides_answers_and_is_certified(model):
+    search = ReusableHoldoutSearchCV(
+        LogisticRegression(), GRID, correlation=model, random_state=0, holdout=0.4
+    ).fit(X, Y)
+    holdout = search.holdout_
+    low, high = search.best_interval_
+    assert low < search.best_score_ < high
+    certificate = holdout.certificate()
+    assert model.subset(search.holdout_indices_).describe() in str(certificate)
+    assert certificate.dp_epsilon <= certificate.bdp_epsilon <= holdout.n * certificate.dp_epsilon
+    assert holdout.preview(3).half_width < 1.0
+    private = ReusableHoldout(X, Y, correlation=model, epsilon=5000.0)
+    metric = get_metric("accuracy")
+    private.answer_evaluations([0.7], [metric.evaluate(search.best_estimator_, X, Y)])
+    assert private.certificate().bdp_epsilon <= 5000.0
