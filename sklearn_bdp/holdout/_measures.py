@@ -35,6 +35,10 @@ SHARES = {
 }
 #: Shares whose denominators do not depend on what the model says: their differences are means.
 PAIRED = ("recall", "specificity")
+_UNBOUNDED = (
+    "A proven interval needs the range of the targets: scoring=get_metric({!r}, "
+    "bounds=(low, high)), or training=(X, y)."
+)
 _READ_HERE = {"pos_label", "zero_division"}  # arguments of scorers
 
 
@@ -48,6 +52,7 @@ class Measure:
     statistic: str | None = None  # one of STATISTICS
     scorer: Any = None  # anything else: scorer(estimator, X, y)
     positive: Any = None  # the class that counts
+    note: str = ""  # what would give it a proven interval
 
     @property
     def is_mean(self):
@@ -89,7 +94,7 @@ def measure_of(scoring: Any, model: Any, y: Any) -> Measure:
     own, pos_label, scorer = _own_name(scoring)
     if own in SHARES:
         return Measure(name=own, share=own, positive=_positive(own, pos_label, classes))
-    metric = None
+    metric, note = None, ""
     try:
         metric = get_metric(scoring, estimator=model, y=y)
     except UnboundedMetricError:
@@ -100,6 +105,8 @@ def measure_of(scoring: Any, model: Any, y: Any) -> Measure:
         own = own or _error_without_bounds(scoring, model)
         if own is None and scorer is None:
             raise
+        bounded = own in STATISTICS and STATISTICS[own].response == "values"
+        note = _UNBOUNDED.format(own) * bounded
     if metric is not None and metric.is_mean:
         return Measure(name=metric.measured, metric=metric)
     own = metric.name if metric is not None else own
@@ -117,7 +124,7 @@ def measure_of(scoring: Any, model: Any, y: Any) -> Measure:
     if own not in STATISTICS:
         return Measure(name=_name(scoring, scorer), scorer=scorer)
     if not two:
-        return Measure(name=own, metric=metric, statistic=own)
+        return Measure(name=own, metric=metric, statistic=own, note=note)
     last = 1 if classes is None else classes[-1]
     positive = _positive(own, pos_label if own == "average_precision" else last, classes)
     return Measure(name=own, metric=metric, statistic=own, positive=positive)

@@ -140,6 +140,7 @@ class Rows:
                 f"The proven interval counts differences beyond ±{one.most * (high - low):.3g} as "
                 "that."
             )
+        row["notes"] += [one.measure.note] * bool(one.measure.note)
         value = row["value"]
         if (value is None or not math.isfinite(value)) and not row["notes"]:
             row["notes"] = ["The score is undefined for these records."]
