@@ -188,8 +188,9 @@ class SubsetSelectorBase(MetaEstimatorMixin, HoldoutSelectorBase):
         ----------
         scoring : str, BoundedMetric, scorer, None or a list of them, default=None
             Metrics; ``None``: the one of the selection.
-        compare : str, estimator or array-like, default=None
-            A baseline whose difference to the model is reported, too.
+        compare : "fixed", estimator or array-like, default=None
+            A baseline whose difference to the model is reported, too. ``"fixed"``: the model of
+            the fixed features alone.
         by, per : object, default=None
             As for :meth:`sklearn_bdp.ReusableHoldout.final_report`.
 
@@ -212,21 +213,27 @@ class SubsetSelectorBase(MetaEstimatorMixin, HoldoutSelectorBase):
             raise ValueError("final_report() needs a holdout, got holdout=None in fit.")
         if not self.support_.any():
             raise NothingSelectedError(f"{self._told[0]} There is nothing to report on.")
-        metric, expected, variance = self._training_side
-        chosen = np.flatnonzero(self.support_)
-        name = f"{type(self.estimator_).__name__} of {chosen.size:,} features"
-        known = float(metric.from_unit(expected)) if math.isfinite(expected) else None
+        if isinstance(compare, str) and compare == "fixed" and "fixed" not in self._reported:
+            raise ValueError(
+                "compare='fixed' needs fixed_features, and selected features besides. The holdout "
+                "was not queried."
+            )
+        metric, variance, _ = self._training_side
         wanted = scoring if isinstance(scoring, list | tuple) else [scoring]
-        names = hasattr(self, "feature_names_in_") and is_frame(self.holdout_.X)
-        columns = self.feature_names_in_[chosen] if names else chosen
-        picked = FunctionTransformer(
-            safe_indexing, kw_args={"indices": columns.tolist(), "axis": 1}
-        )
         own = bool(wanted) and wanted[0] is None
+        X, models, values = self.holdout_.X, {}, []
+        for name, (columns, model, expected) in self._reported.items():
+            if name == "fixed" and not (isinstance(compare, str) and compare == "fixed"):
+                continue
+            if hasattr(self, "feature_names_in_") and is_frame(X):
+                columns = self.feature_names_in_[columns].tolist()
+            picked = FunctionTransformer(safe_indexing, kw_args={"indices": columns, "axis": 1})
+            models[name] = make_pipeline(picked, model)
+            values.append(float(metric.from_unit(expected)))
         return report_and_close(
             self.holdout_,
-            {name: make_pipeline(picked, self.estimator_)},
-            known if own else None,
+            models,
+            values if own and np.isfinite(values).all() else None,
             scoring=[metric if one is None else one for one in wanted],
             compare=compare,
             by=by,
@@ -256,8 +263,8 @@ class SubsetSelectorBase(MetaEstimatorMixin, HoldoutSelectorBase):
             error_score=self.error_score,
         )
 
-    def _keep_subset(self, proposal, found, setting, verifier):
-        """Set what is selected, its model and its score."""
+    def _keep_subset(self, proposal, found, setting, verifier, fixed=None):
+        """Set what is selected, its model and its score; ``fixed``: those of fixed features."""
         metric, columns = setting.metric, () if proposal is None else proposal.columns
         self.support_ = np.zeros(self.n_features_in_, dtype=bool)
         self.support_[list(columns)] = True
@@ -273,8 +280,20 @@ class SubsetSelectorBase(MetaEstimatorMixin, HoldoutSelectorBase):
         variance = None
         if proposal is not None and metric.is_mean:
             variance = min(float(np.nanvar(proposal.scores.astype(float))), 0.25)
-        self._training_side = (metric, None if found is None else found.training, variance)
+        self._training_side = metric, variance, math.nan if found is None else found.training
         self._answer = None if found is None else found.answer
+        # What a final report is about: columns, model and cross-validated score, by name.
+        name = f"{type(self.estimator_).__name__} of {len(columns):,} features"
+        shown = {name: found} | ({} if fixed is found else {"fixed": fixed})
+        self._reported = (
+            {}
+            if verifier is None
+            else {
+                name: (list(one.columns), verifier.model(one), one.training)
+                for name, one in shown.items()
+                if one is not None and one.columns
+            }
+        )
 
     def _keep_account(self, division, setting, verifier):
         """Set the fitted attributes that speak of the holdout; warn where they mislead."""
@@ -286,7 +305,7 @@ class SubsetSelectorBase(MetaEstimatorMixin, HoldoutSelectorBase):
         of = "the selected features" if self.support_.any() else "a constant prediction"
         note = f"Selected {self.support_.sum():,} of {self.n_features_in_:,} features; {said}."
         known = {"of": of, "score": self.score_, "interval": self.interval_}
-        known["training"] = float(metric.from_unit(self._training_side[1] or np.nan))
+        known["training"] = float(metric.from_unit(self._training_side[2]))
         clipping = clipping_of(setting, np.flatnonzero(self.support_))
         warn_of_choice(self.holdout_, metric, **known, clipping=clipping)
         self.certificate_ = certified(

@@ -361,7 +361,8 @@ class HoldoutFeatureSelector(SubsetSelectorBase):
                 ask(verifier, proposals, found, [place])
         self.accuracy_path_ = path_table(proposals, found, place, setting.metric)
         chosen = None if place is None else proposals[place]
-        self._keep_subset(chosen, None if place is None else found[place], setting, verifier)
+        shown, fixed = (None if p is None else found[p] for p in (place, choice.constant))
+        self._keep_subset(chosen, shown, setting, verifier, fixed)
         size, shares = 0, np.full(len(units), np.nan)
         if chosen is not None and chosen.chosen:
             n, stable = len(records.targets), chosen.ranking == "stable"

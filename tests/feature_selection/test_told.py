@@ -10,6 +10,7 @@ from sklearn.compose import ColumnTransformer, make_column_selector, make_column
 from sklearn.exceptions import DataConversionWarning, FitFailedWarning, NotFittedError
 from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LinearRegression, LogisticRegression
+from sklearn.metrics import roc_auc_score
 from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
@@ -354,6 +355,33 @@ def test_the_last_word_is_on_the_verified_model():
     assert fitted.final_report() == report
     with pytest.raises(HoldoutClosedError):
         fitted.final_report(scoring="f1")
+
+
+@pytest.mark.parametrize("named", [True, False])
+def test_the_panel_the_covariate_and_their_difference_are_one_report(named):
+    X, y = planted(1200, n_features=20, shift=1.0)
+    X = pd.DataFrame(X).add_prefix("m") if named else X
+    covariate = ["m0"] if named else [0]
+    fitted = selector(fixed_features=covariate, scoring="roc_auc").fit(X, y)
+    assert fitted.confirmed_
+    fitted = pickle.loads(pickle.dumps(fitted))
+    report = fitted.final_report(compare="fixed")
+    panel = f"GaussianNB of {fitted.n_features_to_select_} features"
+    assert [row.model for row in report.rows] == [panel, "fixed", f"{panel} minus fixed"]
+    held = fitted.holdout_indices_
+    part, labels = (X.iloc[held] if named else X[held]), y[held]
+    own = roc_auc_score(labels, fitted.estimator_.predict_proba(fitted.transform(part))[:, 1])
+    difference = report.rows[2]
+    assert report.rows[0].value == pytest.approx(own, abs=1e-9)
+    assert difference.value == pytest.approx(own - report.rows[1].value, abs=1e-9)
+    assert difference.lower > 0.0
+
+
+def test_without_fixed_features_there_is_nothing_to_compare_with():
+    fitted = selector().fit(*planted())
+    with pytest.raises(ValueError, match="fixed_features"):
+        fitted.final_report(compare="fixed")
+    assert len(fitted.final_report().rows) == 1
 
 
 def test_there_is_no_last_word_on_nothing():
