@@ -61,7 +61,7 @@ class FixedCells:
     learned: bool  # whether predictions learn; else training-side values are compared as they are
     #: Whether each query is asked by itself: no offset is shared, nothing is taught, places are
     #: equal (any public law is valid, theory G7), and thresholds are two deviations of the score.
-    apart: bool = False
+    own_cells: bool = False
 
 
 class _Game:
@@ -74,7 +74,7 @@ class _Game:
         self.low, self.high = np.full((2, len(queries)), np.nan)  # known cells, no margin
         self.half = np.full(len(queries), np.inf)  # half-widths they were asked with
         self.taught = {}
-        self.apart = False  # whether queries have nothing in common
+        self.own_cells = False  # whether queries have nothing in common
         self.knew = bool(code.pairs)  # a first surprise is where the offset starts, not its walk
         code.begin()
         code.expect(queries.training_values)
@@ -162,8 +162,8 @@ class _Game:
 
     def walk(self, fixed):
         """Ask every query once, in the order given."""
-        done, self.apart = 0, fixed.apart
-        if self.apart:
+        done, self.own_cells = 0, fixed.own_cells
+        if self.own_cells:
             self.outcome.places = np.full(len(self.queries), math.log(len(self.queries)))
         while done < len(self.queries):
             positions = np.arange(done, min(done + _AHEAD, len(self.queries)))
@@ -171,7 +171,7 @@ class _Game:
             typical = deviations * np.sqrt(self.queries.training_factors[positions])
             compared = centers if fixed.learned else self.queries.training_values[positions]
             thresholds, relaxed = fixed.thresholds(positions, compared)
-            if self.apart:
+            if self.own_cells:
                 centers, drifts = compared, np.zeros(positions.size)
                 typical = 0.5 * thresholds * np.sqrt(self.queries.training_factors[positions])
             asked = Asked(positions, compared, thresholds, thresholds)
@@ -257,11 +257,11 @@ class _Game:
         self.outcome.answered[position] = True
         if cell is None:
             self.outcome.values[position] = mu
-        elif self.apart:
+        elif self.own_cells:
             self.outcome.values[position] = 0.5 * (max(low, 0.0) + min(high, 1.0))
         elif step > 0:
             self.outcome.values[position] = min((cell + 0.5) * cells.width, 1.0)
-        if not self.apart:
+        if not self.own_cells:
             self._teach(int(position))
 
     def _price(self, position, law, *, known, tail):

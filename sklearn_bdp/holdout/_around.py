@@ -256,7 +256,7 @@ def planned(batch, terms, log_failure):
         return None
     code.expect(batch.training_values)  # as the race will, which changes nothing twice
     centers = batch.training_values
-    if batch.halves is None:
+    if batch.own_cells is None:
         centers, _ = code.predict(batch.training_values)
     plan = plan_squares(
         centers,
@@ -275,7 +275,7 @@ def asked_finely(plan, batch, outcome):
     leads = outcome.answered & ~batch.beside
     first = int(np.argmax(np.where(leads, outcome.values, -np.inf)))
     fine = [first, *(place for place, _ in reversed(outcome.fine + outcome.first))]
-    if batch.halves is not None:
+    if batch.own_cells is not None:
         fine = np.argsort(-batch.training_values, kind="stable").tolist()
     return [p for p in dict.fromkeys(fine) if plan.eligible[p] and outcome.answered[p]][:MOST]
 

@@ -66,7 +66,7 @@ class Batch:
     squares: np.ndarray = dataclasses.field(repr=False)
     units: Units  # what was drawn independently
     #: (m,): half-widths of cells of their own for queries that have nothing in common; or None.
-    halves: np.ndarray | None = None
+    own_cells: np.ndarray | None = None
     #: What scores by class are made of, None for others: for the mechanism only.
     by_class: list = dataclasses.field(repr=False)
     #: What the ledger says of each query: metric by name, its words and range, the model.
@@ -179,12 +179,12 @@ def public_queries(batch, n):
 
 def fixed_cells(batch, settings, model):
     """Return how a holdout asks that does not race; ``None`` for one that does."""
-    if settings.races and batch.halves is not None:
+    if settings.races and batch.own_cells is not None:
         return FixedCells(
-            thresholds=lambda positions, _: (batch.halves[positions], np.zeros(len(positions))),
+            thresholds=lambda positions, _: (batch.own_cells[positions], np.zeros(len(positions))),
             resolution=0.0,
             learned=False,
-            apart=True,
+            own_cells=True,
         )
     if settings.races:
         return None
@@ -403,8 +403,8 @@ def _cells(batch, outcome, squares, last, *, by):
     if squares.plan is not None:
         listed = [None if math.isnan(value) else value for value in batch.variances.tolist()]
         extra = {"squares": squares.cells, "variances": listed}
-    if batch.halves is not None:
-        extra["halves"] = _compact(batch.halves)
+    if batch.own_cells is not None:
+        extra["own_cells"] = _compact(batch.own_cells)
     return extra | {
         "route": by,
         # Whether a score over pairs was ever asked for: the certificate says so.
@@ -412,8 +412,8 @@ def _cells(batch, outcome, squares, last, *, by):
         "first": outcome.first,
         "fine": outcome.fine,
         "training_sizes": _compact(batch.training_sizes),
-        "slacks": _compact(batch.relaxed_to),
-        "beside": _compact(batch.beside),
+        "relaxed_to": _compact(batch.relaxed_to),
+        "secondary": _compact(batch.beside),
         "sensitivities": _compact(batch.sensitivities),
         "shapes": list(batch.shapes),
         "shape_of": _compact(batch.tail_of),

@@ -197,7 +197,7 @@ def _checked(
         keys=check_keys(keys, count),
         variances=_variances(training_variance, useful, 1 if alike else n * units.squares),
         units=units,
-        halves=own_cells,
+        own_cells=own_cells,
         labels=_labels(about, count),
         **scored,
     )

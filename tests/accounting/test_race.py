@@ -110,7 +110,7 @@ def own_cells(half):
         ),
         resolution=0.0,
         learned=False,
-        apart=True,
+        own_cells=True,
     )  # fmt: skip
 
 

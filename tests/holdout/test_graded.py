@@ -45,8 +45,8 @@ def replayed(account, last, rows, code, holdout):
     assert len(tails) == 1
     queries = BatchQueries(
         training_values=np.array([row.training_value for row in rows]),
-        relaxed_to=np.broadcast_to(cells["slacks"], m),
-        beside=np.broadcast_to(cells["beside"], m),
+        relaxed_to=np.broadcast_to(cells["relaxed_to"], m),
+        beside=np.broadcast_to(cells["secondary"], m),
         sensitivities=np.broadcast_to(cells["sensitivities"], m),
         training_factors=np.broadcast_to(1 + holdout.n / np.array(cells["training_sizes"]), m),
         deviation=lambda positions, predictions: tails[0].standard_deviation(predictions),
