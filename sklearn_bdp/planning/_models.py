@@ -77,9 +77,18 @@ class _Continued:
         return self.model.dp_epsilon(bdp_epsilon, self.size, method=method)
 
 
-def plain_model(correlation):
-    """Return the model of an argument, refusing one that weighs records by public states."""
+def plain_model(correlation, *, searched=False):
+    """Return the model of an argument, refusing what a plan cannot be made for.
+
+    That is one that weighs records by public states and, unless it is ``searched``, one that
+    assumes nothing.
+    """
     model = check_correlation(correlation)
+    if model.is_given_past and not searched:
+        raise ValueError(
+            "correlation='time' assumes nothing about dependence, which the arguments behind these "
+            "plans need. Declare a chain, or use plan_search(correlation='time')."
+        )
     if isinstance(model, SeenStates):
         raise ValueError(
             "correlation=MarkovChain(P, states=...) is not supported for plans: its weights depend "
@@ -115,7 +124,8 @@ def continued(correlation, *, searched=False):
     One component of unlimited dependence counts as one record however large it is. ``searched``:
     the records are those that a search holds out.
     """
-    model = as_held_out(plain_model(correlation)) if searched else plain_model(correlation)
+    model = plain_model(correlation, searched=searched)
+    model = as_held_out(model) if searched else model
     n = model.n_records
     if n is not None and n > 1 and not model.effective_n(n) > 1.0 + 1e-9:
         raise ValueError(

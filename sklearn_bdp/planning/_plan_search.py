@@ -196,7 +196,7 @@ def expected_half_width(
     m = check_integer("n_candidates", n_candidates, low=1)
     searches = check_integer("n_searches", n_searches, low=1)
     above = check_integer("n_corrections", n_corrections, low=0)
-    model = correlation if hasattr(correlation, "cut_failure") else continued(correlation)
+    model = correlation if hasattr(correlation, "cut_failure") else continued(correlation, searched=True)
     left = check_beta(beta)
     tail, plain = _tail(model, n, scoring, prevalence), score_tail(model, n, binary=True)
     share = noise_share(NOISE_PART * left, above) / 2.0
@@ -214,6 +214,6 @@ def expected_half_width(
         place = float(place_lengths(np.zeros(m))[0])
         fine = paced(Spending(), searches, side).fine(_KNOWN, searches - 1, places=place)
         reach, side = reach + float(fine * tail.standard_deviation(value)), side - place
-    lower = tail.lower_limit(np.array([max(0.0, value - reach)]), side)
-    upper = tail.upper_limit(np.array([min(1.0, value + reach)]), side)
+    ends = np.array([max(0.0, value - reach)]), np.array([min(1.0, value + reach)])
+    lower, upper = tail.limits(*ends, np.full(1, side), np.full(1, value))
     return float(upper[0] - lower[0]) / 2.0
