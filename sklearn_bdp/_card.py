@@ -2,6 +2,7 @@
 
 import html
 import math
+import re
 
 GOOD, BAD = "#2a9d74", "#d1495b"  # readable on white and on black
 _WIDTH, _MARGIN = 460, 14
@@ -29,7 +30,7 @@ def expected(lower, upper, on="new records like these", what="score"):
 
 def stated(name, said, lower, upper, on):
     """Return the first line of a certificate or a report: what was scored, and its interval."""
-    found, of = f"{name}: {said}.", expected(lower, upper, on, name.partition(" of ")[0])
+    found, of = f"{name}: {said}.", expected(lower, upper, on, re.split(r" \(| of ", name)[0])
     return f"{of} {found}" if on.startswith("these ") else f"{found} {of}"
 
 

@@ -40,6 +40,7 @@ from sklearn_bdp.guards import (
     warn_few_groups,
 )
 from sklearn_bdp.holdout import (
+    Earlier,
     HoldoutConfig,
     ReusableHoldout,
     check_overlap,
@@ -117,6 +118,7 @@ class Division:
     #: What the arguments say about dependence and the declared correlation does not.
     hints: tuple = ()
     side: TrainingSide | None = None  # the training part, to be compared with a given holdout
+    earlier: Earlier | None = field(default=None, repr=False)  # in time: all before the holdout
     about: str | None = None  # what the targets given to ``fit`` are known by, where they are split
     config: HoldoutConfig | None = None  # what a new holdout will be; ``None``: one was passed in
 
@@ -227,7 +229,19 @@ def divide(
         train_model=_training_model(model, train),
         gap=model.gaps(train, test),
         assumption=assumption,
+        earlier=_earlier(model, X, y, np.arange(n), test),
     )
+
+
+def _earlier(model, X, y, rows, held):
+    """Return the records among these rows of dates before the holdout, in time order."""
+    if not model.is_given_past or y is None:
+        return None
+    dates = getattr(model, "codes_", np.arange(len(rows) + len(held)))
+    first = dates[held].min()
+    rows = rows[dates[rows] < first]
+    rows = rows[np.argsort(dates[rows], kind="stable")]
+    return Earlier(safe_indexing(X, rows), np.asarray(y)[rows], dates[rows] - first)
 
 
 def labels_of_both(n, held, groups, groups_val):
@@ -279,8 +293,11 @@ def _explicit(X, y, X_val, y_val, correlation, groups, groups_val):
     model = check_correlation(correlation, groups=groups)
     if model.is_sequential and model.n_records is None:
         check_future(X, X_val)
+    sides = np.arange(n), np.arange(n, n + held)
+    earlier = None
+    if model.is_given_past and model.n_records in (None, n + held):
+        earlier = _earlier(model, X, y, *sides)
     if model.n_records == n + held:
-        sides = np.arange(n), np.arange(n, n + held)
         _refuse_cut(model, *sides, n=n + held, cutter="X_val")
         if y is not None:
             model = model.estimated(np.concatenate([y, y_val]), sides[0])
@@ -300,6 +317,7 @@ def _explicit(X, y, X_val, y_val, correlation, groups, groups_val):
         model=model,
         train_model=train_model,
         assumption=assumption,
+        earlier=earlier,
     )
 
 
@@ -544,7 +562,7 @@ def open_holdout(owner, division, *, split=None, metric=None, fit_params=None):
     side, is_new = division.side, division.config is not None
     holdout = _new_holdout(owner, division, split) if is_new else owner.holdout
     if is_new:
-        holdout.account.known.divided = True
+        holdout.account.known.divided, holdout.earlier = True, division.earlier
     if division.train is not None:
         holdout.account.known.add(side, drawn=True)
     some = np.linspace(0, num_samples(division.X) - 1, _SAMPLE).astype(int)

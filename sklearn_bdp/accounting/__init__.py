@@ -24,6 +24,7 @@ from sklearn_bdp.accounting._jackknife import (
 )
 from sklearn_bdp.accounting._left_out import (
     GENERIC,
+    SKILL,
     STATISTICS,
     Statistic,
     net_benefit,

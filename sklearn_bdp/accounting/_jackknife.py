@@ -8,6 +8,7 @@ stands in :data:`STATISTICS`.
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
@@ -20,6 +21,7 @@ from scipy.stats import t as student
 
 from sklearn_bdp._typing import Array
 from sklearn_bdp.accounting._left_out import GENERIC, Statistic
+from sklearn_bdp.correlation import slow_autocorrelation_time
 
 # G22: logit for metrics in [0, 1], log for losses, -log(1 - R²); each with its inverse.
 _SCALES: dict[str, tuple[Callable, Callable]] = {
@@ -37,7 +39,7 @@ _BLOCK_LEVEL, _MANY_UNITS = 0.005, 150  # levels below need so many units, and n
 
 _REMEMBERED = (
     "The scores seem to have long memory, which would make it too narrow. "
-    "correlation='time' needs no such assumption."
+    "Intervals given the past (correlation='time') need no such assumption."
 )
 _ROUNDING = 1e-24  # of a value, squared: less is no spread
 
@@ -85,7 +87,8 @@ def approximate_row(
     per_record : bool, default=False
         Whether the target is a random record; by default a random record of a random unit.
     times : float, optional
-        In time: how many autocorrelation times the dates are.
+        In time: how many autocorrelation times the dates are. NaN: read off the scores, by their
+        slow swings.
     """
     units = np.asarray(units)
     n_units = int(units.max()) + 1
@@ -100,8 +103,18 @@ def approximate_row(
         value, ends = (-value, (-ends[1], -ends[0])) if statistic.negative else (value, ends)
         return ApproximateRow(float(value), *map(float, ends), shown, n_events, tuple(notes))
 
-    blocks, n_blocks, reason = units, n_units, None
+    blocks, n_blocks, reason, series = units, n_units, None, np.zeros(0)
+    if times is not None and statistic is not GENERIC:
+        with contextlib.suppress(Exception):  # refused below
+            each = [
+                statistic.left_out(y, said, share * mask, units, n_units)[1]
+                for (said, _), mask in zip(sides, inside, strict=True)
+            ]
+            series = each[0] - each[1] if len(sides) == 2 else each[0]
     if times is not None:
+        if math.isnan(times):
+            known = len(series) >= 16 and np.all(np.isfinite(series))
+            times = n_units / slow_autocorrelation_time(series) if known else 0.0
         n_blocks = next((count for least, count in _BLOCKS if times >= least), 0)
         if n_blocks == 0:
             n_blocks, reason = 2, f"{times:.0f} autocorrelation times are too few. 200 are needed."
@@ -163,13 +176,8 @@ def approximate_row(
     if not lower <= upper:
         return row(value, notes=["The units show no spread. There is no approximate interval."])
     notes += _warned(statistic, shown, rarest, level, paired, times)
-    if times is not None and statistic is not GENERIC:
-        dates = [
-            statistic.left_out(y, said, share * mask, units, n_units)[1]
-            for (said, _), mask in zip(sides, inside, strict=True)
-        ]
-        if long_memory(dates[0] - dates[1] if paired else dates[0]):
-            notes.append(_REMEMBERED)
+    if len(series) and long_memory(series):
+        notes.append(_REMEMBERED)
     return row(value, (lower, upper), notes)
 
 

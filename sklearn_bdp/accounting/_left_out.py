@@ -395,6 +395,11 @@ def _table():
 
 #: Statistics by name.
 STATISTICS = _table()
+#: 1 - the ratio of two mean losses, the second to the first; what is said are both, as rows.
+SKILL = Statistic(
+    "values", _of_sums(lambda y, said: said, lambda n, first, second: 1.0 - second / first), "raw",
+    skewed=True,
+)  # fmt: skip
 #: Any function of the positions of records, by leaving out units in at most 200 blocks.
 GENERIC = Statistic("function", _anew, "raw", skewed=True, skewed_difference=True)
 

@@ -5,7 +5,8 @@ from sklearn_bdp.holdout._around import check_overlap
 from sklearn_bdp.holdout._batch import Batch, Terms, decide, next_code_length, pace_of, route
 from sklearn_bdp.holdout._certificate import records_for
 from sklearn_bdp.holdout._final import report_and_close
-from sklearn_bdp.holdout._plan import BASELINES, described_targets
+from sklearn_bdp.holdout._in_time import Earlier
+from sklearn_bdp.holdout._plan import described_targets
 from sklearn_bdp.holdout._report import FinalReport, Preview
 from sklearn_bdp.holdout._reusable import ReusableHoldout
 from sklearn_bdp.holdout._settings import (

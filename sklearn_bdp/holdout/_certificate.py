@@ -157,11 +157,19 @@ def width_parts(answer, settings, model):
     return known * fixed, known * (asked - fixed), half - known * asked
 
 
-def target_of(model, n):
-    """Return what intervals refer to; "these ..." are scores given the past (theory G26)."""
+def target_of(model, n, ahead=1):
+    """Return what intervals refer to; "these ..." are scores given the past (theory G26).
+
+    ``ahead``: dates from what expectations are given to the score.
+    """
     if model.is_given_past:
-        step = getattr(model, "chain", model).step
-        return f"these {model.units(n)[0]:,} {step}s, judged each {step} by what was then known"
+        own = getattr(model, "chain", model)
+        step, known = own.step, "each {} by what was then known"
+        if own.horizon > 1:
+            known = "by what was known one {} before the outcome"
+        if ahead > 1:
+            known = "by what was known when the forecast was made"
+        return f"these {model.units(n)[0]:,} {step}s, judged {known.format(step)}"
     return "new records like these" if model.target == "new records" else model.target
 
 

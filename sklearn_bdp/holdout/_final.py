@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
 import math
@@ -14,8 +15,9 @@ from sklearn_bdp._checks import sealed_errors
 from sklearn_bdp._digests import data_digest
 from sklearn_bdp.holdout._batch import decide, exhausted_error, route
 from sklearn_bdp.holdout._certificate import target_of
+from sklearn_bdp.holdout._in_time import WalkForward, calendar, past_dates
 from sklearn_bdp.holdout._inputs import batch_of_evaluations
-from sklearn_bdp.holdout._measures import Records
+from sklearn_bdp.holdout._measures import Predicted, Records
 from sklearn_bdp.holdout._plan import Plan, planned_report, private_metric
 from sklearn_bdp.holdout._report import FinalReport, ReportRow, check_open
 from sklearn_bdp.holdout._rows import Rows, Sampling
@@ -47,9 +49,23 @@ class Closing:
             if not again:
                 check_open(book, identity)
         if again:  # a script run twice
-            return self._with_curves(self.shown(last), plan)
-        plan = self._begun(plan.prepared(asked["training"], variance), identity)
+            return self._with_curves(self.shown(last), self._refitted(plan))
+        plan = plan.prepared(asked["training"], variance, self.holdout)
+        plan = self._begun(plan, identity)
+        plan = self._refitted(plan)
         return self._with_curves(self.shown(self._reported(plan)), plan)
+
+    def _refitted(self, plan):
+        """Return the plan with recipes for models, where so asked: fitted once they are needed."""
+        if plan.refit is None:
+            return plan
+        models = {
+            name: one
+            if isinstance(one, Predicted)
+            else WalkForward(one, self.holdout, plan.refit[0])
+            for name, one in plan.models.items()
+        }
+        return dataclasses.replace(plan, models=models)
 
     def _begun(self, plan: Plan, identity: Any) -> Plan:
         """Record what is going to be reported, durably: from here on nothing else can be asked.
@@ -80,6 +96,7 @@ class Closing:
                 "baseline": plan.baseline,
                 "proven": plan.n_proven,
                 "caveats": plan.caveats,
+                "refit": "" if plan.refit is None else plan.refit[1],
             }
             if plan.approximate:
                 drawn = transaction.notes(Fact.ORDER)[0]
@@ -197,8 +214,16 @@ class Closing:
 
     def _with_curves(self, report, plan):
         """Return a report that can draw curves of its one model, in this process."""
+        if self.model.is_given_past and plan.statements[0].proven:
+            n = self.settings.n
+            sampling = Sampling.of(self.model, n, per="unit", bound=1.0, seed=0)
+            rows = Rows(plan, self.holdout.X, self.holdout.y, sampling)
+            with contextlib.suppress(Exception):
+                dates = calendar(self.holdout)
+                dates = np.unique(past_dates(self.model, n)) if dates is None else dates
+                report = dataclasses.replace(report, _over_time=(dates, rows.over_time()))
         names = [name for name in plan.models if hasattr(plan.models[name], "predict")]
-        if not plan.approximate or len(plan.models) != 1 or not names:
+        if not plan.approximate or len(plan.models) != 1 or not names or plan.refit is not None:
             return report
         shown = (plan.models[names[0]], self.holdout.X, self.holdout.y)
         return dataclasses.replace(report, _shown=shown)
@@ -224,6 +249,7 @@ class Closing:
             units=tuple(content["units"]),
             per=content["per"],
             baseline=content["baseline"],
+            refit=content["refit"],
             spending=self.settings.spending.describe(),
             assumptions=tuple(assumptions),
             time=record.time,

@@ -39,6 +39,8 @@ _UNBOUNDED = (
     "A proven interval needs the range of the targets: scoring=get_metric({!r}, "
     "bounds=(low, high)), or training=(X, y)."
 )
+#: Losses of records that skill scores compare.
+LOSSES = "neg_mean_absolute_error", "neg_mean_squared_error", "neg_brier_score", "neg_log_loss"
 _READ_HERE = {"pos_label", "zero_division"}  # arguments of scorers
 
 
@@ -68,6 +70,12 @@ class Measure:
     def is_share(self):
         """Whether each record counts or does not."""
         return self.share not in (None, "f1") or (self.is_mean and self.metric.is_binary)
+
+    @property
+    def losses(self):
+        """Whether each record has a loss, whose mean is minus the score."""
+        own = self.metric.name if self.is_mean else self.statistic
+        return own in LOSSES[: 4 if self.is_mean else 2]
 
     @property
     def bound(self):
@@ -246,6 +254,10 @@ class Records:
     def _positions(self):
         return np.arange(len(self.y))[:, None]
 
+    def with_targets(self, y: Any) -> Records:
+        """Return the same records with other targets, of the same models."""
+        return Records(self.X, y, self._models)
+
     def asked(self, name: str) -> tuple[Any, Any]:
         """Return a model and the records in the form that it takes."""
         model = self._models[name]
@@ -287,6 +299,14 @@ class Records:
                 lambda model, X, _: _said(model, X, kind, positive), model, X, self.y
             )
         return self._read[key]
+
+    def loss(self, measure: Measure, name: str) -> Any:
+        """Return the loss of each record."""
+        if measure.is_mean:
+            low, high = measure.span
+            return -low - (high - low) * self.contributions(measure, name)[0]
+        power = 2.0 if measure.statistic == "neg_mean_squared_error" else 1.0
+        return np.abs(self.y - self.rows(name, "values")) ** power
 
     def scored(self, measure: Measure, name: str, kept: Any, weights: Any) -> float:
         """Return what a scorer says of some records."""

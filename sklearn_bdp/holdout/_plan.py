@@ -12,7 +12,7 @@ import copy
 import dataclasses
 import secrets
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import joblib
@@ -27,6 +27,14 @@ from sklearn_bdp._digests import object_digest
 from sklearn_bdp._sklearn_compat import num_samples, safe_indexing
 from sklearn_bdp.accounting import UnitMoments, unit_moments
 from sklearn_bdp.exceptions import UnboundedMetricError
+from sklearn_bdp.holdout._in_time import (
+    Earlier,
+    forecast,
+    is_forecast,
+    past_horizon,
+    past_moments,
+    refit_blocks,
+)
 from sklearn_bdp.holdout._inputs import check_training_value
 from sklearn_bdp.holdout._measures import (
     PAIRED,
@@ -42,9 +50,6 @@ from sklearn_bdp.holdout._measures import (
 from sklearn_bdp.ledger import Fact
 from sklearn_bdp.metrics import as_labels, check_schema, get_metric
 
-#: Baselines by keyword, as in ``compare="naive"``: functions of the holdout that return a model or
-#: predictions. Names of models win.
-BASELINES: dict[str, Callable[[Any], Any]] = {}
 _MOST_CLASSES = 1000  # integers with more values are numbers
 _MOST_LEVELS = 20  # of a column that makes subgroups
 _BLANK = 8  # records that every model and metric is tried on
@@ -63,6 +68,7 @@ PROVEN: dict[str, dict[str, str]] = {
     "share": _MEANS | {"records": COUNTS, "unlike records": COUNTS} | _IN_TIME,
     "mean": _MEANS | _IN_TIME,
     "difference": _MEANS | _IN_TIME,
+    "error difference": {"past": PAST},  # the distance of the forecasts bounds it
     # Inside a subgroup; records outside of it count zero.
     "share inside": _MEANS | {"records": COUNTS, "unlike records": COUNTS},
     "mean inside": _MEANS,
@@ -94,6 +100,8 @@ class Statement:
     proven: str = ""  # how, one of PROVEN's; empty where it is not
     moments: UnitMoments | None = None
     most: float = 1.0  # differences beyond it, in units of [0, 1], count as it
+    ahead: int = 1  # dates from what expectations are given to the score (theory G26)
+    skill: bool = False  # 1 - the ratio of losses
     expected: float = 0.5  # training-side value in [0, 1]
 
     @property
@@ -101,8 +109,10 @@ class Statement:
         """Return a row of PROVEN; empty for what has no proof."""
         measure, paired = self.measure, len(self.models) == 2
         inside = " inside" if self.inside else ""
-        if len(self.inside) == 2:
+        if len(self.inside) == 2 or self.skill:
             return ""
+        if paired and not inside and measure.statistic == "neg_mean_absolute_error":
+            return "error difference"
         if measure.is_mean:
             return ("difference" if paired else "share" if measure.is_share else "mean") + inside
         if measure.share is not None:
@@ -130,6 +140,13 @@ class Plan:
     bound: float  # most records of a group that count, per="record"
     approximate: bool  # without a level of privacy: rows are read from the closed holdout
     y: Any = None  # training targets, if known
+    #: First date of each block that the recipe is refitted before, and how often in words.
+    refit: tuple[Any, str] | None = None
+
+    @property
+    def classes(self) -> Any:
+        """Classes of the targets; None of a regression."""
+        return next((c for m in self.models.values() if (c := classes_of(m, None))), None)
 
     @property
     def n_proven(self) -> int:
@@ -155,14 +172,22 @@ class Plan:
         return {
             "models": [[name, _content(model)] for name, model in self.models.items()],
             "statements": [
-                [list(one.models), list(one.inside), *one.measure.content(), one.proven]
+                [
+                    list(one.models),
+                    list(one.inside),
+                    *one.measure.content(),
+                    one.proven,
+                    one.ahead,
+                    one.skill,
+                ]
                 for one in self.statements
             ],
+            "refit": None if self.refit is None else self.refit[1],
             "subgroups": {name: joblib.hash(mask) for name, mask in self.masks.items()},
             "per": self.per,
         }
 
-    def prepared(self, training: Any, variance: float | None) -> Plan:
+    def prepared(self, training: Any, variance: float | None, holdout: Any) -> Plan:
         """Return the plan with what bets know in advance: from training folds, else a guess.
 
         ``variance``: of a record's training-side score in the first row, as a search has it.
@@ -172,6 +197,10 @@ class Plan:
         statements = []
         for place, one in enumerate(self.statements):
             moments, most = None, 1.0
+            if one.proven == PAST:
+                known = variance if one.models == self.statements[0].models else None
+                known = known if one.measure is self.statements[0].measure else None
+                moments = past_moments(one, self, holdout, known)
             if one.proven in (BETS, FREE):
                 if folds is not None:
                     moments, most = _measured(one, self, *folds)
@@ -207,13 +236,23 @@ def planned_report(
     by: Any,
     per: Any,
     training: Any,
+    refit_every: Any = None,
 ) -> Plan:
     """Return the :class:`Plan` of a report, or raise what is wrong with it."""
     settings, model, n = holdout.account.settings, holdout.model, holdout.n
     private = settings.information is not None or settings.tau is not None
     per = "unit" if per is None else check_option("per", per, ("record", "unit"))
     y = _training_targets(holdout, training)
+    if model.is_given_past and training is not None and holdout.earlier is None:
+        rows = num_samples(training[1])  # which come right before it, in time order
+        holdout.earlier = Earlier(*training[:2], np.arange(-rows, 0))
     models = _named(estimators, n, y)
+    refit = None if refit_every is None else refit_blocks(holdout, refit_every)
+    if refit is not None:
+        models = {
+            name if isinstance(one, Predicted) else f"{name}, refitted {refit[1]}": one
+            for name, one in models.items()
+        }
     named = list(models)
     baseline = _add_baseline(models, compare, holdout, y)
     masks, levels = _subgroups(holdout, by)
@@ -232,10 +271,12 @@ def planned_report(
     expected = dict(zip(named, values.tolist(), strict=True))
     dependence, statements = dependence_of(model, n), []
 
-    def state(measure, models, inside=(), value=0.5):
-        one = Statement(models=models, measure=measure, inside=inside, expected=value)
+    def state(measure, models, inside=(), value=0.5, skill=False):
+        one = Statement(models=models, measure=measure, inside=inside, expected=value, skill=skill)
         proven = PROVEN.get(one.kind, {}).get(dependence, "")
         statements.append(dataclasses.replace(one, proven=proven))
+        if proven == PAST and past_horizon(model) > 1:  # the other of two targets
+            statements.append(dataclasses.replace(statements[-1], ahead=past_horizon(model)))
 
     rows = []
     for place, asked in enumerate(wanted):
@@ -264,10 +305,13 @@ def planned_report(
                 first, second = (_expected(own[name], end) for end in ends)
                 middle = 0.5 * (second - first + 1.0)
             state(own[name], (baseline, name), value=middle)
+            if model.is_given_past and own[name].losses:
+                state(own[name], (baseline, name), skill=True)
     bound = _most_records(holdout, training, dependence) if per == "record" else 1.0
     plan = Plan(
         models=models, statements=statements, masks=masks, per=per, baseline=baseline,
         bound=bound, approximate=not private, y=y,
+        refit=refit,
     )  # fmt: skip
     _check(plan, holdout, training, private=private)
     return plan
@@ -336,12 +380,13 @@ def _add_baseline(models, compare, holdout, y):
             raise ValueError("compare=True needs at least two models, got 1.")
         return next(iter(models))
     if isinstance(compare, str):
-        if compare not in models and compare in BASELINES:
-            models[compare] = _model(compare, BASELINES[compare](holdout), holdout.n, y)
+        if compare not in models and is_forecast(compare):
+            models[compare] = _model(compare, forecast(compare, holdout), holdout.n, y)
+            models[compare].known_as = compare
         if compare not in models or len(models) < 2:
             raise ValueError(
                 f"compare must name one of several models, {', '.join(models)}"
-                f"{''.join(f', {one}' for one in BASELINES)}, got compare={compare!r}."
+                f" or in time 'naive' or 'seasonal-7', got compare={compare!r}."
             )
         return compare
     name = type(compare).__name__ if hasattr(compare, "predict") else "baseline"
@@ -640,7 +685,7 @@ def _cells(kind):
 def _content(model):
     """Return what a model is known by; what has no content is known by nothing, not even later."""
     if isinstance(model, Predicted):
-        model = model.values
+        model = getattr(model, "known_as", model.values)
     try:
         return joblib.hash(model)
     except Exception:  # what cannot be pickled

@@ -192,7 +192,7 @@ class ReportRow(NamedTuple):
         lower, upper = pairs["proven"] or pairs["approximate"] or (math.nan, math.nan)
         known = {name: tuple(said[name]) for name in ("parts", "notes")} | pairs
         known["value"] = math.nan if said["value"] is None else said["value"]
-        return cls(**(said | known), lower=lower, upper=upper, target=target)
+        return cls(**({"target": target} | said | known), lower=lower, upper=upper)
 
     @property
     def words(self) -> str:
@@ -230,6 +230,8 @@ class FinalReport:
         What each score is a mean over.
     baseline : str or None
         The model that others are compared with.
+    refit : str
+        How often the recipe was refitted, in words; empty for fitted models.
     spending : str
         How the failure probability was spent.
     assumptions : tuple of str
@@ -272,13 +274,16 @@ class FinalReport:
     units: tuple[int, str]
     per: str
     baseline: str | None
+    refit: str  # how often the recipe was refitted, in words; empty: one fitted model
     spending: str
     assumptions: tuple[str, ...]
     time: str
     _shown: Any = dataclasses.field(default=None, repr=False, compare=False)
+    #: Dates, and the score of each in the first row, in time; in the process that made the report.
+    _over_time: Any = dataclasses.field(default=None, repr=False, compare=False)
 
     def __getstate__(self):
-        return vars(self) | {"_shown": None}
+        return vars(self) | {"_shown": None, "_over_time": None}
 
     @property
     def value(self) -> float:
@@ -377,6 +382,12 @@ class FinalReport:
         )
         if self.rows[0].parts:
             yield why_wide(self.rows[0].parts)
+        if self.refit:
+            yield (
+                f"The report is about the recipe, refitted {self.refit} on all records known by "
+                "then."
+            )
+            return
         yield (
             "The report is about the model fitted on the training set. To use all rows, refit: "
             "clone(model).fit(X, y). That model is expected to be about as good or slightly "
@@ -415,6 +426,7 @@ class FinalReport:
         self,
         kind: Literal["intervals", "roc", "calibration", "confusion"] = "intervals",
         *,
+        over: Literal["time"] | None = None,
         ax: Any = None,
     ) -> Any:
         """Draw the intervals of all rows, or a curve of the reported model (needs matplotlib).
@@ -425,6 +437,9 @@ class FinalReport:
             ``"intervals"``: proven ones thin, approximate ones thick, and the baseline marked.
             Curves are read from the closed holdout, by scikit-learn's displays. They need the one
             model of the report, in the process that made it.
+        over : {"time"}, default=None
+            Draw the first row's score over the dates instead, with the interval of the period as a
+            band. For records in time, in the process that made the report.
         ax : matplotlib Axes, default=None
             Where to draw.
 
@@ -435,9 +450,18 @@ class FinalReport:
         """
         import matplotlib.pyplot as plt  # optional: only for this view
 
+        if over is not None:
+            check_option("over", over, ("time",))
+            if self._over_time is None:
+                raise ValueError(
+                    "over='time' needs a report on a mean over records in time "
+                    "(correlation='time'), in the process that made it."
+                )
         check_option("kind", kind, ("intervals", "roc", "calibration", "confusion"))
         if ax is None:
             _, ax = plt.subplots(layout="constrained")
+        if over is not None:
+            return self._draw_over_time(ax)
         if kind == "intervals":
             return self._draw(ax)
         if self._shown is None:
@@ -454,6 +478,20 @@ class FinalReport:
         }[kind]
         display.from_estimator(*self._shown, ax=ax)
         ax.set_title("Read from the closed holdout", fontsize="small")
+        return ax
+
+    def _draw_over_time(self, ax):
+        """Draw scores of dates, their trailing mean, and the band of the period."""
+        (dates, scores), row = self._over_time, self.rows[0]
+        width = max(1, len(scores) // 20)
+        sums = np.cumsum(np.r_[0.0, scores])
+        first = np.maximum(np.arange(1, len(sums)) - width, 0)
+        mean = (sums[1:] - sums[first]) / (np.arange(1, len(sums)) - first)
+        ax.plot(dates, scores, ".", color="gray", alpha=0.3, markersize=3, label="each date")
+        ax.plot(dates, mean, color="black", linewidth=1.2, label=f"mean of {width} dates")
+        ax.axhspan(row.lower, row.upper, color=GOOD, alpha=0.25, label="expected over the period")
+        ax.set_ylabel(row.words)
+        ax.legend(fontsize="small")
         return ax
 
     def _draw(self, ax):

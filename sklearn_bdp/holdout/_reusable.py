@@ -47,6 +47,7 @@ from sklearn_bdp.metrics import get_metric
 
 if TYPE_CHECKING:
     from sklearn_bdp.accounting import Certificate
+    from sklearn_bdp.holdout._in_time import Earlier
     from sklearn_bdp.holdout._report import FinalReport, Preview
     from sklearn_bdp.metrics import BoundedMetric, Evaluation
 
@@ -272,6 +273,8 @@ class ReusableHoldout:
         self.X, self.y = freeze_data(X), freeze_data(y)
         #: Some training records and targets, on which a final report tries models before it closes.
         self.training_sample: tuple[Any, Any] | None = None
+        #: In time, all records before the holdout, in the process that divided them.
+        self.earlier: Earlier | None = None
         settings = DerivedSettings.made(config.checked(gap), model=self.model, n=self.n)
         header = {
             "made_by": f"sklearn_bdp {__version__}",
@@ -581,7 +584,8 @@ class ReusableHoldout:
         compare : bool, str, estimator or array-like, default=None
             Report the difference of each model to a baseline, too: ``True`` (the first model), the
             name of a model, another estimator or its predictions. It is known better than either
-            score.
+            score. In time also ``"naive"`` and ``"seasonal-7"``: the last known target, and that of
+            seven dates before.
         by : str, int or dict, default=None
             A column of ``X``, or ``{name: labels}``: a row for each subgroup, and the gap between
             the two, or between each and the rest. Fix subgroups without looking at outcomes.
@@ -792,7 +796,7 @@ class ReusableHoldout:
         )
 
     def __reduce__(self):
-        return _restore, (type(self), vars(self))
+        return _restore, (type(self), vars(self) | {"earlier": None})
 
 
 def _restore(cls, state):

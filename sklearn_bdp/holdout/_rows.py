@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from sklearn_bdp.accounting import (
+    SKILL,
     ModelTail,
     approximate_row,
     order_free_limits,
@@ -20,11 +21,14 @@ from sklearn_bdp.accounting import (
     star_limits,
 )
 from sklearn_bdp.holdout._around import settle_shares
+from sklearn_bdp.holdout._certificate import target_of
+from sklearn_bdp.holdout._in_time import past_row
 from sklearn_bdp.holdout._inputs import batch_of_evaluations
 from sklearn_bdp.holdout._measures import Records, reads
 from sklearn_bdp.holdout._plan import BETS, CLASSES, COUNTS, FREE, PAST, TAIL, Plan, Statement
 
 READ = "approximate: leaving out {units}"
+LONG_RUN = "the long run of the same process"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -50,10 +54,11 @@ class Sampling:
             weights = model.record_weights(n)
             dates = getattr(model, "codes_", None)  # of a panel, in order
             units = np.arange(n) if dates is None else dates
-            # Weights of regimes that are seen are no units; given the past there is no long run.
-            lasting = (weights is None or dates is not None) and not model.is_given_past
+            # Weights of regimes that are seen are no units.
+            lasting = weights is None or dates is not None
             weights = np.ones(n) if weights is None else n * weights
             times = float(model.effective_n(n)) if lasting else 0.0
+            times = math.nan if model.is_given_past else times  # read off the scores
             return cls(model, units, weights, model.units(n)[1], times)
         units = np.unique(model.components(n), return_inverse=True)[1]
         units = rng.permutation(int(units.max()) + 1)[units]
@@ -72,6 +77,10 @@ class Sampling:
     def totals(self, values: Any) -> Any:
         """Return the sums of records' values in each unit."""
         return np.bincount(self.units, self.weights * values, minlength=self.count)
+
+    def means(self, values: Any) -> Any:
+        """Return the mean of records' values on each date, which weigh equally."""
+        return self.totals(values) * (self.count / len(self.units))
 
 
 class Rows:
@@ -115,6 +124,13 @@ class Rows:
             "positive": "" if one.measure.positive is None else str(one.measure.positive),
             "notes": [], "n_units": self.sampling.count, "n_events": None,
         }  # fmt: skip
+        past = self.sampling.model.is_given_past
+        if one.skill:
+            row["metric"] = f"skill score ({one.measure.name})"
+            row["model"] = " against ".join(one.models[::-1])
+        if past:
+            n = len(self.records.y)
+            row["target"] = target_of(self.sampling.model, n, one.ahead) if one.proven else LONG_RUN
         try:
             with np.errstate(all="ignore"):
                 row |= self._counts(one)
@@ -126,10 +142,12 @@ class Rows:
                     row |= {"proven": _finite(ends), "parts": [least, half - least, 0.0]}
                 if self.sampling.times == 0.0:
                     row["notes"] = ["An approximate row needs a declared chain (a long run)."]
-                elif self.plan.approximate:
+                elif self.plan.approximate and one.ahead == 1:
                     found = self.approximate(one, approximate)
                     pair = _finite((found.lower, found.upper))
                     row |= {"approximate": pair, "notes": list(found.notes)}
+                    if past and one.proven and pair is not None:
+                        row["notes"].append(f"The approximate interval is about {LONG_RUN}.")
         except Exception as error:
             row["notes"] = [f"It could not be computed ({type(error).__name__})."]
         if not row["method"]:
@@ -147,6 +165,13 @@ class Rows:
         row["value"] = None if value is None or not math.isfinite(value) else float(value)
         return row
 
+    def over_time(self) -> Any:
+        """Return the score of each date in the first row, in score units."""
+        one = self.plan.statements[0]
+        low, high = one.measure.span
+        scores = self.records.contributions(one.measure, one.models[0])[0]
+        return low + (high - low) * self.sampling.means(scores)
+
     # -- values ---------------------------------------------------------------------------------
 
     def _mask(self, part):
@@ -161,6 +186,9 @@ class Rows:
     def value(self, one: Statement) -> float:
         """Return what is reported, in score units."""
         parts, weights = one.inside or ("",), self.sampling.weights
+        if one.skill:
+            first, second = (weights @ self.records.loss(one.measure, name) for name in one.models)
+            return 1.0 - float(second / first)
         found = []
         for name in one.models:
             for part in parts:
@@ -191,6 +219,8 @@ class Rows:
         span, part = high - low, one.inside[0] if one.inside else ""
         if one.proven == CLASSES:
             return self._by_class(by_class, level)
+        if one.proven == PAST:
+            return past_row(one, self.records, self.sampling, self.plan.classes, level)
         sums, counts = self._sums(one, one.models[-1], part)
         paired = len(one.models) == 2
         if paired:
@@ -198,19 +228,11 @@ class Rows:
             sums = 0.5 * (counts + np.clip(gap / one.most, -1.0, 1.0))
         if one.proven == COUNTS:
             lower, upper = _counted(one, sums, counts, level, self.sampling.model)
-        elif one.proven in (TAIL, PAST):
+        elif one.proven == TAIL:
             n = len(sums)
             tail = ModelTail(self.sampling.model, n, binary=one.measure.is_share and not paired)
             at = np.array([min(1.0, float(np.mean(self.sampling.weights * sums)))])
-            lower, upper = (
-                float(e[0])
-                for e in tail.limits(
-                    at,
-                    at,
-                    np.log([level / 2.0]),
-                    *[np.array([one.expected])] * (one.proven == PAST),
-                )
-            )
+            lower, upper = (float(e[0]) for e in tail.limits(at, at, np.log([level / 2.0])))
         else:
             limits = {BETS: star_limits, FREE: order_free_limits}[one.proven]
             lower, upper = limits(
@@ -242,7 +264,10 @@ class Rows:
     def approximate(self, one: Statement, level: float) -> Any:
         """Return limits by leaving out units, in score units, and what to know of them (G28)."""
         weights, sides = self.sampling.weights, []
-        for name in one.models[::-1]:
+        if one.skill:
+            both = np.vstack([self.records.loss(one.measure, name) for name in one.models])
+            statistic, y, sides = SKILL, np.zeros(both.shape[1]), [(both, None)]
+        for name in () if one.skill else one.models[::-1]:
             statistic, y, said = self.records.response(one.measure, name, weights)
             sides += [(said, self._mask(part) > 0.0 if part else None)
                       for part in (one.inside[::-1] or ("",))]  # fmt: skip

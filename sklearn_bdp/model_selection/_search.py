@@ -361,6 +361,7 @@ class ReusableHoldoutSearchCV(Preparation, Savable, GridSearchCV):
         X, y = indexable(data.X, data.y)
         check_records(self.estimator, X, y)
         data = replace(data, X=X, y=y, params=check_method_params(X, data.params)).checked(self)
+        self._has_fit_params = any(value is not None for value in data.params.values())
         progress = self._resumed(config, data)
         try:
             self._sampling_seed = progress.seed
@@ -516,7 +517,13 @@ class ReusableHoldoutSearchCV(Preparation, Savable, GridSearchCV):
         )
 
     def final_report(
-        self, *, scoring: Any = None, compare: Any = None, by: Any = None, per: Any = None
+        self,
+        *,
+        scoring: Any = None,
+        compare: Any = None,
+        by: Any = None,
+        per: Any = None,
+        refit_every: Any = None,
     ) -> FinalReport:
         """Report the final score of ``best_estimator_`` with a narrow interval; close the holdout.
 
@@ -526,9 +533,13 @@ class ReusableHoldoutSearchCV(Preparation, Savable, GridSearchCV):
             Metrics; ``None``: the one of the search.
         compare : str, estimator or array-like, default=None
             A baseline whose difference to ``best_estimator_`` is reported, too: an estimator fitted
-            on ``X[search.train_indices_]``, or predictions of the holdout records.
+            on ``X[search.train_indices_]``, or predictions of the holdout records. In time also
+            ``"naive"`` (the last known target) and ``"seasonal-7"`` (that of seven dates before).
         by, per : object, default=None
             As for :meth:`sklearn_bdp.ReusableHoldout.final_report`.
+        refit_every : int or timedelta, default=None
+            Under ``correlation="time"``: report the recipe of ``best_estimator_``, refitted before
+            every block of so many dates on all records known by then.
 
         Returns
         -------
@@ -536,6 +547,11 @@ class ReusableHoldoutSearchCV(Preparation, Savable, GridSearchCV):
             As :meth:`sklearn_bdp.ReusableHoldout.final_report`.
         """
         check_is_fitted(self, "holdout_", msg=_NEEDS_HOLDOUT)
+        if refit_every is not None and self._has_fit_params:
+            raise ValueError(
+                "refit_every= fits the recipe without other parameters, and this search passed "
+                "some to fit. The holdout was not queried."
+            )
         if not hasattr(self, "best_estimator_"):
             raise ValueError(
                 "final_report needs best_estimator_, which refit=False does not keep: call "
@@ -552,6 +568,7 @@ class ReusableHoldoutSearchCV(Preparation, Savable, GridSearchCV):
             compare=compare,
             by=by,
             per=per,
+            refit_every=refit_every,
             variance=self._variance if own else None,
         )
 

@@ -196,7 +196,11 @@ def expected_half_width(
     m = check_integer("n_candidates", n_candidates, low=1)
     searches = check_integer("n_searches", n_searches, low=1)
     above = check_integer("n_corrections", n_corrections, low=0)
-    model = correlation if hasattr(correlation, "cut_failure") else continued(correlation, searched=True)
+    model = (
+        correlation
+        if hasattr(correlation, "cut_failure")
+        else continued(correlation, searched=True)
+    )
     left = check_beta(beta)
     tail, plain = _tail(model, n, scoring, prevalence), score_tail(model, n, binary=True)
     share = noise_share(NOISE_PART * left, above) / 2.0

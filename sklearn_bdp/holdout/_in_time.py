@@ -1,0 +1,278 @@
+"""Reports on records that are judged given their past: pairs, forecasts, refits (theory G26)."""
+
+from __future__ import annotations
+
+import datetime
+import functools
+import math
+import re
+import sys
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.sparse
+from sklearn.base import clone
+
+from sklearn_bdp._checks import check_integer
+from sklearn_bdp._sklearn_compat import safe_indexing
+from sklearn_bdp.accounting import UnitMoments, past_limits
+from sklearn_bdp.correlation import date_numbers, index_dates
+from sklearn_bdp.holdout._measures import Predicted, Records
+from sklearn_bdp.metrics import available_metrics
+
+_SEASONAL = re.compile(r"seasonal-([1-9]\d{0,3})")
+_MAE = "neg_mean_absolute_error"
+_MOST_CLASSES = 20  # for which all outcomes of a difference are tried
+_LENGTHS = 4  # of the holdout, of earlier dates whose differences are looked at
+
+
+class Earlier(NamedTuple):
+    """All records before a holdout, in time order, as far as this process knows them."""
+
+    X: Any
+    y: Any
+    dates: Any  # numbers of their dates: the holdout begins at 0
+
+
+def past_dates(model: Any, n: int) -> Any:
+    """Return the number of each holdout record's date."""
+    return getattr(model, "codes_", np.arange(n))
+
+
+def past_horizon(model: Any) -> int:
+    """Return how many dates lie between a forecast and its score; 1 for any other records."""
+    return getattr(model, "chain", model).horizon if model.is_given_past else 1
+
+
+# -- forecasts that need no model -----------------------------------------------------------------
+
+
+def is_forecast(name: Any) -> bool:
+    """Return whether a keyword names a forecast: ``"naive"`` or ``"seasonal-7"``."""
+    return isinstance(name, str) and (name == "naive" or bool(_SEASONAL.fullmatch(name)))
+
+
+def forecast(name: str, holdout: Any) -> Any:
+    """Return a forecast for each record: the last known target, or that of a season before."""
+    model, n, earlier = holdout.model, holdout.n, holdout.earlier
+    lag = _lag(name, past_horizon(model))
+    if not model.is_given_past or model.units(n)[0] != n:
+        raise ValueError(
+            f"compare={name!r} needs one record per date under correlation='time'. Pass "
+            "predictions of the holdout's records. The holdout was not queried."
+        )
+    if earlier is None or len(earlier.y) < lag or len(np.unique(earlier.dates)) < len(earlier.y):
+        raise ValueError(
+            f"compare={name!r} needs the targets of {lag} dates before the holdout, one for each, "
+            "which a search knows in the process that made it. Pass predictions of the holdout's "
+            "records. The holdout was not queried."
+        )
+    dates = past_dates(model, n)
+    later = np.asarray(holdout.y)[np.argsort(dates)]
+    known = np.concatenate([np.asarray(earlier.y), later])
+    return known[len(earlier.y) + dates - lag]
+
+
+def _lag(name, horizon):
+    """Return how many dates before its own a forecast looks."""
+    season = 1 if name == "naive" else int(_SEASONAL.fullmatch(name)[1])
+    return season * math.ceil(horizon / season)
+
+
+# -- a recipe, refitted ---------------------------------------------------------------------------
+
+
+class WalkForward(Predicted):
+    """The recipe of a model, refitted on all records known before each block of dates.
+
+    Asked by position, as predictions are. Nothing is fitted before the first question, which comes
+    after the closing.
+    """
+
+    def __init__(self, model: Any, holdout: Any, starts: Any) -> None:
+        self.recipe, self._holdout, self._starts = model, holdout, starts
+        if hasattr(model, "classes_"):
+            self.classes_ = model.classes_
+        for name in ("predict", "predict_proba", "decision_function"):
+            if hasattr(model, name):
+                setattr(self, name, functools.partial(self._asked, name))
+
+    @functools.cached_property
+    def _blocks(self):
+        """The rows of each block and the model that knows everything before it."""
+        held, earlier = self._holdout, self._holdout.earlier
+        dates = past_dates(held.model, held.n)
+        X, y = _joined(earlier.X, held.X), np.concatenate([earlier.y, held.y])
+        all_dates = np.concatenate([earlier.dates, dates])
+        found = []
+        for start, stop in zip(self._starts, [*self._starts[1:], len(dates)], strict=True):
+            known = np.flatnonzero(all_dates <= start - past_horizon(held.model))
+            known = known[np.argsort(all_dates[known], kind="stable")]
+            fitted = clone(self.recipe).fit(safe_indexing(X, known), y[known])
+            found.append((np.flatnonzero((dates >= start) & (dates < stop)), fitted))
+        return found
+
+    def _asked(self, name, positions):
+        result = None
+        for rows, model in self._blocks:
+            said = np.asarray(getattr(model, name)(safe_indexing(self._holdout.X, rows)))
+            if result is None:
+                result = np.empty((self._holdout.n, *said.shape[1:]), dtype=said.dtype)
+            result = result.astype(np.result_type(result, said), copy=False)  # longer text
+            result[rows] = said
+        return result[np.asarray(positions).ravel().astype(int)]
+
+
+def _joined(first, second):
+    """Return the rows of two tables of one kind, one after the other."""
+    if hasattr(first, "iloc"):
+        return sys.modules["pandas"].concat([first, second])
+    if scipy.sparse.issparse(first):
+        return scipy.sparse.vstack([first, second], format="csr")
+    return np.concatenate([np.asarray(first), np.asarray(second)])
+
+
+def refit_blocks(holdout: Any, every: Any) -> tuple[Any, str]:
+    """Return the first date of each block of a walk-forward report, and how often in words."""
+    model, n = holdout.model, holdout.n
+    if not model.is_given_past:
+        raise ValueError(
+            "refit_every= needs correlation='time': for other records a model that was fitted on "
+            "holdout records has no interval. The holdout was not queried."
+        )
+    if holdout.earlier is None:
+        raise ValueError(
+            "refit_every= needs the records before the holdout, which a search knows in the "
+            "process that made it. Fit the search again. The holdout was not queried."
+        )
+    count, step = model.units(n)[0], getattr(model, "chain", model).step
+    if not isinstance(every, datetime.timedelta | np.timedelta64):
+        every = check_integer("refit_every", every, low=1)
+        words = f"every {every} {step}s" if every > 1 else f"every {step}"
+        return np.arange(0, count, every), words
+    known = calendar(holdout)
+    span = np.timedelta64(every).astype("m8[ns]")
+    if known is None or known.dtype.kind != "M" or not span > np.timedelta64(0, "ns"):
+        raise ValueError(
+            f"refit_every={every!r} must be a positive span of time, for records with dates, or a "
+            "number of dates. The holdout was not queried."
+        )
+    starts = np.searchsorted(known, np.arange(known[0], known[-1] + span, span))
+    days = span / np.timedelta64(1, "D")
+    return np.unique(starts[starts < count]), f"every {days:g} days"
+
+
+def calendar(holdout: Any) -> Any:
+    """Return the dates of a holdout, ascending, or None where they are not known."""
+    if hasattr(holdout.model, "dates_"):
+        return holdout.model.dates_
+    dates = index_dates(holdout.X)
+    return None if dates is None else date_numbers(dates)
+
+
+# -- proven rows ----------------------------------------------------------------------------------
+
+
+def paired_difference(measure: Any, records: Any, models: Any, classes: Any) -> tuple[Any, ...]:
+    """Return each record's difference, second minus first, and the ends that it may have.
+
+    The ends are known with the forecasts: minus and plus their distance for absolute errors; for
+    classes the least and the largest difference that any outcome would make. In units of the range,
+    which comes last: 1 for absolute errors without declared bounds.
+    """
+    known = measure.metric is None or (
+        measure.metric.name in available_metrics() and not hasattr(measure.metric, "function")
+    )
+
+    def gained(records):
+        scores = [records.contributions(measure, name)[0] for name in models]
+        return scores[1] - scores[0]
+
+    if classes is None:
+        said = np.array([records.rows(name, "values") for name in models])
+        if measure.is_mean:
+            gap, span = gained(records), measure.span[1] - measure.span[0]
+        else:
+            off = np.abs(records.y - said)
+            gap, span = off[0] - off[1], 1.0
+        most = np.abs(said[0] - said[1]) / span
+        if measure.metric is not None and measure.metric.name != _MAE:
+            most = np.where(most > 0.0, 1.0, 0.0)
+        # What a function of the caller's makes of equal predictions nobody knows.
+        most = np.where(np.isfinite(most), most, 1.0) if known else np.ones(len(gap))
+        return gap, -most, most, span
+    gap, span = gained(records), measure.span[1] - measure.span[0]
+    if not known or len(classes) > _MOST_CLASSES:
+        return gap, np.full(len(gap), -1.0), np.ones(len(gap)), span
+    ends = [np.zeros(len(gap))]  # a label that no model knows
+    for label in classes:
+        ends.append(gained(records.with_targets(np.repeat(np.asarray([label]), len(gap)))))
+    return gap, np.min(ends, axis=0), np.max(ends, axis=0), span
+
+
+def past_row(
+    one: Any, records: Any, sampling: Any, classes: Any, level: float
+) -> tuple[float, float]:
+    """Return limits for the expected score or difference over these dates, in score units."""
+    by_date = sampling.means
+    side, known = math.log(level / 2.0), one.moments
+    if len(one.models) == 2:
+        gap, low, high, span = paired_difference(one.measure, records, one.models, classes)
+        ends = past_limits(
+            by_date(gap), side, expected=known.center, variance=known.variance,
+            least=by_date(low), most=by_date(high), horizon=one.ahead,
+        )  # fmt: skip
+        return span * ends[0], span * ends[1]
+    scores = by_date(records.contributions(one.measure, one.models[0])[0])
+    bits = one.measure.is_share and sampling.count == len(records.y)
+    ends = past_limits(
+        scores, side, expected=known.center, variance=None if bits else known.variance,
+        horizon=one.ahead,
+    )  # fmt: skip
+    low, high = one.measure.span
+    return low + (high - low) * ends[0], low + (high - low) * ends[1]
+
+
+def past_moments(one: Any, plan: Any, holdout: Any, variance: float | None) -> UnitMoments:
+    """Return what stakes are made for: mean and variance of a date's score, before the holdout.
+
+    ``variance``: of the first row, as a search has it out of fold. Else models are asked about
+    earlier records. Any numbers are valid, right ones give narrow intervals.
+    """
+    if variance is not None and variance > 0.0:
+        return UnitMoments(one.expected, max(variance, 1e-6), 1.0)
+    paired = len(one.models) == 2
+    try:
+        series = _earlier_series(one, plan, holdout)
+        return UnitMoments(float(series.mean()), max(float(series.var()), 1e-8), 1.0)
+    except Exception:  # what is not known is guessed
+        center = 2.0 * one.expected - 1.0 if paired else one.expected
+        return UnitMoments(center, 0.01, 1.0)
+
+
+def _earlier_series(one, plan, holdout):
+    """Return the scores, or differences, of dates before the holdout, by models as they are."""
+    earlier, model = holdout.earlier, holdout.model
+    first = -_LENGTHS * model.units(holdout.n)[0]
+    rows = np.flatnonzero(earlier.dates >= first)
+    y = np.asarray(earlier.y)
+    models = {}
+    for name in one.models:
+        found = plan.models[name]
+        if is_forecast(getattr(found, "known_as", None)):
+            lag = _lag(found.known_as, past_horizon(model))
+            rows = rows[rows >= lag]
+            found = Predicted(y[rows - lag], plan.classes)
+        elif isinstance(found, Predicted):
+            raise ValueError("predictions of the holdout say nothing of earlier records.")
+        models[name] = found
+    for found in models.values():
+        if isinstance(found, Predicted):
+            found.values = found.values[-len(rows) :]
+    records = Records(safe_indexing(earlier.X, rows), y[rows], models)
+    if len(one.models) == 2:
+        values = paired_difference(one.measure, records, one.models, plan.classes)[0]
+    else:
+        values = records.contributions(one.measure, one.models[0])[0]
+    _, codes, counts = np.unique(earlier.dates[rows], return_inverse=True, return_counts=True)
+    return np.bincount(codes, values) / counts

@@ -1,0 +1,234 @@
+"""Final reports on records that are judged given their past: pairs, forecasts, refits (G26)."""
+
+import pickle
+import warnings
+
+import numpy as np
+import pytest
+from sklearn.linear_model import LogisticRegression, Ridge
+
+from benchmarks.dependence.past import folded, newey_west
+from sklearn_bdp import ReusableHoldout, ReusableHoldoutSearchCV
+from sklearn_bdp.correlation import MarkovChain
+from sklearn_bdp.exceptions import HoldoutClosedError
+
+pd = pytest.importorskip("pandas")
+PHI = 0.9
+
+
+def sales(n=2000, seed=0, horizon=1):
+    """Return features known so many days ahead, sales, and the slow part of these."""
+    rng = np.random.default_rng(seed)
+    level = np.zeros(n)
+    for t in range(1, n):
+        level[t] = PHI * level[t - 1] + rng.normal()
+    day = np.arange(n)
+    y = 15 + 2 * np.sin(2 * np.pi * day / 7) + level
+    lags = [np.roll(y, horizon + k) for k in range(3)]
+    X = np.column_stack([*lags, np.sin(2 * np.pi * day / 7), np.cos(2 * np.pi * day / 7)])[20:]
+    frame = pd.DataFrame(X, index=pd.date_range("2012-01-01", periods=n - 20)).add_prefix("f")
+    return frame, y[20:], level[20:]
+
+
+def searched(X, y, **fit):
+    search = ReusableHoldoutSearchCV(
+        Ridge(), {"alpha": [0.1, 10.0]}, scoring="neg_mean_absolute_error", correlation="time",
+        random_state=0, cv=3,
+    )  # fmt: skip
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return search.fit(X, y, **fit)
+
+
+def differences(report):
+    return [row for row in report.rows if " minus " in row.model]
+
+
+@pytest.mark.parametrize("horizon", [1, 7])
+def test_better_than_a_forecast_without_a_model(horizon):
+    """Both targets are named; half-widths beside Newey-West errors, as Diebold and Mariano."""
+    X, y, _ = sales(4000, horizon=horizon)
+    search = searched(X, y, horizon=horizon)
+    report = search.final_report(compare="seasonal-7")
+    held = search.holdout_indices_
+    gained = np.abs(y[held] - y[held - 7])
+    gained -= np.abs(y[held] - search.best_estimator_.predict(X.iloc[held]))
+    rows = differences(report)
+    assert rows[0].value == pytest.approx(gained.mean(), abs=0.02)
+    halves = [(row.proven[1] - row.proven[0]) / 2 / newey_west(gained) for row in rows]
+    assert halves[0] < 2.0
+    assert rows[0].proven[0] > 0.0
+    assert len(rows) == (1 if horizon == 1 else 2)
+    if horizon == 7:
+        assert halves[1] < 4.0
+        assert "one day before the outcome" in rows[0].target
+        assert "when the forecast was made" in rows[1].target
+    (skill,) = (row for row in report.rows if "skill" in row.metric)
+    naive, ours = np.abs(y[held] - y[held - 7]).mean(), (-report.rows[0].value)
+    assert skill.value == pytest.approx(1 - ours / naive, abs=1e-6)
+    assert skill.proven is None
+
+
+def test_a_naive_forecast_is_the_last_known_target():
+    X, y, _ = sales(horizon=3)
+    search = searched(X, y, horizon=3)
+    report = search.final_report(compare="naive")
+    held = search.holdout_indices_
+    (row,) = (row for row in report.rows if row.model == "naive" and "when the" in row.target)
+    low, _ = search._metric.lower, search._metric.upper
+    errors = np.minimum(np.abs(y[held] - y[held - 3]), -low)
+    assert row.value == pytest.approx(-errors.mean())
+
+
+def test_intervals_of_pairs_hold_for_the_period():
+    missed = 0
+    for seed in range(20):
+        X, y, level = sales(800, seed)
+        search = searched(X, y)
+        held = search.holdout_indices_
+        (row,) = differences(search.final_report(compare="seasonal-7"))
+        mean = y[held] - level[held] + PHI * level[held - 1]  # known the day before
+        ours = folded(mean - search.best_estimator_.predict(X.iloc[held]), 1.0)
+        truth = (folded(mean - y[held - 7], 1.0) - ours).mean()
+        missed += not row.proven[0] <= truth <= row.proven[1]
+    assert missed == 0
+
+
+def test_models_and_arrays_of_forecasts_are_compared_without_a_declared_range():
+    X, y, _ = sales()
+    holdout = ReusableHoldout(X[1500:], y[1500:], correlation="time", random_state=0)
+    two = {"a": Ridge().fit(X[:1500], y[:1500]), "b": Ridge(1e4).fit(X[:1500], y[:1500])}
+    forecasts = y[1499:-1]
+    report = holdout.final_report(
+        two, compare=forecasts, scoring="neg_mean_absolute_error", training=(X[:1500], y[:1500])
+    )
+    rows = differences(report)
+    assert len(rows) == 2
+    assert all(row.proven is not None for row in rows)
+    raw = ReusableHoldout(X[1500:], y[1500:], correlation="time", random_state=0)
+    (row,) = differences(
+        raw.final_report({"a": two["a"], "last": forecasts}, compare="last",
+                         scoring="neg_mean_absolute_error")
+    )  # fmt: skip
+    assert row.proven is not None
+    assert row.proven[1] - row.proven[0] < 0.6
+
+
+def test_classifiers_are_compared_by_what_outcomes_could_make_of_them():
+    X, y, _ = sales()
+    labels = (y > np.roll(y, 1)).astype(int)
+    one, two = (LogisticRegression(C=c).fit(X[:1500], labels[:1500]) for c in (1.0, 0.1))
+    for scoring in ("accuracy", "neg_brier_score"):
+        holdout = ReusableHoldout(X[1500:], labels[1500:], correlation="time", random_state=0)
+        report = holdout.final_report(
+            {"a": one, "b": two}, compare=True, scoring=scoring,
+            training=(X[:1500], labels[:1500]),
+        )  # fmt: skip
+        (row,) = differences(report)
+        alone = max(row.proven[1] - row.proven[0] for row in report.rows[:2])
+        assert row.proven[1] - row.proven[0] < alone
+
+
+def test_a_recipe_is_refitted_on_all_that_is_known():
+    X, y, _ = sales()
+    one = searched(X, y).final_report(refit_every=30)
+    two = searched(X, y).final_report(refit_every=pd.Timedelta("30D"))
+    assert one.rows[0].model.endswith("refitted every 30 days")
+    assert "the recipe, refitted every 30 days" in str(one)
+    assert one.value == pytest.approx(two.value)
+    search = searched(X, y)
+    held, recipe = search.holdout_indices_, search.best_estimator_
+    said = []
+    for start in range(0, len(held), 30):
+        block = held[start : start + 30]
+        fitted = Ridge(**recipe.get_params()).fit(X[: block[0]], y[: block[0]])
+        said.append(fitted.predict(X.iloc[block]))
+    errors = np.minimum(np.abs(y[held] - np.concatenate(said)), -search._metric.lower)
+    assert one.value == pytest.approx(-errors.mean())
+    again = search.final_report(refit_every=30)
+    assert search.final_report(refit_every=30) == again
+    with pytest.raises(HoldoutClosedError):
+        search.final_report()
+
+
+def test_what_cannot_be_reported_is_refused_while_the_holdout_is_open():
+    X, y, _ = sales(600)
+    search = searched(X, y)
+    with pytest.raises(ValueError, match="compare"):
+        search.final_report(compare="seasonal-900")
+    with pytest.raises(ValueError, match="refit_every"):
+        search.final_report(refit_every=0)
+    with pytest.raises(ValueError, match="refit_every"):
+        search.final_report(refit_every=pd.Timedelta("-1D"))
+    assert search.final_report(compare="naive").rows
+    chain = ReusableHoldoutSearchCV(
+        Ridge(), {}, scoring="neg_mean_absolute_error", random_state=0,
+        correlation=MarkovChain.from_autocorrelation_time(2.0),
+    )  # fmt: skip
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        chain.fit(X, y)
+    with pytest.raises(ValueError, match="correlation='time'"):
+        chain.final_report(refit_every=30)
+    with pytest.raises(ValueError, match="correlation='time'"):
+        chain.final_report(compare="naive")
+    assert chain.final_report().rows
+
+
+def test_rows_of_the_long_run_have_their_own_words():
+    X, y, _ = sales()
+    labels = (X["f0"] > 15).astype(int).to_numpy()
+    rng = np.random.default_rng(0)
+    noisy = np.where(rng.random(len(y)) < 0.8, labels, 1 - labels)  # scores are independent
+    search = ReusableHoldoutSearchCV(
+        LogisticRegression(), {}, correlation="time", random_state=0
+    ).fit(X, noisy)
+    report = search.final_report(scoring=["accuracy", "roc_auc"])
+    accuracy, auc = report.rows
+    assert accuracy.approximate is not None
+    assert any("long run" in note for note in accuracy.notes)
+    assert auc.proven is None
+    assert "long run" in auc.target
+    slow = searched(X, y).final_report(compare="naive").rows[1]
+    held = np.cumsum(rng.random(500) < 0.02) % 2  # scores that last
+    bad = np.where(rng.random(500) < np.where(held, 0.95, 0.4), labels[:500], 1 - labels[:500])
+    holdout = ReusableHoldout(X[:500], bad, correlation="time", random_state=0)
+    row = holdout.final_report(search.best_estimator_, scoring="accuracy").rows[0]
+    assert row.approximate is None
+    assert any("autocorrelation times are too few" in note for note in row.notes)
+    assert slow.proven is not None
+
+
+def test_scores_are_drawn_over_time():
+    pytest.importorskip("matplotlib").use("agg")
+    X, y, _ = sales(600)
+    report = searched(X, y).final_report()
+    ax = report.plot(over="time")
+    assert len(ax.lines[0].get_xdata()) == 145
+    kept = pickle.loads(pickle.dumps(report))
+    with pytest.raises(ValueError, match="over='time'"):
+        kept.plot(over="time")
+    assert kept == report
+
+
+def test_panels_are_reported_by_dates():
+    """50 shops with common shocks: what counts is how much means of dates vary."""
+    rng = np.random.default_rng(0)
+    dates, shops = 300, 50
+    X = rng.normal(size=(dates, shops, 2))
+    chance = np.clip(0.75 + 0.08 * rng.normal(size=dates), 0, 1)[:, None]
+    hit = rng.random((dates, shops)) < chance
+    labels = np.where(hit, X[..., 0] > 0, X[..., 0] <= 0).astype(int)
+    day = np.repeat(np.arange(dates), shops)
+    order, ends = rng.permutation(dates * shops), []
+    for rows in (slice(None), order):
+        search = ReusableHoldoutSearchCV(
+            LogisticRegression(), {"C": [0.1, 1.0]}, correlation="time", random_state=0
+        )
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            search.fit(X.reshape(-1, 2)[rows], labels.ravel()[rows], times=day[rows])
+        ends.append(search.final_report().interval)
+    assert ends[0] == pytest.approx(ends[1], abs=0.01)
+    assert 0.5 * (ends[0][1] - ends[0][0]) < 0.06  # 75 dates
+    assert ends[0][0] < chance[225:].mean() < ends[0][1]
