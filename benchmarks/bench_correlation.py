@@ -130,9 +130,9 @@ def bench_forests(n):
         (np.full(keep.sum(), 0.5), (np.arange(n - 1)[keep], np.arange(1, n)[keep])), (n, n)
     )
     for name, graph in (("tree", random_tree(n, rng)), ("path", path), ("pieces", pieces)):
-        built, model = seconds(lambda graph=graph: MarkovNetwork(graph))
+        built, model = seconds(lambda graph=graph: MarkovNetwork(graph, influence="data"))
         taken, _ = seconds(lambda model=model: model.bdp_epsilon(0.01, n))
-        half = MarkovNetwork(graph.tocsr()[: n // 2, : n // 2])
+        half = MarkovNetwork(graph.tocsr()[: n // 2, : n // 2], influence="data")
         shorter, _ = seconds(lambda half=half: half.bdp_epsilon(0.01, n // 2))
         report(
             f"{name}, {n:,} records: build + calibrate",
@@ -154,7 +154,8 @@ def bench_grid(side):
     index = np.arange(n).reshape(side, side)
     rows = np.r_[index[:, :-1].ravel(), index[:-1].ravel()]
     columns = np.r_[index[:, 1:].ravel(), index[1:].ravel()]
-    model = MarkovNetwork(sparse.coo_array((np.full(len(rows), 0.2), (rows, columns)), (n, n)))
+    edges = sparse.coo_array((np.full(len(rows), 0.2), (rows, columns)), (n, n))
+    model = MarkovNetwork(edges, influence="data")
     taken, level = seconds(lambda: model.bdp_epsilon(1e-3, n))
     report(
         f"grid, {n:,} records (multiplier {level / 1e-3:.2f})",

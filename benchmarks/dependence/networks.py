@@ -1,56 +1,136 @@
-"""A social graph split by nodes: width and coverage on fresh draws (theory G13)."""
+"""Nodes of a graph: a set without neighbors, a random split, blocks, the oracle (theory G27)."""
 
 import math
+import time
+import warnings
 
+import networkx as nx
 import numpy as np
 from scipy import sparse
+from scipy.sparse.csgraph import reverse_cuthill_mckee
+from sklearn.linear_model import LogisticRegression
+from sklearn.neighbors import kneighbors_graph
 
-from benchmarks.dependence.processes import interval
+from sklearn_bdp import ReusableHoldoutSearchCV
 from sklearn_bdp.correlation import MarkovNetwork
 
-
-def block_model(n, rng, *, degree=6.0):
-    """Return the adjacency of two blocks, four times as many edges inside as across."""
-    block = np.arange(n) % 2
-    inside = 1.6 * degree / n
-    rates = np.where(block[:, None] == block[None, :], inside, inside / 4.0)
-    upper = np.triu(rng.random((n, n)) < rates, 1)
-    return sparse.csr_array((upper + upper.T).astype(float))
+N = 1500
+COUPLING = 1.6  # of all neighbors of a node together, in log odds
 
 
-def gibbs(neighbours, labels, free, coupling, field, rng, sweeps):
-    """Redraw the labels of some nodes given the others (two-class Potts model with fields)."""
+def graphs():
+    """Return the graphs of the table by name."""
+    places = np.random.default_rng(0).random((N, 2))
+    return {
+        "Watts-Strogatz k=4": nx.watts_strogatz_graph(N, 4, 0.3, seed=0),
+        "Barabasi-Albert m=2": nx.barabasi_albert_graph(N, 2, seed=0),
+        "Watts-Strogatz k=10": nx.watts_strogatz_graph(N, 10, 0.3, seed=0),
+        "map, kNN8": kneighbors_graph(places, 8),
+    }
+
+
+def gibbs(near, labels, free, coupling, field, rng, sweeps):
+    """Redraw the labels of some nodes given the others: a two-class Potts model with fields."""
     for _ in range(sweeps):
-        draws = rng.random(len(free))
-        for draw, v in zip(draws, free, strict=True):
-            near = neighbours[v]
-            odds = coupling * (2 * labels[near].sum() - len(near)) + field[v]
+        for draw, v in zip(rng.random(len(free)), free, strict=True):
+            odds = coupling * (2 * labels[near[v]].sum() - len(near[v])) + field[v]
             labels[v] = draw < 1.0 / (1.0 + math.exp(-odds))
     return labels
 
 
-def show_network(replications, rng, *, n=500, influence=0.1):
-    """Print width and coverage of a block model that is split by nodes."""
-    graph = block_model(n, rng)
-    neighbours = [graph.indices[graph.indptr[v] : graph.indptr[v + 1]] for v in range(n)]
-    network = MarkovNetwork(graph, influence=influence)
-    split = network.split(n, 0.5, random_state=0)
-    model, held = network.given_rest(split.holdout), split.holdout
-    field = np.where(np.arange(n) % 2, 1.0, -1.0) + rng.normal(0, 0.5, n)
-    coupling = influence / 2.0
-    labels = gibbs(neighbours, rng.integers(0, 2, n), np.arange(n), coupling, field, rng, sweeps=30)
-    guess = (field[held] > 0).astype(int)
-    means = []
-    for _ in range(5 * replications):
-        labels = gibbs(neighbours, labels, held, coupling, field, rng, sweeps=2)
-        means.append(float((labels[held] == guess).mean()))
-    truth, covered, widths = np.mean(means), 0, []
-    for mean in means[::5]:
-        low, high = interval(model, np.r_[mean, np.full(len(held) - 1, mean)])
-        covered += low <= truth <= high
-        widths.append((high - low) / 2.0)
-    print(
-        f"network: {n} nodes, {graph.nnz // 2} edges, influence {influence}, {len(held)} held out: "
-        f"±{np.mean(widths):.3f}, coverage {covered}/{len(widths)} on fresh draws, "
-        f"effective {model.effective_n(len(held)):.0f}"
+def wilson(mean, n, z=1.96):
+    """Return Wilson's interval of a share."""
+    middle = (mean + z * z / (2 * n)) / (1 + z * z / n)
+    half = z / (1 + z * z / n) * math.sqrt(mean * (1 - mean) / n + z * z / (4 * n * n))
+    return middle - half, middle + half
+
+
+def fitted(graph, x, labels, train):
+    """Return predictions of a model of a feature and of a vote of neighbors in training."""
+    known = np.zeros(len(x))
+    known[train] = 1.0
+    vote = graph @ (known * (2.0 * labels - 1.0)) / np.maximum(graph @ known, 1.0)
+    features = np.column_stack([x, vote])
+    return features, LogisticRegression().fit(features[train], labels[train])
+
+
+def one_run(graph, near, rng, sweeps):
+    """Return (half-width, covered) of every way of judging on one draw of all labels."""
+    n, z, found = graph.shape[0], 1.96, {}
+    x = rng.normal(size=n)
+    field, coupling = 1.2 * x, COUPLING * n / graph.nnz
+    labels = gibbs(near, rng.integers(0, 2, n), np.arange(n), coupling, field, rng, 30)
+
+    network = MarkovNetwork(graph)
+    held = network.split(n, 0.25, random_state=int(rng.integers(2**31))).holdout
+    train = np.setdiff1d(np.arange(n), held)
+    features, _ = fitted(graph, x, labels, train)
+    search = ReusableHoldoutSearchCV(
+        LogisticRegression(), {"C": [0.1, 1.0]}, correlation=network, random_state=0,
+        holdout=_Fixed(train, held),
+    )  # fmt: skip
+    report = search.fit(features, labels).final_report()
+    guess = search.best_estimator_.predict(features[held])
+    # Without neighbors in H the law of every held-out node is known in closed form.
+    odds = coupling * (2 * (graph @ labels)[held] - np.diff(graph.indptr)[held]) + field[held]
+    chance = 1.0 / (1.0 + np.exp(-odds))
+    right = np.where(guess == 1, chance, 1.0 - chance)
+    truth = right.mean()
+    found["set, final report"] = (
+        (report.upper - report.lower) / 2.0,
+        report.lower <= truth <= report.upper,
     )
+    half = z * math.sqrt((right * (1.0 - right)).sum()) / len(held)
+    seen = float((labels[held] == guess).mean())
+    found["oracle"] = half, abs(seen - truth) <= half
+
+    drawn = np.sort(rng.permutation(n)[: n // 4])
+    rest = np.setdiff1d(np.arange(n), drawn)
+    features, model = fitted(graph, x, labels, rest)
+    guess = model.predict(features[drawn])
+    low, high = wilson(float((labels[drawn] == guess).mean()), len(drawn))
+    means, state = [], labels.copy()
+    for _ in range(sweeps):
+        state = gibbs(near, state, drawn, coupling, field, rng, 1)
+        means.append(float((state[drawn] == guess).mean()))
+    found["random split, Wilson"] = (high - low) / 2.0, low <= np.mean(means) <= high
+
+    order, scores = reverse_cuthill_mckee(graph, symmetric_mode=True), np.empty(n)
+    for block in np.array_split(order, 10):
+        features, model = fitted(graph, x, labels, np.setdiff1d(np.arange(n), block))
+        scores[block] = model.predict(features[block]) == labels[block]
+    half = z * scores.std() / math.sqrt(n)
+    found["block cross-validation"] = half, abs(scores.mean() - truth) <= half
+    return len(held), found
+
+
+class _Fixed:
+    """A splitter with one split, which was drawn before."""
+
+    def __init__(self, train, held):
+        self.parts = train, held
+
+    def get_n_splits(self, X=None, y=None, groups=None):
+        return 1
+
+    def split(self, X, y=None, groups=None):
+        yield self.parts
+
+
+def show_network(replications, rng):
+    """Print half-width and coverage of the score given the training nodes, for every graph."""
+    print(f"networks: {N} nodes, {replications} replications, half-width / coverage given the rest")
+    for name, made in graphs().items():
+        matrix = nx.to_scipy_sparse_array(made) if isinstance(made, nx.Graph) else made
+        graph = sparse.csr_array(matrix.maximum(matrix.T).astype(float))
+        near = np.split(graph.indices, graph.indptr[1:-1])
+        began, runs = time.process_time(), []
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            for _ in range(replications):
+                size, found = one_run(graph, near, rng, sweeps=40)
+                runs.append(found)
+        print(f"{name}: {size} held out, {time.process_time() - began:.0f} s")
+        for way in runs[0]:
+            half, covered = np.mean([run[way] for run in runs], axis=0)
+            print(f"  {way:<24} ±{half:.3f} / {covered:.2f}")

@@ -133,7 +133,7 @@ def nodes(n, rng, time, *, influence=0.4):
     y = (spins > 0).astype(int)
     edges = np.arange(n - 1)
     half = sparse.coo_array((np.full(n - 1, influence), (edges, edges + 1)), shape=(n, n))
-    network = MarkovNetwork(sparse.csr_array(half + half.T))
+    network = MarkovNetwork(sparse.csr_array(half + half.T), influence="data")
 
     def truth(search, angle):
         held = search.holdout_indices_
