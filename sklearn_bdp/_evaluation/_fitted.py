@@ -74,6 +74,8 @@ class DetachedHoldout:
 class Savable:
     """Mixin of estimators with a parameter ``holdout`` and, once fitted, a ``holdout_``."""
 
+    holdout: Any
+
     def set_params(self, **params: Any) -> Any:
         """Set parameters; ``holdout__<name>`` sets a field of the configuration of the holdout.
 
@@ -90,7 +92,7 @@ class Savable:
         """
         start = "holdout__"
         own = {name: params.pop(name) for name in list(params) if name.startswith(start)}
-        super().set_params(**params)
+        super().set_params(**params)  # type: ignore[misc] # of BaseEstimator, which is untyped
         if own:
             config = None if self.holdout is None else config_of(self)
             if config is None:

@@ -118,6 +118,8 @@ def measure_of(scoring: Any, model: Any, y: Any) -> Measure:
     if metric is not None and metric.is_mean:
         return Measure(name=metric.measured, metric=metric)
     own = metric.name if metric is not None else own
+    if metric is not None and own not in STATISTICS:  # a score by class of the caller's own
+        return Measure(name=own, scorer=functools.partial(_by_metric, metric))
     two = own in STATISTICS and STATISTICS[own].response in ("scores", "chances")
     if two and classes is not None and len(classes) != 2:
         if scorer is None and isinstance(scoring, str) and scoring != "roc_auc":
@@ -136,6 +138,11 @@ def measure_of(scoring: Any, model: Any, y: Any) -> Measure:
     last = 1 if classes is None else classes[-1]
     positive = _positive(own, pos_label if own == "average_precision" else last, classes)
     return Measure(name=own, metric=metric, statistic=own, positive=positive)
+
+
+def _by_metric(metric, model, X, y):
+    """Return a score as a scorer of scikit-learn does."""
+    return metric.from_unit(metric.training_score(model, X, y))
 
 
 def _own_name(scoring):

@@ -6,12 +6,14 @@ See ``doc/metrics.md`` for the list and the proofs.
 from sklearn_bdp.metrics._base import (
     BoundedMetric,
     Evaluation,
+    MeanMetric,
     ScoreShape,
     as_labels,
     check_schema,
     same_names,
     score_rows,
 )
+from sklearn_bdp.metrics._by_class import ClassMetric
 from sklearn_bdp.metrics._means import Clipping
 from sklearn_bdp.metrics._registry import (
     available_metrics,

@@ -50,6 +50,7 @@ from sklearn_bdp.model_selection._stages import (
 )
 
 if TYPE_CHECKING:
+    from sklearn_bdp.accounting import Certificate
     from sklearn_bdp.holdout import FinalReport, Preview
 
 _NEEDS_HOLDOUT = "This %(name)s needs a fit with a holdout: call fit, and do not set holdout=None."
@@ -186,6 +187,14 @@ class ReusableHoldoutSearchCV(Preparation, Savable, GridSearchCV):
     >>> again.fit(X_train, y_train).holdout_ is search.holdout_
     True
     """
+
+    cv_results_: dict[str, Any]
+    best_score_: float
+    best_interval_: tuple[float, float]
+    holdout_: ReusableHoldout
+    certificate_: Certificate
+    train_indices_: np.ndarray | None
+    holdout_indices_: np.ndarray | None
 
     _eliminates = False  # whether candidates drop out before all resources are spent
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from sklearn_bdp._bisection import doubled, last_whole
 from sklearn_bdp._checks import check_beta, check_integer, check_option, check_real
+from sklearn_bdp._metric_names import BINARY, BY_CLASS, NAMES
 from sklearn_bdp._typing import Correlation
 from sklearn_bdp.accounting import (
     NOISE_PART,
@@ -28,9 +29,6 @@ from sklearn_bdp.planning._models import continued
 # the first correction (of a bias that all candidates share) and for each surprise after it.
 _START, _EACH, _FIRST, _LATER = 0.7, 0.05, 4.0, 7.0
 _KNOWN = math.sqrt(4 / 3)  # deviation of cross-validated scores of three times as many records
-_SHARES = ("accuracy", "top_k_accuracy", "neg_zero_one_loss")  # means of 0 and 1
-_MEANS = ("neg_brier_score", "neg_log_loss", "neg_hamming_loss", "neg_mean_absolute_error")
-_BY_CLASS = ("roc_auc", "balanced_accuracy", "recall", "specificity")
 
 
 class SearchPlan(int):
@@ -154,7 +152,7 @@ def _in_groups(plan, model):
 
 def _of_events(plan, scoring, prevalence):
     """Return how many of the records are events, if the metric counts them."""
-    if scoring not in _BY_CLASS:
+    if scoring not in BY_CLASS:
         return ""
     assumed = " (prevalence=0.5 is assumed)" if prevalence is None else ""
     return f", {math.ceil(plan * (prevalence or 0.5)):,} of them events{assumed}"
@@ -162,10 +160,9 @@ def _of_events(plan, scoring, prevalence):
 
 def _tail(model, n, scoring, prevalence):
     """Return how scores of a metric concentrate, with the class sizes to be expected."""
-    names = (*_SHARES, *_MEANS, *_BY_CLASS)
-    scoring = "accuracy" if scoring is None else check_option("scoring", scoring, names)
-    if scoring not in _BY_CLASS:
-        return score_tail(model, n, binary=scoring in _SHARES)
+    scoring = "accuracy" if scoring is None else check_option("scoring", scoring, NAMES)
+    if scoring not in BY_CLASS:
+        return score_tail(model, n, binary=scoring in BINARY)
     share = 0.5 if prevalence is None else prevalence
     share = check_real("prevalence", share, low=0.0, high=1.0, closed="neither")
     # As many training records as three holdouts, which is what a quarter held out leaves.

@@ -8,7 +8,9 @@ from scipy import sparse
 from sklearn.linear_model import LogisticRegression
 
 from sklearn_bdp import ReusableHoldout, ReusableHoldoutSearchCV
+from sklearn_bdp._metric_names import BINARY, BY_CLASS, NAMES
 from sklearn_bdp.correlation import Groups, MarkovChain, MarkovNetwork
+from sklearn_bdp.metrics import available_metrics, get_metric
 from sklearn_bdp.planning import expected_half_width, plan_holdout, plan_search
 
 P1 = [[0.9, 0.1], [0.2, 0.8]]
@@ -137,3 +139,17 @@ def test_plans_for_networks_agree_with_what_a_search_gets(influence):
     year = {"n_searches": 1, "n_candidates": 20, "score": score, "n_corrections": 0}
     planned = plan_search((report.upper - report.lower) / 2, correlation=network, **year)
     assert 2 / 3 <= planned / search.holdout_.n <= 3 / 2
+
+
+@pytest.mark.parametrize("name", available_metrics())
+def test_every_metric_can_be_planned_and_varies_as_planned(name):
+    wide = plan_search(0.2, scoring=name, prevalence=0.4, n_candidates=5, n_searches=2)
+    assert 0 < wide <= plan_search(0.1, scoring=name, prevalence=0.4, n_candidates=5, n_searches=2)
+    y = np.arange(40) % (3 if name == "top_k_accuracy" else 2)
+    shape = get_metric(name, y=y).expected_shape(100)
+    assert shape.binary == (name in BINARY)
+    assert shape.is_mean == (name not in BY_CLASS)
+
+
+def test_names_of_metrics_come_from_one_place():
+    assert list(NAMES) == available_metrics()

@@ -4,6 +4,7 @@ Nothing here runs; a name that is untyped, or a type that users would have to wo
 """
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from sklearn.linear_model import LogisticRegression
@@ -36,8 +37,14 @@ def search(X: np.ndarray, y: np.ndarray, ledger: Path) -> float:
     second = ReusableHoldoutSearchCV(
         LogisticRegression(), [grid], holdout=first.holdout_, correlation="groups", n_iter=3
     )
-    best: float = second.fit(X, y, groups=y).best_score_
-    return best
+    second.fit(X, y, groups=y, groups_val=None)
+    kept: ReusableHoldout = second.holdout_
+    results: dict[str, Any] = second.cv_results_
+    train: np.ndarray | None = second.train_indices_
+    low, high = second.best_interval_
+    rows = 0 if train is None else len(train)
+    print(second.certificate_.beta, kept.n, results["params"], rows, high - low)
+    return second.best_score_
 
 
 def holdout(X: np.ndarray, y: np.ndarray) -> float:
