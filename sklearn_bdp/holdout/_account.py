@@ -155,16 +155,20 @@ class Account:
 
     def terms(self, transaction, *, fine=False):
         """Return what a batch is decided under: the account, what was learned, settings, now."""
-        sealed = self._open().sealed()
+        sealed, kept = self._open().sealed(), None
+        if sealed is not None:
+            kept = {}  # of another version, unless it can be read
+            with contextlib.suppress(ValueError, RecursionError):
+                kept = json.loads(sealed)
         return Terms(
             last=transaction.last,
             code=self.code(transaction),
-            mechanism=self._mechanism(sealed, transaction.last.number + 1, fine=fine),
+            mechanism=self._mechanism(kept, transaction.last.number + 1, fine=fine),
             settings=self.settings,
             model=self.model,
             time=datetime.datetime.now(datetime.UTC).isoformat(timespec="microseconds"),
             seeded=self.seed is not None,
-            seed=self._slices_seed(sealed),
+            seed=self._slices_seed(kept),
         )
 
     def record(self, transaction, record, terms, answers):
@@ -185,18 +189,18 @@ class Account:
         self._learned = (book.head[0], known)
         return known.copy()
 
-    def _slices_seed(self, sealed):
+    def _slices_seed(self, kept):
         """Return what draws one visit of each patient (theory G19), the same for life and secret.
 
         Whoever knew it could choose models that fit these visits.
         """
-        if sealed is not None:
-            return int(json.loads(sealed)["slices"])
+        if kept is not None:
+            return int(kept["slices"])
         if self.seed is not None:
             return int(np.random.SeedSequence([self.seed, 0]).generate_state(1)[0])
         return secrets.randbits(128)
 
-    def _mechanism(self, sealed, number, *, fine):
+    def _mechanism(self, kept, number, *, fine):
         """Return Thresholdout after the last batch, with noise of its own for this one.
 
         ``fine``: with less noise, for the final report.
@@ -206,13 +210,13 @@ class Account:
             # Seed and batch number: the same in every process, never the same twice.
             noise = np.random.default_rng(np.random.SeedSequence([self.seed, number]))
         elif fine:
-            noise = bytes.fromhex(json.loads(sealed)["noise"])
-        if sealed is None:
+            noise = bytes.fromhex(kept["noise"])
+        if kept is None:
             mechanism = self.settings.mechanism(random_state=noise)
         else:
             if self.seed is not None:
                 noise.integers(0, 2**32, size=8)  # a seed gives the noise that it always gave
-            mechanism = restored_mechanism(sealed, self.settings, random_state=noise)
+            mechanism = restored_mechanism(kept, self.settings, random_state=noise)
         if fine:
             scale = self.settings.answer_scale * final_noise(self.settings)
             state = mechanism.state() | {"answer_scale": scale}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import json
 import math
 import numbers
 import os
@@ -212,10 +211,10 @@ def _choose(parameters, *, model, n, n_effective, failure):
     }
 
 
-def restored_mechanism(sealed, settings, *, random_state=None):
+def restored_mechanism(kept, settings, *, random_state=None):
     """Return Thresholdout as it was after the last recorded batch."""
     try:
-        state = json.loads(sealed)["mechanism"]
+        state = kept["mechanism"]
         mechanism = Thresholdout.from_state(state, random_state=random_state)
         # A sealed state with less noise than the holdout was made with is none of ours.
         if all(state[name] == value for name, value in settings.scales().items()):

@@ -80,14 +80,14 @@ def test_released_values_lie_on_the_grid():
 
 
 def test_information_spent_is_the_code_length_of_the_next_query(holdout):
-    assert holdout.information_spent == pytest.approx(math.log(8))
+    assert holdout.information_spent == pytest.approx(math.log(20))
     holdout.answer([0.5, 0.5, 0.5], levels(0.5, 0.5, 0.5))
     with holdout.account.reading() as transaction:
         released = transaction.last.released
     assert 0 < released < 1
     assert holdout.information_spent == pytest.approx(code_length(released=released, batch_index=2))
     lengths = [record.code_length for record in holdout.history()]
-    assert lengths == pytest.approx(math.log(8) + place_lengths([0.5, 0.5, 0.5]))
+    assert lengths == pytest.approx(math.log(20) + place_lengths([0.5, 0.5, 0.5]))
 
 
 def test_intervals_widen_with_what_was_spent(holdout):
@@ -134,7 +134,7 @@ def test_a_key_twice_in_a_batch_is_one_query(holdout):
     answers = holdout.answer([0.9, 0.9, 0.5], levels(0.3, 0.3, 0.5), keys=["a", "a", None])
     assert answers.values[0] == answers.values[1]
     assert len(holdout.history()) == 2
-    two = math.log(8) + place_lengths([0.9, 0.5])[0]  # two queries, not three
+    two = math.log(20) + place_lengths([0.9, 0.5])[0]  # two queries, not three
     assert holdout.history()[0].code_length == pytest.approx(two)
 
 
