@@ -11,4 +11,4 @@ HOLDOUTS: Any = weakref.WeakValueDictionary()
 LEDGERS: dict[str, Any] = {}
 #: Digests of targets that were answered about: another holdout in
 #: memory of the same targets knows nothing of these answers, and says so.
-ANSWERED: set[str] = set()
+ANSWERED: dict[str, Any] = {}  # and digests of the rows, where they are known

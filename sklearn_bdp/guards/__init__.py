@@ -7,6 +7,7 @@ words, which is recorded and charged.
 from sklearn_bdp.guards._answers import (
     ALL,
     DEFAULT_METRIC,
+    digests_of_rows,
     fitting_a_candidate,
     forget_accounts,
     note_answers,

@@ -28,6 +28,8 @@ from sklearn_bdp.guards._rows import row_digests
 ALL = 0.9
 #: Targets below which equal ones may well be those of other records.
 _FEWEST = 20
+#: Part of a holdout's rows that are those of another one where it is a subgroup of it.
+_SUBGROUP = 0.9
 _INSIDE: contextvars.ContextVar[bool] = contextvars.ContextVar("inside a candidate", default=False)
 
 ANOTHER = Guard(
@@ -99,25 +101,41 @@ def targets_digest(X: Any, y: Any) -> str | None:
     return hashlib.sha256(codes.tobytes()).hexdigest()
 
 
+def digests_of_rows(X: Any, y: Any) -> Any:
+    """Return what rows with targets are known by; None for cells without values."""
+    try:
+        return row_digests(X, y)
+    except (TypeError, ValueError):
+        return None
+
+
 def in_runs(labels: Any) -> bool:
     """Return whether equal labels stand together: the order of the rows says nothing."""
     runs = 1 + np.count_nonzero(labels[1:] != labels[:-1])
     return bool(runs == np.unique(labels).size)
 
 
-def open_account(about: list[str | None]) -> bool:
-    """Return whether another account has answered about some of these targets; warn once."""
-    known = set() if _is_repeated() else ANSWERED.intersection(filter(None, about))
+def open_account(about: list[str | None], rows: Any) -> bool:
+    """Return whether another account has answered about some of these targets; warn once.
+
+    ``rows``: digests of rows with targets. Rows of a subgroup of an asked holdout are among its.
+    """
+    if _is_repeated():
+        return False
+    known = ANSWERED.keys() & set(filter(None, about))
+    if rows is not None and not known and len(np.unique(rows)) >= _FEWEST:
+        others = ((one, has) for one, has in ANSWERED.items() if has is not None)
+        known = {one for one, has in others if np.mean(np.isin(rows, has)) > _SUBGROUP}
     if known:
         ANOTHER.warn_once(min(known))
     return bool(known)
 
 
-def note_answers(about: list[str | None]) -> None:
+def note_answers(about: list[str | None], rows: Any) -> None:
     """Remember that an account has answered about these targets."""
-    new = set(filter(None, about)) - ANSWERED
+    new = set(filter(None, about)) - ANSWERED.keys()
     if new and not _is_repeated():  # asked last: it walks up the callers
-        ANSWERED.update(new)
+        ANSWERED.update(dict.fromkeys(new, rows))
 
 
 @contextlib.contextmanager

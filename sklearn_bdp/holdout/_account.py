@@ -31,17 +31,17 @@ class Account:
     """What was asked, answered and learned of one holdout; it holds none of its records.
 
     A pickle finds the ledger again (in this process also one in memory) or can only be read.
-    ``about``: digests of the targets that it speaks of.
+    ``about``, ``rows``: digests of the targets and of the rows that it speaks of.
     """
 
-    def __init__(self, path, header, *, model, seed, timeout, notes, about):
+    def __init__(self, path, header, *, model, seed, timeout, notes, about, rows):
         self.path, self.model, self.seed, self._timeout = path, model, seed, timeout
         self.identity = {name: header[name] for name in ("data", "correlation", "parameters")}
-        self.token, self._about = secrets.token_hex(16), about
+        self.token, self._about, self._rows = secrets.token_hex(16), about, rows
         self.known = KnownRows()  # rows that stand on the training side
         self._learned = None  # last entry learned from, predictor; public, rebuilt from the ledger
         self._head = self._snapshot = None  # of a ledger that is elsewhere
-        if path is None and open_account(about):
+        if path is None and open_account(about, rows):
             notes = {**notes, Fact.ANOTHER_ACCOUNT: True}
         # Drawn once, with the holdout; the order of units follows from it and from the records.
         drawn = secrets.token_hex(16) if seed is None else f"{seed:x}"
@@ -51,7 +51,7 @@ class Account:
         self.settings = _recorded_settings(self._ledger.header, header, path)
 
     def __getstate__(self):
-        state = vars(self) | {"_ledger": None, "_learned": None, "_about": ()}
+        state = vars(self) | {"_ledger": None, "_learned": None, "_about": (), "_rows": None}
         if self.path is not None:
             # The head goes along: a ledger restored from an older copy is recognised.
             state["_head"] = self._head if self._ledger is None else self._ledger.head
@@ -173,7 +173,7 @@ class Account:
 
     def record(self, transaction, record, terms, answers):
         """Write a batch."""
-        note_answers(self._about)
+        note_answers(self._about, self._rows)
         transaction.append(record, sealed=_sealed(terms), answers=answers)
 
     def note_closing(self, transaction, name, plan):

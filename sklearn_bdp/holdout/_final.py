@@ -101,9 +101,8 @@ class Closing:
             if plan.approximate:
                 drawn = transaction.notes(Fact.ORDER)[0]
                 record, answers = self._read(plan, terms, content, drawn)
-                transaction.append(record, answers=answers)
-                return record
-            record, answers = self._through_noise(plan, terms, content)
+            else:
+                record, answers = self._through_noise(plan, terms, content)
             self.account.record(transaction, record, terms, answers)
         return record
 

@@ -253,68 +253,74 @@ def planned_report(
             name if isinstance(one, Predicted) else f"{name}, refitted {refit[1]}": one
             for name, one in models.items()
         }
-    named = list(models)
+    expected = _expected_of(models, training_values)
     baseline = _add_baseline(models, compare, holdout, y)
     masks, levels = _subgroups(holdout, by)
     wanted = list(scoring) if isinstance(scoring, list | tuple) else [scoring]
     if not wanted:
         raise ValueError("scoring must hold at least one metric, got none.")
-    values = np.full(len(named), np.nan)
-    if training_values is not None:
-        given = np.asarray(training_values, dtype=float)
-        if given.shape not in ((), (len(named),)):
-            raise ValueError(
-                f"training_values must be a number or one for each of {len(named)} models, got "
-                f"shape {given.shape}."
-            )
-        values = np.broadcast_to(given, (len(named),))
-    expected = dict(zip(named, values.tolist(), strict=True))
-    dependence, statements = dependence_of(model, n), []
-
-    def state(measure, models, inside=(), value=0.5, skill=False):
-        one = Statement(models=models, measure=measure, inside=inside, expected=value, skill=skill)
-        proven = PROVEN.get(one.kind, {}).get(dependence, "")
-        statements.append(dataclasses.replace(one, proven=proven))
-        if proven == PAST and past_horizon(model) > 1:  # the other of two targets
-            statements.append(dataclasses.replace(statements[-1], ahead=past_horizon(model)))
-
-    rows = []
-    for place, asked in enumerate(wanted):
+    measures = []
+    for asked in wanted:
         if callable(asked) and not hasattr(asked, "metric"):
             check_scorer(asked)
-        own = {name: measure_of(asked, one, y) for name, one in models.items()}
-        rows.append(own)
-        for name, measure in own.items():
-            value = expected.get(name, np.nan)
-            first = place == 0 and np.isfinite(value) and measure.is_sum
-            state(measure, (name,), value=_expected(measure, value) if first else 0.5)
-    for own in rows:
-        for name, measure in own.items():
-            for parts in levels:
-                state(measure, (name,), parts)
-    for own in rows:
-        others = [name for name in own if name != baseline] if baseline is not None else []
-        for name in others:
-            if own[name].name != own[baseline].name:
-                raise ValueError(
-                    f"compare needs one metric for all models, got {own[baseline].name} and "
-                    f"{own[name].name}. Give all models the same scoring."
-                )
-            middle, ends = 0.5, [expected.get(one, np.nan) for one in (baseline, name)]
-            if own[name].is_sum and own is rows[0] and np.isfinite(ends).all():
-                first, second = (_expected(own[name], end) for end in ends)
-                middle = 0.5 * (second - first + 1.0)
-            state(own[name], (baseline, name), value=middle)
-            if model.is_given_past and own[name].losses:
-                state(own[name], (baseline, name), skill=True)
-    bound = _most_records(holdout, training, dependence) if per == "record" else 1.0
+        measures.append({name: measure_of(asked, one, y) for name, one in models.items()})
+    dependence = dependence_of(model, n)
+    statements, horizon = [], past_horizon(model) if model.is_given_past else 1
+    for one in _statements(measures, expected, levels, baseline, skill=model.is_given_past):
+        one = dataclasses.replace(one, proven=PROVEN.get(one.kind, {}).get(dependence, ""))
+        statements.append(one)
+        if one.proven == PAST and horizon > 1:  # the other of two targets
+            statements.append(dataclasses.replace(one, ahead=horizon))
     plan = Plan(
-        models=models, statements=statements, masks=masks, per=per, baseline=baseline,
-        bound=bound, approximate=not private, y=y,
-        refit=refit,
+        models=models, statements=statements, refit=refit,
+        masks=masks, per=per, baseline=baseline, approximate=not private, y=y,
+        bound=_most_records(holdout, training, dependence) if per == "record" else 1.0,
     )  # fmt: skip
     _check(plan, holdout, training, private=private)
     return plan
+
+
+def _expected_of(models, training_values):
+    """Return the training-side score of each model that has one."""
+    if training_values is None:
+        return {}
+    given = np.asarray(training_values, dtype=float)
+    if given.shape not in ((), (len(models),)):
+        raise ValueError(
+            f"training_values must be a number or one for each of {len(models)} models, got shape "
+            f"{given.shape}."
+        )
+    values = np.broadcast_to(given, (len(models),)).tolist()
+    return {name: v for name, v in zip(models, values, strict=True) if np.isfinite(v)}
+
+
+def _statements(measures, expected, levels, baseline, *, skill):
+    """Yield all models, then their subgroups and gaps, then differences to a baseline."""
+    for own in measures:
+        for name, measure in own.items():
+            known = own is measures[0] and name in expected and measure.is_sum
+            middle = _expected(measure, expected[name]) if known else 0.5
+            yield Statement(models=(name,), measure=measure, expected=middle)
+    for own in measures:
+        for name, measure in own.items():
+            for inside in levels:
+                yield Statement(models=(name,), measure=measure, inside=inside)
+    for own in measures if baseline is not None else []:
+        for name, measure in own.items():
+            if measure.name != own[baseline].name:
+                raise ValueError(
+                    f"compare needs one metric for all models, got {own[baseline].name} and "
+                    f"{measure.name}. Give all models the same scoring."
+                )
+            middle, both = 0.5, (baseline, name)
+            if measure.is_sum and own is measures[0] and expected.keys() >= set(both):
+                first, second = (_expected(measure, expected[one]) for one in both)
+                middle = 0.5 * (second - first + 1.0)
+            if name == baseline:
+                continue
+            yield Statement(models=both, measure=measure, expected=middle)
+            if skill and measure.losses:
+                yield Statement(models=both, measure=measure, skill=True)
 
 
 def _expected(measure, value):
@@ -331,14 +337,15 @@ def _named(estimators, n, y):
     """Return models by name; predictions are asked as models are."""
     if isinstance(estimators, Mapping):
         found = {str(name): model for name, model in estimators.items()}
-    elif isinstance(estimators, list | tuple):
+    elif isinstance(estimators, list | tuple) and not np.isscalar(next(iter(estimators), None)):
         kind_of = [type(model).__name__ for model in estimators]
         found = {
             kind if kind_of.count(kind) == 1 else f"{kind} {place}": model
             for place, (kind, model) in enumerate(zip(kind_of, estimators, strict=True), 1)
         }
     else:
-        found = {type(estimators).__name__: estimators}
+        model = hasattr(estimators, "fit") or hasattr(estimators, "predict")
+        found = {type(estimators).__name__ if model else "predictions": estimators}
     if not found:
         raise ValueError("estimators must hold at least one model, got none.")
     return {name: _model(name, model, n, y) for name, model in found.items()}
@@ -585,7 +592,8 @@ def _check(plan, holdout, training, *, private):
         warnings.simplefilter("ignore")
         for one in plan.statements:
             if not one.inside and len(one.models) == 1 and blank is not None:
-                _try(one.measure, plan.models[one.models[0]], *blank)
+                uneven = plan.per == "unit" and not holdout.model.is_independent
+                _try(one.measure, plan.models[one.models[0]], *blank, uneven=uneven)
     for model in plan.models.values():
         if not isinstance(model, Predicted):
             holdout.check_model(model)
@@ -612,11 +620,11 @@ def private_metric(measure: Measure, model: Any, y: Any) -> Any:
     return get_metric(measure.share, estimator=model, y=y, pos_label=measure.positive)
 
 
-def _try(measure, model, X, y, known):
+def _try(measure, model, X, y, known, *, uneven):
     """Run a model and a metric on blank records.
 
     ``known``: whether they are training records. Others may be none that a model can predict, which
-    a :class:`ValueError` says.
+    a :class:`ValueError` says. ``uneven``: whether records will have weights.
     """
     if isinstance(model, Predicted):
         X = np.arange(len(y))[:, None]
@@ -634,7 +642,8 @@ def _try(measure, model, X, y, known):
     except Exception as error:
         raise _fails(measure, model, error) from error
     try:
-        found = reads(measure, Records(X, y, {"": model}), "")
+        weights = np.linspace(0.5, 1.0, len(y)) if uneven else np.ones(len(y))
+        found = reads(measure, Records(X, y, {"": model}), "", weights)
     except Exception as error:
         raise _fails(measure, model, error) from error
     if np.ndim(found) != 0:
@@ -646,9 +655,12 @@ def _try(measure, model, X, y, known):
 
 def _fails(measure, model, error):
     """Return the error for a model or a metric that does not run."""
+    weights = "sample_weight" in str(error)
     return ValueError(
-        f"{measure.name} of {type(model).__name__} fails on "
-        f"records without content: {type(error).__name__}: {error}. The holdout was not queried."
+        f"{measure.name} of {type(model).__name__} fails on records made to try it: "
+        f"{type(error).__name__}: {error}. "
+        + "Scores of groups need sample_weight, or per='record'. " * weights
+        + "The holdout was not queried."
     )
 
 

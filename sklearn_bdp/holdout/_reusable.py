@@ -22,7 +22,7 @@ from sklearn_bdp._digests import data_digest
 from sklearn_bdp._process import HOLDOUTS
 from sklearn_bdp._version import __version__
 from sklearn_bdp.correlation import check_correlation, check_order_of_groups
-from sklearn_bdp.guards import TrainingSide, likeness, targets_digest
+from sklearn_bdp.guards import TrainingSide, digests_of_rows, likeness, targets_digest
 from sklearn_bdp.holdout._account import Account
 from sklearn_bdp.holdout._around import check_overlap, with_prevalence
 from sklearn_bdp.holdout._batch import next_code_length
@@ -288,6 +288,7 @@ class ReusableHoldout:
         self.account = Account(
             self.ledger, header, model=self.model, seed=seed, timeout=config.ledger_timeout,
             notes=notes, about=[notes.get(Fact.TARGETS), targets_digest(self.X, self.y)],
+            rows=None if self.ledger is not None else digests_of_rows(self.X, self.y),
         )  # fmt: skip
         HOLDOUTS[self.account.token] = self
         self._is_small = warn_if_vacuous(self.account.settings, self.model)
