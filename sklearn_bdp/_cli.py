@@ -14,22 +14,23 @@ from sklearn import __version__ as sklearn_version
 
 from sklearn_bdp._version import __version__
 from sklearn_bdp.exceptions import LedgerError
-from sklearn_bdp.holdout import DerivedSettings, next_code_length
-from sklearn_bdp.ledger import AnswerRecord, Fact, Ledger, canonical
+from sklearn_bdp.holdout import DerivedSettings, check_path, next_code_length
+from sklearn_bdp.ledger import AnswerRecord, Fact, Ledger, backend_at, canonical
 
 
 def main(arguments=None):
     """Run the command line."""
     options = _parser().parse_args(arguments)
     try:
-        ledger = Ledger(options.path)
-        with ledger.seen() as book:
+        options.path = check_path(options.path)
+        options.ledger = Ledger(options.path)
+        with options.ledger.seen() as book:
             options.run(book, options, sys.stdout)
-    except (KeyError, TypeError, ValueError, AttributeError):  # a header that we did not write
-        print(f"{_clean(options.path)}: its header cannot be read", file=sys.stderr)
-        return 1
     except LedgerError as error:
         print(f"{type(error).__name__}: {_clean(error)}", file=sys.stderr)
+        return 1
+    except (KeyError, TypeError, ValueError, AttributeError):  # a header that we did not write
+        print(f"{_clean(options.path)}: its header cannot be read", file=sys.stderr)
         return 1
     except BrokenPipeError:  # the reader of our output has had enough
         sys.stderr.close()
@@ -47,10 +48,13 @@ def _parser():
         ("show", _show, "state, information spent and the latest released values"),
         ("verify", _verify, "check the file and its chain of digests"),
         ("export", _export, "everything released, as JSON lines or CSV"),
+        ("copy", _copy, "the whole ledger to another place, for instance from a file to a server"),
     ):
         action = actions.add_parser(name, help=text)
-        action.add_argument("path", help="the ledger file")
+        action.add_argument("path", help="the ledger: a file, or postgresql://...?holdout=name")
         action.set_defaults(run=run)
+        if name == "copy":
+            action.add_argument("target", help="where there is none yet")
         if name == "show":
             action.add_argument("--last", type=int, default=10, help="answers to print")
         if name == "export":
@@ -105,8 +109,11 @@ def _facts(book):
 
 def _verify(book, options, out):
     """Report that the chain is whole; the walk happened when the ledger was opened."""
-    chain = f"batches: {book.last.number:,}, chain ends in {book.head[1]}"
-    print(f"{_clean(options.path)}: intact, {chain}", file=out)
+    print(f"{_clean(options.path)}: intact, {_chain(book)}", file=out)
+
+
+def _chain(book):
+    return f"batches: {book.last.number:,}, chain ends in {book.head[1]}"
 
 
 def _export(book, options, out):
@@ -129,6 +136,20 @@ def _export(book, options, out):
             line["batch"] = json.loads(entry.record.to_json())
             line["answers"] = json.loads(entry.answers.to_json()) if entry.answers else []
         print(canonical(line), file=out)
+
+
+def _copy(book, options, out):
+    """Copy header and entries as they are, what is sealed with them, and walk the copy."""
+    target = backend_at(check_path(options.target))
+    backend = options.ledger.backend
+    with backend.lock(options.ledger.timeout):
+        stored = backend.read(0)
+        if not target.create(stored.header, stored.start, stored.rows):
+            raise LedgerError(f"there is a ledger at {target} already. Nothing was copied.")
+    if Ledger(target).head != book.head:
+        raise LedgerError(f"the copy at {target} differs, because the ledger was in use.")
+    print(f"copied, {_chain(book)}. Use one of the two from now on: each", file=out)
+    print("knows nothing of what the other answers.", file=out)
 
 
 def _clean(text):

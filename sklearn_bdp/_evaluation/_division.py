@@ -5,6 +5,7 @@ An *owner* is an estimator with the parameters ``holdout``, ``correlation`` and 
 
 import copy
 import numbers
+import os
 import secrets
 import warnings
 from dataclasses import dataclass, field, replace
@@ -456,7 +457,8 @@ def fold_file(config, signature):
 
     ``signature()``: digest of the search and its data, None where something cannot be read.
     """
-    if config is None or config.ledger is None or "://" in str(config.ledger):
+    ledger = getattr(config, "ledger", None)
+    if not isinstance(ledger, str | os.PathLike) or "://" in str(ledger):
         return None
     signature = signature()
     return signature and FoldFile(

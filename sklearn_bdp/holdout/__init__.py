@@ -12,6 +12,7 @@ from sklearn_bdp.holdout._reusable import ReusableHoldout
 from sklearn_bdp.holdout._settings import (
     DerivedSettings,
     HoldoutConfig,
+    check_path,
     is_splitter,
     margins,
 )

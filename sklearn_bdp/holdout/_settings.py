@@ -32,7 +32,7 @@ from sklearn_bdp.accounting import (
     zhao_scales,
 )
 from sklearn_bdp.exceptions import LedgerUnavailableError, LedgerVersionError
-from sklearn_bdp.ledger import Backend
+from sklearn_bdp.ledger import SCHEMES, Backend, LedgerURL
 from sklearn_bdp.mechanisms import Thresholdout
 
 if TYPE_CHECKING:
@@ -327,7 +327,8 @@ class HoldoutConfig:
             check_fraction("test_size", self.test_size)
         object.__setattr__(self, "_checked", self._calibration())
         check_option("on_exhausted", self.on_exhausted, ON_EXHAUSTED)
-        check_path(self.ledger)
+        if isinstance(check_path(self.ledger), LedgerURL):  # without the password, if it had one
+            object.__setattr__(self, "ledger", check_path(self.ledger))
         check_real("ledger_timeout", self.ledger_timeout, low=0.0, high=1e6)
         check_boolean("allow_shared_rows", self.allow_shared_rows)
 
@@ -438,9 +439,11 @@ def check_path(ledger):
     if ledger is None or isinstance(ledger, Backend):
         return ledger
     if not isinstance(ledger, str | os.PathLike) or not str(ledger):
-        raise TypeError(f"ledger must be a path or None, got ledger={ledger!r}.")
+        raise TypeError(f"ledger must be a path, a URL or None, got ledger={ledger!r}.")
+    if isinstance(ledger, str) and ledger.partition("://")[0] in SCHEMES:
+        return LedgerURL(ledger)
     path = Path(ledger).absolute()
-    if path.is_dir():
+    if os.path.isdir(path):  # also of a folder that is closed to this user
         raise LedgerUnavailableError(
             f"ledger {path} cannot be created: it is a folder; name a file in it."
         )

@@ -34,6 +34,7 @@ from sklearn_bdp.ledger._backend import (
     other_format,
 )
 from sklearn_bdp.ledger._entries import KEY_VARIABLE, NOTHING, Book, Chain, Fact, parse_entry
+from sklearn_bdp.ledger._postgresql import SCHEMES, PostgreSQLBackend
 from sklearn_bdp.ledger._records import canonical, digest, parse_json
 from sklearn_bdp.ledger._sqlite import SQLiteBackend
 
@@ -50,16 +51,18 @@ _LIKE = {
 
 
 def backend_at(place: Any, *, timeout: float = 60.0) -> Backend:
-    """Return what keeps the entries at a place: a path, a backend, or ``None`` for memory."""
+    """Return what keeps the entries at a place: a path, a URL, a backend, ``None`` for memory."""
     if place is None:
         return MemoryBackend()
     if isinstance(place, Backend):
         return place
+    if isinstance(place, str) and place.partition("://")[0] in SCHEMES:
+        return PostgreSQLBackend(place, timeout=timeout)
     return SQLiteBackend(Path(place).absolute(), timeout=timeout)
 
 
 class Ledger:
-    """Records of one holdout, at a ``place``: a path, a backend, ``None`` for this process only.
+    """Records of one holdout, at a ``place``: a path, a URL, a backend, ``None`` for memory.
 
     Without a ``header`` (fingerprints and parameters of the holdout) it reads whatever it finds
     and creates none. ``head``: number and digest of an entry that it is known to contain;

@@ -621,6 +621,47 @@ def test_a_read_only_folder_is_named(existing):
     assert "readonly" in run.stdout or "Permission denied" in run.stdout, run.stderr
 
 
+SHARED = """
+import os, sys, numpy as np
+from sklearn_bdp.exceptions import LedgerUnavailableError
+from sklearn_bdp.holdout import ReusableHoldout
+X, Y = np.arange(400.0).reshape(200, 2), np.arange(200) % 2
+os.setgroups([])
+os.setgid(int(sys.argv[2]))
+os.setuid(int(sys.argv[3]))
+try:
+    holdout = ReusableHoldout(X, Y, ledger=sys.argv[1])
+    holdout.answer([0.5], np.ones((1, 200)))
+    print(len(holdout.history()))
+except LedgerUnavailableError as error:
+    print(error)
+"""
+
+
+@pytest.mark.skipif(getattr(os, "geteuid", lambda: 1)() != 0, reason="needs two users")
+def test_a_group_shares_a_file_as_documented():
+    """Mode 660 in a folder of the group: its members answer in turn, others are refused."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "holdout.sqlite"
+        make(path).answer([0.5], np.ones((1, N)))
+        assert stat.S_IMODE(path.stat().st_mode) == 0o600
+
+        def ask(group, user):
+            command = [sys.executable, "-c", SHARED, str(path), str(group), str(user)]
+            run = subprocess.run(command, capture_output=True, text=True, check=False)
+            return run.stdout.strip() or run.stderr
+
+        os.chmod(folder, 0o2770)
+        os.chown(folder, -1, 4242)
+        assert "cannot be" in ask(4242, 65533)  # the file is its owner's alone
+        path.chmod(0o660)
+        os.chown(path, -1, 4242)
+        assert [ask(4242, 65533), ask(4242, 65532)] == ["2", "3"]
+        assert "cannot be" in ask(4243, 65531) or "not found" in ask(4243, 65531)
+        assert make(path).answer([0.5], scores()).answered.all()
+        assert len(make(path).history()) == 4
+
+
 # -- waiting --------------------------------------------------------------------------------------
 
 

@@ -1,0 +1,260 @@
+"""Entries in a PostgreSQL database, which machines share; psycopg 3 speaks to it."""
+
+import contextlib
+import os
+from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
+
+from sklearn_bdp.exceptions import LedgerBusyError, LedgerUnavailableError
+from sklearn_bdp.ledger._backend import Backend, Row, Stored, corrupted
+
+SCHEMES = ("postgresql", "postgres")
+#: What notices a server that is gone without a word; parts of the URL come before them.
+_DEFAULTS = {
+    "application_name": "sklearn_bdp", "connect_timeout": 10, "keepalives_idle": 10,
+    "keepalives_interval": 5, "keepalives_count": 3, "tcp_user_timeout": 30_000,
+}  # fmt: skip
+_TABLES = """
+CREATE TABLE sklearn_bdp_ledger (
+    holdout text PRIMARY KEY, header text NOT NULL, start text NOT NULL,
+    number integer NOT NULL, digest text NOT NULL  -- of the last entry
+);
+CREATE TABLE sklearn_bdp_log (
+    holdout text NOT NULL REFERENCES sklearn_bdp_ledger, number integer NOT NULL,
+    kind text NOT NULL, content text NOT NULL, answers text NOT NULL,
+    sealed text NOT NULL,                          -- shown to nobody
+    commitment text NOT NULL, digest text NOT NULL, PRIMARY KEY (holdout, number)
+);
+CREATE FUNCTION sklearn_bdp_refuse() RETURNS trigger LANGUAGE plpgsql AS
+    $$ BEGIN RAISE EXCEPTION 'a ledger is append-only'; END $$;
+CREATE TRIGGER append_only BEFORE UPDATE OR DELETE OR TRUNCATE ON sklearn_bdp_log
+    EXECUTE FUNCTION sklearn_bdp_refuse();
+CREATE TRIGGER append_only BEFORE DELETE OR TRUNCATE OR UPDATE OF holdout, header, start
+    ON sklearn_bdp_ledger EXECUTE FUNCTION sklearn_bdp_refuse();
+"""
+_INSERT = "INSERT INTO sklearn_bdp_log VALUES (%s, %s, %s, %s, %s, %s, %s, %s)"
+# One statement: the head moves only from where it is expected, and the entry goes with it.
+_APPEND = """
+WITH moved AS (
+    UPDATE sklearn_bdp_ledger SET number = %s, digest = %s
+    WHERE holdout = %s AND number = %s AND digest = %s RETURNING holdout
+) INSERT INTO sklearn_bdp_log SELECT holdout, %s, %s, %s, %s, %s, %s, %s FROM moved
+"""
+_HEAD = """
+SELECT header, start, number, digest, (
+    SELECT digest FROM sklearn_bdp_log WHERE holdout = %(holdout)s AND number = %(after)s
+) FROM sklearn_bdp_ledger WHERE holdout = %(holdout)s
+"""
+_ROWS = """
+SELECT number, kind, content, answers, sealed, commitment, digest FROM sklearn_bdp_log
+WHERE holdout = %(holdout)s AND (number > %(after)s OR number < 1) ORDER BY number
+"""
+
+
+class LedgerURL(str):
+    """``postgresql://user@host/database?holdout=name``: a text without the password, if it had one.
+
+    The password stays in the process; copies in other processes read it as libpq does, from
+    ``PGPASSWORD`` or a password file.
+    """
+
+    def __new__(cls, text):
+        if isinstance(text, cls):
+            return text
+        parts = urlsplit(text)
+        asked = parse_qsl(parts.query, keep_blank_values=True)
+        user, at, hosts = parts.netloc.rpartition("@")
+        public = [(name, value) for name, value in asked if "password" not in name]
+        netloc = user.partition(":")[0] + at + hosts
+        self = super().__new__(cls, urlunsplit(parts._replace(
+            netloc=netloc, query=urlencode(public), fragment="",
+        )))  # fmt: skip
+        names = [value for name, value in asked if name == "holdout"]
+        if len(names) != 1 or not names[0]:
+            raise ValueError(
+                "ledger must name one holdout, as in postgresql://user@host/database?holdout=name, "
+                f"got ledger={str(self)!r}."
+            )
+        rest = urlencode([pair for pair in asked if pair[0] != "holdout"])
+        self.holdout = names[0]
+        self.connection = urlunsplit(parts._replace(query=rest, fragment=""))
+        return self
+
+    def __copy__(self):
+        return self
+
+    def __deepcopy__(self, memo):
+        return self
+
+    def __reduce__(self):
+        return LedgerURL, (str(self),)
+
+
+class PostgreSQLBackend(Backend):
+    """Entries of one holdout in the tables of a database; each has a row that writers lock."""
+
+    def __init__(self, url, *, timeout=60.0):
+        self.url, self._timeout = LedgerURL(url), timeout
+        self._connection = self._owner = None
+
+    def __str__(self):
+        return str(self.url)
+
+    def __reduce__(self):
+        return PostgreSQLBackend, (self.url,)
+
+    def create(self, header, start, rows=()):
+        """Make the tables where there are none, and store a header and its rows in one go."""
+        name = self.url.holdout
+        with self._translated():
+            if self._begin("SELECT to_regclass('sklearn_bdp_ledger')").fetchone()[0] is not None:
+                known = "SELECT 1 FROM sklearn_bdp_ledger WHERE holdout = %s"
+                if self._connection.execute(known, (name,)).fetchone():
+                    return False
+            with self._connection.transaction():
+                self._connection.execute("SELECT pg_advisory_xact_lock(1111773233)")
+                query = "SELECT to_regclass('sklearn_bdp_ledger')"
+                if self._connection.execute(query).fetchone()[0] is None:
+                    self._connection.execute(_TABLES)
+                head = (rows[-1].number, rows[-1].digest) if rows else (0, start)
+                made = self._connection.execute(
+                    "INSERT INTO sklearn_bdp_ledger VALUES (%s, %s, %s, %s, %s) "
+                    "ON CONFLICT DO NOTHING",
+                    (name, header, start, *head),
+                ).rowcount
+                if made:
+                    self._connection.cursor().executemany(_INSERT, [(name, *row) for row in rows])
+        return bool(made)
+
+    def read(self, after):
+        """Return what is in the tables."""
+        asked = {"holdout": self.url.holdout, "after": after}
+        with self._translated():
+            if self._connection is not None and self._in_transaction():
+                return self._stored(asked)
+            self._begin("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+            try:
+                return self._stored(asked)
+            finally:
+                self._roll_back()
+
+    def _stored(self, asked):
+        from psycopg.errors import UndefinedTable
+
+        try:
+            found = self._connection.execute(_HEAD, asked).fetchone()
+        except UndefinedTable:
+            return None
+        if found is None:
+            return None
+        header, start, number, digest, known = found
+        rows = [Row(*row) for row in self._connection.execute(_ROWS, asked)]
+        return Stored(header, start, (number, digest), known if asked["after"] else start, rows)
+
+    @contextlib.contextmanager
+    def lock(self, timeout):
+        """Lock the row of this holdout; those of others are free."""
+        from psycopg import sql
+
+        begin = sql.SQL(
+            "BEGIN; SET LOCAL lock_timeout = {}; "
+            "SELECT 1 FROM sklearn_bdp_ledger WHERE holdout = {} FOR UPDATE"
+        )
+        with self._translated():
+            self._begin(begin.format(max(1, int(1000 * timeout)), self.url.holdout))
+        try:
+            yield
+        finally:
+            self._roll_back()
+
+    def append(self, expected_head, row):
+        """Store the next entry; an acknowledgement that is lost is looked for at the head."""
+        import psycopg
+
+        with self._translated():
+            head = (row.number, row.digest, self.url.holdout, *expected_head)
+            if self._connection.execute(_APPEND, (*head, *row)).rowcount != 1:
+                raise corrupted(self, "its head was moved")
+            try:
+                self._connection.execute("COMMIT")
+                return
+            except psycopg.OperationalError:
+                self.close()
+        try:
+            with self.lock(self._timeout):  # which waits for the end of the lost transaction
+                known = self.read(row.number).known == row.digest
+        except LedgerUnavailableError:
+            raise LedgerUnavailableError(
+                f"ledger {self} went away while it was written. Whether the batch was recorded is "
+                "not known. Nothing was released. Ask again with the same keys."
+            ) from None
+        if not known:
+            raise LedgerUnavailableError(
+                f"ledger {self} went away before the batch was recorded. Nothing was released."
+            )
+
+    def close(self):
+        """Close the connection of this process."""
+        connection, self._connection = self._connection, None
+        if connection is not None and self._owner == os.getpid():
+            connection.close()
+
+    def _begin(self, statement):
+        """Execute a first statement, once more on a new connection where the server restarted."""
+        import psycopg
+
+        if self._owner != os.getpid():  # a fork: the connection is its parent's
+            self._connection = None
+        if self._connection is not None and not self._connection.closed:
+            self._roll_back()
+            try:
+                return self._connection.execute(statement)
+            except psycopg.OperationalError:
+                if not self._connection.closed:
+                    raise
+        self._connection, self._owner = None, os.getpid()
+        given = _DEFAULTS | psycopg.conninfo.conninfo_to_dict(self.url.connection)
+        self._connection = psycopg.connect(autocommit=True, prepare_threshold=None, **given)
+        # A commit returns when the entry is on the disk, whatever the server's default is.
+        self._connection.execute(
+            "SELECT set_config('synchronous_commit', 'on', false) "
+            "WHERE current_setting('synchronous_commit') = 'off'"
+        )
+        return self._connection.execute(statement)
+
+    def _in_transaction(self):
+        status = self._connection.info.transaction_status.name
+        return self._owner == os.getpid() and status in ("INTRANS", "INERROR")
+
+    def _roll_back(self):
+        """End a transaction that was not committed."""
+        import psycopg
+
+        with contextlib.suppress(psycopg.Error):
+            if self._connection is not None and self._in_transaction():
+                self._connection.execute("ROLLBACK")
+
+    @contextlib.contextmanager
+    def _translated(self):
+        """Raise the ledger's errors instead of psycopg's."""
+        try:
+            import psycopg
+        except ImportError:
+            raise LedgerUnavailableError(
+                f'ledger {self} needs psycopg: pip install "sklearn-bdp[postgres]".'
+            ) from None
+        try:
+            yield
+            return
+        except psycopg.errors.LockNotAvailable:
+            failure = LedgerBusyError(
+                f"ledger {self} is held by another process for longer than ledger_timeout. The "
+                "holdout was not queried."
+            )
+        except (psycopg.errors.IntegrityError, psycopg.errors.RaiseException):
+            failure = corrupted(self, "its log and its head do not agree")
+        except psycopg.Error as error:
+            said = " ".join(str(error).split()) or type(error).__name__
+            failure = LedgerUnavailableError(
+                f"ledger {self} cannot be read or written: {said}. Nothing was released."
+            )
+        raise failure
