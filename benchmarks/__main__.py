@@ -35,7 +35,7 @@ BENCHMARKS = {
         {"small": "--years 3 --searches 20 --work 0 1", "full": ""},
     ),
     "final_report": (
-        "Final reports: coverage and width of exact and of approximate rows",
+        "Final reports: coverage and width of proven and of approximate rows",
         {"small": "", "full": "--size full"},
     ),
     "real_searches": (

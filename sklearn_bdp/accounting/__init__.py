@@ -27,9 +27,6 @@ from sklearn_bdp.accounting._left_out import (
     SKILL,
     STATISTICS,
     Statistic,
-    net_benefit,
-    pinball,
-    top_k,
 )
 from sklearn_bdp.accounting._noise import (
     FINAL_NOISE,

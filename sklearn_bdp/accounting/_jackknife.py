@@ -72,8 +72,7 @@ def approximate_row(
     Parameters
     ----------
     statistic : Statistic
-        One of :data:`STATISTICS`, or of :func:`net_benefit`, :func:`pinball`, :func:`top_k`,
-        :data:`GENERIC`.
+        One of :data:`STATISTICS`, or :data:`GENERIC`.
     y : ndarray of shape (n,)
         Targets; classes as codes ``0, 1, ...``, of two the one with the event as 1.
     sides : sequence of one or two (said, inside)

@@ -7,6 +7,7 @@ where the target is a random record of a random unit, 0 outside a subgroup.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import math
 from collections.abc import Callable
@@ -387,21 +388,11 @@ def _table():
         ),
         "gini": Statistic("values", _gini, "signed", heavy=True, **regression),
     }  # fmt: skip
+    found["top_k_accuracy"] = top_k(2)  # as scikit-learn's scorer
     for name in ("f1", "precision", "recall", "jaccard"):
         for average in ("macro", "micro", "weighted"):
             found[f"{name}_{average}"] = _averaged(name, average)
     return found
-
-
-#: Statistics by name.
-STATISTICS = _table()
-#: 1 - the ratio of two mean losses, the second to the first; what is said are both, as rows.
-SKILL = Statistic(
-    "values", _of_sums(lambda y, said: said, lambda n, first, second: 1.0 - second / first), "raw",
-    skewed=True,
-)  # fmt: skip
-#: Any function of the positions of records, by leaving out units in at most 200 blocks.
-GENERIC = Statistic("function", _anew, "raw", skewed=True, skewed_difference=True)
 
 
 def net_benefit(threshold: float) -> Statistic:
@@ -440,3 +431,36 @@ def top_k(k: int) -> Statistic:
         "unit",
         lambda y, said: [hits(y, said), ~hits(y, said)],
     )
+
+
+class _Statistics(dict):
+    """Statistics by name; a number at the end of some is their threshold, quantile or ``k``."""
+
+    def __contains__(self, name: object) -> bool:
+        return super().__contains__(name) or self._with_number(name) is not None
+
+    def __missing__(self, name: str) -> Statistic:
+        if (found := self._with_number(name)) is None:
+            raise KeyError(name)
+        return found
+
+    def _with_number(self, name):
+        kind, _, number = name.rpartition("_") if isinstance(name, str) else ("", "", "")
+        with contextlib.suppress(ValueError):
+            if kind == "top_k_accuracy" and int(number) > 0:
+                return top_k(int(number))
+            if kind in ("net_benefit", "neg_mean_pinball_loss") and 0.0 < float(number) < 1.0:
+                return (net_benefit if kind == "net_benefit" else pinball)(float(number))
+        return None
+
+
+#: Statistics by name, also ``net_benefit_0.2``, ``neg_mean_pinball_loss_0.9`` and
+#: ``top_k_accuracy_3``.
+STATISTICS: dict[str, Statistic] = _Statistics(_table())
+#: 1 - the ratio of two mean losses, the second to the first; what is said are both, as rows.
+SKILL = Statistic(
+    "values", _of_sums(lambda y, said: said, lambda n, first, second: 1.0 - second / first), "raw",
+    skewed=True,
+)  # fmt: skip
+#: Any function of the positions of records, by leaving out units in at most 200 blocks.
+GENERIC = Statistic("function", _anew, "raw", skewed=True, skewed_difference=True)

@@ -10,7 +10,6 @@ from sklearn_bdp.accounting import (
     approximate_row,
     jackknife_interval,
     long_memory,
-    net_benefit,
 )
 
 
@@ -64,7 +63,7 @@ def test_rows_cover_at_their_level():
         "recall": (STATISTICS["recall"], lambda p: (p > 0.3).astype(int)),
         "brier": (STATISTICS["neg_brier_score"], lambda p: p),
         "slope": (STATISTICS["calibration_slope"], lambda p: p),
-        "benefit": (net_benefit(0.2), lambda p: p),
+        "benefit": (STATISTICS["net_benefit_0.2"], lambda p: p),
     }
 
     def sides(said, data):

@@ -6,7 +6,7 @@ from scipy.special import expit, logit
 from sklearn import metrics
 from sklearn.linear_model import LogisticRegression
 
-from sklearn_bdp.accounting import GENERIC, STATISTICS, net_benefit, pinball, top_k
+from sklearn_bdp.accounting import GENERIC, STATISTICS
 
 
 def drawn(per_record, ties):
@@ -72,9 +72,9 @@ CASES = {
     ),
     "recall_micro": ("three", "said", metrics.recall_score, {"average": "micro"}),
     "jaccard_macro": ("three", "said", metrics.jaccard_score, {"average": "macro"}),
-    net_benefit(0.3): ("two", "chances", benefit, {}),
-    pinball(0.8): ("real", "values", metrics.mean_pinball_loss, {"alpha": 0.8}),
-    top_k(2): ("three", "all_chances", metrics.top_k_accuracy_score, {"k": 2}),
+    "net_benefit_0.3": ("two", "chances", benefit, {}),
+    "neg_mean_pinball_loss_0.8": ("real", "values", metrics.mean_pinball_loss, {"alpha": 0.8}),
+    "top_k_accuracy_2": ("three", "all_chances", metrics.top_k_accuracy_score, {"k": 2}),
 }  # fmt: skip
 
 
@@ -89,8 +89,7 @@ def test_statistics_without_each_unit_are_what_computing_them_anew_gives(per_rec
         def anew(kept):
             return function(y[kept], said[kept], sample_weight=weights[kept], **options)  # noqa: B023
 
-        statistic = STATISTICS[name] if isinstance(name, str) else name
-        value, left_out = statistic.left_out(y, said, weights, units, 25)
+        value, left_out = STATISTICS[name].left_out(y, said, weights, units, 25)
         assert value == pytest.approx(anew(np.ones(len(y), bool)), abs=1e-10), name
         assert left_out == pytest.approx([anew(units != one) for one in range(25)], abs=1e-9), name
 
@@ -151,3 +150,11 @@ def test_average_precision_of_many_records_leaves_out_blocks():
     assert value == pytest.approx(metrics.average_precision_score(y, x))
     kept = units * 200 // 3000 != 3
     assert left_out[3] == pytest.approx(metrics.average_precision_score(y[kept], x[kept]))
+
+
+def test_names_with_numbers_are_those_of_statistics_with_one():
+    assert "net_benefit_0.2" in STATISTICS
+    for wrong in ("net_benefit", "net_benefit_1.2", "top_k_accuracy_0", "top_k_accuracy_x", None):
+        assert wrong not in STATISTICS
+    with pytest.raises(KeyError):
+        STATISTICS["net_benefit_two"]
