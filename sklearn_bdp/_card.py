@@ -20,7 +20,7 @@ def digits(score, rounded=round):
 def expected(lower, upper, on="new records like these", what="score"):
     """Return an interval as a sentence; ``on`` says of what, ``what`` is the name of the score."""
     ends = f"{digits(lower, math.floor)} and {digits(upper, math.ceil)}"
-    if on.startswith("these "):  # dates, each judged given its past (theory G26)
+    if ", judged " in on:  # dates, each judged given its past (theory G26)
         return (
             f"Over {on}, the expected {what} was between {ends}. Nothing is assumed about drift or "
             "dependence. It does not say how the model will do next year."
@@ -31,7 +31,7 @@ def expected(lower, upper, on="new records like these", what="score"):
 def stated(name, said, lower, upper, on):
     """Return the first line of a certificate or a report: what was scored, and its interval."""
     found, of = f"{name}: {said}.", expected(lower, upper, on, re.split(r" \(| of ", name)[0])
-    return f"{of} {found}" if on.startswith("these ") else f"{found} {of}"
+    return f"{of} {found}" if ", judged " in on else f"{found} {of}"
 
 
 def card(title, lines, *, picture="", folded=(), good=True):

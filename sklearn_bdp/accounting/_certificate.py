@@ -184,7 +184,7 @@ class Certificate:
     @property
     def _given_past(self):
         """Whether intervals refer to the dates of the holdout, each given its past (G26)."""
-        return self.target.startswith("these ")
+        return ", judged " in self.target
 
     def _chance(self):
         return f"{100 * (1 - self.beta):.6g}%"

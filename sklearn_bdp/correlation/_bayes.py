@@ -16,7 +16,9 @@ from sklearn_bdp.correlation._transition import dobrushin, projective_diameter
 class BayesianNetwork(NetworkModel):
     """Records on a directed acyclic graph with conditional probability tables.
 
-    The values of the tables are the records, or hidden values that records depend on.
+    The values of the tables are the records. Hidden values that records depend on are only covered
+    if whole components are held out: given noisy records of its neighbors, a hidden value still
+    depends on others.
 
     Parameters
     ----------

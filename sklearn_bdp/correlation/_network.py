@@ -26,6 +26,7 @@ from sklearn_bdp.correlation._cutting import (
 )
 from sklearn_bdp.correlation._forest import best_block_costs, couplings, dobrushin_reach, rooted
 from sklearn_bdp.correlation._graph import FEWEST, GraphModel, adjacency, is_networkx, node_order
+from sklearn_bdp.correlation._states import DegreeCells
 from sklearn_bdp.correlation._tails import component_lower_limit
 
 
@@ -219,23 +220,25 @@ _GIVEN_CAVEATS = (
 )
 
 
-def nodes_given_rest(network, indices, codes):
+def nodes_given_rest(network, indices, codes, *, weighted=False):
     """Return the model of nodes whose ``codes`` are their components given all others (G27)."""
     degree = np.diff(network._indptr)[: network.n_records]
-    caveats, number = _GIVEN_CAVEATS, int(codes.max()) + 1
+    caveats, number, nodes = _GIVEN_CAVEATS, int(codes.max()) + 1, network.names(indices)
     if number == len(indices):
         caveats += (
             "Every held-out node has all its labeled neighbors in the training set. The mean "
             f"degree is {degree[indices].mean():.2f} of held-out nodes and "
             f"{degree.mean():.2f} of all.",
         )
+    if weighted:
+        return DegreeCells(degree, indices, target=GIVEN_NODES, caveats=caveats, nodes=nodes)
     return GivenRest(
         codes,
         f"{len(indices)} nodes of a Markov network in {number} components that are independent "
         "given all other records, at any strength",
         target=GIVEN_NODES,
         caveats=caveats,
-        nodes=network.names(indices),
+        nodes=nodes,
     )
 
 
@@ -268,6 +271,9 @@ class MarkovNetwork(NetworkModel):
         ``X.index``, or positions in a matrix. A boolean mask over all nodes keeps their order. All
         other nodes have no row or no label, and dependence passes through them. Needs
         ``influence=None``.
+    by_degree : bool, default=False
+        Weight the held-out nodes so that degrees occur as in the whole graph (post-stratified by
+        cells of at least 20 held-out nodes). Needs ``influence=None``.
 
     Attributes
     ----------
@@ -320,11 +326,12 @@ class MarkovNetwork(NetworkModel):
         influence: float | str | None = None,
         nodelist: ArrayLike | None = None,
         labelled: ArrayLike | None = None,
+        by_degree: bool = False,
     ) -> None:
-        if labelled is not None:
+        if labelled is not None or by_degree:
             raise ValueError(
-                f"labelled= needs influence=None, got influence={influence!r}. A strength bounds "
-                "nothing where neighbors have no label."
+                f"labelled= and by_degree= need influence=None, got influence={influence!r}. A "
+                "strength bounds nothing where neighbors have no label."
             )
         if isinstance(influence, str) and influence == "estimate":
             _refuse_attribute(graph)
@@ -454,7 +461,9 @@ class AnyStrength(MarkovNetwork, ComponentModel):
         influence: None = None,
         nodelist: ArrayLike | None = None,
         labelled: ArrayLike | None = None,
+        by_degree: bool = False,
     ) -> None:
+        self.by_degree = bool(by_degree)
         rows, others = rows_and_others(graph, nodelist, labelled)
         order, named = [*rows, *others], is_networkx(graph)
         matrix = adjacency(graph, nodelist=order if named else None)
@@ -481,7 +490,7 @@ class AnyStrength(MarkovNetwork, ComponentModel):
     _lower_limit = ComponentModel._lower_limit
 
     def _content(self):
-        return GraphModel._content(self)
+        return (*GraphModel._content(self), self.by_degree)
 
     def _split(self, n, holdout, random_state):
         size, graph = holdout_size(n, holdout), self.adjacency_[:n]
@@ -511,7 +520,8 @@ class AnyStrength(MarkovNetwork, ComponentModel):
         kept = np.r_[indices, np.arange(self.n_records, len(self._indptr) - 1)]
         codes = connected_components(self.adjacency_[kept][:, kept], directed=False)[1]
         codes = np.unique(codes[: len(indices)], return_inverse=True)[1]
-        return nodes_given_rest(self, indices, codes)
+        weighted = self.by_degree and FEWEST <= len(indices) == codes.max() + 1
+        return nodes_given_rest(self, indices, codes, weighted=weighted)
 
     def training_part(self, indices: ArrayLike) -> CorrelationModel:
         """Return nodes without promise: inner folds are random, as every node has neighbors."""

@@ -150,6 +150,41 @@ class SeenStates(CorrelationModel):
         return SeenStates(self.states[indices], self.stationary)
 
 
+class DegreeCells(SeenStates):
+    """Independent nodes given the rest, weighted as their degrees occur in the graph (theory G27).
+
+    ``degrees``: of all nodes, ``held``: the nodes of the holdout. Cells of neighboring degrees hold
+    at least 20 held-out nodes each.
+    """
+
+    is_given_rest = True
+
+    def __init__(self, degrees, held, *, target, caveats, nodes=None):
+        values, counts = np.unique(degrees[held], return_counts=True)
+        ends, seen = [], 0
+        for value, count in zip(values, counts, strict=True):
+            seen += count
+            if seen >= 20:
+                ends, seen = [*ends, value], 0
+        cells = np.searchsorted(ends[:-1], degrees)
+        super().__init__(cells[held], np.bincount(cells) / len(degrees))
+        vars(self).update(_target=target, _caveats=caveats, _nodes=nodes)
+
+    @property
+    def target(self) -> str:
+        return self._target
+
+    @property
+    def caveats(self) -> tuple[str, ...]:
+        return (*self._caveats, "Nodes are weighted so that degrees occur as in the whole graph.")
+
+    def describe(self) -> str:
+        return (
+            f"{len(self.states)} nodes of a Markov network, independent given all other records at "
+            f"any strength, weighted by {len(self.stationary)} cells of degrees"
+        )
+
+
 def check_states(states: ArrayLike, n_states: int) -> Array:
     """Return states as an array of integers in ``0 … n_states - 1``, one for each record."""
     array = np.asarray(states)

@@ -115,7 +115,7 @@ def _compared(division, estimator, metric, score, folds, groups, known):
     classes = is_classifier(estimator)
     if get_tags(estimator).input_tags.pairwise or not (metric.is_mean or classes):
         return _NOTHING
-    if division.model.is_given_rest and division.model.is_independent:
+    if division.model.is_given_rest and not isinstance(division.model, NetworkModel):
         return _NOTHING  # at any strength (theory G27): there is nothing to check
     if not metric.is_mean:  # another score shows dependence in its place
         name = "neg_brier_score" if hasattr(estimator, "predict_proba") else "accuracy"

@@ -158,7 +158,7 @@ def width_parts(answer, settings, model):
 
 
 def target_of(model, n, ahead=1):
-    """Return what intervals refer to; "these ..." are scores given the past (theory G26).
+    """Return what intervals refer to; "…, judged …": scores given the past (theory G26).
 
     ``ahead``: dates from what expectations are given to the score.
     """

@@ -339,3 +339,26 @@ def test_a_large_graph_is_split_in_time():
     split = model.split(n, 0.25, random_state=0)
     assert len(split.holdout) > 14_000
     assert model.given_rest(split.holdout).is_independent
+
+
+def test_nodes_may_be_weighted_by_their_degrees():
+    """Post-stratified: cells of degrees occur as in the whole graph, and limits are weighted."""
+    graph = nx.barabasi_albert_graph(1500, 2, seed=0)
+    model = MarkovNetwork(graph, by_degree=True)
+    split = model.split(1500, 0.25, random_state=0)
+    part, degree = model.given_rest(split.holdout), np.diff(model.adjacency_.indptr)
+    n = len(split.holdout)
+    weights = part.record_weights(n)
+    assert weights.sum() == pytest.approx(1.0)
+    assert np.bincount(part.states).min() >= 20
+    cells = np.array([set(degree[split.holdout][part.states == k]) for k in np.unique(part.states)])
+    for k, values in enumerate(cells):
+        low, high = min(values), max(values)
+        share = np.mean((degree >= low) & (degree <= high))
+        assert weights[part.states == k].sum() == pytest.approx(share, abs=0.02)
+    assert part.is_given_rest
+    assert 0.8 * n <= part.effective_n(n) <= n
+    assert pickle.loads(pickle.dumps(part)) == part
+    assert model != MarkovNetwork(graph)
+    with pytest.raises(ValueError, match="influence=None"):
+        MarkovNetwork(graph, influence=0.1, by_degree=True)

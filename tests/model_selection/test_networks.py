@@ -190,3 +190,12 @@ def test_unlabeled_nodes_are_refused_by_name():
     y[:50] = -1
     with pytest.raises(ValueError, match="got -1 beside other classes"):
         fit(X, y, MarkovNetwork(GRID, influence="estimate"))
+
+
+def test_sentences_about_nodes_claim_nothing_about_time():
+    X, y, _ = nodes(0, 0.3)
+    search, _ = fit(X, y, MarkovNetwork(GRID))
+    for text in (str(search.certificate_), str(search.final_report())):
+        assert "on these nodes, given the training nodes" in text.splitlines()[0]
+        assert "drift or dependence" not in text
+        assert "next year" not in text
