@@ -18,7 +18,7 @@ from sklearn_bdp.holdout._certificate import target_of
 from sklearn_bdp.holdout._in_time import WalkForward, calendar, past_dates
 from sklearn_bdp.holdout._inputs import batch_of_evaluations
 from sklearn_bdp.holdout._measures import Predicted, Records
-from sklearn_bdp.holdout._plan import Plan, planned_report, private_metric
+from sklearn_bdp.holdout._plan import CLASSES, Plan, planned_report, private_metric
 from sklearn_bdp.holdout._report import FinalReport, ReportRow, check_open
 from sklearn_bdp.holdout._rows import Rows, Sampling
 from sklearn_bdp.ledger import Answers, Fact, canonical
@@ -118,25 +118,30 @@ class Closing:
             self.model, self.settings.n, per=plan.per, bound=plan.bound, seed=int(secret[:32], 16)
         )
         rows = Rows(plan, self.holdout.X, self.holdout.y, sampling)
+        before, beta = terms.last, self.holdout.beta
         terms, by_class = rows.settled(terms)
-        last, beta = terms.last, self.holdout.beta
-        length = route(last, self.settings, report=True)[0]
+        last = terms.last
+        # Shares of classes that are asked now are paid by the rows that they decide, by no other.
+        length, by_shares = (route(one, self.settings, report=True)[0] for one in (before, last))
+        share = self.settings.sampling_failure / max(1, plan.n_proven)
         levels = {
-            "proven": self.settings.sampling_failure * math.exp(-length) / max(1, plan.n_proven),
-            "approximate": beta * math.exp(-last.released) / len(plan.statements),
+            "proven": share * math.exp(-length),
+            "approximate": beta * math.exp(-before.released) / len(plan.statements),
             "alone": beta,
         }
+        deciding = {"proven": share * math.exp(-by_shares)}
+        each = [levels | (deciding if one.proven == CLASSES else {}) for one in plan.statements]
         content |= {
             "rows": [
-                rows.row(place, by_class=by_class.get(place), **levels)
-                for place in range(len(plan.statements))
+                rows.row(place, by_class=by_class.get(place), **own)
+                for place, own in enumerate(each)
             ],
             "nats": length,
             "levels": levels,
             "units": [sampling.count, sampling.words],
         }
-        each = length + math.log(max(1, plan.n_proven))
-        answers = _answers(plan, content["rows"], last, terms.time, each)
+        paid = length + math.log(max(1, plan.n_proven))
+        answers = _answers(plan, content["rows"], last, terms.time, paid)
         return dataclasses.replace(
             last,
             number=last.number + 1,
@@ -145,7 +150,7 @@ class Closing:
             n_answered=last.n_answered + len(answers),
             n_above=last.n_above + len(answers),
             scales={one.metric: list(one.scale) for one in answers},
-            code_length=length,
+            code_length=by_shares,
             code=terms.code.state(after=len(terms.code.pairs)),
             cells={"report": content},
             closed=True,

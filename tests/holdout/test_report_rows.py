@@ -438,3 +438,17 @@ def test_a_new_holdout_of_a_subgroup_is_another_account():
     with warnings.catch_warnings():
         warnings.simplefilter("error", AnotherAccountWarning)
         ReusableHoldout(*data(100, seed=5))
+
+
+def test_shares_that_only_one_row_needs_are_paid_by_no_other():
+    """G20: a training set of equal classes; the share of the holdout's is a surprise."""
+    X, y = data(600)
+    y = np.where(np.arange(600) % 10 < 9, 0, y)
+    reports = [
+        ReusableHoldout(X, y, correlation=Groups(np.arange(600) // 2)).final_report(
+            Ranks(), scoring=scoring, training=(X[:100], np.arange(100) % 2)
+        )
+        for scoring in (["accuracy", "roc_auc"], ["accuracy", "neg_brier_score"])
+    ]
+    assert reports[0].level == reports[1].level
+    assert reports[0].approximate_level == reports[1].approximate_level == 0.05 / 2
