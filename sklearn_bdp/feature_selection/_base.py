@@ -180,7 +180,13 @@ class SubsetSelectorBase(MetaEstimatorMixin, HoldoutSelectorBase):
     """Base of selectors that fit an estimator on subsets: metric, folds, who asks the holdout."""
 
     def final_report(
-        self, *, scoring: Any = None, compare: Any = None, by: Any = None, per: Any = None
+        self,
+        *,
+        scoring: Any = None,
+        compare: Any = None,
+        by: Any = None,
+        per: Any = None,
+        refit_every: Any = None,
     ) -> FinalReport:
         """Report the final score of the verified model and close the holdout.
 
@@ -193,6 +199,8 @@ class SubsetSelectorBase(MetaEstimatorMixin, HoldoutSelectorBase):
             the fixed features alone.
         by, per : object, default=None
             As for :meth:`sklearn_bdp.ReusableHoldout.final_report`.
+        refit_every : int or timedelta, default=None
+            As for :meth:`sklearn_bdp.ReusableHoldoutSearchCV.final_report`.
 
         Returns
         -------
@@ -238,6 +246,7 @@ class SubsetSelectorBase(MetaEstimatorMixin, HoldoutSelectorBase):
             compare=compare,
             by=by,
             per=per,
+            refit_every=refit_every,
             variance=variance if own else None,
         )
 

@@ -26,7 +26,12 @@ from sklearn_bdp.guards._dependence import (
 )
 from sklearn_bdp.guards._guard import GUARDS, Guard
 from sklearn_bdp.guards._reading import ANEW, FINDINGS, MIXED, KnownRows, TrainingSide
-from sklearn_bdp.guards._row_wise import RowWiseCheck, foreign_parts, reads_other_rows
+from sklearn_bdp.guards._row_wise import (
+    RowWiseCheck,
+    check_later_rows,
+    foreign_parts,
+    reads_other_rows,
+)
 from sklearn_bdp.guards._rows import cell_codes, count_shared_rows, likeness, mixed, row_digests
 from sklearn_bdp.guards._tables import (
     ADDED,

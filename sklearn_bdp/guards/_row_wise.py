@@ -125,22 +125,23 @@ def score_reads_other_rows(metric, model, X, y):
     return not _equal(first, second) and _equal(first, again)
 
 
-def reads_later_rows(model, X, dates):
-    """Return whether predictions of a fitted model for a date change with rows of later dates.
+def check_later_rows(model, X, dates, *, name):
+    """Raise where predictions of a fitted model for a date change with rows of later dates.
 
     ``dates`` are numbers of the dates of the training rows ``X``, in time order. Rows of the last
     dates of a stretch become other rows; what is said of the first ones has to stay.
     """
     known = np.unique(dates)
     if len(known) < FEWEST:
-        return False
+        return
     count = max(4, ROWS * len(known) // len(dates))
     part = known[(len(known) - count) // 2 :][:count]
     batch = np.flatnonzero(np.isin(dates, part))
     late = dates[batch] > part[(len(part) - 1) // 2]
     other = batch.copy()
     other[late] = np.random.default_rng(0).permutation(len(dates))[: late.sum()]
-    return _changes(model, X, batch, other, ~late)
+    if _changes(model, X, batch, other, ~late):
+        raise LATER.error(name=name)
 
 
 def _said(model, name, X):
@@ -208,8 +209,8 @@ class RowWiseCheck:
             return
         self._asked.add(kind)
         name = ", ".join(getattr(part, "__name__", type(part).__name__) for part in parts)
-        if self.dates is not None and reads_later_rows(model, X, self.dates):
-            raise LATER.error(name=name)
+        if self.dates is not None:
+            check_later_rows(model, X, self.dates, name=name)
         checks = ((BATCHES, reads_other_rows), (FAILS, fails_on_new_rows))
         for guard, check in checks if self.dates is None else checks[1:]:
             if name in self._found[guard] or not check(model, X):

@@ -226,8 +226,8 @@ def past_row(
     scores = by_date(records.contributions(one.measure, one.models[0])[0])
     bits = one.measure.is_share and sampling.count == len(records.y)
     ends = past_limits(
-        scores, side, expected=known.center, variance=None if bits else known.variance,
-        horizon=one.ahead,
+        scores, side, variance=None if bits else known.variance, horizon=one.ahead,
+        expected=0.95 * known.center + 0.025 if bits else known.center,
     )  # fmt: skip
     low, high = one.measure.span
     return low + (high - low) * ends[0], low + (high - low) * ends[1]
@@ -244,7 +244,8 @@ def past_moments(one: Any, plan: Any, holdout: Any, variance: float | None) -> U
     paired = len(one.models) == 2
     try:
         series = _earlier_series(one, plan, holdout)
-        return UnitMoments(float(series.mean()), max(float(series.var()), 1e-8), 1.0)
+        least = 1e-6 if paired else 1e-4  # of rows that the models may have seen
+        return UnitMoments(float(series.mean()), max(float(series.var()), least), 1.0)
     except Exception:  # what is not known is guessed
         center = 2.0 * one.expected - 1.0 if paired else one.expected
         return UnitMoments(center, 0.01, 1.0)

@@ -27,6 +27,7 @@ from sklearn_bdp._digests import object_digest
 from sklearn_bdp._sklearn_compat import num_samples, safe_indexing
 from sklearn_bdp.accounting import UnitMoments, unit_moments
 from sklearn_bdp.exceptions import UnboundedMetricError
+from sklearn_bdp.guards import check_later_rows, foreign_parts
 from sklearn_bdp.holdout._in_time import (
     Earlier,
     forecast,
@@ -263,9 +264,16 @@ def planned_report(
     for asked in wanted:
         if callable(asked) and not hasattr(asked, "metric"):
             check_scorer(asked)
-        measures.append({name: measure_of(asked, one, y) for name, one in models.items()})
+        # Predictions have no usual metric: that of a model is meant.
+        usual = [one for one in models.values() if not isinstance(one, Predicted)]
+        measures.append({
+            name: measure_of(
+                asked, usual[0] if asked is None and usual and isinstance(one, Predicted) else one, y
+            )
+            for name, one in models.items()
+        })  # fmt: skip
     dependence = dependence_of(model, n)
-    statements, horizon = [], past_horizon(model) if model.is_given_past else 1
+    statements, horizon = [], past_horizon(model)
     for one in _statements(measures, expected, levels, baseline, skill=model.is_given_past):
         one = dataclasses.replace(one, proven=PROVEN.get(one.kind, {}).get(dependence, ""))
         statements.append(one)
@@ -596,6 +604,8 @@ def _check(plan, holdout, training, *, private):
                 _try(one.measure, plan.models[one.models[0]], *blank, uneven=uneven)
     for model in plan.models.values():
         if not isinstance(model, Predicted):
+            if holdout.earlier is not None and foreign_parts(model):
+                check_later_rows(model, holdout.earlier.X, holdout.earlier.dates, name=name)
             holdout.check_model(model)
 
 

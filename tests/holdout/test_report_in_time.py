@@ -6,6 +6,8 @@ import warnings
 import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer
 
 from benchmarks.dependence.past import folded, newey_west
 from sklearn_bdp import ReusableHoldout, ReusableHoldoutSearchCV
@@ -173,6 +175,20 @@ def test_what_cannot_be_reported_is_refused_while_the_holdout_is_open():
     with pytest.raises(ValueError, match="correlation='time'"):
         chain.final_report(compare="naive")
     assert chain.final_report().rows
+
+
+def test_a_model_that_looks_at_later_rows_is_refused_while_the_holdout_is_open():
+    X, y, _ = sales(600)
+    labels = (y > 15).astype(int)
+    train = X[:400], labels[:400]
+    holdout = ReusableHoldout(X[400:], labels[400:], correlation="time", random_state=0)
+    ahead = make_pipeline(FunctionTransformer(lambda A: A - A.mean()), LogisticRegression())
+    with pytest.raises(ValueError, match="later dates"):
+        holdout.final_report(ahead.fit(*train), training=train)
+    rows = holdout.final_report(
+        LogisticRegression().fit(*train), compare="naive", training=train
+    ).rows
+    assert [row.metric for row in rows] == ["accuracy"] * 3
 
 
 def test_rows_of_the_long_run_have_their_own_words():
