@@ -265,10 +265,10 @@ def planned_report(
         if callable(asked) and not hasattr(asked, "metric"):
             check_scorer(asked)
         # Predictions have no usual metric: that of a model is meant.
-        usual = [one for one in models.values() if not isinstance(one, Predicted)]
+        known = [one for one in models.values() if not isinstance(one, Predicted)]
         measures.append({
             name: measure_of(
-                asked, usual[0] if asked is None and usual and isinstance(one, Predicted) else one, y
+                asked, known[0] if asked is None and known and one not in known else one, y
             )
             for name, one in models.items()
         })  # fmt: skip
