@@ -27,8 +27,8 @@ from sklearn_bdp._evaluation._scoring import (
     bounded_metric,
     certified,
     check_proved,
-    further_metrics,
     public_scorer,
+    secondary_metrics,
     training_scorers,
     verified_metric,
 )

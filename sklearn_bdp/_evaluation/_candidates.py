@@ -47,8 +47,8 @@ class Experiment:
     resubstitution: bool = False
     folds: Any = field(default=(), repr=False)  # inner cross-validation
     n_effective: float = math.nan  # effective number of training records
-    #: Further metrics that each candidate is asked about; they decide nothing.
-    beside: dict = field(default_factory=dict)
+    #: Secondary metrics that each candidate is asked about; they decide nothing.
+    secondary: dict = field(default_factory=dict)
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,8 +78,8 @@ class Outcome:
     fit_time: float = math.nan  # seconds, as the next one
     score_time: float = math.nan
     error: str = ""  # traceback of a failed fit, else empty
-    #: The same of the further metrics that the model could be asked about.
-    beside: dict = field(default_factory=dict, repr=False)
+    #: The same of the secondary metrics that the model could be asked about.
+    secondary: dict = field(default_factory=dict, repr=False)
     clipping: object = None  # what clipping changes on training records, where that was found out
 
 
@@ -110,7 +110,7 @@ def evaluate(setting, candidate, *, keyed=False, memory=None):
 def _scored(setting, candidate, model, memory, *, keyed):
     """Return what the holdout is asked about a fitted model."""
     X, X_holdout = (columns_of(each, candidate.columns) for each in (setting.X, setting.X_holdout))
-    asked = {None: setting.metric, **setting.beside}
+    asked = {None: setting.metric, **setting.secondary}
     keys = dict.fromkeys(asked)
     if keyed:
         # Before the model sees the holdout: what it may keep of it must not get into a key.
@@ -132,15 +132,15 @@ def _scored(setting, candidate, model, memory, *, keyed):
         return Outcome(training=value, evaluation=evaluation, key=keys[name], clipping=clipping)
 
     found = scored(None)
-    beside = {}
-    for name in setting.beside:
+    secondary = {}
+    for name in setting.secondary:
         try:
-            beside[name] = scored(name)
+            secondary[name] = scored(name)
         except ScoreContractError:
             raise
         except Exception:  # a metric that this model cannot be asked about
             continue
-    return replace(found, beside=beside)
+    return replace(found, secondary=secondary)
 
 
 def fit_candidate(setting, candidate, memory=None):

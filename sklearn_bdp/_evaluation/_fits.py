@@ -79,7 +79,7 @@ class FoldJob:
         """
         estimator = clone(self.estimator)
         alone = None if self.options["return_train_score"] else memory
-        with memory.lent(estimator, self.part), _told(), kept_scores(alone) as kept:
+        with memory.lent(estimator, self.part), _with_text(), kept_scores(alone) as kept:
             result = fit_and_score(
                 estimator,
                 self.X,
@@ -148,7 +148,7 @@ def _as_completed(calls, **options):
 
 
 @contextlib.contextmanager
-def _told():
+def _with_text():
     """Keep the text of a traceback: its frames do not survive the search."""
     try:
         yield
@@ -190,16 +190,16 @@ def all_failed(errors, what):
     return ValueError(f"{cause_of(errors)}\n{what} The last error:\n{errors[-1]}")
 
 
-def warn_some_failed(errors, what, told=None):
+def warn_some_failed(errors, what, warned=None):
     """Warn of fits that failed; ``what``: how many of which, and what became of them.
 
-    ``told``: causes that were told before, to which this one is added; once is enough.
+    ``warned``: causes of earlier warnings, to which this one is added; once is enough.
     """
     cause = cause_of(errors)
-    if told is not None and cause in told:
+    if warned is not None and cause in warned:
         return
-    if told is not None:
-        told.add(cause)
+    if warned is not None:
+        warned.add(cause)
     warnings.warn(
         f"{cause}\n{what} The last error:\n{errors[-1]}",
         FitFailedWarning,

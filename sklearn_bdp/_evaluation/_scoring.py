@@ -181,8 +181,8 @@ def bounded_metric(search, scoring, y):
     return metric
 
 
-def further_metrics(search, name, division):
-    """Return the metrics that are verified beside the one that ranks, by name.
+def secondary_metrics(search, name, division):
+    """Return the metrics that are verified as well as the one that ranks, by name.
 
     What a callable returns besides is known only once it was called, and is not verified.
     """
@@ -201,7 +201,7 @@ def further_metrics(search, name, division):
     return result
 
 
-def training_scorers(search, name, metric, further):
+def training_scorers(search, name, metric, secondary):
     """Return what scores the folds; verified metrics are computed as on the holdout."""
     verified = MetricScorer(metric, leads=True)
     if name == "score":
@@ -209,12 +209,12 @@ def training_scorers(search, name, metric, further):
     if callable(search.scoring):
         return DictScorer(search.scoring, name, verified)
     probe = copy.copy(search)
-    computed = {other: MetricScorer(metric) for other, metric in further.items()}
+    computed = {other: MetricScorer(metric) for other, metric in secondary.items()}
     probe.scoring, probe.refit = {**_as_dict(search.scoring), name: verified, **computed}, False
     return GridSearchCV._get_scorers(probe)[0]  # raises on names that nobody knows
 
 
-def public_scorer(search, name, metric, further):
+def public_scorer(search, name, metric, secondary):
     """Return ``scorer_``: what :meth:`score` means, as documented by scikit-learn."""
 
     def plain(scoring, metric):
@@ -223,7 +223,7 @@ def public_scorer(search, name, metric, further):
         return check_scoring(search.estimator, scoring) if known and not ours else metric
 
     if isinstance(search.scoring, list | tuple | set | dict):
-        own = {name: metric, **further}
+        own = {name: metric, **secondary}
         return {
             key: plain(scoring, MetricScorer(own.get(key, metric)))
             if key in own or isinstance(scoring, str)

@@ -107,7 +107,7 @@ class CrossValidation:
     def __init__(self, name, division, verifier, progress, options):
         self.name, self.division, self.verifier = name, division, verifier
         self.progress, self.options = progress, options
-        self.metric, self.further = verifier.setting.metric, verifier.setting.beside
+        self.metric, self.secondary = verifier.setting.metric, verifier.setting.secondary
         self.candidates, self.out, self._more = [], [], defaultdict(list)
         self.results, self.scores, self.splits = None, None, []
         self.report = self.drift = self.per_record = None

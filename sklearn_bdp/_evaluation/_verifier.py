@@ -60,8 +60,8 @@ class Assessment:
     #: What the workers returned. It holds raw scores until the query is asked.
     outcome: object = field(default=None, repr=False)
     about: tuple | None = field(default=None, repr=False)  # metric and model, in words
-    #: The same by further metrics that the search was asked for.
-    beside: dict = field(default_factory=dict)
+    #: The same by secondary metrics that the search was asked for.
+    secondary: dict = field(default_factory=dict)
 
     @property
     def rank(self):
@@ -90,53 +90,41 @@ class Verifier:
         self.setting = setting
         self.holdout = holdout
         self._dispatch = {"n_jobs": n_jobs, "pre_dispatch": pre_dispatch}
-        self._training_size = num_samples(setting.X)
-        self._data = None
+        self._metrics = {None: setting.metric, **setting.secondary}  # None: what ranks
         self._recipes, self._recorded = {}, {}
         self._ready, self._models = {}, ModelStore()
-        self._told = set()  # causes of failed fits
+        self._warned = set()  # causes of failed fits
         self.row_wise = RowWiseCheck(dates)
 
     def key(self, candidate, name=None):
         """Return the key of a candidate before it is fitted, or None where fitting may vary.
 
-        What is asked beside, by the further metric ``name``, has a key of its own: its answer is
-        coarse, and a search that ranks by that metric asks for a finer one.
+        It is a digest of all that a fitted model depends on, and nothing in it depends on the
+        holdout. A secondary metric, by ``name``, has keys of its own: its answer is coarse, and a
+        search that ranks by that metric asks for a finer one.
         """
         place = None if not candidate.params else id(candidate), name
         if place not in self._recipes:
-            recipe = self._recipe(candidate.params, self._metric(name))
-            self._recipes[place] = (candidate, recipe)
+            recipe, setting, params = None, self.setting, candidate.params
+            # No number takes the place of code.
+            if not self._own_code or not all(isinstance(one, Number) for one in params.values()):
+                estimator = clone(setting.estimator).set_params(**clone(params, safe=False))
+                recipe = recipe_key(
+                    estimator, self._metrics[name], training=self._data,
+                    fit_params=setting.fit_params, columns=None,
+                )  # fmt: skip
+            self._recipes[place] = candidate, recipe
         recipe = self._recipes[place][1]
-        kind = "candidate" if name is None else "beside"
+        kind = "candidate" if name is None else "secondary"
         return None if recipe is None else content_key(kind, recipe, candidate.columns)
-
-    def _metric(self, name):
-        """Return the metric that ranks, or a further one by name."""
-        return self.setting.metric if name is None else self.setting.beside[name]
 
     @functools.cached_property
     def _own_code(self):
         return has_own_code(self.setting.estimator)
 
-    def _recipe(self, params, metric):
-        """Return a digest of all that a fitted model depends on besides its columns.
-
-        Nothing in it depends on the holdout.
-        """
-        setting = self.setting
-        if self._own_code and all(isinstance(each, Number) for each in params.values()):
-            return None  # no number takes the place of code
-        estimator = clone(setting.estimator).set_params(**clone(params, safe=False))
-        if self._data is None:
-            self._data = training_digest(setting.X, setting.y)
-        return recipe_key(
-            estimator,
-            metric,
-            training=self._data,
-            fit_params=setting.fit_params,
-            columns=None,
-        )
+    @functools.cached_property
+    def _data(self):
+        return training_digest(self.setting.X, self.setting.y)
 
     # -- fits of a search, taken as they finish ------------------------------------------------
 
@@ -146,7 +134,7 @@ class Verifier:
 
     def whole_tasks(self, tasks):
         """Return the tasks that need such a fit: a query of theirs has no recorded answer yet."""
-        names = (None, *self.setting.beside)
+        names = tuple(self._metrics)
         keys = [[self.key(task.candidate, name) for name in names] for task in tasks]
         recorded = self._look_up([key for own in keys for key in own])
         return [
@@ -168,7 +156,7 @@ class Verifier:
         if candidate.columns != ():
             X = columns_of(self.setting.X, candidate.columns)
             self.row_wise.ask(model, X)
-            for metric in (self.setting.metric, *self.setting.beside.values()):
+            for metric in self._metrics.values():
                 self.row_wise.ask_score(metric, model, X, targets(X, self.setting.y))
 
     @sealed_errors  # the frames hold raw scores
@@ -214,46 +202,58 @@ class Verifier:
     # -- queries ------------------------------------------------------------------------------
 
     @sealed_errors  # the frames hold raw scores
-    def assess(self, candidates, training=None, *, rows=None, beside=None, variances=None):
+    def assess(self, candidates, training=None, *, rows=None, secondary=None, variances=None):
         """Return an :class:`Assessment` of each candidate, from one batch of queries.
 
         ``rows``: of candidates that were fitted before; without them they are fitted here.
-        ``beside`` holds training-side scores by the further metrics that are asked about, by name
-        (``None`` where they come with the fit), ``variances`` those of records' training scores.
+        ``secondary`` holds training-side scores by secondary metrics, by name (``None`` where they
+        come with the fit), ``variances`` those of records' training scores.
         """
         candidates = [c if isinstance(c, Candidate) else Candidate(columns=c) for c in candidates]
-        in_search = rows is not None
+        in_search, secondary = rows is not None, secondary or {}
         if not in_search:
             rows = [candidate.columns for candidate in candidates]
             # The holdout sees those with a training-side score.
             shown = np.flatnonzero(np.isfinite(training))
             self.fit(*([part[place] for place in shown] for part in (rows, candidates, training)))
-        beside = {} if beside is None else beside
         found = []
         for place, (row, candidate) in enumerate(zip(rows, candidates, strict=True)):
             outcome = self._ready.pop(row, Outcome())
             own = None if training is None or outcome.error else float(training[place])
             one = self._query(candidate, outcome, own)
-            for name, scores in beside.items():
+            for name, scores in secondary.items():
                 own = None if scores is None else float(scores[place])
-                other = outcome.beside.get(name, Outcome())
-                one.beside[name] = self._query(candidate, other, own, name)
+                other = outcome.secondary.get(name, Outcome())
+                one.secondary[name] = self._query(candidate, other, own, name)
             if variances is not None:
                 one.variance = variances[place]
             found.append(one)
         complete = [one for one in found if math.isfinite(one.training)]
-        self._enter_recorded(found)
-        _report_failures(found, self._told)
+        queries = [query for one in found for query in (one, *one.secondary.values())]
+        recorded = self._look_up([query.key for query in queries])
+        for query in queries:
+            record = recorded.get(query.key)
+            if record is not None:
+                query.enter(record)
+                if not math.isfinite(query.training):
+                    query.training = record.training_value
+        _report_failures(found, self._warned)
         ranked = [one for one in found if one.is_ready]
         if in_search and ranked:  # a breach of contract ends the search before it is asked
             leader = max(ranked, key=lambda one: one.training)
             self.setting.metric.check_clipping(leader.outcome.clipping)
-        further = [one.beside[name] for name in beside for one in complete]
-        self._ask(ranked, [one for one in further if one.is_ready])
+        others = [one.secondary[name] for name in secondary for one in complete]
+        others = [query for query in others if query.is_ready]
+        if self.holdout.remaining_budget is None:
+            self._ask(ranked, others)
+        else:  # a budget is for what ranks: the rest is a batch of its own, which may find none
+            self._ask(ranked, [])
+            with contextlib.suppress(BudgetExhaustedError):
+                self._ask([], others)
         if in_search:
             for one in found:
-                one.outcome = replace(one.outcome, evaluation=None, beside={})
-                for other in one.beside.values():
+                one.outcome = replace(one.outcome, evaluation=None, secondary={})
+                for other in one.secondary.values():
                     other.outcome = None
         return found
 
@@ -261,13 +261,13 @@ class Verifier:
         """Return the query about a candidate by a metric; ``training``: unless it comes with it."""
         key = self.key(candidate, name)
         if key is None and outcome.key is not None:
-            key = outcome.key if name is None else content_key("beside", outcome.key)
+            key = outcome.key if name is None else content_key("secondary", outcome.key)
         return Assessment(
             candidate.columns,
             outcome.training if training is None else training,
             key=key,
             outcome=outcome,
-            about=(self._metric(name), candidate.words),
+            about=(self._metrics[name], candidate.words),
         )
 
     def _look_up(self, keys):
@@ -277,44 +277,21 @@ class Verifier:
             self._recorded |= dict.fromkeys(new) | self.holdout.recorded(sorted(new))
         return self._recorded
 
-    def _enter_recorded(self, found):
-        """Enter what was answered before."""
-        queries = [query for one in found for query in (one, *one.beside.values())]
-        recorded = self._look_up([query.key for query in queries])
-        for query in queries:
-            record = recorded.get(query.key)
-            if record is not None:
-                query.enter(record)
-                if not math.isfinite(query.training):
-                    query.training = record.training_value
-
-    def _ask(self, ranked, further):
-        """Put one batch to the holdout: what ranks, and further metrics.
-
-        A declared budget is for what ranks: the rest is a batch of its own, which may find none.
-        """
-        if self.holdout.remaining_budget is None:
-            self._put(ranked, further)
-            return
-        self._put(ranked, [])
-        with contextlib.suppress(BudgetExhaustedError):
-            self._put([], further)
-
-    def _put(self, ranked, further):
-        """Put queries to the holdout and enter its answers."""
-        queries = [*ranked, *further]
+    def _ask(self, ranked, secondary):
+        """Put one batch to the holdout, what ranks and secondary metrics; enter its answers."""
+        queries = [*ranked, *secondary]
         if not queries:
             return
         training = np.array([query.training for query in queries])
-        beside = np.arange(len(queries)) >= len(ranked)
-        leader = training[~beside].max(initial=0.0)
+        is_secondary = np.arange(len(queries)) >= len(ranked)
+        leader = training[~is_secondary].max(initial=0.0)
         answers = self.holdout.answer_evaluations(
             training,
             [query.outcome.evaluation for query in queries],
-            training_size=self._training_size,
+            training_size=num_samples(self.setting.X),
             keys=[query.key for query in queries],
-            relaxed_to=np.where(beside, 0.0, RELAXED_PART * (leader - training)),
-            beside=beside,
+            relaxed_to=np.where(is_secondary, 0.0, RELAXED_PART * (leader - training)),
+            beside=is_secondary,
             training_variance=[query.variance for query in queries],
             about=[query.about for query in queries],
         )
@@ -332,10 +309,10 @@ class Verifier:
         return model
 
 
-def _report_failures(found, told):
+def _report_failures(found, warned):
     """Warn about fits that failed, once, or raise when nothing is left to verify.
 
-    A constant prediction (no columns) never fails, and nobody came for it alone.
+    A constant prediction (no columns) never fails, and alone it is not worth an answer.
     """
     errors = [one.outcome.error for one in found if one.outcome.error]
     if not errors:
@@ -350,7 +327,7 @@ def _report_failures(found, told):
         errors,
         f"{len(errors)} of {len(found)} fits failed on the training set. These candidates were not "
         "verified.",
-        told,
+        warned,
     )
 
 

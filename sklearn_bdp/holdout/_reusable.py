@@ -437,7 +437,7 @@ class ReusableHoldout:
         estimator : estimator
             Fitted without the holdout.
         training_value : float
-            Its cross-validated score, for instance cross-validated, in the units of ``scoring``.
+            Its training value, for instance its cross-validated score, in the units of ``scoring``.
         scoring : str, BoundedMetric or None, default=None
             A bounded metric; ``None``: the usual one for the estimator. A regression error needs
             declared bounds, ``get_metric("neg_mean_absolute_error", bounds=(low, high))``: taken

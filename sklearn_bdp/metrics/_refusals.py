@@ -67,7 +67,7 @@ _FAMILIES = (
     ("fowlkes_mallows_score homogeneity_score mutual_info_score", *_CLUSTERS),
     ("normalized_mutual_info_score rand_score v_measure_score", *_CLUSTERS),
 )
-_REASONS = {name: told for names, *told in _FAMILIES for name in names.split()}
+_REASONS = {name: reason for names, *reason in _FAMILIES for name in names.split()}
 
 
 #: What a final report gives, read from the closed holdout.
@@ -94,14 +94,14 @@ def refuse(name, available):
             family = family.removesuffix(suffix)
     if family in _REASONS:
         why, instead = _REASONS[family]
-        told = f"scoring={name!r} cannot choose candidates: {why}. Instead, {instead}."
+        message = f"scoring={name!r} cannot choose candidates: {why}. Instead, {instead}."
         if family in REPORTED:
-            told += f" Report {name} at the end: search.final_report(scoring={name!r})."
+            message += f" Report {name} at the end: search.final_report(scoring={name!r})."
         if why == _RATIO and instead == _CLASSES:
-            told += f" If you know what each error costs, use a PerRecordScore:{COSTS}"
+            message += f" If you know what each error costs, use a PerRecordScore:{COSTS}"
         if family == "neg_mean_absolute_percentage_error":
-            told += f" For relative errors, use a PerRecordScore:{RELATIVE}"
-        raise UnboundedMetricError(told)
+            message += f" For relative errors, use a PerRecordScore:{RELATIVE}"
+        raise UnboundedMetricError(message)
     near = difflib.get_close_matches(str(name), [*available, *_REASONS], n=1)
     hint = f" Did you mean {near[0]!r}?" if near else ""
     raise ValueError(

@@ -109,7 +109,7 @@ class _Memory:
     folds: dict = field(default_factory=dict)
     answer: AnswerRecord | None = None
     row_wise: RowWiseCheck = field(default_factory=RowWiseCheck)
-    told: bool = False  # that clipping changes the score
+    warned: bool = False  # that clipping changes the score
 
     def __getstate__(self):
         # Workers need the model that was scored last, for permutation importance, and no other.
@@ -266,9 +266,9 @@ class HoldoutScorer:
             return float(metric.from_unit(value))  # rows that the model was trained on
         if alteration:
             records, key = altered_records(records, X, alteration), alteration.key(key)
-        if not self._memory.told:
+        if not self._memory.warned:
             clipping = metric.clipping(estimator, X, y, per_record)
-            self._memory.told = warn_clipped(metric, clipping, f"the {type(estimator).__name__}")
+            self._memory.warned = warn_clipped(metric, clipping, f"the {type(estimator).__name__}")
         variance = _variance(metric, estimator, X, y)
         return self._ask(estimator, metric, records, value, key, num_samples(X), variance)
 

@@ -401,16 +401,16 @@ class ReusableHoldoutSearchCV(Preparation, Savable, GridSearchCV):
         verifier, rows = folds.verifier, self._shown(folds)
         candidates = [folds.candidates[row] for row in rows]
         training = None if folds.scores is None else folds.metric.to_unit(folds.scores[rows])
-        further = dict.fromkeys(folds.further)
+        secondary = dict.fromkeys(folds.secondary)
         if folds.results is not None:
-            for name, other in folds.further.items():
-                further[name] = other.to_unit(folds.results[f"mean_test_{name}"][rows])
+            for name, other in folds.secondary.items():
+                secondary[name] = other.to_unit(folds.results[f"mean_test_{name}"][rows])
         if self.verbose > 0:
             print(f"Verifying {len(rows)} candidates on {verifier.holdout.n} holdout records")
         verifier.fit(rows, candidates, training)
         variances = [folds.progress.variance(row) for row in rows]
         found = verifier.assess(
-            candidates, training, rows=rows, beside=further, variances=variances
+            candidates, training, rows=rows, secondary=secondary, variances=variances
         )
         folds.close()
         return dict(zip(rows, found, strict=True))
@@ -452,11 +452,11 @@ class ReusableHoldoutSearchCV(Preparation, Savable, GridSearchCV):
         self.misfit_report_ = folds.report if in_time else None
         self.independence_report_ = None if in_time else folds.report
         self.drift_report_, self.misfit_scores_ = folds.drift, folds.per_record
-        self.scorer_ = public_scorer(self, folds.name, folds.metric, folds.further)
+        self.scorer_ = public_scorer(self, folds.name, folds.metric, folds.secondary)
         self.multimetric_ = bool(folds.out) and isinstance(folds.out[0]["test_scores"], dict)
         self.cv_results_ = search_results(self, folds, found)
         self.holdout_, self._metric = verifier.holdout, folds.metric
-        self._n_metrics = 1 + len(folds.further)
+        self._n_metrics = 1 + len(folds.secondary)
         self._training_size = num_samples(division.X)
         self._choose(folds)
         if self.refit is not False:

@@ -35,11 +35,11 @@ from sklearn_bdp._evaluation import (
     check_proved,
     divide_for,
     fold_file,
-    further_metrics,
     inner_folds,
     non_finite_columns,
     open_holdout,
     recorded_seed,
+    secondary_metrics,
     training_scorers,
     verified_metric,
 )
@@ -155,12 +155,12 @@ class Preparation:
             progress.holdout = open_holdout(
                 self, division, split=progress.split, metric=metric, fit_params=routed.estimator.fit
             )
-        further = further_metrics(self, name, division)
+        secondary = secondary_metrics(self, name, division)
         setting = Experiment(
             estimator=clone(self.estimator), X=division.X, y=division.y,
             X_holdout=division.X_holdout, y_holdout=division.y_holdout, metric=metric,
             fit_params=routed.estimator.fit, error_score=self.error_score,
-            resubstitution=whole, beside=further,
+            resubstitution=whole, secondary=secondary,
         )  # fmt: skip
         dispatch = {"n_jobs": self.n_jobs, "pre_dispatch": self.pre_dispatch}
         dates = division.dates_given_past()
@@ -169,7 +169,7 @@ class Preparation:
         options = FoldOptions(
             splitter=splitter, n_splits=self.n_splits_,
             fit_params=routed.estimator.fit, split_params=routed.splitter.split,
-            scorers=training_scorers(self, name, metric, further), several=callable(self.scoring),
+            scorers=training_scorers(self, name, metric, secondary), several=callable(self.scoring),
             format_results=self._format_results, return_train_score=self.return_train_score,
             error_score=self.error_score, verbose=self.verbose, dispatch=dispatch,
             eager=self.verify == "all" and not self._eliminates, eliminates=self._eliminates,
@@ -243,12 +243,12 @@ def search_results(search, folds, assessments):
     results |= _columns(metric, n, assessments)
     results["rank_holdout_score"] = _rank(results["holdout_score"])
     scored = [name.removeprefix("mean_test_") for name in results if name.startswith("mean_test_")]
-    for name in dict.fromkeys([*scored, folds.name, *folds.further]):
+    for name in dict.fromkeys([*scored, folds.name, *folds.secondary]):
         if name == folds.name != "score":
             results |= _columns(metric, n, assessments, end=f"_{name}")
-        elif name in folds.further:
-            own = {row: found.beside[name] for row, found in assessments.items()}
-            results |= _columns(folds.further[name], n, own, end=f"_{name}")
+        elif name in folds.secondary:
+            own = {row: found.secondary[name] for row, found in assessments.items()}
+            results |= _columns(folds.secondary[name], n, own, end=f"_{name}")
         elif name != folds.name:  # said plainly: the holdout was not asked about these
             results[f"answered_from_{name}"] = np.full(n, "unverified")
     return results
@@ -259,23 +259,23 @@ def certificate_of(search, folds, found):
     metric, best = folds.metric, search.best_index_
     outcome = found[best].outcome if best in found else None
     clipping = folds.progress.clipping(best) or getattr(outcome, "clipping", None)
-    told = {
+    facts = {
         "of": "the chosen candidate",
         "score": search.best_score_,
         "interval": search.best_interval_,
         "training": search.cv_results_["training_score"][best],
     }
     if search.training_score == "resubstitution":
-        told["training"] = np.nan  # everybody knows that it is too good
+        facts["training"] = np.nan  # it is too good by construction
     notes = _unverified(search.cv_results_)
     if not np.isfinite(search.cv_results_["training_score"]).any():
         notes = (_NOTHING, *notes)
     for note in notes:
         warnings.warn(note, UnverifiedWarning, stacklevel=caller_level())
-    warn_of_choice(search.holdout_, metric, **told, clipping=clipping)
+    warn_of_choice(search.holdout_, metric, **facts, clipping=clipping)
     assumed = folds.verifier.row_wise.assumptions
     return certified(
-        search.holdout_, folds.division, metric, **told, notes=notes, assumptions=assumed,
+        search.holdout_, folds.division, metric, **facts, notes=notes, assumptions=assumed,
         answer=found[best].answer if best in found else None,
     )  # fmt: skip
 
