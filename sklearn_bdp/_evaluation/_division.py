@@ -32,7 +32,7 @@ from sklearn_bdp.correlation import (
 )
 from sklearn_bdp.exceptions import InnerFoldsWarning, SklearnBdpWarning
 from sklearn_bdp.guards import (
-    TrainingSide,
+    TrainingRecords,
     check_future,
     check_orders,
     check_sorted,
@@ -118,7 +118,7 @@ class Division:
     assumption: str = ""  # what has to be true besides, for the certificate; empty if nothing has
     #: What the arguments say about dependence and the declared correlation does not.
     hints: tuple = ()
-    side: TrainingSide | None = None  # the training part, to be compared with a given holdout
+    side: TrainingRecords | None = None  # the training part, to be compared with a given holdout
     earlier: Earlier | None = field(default=None, repr=False)  # in time: all before the holdout
     about: str | None = None  # what the targets given to ``fit`` are known by, where they are split
     config: HoldoutConfig | None = None  # what a new holdout will be; ``None``: one was passed in
@@ -506,7 +506,7 @@ def divide_for(owner, config, estimator, data, *, split=None):
     if model is None and groups is not None and num_samples(groups) == num_samples(division.X):
         model = check_correlation("groups", groups=groups)
     classifier = is_classifier(estimator) and division.y is not None
-    side = TrainingSide(((division.X, division.y),), train_model=model, classifier=classifier)
+    side = TrainingRecords(((division.X, division.y),), train_model=model, classifier=classifier)
     if places is not None and division.train is not None:
         places = places[division.train]
     return replace(

@@ -25,7 +25,7 @@ from sklearn_bdp.guards._dependence import (
     warn_of,
 )
 from sklearn_bdp.guards._guard import GUARDS, Guard
-from sklearn_bdp.guards._reading import ANEW, FINDINGS, MIXED, KnownRows, TrainingSide
+from sklearn_bdp.guards._reading import ANEW, FINDINGS, MIXED, KnownRows, TrainingRecords
 from sklearn_bdp.guards._row_wise import (
     RowWiseCheck,
     check_later_rows,

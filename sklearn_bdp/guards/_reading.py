@@ -86,7 +86,7 @@ _PARTS = 20  # members of an ensemble, or of a list among the fit parameters, th
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class TrainingSide:
+class TrainingRecords:
     """What an analyst brings to a holdout."""
 
     #: Pairs of records and targets; without targets, features are compared alone.
@@ -99,7 +99,7 @@ class TrainingSide:
         """Digests of each table's rows, with and without targets; None where there are none."""
         return [_digests(X, y) for X, y in self.tables]
 
-    def beside(self, fit_params: Any) -> TrainingSide:
+    def beside(self, fit_params: Any) -> TrainingRecords:
         """Return the side with the tables that stand among fit parameters besides."""
         more = tuple((table, None) for table in _tables_in(fit_params, self.tables[0][0]))
         return dataclasses.replace(self, tables=(*self.tables, *more)) if more else self
@@ -153,7 +153,7 @@ class KnownRows:
         self._groups = np.array([], np.uint64)
         self._sides: set[str] = set()
 
-    def add(self, side: TrainingSide, *, drawn: bool = False) -> None:
+    def add(self, side: TrainingRecords, *, drawn: bool = False) -> None:
         """Take in a side that has no holdout records."""
         self.drawn |= drawn
         self._sides.add(side.digest)
@@ -162,22 +162,22 @@ class KnownRows:
             if codes is not None:
                 self._known = list(map(np.union1d, self._known, codes))
 
-    def covers(self, side: TrainingSide) -> bool:
+    def covers(self, side: TrainingRecords) -> bool:
         """Return whether comparing the side with the holdout would say nothing new."""
         rows_only = side.train_model is None and not side.classifier
         known = (self.drawn or rows_only) and min(self._shares(side)) == 1.0
         return known or side.digest in self._sides
 
-    def kept(self, estimator: Any, X: Any) -> TrainingSide:
+    def kept(self, estimator: Any, X: Any) -> TrainingRecords:
         """Return the rows that a model keeps; beside a drawn split, unknown ones were transformed.
 
         ``X``: records of the columns that are compared.
         """
-        found = (TrainingSide(((rows, None),)) for rows in _kept_rows(estimator, X))
+        found = (TrainingRecords(((rows, None),)) for rows in _kept_rows(estimator, X))
         met = (one for one in found if not self.drawn or min(self._shares(one)) > 0.0)
-        return TrainingSide(tuple(one.tables[0] for one in met))
+        return TrainingRecords(tuple(one.tables[0] for one in met))
 
-    def check_scored(self, side: TrainingSide, X: Any, y: Any) -> None:
+    def check_scored(self, side: TrainingRecords, X: Any, y: Any) -> None:
         """Raise where records to be scored are those that a fit held out.
 
         Whoever called that fit gave it both sides, so that the error tells nothing new. ``X``,
@@ -194,11 +194,11 @@ class KnownRows:
             if shared > chance:
                 raise SCORED.error(count=shared)
 
-    def mixes(self, side: TrainingSide) -> bool:
+    def mixes(self, side: TrainingRecords) -> bool:
         """Return whether a table holds rows of the training part and others."""
         return self.drawn and any(0.0 < share < 1.0 for share in self._shares(side))
 
-    def mixes_groups(self, side: TrainingSide) -> bool:
+    def mixes_groups(self, side: TrainingRecords) -> bool:
         """Return whether groups are named that were not among those of the training part."""
         known = np.isin(side.groups, self._groups)
         return self.drawn and bool(known.any() and not known.all())

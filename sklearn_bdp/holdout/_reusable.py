@@ -22,7 +22,7 @@ from sklearn_bdp._digests import data_digest
 from sklearn_bdp._process import HOLDOUTS
 from sklearn_bdp._version import __version__
 from sklearn_bdp.correlation import check_correlation, check_order_of_groups
-from sklearn_bdp.guards import TrainingSide, digests_of_rows, likeness, targets_digest
+from sklearn_bdp.guards import TrainingRecords, digests_of_rows, likeness, targets_digest
 from sklearn_bdp.holdout._account import Account
 from sklearn_bdp.holdout._around import check_overlap, with_prevalence
 from sklearn_bdp.holdout._batch import next_code_length
@@ -656,7 +656,7 @@ class ReusableHoldout:
         compared once. Under a numeric ``epsilon`` or ``calibration="zhao2017"`` nothing is
         compared, because an exact word has no finite level of privacy.
         """
-        side = TrainingSide(((X, y),))
+        side = TrainingRecords(((X, y),))
         if not self.allow_shared_rows:
             check_overlap(self, side, explicit=True)
 

@@ -21,7 +21,7 @@ from sklearn_bdp._sklearn_compat import num_samples, safe_split
 from sklearn_bdp.accounting import RELAXED_PART
 from sklearn_bdp.correlation import Independent
 from sklearn_bdp.exceptions import InnerFoldsWarning
-from sklearn_bdp.guards import TrainingSide, warn_clipped
+from sklearn_bdp.guards import TrainingRecords, warn_clipped
 from sklearn_bdp.holdout import ReusableHoldout, check_overlap
 from sklearn_bdp.metrics import check_scoring, get_metric
 
@@ -120,7 +120,7 @@ class HoldoutObjective:
         check_scoring(scoring)
         self.build = build
         self.X, self.y = indexable(X, y)
-        check_overlap(holdout, TrainingSide(((self.X, self.y),)))
+        check_overlap(holdout, TrainingRecords(((self.X, self.y),)))
         self.holdout = holdout
         self.scoring = scoring
         self.cv = cv

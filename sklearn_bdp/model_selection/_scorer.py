@@ -20,7 +20,7 @@ from sklearn_bdp._sklearn_compat import (
     safe_indexing,
 )
 from sklearn_bdp.exceptions import ScoreContractError, UnknownFeaturesError
-from sklearn_bdp.guards import RowWiseCheck, TrainingSide, warn_clipped
+from sklearn_bdp.guards import RowWiseCheck, TrainingRecords, warn_clipped
 from sklearn_bdp.holdout import AnswerRecord, ReusableHoldout, check_overlap, query_key
 from sklearn_bdp.metrics import check_scoring, get_metric, same_names
 from sklearn_bdp.model_selection._alterations import (
@@ -247,7 +247,7 @@ class HoldoutScorer:
         alteration = Alteration() if is_new else recognise(seen.X, seen.y, X, y)
         if not alteration:
             # Of holdout records the training-side value would hand out the holdout's score.
-            check_overlap(self.holdout, TrainingSide(((X, y),)))
+            check_overlap(self.holdout, TrainingRecords(((X, y),)))
             self.holdout.check_model(estimator)
         if is_new:  # and neither its rows nor itself was refused
             self._memory.models = [*self._memory.models, seen][-_MODELS:]

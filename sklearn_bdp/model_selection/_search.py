@@ -35,7 +35,7 @@ from sklearn_bdp._sklearn_compat import (
 )
 from sklearn_bdp._typing import Correlation, RandomState
 from sklearn_bdp.correlation import date_numbers
-from sklearn_bdp.guards import TrainingSide, warn_of
+from sklearn_bdp.guards import TrainingRecords, warn_of
 from sklearn_bdp.holdout import ReusableHoldout, report_and_close
 from sklearn_bdp.metrics import BoundedMetric, PerRecordScore, available_metrics, check_scoring
 from sklearn_bdp.model_selection._stages import (
@@ -493,7 +493,7 @@ class ReusableHoldoutSearchCV(Preparation, Savable, GridSearchCV):
         """
         holdout = getattr(self, "holdout_", None)
         if isinstance(holdout, ReusableHoldout):
-            side = TrainingSide(((X, y),))
+            side = TrainingRecords(((X, y),))
             holdout.account.known.check_scored(side, holdout.X, holdout.y)
         return super().score(X, y, **params)
 
