@@ -157,15 +157,8 @@ class GivenRest(ComponentModel):
         return self._words
 
     def subset(self, indices: ArrayLike) -> CorrelationModel:
-        places = check_indices(indices, len(self.codes_))
-        nodes = None if self._nodes is None else tuple(self._nodes[place] for place in places)
-        return GivenRest(
-            self.codes_[places],
-            self._words,
-            target=self._target,
-            caveats=self._caveats,
-            nodes=nodes,
-        )
+        codes = self.codes_[check_indices(indices, len(self.codes_))]
+        return GivenRest(codes, self._words, target=self._target, caveats=self._caveats)
 
 
 def label_codes(groups):

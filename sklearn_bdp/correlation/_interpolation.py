@@ -64,8 +64,7 @@ class Interpolation(ComponentModel):
         )
 
     def training_part(self, indices: ArrayLike) -> CorrelationModel:
-        part = self.given_rest(indices)
-        return GivenRest(np.arange(len(np.asarray(indices))), part.describe(), target=part.target)
+        return unnamed_groups(np.arange(len(check_indices(indices, None))))
 
     def subset(self, indices: ArrayLike) -> CorrelationModel:
         return unnamed_groups(np.zeros(len(check_indices(indices, None)), dtype=np.int64))

@@ -210,13 +210,11 @@ class NetworkModel(GraphModel):
 
 GIVEN_NODES = "these nodes, given the training nodes"
 _GIVEN_CAVEATS = (
-    "Intervals refer to the expected score on the holdout nodes, given the labels of the training "
-    "nodes and the features of all nodes. They do not refer to new graphs or new maps.",
+    "Intervals refer to the expected score on the holdout nodes, given the training nodes and the "
+    "features of all nodes, not to new graphs or new maps. A prediction uses no label of another "
+    "holdout node.",
     "Given its neighbors, the label of a node does not depend on other nodes. A hidden common "
-    "cause of many nodes, such as a batch effect, is not covered. Features are not computed from "
-    "labels.",
-    "A prediction may use features of all nodes and labels of training nodes. It must not use the "
-    "label of another holdout node.",
+    "cause of many nodes is not covered. Features are not computed from labels.",
 )
 
 
@@ -464,8 +462,11 @@ class AnyStrength(MarkovNetwork, ComponentModel):
         by_degree: bool = False,
     ) -> None:
         self.by_degree = bool(by_degree)
+        named = is_networkx(graph)
+        if nodelist is not None and not named:
+            adjacency(graph, nodelist=nodelist)  # refused
         rows, others = rows_and_others(graph, nodelist, labelled)
-        order, named = [*rows, *others], is_networkx(graph)
+        order = [*rows, *others]
         matrix = adjacency(graph, nodelist=order if named else None)
         if not named and labelled is not None:
             matrix = sparse.csr_array(matrix[order][:, order])
@@ -524,9 +525,8 @@ class AnyStrength(MarkovNetwork, ComponentModel):
         return nodes_given_rest(self, indices, codes, weighted=weighted)
 
     def training_part(self, indices: ArrayLike) -> CorrelationModel:
-        """Return nodes without promise: inner folds are random, as every node has neighbors."""
-        indices = check_indices(indices, self.n_records)
-        return nodes_given_rest(self, indices, np.arange(len(indices)))
+        """Return nodes without promise: inner folds are random."""
+        return unnamed_groups(np.arange(len(check_indices(indices, self.n_records))))
 
     def subset(self, indices: ArrayLike) -> CorrelationModel:
         indices = check_indices(indices, self.n_records)
@@ -535,36 +535,21 @@ class AnyStrength(MarkovNetwork, ComponentModel):
 
 def rows_and_others(graph, nodelist, labelled):
     """Return the nodes that rows are, in their order, and the nodes that no row is."""
-    nodes = list(graph.nodes) if is_networkx(graph) else list(range(_size(graph)))
-    if not is_networkx(graph) and nodelist is not None:
-        raise ValueError(f"nodelist= needs a networkx graph, got {type(graph).__name__}.")
+    nodes = list(graph.nodes) if is_networkx(graph) else list(range(np.shape(graph)[0]))
     if labelled is None and nodelist is None:
         return (node_order(graph) if is_networkx(graph) else nodes), []
     rows = list(nodelist if labelled is None else labelled)
     if labelled is not None and all(isinstance(mark, bool | np.bool_) for mark in rows):
         order = node_order(graph, nodelist) if is_networkx(graph) else nodes
-        if len(rows) != len(order):
-            raise ValueError(
-                f"labelled must have one entry per node, {len(order)}, got a mask of {len(rows)}."
-            )
-        rows = [node for node, there in zip(order, rows, strict=True) if there]
-    elif labelled is not None and nodelist is not None:
-        wanted = set(rows)
-        rows = [node for node in nodelist if node in wanted]
+        rows = [order[k] for k in np.flatnonzero(rows)] if len(rows) == len(order) else []
     named = set(rows)
-    name = "nodelist" if labelled is None else "labelled"
     if not rows or len(named) != len(rows) or not named <= set(nodes):
-        strange = next((node for node in rows if node not in set(nodes)), None)
         raise ValueError(
-            f"{name} must name nodes of graph, each once, got {len(rows)} names, {len(named)} of "
-            f"them distinct" + (f", and {strange!r} is no node." if strange is not None else ".")
+            f"{'nodelist' if labelled is None else 'labelled'} must name nodes of graph, each "
+            f"once, or be a mask of all {len(nodes)}. {len(named & set(nodes))} nodes were "
+            f"named by {len(rows)} entries."
         )
     return rows, [node for node in nodes if node not in named]
-
-
-def _size(graph):
-    """Return the number of nodes of a matrix."""
-    return len(graph) if isinstance(graph, list | tuple) else int(np.shape(graph)[0])
 
 
 def _refuse_attribute(graph):

@@ -210,7 +210,7 @@ def test_rows_are_matched_to_nodes_by_name_mask_or_position():
     masked = MarkovNetwork(graph, labelled=mask)
     assert masked == MarkovNetwork(matrix, labelled=np.array(mask))
     assert masked == MarkovNetwork(graph, labelled=["a", "c", "f"])
-    assert masked == MarkovNetwork(graph, labelled=set("acf"), nodelist=list("abcdef"))
+    assert masked == MarkovNetwork(graph, labelled=mask, nodelist=list("abcdef"))
     assert masked.given_rest([0, 1]).components(2).tolist() == [0, 0]  # b joins a and c
     assert MarkovNetwork(graph).given_rest([0, 2]).components(2).tolist() == [0, 1]
     for bad in (["a", "a"], ["z"], [], [True, False]):
