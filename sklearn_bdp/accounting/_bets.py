@@ -91,21 +91,21 @@ def star_limits(
         In [0, 1]. For paired differences ``d`` in ``[-r, r]`` let ``S`` be the sum of
         ``(1 + d/r)/2``; the limits are ``r (2 mu - 1)``.
     """
-    sums, counts = _units(sums, counts, bound)
+    totals, units = _units(sums, counts, bound)
     level = check_real("log_inverse_level", log_inverse_level, low=0.0, closed="neither")
     center, variance, mean_count = moments
-    deviation = math.sqrt(variance / len(sums)) / mean_count
+    deviation = math.sqrt(variance / len(totals)) / mean_count
     grids = [_grid(one, deviation) for one in (center, 1.0 - center)]
     # Points are tried upwards, and none above the first that stands is needed: hardly ever one
     # beyond a deviation below the center.
     parts = [np.split(one, [np.searchsorted(one, one_center - deviation)])
              for one, one_center in zip(grids, (center, 1.0 - center), strict=True)]  # fmt: skip
-    first = _first_standing(sums, counts, [low for low, _ in parts], bound, variance, level)
+    first = _first_standing(totals, units, [low for low, _ in parts], bound, variance, level)
     rest = [
         high if at == len(low) else high[:0] for at, (low, high) in zip(first, parts, strict=True)
     ]
     if any(map(len, rest)):
-        more = _first_standing(sums, counts, rest, bound, variance, level)
+        more = _first_standing(totals, units, rest, bound, variance, level)
         first = [at + further for at, further in zip(first, more, strict=True)]
     # The last point before the first that is not rejected; a limit above the mean needs the first
     # point from the mean on rejected, whose wealth is a supermartingale (Ville). Never bisect.
@@ -186,20 +186,20 @@ def order_free_limits(
     :math:`c + (c/\lambda)(\exp\{\overline{\ln(1 + \lambda(\varphi - c)/c)} - L/n\} - 1)` at a
     center ``c`` of its own value; theory G28 (order-free form of G15 and G18).
     """
-    sums, counts = _units(sums, counts, bound)
+    totals, units = _units(sums, counts, bound)
     level = check_real("log_inverse_level", log_inverse_level, low=0.0, closed="neither")
-    centers, scores = (moments.center, 1.0 - moments.center), (sums, counts - sums)
+    centers, scores = (moments.center, 1.0 - moments.center), (totals, units - totals)
     ends = []
     for center, score in zip(centers, scores, strict=True):
         # The stake that grows fastest if everything is as on the training side, at the limit
         # that a normal approximation predicts.
-        reach = math.sqrt(2.0 * level * moments.variance / len(sums)) / moments.mean_count
+        reach = math.sqrt(2.0 * level * moments.variance / len(totals)) / moments.mean_count
         least = center**2 / (center + reach)
         gain = (center - least) * moments.mean_count
         rate = min(0.95, gain * least * bound / (gain**2 + moments.variance))
 
         def rejected(mean, score=score, rate=rate):
-            off = (score - mean[:, None] * counts) / (mean[:, None] * bound)
+            off = (score - mean[:, None] * units) / (mean[:, None] * bound)
             return np.log1p(rate * off).sum(axis=1) >= level
 
         ends.append(float(last_accepted(rejected, np.array([1e-300]), np.array([1.0]))[0]))

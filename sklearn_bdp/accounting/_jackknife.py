@@ -142,7 +142,7 @@ def approximate_row(
         return row(value, notes=[reason])
     # G28: units of the rarer class bound the degrees of freedom, but for differences of
     # thresholded predictions, which rest on the units that disagree.
-    same = not paired or np.array_equal(*inside)
+    same = not paired or np.array_equal(inside[0], inside[1])
     events: list[Any] = [
         min(_count(units, mask & (y == c)) for c in np.unique(y[mask]))
         if classes and not (paired and same and statistic.response == "labels")
@@ -188,7 +188,7 @@ def _cells(statistic, y, sides, inside, units):
     """Return for each side in how many units each cell that must be filled is."""
     if statistic.cells is None:
         return []
-    if len(sides) == 2 and statistic.response == "labels" and np.array_equal(*inside):
+    if len(sides) == 2 and statistic.response == "labels" and np.array_equal(inside[0], inside[1]):
         return [[_count(units, inside[0] & (sides[0][0] != sides[1][0]))]]  # who is discordant
     return [
         [_count(units, mask & cell) for cell in statistic.cells(y, said)]

@@ -12,7 +12,7 @@ import bisect
 import dataclasses
 import math
 from collections.abc import Sequence
-from typing import Literal, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -335,7 +335,7 @@ def share_cells(
     ``inside``: which part of each share's variance lies inside training groups.
     """
     units = model.units(n)[0]
-    known = [0.0] * n_classes if model.is_independent else inside or [None] * n_classes
+    known: list[Any] = [0.0] * n_classes if model.is_independent else inside or [None] * n_classes
     if class_counts is None:
         return [
             ShareCells.around(1.0 / n_classes, units, None, n_classes, inside=own) for own in known

@@ -483,7 +483,7 @@ class CorrelationModel(Divisible):
         Returns
         -------
         int
-            0 where the two sides may be told apart, as always where bounds hold given the rest.
+            0 where the two sides may be distinguished, as always where bounds hold given the rest.
         """
         if self.n_records is None or self.is_sequential or self.holds_given_rest:
             return 0

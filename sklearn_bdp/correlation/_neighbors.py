@@ -138,7 +138,7 @@ def check_groups(
     if coordinates is None:
         p = p_of_order(kinds)
     else:
-        places = check_array("coordinates", coordinates, shape=(len(scores), None))[known]
+        places = check_array("coordinates", coordinates, shape=(np.shape(scores)[0], None))[known]
         centers = [np.bincount(codes, weights=axis) / sizes for axis in places.T]
         p = _p_of_places(kinds, np.column_stack(centers))
     return _report(

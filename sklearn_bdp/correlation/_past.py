@@ -67,7 +67,7 @@ class GivenPast(CorrelationModel):
     @property
     def caveats(self) -> tuple[str, ...]:
         return (
-            "no training record, and no feature, tells of a label that became known on or after "
+            "no training record, and no feature, carries a label that became known on or after "
             "the first holdout date",
         )
 

@@ -157,6 +157,9 @@ class DegreeCells(SeenStates):
     at least 20 held-out nodes each.
     """
 
+    _target: str
+    _caveats: tuple[str, ...]
+
     is_given_rest = True
 
     def __init__(self, degrees, held, *, target, caveats, nodes=None):

@@ -58,7 +58,7 @@ class HoldoutFeatureSelector(SubsetSelectorBase):
     Parameters
     ----------
     estimator : estimator
-        A classifier or regressor. Add whatever is fitted before the features are selected
+        A classifier or regressor. Add steps that are fitted before the features are selected
         (scaling, imputation) inside it, as a pipeline.
     n_features_to_select : "auto", "stable", int or float, default="auto"
         ``"auto"``: the smallest subset within ``tol`` of the best. ``"stable"``: features that come

@@ -381,7 +381,7 @@ def _model(name, model, n, y):
     if found.values.ndim == 2 and found.values.shape[1] != len(found.classes_):
         raise ValueError(
             f"predictions {name!r} must have a column for each of {len(found.classes_)} classes, "
-            f"got {found.values.shape[1]}. training=(X, y) says which classes there are."
+            f"got {found.values.shape[1]}. Pass training=(X, y), which has all classes."
         )
     return found
 
