@@ -1,6 +1,7 @@
 """Digests of data, of code and of models: equal content, equal text, everywhere."""
 
 from sklearn_bdp._digests._content import (
+    as_one_array,
     content_key,
     copied,
     data_digest,

@@ -126,6 +126,9 @@ def _data(value, *, odd, wide=False):
     elif isinstance(value, list | tuple):
         made = "list", list(value)
     else:
+        floats = wide and hasattr(value, "iloc") and hasattr(value, "columns")
+        if floats and {getattr(one, "kind", "") for one in value.dtypes} == {"f"}:
+            value = value.astype(float)
         made = table_content(value)
     if isinstance(made, np.ndarray):
         return array_digest(made.astype(float) if wide and made.dtype == np.float32 else made)
@@ -140,6 +143,19 @@ def array_digest(array):
     return f"{array.dtype} {array.shape} {hashlib.sha256(array.tobytes()).hexdigest()}"
 
 
+def as_one_array(table):
+    """Return a frame whose columns are numbers of one type as an array; others as they are.
+
+    Thousands of columns take as long as one array then.
+    """
+    if hasattr(table, "iloc") and hasattr(table, "columns"):
+        kinds = set(table.dtypes)
+        if len(kinds) == 1 and getattr(next(iter(kinds)), "kind", "") in "biuf":
+            found = table.to_numpy()
+            return found if found.dtype in kinds else table
+    return table
+
+
 def table_content(value):
     """Return what a table or a column holds: an array, or its kind, facts and parts.
 
@@ -152,6 +168,9 @@ def table_content(value):
         places = rows.indptr.astype(np.int64), rows.indices.astype(np.int64)
         return "sparse", repr(rows.shape), [*places, rows.data]
     if hasattr(value, "columns") and hasattr(value, "shape"):  # of pandas, or of polars
+        array = as_one_array(value)
+        if isinstance(array, np.ndarray):
+            return "numbers", repr(array.shape), [repr(list(map(str, value.columns))), array]
         columns = getattr(value, "items", lambda: zip(value.columns, value, strict=True))()
         parts = [part for name, column in columns for part in (str(name), column)]
         return "frame", repr(value.shape), parts

@@ -18,7 +18,6 @@ from sklearn.utils.parallel import Parallel, delayed
 from sklearn_bdp._evaluation import Candidate, all_failed, fit_candidate, warn_some_failed
 from sklearn_bdp._sklearn_compat import check_method_params, num_samples, safe_indexing
 from sklearn_bdp.feature_selection._rankings import (
-    Records,
     as_masks,
     order_units,
     stable_units,
@@ -66,12 +65,8 @@ def path_sizes(n_units, n_records, *, target=None):
     return tuple(sorted(size for size in sizes if 0 < size <= most))
 
 
-def propose(setting, units, rankings, *, target, n_jobs, model=None):
-    """Return the :class:`Proposal` list of a path; the first is the constant, if there is one.
-
-    ``model``: how training records depend on one another, for half samples.
-    """
-    records = Records.of(setting.X, setting.y, setting.estimator, model)
+def propose(setting, units, rankings, records, *, target, n_jobs):
+    """Return the :class:`Proposal` list of a path; the first is the constant, if there is one."""
     n, stable = num_samples(setting.X), target == "stable"
     sizes = (1,) if stable else path_sizes(len(units), n, target=target)
     rows = [train for train, _ in setting.folds] + [np.arange(n)]
@@ -104,7 +99,7 @@ def propose(setting, units, rankings, *, target, n_jobs, model=None):
         beyond = scores[1] if classes is not None and not failed else None
         proposals.append(Proposal(ranking, chosen, units.columns(chosen), scores[0], beyond))
     _report_failures(errors, proposals, bare, text_columns(setting.X) if errors else [])
-    return proposals, records
+    return proposals
 
 
 def _orders(rankings, records, rows, units, univariate, most, filled):

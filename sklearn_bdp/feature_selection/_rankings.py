@@ -28,7 +28,7 @@ _ALPHAS, _REACH = 40, 0.05
 #: Pairs of complementary halves behind a share; few for a caller's score, which may take long.
 _PAIRS, _FEW_PAIRS = 25, 3
 #: Share of half samples from which on a unit is stable with ``n_features_to_select="stable"``.
-STABLE = 0.75
+STABLE = 0.6
 #: Numbers held at a time while columns are looked at (8 MB): a block fits into the cache.
 _BLOCK = 2**20
 

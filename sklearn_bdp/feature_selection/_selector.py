@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -18,7 +19,7 @@ from sklearn_bdp._evaluation import (
     check_records,
     open_holdout,
 )
-from sklearn_bdp._sklearn_compat import check_method_params
+from sklearn_bdp._sklearn_compat import check_method_params, safe_indexing
 from sklearn_bdp._typing import Correlation, RandomState
 from sklearn_bdp.correlation import date_numbers
 from sklearn_bdp.exceptions import NothingConfirmedWarning
@@ -34,10 +35,12 @@ from sklearn_bdp.feature_selection._choice import (
 )
 from sklearn_bdp.feature_selection._proposals import propose, ranking_name
 from sklearn_bdp.feature_selection._rankings import (
+    Records,
     make_units,
     rankings_for,
     selection_shares,
     stable_size,
+    univariate_scores,
 )
 from sklearn_bdp.feature_selection._report import path_report
 
@@ -62,7 +65,7 @@ class HoldoutFeatureSelector(SubsetSelectorBase):
         (scaling, imputation) inside it, as a pipeline.
     n_features_to_select : "auto", "stable", int or float, default="auto"
         ``"auto"``: the smallest subset within ``tol`` of the best. ``"stable"``: features that come
-        back in 75% of half samples, by the first ranking, when each half chooses so many that at
+        back in 60% of half samples, by the first ranking, when each half chooses so many that at
         most one useless feature is expected among them (see the notes). A number or a fraction
         takes so many features; fixed features count, groups count as one each.
     ranking : str, callable or list, default="auto"
@@ -322,13 +325,16 @@ class HoldoutFeatureSelector(SubsetSelectorBase):
                 setting, holdout, n_jobs=self.n_jobs, pre_dispatch="2*n_jobs",
                 dates=division.dates_given_past(),
             )  # fmt: skip
+        records = Records.of(setting.X, setting.y, setting.estimator, division.train_model)
+        shown, n = setting, len(records.targets)
+        if self.n_features_in_ > n:  # how records depend is seen as well in the best few columns
+            best = np.argsort(-univariate_scores(records, np.ones((1, n), bool))[0], kind="stable")
+            shown = replace(setting, X=safe_indexing(setting.X, np.sort(best[:n]), axis=1))
         _, self.drift_report_, _ = check_dependence(
-            division, setting, {}, folds=setting.folds, groups=groups
+            division, shown, {}, folds=setting.folds, groups=groups
         )
         rankings = rankings_for(self.ranking)
-        proposals, records = propose(
-            setting, units, rankings, target=target, n_jobs=self.n_jobs, model=division.train_model
-        )
+        proposals = propose(setting, units, rankings, records, target=target, n_jobs=self.n_jobs)
         choice = choose(proposals, setting, tol=self.tol, target=target)
         self._keep_chosen(proposals, choice, setting, verifier, units, rankings, records)
         self._keep_account(division, setting, verifier)

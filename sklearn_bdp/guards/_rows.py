@@ -15,6 +15,8 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.stats import hypergeom
 
+from sklearn_bdp._digests import as_one_array
+
 _MANY = 4096  # columns
 _TOGETHER = 64  # columns of numbers that are hashed at a time
 _MISSING = np.uint64(0x7FF8DEADBEEF0001)
@@ -51,10 +53,18 @@ def row_digests(X, y=None, *, names=None):
     Numbers count to single precision. ``names``: columns of a frame to look at; ``None``: all
     columns, known by their places.
     """
+    plain = as_one_array(X)
     if sp.issparse(X):
         total = _sparse_digests(X)
-    elif type(X) is np.ndarray and X.ndim == 2 and X.dtype.kind in "biuf" and X.size:
-        total = _plain_digests(X)
+    elif type(plain) is np.ndarray and plain.ndim == 2 and plain.dtype.kind in "biuf" and X.size:
+        places, labels = np.arange(X.shape[1]), map(str, range(X.shape[1]))
+        if names is not None:
+            known = [(p, f"name {n}") for p, n in enumerate(map(str, X.columns)) if n in names]
+            if not known:
+                raise ValueError("no columns")
+            places, labels = zip(*known, strict=True)
+            plain = plain[:, list(places)]
+        total = _plain_digests(plain, np.array([_salt(label) for label in labels], np.uint64))
     else:
         width, column = column_getter(X)
         labels = dict(enumerate(map(str, range(width))))
@@ -70,9 +80,9 @@ def row_digests(X, y=None, *, names=None):
     return total
 
 
-def _plain_digests(X):
+def _plain_digests(X, salts):
     """Return the digests of rows of numbers, some columns at a time."""
-    salts, total = _salts(X.shape[1]), np.zeros(X.shape[0], np.uint64)
+    total = np.zeros(X.shape[0], np.uint64)
     for start in range(0, X.shape[1], _TOGETHER):
         block = slice(start, start + _TOGETHER)
         total += column_digest(X[:, block], salts[block]).sum(axis=1, dtype=np.uint64)
