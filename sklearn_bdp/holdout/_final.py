@@ -20,7 +20,7 @@ from sklearn_bdp.holdout._inputs import batch_of_evaluations
 from sklearn_bdp.holdout._measures import Predicted, Records
 from sklearn_bdp.holdout._plan import CLASSES, Plan, planned_report, private_metric
 from sklearn_bdp.holdout._report import FinalReport, ReportRow, check_open
-from sklearn_bdp.holdout._rows import Rows, Sampling
+from sklearn_bdp.holdout._rows import Rows
 from sklearn_bdp.ledger import Answers, Fact, canonical
 from sklearn_bdp.metrics import Evaluation
 
@@ -114,10 +114,7 @@ class Closing:
         """
         # Whoever lacks the records cannot know the order; a restart or a copy finds it again.
         secret = data_digest(drawn, self.holdout.y, self.holdout.X)
-        sampling = Sampling.of(
-            self.model, self.settings.n, per=plan.per, bound=plan.bound, seed=int(secret[:32], 16)
-        )
-        rows = Rows(plan, self.holdout.X, self.holdout.y, sampling)
+        rows = Rows(plan, self.holdout, seed=int(secret[:32], 16))
         before, beta = terms.last, self.holdout.beta
         terms, by_class = rows.settled(terms)
         last = terms.last
@@ -138,7 +135,7 @@ class Closing:
             ],
             "nats": length,
             "levels": levels,
-            "units": [sampling.count, sampling.words],
+            "units": [rows.count, rows.words],
         }
         paid = length + math.log(max(1, plan.n_proven))
         answers = _answers(plan, content["rows"], last, terms.time, paid)
@@ -166,19 +163,15 @@ class Closing:
         record, answers = decide(self._batch(plan), terms, statements=plan.n_proven)
         if record is None:
             raise exhausted_error(self.settings, terms.last, unanswered=plan.n_proven)
-        rows = []
+        rows, units = [], list(self.model.units(self.settings.n))
         for one, answer in zip(plan.statements, answers, strict=True):
+            _, low, high = one.ends
             part = np.array(self.account.why_wide(answer) or (0.0, 0.0, 0.0))
-            low, high = one.measure.span
             ends = np.array([answer.value, answer.lower, answer.upper])
-            if len(one.models) == 2:
-                low, high = low - high, high - low
             value, *pair = (low + (high - low) * ends).tolist()
-            rows.append({
-                "model": one.words[0], "metric": one.measure.name, "subgroup": "", "value": value,
-                "proven": pair, "approximate": None, "method": "through noise", "notes": [],
-                "parts": ((high - low) * part).tolist(), "positive": "",
-                "n_units": self.model.units(self.settings.n)[0], "n_events": None,
+            rows.append(one.row(units[0]) | {
+                "value": value, "proven": pair, "method": "through noise", "positive": "",
+                "parts": ((high - low) * part).tolist(),
             })  # fmt: skip
         content |= {
             "rows": rows,
@@ -187,7 +180,7 @@ class Closing:
                 "proven": self.settings.sampling_failure * math.exp(-answers[0].code_length),
                 "approximate": None,
             },
-            "units": list(self.model.units(self.settings.n)),
+            "units": units,
         }
         return dataclasses.replace(record, cells=record.cells | {"report": content}), answers
 
@@ -219,13 +212,12 @@ class Closing:
     def _with_curves(self, report, plan):
         """Return a report that can draw curves of its one model, in this process."""
         if self.model.is_given_past and plan.statements[0].proven:
-            n = self.settings.n
-            sampling = Sampling.of(self.model, n, per="unit", bound=1.0, seed=0)
-            rows = Rows(plan, self.holdout.X, self.holdout.y, sampling)
             with contextlib.suppress(Exception):
                 dates = calendar(self.holdout)
-                dates = np.unique(past_dates(self.model, n)) if dates is None else dates
-                report = dataclasses.replace(report, _over_time=(dates, rows.over_time()))
+                if dates is None:
+                    dates = np.unique(past_dates(self.model, self.settings.n))
+                scores = Rows(plan, self.holdout, seed=0).over_time()
+                report = dataclasses.replace(report, _over_time=(dates, scores))
         names = [name for name in plan.models if hasattr(plan.models[name], "predict")]
         if not plan.approximate or len(plan.models) != 1 or not names or plan.refit is not None:
             return report
@@ -266,15 +258,12 @@ def _answers(plan, rows, last, time, length):
     for one, row in zip(plan.statements, rows, strict=True):
         if row["proven"] is None or one.inside or row["value"] is None:
             continue
-        low, high = one.measure.span
-        words = row["metric"]
-        if len(one.models) == 2:
-            words, low, high = f"difference of {words}", low - high, high - low
-        scales[words] = (words, float(low), float(high))
-        ends = dict(zip(("value", "lower", "upper"), (row["value"], *row["proven"]), strict=True))
-        unit = {n: float(np.clip((x - low) / (high - low), 0.0, 1.0)) for n, x in ends.items()}
+        words, low, high = scales[one.ends[0]] = one.ends
+        ends = np.array([row["value"], *row["proven"]])
+        unit = np.clip((ends - low) / (high - low), 0.0, 1.0).tolist()
         known = {"key": None, "metric": words, "model": row["model"], "above": 1,
                  "training_value": float(one.expected), "code_length": length}  # fmt: skip
+        unit = dict(zip(("value", "lower", "upper"), unit, strict=True))
         for name, value in (known | unit).items():
             columns[name].append(value)
     if not columns:

@@ -50,44 +50,49 @@ class Measure:
 
     name: str  # as rows name it
     metric: BoundedMetric | None = None  # scores of records in [0, 1], or of pairs and classes
-    share: str | None = None  # one of SHARES
-    statistic: str | None = None  # one of STATISTICS
+    share: str = ""  # one of SHARES
+    statistic: str = ""  # one of STATISTICS
     scorer: Any = None  # anything else: scorer(estimator, X, y)
     positive: Any = None  # the class that counts
     note: str = ""  # what would give it a proven interval
 
     @property
-    def is_mean(self):
+    def is_mean(self) -> bool:
         """Whether it is a mean of scores of records, each in [0, 1]."""
         return self.metric is not None and self.metric.is_mean
 
     @property
-    def is_sum(self):
+    def is_sum(self) -> bool:
         """Whether it is a sum over records divided by another."""
-        return self.is_mean or self.share is not None
+        return self.is_mean or bool(self.share)
 
     @property
-    def is_share(self):
+    def is_share(self) -> bool:
         """Whether each record counts or does not."""
-        return self.share not in (None, "f1") or (self.is_mean and self.metric.is_binary)
+        if self.metric is None:
+            return self.share not in ("", "f1")
+        return self.metric.is_mean and self.metric.is_binary
 
     @property
-    def losses(self):
+    def losses(self) -> bool:
         """Whether each record has a loss, whose mean is minus the score."""
-        own = self.metric.name if self.is_mean else self.statistic
-        return own in LOSSES[: 4 if self.is_mean else 2]
+        if self.metric is not None and self.metric.is_mean:
+            return self.metric.name in LOSSES
+        return self.statistic in LOSSES[:2]
 
     @property
-    def bound(self):
+    def bound(self) -> float:
         """The most that one record counts."""
         return 2.0 if self.share == "f1" else 1.0
 
     @property
-    def span(self):
+    def span(self) -> tuple[float, float]:
         """Ends of its range in score units."""
-        return (self.metric.lower, self.metric.upper) if self.is_mean else (0.0, 1.0)
+        if self.metric is not None and self.metric.is_mean:
+            return self.metric.lower, self.metric.upper
+        return 0.0, 1.0
 
-    def content(self):
+    def content(self) -> list[Any]:
         """Return what a ledger knows it by."""
         own = None if self.scorer is None else object_digest(self.scorer)
         return [self.name, repr(self.metric), self.share, self.statistic, repr(self.positive), own]
@@ -241,7 +246,7 @@ def _is_among(values, labels):
     return all(value in labels for value in np.unique(values).tolist())
 
 
-def _is(values, label):
+def is_label(values, label):
     """Return which values are a label: the one way in which labels are read."""
     return np.array([value == label for value in values.tolist()], dtype=bool)
 
@@ -257,10 +262,6 @@ class Records:
         self.X, self.y, self._models = X, as_labels(y), models
         self._read: dict[Any, Any] = {}
 
-    @functools.cached_property
-    def _positions(self):
-        return np.arange(len(self.y))[:, None]
-
     def with_targets(self, y: Any) -> Records:
         """Return the same records with other targets, of the same models."""
         return Records(self.X, y, self._models)
@@ -269,7 +270,7 @@ class Records:
         """Return a model and the records in the form that it takes."""
         model = self._models[name]
         if isinstance(model, Predicted):
-            return model, self._positions
+            return model, np.arange(len(self.y))[:, None]
         if name not in self._read:
             try:
                 self._read[name] = copy.deepcopy(model)
@@ -281,17 +282,19 @@ class Records:
         """Return what each record adds to a sum and to what it is divided by."""
         key = name, repr(measure.metric), repr(measure.positive), "sum", measure.share
         if key not in self._read:
-            if measure.share is None:
+            if measure.metric is not None:
                 evaluation = measure.metric.evaluate(*self.asked(name), self.y)
                 self._read[key] = evaluation.per_record, np.ones(len(self.y))
             else:
-                real = _is(self.y, measure.positive)
-                called = self.rows(name, "called", measure.positive)
-                # A record that the model fails on is called what it is not.
-                called = np.where(np.isnan(called), ~real, called == 1.0)
-                hits, among = SHARES[measure.share](real, called)
+                hits, among = SHARES[measure.share](*self._called(measure, name))
                 self._read[key] = hits.astype(float), among.astype(float)
         return self._read[key]
+
+    def _called(self, measure, name):
+        """Return who is positive and who is called so; where the model fails, what it is not."""
+        real = is_label(self.y, measure.positive)
+        called = self.rows(name, "called", measure.positive)
+        return real, np.where(np.isnan(called), ~real, called == 1.0)
 
     def rows(self, name: str, kind: str, positive: Any = None) -> Any:
         """Return one number for each record, NaN where the model fails.
@@ -330,6 +333,7 @@ class Records:
 
     def response(self, measure: Measure, name: str, weights: Any) -> tuple[Any, Any, Any]:
         """Return the statistic of a measure, targets, and what the model says, as it reads them."""
+        said: Any
         if measure.scorer is not None:
             said = functools.partial(self.scored, measure, name, weights=weights)
             return GENERIC, np.zeros(len(self.y)), said
@@ -339,7 +343,7 @@ class Records:
         if statistic.response == "values":
             y, said = self.y.astype(float), self.rows(name, "values")
         elif statistic.response in ("scores", "chances"):
-            y = _is(self.y, measure.positive).astype(int)
+            y = is_label(self.y, measure.positive).astype(int)
             said = self.rows(name, statistic.response, measure.positive)
         else:
             y, places = self.codes(name)
@@ -354,14 +358,11 @@ class Records:
 
     def _summed(self, measure, name):
         """Return the statistic that a sum is, from what each record contributes."""
-        sums, _ = self.contributions(measure, name)
-        if measure.share is not None:
-            real = _is(self.y, measure.positive)
-            # Hits are known, and among whom: who was called what follows.
-            called = self.rows(name, "called", measure.positive)
-            called = np.where(np.isnan(called), ~real, called == 1.0).astype(int)
+        if measure.share:  # hits are known, and among whom: who was called what follows
+            real, called = self._called(measure, name)
             jaccard = STATISTICS["f1"]._replace(left_out=_jaccard)
-            return STATISTICS.get(measure.share, jaccard), real.astype(int), called
+            return STATISTICS.get(measure.share, jaccard), real.astype(int), called.astype(int)
+        sums, _ = self.contributions(measure, name)
         if measure.is_share:
             return STATISTICS["accuracy"], np.ones(len(sums)), sums
         low, high = measure.span
@@ -392,7 +393,7 @@ def _said(model, X, kind, positive):
     if kind == "values":
         return np.asarray(model.predict(X), dtype=float).reshape(-1)
     if kind == "called":
-        return _is(as_labels(model.predict(X)), positive).astype(float)
+        return is_label(as_labels(model.predict(X)), positive).astype(float)
     if kind == "labels":  # ``positive``: the place of each label
         return np.array([positive.get(one, -1.0) for one in as_labels(model.predict(X)).tolist()])
     classes = np.asarray(getattr(model, "classes_", [0, 1])).tolist()
@@ -420,7 +421,7 @@ def reads(measure: Measure, records: Records, name: str, weights: Any = None) ->
 
 def needs(measure: Measure, model: Any) -> None:
     """Raise TypeError where a model lacks the method that a measure asks for."""
-    if measure.metric is not None and measure.share is None:
+    if measure.metric is not None:
         measure.metric._check_estimator(model)
     kind = "called" if measure.share else ""
     kind = STATISTICS[measure.statistic].response if measure.statistic else kind

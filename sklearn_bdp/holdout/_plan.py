@@ -53,6 +53,7 @@ from sklearn_bdp.metrics import as_labels, check_schema, get_metric
 
 _MOST_CLASSES = 1000  # integers with more values are numbers
 _MOST_LEVELS = 20  # of a column that makes subgroups
+_UNKNOWN = UnitMoments(0.5, 0.25, 1.0)  # any moments are valid (theory G28)
 _BLANK = 8  # records that every model and metric is tried on
 
 # How a row is proven, by what it measures and how the records depend on each other.
@@ -99,7 +100,7 @@ class Statement:
     measure: Measure
     inside: tuple[str, ...] = ()  # nothing for all records, a subgroup, or two and their gap
     proven: str = ""  # how, one of PROVEN's; empty where it is not
-    moments: UnitMoments | None = None
+    moments: UnitMoments = _UNKNOWN  # what bets know in advance
     most: float = 1.0  # differences beyond it, in units of [0, 1], count as it
     ahead: int = 1  # dates from what expectations are given to the score (theory G26)
     skill: bool = False  # 1 - the ratio of losses
@@ -116,7 +117,7 @@ class Statement:
             return "error difference"
         if measure.is_mean:
             return ("difference" if paired else "share" if measure.is_share else "mean") + inside
-        if measure.share is not None:
+        if measure.share:
             known = not paired or measure.share in PAIRED
             return ("class difference" if paired else "class share") if known else ""
         return "by class" if measure.metric is not None and not (paired or inside) else ""
@@ -127,6 +128,29 @@ class Statement:
         model, *others = reversed(self.models)
         part, *rest = reversed(self.inside) if self.inside else ("",)
         return " minus ".join([model, *others]), " minus ".join([part, *rest])
+
+    @property
+    def ends(self) -> tuple[str, float, float]:
+        """Return what an answer measures, in words, and the ends of its range."""
+        low, high = map(float, self.measure.span)
+        if len(self.models) == 2:
+            return f"difference of {self.measure.name}", low - high, high - low
+        return self.measure.name, low, high
+
+    def row(self, n_units: int) -> dict[str, Any]:
+        """Return the row of a report, in JSON, before anything is known of it."""
+        model, subgroup = self.words
+        positive = self.measure.positive
+        row: dict[str, Any] = {
+            "model": model, "metric": self.measure.name, "subgroup": subgroup, "value": None,
+            "proven": None, "approximate": None, "method": self.proven, "parts": [], "notes": [],
+            "positive": "" if positive is None else str(positive),
+            "n_units": n_units, "n_events": None,
+        }  # fmt: skip
+        if self.skill:
+            row["metric"] = f"skill score ({self.measure.name})"
+            row["model"] = " against ".join(self.models[::-1])
+        return row
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -162,11 +186,11 @@ class Plan:
 
     def n_rounds(self, last: Any, model: Any) -> int:
         """Return how much of a declared budget is needed, shares of classes included."""
-        asked = 0
-        for one in self.statements:
-            if one.proven == CLASSES and not (self.approximate and model.is_independent):
-                asked += len(one.measure.metric.expected_shape(1).classes or (0, 1))
-        return self.n_proven + asked
+        if self.approximate and model.is_independent:  # counts of classes are read
+            return self.n_proven
+        by_class = [one.measure.metric for one in self.statements if one.proven == CLASSES]
+        shapes = [metric.expected_shape(1) for metric in by_class if metric is not None]
+        return self.n_proven + sum(len(shape.classes or (0, 1)) for shape in shapes)
 
     def identity(self) -> dict[str, Any]:
         """Return what makes two reports the same, in JSON."""
@@ -197,18 +221,16 @@ class Plan:
         folds = _folded(self, training) if training is not None and needed else None
         statements = []
         for place, one in enumerate(self.statements):
-            moments, most = None, 1.0
+            moments, most = one.moments, 1.0
             if one.proven == PAST:
                 known = variance if one.models == self.statements[0].models else None
                 known = known if one.measure is self.statements[0].measure else None
                 moments = past_moments(one, self, holdout, known)
             if one.proven in (BETS, FREE):
-                if folds is not None:
-                    moments, most = _measured(one, self, *folds)
-                if moments is None:
-                    moments = _guessed(one, self.y, len(self.masks) or 1)
-                    if place == 0 and variance is not None and variance > 0.0:
-                        moments = moments._replace(variance=max(variance, 1e-4))
+                measured, most = (None, 1.0) if folds is None else _measured(one, self, *folds)
+                moments = measured or _guessed(one, self.y, len(self.masks) or 1)
+                if measured is None and place == 0 and variance is not None and variance > 0.0:
+                    moments = moments._replace(variance=max(variance, 1e-4))
             statements.append(dataclasses.replace(one, moments=moments, most=most))
         return dataclasses.replace(self, statements=statements)
 
@@ -219,10 +241,7 @@ class Plan:
     def informed(self, advance: list[Any]) -> Plan:
         """Return the plan with what was known when it was first recorded."""
         return dataclasses.replace(self, statements=[
-            dataclasses.replace(
-                one, moments=None if known is None else UnitMoments(*known), most=most,
-                expected=expected,
-            )
+            dataclasses.replace(one, moments=UnitMoments(*known), most=most, expected=expected)
             for one, (known, most, expected) in zip(self.statements, advance, strict=True)
         ])  # fmt: skip
 
@@ -245,8 +264,8 @@ def planned_report(
     per = "unit" if per is None else check_option("per", per, ("record", "unit"))
     y = _training_targets(holdout, training)
     if model.is_given_past and training is not None and holdout.earlier is None:
-        rows = num_samples(training[1])  # which come right before it, in time order
-        holdout.earlier = Earlier(*training[:2], np.arange(-rows, 0))
+        dates = np.arange(-num_samples(training[1]), 0)  # right before it, in time order
+        holdout.earlier = Earlier(training[0], training[1], dates)
     models = _named(estimators, n, y)
     refit = None if refit_every is None else refit_blocks(holdout, refit_every)
     if refit is not None:
@@ -275,7 +294,10 @@ def planned_report(
     dependence = dependence_of(model, n)
     statements, horizon = [], past_horizon(model)
     for one in _statements(measures, expected, levels, baseline, skill=model.is_given_past):
-        one = dataclasses.replace(one, proven=PROVEN.get(one.kind, {}).get(dependence, ""))
+        proven = PROVEN.get(one.kind, {}).get(dependence, "")
+        if proven == CLASSES and per == "record" and dependence == "groups":
+            proven = ""  # G19 is about a random record of a random group
+        one = dataclasses.replace(one, proven=proven)
         statements.append(one)
         if one.proven == PAST and horizon > 1:  # the other of two targets
             statements.append(dataclasses.replace(one, ahead=horizon))
@@ -510,7 +532,7 @@ def _most_records(holdout, training, dependence):
 def _guessed(one, y, n_levels):
     """Return moments of bits at the training-side value: any are valid."""
     center, count = min(max(one.expected, 0.01), 0.99), 1.0
-    if one.measure.share is not None and y is not None:
+    if one.measure.share and y is not None:
         real = float(np.mean([label == one.measure.positive for label in np.ravel(y).tolist()]))
         count = {"specificity": 1.0 - real, "npv": 1.0 - real, "f1": 2.0 * real}.get(
             one.measure.share, real
@@ -587,7 +609,7 @@ def _check(plan, holdout, training, *, private):
         for name in one.models:
             model = plan.models[name]
             needs(one.measure, model)
-            if one.measure.share is not None and y.ndim != 1:
+            if one.measure.share and y.ndim != 1:
                 raise ValueError(f"scoring={one.measure.name!r} needs one label for each record.")
             if not isinstance(model, Predicted):
                 check_schema(model, X, y)

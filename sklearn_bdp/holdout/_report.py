@@ -185,22 +185,19 @@ class ReportRow(NamedTuple):
     @classmethod
     def of(cls, said: dict[str, Any], target: str) -> Self:
         """Return the row that a ledger holds."""
-        pairs = {
-            name: None if said[name] is None else tuple(said[name])
-            for name in ("proven", "approximate")
+        known: dict[str, Any] = {
+            name: tuple(one) if isinstance(one, list) else one for name, one in said.items()
         }
-        lower, upper = pairs["proven"] or pairs["approximate"] or (math.nan, math.nan)
-        known = {name: tuple(said[name]) for name in ("parts", "notes")} | pairs
-        known["value"] = math.nan if said["value"] is None else said["value"]
-        return cls(**({"target": target} | said | known), lower=lower, upper=upper)
+        lower, upper = known["proven"] or known["approximate"] or (math.nan, math.nan)
+        known["value"] = math.nan if known["value"] is None else known["value"]
+        return cls(**({"target": target} | known), lower=lower, upper=upper)
 
     @property
     def words(self) -> str:
         """Metric, class, model and subgroup."""
         positive = f" (class {self.positive})" * bool(self.positive)
-        return f"{self.metric}{positive} of {self.model}" + f", {self.subgroup}" * bool(
-            self.subgroup
-        )
+        subgroup = f", {self.subgroup}" * bool(self.subgroup)
+        return f"{self.metric}{positive} of {self.model}{subgroup}"
 
 
 @dataclasses.dataclass(frozen=True)

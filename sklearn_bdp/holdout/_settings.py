@@ -345,7 +345,7 @@ class HoldoutConfig:
         dict
             Parameters by name, as a ledger keeps them.
         """
-        return self._checked | {"gap": _check_gap(gap)}
+        return vars(self)["_checked"] | {"gap": _check_gap(gap)}
 
     def _calibration(self):
         check_option("calibration", self.calibration, ("tight", "zhao2017"))

@@ -334,6 +334,22 @@ def test_a_report_has_one_target():
         ReusableHoldout(X, y, correlation=Groups(groups)).final_report(Ranks(), per="record")
 
 
+def test_both_families_speak_of_the_records_that_count():
+    """G28: of a group that is larger than all training groups, some records count, in all rows."""
+    right = np.arange(200) < 100  # patients that are always right come often
+    groups = np.repeat(np.arange(200), np.where(right, 20, 2))
+    X, y = data(len(groups))
+    said = np.where(right[groups], y, 1 - y)
+    training = (*data(600, seed=3), np.repeat(np.arange(150), 4))
+    rows = ReusableHoldout(X, y, correlation=Groups(groups), random_state=0).final_report(
+        said, scoring=["accuracy", "balanced_accuracy"], per="record", training=training
+    ).rows  # fmt: skip
+    assert rows[0].value == pytest.approx(400 / 600)
+    for pair in (rows[0].proven, rows[0].approximate, rows[1].approximate):
+        assert pair[0] < 400 / 600 < pair[1] < 0.85  # of all records: .95
+    assert rows[1].proven is None  # G19 is about a random record of a random group
+
+
 def test_any_scorer_or_function_gets_an_approximate_row():
     X, y = data()
     rows = ReusableHoldout(X, y).final_report(
