@@ -271,7 +271,7 @@ def _released(batch, answers, on_exhausted):
     training, nan = on_exhausted == "training", math.nan
     for place, answer in enumerate(given):
         if answer is None:
-            metric, scale, model = batch.labels[place]
+            metric, scale, model, _ = batch.labels[place]
             value = float(batch.training_values[place])
             given[place] = AnswerRecord(
                 batch=0, position=place, key=batch.keys[place], time="", code_length=nan,

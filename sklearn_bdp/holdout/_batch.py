@@ -226,17 +226,18 @@ class Terms:
             size=len(batch),
             shares=last.shares,
             seeded=bool(self.seeded or last.seeded),
-            scales={metric: list(scale) for metric, scale, _ in batch.labels if scale},
+            scales={metric: list(scale) for metric, scale, *_ in batch.labels if scale},
             **released,
         )
 
     def answers(self, batch, *, above, **numbers):
         """Return the :class:`Answers` to the first queries of a batch."""
         count = len(above)
-        metrics, scales, models = zip(*batch.labels[:count], strict=True)
+        metrics, scales, models, by = zip(*batch.labels[:count], strict=True)
         columns = {name: values[:count] for name, values in numbers.items()}
         return Answers(
-            {"key": batch.keys[:count], "metric": metrics, "model": models, "above": above,
+            {"key": batch.keys[:count], "metric": metrics, "model": models, "by": by,
+             "above": above,
              "training_value": batch.training_values[:count], **columns},
             batch=self.last.number + 1,
             time=self.time,

@@ -199,7 +199,7 @@ class Closing:
             words = metric.measured
             if len(one.models) == 2:
                 words, low, high = f"difference of {words}", low - high, high - low
-            labels.append((words, (words, low, high), one.words[0]))
+            labels.append((words, (words, low, high), one.words[0], None))
         batch = batch_of_evaluations(
             evaluations,
             self.settings.n,

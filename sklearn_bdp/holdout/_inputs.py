@@ -148,16 +148,21 @@ def _one(evaluation, n, model):
     return value, moments, max(1.0, sensitivity * n), vars(evaluation.shape)
 
 
+def metric_key(metric):
+    """Return what a ledger knows a metric by."""
+    return f"{metric.name} {query_key(repr(metric))[:16]}"
+
+
 def _labels(about, count):
-    """Return what the ledger says of queries: metric by name, its words and range; the model."""
+    """Return what the ledger says of queries: metric, its words and range; model, submitter."""
     if about is None:
-        return [(None, None, None)] * count
-    metrics = {id(metric): metric for metric, _ in about}
+        return [(None, None, None, None)] * count
+    metrics = {id(metric): metric for metric, *_ in about}
     scales = {
-        each: (f"{m.name} {query_key(repr(m))[:16]}", (m.measured, float(m.lower), float(m.upper)))
+        each: (metric_key(m), (m.measured, float(m.lower), float(m.upper)))
         for each, m in metrics.items()
     }
-    return [(*scales[id(metric)], model) for metric, model in about]
+    return [(*scales[id(metric)], model, next(iter(by), None)) for metric, model, *by in about]
 
 
 def _checked(

@@ -408,6 +408,34 @@ def _model(name, model, n, y):
     return found
 
 
+def check_predictions(y_pred, n, public, **texts):
+    """Return checked predictions of ``n`` records, asked as a model is; none is quoted.
+
+    ``public``: targets that are known, or None; ``texts``: who submits what.
+    """
+    for name, text in texts.items():
+        if text is not None and not (isinstance(text, str) and 0 < len(text) <= 200):
+            raise TypeError(f"{name} must be a text of 1 to 200 characters or None.")
+    if any(hasattr(y_pred, one) for one in ("predict", "predict_proba", "fit")):
+        raise TypeError("y_pred must be predictions, not a model: score(model, ...) takes models.")
+    model = _model("y_pred", y_pred, n, public)
+    values, classes = model.values, getattr(model, "classes_", None)
+    problem = ""
+    if values.dtype.kind in "fc" and not np.isfinite(values).all():
+        problem = "finite"
+    elif values.ndim == 2 and not (
+        (values >= 0.0).all() and np.abs(values.sum(axis=1) - 1.0).max() <= 1e-3
+    ):
+        problem = "probabilities, with a sum of 1 for each record"
+    elif hasattr(model, "predict") and values.ndim == 1 and classes is not None:
+        known = classes.tolist()
+        if not all(value in known for value in np.unique(values).tolist()):
+            problem = f"labels among {known}, or numbers"
+    if problem:
+        raise ValueError(f"y_pred must be {problem}. Nothing was spent.")
+    return model
+
+
 def _add_baseline(models, compare, holdout, y):
     """Return the name of what the others are compared with; what is no model yet becomes one."""
     if compare is None or compare is False:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
@@ -18,7 +19,7 @@ from sklearn_bdp._checks import (
     check_real,
     sealed_errors,
 )
-from sklearn_bdp._digests import data_digest
+from sklearn_bdp._digests import content_key, data_digest
 from sklearn_bdp._process import HOLDOUTS
 from sklearn_bdp._version import __version__
 from sklearn_bdp.correlation import check_correlation, check_order_of_groups
@@ -35,7 +36,9 @@ from sklearn_bdp.holdout._inputs import (
     check_keys,
     check_training_value,
     freeze_data,
+    metric_key,
 )
+from sklearn_bdp.holdout._plan import check_predictions
 from sklearn_bdp.holdout._report import check_open, preview_batch
 from sklearn_bdp.holdout._settings import (
     DerivedSettings,
@@ -230,6 +233,42 @@ class ReusableHoldout:
             ledger_timeout=ledger_timeout, allow_shared_rows=allow_shared_rows,
         )  # fmt: skip
         self._open(config, X, y, correlation, gap, random_state, notes)
+
+    @classmethod
+    def of_targets(
+        cls, y: ArrayLike, *, training_targets: ArrayLike | None = None, **parameters: Any
+    ) -> ReusableHoldout:
+        """Return a holdout without features, which is asked by predictions.
+
+        Parameters
+        ----------
+        y : array-like of shape (n,)
+            Targets of the holdout records.
+        training_targets : array-like, default=None
+            Targets that are public anyway, as those of the training set. They give the classes,
+            in the order of columns of probabilities, and the range of errors of a regression.
+        **parameters : object
+            As for :class:`~sklearn_bdp.ReusableHoldout`.
+
+        Returns
+        -------
+        ReusableHoldout
+            For :meth:`answer_predictions` and a :meth:`final_report` of predictions.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sklearn_bdp import ReusableHoldout
+        >>> y = np.arange(500) % 2
+        >>> holdout = ReusableHoldout.of_targets(y, training_targets=[0, 1], random_state=0)
+        >>> holdout.answer_predictions(np.zeros(500, int), name="zeros", by="ann").above
+        False
+        """
+        holdout = cls(np.empty((np.shape(y)[0], 0)), y, **parameters)
+        if training_targets is not None:
+            public = np.asarray(training_targets)
+            holdout.training_sample = np.empty((len(public), 0)), public
+        return holdout
 
     @classmethod
     def opened(
@@ -480,11 +519,76 @@ class ReusableHoldout:
         )
         return answers[0].in_units()
 
-    def _evaluate(self, metric, estimator):
-        """Return raw scores, for the mechanism only."""
+    @sealed_errors
+    def answer_predictions(
+        self,
+        y_pred: ArrayLike,
+        *,
+        scoring: str | BoundedMetric | None = None,
+        training_value: float | None = None,
+        name: str | None = None,
+        by: str | None = None,
+    ) -> AnswerRecord:
+        """Answer how good predictions of the holdout records are; the model stays at home.
+
+        The same predictions submitted again get the recorded answer and cost nothing.
+
+        Parameters
+        ----------
+        y_pred : array-like of shape (n,) or (n, n_classes)
+            Labels, numbers, or a column of probabilities for each class, in the order of the
+            holdout records.
+        scoring : str, BoundedMetric or None, default=None
+            A metric that asks a model for predictions only; ``None``: accuracy. Public targets
+            (:meth:`of_targets`) say which classes there are, and bound regression errors.
+        training_value : float, default=None
+            What score is expected, in the units of ``scoring``. ``None``: the last score that was
+            released to this submitter for the metric, or else the middle of its range.
+        name, by : str or None, default=None
+            The submission and who submits it; :meth:`history` shows both.
+
+        Returns
+        -------
+        AnswerRecord
+            Released score and interval, in the units of ``scoring``; ``float()`` gives the score.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If predictions are not as a model gives them; nothing is spent, and none is quoted.
+        Exception
+            Whatever :meth:`answer` raises.
+        """
+        self.account.check_home()
+        public = None if self.training_sample is None else self.training_sample[1]
+        model = check_predictions(y_pred, self.n, public, name=name, by=by)
+        # Counts of classes would be taken for those of a training set: the model knows which.
+        bounds = None if hasattr(model, "classes_") else public
+        metric = get_metric(scoring or "accuracy", estimator=model, y=bounds)
+        if not metric.by_predictions:
+            raise ValueError(
+                f"scoring={metric.name!r} asks a model for more than predictions. Use a metric by "
+                "name, such as 'accuracy'. The holdout was not queried."
+            )
+        if training_value is None:
+            with self.account.reading() as book:
+                expected = book.last_value(by, metric_key(metric))
+        else:
+            expected = check_training_value(metric, training_value)
+        classes = [str(each) for each in getattr(model, "classes_", ())]
+        answers = self.answer_evaluations(
+            [0.5 if expected is None else expected],
+            [self._evaluate(metric, model, np.arange(self.n)[:, None])],
+            keys=[content_key("predictions", metric_key(metric), model.values, classes)],
+            about=[(metric, name, by)],
+        )
+        return answers[0].in_units()
+
+    def _evaluate(self, metric, estimator, X=None):
+        """Return raw scores, for the mechanism only; ``X``: what predictions are asked by."""
         with warnings.catch_warnings():  # what a metric warns about may tell of the holdout
             warnings.simplefilter("ignore")
-            return metric.evaluate(estimator, self.X, self.y)
+            return metric.evaluate(estimator, self.X if X is None else X, self.y)
 
     def preview(
         self,

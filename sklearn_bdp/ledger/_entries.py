@@ -182,6 +182,15 @@ class Book:
                     break
         return found
 
+    def last_value(self, by, metric):
+        """Return the value in [0, 1] that a submitter was told last for a metric, or ``None``."""
+        for entry in reversed(self.entries if by is not None else ()):
+            if entry.answers and by in entry.answers.column("by"):
+                told = [one for one in entry.answers if (one.by, one.metric) == (by, metric)]
+                if told:
+                    return told[-1].value
+        return None
+
     def notes(self, name):
         """Return the contents of all notes of that name (a :class:`Fact` or a text), in order."""
         return list(self._notes.get(name, ()))

@@ -152,6 +152,8 @@ class AnswerRecord:
     answered : bool, default=True
         Whether the holdout answered. If not, the value follows ``on_exhausted``, and the answer is
         in no ledger.
+    by : str or None, default=None
+        Who submitted the predictions; see :meth:`ReusableHoldout.answer_predictions`.
 
     Examples
     --------
@@ -182,10 +184,11 @@ class AnswerRecord:
     scale: tuple[str, float, float] | None = None
     shape: dict[str, Any] | None = dataclasses.field(default=None, hash=False, repr=False)
     answered: bool = True
+    by: str | None = None
 
     #: What tables show, in this order.
     SHOWN: ClassVar[tuple] = (
-        "batch", "position", "time", "metric", "model", "value", "lower", "upper",
+        "batch", "position", "time", "metric", "model", "by", "value", "lower", "upper",
         "training_value", "above", "code_length", "key",
     )  # fmt: skip
 
@@ -226,7 +229,7 @@ class AnswerRecord:
 #: Columns of a batch as they are kept and hashed, and what stands in them: ``text`` or nothing,
 #: numbers in the ``unit`` interval, nonnegative ``lengths``, ``flags``.
 COLUMNS = {
-    "key": "text", "metric": "text", "model": "text", "code_length": "length",
+    "key": "text", "metric": "text", "model": "text", "by": "text", "code_length": "length",
     "training_value": "unit", "value": "unit", "lower": "unit", "upper": "unit", "above": "flag",
 }  # fmt: skip
 

@@ -1,0 +1,157 @@
+"""Predictions instead of models: what is submitted, under which names, and at what price."""
+
+import json
+import pickle
+
+import numpy as np
+import pytest
+from sklearn.linear_model import LogisticRegression
+
+from sklearn_bdp import ReusableHoldout
+from sklearn_bdp.exceptions import LedgerMismatchError
+from sklearn_bdp.holdout import HoldoutConfig
+from sklearn_bdp.metrics import PerRecordScore
+from tests.holdout.leak_audit import LeakAudit
+
+N = 400
+RNG = np.random.default_rng(0)
+Y = RNG.integers(0, 2, N)
+GOOD = np.where(RNG.random(N) < 0.8, Y, 1 - Y)
+TEXT = np.array(["no", "yes"])[Y]
+
+
+def of_targets(y=Y, **options):
+    return ReusableHoldout.of_targets(y, **{"training_targets": np.unique(y)} | options)
+
+
+@pytest.mark.parametrize(
+    ("scoring", "method", "expected"),
+    [("accuracy", "predict", 0.4), ("roc_auc", "decision_function", 0.4),
+     ("balanced_accuracy", "predict", 0.4), ("neg_brier_score", "predict_proba", -0.6),
+     ("neg_log_loss", "predict_proba", -3.0)],
+)  # fmt: skip
+def test_predictions_are_answered_as_their_model_is(scoring, method, expected):
+    X = RNG.normal(size=(N, 2)) + Y[:, None]
+    model = LogisticRegression().fit(X[:50], Y[:50])
+    options = {"random_state": 0, "resolution": 1e-6}
+    asked = ReusableHoldout(X, Y, **options).score(model, expected, scoring=scoring)
+    told = of_targets(**options).answer_predictions(
+        getattr(model, method)(X), scoring=scoring, training_value=expected
+    )
+    assert (told.value, told.lower, told.upper) == (asked.value, asked.lower, asked.upper)
+
+
+def test_text_labels_and_numbers():
+    holdout = of_targets(TEXT)
+    answer = holdout.answer_predictions(np.array(["no", "yes"])[GOOD], training_value=0.8)
+    assert answer.lower < 0.8 < answer.upper
+    numbers = RNG.normal(size=N)
+    holdout = ReusableHoldout.of_targets(numbers, training_targets=[-3.0, 0.0, 3.0])
+    answer = holdout.answer_predictions(numbers + 0.1, scoring="neg_mean_absolute_error")
+    assert answer.lower < -0.1 < answer.upper
+
+
+def test_history_shows_the_submission_and_who_submitted_it(path):
+    holdout = of_targets(ledger=path)
+    holdout.answer_predictions(GOOD, name="tree 3", by="ann")
+    holdout.answer_predictions(1 - GOOD, name="tree 4", by="bob")
+    assert [(a.model, a.by, a.metric) for a in holdout.history()] == [
+        ("tree 3", "ann", "accuracy"), ("tree 4", "bob", "accuracy")
+    ]  # fmt: skip
+    frame = of_targets(ledger=path).history().to_frame()
+    assert frame["by"].tolist() == ["ann", "bob"]
+    with pytest.raises(LedgerMismatchError):
+        of_targets(1 - Y, ledger=path)
+
+
+def test_the_prediction_is_what_the_submitter_was_told_last():
+    holdout = of_targets(random_state=0)
+    first = holdout.answer_predictions(GOOD, by="ann")
+    assert first.training_value == 0.5
+    assert first.above
+    better = np.where(np.arange(N) < 20, Y, GOOD)
+    second = holdout.answer_predictions(better, by="ann")
+    assert second.training_value == pytest.approx(first.value)
+    assert not second.above
+    assert holdout.answer_predictions(1 - better, by="bob").training_value == 0.5
+    assert holdout.answer_predictions(1 - GOOD).training_value == 0.5
+    other = holdout.answer_predictions(better, by="ann", scoring="balanced_accuracy")
+    assert other.training_value == 0.5  # of another metric
+
+
+def test_the_same_predictions_are_free_whoever_submits_them():
+    holdout = of_targets()
+    first = holdout.answer_predictions(GOOD, name="one", by="ann")
+    spent = holdout.information_spent
+    for again in (GOOD, GOOD.tolist(), GOOD.astype(np.int8).astype(np.int64)):
+        told = holdout.answer_predictions(again, name="two", by="bob", training_value=0.9)
+        assert (told.value, told.lower, told.upper) == (first.value, first.lower, first.upper)
+    assert holdout.information_spent == spent
+    assert len(holdout.history()) == 1
+
+
+CHANCES = np.column_stack([1 - GOOD, GOOD]).astype(float)
+WRONG = {
+    "too few": GOOD[:-1],
+    "a table": np.zeros((N, 2, 2)),
+    "a number": 0.7310585,
+    "three columns": np.full((N, 3), 1 / 3),
+    "not finite": np.where(np.arange(N) == 7, np.nan, CHANCES[:, 1]),
+    "no chance": CHANCES * 1.7310585,
+    "negative": CHANCES - np.array([0.5, -0.5]),
+    "another label": np.where(np.arange(N) == 7, 731, GOOD),
+    "text": np.array(["no", "yes"])[GOOD],
+    "a model": LogisticRegression(),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_what_no_model_would_say_is_refused_before_anything_is_spent(name):
+    holdout = of_targets()
+    with pytest.raises((TypeError, ValueError)) as caught:
+        holdout.answer_predictions(WRONG[name], name="a", by="b")
+    assert "731" not in str(caught.value)
+    assert len(holdout.history()) == 0
+
+
+@pytest.mark.parametrize("texts", [{"name": 3}, {"by": ""}, {"by": "x" * 201}])
+def test_names_are_texts(texts):
+    holdout = of_targets()
+    with pytest.raises(TypeError, match="1 to 200"):
+        holdout.answer_predictions(GOOD, **texts)
+    with pytest.raises(ValueError, match="asks a model"):
+        holdout.answer_predictions(GOOD, scoring=PerRecordScore(lambda m, X, y: np.ones(len(y))))
+    assert len(holdout.history()) == 0
+
+
+def test_models_cannot_be_asked_of_targets_alone():
+    holdout = of_targets()
+    with pytest.raises(ValueError, match="columns"):
+        holdout.score(LogisticRegression().fit(np.eye(2), [0, 1]), 0.5)
+    assert len(holdout.history()) == 0
+
+
+def test_a_final_report_of_predictions_closes():
+    holdout = of_targets(random_state=0)
+    holdout.answer_predictions(GOOD, by="ann")
+    report = holdout.final_report({"ann": GOOD, "bob": 1 - GOOD}, scoring="accuracy")
+    assert [row.model for row in report.rows] == ["ann", "bob"]
+    assert report.rows[0].lower < 0.8 < report.rows[0].upper
+
+
+def test_no_raw_score_of_predictions_gets_out(path):
+    y = np.arange(1009) % 2
+    said = np.where(np.arange(1009) < 738, y, 1 - y)
+    audit = LeakAudit(738 / 1009, per_record=[said == y])
+    holdout = ReusableHoldout.of_targets(y, training_targets=[0, 1], ledger=path)
+    with audit.watch() as seen:
+        answer = holdout.answer_predictions(said, name="mine", by="ann")
+    audit.check(seen, answer, holdout.history(), repr(holdout), holdout.certificate(), path)
+    assert json.loads(json.dumps(answer.by)) == "ann"
+
+
+def test_public_targets_travel_with_a_pickle(path, server):
+    holdout = of_targets(TEXT, ledger=path)
+    again = pickle.loads(pickle.dumps(holdout))
+    assert again.answer_predictions(np.full(N, "no"), scoring="balanced_accuracy").answered
+    assert HoldoutConfig().ledger is None
