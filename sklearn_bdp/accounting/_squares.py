@@ -28,10 +28,6 @@ SURPRISE = 0.1
 _RATES = np.r_[np.geomspace(1e-3, 0.5, 48, endpoint=False), 1.0 - np.geomspace(0.5, 1e-3, 48)]
 
 
-def _penalty(rate):
-    return -np.log1p(-rate) - rate
-
-
 def squares_lower_limit(
     values: ArrayLike,
     log_failure: ArrayLike,
@@ -56,18 +52,11 @@ def squares_lower_limit(
     # G18: exp(r x - psi(r) x^2) <= 1 + r x for x >= -1, here x = (group mean - c) / c and r the
     # rate times w_g / W; psi(r y) <= y^2 psi(r) for y <= 1: one mean of squares serves all rates.
     largest, count = units.largest, units.count
-    spent = _penalty(rate) * units.squares / largest**2 * np.asarray(squares) / center**2 - level
+    penalty = -np.log1p(-rate) - rate
+    spent = penalty * units.squares / largest**2 * np.asarray(squares) / center**2 - level
     grown = np.expm1((rate * (values - center) / (center * largest) - spent) / count)
     limit = center + center * largest * count * grown / rate
     return np.clip(limit, 0.0, values)
-
-
-def _best_rate(center, squares, level, units):
-    """Return the rate that makes the limit largest where everything is as predicted."""
-    limits = squares_lower_limit(
-        np.full(_RATES.shape, center), level, units, center=center, squares=squares, rate=_RATES
-    )
-    return float(_RATES[np.argmax(limits)])
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -111,18 +100,21 @@ class SquaresPlan:
         """
         lower, upper = np.zeros(len(self.centers)), np.ones(len(self.centers))
         for place, squares in known.items():
-            lower[place] = self._limit(place, least[place], side[place], squares)
+            lower[place] = self._limit(place, self.centers[place], least[place], side, squares)
             # One minus the score deviates as much.
-            turned = self._limit(place, 1.0 - most[place], side[place], squares, turned=True)
-            upper[place] = 1.0 - turned
+            turned = 1.0 - self.centers[place]
+            upper[place] = 1.0 - self._limit(place, turned, 1.0 - most[place], side, squares)
         return lower, upper
 
-    def _limit(self, place, value, side, squares, *, turned=False):
-        center = 1.0 - self.centers[place] if turned else self.centers[place]
-        rate = _best_rate(center, self.levels[place, 0], self.log_failure, self.units)
-        side = side + math.log(SHARE)
+    def _limit(self, place, center, value, side, squares):
+        """Return a limit at the rate that is best where everything is as predicted."""
+        limits = squares_lower_limit(
+            np.full(_RATES.shape, center), self.log_failure, self.units, center=center,
+            squares=self.levels[place, 0], rate=_RATES,
+        )  # fmt: skip
+        rate, level = float(_RATES[np.argmax(limits)]), side[place] + math.log(SHARE)
         return squares_lower_limit(
-            value, side, self.units, center=center, squares=squares, rate=rate
+            value, level, self.units, center=center, squares=squares, rate=rate
         )
 
 

@@ -87,14 +87,32 @@ class DerivedSettings:
                         f"{name}={usual!r}."
                     )
         cut_failure, left = _parts_of_beta(parameters, model)
-        noise_failure = NOISE_PART * left
-        n_effective = float(model.effective_n(n))
-        chosen = _choose(
-            parameters, model=model, n=n, n_effective=n_effective, failure=noise_failure
-        )
+        noise_failure, n_effective = NOISE_PART * left, float(model.effective_n(n))
+        first = noise_share(noise_failure, 0) / 2.0  # half for the threshold, half for the answer
+        epsilon, beta, budget = (parameters[name] for name in ("epsilon", "beta", "budget"))
+        threshold = None if parameters["threshold"] == "auto" else parameters["threshold"]
+        printed, tau = parameters["calibration"] == "zhao2017", None
+        if printed:
+            scales, threshold, tau = zhao_scales(
+                n, model=model, n_queries=parameters["n_queries"], budget=budget, beta=beta,
+                threshold=threshold,
+            )  # fmt: skip
+        elif epsilon == "auto":
+            scales = auto_scales(n_effective, failure=first, beta=beta)
+        else:
+            budget = DEFAULT_BUDGET if budget is None else budget
+            scales = epsilon_scales(epsilon, budget=budget, model=model, n=n, failure=first)
         # Whoever gives a threshold, a grid or a budget gets what they gave: one pass, in order.
         automatic = parameters["threshold"] == "auto" and parameters["resolution"] == "auto"
-        races = automatic and chosen["refresh"] and chosen["learned"] and chosen["budget"] is None
+        races = automatic and epsilon == "auto" and not printed and budget is None
+        if races:
+            resolution = 0.0
+        elif parameters["resolution"] != "auto":
+            resolution = parameters["resolution"]
+        elif printed:
+            resolution = FINEST_RESOLUTION  # Algorithm 1 does not round
+        else:  # a whole number of cells, so that every cell has the same width
+            resolution = 1.0 / math.ceil(1.0 / auto_resolution(n_effective, beta=beta))
         settings = cls(
             parameters=parameters,
             n=n,
@@ -102,10 +120,15 @@ class DerivedSettings:
             sampling_failure=left - noise_failure,
             noise_failure=noise_failure,
             cut_failure=cut_failure,
-            resolution=0.0 if races else _resolution(parameters, n_effective),
+            **dict(zip(_SCALES[:3], map(float, scales), strict=True)),
+            refresh=printed or epsilon == "auto",
+            budget=budget,
+            resolution=resolution,
+            threshold=threshold,
+            learned=not printed,
+            tau=tau,
             races=races,
             information=None,
-            **chosen,
         )
         return dataclasses.replace(settings, information=_lifetime_information(settings, model))
 
@@ -162,16 +185,6 @@ def _parts_of_beta(parameters, model):
     return cut_failure, left
 
 
-def _resolution(parameters, n_effective):
-    """Return the grid step of released answers."""
-    if parameters["resolution"] != "auto":
-        return parameters["resolution"]
-    if parameters["calibration"] == "zhao2017":
-        return FINEST_RESOLUTION  # Algorithm 1 does not round
-    # A whole number of cells, so that every cell has the same width.
-    return 1.0 / math.ceil(1.0 / auto_resolution(n_effective, beta=parameters["beta"]))
-
-
 def _lifetime_information(settings, model):
     """Return the leakage K of the whole life where a level is declared for it (theory G1, G9)."""
     if settings.parameters["epsilon"] == "auto" and settings.tau is None:
@@ -179,36 +192,6 @@ def _lifetime_information(settings, model):
     level, n = settings.mechanism().dp_epsilon(1.0 / settings.n), settings.n
     known = float(model.sequential_information(level, n)) if math.isfinite(level) else math.inf
     return known if math.isfinite(known) else None
-
-
-def _choose(parameters, *, model, n, n_effective, failure):
-    """Return noise scales, threshold and what belongs to them."""
-    epsilon, beta, budget = (parameters[name] for name in ("epsilon", "beta", "budget"))
-    threshold = None if parameters["threshold"] == "auto" else parameters["threshold"]
-    first = noise_share(failure, 0) / 2.0  # half for the threshold, half for the answer
-    tau, refresh, learned = None, True, True
-    if parameters["calibration"] == "zhao2017":
-        scales, threshold, tau = zhao_scales(
-            n, model=model, n_queries=parameters["n_queries"], budget=budget, beta=beta,
-            threshold=threshold,
-        )  # fmt: skip
-        learned = False
-    elif epsilon == "auto":
-        scales = auto_scales(n_effective, failure=first, beta=beta)
-    else:
-        budget = DEFAULT_BUDGET if budget is None else budget
-        scales = epsilon_scales(epsilon, budget=budget, model=model, n=n, failure=first)
-        refresh = False
-    return {
-        "threshold_scale": float(scales[0]),
-        "query_scale": float(scales[1]),
-        "answer_scale": float(scales[2]),
-        "refresh": refresh,
-        "budget": budget,
-        "threshold": threshold,
-        "learned": learned,
-        "tau": tau,
-    }
 
 
 def restored_mechanism(kept, settings, *, random_state=None):

@@ -85,7 +85,8 @@ def best_design(task, route, cap=math.inf, *, rough=False):
         )
     if route == "transcript":
         return _transcript_design(task, cap)
-    alpha = (floor_half_width if route == "floor" else splitting_half_width)(task)
+    parts = 1 if route == "floor" else task.n_queries
+    alpha = splitting_half_width(task, parts)
     return Design(tau=alpha, sampling=alpha)
 
 
@@ -135,22 +136,18 @@ def counted_width(task, cells):
     return lambda log_failure: math.sqrt((union - log_failure) / size)
 
 
-def floor_half_width(task):
-    """Return Hoeffding's half-width of queries fixed in advance, no mechanism."""
-    return sampling_half_width(task.n_effective, failure=task.beta, n_queries=task.n_queries)
+def splitting_half_width(task, parts):
+    """Half-width when each of m queries gets one of so many parts of the records (theory G3).
 
-
-def splitting_half_width(task):
-    """Half-width when each of m queries gets ``n // m`` fresh records (theory G3).
-
+    With one part for all this is Hoeffding's half-width of queries fixed in advance.
     Parts of a chain are separated by a gap whose failure probability is a tenth of ``beta``
     (theory H6); parts of grouped records are made of whole components. Infinite when nothing is
     left.
     """
     model, m, beta = task.model, task.n_queries, task.beta
-    if m == 1:
-        return floor_half_width(task)
-    part, gap = task.n // m, int(model.gap_for(0.1 * beta / (m - 1)))
+    if parts == 1:
+        return sampling_half_width(task.n_effective, failure=beta, n_queries=m)
+    part, gap = task.n // parts, int(model.gap_for(0.1 * beta / (parts - 1)))
     if gap > 0:
         part, beta = part - gap, 0.9 * beta
     if model.is_componentwise:
@@ -177,16 +174,6 @@ def _shares(parameters):
     return [p - total for p in parameters] + [-total]
 
 
-def _scales(task, dp_epsilon, parameters):
-    """Return the noise scales that divide a DP level (theory T1, threshold kept)."""
-    # Δ(1/σT + 2B/σq + B/σa) = ε′, the three terms in these shares.
-    unit = task.sensitivity / dp_epsilon
-    return tuple(
-        count * unit * math.exp(-share)
-        for count, share in zip((1, 2 * task.budget, task.budget), _shares(parameters), strict=True)
-    )
-
-
 def _divided(task, level, width, parameters, *, given=None, bias=None, resolution=0.0):
     """Design of one division, and by how much the honesty asked for is missed (theory C1, C3).
 
@@ -194,7 +181,9 @@ def _divided(task, level, width, parameters, *, given=None, bias=None, resolutio
     """
     rounds, c, noise = task.budget, task.c, "laplace"
     if given is None:
-        scales = _scales(task, level, parameters[:2])
+        # Theory T1, threshold kept: Δ(1/σT + 2B/σq + B/σa) = ε′, the three terms in these shares.
+        parts = zip((1, 2 * rounds, rounds), _shares(parameters[:2]), strict=True)
+        scales = tuple(count * task.sensitivity / level * math.exp(-part) for count, part in parts)
     else:
         scales = (given.threshold_scale, given.query_scale, given.answer_scale)
         noise, resolution = given.noise, given.resolution

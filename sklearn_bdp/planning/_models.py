@@ -106,18 +106,6 @@ def any_size(model):
     return Independent() if model.is_independent else _Continued(model)
 
 
-def as_held_out(model):
-    """Return what a search verifies on: of a network that is split by nodes, a quarter of them.
-
-    Of five random quarters it is the middle one: what they are worth varies where edges are strong.
-    """
-    n = model.n_records
-    if n is None or model.is_sequential or not model.holds_given_rest:
-        return model
-    parts = [model.given_rest(model.split(n, 0.25, random_state=k).holdout) for k in range(5)]
-    return sorted(parts, key=lambda part: part.effective_n(part.n_records))[2]
-
-
 def continued(correlation, *, searched=False):
     """Return the model of an argument at any size; refuse one that no number of records helps.
 
@@ -125,8 +113,13 @@ def continued(correlation, *, searched=False):
     the records are those that a search holds out.
     """
     model = plain_model(correlation, searched=searched)
-    model = as_held_out(model) if searched else model
     n = model.n_records
+    if searched and n is not None and not model.is_sequential and model.holds_given_rest:
+        # A search verifies on a quarter of the nodes. Of five random quarters the middle one: what
+        # they are worth varies where edges are strong.
+        parts = [model.given_rest(model.split(n, 0.25, random_state=k).holdout) for k in range(5)]
+        model = sorted(parts, key=lambda part: part.effective_n(part.n_records))[2]
+        n = model.n_records
     if n is not None and n > 1 and not model.effective_n(n) > 1.0 + 1e-9:
         raise ValueError(
             f"correlation must have more than one component to plan with, got {model.describe()}. "

@@ -134,28 +134,17 @@ def plan_search(
     if bracket is None:
         raise ValueError(f"no number of records suffices for tau={tau!r}.")
     plan = SearchPlan(last_whole(enough, *bracket, fine=1e-3))
-    when = "the final report" if final else "the last search"
+    when, (count, name) = "the final report" if final else "the last search", model.units(int(plan))
+    groups = "" if count == int(plan) else f" in {count:,} {name}"
+    if scoring in BY_CLASS:
+        assumed = " (prevalence=0.5 is assumed)" if prevalence is None else ""
+        groups += f", {math.ceil(plan * (prevalence or 0.5)):,} of them events{assumed}"
     plan.text = (
-        f"{int(plan):,} holdout records{_in_groups(int(plan), model)}"
-        f"{_of_events(plan, scoring, prevalence)}, about {4 * plan:,} in all if a quarter is held "
+        f"{int(plan):,} holdout records{groups}, about {4 * plan:,} in all if a quarter is held "
         f"out: half-width {tau:g} in {when} of {n_searches:,} searches of {n_candidates:,} "
         f"candidates, at a score of {score:g}."
     )
     return plan
-
-
-def _in_groups(plan, model):
-    """Return how many groups the records make, if they make groups."""
-    count, name = model.units(plan)
-    return "" if count == plan else f" in {count:,} {name}"
-
-
-def _of_events(plan, scoring, prevalence):
-    """Return how many of the records are events, if the metric counts them."""
-    if scoring not in BY_CLASS:
-        return ""
-    assumed = " (prevalence=0.5 is assumed)" if prevalence is None else ""
-    return f", {math.ceil(plan * (prevalence or 0.5)):,} of them events{assumed}"
 
 
 def _tail(model, n, scoring, prevalence):
@@ -193,11 +182,8 @@ def expected_half_width(
     m = check_integer("n_candidates", n_candidates, low=1)
     searches = check_integer("n_searches", n_searches, low=1)
     above = check_integer("n_corrections", n_corrections, low=0)
-    model = (
-        correlation
-        if hasattr(correlation, "cut_failure")
-        else continued(correlation, searched=True)
-    )
+    sized = hasattr(correlation, "cut_failure")
+    model = correlation if sized else continued(correlation, searched=True)
     left = check_beta(beta)
     tail, plain = _tail(model, n, scoring, prevalence), score_tail(model, n, binary=True)
     share = noise_share(NOISE_PART * left, above) / 2.0

@@ -34,36 +34,25 @@ def solve(task, *, route, mechanism=None, epsilon=None):
             return Design(tau=1.0, sampling=1.0, route=route, notes=(note,))
     if route in PRINTED:
         return _solve_printed(task, route)
-    if route == "best":
-        route, design = _best_route(task, cap)
-    else:
-        design = best_design(task, route, cap)
-    if route not in UNTOUCHED and design.tau < 1.0:
-        design = replace(design, mechanism=_as_mechanism(design, task))
-    return replace(design, route=route)
-
-
-def _best_route(task, cap):
-    """Best of our routes; one that is far behind after a rough search is not refined."""
-    name, best = "transcript", best_design(task, "transcript", cap)
-    for other in OURS[1:]:
-        if best_design(task, other, cap, rough=True).tau < 1.3 * best.tau:
-            design = best_design(task, other, cap)
-            if design.tau < best.tau:
-                name, best = other, design
-    return name, best
-
-
-def _as_mechanism(design, task):
-    """Thresholdout with the scales of a design (threshold kept, as T1 was charged)."""
+    first, *others = OURS if route == "best" else (route,)
+    route, design = first, best_design(task, first, cap)
+    for other in others:
+        # A route that is far behind after a rough search is not refined.
+        if best_design(task, other, cap, rough=True).tau < 1.3 * design.tau:
+            found = best_design(task, other, cap)
+            if found.tau < design.tau:
+                route, design = other, found
+    if route in UNTOUCHED or not design.tau < 1.0:
+        return replace(design, route=route)
     names = ("threshold_scale", "query_scale", "answer_scale")
-    return Thresholdout(
+    mechanism = Thresholdout(  # threshold kept, as T1 was charged
         design.threshold,
         **dict(zip(names, design.scales, strict=True)),
         budget=task.budget,
         refresh=False,
         resolution=design.resolution,
     )
+    return replace(design, route=route, mechanism=mechanism)
 
 
 def _solve_mechanism(task, route, mechanism):
@@ -171,14 +160,8 @@ def _solve_printed(task, route):
         note += "it for the same mechanism."
     else:
         note += f"{design.tau:.4g} only, which is what is certified."
-    return replace(
-        design,
-        tau=max(design.tau, printed),
-        c=None,
-        route=route,
-        mechanism=mechanism,
-        notes=(note,),
-    )
+    tau = max(design.tau, printed)
+    return replace(design, tau=tau, c=None, route=route, mechanism=mechanism, notes=(note,))
 
 
 def floor_required_n(*, tau: float, n_queries: int, beta: float = 0.05) -> float:
