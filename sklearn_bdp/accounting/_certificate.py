@@ -182,12 +182,18 @@ class Certificate:
         return not self.tau < 0.5
 
     @property
+    def _range(self):
+        """Ends of the scores' range, in score units."""
+        return (0.0, 1.0) if self.units is None else self.units[1:]
+
+    @property
+    def _span(self):
+        return self._range[1] - self._range[0]
+
+    @property
     def _given_past(self):
         """Whether intervals refer to the dates of the holdout, each given its past (G26)."""
         return ", judged " in self.target
-
-    def _chance(self):
-        return f"{100 * (1 - self.beta):.6g}%"
 
     def _headline(self):
         """Return the first line: what is known, in score units."""
@@ -220,7 +226,8 @@ class Certificate:
             held = "this interval and all later ones are correct"
         else:
             held = f"all {'' if self.n_queries is None else f'{self.n_queries:,} '}are correct"
-        return f"Confidence: at least {self._chance()} that {held}. Holdout: {self._records()}."
+        chance = f"{100 * (1 - self.beta):.6g}%"
+        return f"Confidence: at least {chance} that {held}. Holdout: {self._records()}."
 
     def _records(self):
         """Return the number of records, what they are worth, and their groups."""
@@ -238,7 +245,7 @@ class Certificate:
 
     def _outlook(self):
         """Return the line on what comes next and what more records would give; or None."""
-        span = 1.0 if self.units is None else self.units[2] - self.units[1]
+        span = self._span
         if self.outlook is not None and self.next_error is not None:
             (width, more), scale = self.outlook, ""
             nothing, like = width >= 0.45, "at a similar score"  # nine tenths of the range
@@ -252,21 +259,14 @@ class Certificate:
         line += ", the whole range." if nothing else "."
         return f"{line} {more[0].upper()}{more[1:]}{scale}." if more else line
 
-    def _stop(self):
-        """Return what a final report would give now, and why the interval is as wide as it is."""
-        span = 1.0 if self.units is None else self.units[2] - self.units[1]
-        if self.final_error is None or not self.final_error < 0.45:
-            return None
-        width = _up(self.final_error * span)
-        which = "" if self.chosen is not None else " for a middling score"
-        return f"If you stop here: final_report() narrows this to about ±{width}{which}."
-
-    def _why(self):
-        span = 1.0 if self.units is None else self.units[2] - self.units[1]
-        return None if self.parts is None else why_wide([span * part for part in self.parts])
-
     def _first_lines(self):
-        lines = (self._headline(), self._scope(), self._stop(), self._outlook(), self._why())
+        stop = None
+        if self.final_error is not None and self.final_error < 0.45:
+            width = _up(self.final_error * self._span)
+            which = "" if self.chosen is not None else " for a middling score"
+            stop = f"If you stop here: final_report() narrows this to about ±{width}{which}."
+        why = None if self.parts is None else why_wide([self._span * part for part in self.parts])
+        lines = (self._headline(), self._scope(), stop, self._outlook(), why)
         return [line for line in lines if line]
 
     def _facts(self):
@@ -285,17 +285,13 @@ class Certificate:
         if self.spending:
             rows.append(("spending", self.spending))
         if self.c is not None and not self.is_vacuous:
-            rows.append(
-                (
-                    "budget honesty",
-                    f"a cross-validated score off by less than {self.c * self.tau:.3g} spends none",
-                )
-            )
+            honest = f"a cross-validated score off by less than {self.c * self.tau:.3g} spends none"
+            rows.append(("budget honesty", honest))
         lone = f"sampling {self.sampling:.3g}, noise {self.noise:.3g}"
         if self.threshold is not None:
             lone += f", threshold {self.threshold:.3g}"
         if self.units is not None:
-            lone += f" of the range, {self.units[2] - self.units[1]:.4g}"
+            lone += f" of the range, {self._span:.4g}"
         rows.append(("parts" if self.n_answers is None else "parts, query near 1/2", lone))
         if self.resolution > 0:
             rows.append(("answers rounded to", f"cells of {self.resolution:.3g}"))
@@ -322,25 +318,16 @@ class Certificate:
         return [(title, items) for title, items in lists if items]
 
     def _repr_html_(self):
-        picture = ""
+        picture, good = "", not self.is_vacuous
         if self.chosen is not None:
-            bounds = (0.0, 1.0) if self.units is None else self.units[1:]
-            picture = interval_picture(*self.chosen[1:], bounds=bounds, baseline=self.baseline)
+            _, score, lower, upper = self.chosen
+            good = upper - lower < 0.5 * self._span  # the first line speaks of the chosen one
+            picture = interval_picture(
+                score, lower, upper, bounds=self._range, baseline=self.baseline
+            )
         title, *lines = self._first_lines()
-        return card(
-            title,
-            lines,
-            picture=picture,
-            folded=[*self._lists(), (BEHIND, table(self._facts()))],
-            good=self._says_something(),
-        )
-
-    def _says_something(self):
-        """Return whether what the first line speaks of is known to better than nothing."""
-        if self.chosen is None:
-            return not self.is_vacuous
-        lower, upper = (0.0, 1.0) if self.units is None else self.units[1:]
-        return self.chosen[3] - self.chosen[2] < 0.5 * (upper - lower)
+        folded = [*self._lists(), (BEHIND, table(self._facts()))]
+        return card(title, lines, picture=picture, folded=folded, good=good)
 
 
 def _up(value):

@@ -36,7 +36,6 @@ _LEAST_UNITS, _FEW_UNITS, _LEAST_CELL = 20, 30, 5
 _BLOCKS = ((400.0, 10), (200.0, 6))  # autocorrelation times that so many blocks of time need
 _BLOCK_LEVEL, _MANY_UNITS = 0.005, 150  # levels below need so many units, and no blocks
 
-
 _REMEMBERED = (
     "The scores seem to have long memory, which would make it too narrow. "
     "Intervals given the past (correlation='time') need no such assumption."

@@ -224,16 +224,12 @@ class PredictiveCode:
             left = np.minimum((values * (_GRID.size - 1)).astype(int), _GRID.size - 2).tolist()
             grid = _GRID[sorted({*left, *(place + 1 for place in left)})]
         known = [number for pair in self.pairs[-REMEMBERED:] for number in pair]
-        pairs = self._aged(np.array(known).reshape(-1, 4))
-        self._curves = asked, (grid, *_offset_curves(pairs, grid))
-        return self._curves[1]
-
-    def _aged(self, pairs):
-        """Return values, differences and variances: what is asked later was chosen by what is
-        known, so the offset moves on and old pairs count less."""
-        values, differences, variances, batches = pairs.T
+        values, differences, variances, batches = np.array(known).reshape(-1, 4).T
+        # What is asked later was chosen by what is known: the offset moves on, old pairs fade.
         age = self.n_batches - batches
-        return values, differences, variances * (1.0 + _FADING * age) + self.step * age
+        variances = variances * (1.0 + _FADING * age) + self.step * age
+        self._curves = asked, (grid, *_offset_curves((values, differences, variances), grid))
+        return self._curves[1]
 
     @property
     def scale(self) -> float:

@@ -46,7 +46,6 @@ def play_batch(
     game = _Game(queries, code, margins=margins, n_above=n_above)
     if fixed is None:
         yield from game.race(pace or Pace())
-        game.settle()
     else:
         yield from game.walk(fixed)
     return game.outcome
@@ -96,9 +95,11 @@ class _Game:
         while leader and len(self.order) > 1 and not self.outcome.exhausted:
             best = int(np.argmax(np.where(self.beside, -np.inf, self._current())))
             if best in refined:
-                return
+                break
             refined.add(best)
             yield from self._refine(best, pace)
+        # For every query the best guess inside its cell is released.
+        self.outcome.values = np.where(self.outcome.answered, self._current(), np.nan)
 
     def _pass(self, order, pace, *, fine):
         done = 0
@@ -312,11 +313,6 @@ class _Game:
         centers, _ = self.code.predict(self.queries.training_values)
         guess = np.minimum(np.maximum(centers, self.low), self.high)
         return np.where(self.outcome.answered, guess, -np.inf)
-
-    def settle(self):
-        """Release for every query the best guess inside its cell."""
-        guess = self._current()
-        self.outcome.values = np.where(self.outcome.answered, guess, np.nan)
 
 
 def _narrowed(least, most, low, high):

@@ -67,26 +67,22 @@ def _recorded_finding(holdout, side):
             if check["of"] == of:
                 return check["word"]
         word = side.finding(holdout.X, holdout.y, holdout.model, rows=not holdout.allow_shared_rows)
-        transaction.append(_after_check(last, before, {"of": of, "word": word}))
+        length = check_length(
+            n_checks=len(before),
+            n_complaints=sum(check["word"] is not None for check in before),
+            complaint=word is not None,
+            n_words=len(FINDINGS),
+        )
+        after = dataclasses.replace(
+            last,
+            time=datetime.datetime.now(datetime.UTC).isoformat(timespec="microseconds"),
+            size=0,
+            released=last.released + length,
+            dp_epsilon=None,  # no finite level of privacy holds from now on
+            checks={"of": of, "word": word},
+        )
+        transaction.append(after)
     return word
-
-
-def _after_check(last, before, check):
-    """Return the account after a check; no finite level of privacy holds from then on."""
-    length = check_length(
-        n_checks=len(before),
-        n_complaints=sum(each["word"] is not None for each in before),
-        complaint=check["word"] is not None,
-        n_words=len(FINDINGS),
-    )
-    return dataclasses.replace(
-        last,
-        time=datetime.datetime.now(datetime.UTC).isoformat(timespec="microseconds"),
-        size=0,
-        released=last.released + length,
-        dp_epsilon=None,
-        checks=check,
-    )
 
 
 MOST = 16  # queries of a batch whose squares are asked
@@ -114,7 +110,21 @@ def settle_shares(batch, terms):
         )
         if not asked.settle(batch.shapes[index], example):
             return None, terms
-    return _settled(batch, asked, shapes), dataclasses.replace(terms, last=asked.last)
+    # The scores are divided by counts that are known by now.
+    n, found = terms.settings.n, list(batch.shapes)
+    values, sensitivities, tails = batch.values.copy(), batch.sensitivities.copy(), [*batch.tails]
+    for index in shapes:
+        floors = asked.floors(found[index])
+        found[index] = found[index] | {"class_floors": floors}
+        tails[index] = score_tail(terms.model, n, **found[index])
+        for place in np.flatnonzero(batch.tail_of == index):
+            rows = batch.by_class[place]
+            values[place] = min(1.0, max(0.0, rows.value(floors, asked.slices)))
+            sensitivities[place] = max(1.0, n * rows.sensitivity(floors))
+    batch = dataclasses.replace(
+        batch, values=values, sensitivities=sensitivities, shapes=tuple(found), tails=tuple(tails)
+    )
+    return batch, dataclasses.replace(terms, last=asked.last)
 
 
 class _ClassShares:
@@ -177,29 +187,6 @@ class _ClassShares:
 def _name(shape, one):
     """Return the name under which the share of a class is recorded: with the set it is one of."""
     return json.dumps([one, *shape["classes"]])
-
-
-def _settled(batch, asked, indices):
-    """Return batch whose scores by class are divided by counts that are known by now."""
-    settings, values = asked.settings, batch.values.copy()
-    sensitivities, shapes, tails = (
-        batch.sensitivities.copy(), list(batch.shapes), list(batch.tails),
-    )  # fmt: skip
-    for index in indices:
-        floors = asked.floors(shapes[index])
-        shapes[index] = shapes[index] | {"class_floors": floors}
-        tails[index] = score_tail(asked.model, settings.n, **shapes[index])
-        for place in np.flatnonzero(batch.tail_of == index):
-            rows = batch.by_class[place]
-            values[place] = min(1.0, max(0.0, rows.value(floors, asked.slices)))
-            sensitivities[place] = max(1.0, settings.n * rows.sensitivity(floors))
-    return dataclasses.replace(
-        batch,
-        values=values,
-        sensitivities=sensitivities,
-        shapes=tuple(shapes),
-        tails=tuple(tails),
-    )
 
 
 def with_prevalence(metric, prevalence, shares, n):

@@ -164,19 +164,6 @@ def pace_of(last, settings, length):
     return paced(settings.spending, last.number + 1, log_failure)
 
 
-def public_queries(batch, n):
-    """Return what is public of a batch, for the code and the race."""
-    return BatchQueries(
-        training_values=batch.training_values,
-        relaxed_to=batch.relaxed_to,
-        sensitivities=batch.sensitivities,
-        training_factors=1.0 + n / batch.training_sizes,
-        deviation=batch.deviations,
-        beside=batch.beside,
-        sharpness=batch.sharpness(),
-    )
-
-
 def fixed_cells(batch, settings, model):
     """Return how a holdout asks that does not race; ``None`` for one that does."""
     if settings.races and batch.own_cells is not None:
@@ -217,35 +204,6 @@ class Terms:
     seeded: bool
     seed: int = dataclasses.field(repr=False)  # of slices, secret
 
-    def record(self, batch, **released):
-        """Return the account after a batch, with what it released; the rest follows."""
-        last, number = self.last, self.last.number + 1
-        return BatchRecord(
-            number=number,
-            time=self.time,
-            size=len(batch),
-            shares=last.shares,
-            seeded=bool(self.seeded or last.seeded),
-            scales={metric: list(scale) for metric, scale, *_ in batch.labels if scale},
-            **released,
-        )
-
-    def answers(self, batch, *, above, **numbers):
-        """Return the :class:`Answers` to the first queries of a batch."""
-        count = len(above)
-        metrics, scales, models, by = zip(*batch.labels[:count], strict=True)
-        columns = {name: values[:count] for name, values in numbers.items()}
-        return Answers(
-            {"key": batch.keys[:count], "metric": metrics, "model": models, "by": by,
-             "above": above,
-             "training_value": batch.training_values[:count], **columns},
-            batch=self.last.number + 1,
-            time=self.time,
-            scales={name: scale for name, scale in zip(metrics, scales, strict=True) if scale},
-            shapes=batch.shapes,
-            shape_of=batch.tail_of[:count],
-        )  # fmt: skip
-
 
 def decide(batch, terms, *, pace=None, statements=None):
     """Answer a batch of new queries.
@@ -282,9 +240,18 @@ def decide(batch, terms, *, pace=None, statements=None):
     lower, upper = squares.limits(batch, least, most, failure - lengths)
     values, kept = outcome.values[:done], ~outcome.relaxed[:done]
     ends = np.maximum(values - lower[:done], upper[:done] - values)
-    spent = settings.spending.of_report(last.number) if closes else None
-    record = terms.record(
-        batch,
+    spending = settings.spending
+    epsilon, number = ratio * terms.mechanism.dp_epsilon_used(1.0 / settings.n), last.number + 1
+    level = float(epsilon) if np.isfinite(epsilon) and last.dp_epsilon is not None else None
+    weight = spending.of_report(last.number) if closes else spending.of_batch(number)
+    metrics, _, models, levels = zip(*batch.labels, strict=True)
+    record = BatchRecord(
+        number=number,
+        time=terms.time,
+        size=len(batch),
+        shares=last.shares,
+        seeded=bool(terms.seeded or last.seeded),
+        scales={metric: list(scale) for metric, scale, *_ in batch.labels if scale},
         code_length=length,
         n_answered=last.n_answered + done,
         n_above=last.n_above + int(outcome.above.sum()),
@@ -294,14 +261,23 @@ def decide(batch, terms, *, pace=None, statements=None):
         cells=_cells(batch, outcome, squares, last, by=by),
         widest=max(last.widest, float(np.max(ends[kept], initial=0.0))),
         n_relaxed=last.n_relaxed + done - int(kept.sum()),
-        dp_epsilon=level_spent(terms, ratio),
+        dp_epsilon=level,  # None where none is finite, and ever after
         closed=closes,
-        spending=settings.spending.recorded(spent or settings.spending.of_batch(last.number + 1)),
+        spending=spending.recorded(weight),
     )
-    answers = terms.answers(
-        batch, above=outcome.above[:done], code_length=lengths, value=values, lower=lower,
-        upper=upper,
-    )  # fmt: skip
+    columns = {
+        "key": batch.keys, "metric": metrics, "model": models, "by": levels,
+        "above": outcome.above, "training_value": batch.training_values, "code_length": lengths,
+        "value": outcome.values, "lower": lower, "upper": upper,
+    }  # fmt: skip
+    answers = Answers(
+        {name: values[:done] for name, values in columns.items()},
+        batch=number,
+        time=terms.time,
+        scales=dict(label[:2] for label in batch.labels[:done] if label[1]),
+        shapes=batch.shapes,
+        shape_of=batch.tail_of[:done],
+    )
     return record, answers
 
 
@@ -323,13 +299,6 @@ def scaled_to_spread(batch, terms):
     units = np.minimum(batch.sensitivities, np.maximum(units[batch.tail_of], 1.0))
     largest = float(np.max(batch.sensitivities / units))
     return dataclasses.replace(batch, sensitivities=units), max(ratio, largest)
-
-
-def level_spent(terms, ratio):
-    """Return the level spent so far; ``None`` where none is finite, and ever after."""
-    epsilon = ratio * terms.mechanism.dp_epsilon_used(1.0 / terms.settings.n)
-    known = np.isfinite(epsilon) and terms.last.dp_epsilon is not None
-    return float(epsilon) if known else None
 
 
 def _looked_at(batch, terms, share):
@@ -365,8 +334,17 @@ def _looked_at(batch, terms, share):
 def _play(batch, terms, pace):
     """Let the mechanism reply to what the batch asks; return the :class:`Outcome`."""
     settings = terms.settings
+    public = BatchQueries(
+        training_values=batch.training_values,
+        relaxed_to=batch.relaxed_to,
+        sensitivities=batch.sensitivities,
+        training_factors=1.0 + settings.n / batch.training_sizes,
+        deviation=batch.deviations,
+        beside=batch.beside,
+        sharpness=batch.sharpness(),
+    )
     game = play_batch(
-        public_queries(batch, settings.n),
+        public,
         terms.code,
         margins=lambda n_above: margins(settings, n_above),
         n_above=terms.last.n_rounds,
