@@ -57,7 +57,7 @@ def queries(training, values, scale=1.0, relaxed_to=0.0):
         squares=np.full((count, 2), np.nan),
         units=Units.records(N),
         by_class=[None] * count,
-        labels=[(None, None, None)] * count,
+        labels=[(None, None, None, None)] * count,
     )
 
 
