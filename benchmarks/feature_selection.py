@@ -11,6 +11,7 @@ area under the curve).
 - ``ours``: ``HoldoutFeatureSelector(classifier)`` as it comes; its last quarter is the holdout.
   ``reported`` is its final report, ``covered`` how often the interval of it holds the fresh score,
   ``said`` how often it says that the features are told apart from chance;
+- ``stable``: the same with ``n_features_to_select="stable"``;
 - ``kbest``: ``SelectKBest`` in a pipeline in ``GridSearchCV``, with the same sizes of subsets to
   choose from as ours; reports its best score;
 - ``l1``: L1-penalised logistic regression, penalty by cross-validation;
@@ -22,8 +23,14 @@ area under the curve).
 - ``outside``: ``SelectKBest(20)`` on all records, then cross-validation (the classical mistake);
 - ``naive``: greedy selection that reads the raw score of a holdout at every step.
 
-Of ``screening`` problems the rows are the filter and ``bonferroni``:
-one look at the raw holdout at level .05 over the attributes that pass in the training set.
+Of ``screening`` problems the rows are what the filter keeps (``filter``), what its final report
+proves (``proved``) and finds at a rate of .05 (``discovered``), and one look at the raw holdout
+over the attributes that pass in the training set, at level .05 (``bonferroni``) or at that rate
+(``bh``).
+
+Of ``panel`` problems a covariate is given: ``panel`` is ``final_report(compare="fixed")``,
+``delong`` a paired comparison of the same two models on the same holdout, untouched; ``reported``
+is the difference of their areas and ``said`` how often its interval excludes 0.
 
 A last line for each problem: the mean paired difference of ``fresh`` between ours and the best of
 ``kbest``, ``l1`` and ``stability``, with two standard errors.
@@ -40,9 +47,11 @@ import sys
 import time
 import warnings
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
+from scipy.stats import false_discovery_control
 from sklearn.datasets import load_breast_cancer
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.feature_selection import RFECV, SelectKBest, SequentialFeatureSelector, f_classif
@@ -77,6 +86,14 @@ class Data:
     fresh: object = field(repr=False)
     knockoffs: object = field(default=None, repr=False)
     scoring: str = "accuracy"
+    fixed: tuple = ()
+
+
+def panel(n, seed):
+    """Return a covariate (area .73), eight of 1,000 features that add to it, and noise."""
+    data = planted(n, 1_000, seed, shift=0.75, scoring="roc_auc")
+    X = np.column_stack([data.X, np.random.default_rng(seed).standard_normal(n) + 0.85 * data.y])
+    return replace(data, X=X, fixed=(1_000,))
 
 
 def planted(n, p, seed, *, n_true=N_TRUE, shift=SHIFT, share=0.5, scoring="accuracy"):
@@ -167,6 +184,15 @@ PROBLEMS = {
     "noise, 2,000, n=1,000": lambda seed: planted(1_000, 2_000, seed, n_true=0),
     "blocks of 2,000, n=1,000": lambda seed: blocks(1_000, 2_000, seed),
     "breast cancer + 1,000": lambda seed: cancer(1_000, seed),
+    "panel, n=300": lambda seed: panel(300, seed),
+    "panel, n=600": lambda seed: panel(600, seed),
+    "screening 30 of 3,000, n=600": lambda seed: planted(600, 3_000, seed, n_true=30, shift=0.5),
+    "screening 30 of 3,000, n=1,000": lambda seed: planted(
+        1_000, 3_000, seed, n_true=30, shift=0.5
+    ),
+    "screening 30 of 3,000, n=2,000": lambda seed: planted(
+        2_000, 3_000, seed, n_true=30, shift=0.5
+    ),
     "screening 30 of 1,000, n=1,000": lambda seed: planted(
         1_000, 1_000, seed, n_true=30, shift=0.4
     ),
@@ -198,9 +224,9 @@ def _refit(data, columns):
     return classifier().fit(data.X[:, columns], data.y)
 
 
-def ours(data, seed):
+def ours(data, seed, **options):
     """Return what the selector finds as it comes, and its final report."""
-    options = {"scoring": data.scoring, "random_state": seed}
+    options = {"scoring": data.scoring, "random_state": seed} | options
     chooser = HoldoutFeatureSelector(classifier(), **options).fit(data.X, data.y)
     report = chooser.final_report()
     columns = np.flatnonzero(chooser.support_)
@@ -214,13 +240,42 @@ def screened(data, seed):
     return Found(np.flatnonzero(screen.support_), None, np.nan, said=float(screen.confirmed_))
 
 
-def bonferroni(data, seed):
+def reported(data, seed, column="p"):
+    """Return what the filter's final report proves, or finds at a false discovery rate."""
+    rows = HoldoutCorrelationFilter(random_state=seed).fit(data.X, data.y).final_report().rows
+    kept = [int(row.attribute[1:]) for row in rows if getattr(row, column) <= 0.05]
+    return Found(np.array(kept, dtype=int), None, np.nan, said=float(bool(kept)))
+
+
+def bonferroni(data, seed, adjusted=lambda p: p * p.size):
     """Return what one look at the raw holdout keeps of what passes in the training set."""
     screen = HoldoutCorrelationFilter(random_state=seed).fit(data.X, data.y)
     asked = np.flatnonzero(np.isfinite(screen.verified_associations_))
     held = screen.holdout_indices_
     p = f_classif(data.X[held][:, asked], data.y[held])[1] if asked.size else np.ones(0)
-    return Found(asked[p < 0.05 / max(1, asked.size)], None, np.nan)
+    return Found(asked[adjusted(p) < 0.05] if asked.size else asked, None, np.nan)
+
+
+def compared(data, seed, peer=False):
+    """Return what a final report, or DeLong's test, says of the panel less the covariate."""
+    options = {"scoring": data.scoring, "fixed_features": data.fixed, "random_state": seed}
+    chooser = HoldoutFeatureSelector(classifier(), **options).fit(data.X, data.y)
+    columns, held = np.flatnonzero(chooser.support_), chooser.holdout_indices_
+    if not peer:
+        row = chooser.final_report(compare="fixed").rows[-1]
+        value, low, high = row.value, row.lower, row.upper
+    else:
+        y, train, placed = data.y[held], chooser.train_indices_, []
+        for chosen in (columns, list(data.fixed)):
+            model = classifier().fit(data.X[train][:, chosen], data.y[train])
+            scores = model.decision_function(data.X[held][:, chosen])
+            won = scores[y == 1][:, None] > scores[y == 0]
+            placed.append((won.mean(axis=1), won.mean(axis=0)))
+        parts = [first - second for first, second in zip(*placed, strict=True)]
+        value = parts[0].mean()
+        reach = 1.96 * np.sqrt(sum(part.var(ddof=1) / part.size for part in parts))
+        low, high = value - reach, value + reach
+    return Found(columns, None, value, (low, high), float(low > 0.0))
 
 
 def sizes(n, p):
@@ -371,6 +426,7 @@ def naive_steps(train, labels, held, held_labels):
 
 METHODS = {
     "ours": ours,
+    "stable": partial(ours, n_features_to_select="stable"),
     "kbest": kbest,
     "l1": l1,
     "stability": stability,
@@ -385,18 +441,23 @@ METHODS = {
 PEERS = ("kbest", "l1", "stability")
 SCREENS = {
     "filter": screened,
+    "proved": reported,
+    "discovered": partial(reported, column="q"),
     "bonferroni": bonferroni,
+    "bh": partial(bonferroni, adjusted=false_discovery_control),
 }
+PANELS = {"panel": compared, "delong": partial(compared, peer=True)}
 
 
 def run(method, problem, seed):
     """Return a row of the table, or None where a method does not apply."""
     data = PROBLEMS[problem](seed)
-    if (method in SCREENS) != problem.startswith("screening"):
+    kind = "screening" if method in SCREENS else "panel" if method in PANELS else ""
+    if kind != next((one for one in ("screening", "panel") if problem.startswith(one)), ""):
         return None
     if method == "knockoffs" and data.knockoffs is None:
         return None
-    if method not in ("ours", *SCREENS):
+    if method not in ("ours", "stable", *SCREENS, *PANELS):
         rows = training_rows(data, seed)
         data = replace(data, X=data.X[rows], y=data.y[rows])
         if method == "knockoffs":
@@ -406,7 +467,7 @@ def run(method, problem, seed):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
-            found = (METHODS | SCREENS)[method](data, seed)
+            found = (METHODS | SCREENS | PANELS)[method](data, seed)
         except ImportError:
             return None
     return _row(method, problem, seed, data, found, time.process_time() - start)
@@ -424,6 +485,7 @@ def _row(method, problem, seed, data, found, seconds):
     """Return counts and scores of what was found."""
     truth = _fresh(data, found.columns, found.model)
     lower, upper = found.interval
+    known = np.isfinite(lower) and method not in PANELS
     true = sum(int(column) in data.true for column in found.columns)
     return {
         "problem": problem,
@@ -431,9 +493,9 @@ def _row(method, problem, seed, data, found, seconds):
         "seed": seed,
         "true_kept": true,
         "useless_kept": len(found.columns) - true,
-        "fresh": np.nan if method in SCREENS else truth,
+        "fresh": np.nan if method in SCREENS | PANELS else truth,
         "reported": found.reported,
-        "covered": float(lower <= truth <= upper) if np.isfinite(lower) else np.nan,
+        "covered": float(lower <= truth <= upper) if known else np.nan,
         "width": upper - lower,
         "said": found.said,
         "seconds": seconds,
@@ -457,7 +519,7 @@ def report(rows):
     known = [problem for problem in PROBLEMS if any(row["problem"] == problem for row in rows)]
     for problem in known:
         theirs = [row for row in rows if row["problem"] == problem]
-        for method in METHODS | SCREENS:
+        for method in METHODS | SCREENS | PANELS:
             mine = [row for row in theirs if row["method"] == method]
             if mine:
                 print("| " + " | ".join([problem, method, *_cells(mine, theirs)]) + " |")
@@ -506,9 +568,9 @@ SHOWN = (
 )
 SMALL = (
     *("8 of 2,000, n=300", "AUC, 1:3, n=150", "AUC, 1:9, n=300", "noise, 2,000, n=300"),
-    "screening 30 of 1,000, n=1,000",
+    *("screening 30 of 3,000, n=600", "panel, n=300"),
 )
-QUICK = ("ours", *PEERS, *SCREENS)
+QUICK = ("ours", "stable", *PEERS, *SCREENS, *PANELS)
 
 
 def main(arguments=None):
@@ -517,14 +579,14 @@ def main(arguments=None):
     parser.add_argument("--size", choices=("small", "full"), default="small")
     parser.add_argument("--seeds", type=int, default=10)
     parser.add_argument("--problems", nargs="+", choices=PROBLEMS)
-    parser.add_argument("--methods", nargs="+", choices=METHODS | SCREENS)
+    parser.add_argument("--methods", nargs="+", choices=METHODS | SCREENS | PANELS)
     parser.add_argument("--again", action="store_true", help="forget the rows in --output")
     parser.add_argument("--report", action="store_true", help="print its rows, compute none")
     parser.add_argument("--output", type=Path, default=Path("output/feature_selection.csv"))
     options = parser.parse_args(arguments)
     small = options.size == "small"
     problems = options.problems or (SMALL if small else PROBLEMS)
-    methods = options.methods or (QUICK if small else METHODS | SCREENS)
+    methods = options.methods or (QUICK if small else METHODS | SCREENS | PANELS)
     if options.again:
         options.output.unlink(missing_ok=True)
     known = _read(options.output)

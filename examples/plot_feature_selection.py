@@ -120,3 +120,9 @@ ax.set_xscale("log")
 ax.grid(alpha=0.3, lw=0.5)
 ax.legend(frameon=False, fontsize="small", loc="lower left")
 plt.show()
+
+# %%
+# The end of the story is a final report: the number to publish, by as many metrics as it takes. It
+# closes the holdout.
+
+print(selector.final_report(scoring=["accuracy", "roc_auc", "neg_brier_score"]))
