@@ -419,7 +419,7 @@ class ReusableHoldout:
         beside: ArrayLike | None = None,
         training_variance: Any = None,
         own_cells: ArrayLike | None = None,
-        about: Sequence[tuple[BoundedMetric, str | None]] | None = None,
+        about: Sequence[tuple[Any, ...]] | None = None,
     ) -> HoldoutAnswers:
         """Answer one batch of queries given as evaluations by a bounded metric.
 
@@ -442,9 +442,9 @@ class ReusableHoldout:
             once and by itself, with a cell of this half-width around its training value.
             The answer to one query then moves no other answer. Under a fixed threshold that
             threshold is used.
-        about : sequence of pairs, default=None
-            The metric of each query, and the model in words. The ledger then names them, and
-            :meth:`history` is in units of the metrics.
+        about : sequence of tuple, default=None
+            The metric of each query, the model in words, and who submitted it, if anyone did. The
+            ledger then names them, and :meth:`history` is in units of the metrics.
 
         Returns
         -------

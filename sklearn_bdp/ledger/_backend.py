@@ -25,59 +25,137 @@ FORMAT = 5  # of headers and entries; another one is refused
 
 
 class Row(NamedTuple):
-    """One entry as it is stored."""
+    """One entry as it is stored.
 
-    number: int  # 1, 2, ... without holes
-    kind: str  # "batch", "note" (of a user) or "fact" (of this package)
-    content: str  # canonical JSON of a BatchRecord, or of a note's name and content
-    answers: str  # canonical JSON of the columns of a batch
-    sealed: str  # noise of the current threshold, salted, shown to nobody
-    commitment: str  # digest of what is sealed
-    digest: str  # the link: over the one before and all of the above
+    Parameters
+    ----------
+    number : int
+        1, 2, ... without holes.
+    kind : str
+        "batch", "note" (of a user) or "fact" (of this package).
+    content : str
+        Canonical JSON of a batch, or of a note's name and content.
+    answers : str
+        Canonical JSON of the columns of a batch.
+    sealed : str
+        Noise of the current threshold, salted; secret.
+    commitment : str
+        Digest of what is sealed.
+    digest : str
+        The link: over the one before and all of the above.
+    """
+
+    number: int
+    kind: str
+    content: str
+    answers: str
+    sealed: str
+    commitment: str
+    digest: str
 
 
 class Stored(NamedTuple):
-    """What a backend holds, as of one moment."""
+    """What a backend holds, as of one moment.
+
+    Parameters
+    ----------
+    header : str
+        As it was created.
+    start : str
+        Digest of the header.
+    head : tuple of int and str
+        Number and digest of the last entry; 0 and ``start`` before the first.
+    known : str or None
+        Digest of the entry that the reader knows as the last, ``None`` if it is missing;
+        ``start`` for 0.
+    rows : sequence of Row
+        Every later entry, in order.
+    """
 
     header: str
-    start: str  # digest of the header
-    head: tuple[int, str]  # number and digest of the last entry; 0 and ``start`` before the first
-    known: str | None  # digest of the entry that the caller knows as the last; ``start`` for 0
-    rows: Sequence[Row]  # every later entry, in order
+    start: str
+    head: tuple[int, str]
+    known: str | None
+    rows: Sequence[Row]
 
 
 class Backend(abc.ABC):
     """Where the entries of one ledger are kept.
 
-    ``str(backend)`` names it in messages and pickles; it holds no password. One that is pickled
-    must find the same entries in every process, or raise.
+    ``str(backend)`` names it in messages; it holds no password. One that is pickled must find the
+    same entries in every process, or raise.
+
+    See Also
+    --------
+    sklearn_bdp.ReusableHoldout : Takes one as ``ledger``.
     """
 
     @abc.abstractmethod
     def create(self, header: str, start: str, rows: Sequence[Row] = ()) -> bool:
         """Store a header and the first rows, durably and as a whole, unless there is a ledger.
 
-        Returns whether there was none.
+        Parameters
+        ----------
+        header, start : str
+            A text and its digest.
+        rows : sequence of Row, default=()
+            Of a ledger that is copied.
+
+        Returns
+        -------
+        bool
+            Whether there was none.
         """
 
     @abc.abstractmethod
     def read(self, after: int) -> Stored | None:
-        """Return what is stored after that entry, as of one moment; ``None`` without a ledger."""
+        """Return what is stored, as of one moment.
+
+        Parameters
+        ----------
+        after : int
+            Number of the last entry that the reader knows; 0 for none.
+
+        Returns
+        -------
+        Stored or None
+            ``None`` without a ledger.
+        """
 
     @abc.abstractmethod
     def lock(self, timeout: float) -> contextlib.AbstractContextManager[None]:
         """Keep every other writer out, in this process and others, for a block.
 
-        What :meth:`read` returns inside is what :meth:`append` continues. ``LedgerBusyError`` after
-        so many seconds.
+        What :meth:`read` returns inside is what :meth:`append` continues.
+
+        Parameters
+        ----------
+        timeout : float
+            Longest wait in seconds.
+
+        Returns
+        -------
+        context manager
+            Of the block.
+
+        Raises
+        ------
+        LedgerBusyError
+            After the longest wait.
         """
 
     @abc.abstractmethod
     def append(self, expected_head: tuple[int, str], row: Row) -> None:
         """Store the next entry, at most once in a block of :meth:`lock`; durable on return.
 
-        After an error the entry is stored as a whole or not at all. Raises where the head is not
-        the expected one.
+        After an error the entry is stored as a whole or not at all.
+
+        Parameters
+        ----------
+        expected_head : tuple of int and str
+            Number and digest of the entry before; another head is an error.
+        row : Row
+            The entry.
         """
 
     def check_process(self) -> None:  # noqa: B027  (most can write everywhere)

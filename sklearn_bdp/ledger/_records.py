@@ -205,9 +205,9 @@ class AnswerRecord:
     def positive(self) -> str:
         """The class that the score is about, as code; empty if there is none."""
         shape = self.shape or {}
-        classes, counted = shape.get("classes") or (), shape.get("counted") or ()
+        classes, counted = list(shape.get("classes") or ()), list(shape.get("counted") or ())
         if shape.get("kind") == "pairs":
-            counted = (1,)
+            counted = [1]
         return classes[counted[0]] if len(counted) == 1 and len(classes) > counted[0] else ""
 
     def in_units(self) -> Self:
