@@ -27,6 +27,7 @@ from sklearn_bdp.accounting._left_out import (
     SKILL,
     STATISTICS,
     Statistic,
+    of_sums,
 )
 from sklearn_bdp.accounting._noise import (
     FINAL_NOISE,

@@ -51,7 +51,7 @@ class Statistic(NamedTuple):
 # -- how values without a unit are found ----------------------------------------------------------
 
 
-def _of_sums(terms, function):
+def of_sums(terms: Callable[..., Any], function: Callable[..., Any]) -> Callable[..., Any]:
     """Return ``left_out`` for a function of sums over records: ``f(total - s_u)``.
 
     ``terms(y, said)`` are of shape (k, n); ``function`` takes k arrays.
@@ -216,7 +216,7 @@ def _share(chosen, **options):
     """Return the statistic "right among the chosen records"."""
     return Statistic(
         "labels",
-        _of_sums(
+        of_sums(
             lambda y, said: (chosen(y, said), chosen(y, said) & (said == y)),
             lambda _, count, hits: _part(hits, count),
         ),
@@ -251,12 +251,12 @@ def _averaged(name, average):
         weights = real if average == "weighted" else np.ones_like(real)
         return _part((weights * each).sum(axis=0), weights.sum(axis=0))
 
-    return Statistic("labels", _of_sums(terms, function), "unit", _confusion)
+    return Statistic("labels", of_sums(terms, function), "unit", _confusion)
 
 
 def _mean_loss(loss, response="values", **options):
     """Return minus the mean of a loss."""
-    left_out = _of_sums(lambda y, said: (loss(y, said),), lambda count, total: _part(total, count))
+    left_out = of_sums(lambda y, said: (loss(y, said),), lambda count, total: _part(total, count))
     return Statistic(response, left_out, "loss", negative=True, **options)
 
 
@@ -305,7 +305,7 @@ def _table():
     threshold = {"trust": 0.001, "trust_difference": 0.002}
     chance = {"cells": _classes, "trust": 0.001, "trust_difference": 0.001}
     regression = {"skewed": True, "skewed_difference": True}
-    f1 = _of_sums(
+    f1 = of_sums(
         lambda y, said: ((y == 1) & (said == 1), y == 1, said == 1),
         lambda _, hits, real, called: _part(2.0 * hits, real + called),
     )
@@ -322,14 +322,14 @@ def _table():
         ),
         "balanced_accuracy": Statistic(
             "labels",
-            _of_sums(
+            of_sums(
                 lambda y, said: [p for c in np.unique(y) for p in (y == c, (y == c) & (said == c))],
                 _balanced,
             ),
             "unit", _confusion, trust=0.005, trust_difference=0.002,
         ),
         "matthews_corrcoef": Statistic(
-            "labels", _of_sums(_matthews_terms, _matthews), "signed", _confusion
+            "labels", of_sums(_matthews_terms, _matthews), "signed", _confusion
         ),
         "roc_auc": Statistic("scores", _auc, "unit", **chance),
         "average_precision": Statistic(
@@ -348,7 +348,7 @@ def _table():
         ),
         "calibration_in_the_large": Statistic(
             "chances",
-            _of_sums(lambda y, said: (y - said,), lambda count, total: _part(total, count)),
+            of_sums(lambda y, said: (y - said,), lambda count, total: _part(total, count)),
             "raw", _classes, trust=0.002, trust_difference=0.002,
         ),
         "roc_auc_ovr": Statistic(
@@ -358,11 +358,11 @@ def _table():
             "all_chances", functools.partial(_mean_auc, pairs=True), "unit", _classes
         ),
         "r2": Statistic(
-            "values", _of_sums(_regression_terms, functools.partial(_explained, centered=False)),
+            "values", of_sums(_regression_terms, functools.partial(_explained, centered=False)),
             "explained", trust=0.02, trust_difference=0.02, heavy=True, **regression,
         ),
         "explained_variance": Statistic(
-            "values", _of_sums(_regression_terms, functools.partial(_explained, centered=True)),
+            "values", of_sums(_regression_terms, functools.partial(_explained, centered=True)),
             "explained", trust=0.02, trust_difference=0.02, heavy=True, **regression,
         ),
         "neg_mean_absolute_error": _mean_loss(
@@ -374,7 +374,7 @@ def _table():
         ),
         "neg_root_mean_squared_error": Statistic(
             "values",
-            _of_sums(
+            of_sums(
                 lambda y, said: ((y - said) ** 2,),
                 lambda count, total: np.sqrt(_part(np.maximum(total, 0.0), count)),
             ),
@@ -400,7 +400,7 @@ def net_benefit(threshold: float) -> Statistic:
     odds = threshold / (1.0 - threshold)
     return Statistic(
         "chances",
-        _of_sums(
+        of_sums(
             lambda y, said: ((y == 1) & (said >= threshold), (y == 0) & (said >= threshold)),
             lambda count, right, wrong: _part(right - odds * wrong, count),
         ),
@@ -427,7 +427,7 @@ def top_k(k: int) -> Statistic:
 
     return Statistic(
         "all_chances",
-        _of_sums(lambda y, said: (hits(y, said),), lambda count, total: _part(total, count)),
+        of_sums(lambda y, said: (hits(y, said),), lambda count, total: _part(total, count)),
         "unit",
         lambda y, said: [hits(y, said), ~hits(y, said)],
     )
@@ -459,7 +459,7 @@ class _Statistics(dict):
 STATISTICS: dict[str, Statistic] = _Statistics(_table())
 #: 1 - the ratio of two mean losses, the second to the first; what is said are both, as rows.
 SKILL = Statistic(
-    "values", _of_sums(lambda y, said: said, lambda n, first, second: 1.0 - second / first), "raw",
+    "values", of_sums(lambda y, said: said, lambda n, first, second: 1.0 - second / first), "raw",
     skewed=True,
 )  # fmt: skip
 #: Any function of the positions of records, by leaving out units in at most 200 blocks.

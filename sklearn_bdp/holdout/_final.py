@@ -59,12 +59,10 @@ class Closing:
         """Return the plan with recipes for models, where so asked: fitted once they are needed."""
         if plan.refit is None:
             return plan
-        models = {
-            name: one
-            if isinstance(one, Predicted)
-            else WalkForward(one, self.holdout, plan.refit[0])
-            for name, one in plan.models.items()
-        }
+        models = dict(plan.models)
+        for name, one in models.items():
+            if not isinstance(one, Predicted):
+                models[name] = WalkForward(one, self.holdout, plan.refit[0])
         return dataclasses.replace(plan, models=models)
 
     def _begun(self, plan: Plan, identity: Any) -> Plan:
@@ -81,7 +79,8 @@ class Closing:
             begun = transaction.notes(Fact.CLOSING)
             if begun:
                 return plan.informed(begun[0]["advance"])
-            content = {"asked": identity, "advance": plan.advance()}
+            known = [[one.moments, one.most, one.expected] for one in plan.statements]
+            content = {"asked": identity, "advance": known}
             self.account.note_closing(transaction, Fact.CLOSING, content)
         return plan
 
@@ -90,13 +89,14 @@ class Closing:
         with self.account.writing() as transaction:
             terms = self.account.terms(transaction, fine=True)
             before = terms.last
-            content = {
-                "before": [before.n_answered, before.n_above, before.number],
+            content = {  # by the names of a report
+                "n_answered": before.n_answered,
+                "n_above": before.n_above,
+                "n_batches": before.number,
                 "per": plan.per,
                 "baseline": plan.baseline,
-                "proven": plan.n_proven,
-                "caveats": plan.caveats,
                 "refit": "" if plan.refit is None else plan.refit[1],
+                "assumptions": plan.caveats,
             }
             if plan.approximate:
                 drawn = transaction.notes(Fact.ORDER)[0]
@@ -133,8 +133,9 @@ class Closing:
                 rows.row(place, by_class=by_class.get(place), **own)
                 for place, own in enumerate(each)
             ],
-            "nats": length,
-            "levels": levels,
+            "information_spent": length,
+            "level": levels["proven"],
+            "approximate_level": levels["approximate"],
             "units": [rows.count, rows.words],
         }
         paid = length + math.log(max(1, plan.n_proven))
@@ -175,11 +176,9 @@ class Closing:
             })  # fmt: skip
         content |= {
             "rows": rows,
-            "nats": record.code_length,
-            "levels": {
-                "proven": self.settings.sampling_failure * math.exp(-answers[0].code_length),
-                "approximate": None,
-            },
+            "information_spent": record.code_length,
+            "level": self.settings.sampling_failure * math.exp(-answers[0].code_length),
+            "approximate_level": None,
             "units": units,
         }
         return dataclasses.replace(record, cells=record.cells | {"report": content}), answers
@@ -228,27 +227,17 @@ class Closing:
         """Return the report that a closing account holds."""
         content = record.cells["report"]
         target = target_of(self.model, self.settings.n)
-        rows = tuple(ReportRow.of(row, target) for row in content["rows"])
-        assumptions = [*self.holdout.certificate().assumptions, *content["caveats"]]
-        if content["levels"]["approximate"] is not None:
+        assumptions = [*self.holdout.certificate().assumptions, *content["assumptions"]]
+        if content["approximate_level"] is not None:
             assumptions.append("reading the closed holdout ended its privacy")
+        known = {
+            "rows": tuple(ReportRow.of(row, target) for row in content["rows"]),
+            "units": tuple(content["units"]),
+            "assumptions": tuple(assumptions),
+            "spending": self.settings.spending.describe(),
+        }
         return FinalReport(
-            rows=rows,
-            beta=self.holdout.beta,
-            n=self.settings.n,
-            n_answered=content["before"][0],
-            n_above=content["before"][1],
-            n_batches=content["before"][2],
-            information_spent=content["nats"],
-            level=content["levels"]["proven"],
-            approximate_level=content["levels"]["approximate"],
-            units=tuple(content["units"]),
-            per=content["per"],
-            baseline=content["baseline"],
-            refit=content["refit"],
-            spending=self.settings.spending.describe(),
-            assumptions=tuple(assumptions),
-            time=record.time,
+            **(content | known), beta=self.holdout.beta, n=self.settings.n, time=record.time
         )
 
 
@@ -272,7 +261,7 @@ def _answers(plan, rows, last, time, length):
 
 
 def report_and_close(
-    holdout: Any, estimators: Any, training_value: float | None, *, variance: Any, **asked: Any
+    holdout: Any, estimators: Any, training_value: Any, *, variance: Any, **asked: Any
 ) -> FinalReport:
     """Report the model that a search or a selection verified; it knows the variance of a record."""
     return Closing(holdout).report(

@@ -19,7 +19,7 @@ from sklearn.metrics import get_scorer
 
 from sklearn_bdp._digests import object_digest
 from sklearn_bdp._sklearn_compat import safe_indexing
-from sklearn_bdp.accounting import GENERIC, STATISTICS
+from sklearn_bdp.accounting import GENERIC, STATISTICS, of_sums
 from sklearn_bdp.exceptions import UnboundedMetricError
 from sklearn_bdp.metrics import BoundedMetric, as_labels, get_metric, score_rows
 
@@ -115,7 +115,8 @@ def measure_of(scoring: Any, model: Any, y: Any) -> Measure:
             raise
     except ValueError:
         # The range of the targets is not known: a row without a proven interval.
-        own = own or _error_without_bounds(scoring, model)
+        if scoring is None and not hasattr(model, "classes_"):
+            own = "neg_mean_absolute_error"
         if own is None and scorer is None:
             raise
         bounded = own in STATISTICS and STATISTICS[own].response == "values"
@@ -137,7 +138,9 @@ def measure_of(scoring: Any, model: Any, y: Any) -> Measure:
             )
         own = None
     if own not in STATISTICS:
-        return Measure(name=_name(scoring, scorer), scorer=scorer)
+        function = getattr(scorer, "_score_func", scorer)
+        name = getattr(function, "__name__", type(function).__name__)
+        return Measure(name=scoring if isinstance(scoring, str) else name, scorer=scorer)
     if not two:
         return Measure(name=own, metric=metric, statistic=own, note=note)
     last = 1 if classes is None else classes[-1]
@@ -177,23 +180,6 @@ def _parts(scorer):
     options = dict(getattr(scorer, "_kwargs", {}))
     options = {k: v for k, v in options.items() if k not in _READ_HERE and v != "binary"}
     return getattr(scorer, "_score_func", scorer), getattr(scorer, "_sign", None), options
-
-
-def _error_without_bounds(scoring, model):
-    """Return the statistic of a regression error whose bounds nobody declared, or None."""
-    name = "neg_mean_absolute_error" if scoring is None else scoring
-    known = isinstance(name, str) and name in STATISTICS and STATISTICS[name].response == "values"
-    return name if known and not hasattr(model, "classes_") else None
-
-
-def _name(scoring, scorer):
-    """Return the name of a scorer."""
-    function = getattr(scorer, "_score_func", scorer)
-    return (
-        scoring
-        if isinstance(scoring, str)
-        else getattr(function, "__name__", type(function).__name__)
-    )
 
 
 def _positive(name, label, classes):
@@ -304,9 +290,8 @@ class Records:
         """
         key = name, kind, repr(positive)
         if key not in self._read:
-            model, X = self.asked(name)
             self._read[key] = score_rows(
-                lambda model, X, _: _said(model, X, kind, positive), model, X, self.y
+                lambda model, X, _: _said(model, X, kind, positive), *self.asked(name), self.y
             )
         return self._read[key]
 
@@ -347,45 +332,34 @@ class Records:
             said = self.rows(name, statistic.response, measure.positive)
         else:
             y, places = self.codes(name)
-            if statistic.response == "labels":
-                said = self.rows(name, "labels", places)
-            else:
-                model, X = self.asked(name)
-                said = np.asarray(model.predict_proba(X), dtype=float)
+            model, X = self.asked(name)
+            labels = statistic.response == "labels"
+            said = self.rows(name, "labels", places) if labels else model.predict_proba(X)
         if not np.isfinite(said).all():
             raise ValueError("The model fails on records.")
-        return statistic, y, said
+        return statistic, y, np.asarray(said, dtype=float)
 
     def _summed(self, measure, name):
         """Return the statistic that a sum is, from what each record contributes."""
         if measure.share:  # hits are known, and among whom: who was called what follows
             real, called = self._called(measure, name)
-            jaccard = STATISTICS["f1"]._replace(left_out=_jaccard)
+            jaccard = STATISTICS["f1"]._replace(left_out=_JACCARD)
             return STATISTICS.get(measure.share, jaccard), real.astype(int), called.astype(int)
         sums, _ = self.contributions(measure, name)
         if measure.is_share:
             return STATISTICS["accuracy"], np.ones(len(sums)), sums
         low, high = measure.span
-        base = STATISTICS.get(measure.metric.name, GENERIC)._replace(left_out=_mean)
+        base = STATISTICS.get(measure.metric.name, GENERIC)._replace(left_out=_MEAN)
         scores = low + (high - low) * sums
         numbers = self.y.dtype.kind == "f" or self.y.ndim > 1 or base.cells is None
         y = np.zeros(len(sums)) if numbers else self.codes(name)[0]
         return base, y, -scores if base.negative else scores
 
 
-def _ratio(sums, counts, weights, units, n_units):
-    above, below = (np.bincount(units, weights * one, n_units) for one in (sums, counts))
-    with np.errstate(divide="ignore", invalid="ignore"):
-        without = (above.sum() - above) / (below.sum() - below)
-        return float(above.sum() / below.sum()), without
-
-
-def _mean(y, said, weights, units, n_units):
-    return _ratio(said, np.ones(len(said)), weights, units, n_units)
-
-
-def _jaccard(y, said, weights, units, n_units):
-    return _ratio(*SHARES["jaccard"](y == 1, said == 1), weights, units, n_units)
+_MEAN = of_sums(lambda y, said: (said,), lambda count, total: total / count)
+_JACCARD = of_sums(
+    lambda y, said: SHARES["jaccard"](y == 1, said == 1), lambda count, hits, among: hits / among
+)
 
 
 def _said(model, X, kind, positive):
@@ -419,17 +393,23 @@ def reads(measure: Measure, records: Records, name: str, weights: Any = None) ->
     return -value if statistic.negative else value
 
 
+#: What gives each kind of answer.
+_METHODS: dict[str, tuple[str, ...]] = {
+    "called": ("predict",),
+    "labels": ("predict",),
+    "values": ("predict",),
+    "scores": ("decision_function", "predict_proba"),
+    "chances": ("predict_proba",),
+    "all_chances": ("predict_proba",),
+}
+
+
 def needs(measure: Measure, model: Any) -> None:
     """Raise TypeError where a model lacks the method that a measure asks for."""
     if measure.metric is not None:
         measure.metric._check_estimator(model)
-    kind = "called" if measure.share else ""
-    kind = STATISTICS[measure.statistic].response if measure.statistic else kind
-    methods = {
-        "called": ("predict",), "labels": ("predict",), "values": ("predict",),
-        "scores": ("decision_function", "predict_proba"), "chances": ("predict_proba",),
-        "all_chances": ("predict_proba",),
-    }.get(kind, ())  # fmt: skip
+    kind = STATISTICS[measure.statistic].response if measure.statistic else ""
+    methods = _METHODS.get("called" if measure.share else kind, ())
     if methods and not any(hasattr(model, method) for method in methods):
         raise TypeError(
             f"scoring={measure.name!r} needs a model with {' or '.join(methods)}, got "

@@ -44,6 +44,7 @@ from sklearn_bdp.holdout._measures import (
     Records,
     check_scorer,
     classes_of,
+    is_label,
     measure_of,
     needs,
     reads,
@@ -197,14 +198,7 @@ class Plan:
         return {
             "models": [[name, _content(model)] for name, model in self.models.items()],
             "statements": [
-                [
-                    list(one.models),
-                    list(one.inside),
-                    *one.measure.content(),
-                    one.proven,
-                    one.ahead,
-                    one.skill,
-                ]
+                [one.models, one.inside, *one.measure.content(), one.proven, one.ahead, one.skill]
                 for one in self.statements
             ],
             "refit": None if self.refit is None else self.refit[1],
@@ -217,26 +211,21 @@ class Plan:
 
         ``variance``: of a record's training-side score in the first row, as a search has it.
         """
+        first, statements = self.statements[0], []
         needed = any(one.proven in (BETS, FREE) for one in self.statements)
         folds = _folded(self, training) if training is not None and needed else None
-        statements = []
-        for place, one in enumerate(self.statements):
+        for one in self.statements:
             moments, most = one.moments, 1.0
             if one.proven == PAST:
-                known = variance if one.models == self.statements[0].models else None
-                known = known if one.measure is self.statements[0].measure else None
-                moments = past_moments(one, self, holdout, known)
+                same = one.models == first.models and one.measure is first.measure
+                moments = past_moments(one, self, holdout, variance if same else None)
             if one.proven in (BETS, FREE):
                 measured, most = (None, 1.0) if folds is None else _measured(one, self, *folds)
                 moments = measured or _guessed(one, self.y, len(self.masks) or 1)
-                if measured is None and place == 0 and variance is not None and variance > 0.0:
+                if measured is None and one is first and variance is not None and variance > 0.0:
                     moments = moments._replace(variance=max(variance, 1e-4))
             statements.append(dataclasses.replace(one, moments=moments, most=most))
         return dataclasses.replace(self, statements=statements)
-
-    def advance(self) -> list[Any]:
-        """Return what is known in advance of each statement, in JSON."""
-        return [[one.moments, one.most, one.expected] for one in self.statements]
 
     def informed(self, advance: list[Any]) -> Plan:
         """Return the plan with what was known when it was first recorded."""
@@ -285,12 +274,9 @@ def planned_report(
             check_scorer(asked)
         # Predictions have no usual metric: that of a model is meant.
         known = [one for one in models.values() if not isinstance(one, Predicted)]
-        measures.append({
-            name: measure_of(
-                asked, known[0] if asked is None and known and one not in known else one, y
-            )
-            for name, one in models.items()
-        })  # fmt: skip
+        like = {name: (known or [one])[0] if isinstance(one, Predicted) and asked is None else one
+                for name, one in models.items()}  # fmt: skip
+        measures.append({name: measure_of(asked, one, y) for name, one in like.items()})
     dependence = dependence_of(model, n)
     statements, horizon = [], past_horizon(model)
     for one in _statements(measures, expected, levels, baseline, skill=model.is_given_past):
@@ -465,11 +451,10 @@ def _subgroups(holdout, by):
     if by is None:
         return {}, []
     if not isinstance(by, Mapping):
+        framed = hasattr(holdout.X, "columns")
         try:
-            if hasattr(holdout.X, "columns"):
-                by = {str(by): holdout.X[by]}
-            else:
-                by = {f"column {by}": safe_indexing(holdout.X, by, axis=1)}
+            column = holdout.X[by] if framed else safe_indexing(holdout.X, by, axis=1)
+            by = {str(by) if framed else f"column {by}": column}
         except (KeyError, ValueError, IndexError, TypeError) as error:
             raise ValueError(
                 f"by must be a column of X or {{name: labels}}, got {by!r}."
@@ -491,16 +476,13 @@ def _subgroups(holdout, by):
                 "bins first, as in {'age': pandas.cut(age, [0, 40, 60, 120])}."
             )
         own = [f"{name}={label}" for label in found]
-        masks |= {
-            key: np.array([one == label for one in labels.tolist()], dtype=float)
-            for key, label in zip(own, found, strict=True)
-        }
+        for key, label in zip(own, found, strict=True):
+            masks[key] = is_label(labels, label).astype(float)
         rows += [(key,) for key in own]
         if len(own) == 2:
             rows.append((own[0], own[1]))
-            continue
-        for key in own:
-            masks[f"the rest of {name}" + f" but {key}"] = 1.0 - masks[key]
+        for key in own if len(own) > 2 else ():
+            masks[f"the rest of {name} but {key}"] = 1.0 - masks[key]
             rows.append((f"the rest of {name} but {key}", key))
     return masks, rows
 
@@ -561,12 +543,11 @@ def _guessed(one, y, n_levels):
     """Return moments of bits at the training-side value: any are valid."""
     center, count = min(max(one.expected, 0.01), 0.99), 1.0
     if one.measure.share and y is not None:
-        real = float(np.mean([label == one.measure.positive for label in np.ravel(y).tolist()]))
-        count = {"specificity": 1.0 - real, "npv": 1.0 - real, "f1": 2.0 * real}.get(
-            one.measure.share, real
-        )
+        real = float(np.mean(is_label(np.ravel(y), one.measure.positive)))
+        others = dict.fromkeys(("specificity", "negative_predictive_value"), 1.0 - real)
+        count = (others | {"f1": 2.0 * real}).get(one.measure.share, real)
     count = max(count if count > 0.0 else 0.5, 0.01) / (n_levels if one.inside else 1)
-    spread = 0.25 * (center * (1.0 - center)) if len(one.models) == 2 else center * (1.0 - center)
+    spread = center * (1.0 - center) / len(one.models) ** 2
     return UnitMoments(center, max(spread, 0.0025) * count, count)
 
 
@@ -595,24 +576,18 @@ def _measured(one, plan, parts, groups):
     """Return moments of training units out of fold and the largest difference that counts."""
     if any(isinstance(plan.models[name], Predicted) for name in one.models):
         return None, 1.0
-    found = [[part.contributions(one.measure, name) for name in one.models] for part, _ in parts]
-    (sums, counts), *other = (
-        [np.concatenate([fold[place][which] for fold in found]) for which in (0, 1)]
-        for place in range(len(one.models))
-    )
-    most = 1.0
-    if other:
-        gap = other[0][0] - sums
+    found = [
+        np.concatenate([part.contributions(one.measure, name) for part, _ in parts], axis=1)
+        for name in one.models
+    ]
+    (sums, counts), most = found[0], 1.0
+    if len(found) == 2:
+        gap = found[1][0] - sums
         most = min(1.0, 1.5 * float(np.abs(gap).max())) or 1.0
         sums = 0.5 * (counts + np.clip(gap / most, -1.0, 1.0))
-    units = np.arange(len(sums))
-    if groups is not None:
-        units = np.unique(groups[np.concatenate([rows for _, rows in parts])], return_inverse=True)[
-            1
-        ]
-    weights = np.ones(len(sums))
-    if plan.per == "unit":
-        weights = 1.0 / np.bincount(units)[units]
+    order = np.concatenate([rows for _, rows in parts])
+    units = np.unique(order if groups is None else groups[order], return_inverse=True)[1]
+    weights = 1.0 / np.bincount(units)[units] if plan.per == "unit" else np.ones(len(units))
     totals = [np.bincount(units, weights * part) for part in (sums, counts)]
     with contextlib.suppress(ValueError):
         center, variance, count = unit_moments(*totals)
@@ -626,9 +601,15 @@ def _measured(one, plan, parts, groups):
 
 def _check(plan, holdout, training, *, private):
     """Raise what a report would stumble over: while the holdout is open."""
-    X, y = holdout.X, as_labels(holdout.y)
+    X, y, blank = holdout.X, as_labels(holdout.y), _blank(holdout, training)
+    alike = holdout.model.is_componentwise and not holdout.model.is_given_rest
     for one in plan.statements:
-        if private and not _has_noise(one, plan, holdout.model):
+        metric, single = one.measure.metric, len(one.models) == 1
+        if private:
+            metric = private_metric(one.measure, plan.models[one.models[0]], plan.y)
+        noisy = metric is not None and (metric.is_mean or alike) and not one.inside
+        # Each row through the noise has its part of the failure probability, as proven ones do.
+        if private and not (noisy and one.proven and (single or one.measure.is_mean)):
             raise UnboundedMetricError(
                 f"scoring={one.measure.name!r} {'with by= ' * bool(one.inside)}is read from the "
                 "holdout without noise, which ends its privacy. A holdout with a numeric epsilon "
@@ -641,43 +622,24 @@ def _check(plan, holdout, training, *, private):
                 raise ValueError(f"scoring={one.measure.name!r} needs one label for each record.")
             if not isinstance(model, Predicted):
                 check_schema(model, X, y)
-            metric = private_metric(one.measure, model, plan.y) if private else one.measure.metric
             if metric is not None:
                 rows = np.arange(len(y))[:, None] if isinstance(model, Predicted) else X
                 metric._check(model, rows, y)
-    blank = _blank(holdout, training)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        for one in plan.statements:
-            if not one.inside and len(one.models) == 1 and blank is not None:
-                uneven = plan.per == "unit" and not holdout.model.is_independent
-                _try(one.measure, plan.models[one.models[0]], *blank, uneven=uneven)
-    for model in plan.models.values():
+        if single and not one.inside and blank is not None:
+            uneven = plan.per == "unit" and not holdout.model.is_independent
+            _try(one.measure, plan.models[one.models[0]], *blank, uneven=uneven)
+    for name, model in plan.models.items():
         if not isinstance(model, Predicted):
             if holdout.earlier is not None and foreign_parts(model):
                 check_later_rows(model, holdout.earlier.X, holdout.earlier.dates, name=name)
             holdout.check_model(model)
 
 
-def _has_noise(one, plan, model):
-    """Return whether a statement has a row under a level of privacy."""
-    if one.inside or (len(one.models) == 2 and not one.measure.is_mean):
-        return False
-    try:
-        metric = private_metric(one.measure, plan.models[one.models[0]], plan.y)
-    except UnboundedMetricError:
-        return False
-    alike = model.is_componentwise and not model.is_given_rest
-    return metric.is_mean or alike
-
-
 def private_metric(measure: Measure, model: Any, y: Any) -> Any:
-    """Return the metric that the mechanism is asked about."""
-    if measure.metric is not None:
-        return measure.metric
-    if measure.share not in PAIRED:
-        raise UnboundedMetricError(f"{measure.name} has no bound.")
-    return get_metric(measure.share, estimator=model, y=y, pos_label=measure.positive)
+    """Return the metric that the mechanism is asked about; None where there is none."""
+    if measure.share in PAIRED:
+        return get_metric(measure.share, estimator=model, y=y, pos_label=measure.positive)
+    return measure.metric
 
 
 def _try(measure, model, X, y, known, *, uneven):
@@ -692,36 +654,29 @@ def _try(measure, model, X, y, known, *, uneven):
         model = copy.deepcopy(model)
     if not known and getattr(model, "classes_", None) is not None and np.ndim(model.classes_) == 1:
         y = np.resize(np.asarray(model.classes_), np.shape(y))
+    weights, predicts = np.linspace(0.5, 1.0, len(y)) if uneven else np.ones(len(y)), False
     try:
-        if hasattr(model, "predict"):
-            model.predict(X)
-    except (ValueError, KeyError) as error:
-        if known:
-            raise _fails(measure, model, error) from error
-        return
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            if hasattr(model, "predict"):
+                model.predict(X)
+            predicts = True
+            found = reads(measure, Records(X, y, {"": model}), "", weights)
     except Exception as error:
-        raise _fails(measure, model, error) from error
-    try:
-        weights = np.linspace(0.5, 1.0, len(y)) if uneven else np.ones(len(y))
-        found = reads(measure, Records(X, y, {"": model}), "", weights)
-    except Exception as error:
-        raise _fails(measure, model, error) from error
+        if not known and not predicts and isinstance(error, ValueError | KeyError):
+            return
+        weighted = "sample_weight" in str(error)
+        raise ValueError(
+            f"{measure.name} of {type(model).__name__} fails on records made to try it: "
+            f"{type(error).__name__}: {error}. "
+            + "Scores of groups need sample_weight, or per='record'. " * weighted
+            + "The holdout was not queried."
+        ) from error
     if np.ndim(found) != 0:
         raise ValueError(
             f"{measure.name} must be one number, got shape {np.shape(found)}. The holdout was not "
             "queried."
         )
-
-
-def _fails(measure, model, error):
-    """Return the error for a model or a metric that does not run."""
-    weights = "sample_weight" in str(error)
-    return ValueError(
-        f"{measure.name} of {type(model).__name__} fails on records made to try it: "
-        f"{type(error).__name__}: {error}. "
-        + "Scores of groups need sample_weight, or per='record'. " * weights
-        + "The holdout was not queried."
-    )
 
 
 def _blank(holdout, training):

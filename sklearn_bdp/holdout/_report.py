@@ -324,9 +324,7 @@ class FinalReport:
         """
         (count, words), first = self.units, self.rows[0]
         chance = f"{100 * (1 - self.beta):.6g}%"
-        events = ""
-        if first.n_events is not None:
-            events = f"; {first.n_events:,} {words} with an event"
+        events = "" if first.n_events is None else f"; {first.n_events:,} {words} with an event"
         records = f" ({self.n:,} records{events})" if words != "records" else events
         per = f" per {words.removesuffix('s')}" if self.per == "unit" and words == "groups" else ""
         proven = sum(row.method.split(":")[0] != "approximate" for row in self.rows)
@@ -359,18 +357,19 @@ class FinalReport:
     def _lines(self):
         """Return what holds, in sentences."""
         chance = f"{100 * (1 - self.beta):.6g}%"
-        both = [any(getattr(row, one) is not None for row in self.rows) for one in _FAMILIES]
-        if both[0]:
+        proven, approximate = (
+            any(getattr(row, one) is not None for row in self.rows) for one in _FAMILIES
+        )
+        if proven:
             yield (
                 f"Confidence: at least {chance} that all proven intervals of this report and all "
                 "earlier ones are correct."
             )
-        if both[1]:
+        if approximate:
+            together = f" Both kinds together: about {100 * (1 - 2 * self.beta):.6g}%." * proven
             yield (
                 f"Approximate intervals are correct together with about {chance}, for typical "
-                "data. They miss losses that are rare and large."
-                + f" Both kinds together: about {100 * (1 - 2 * self.beta):.6g}%."
-                * both[0]
+                f"data. They miss losses that are rare and large.{together}"
             )
         yield (
             f"Before it: {self.n_answered:,} queries on {self.n:,} records, {self.n_above:,} "

@@ -221,17 +221,15 @@ class Rows:
 
     def _by_class(self, found, level):
         """Return limits of ROC AUC or balanced accuracy (G12; of groups G19, G20)."""
-        side = np.log([level / 2.0])
         if hasattr(found, "tails"):
             lower, upper = found.limits(found.values, found.values, np.log([level]))
             return float(lower[0]), float(upper[0])
-        shape = dataclasses.asdict(found.shape)
-        value = np.array([found.value])
+        shape, value = dataclasses.asdict(found.shape), found.value
         if found.by_class is not None:
             floors = tuple(found.by_class.least_counts(len(found.shape.classes)).tolist())
-            shape, value = shape | {"class_floors": floors}, [found.by_class.value(floors)]
-        tail = score_tail(self.model, len(self.records.y), **shape)
-        lower, upper = tail.limits(np.array(value), np.array(value), side)
+            shape, value = shape | {"class_floors": floors}, found.by_class.value(floors)
+        tail, at = score_tail(self.model, len(self.records.y), **shape), np.array([value])
+        lower, upper = tail.limits(at, at, np.log([level / 2.0]))
         return float(lower[0]), float(upper[0])
 
     # -- approximate limits ---------------------------------------------------------------------

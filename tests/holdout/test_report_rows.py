@@ -25,7 +25,11 @@ from sklearn.metrics import (
 
 from sklearn_bdp import ReusableHoldout, ReusableHoldoutSearchCV
 from sklearn_bdp.correlation import Groups, MarkovNetwork
-from sklearn_bdp.exceptions import AnotherAccountWarning, HoldoutClosedError
+from sklearn_bdp.exceptions import (
+    AnotherAccountWarning,
+    HoldoutClosedError,
+    UnboundedMetricError,
+)
 from sklearn_bdp.metrics import PerRecordScore
 
 
@@ -348,6 +352,9 @@ def test_both_families_speak_of_the_records_that_count():
     for pair in (rows[0].proven, rows[0].approximate, rows[1].approximate):
         assert pair[0] < 400 / 600 < pair[1] < 0.85  # of all records: .95
     assert rows[1].proven is None  # G19 is about a random record of a random group
+    private = ReusableHoldout(X, y, correlation=Groups(groups), epsilon=1.0)
+    with pytest.raises(UnboundedMetricError, match="noise"):
+        private.final_report(Ranks(), scoring="roc_auc", per="record", training=training)
 
 
 def test_any_scorer_or_function_gets_an_approximate_row():
