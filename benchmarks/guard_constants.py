@@ -6,16 +6,11 @@ Warnings of independent tables are false; those of the last columns are meant.
 """
 
 import argparse
-import functools
-import math
-from unittest import mock
 
 import numpy as np
-from scipy.signal import lfilter
-from scipy.special import ndtr
 
 from sklearn_bdp.accounting import check_length
-from sklearn_bdp.correlation import Groups, _strength, check_drift, check_independence
+from sklearn_bdp.correlation import Groups, check_independence
 
 
 def main(arguments=None):
@@ -24,8 +19,6 @@ def main(arguments=None):
     parser.add_argument("--tables", type=int, default=400)
     count = parser.parse_args(arguments).tables
     neighbours(count)
-    drifts(count)
-    shocks(count)
     calendars(count)
     classes(count)
     few_groups()
@@ -49,44 +42,6 @@ def neighbours(count):
         alone = warned(count, misfit, lambda rng, n=n: rng.random(5 * n))
         alike = warned(count, misfit, lambda rng, n=n: np.repeat(rng.random(n), 5))
         print(f"{n:>17}   {alone:11.1%}   {alike:15.1%}")
-
-
-def drifts(count):
-    """SHORTEST_DRIFT = 48: scores from which on thirds are compared."""
-    print("\nscores   independent   last third 0.2 worse")
-    for n in (48, 96, 192):
-        steady = warned(
-            count, lambda s: check_drift(s, order="rows").drift, lambda rng, n=n: rng.random(n)
-        )
-        worse = warned(
-            count,
-            lambda s: check_drift(s, order="rows").drift,
-            lambda rng, n=n: rng.random(n) - 0.2 * (np.arange(n) >= 2 * n // 3),
-        )
-        print(f"{n:>6}   {steady:11.1%}   {worse:20.1%}")
-
-
-def shocks(count):
-    """TIMES_OF_A_THIRD = 24: panels of 50 series that share a shock, steady and with a fall."""
-    print("\nautoregression, deviation of the shock   dates   steady   falls   no matter how long")
-    for phi in (0.8, 0.9, 0.95):
-        for dates, spread in ((150, 1.0), (300, 1.0), (150, 0.3), (300, 0.3)):
-            found = []
-            for least in (_strength.TIMES_OF_A_THIRD, 0):
-                with mock.patch.object(_strength, "TIMES_OF_A_THIRD", least):
-                    for fall in (0.0, 0.8):
-                        make = functools.partial(panel, phi, spread, dates, fall)
-                        found.append(warned(count, lambda s: check_drift(s).drift, make))
-            shares = "   ".join(f"{share:6.1%}" for share in found)
-            print(f"{phi:>14} {spread:>23}   {dates:5}   {shares}")
-
-
-def panel(phi, spread, dates, fall, rng):
-    """Return mean scores of dates whose last third is worse by ``fall`` (on a probit scale)."""
-    moves = rng.normal(size=dates + 200) * math.sqrt(1.0 - phi**2)
-    shock = spread * lfilter([1.0], [1.0, -phi], moves)[200:]
-    level = 0.5 + shock - fall * (np.arange(dates) >= 2 * dates // 3)
-    return (rng.random((dates, 50)) < ndtr(level)[:, None]).mean(axis=1)
 
 
 def calendars(count):

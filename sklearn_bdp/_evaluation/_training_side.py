@@ -100,8 +100,8 @@ class CrossValidation:
     """Ordinary cross-validation of candidates on the training set, and what it says of the records.
 
     ``results``: ``cv_results_`` of the training set, and ``scores`` in score units; None where
-    scores come with the fit for verification. ``report``, ``drift``: what the scores per record, in
-    time or row order, say about dependence.
+    scores come with the fit for verification. ``report``: what the scores per record, in time
+    or row order, say about dependence.
     """
 
     def __init__(self, name, division, verifier, progress, options):
@@ -110,7 +110,7 @@ class CrossValidation:
         self.metric, self.secondary = verifier.setting.metric, verifier.setting.secondary
         self.candidates, self.out, self._more = [], [], defaultdict(list)
         self.results, self.scores, self.splits = None, None, []
-        self.report = self.drift = self.per_record = None
+        self.report = self.per_record = None
         self.first = 0  # row of the first candidate that is not eliminated
         self._verification = None
 
@@ -126,7 +126,7 @@ class CrossValidation:
             return
         best = self.first + int(np.nanargmax(last))
         tests = [test for _, test in self.splits]
-        self.report, self.drift, self.per_record = check_dependence(
+        self.report, self.per_record = check_dependence(
             self.division,
             self.verifier.setting,
             self.candidates[best].params,

@@ -39,9 +39,7 @@ from sklearn_bdp.correlation._past import GivenPast
 from sklearn_bdp.correlation._row_order import IndependenceReport, check_independence
 from sklearn_bdp.correlation._states import SeenStates
 from sklearn_bdp.correlation._strength import (
-    DriftReport,
     Strength,
-    check_drift,
     score_strength,
     slow_autocorrelation_time,
 )
@@ -77,6 +75,4 @@ __all__ = [
     "check_independence",
     "check_groups",
     "check_neighbors",
-    "DriftReport",
-    "check_drift",
 ]

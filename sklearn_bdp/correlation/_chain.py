@@ -264,8 +264,8 @@ class MarkovChain(CorrelationModel):
         scores (:func:`slow_autocorrelation_time`). What is assumed: every query's scores
         concentrate no worse than those of this chain. Nothing that is rare on the training set
         can be read off it: regimes that hold less than about a fifth of the records must be
-        declared. A steady drift is not taken for dependence, and not covered
-        (:func:`check_drift`). For means over records only.
+        declared. A steady drift is not taken for dependence, and not covered. For means over
+        records only.
 
         Examples
         --------

@@ -72,7 +72,7 @@ def check_independence(
     See Also
     --------
     IndependenceReport : What it returns.
-    check_drift : Test whether scores change over time.
+    check_groups : Test for dependence of neighboring groups.
 
     Notes
     -----

@@ -4,31 +4,19 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.fft import dct
 from scipy.stats import chi2
-from scipy.stats import t as student
 
-from sklearn_bdp._checks import (
-    check_array,
-    check_integer,
-    check_option,
-    check_probability,
-    check_real,
-)
+from sklearn_bdp._checks import check_array, check_integer, check_real
 
 #: Swings an estimate averages at least: more are less noisy, fewer see slower dependence.
 SWINGS = 10
 
 #: Pairs of somewhat faster swings whose median corrects an estimate that came out small.
 PAIRS = 7
-
-#: Autocorrelation times of a third below which slow shocks look like drift, and the swings that
-#: a change must then exceed as well.
-TIMES_OF_A_THIRD, SLOWEST = 24, 4
 
 #: Fewest scores of an estimate.
 FEWEST = 16
@@ -196,122 +184,3 @@ def rounded_up(time: float, digits: int = 3) -> float:
     """Return a number rounded up to some digits, so that a printed value suffices."""
     scale = 10.0 ** (math.floor(math.log10(time)) - digits + 1)
     return math.ceil(time / scale - 1e-9) * scale
-
-
-@dataclass(frozen=True)
-class DriftReport:
-    """How scores of the last part of the training set differ from those of the first.
-
-    Parameters
-    ----------
-    drift : bool
-        Whether they differ by more than dependent chance.
-    message : str
-        The finding in words; empty without drift.
-    first, last : float
-        Mean scores of the first and the last third.
-    p : float
-        p-value of "the thirds have one mean".
-    """
-
-    drift: bool
-    message: str
-    first: float
-    last: float
-    p: float
-
-
-#: What drift means for records in time, and for rows that were declared independent.
-_MEANING = {
-    "time": (
-        "the data drift, or later folds learned more. No interval covers a future unlike the "
-        "past; keep the holdout recent and verify again on later records"
-    ),
-    "rows": (
-        "the data drift with the order of the rows. A holdout drawn at random refers to a mixture "
-        "of earlier and later rows, not to later ones. In time order: set correlation='time', "
-        "which holds out the latest rows. No interval covers a future unlike the past"
-    ),
-}
-
-
-def _change_p(parts, count):
-    """Return the p-value of "one mean", with the variance of means by the ``count`` slow swings."""
-    swings = [_squared_swings(x)[1 : min(count, len(x) // 4) + 1] for x in parts]
-    variances = [max(1.0, s.mean()) * x.var() / len(x) for s, x in zip(swings, parts, strict=True)]
-    change, variance = abs(parts[1].mean() - parts[0].mean()), sum(variances)
-    if not variance > 0:
-        return float(change == 0)
-    # Welch 1947: degrees of freedom of a sum of two estimated variances.
-    freedom = variance**2 / sum(v**2 / len(s) for v, s in zip(variances, swings, strict=True))
-    return 2.0 * float(student.sf(change / math.sqrt(variance), freedom))
-
-
-def check_drift(
-    scores: ArrayLike,
-    *,
-    level: float = 0.001,
-    names: str | None = None,
-    order: Literal["time", "rows"] = "time",
-) -> DriftReport:
-    """Compare cross-validated scores of the first and the last third of the time.
-
-    Parameters
-    ----------
-    scores : array-like of shape (n,)
-        Per-record cross-validated scores in time, at least 48.
-    level : float, default=0.001
-        Significance at which a difference is called drift.
-    names : str, optional
-        What the scores are, for the message (``"accuracy"``).
-    order : {"time", "rows"}, default="time"
-        What the scores are in order of, for the message: ``"rows"`` where records were declared
-        independent, with models that were fitted on rows drawn without regard to the order.
-
-    Returns
-    -------
-    DriftReport
-        The outcome; nothing is raised or warned here.
-
-    See Also
-    --------
-    DriftReport : What it returns.
-    check_independence : Test for dependence of neighboring rows.
-
-    Notes
-    -----
-    The standard error is that of means of dependent scores, with the autocorrelation time of the
-    thirds themselves (a jump between them must not hide itself), and the distribution Student's,
-    since those times are estimates. If a third holds fewer than ``TIMES_OF_A_THIRD``
-    autocorrelation times, slow shocks look like drift. The last third must then also differ from
-    everything before by more than the ``SLOWEST`` swings explain
-    (``python -m benchmarks.guard_constants`` lists false alarms and falls found).
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from sklearn_bdp.correlation import check_drift
-    >>> rng = np.random.default_rng(0)
-    >>> scores = rng.random(3000) < np.repeat([0.9, 0.8, 0.6], 1000)
-    >>> print(check_drift(scores, names="accuracy").message[:71])
-    accuracy in the training set moves from 0.904 in the first third of the
-    """
-    series = check_array("scores", scores, shape=(None,))
-    if not len(series) >= 48:
-        raise ValueError(f"scores must hold at least 48 records, got {len(series)}.")
-    level = check_probability("level", level)
-    meaning = _MEANING[check_option("order", order, tuple(_MEANING))]
-    third = len(series) // 3
-    parts = series[:third], series[-third:]
-    first, last = (float(part.mean()) for part in parts)
-    p = _change_p(parts, SWINGS)
-    time = np.mean([_squared_swings(part)[1 : SLOWEST + 1] for part in parts])
-    if third < TIMES_OF_A_THIRD * time:
-        p = max(p, _change_p((series[:-third], parts[1]), SLOWEST))
-    message = ""
-    if p < level:
-        message = (
-            f"{names or 'the score'} in the training set moves from {first:.3f} in the first third "
-            f"of the {order} to {last:.3f} in the last (p = {p:.1g}): {meaning}"
-        )
-    return DriftReport(bool(message), message, first, last, p)

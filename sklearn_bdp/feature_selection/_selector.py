@@ -152,8 +152,6 @@ class HoldoutFeatureSelector(SubsetSelectorBase):
         verified score of the selection, so that it travels with a fitted pipeline.
     train_indices_, holdout_indices_ : ndarray of int or None
         Rows of the data on each side of the split.
-    drift_report_ : DriftReport or None
-        For records in time: whether the last part of the training set differs from the first.
     n_features_in_, feature_names_in_
         As in scikit-learn.
 
@@ -330,9 +328,7 @@ class HoldoutFeatureSelector(SubsetSelectorBase):
         if self.n_features_in_ > n:  # how records depend is seen as well in the best few columns
             best = np.argsort(-univariate_scores(records, np.ones((1, n), bool))[0], kind="stable")
             shown = replace(setting, X=safe_indexing(setting.X, np.sort(best[:n]), axis=1))
-        _, self.drift_report_, _ = check_dependence(
-            division, shown, {}, folds=setting.folds, groups=groups
-        )
+        check_dependence(division, shown, {}, folds=setting.folds, groups=groups)
         rankings = rankings_for(self.ranking)
         proposals = propose(setting, units, rankings, records, target=target, n_jobs=self.n_jobs)
         choice = choose(proposals, setting, tol=self.tol, target=target)

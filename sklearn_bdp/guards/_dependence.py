@@ -59,11 +59,8 @@ USUAL_SCORE, USUAL_CANDIDATES = 0.8, 20
 #: Half-width from which on a forecast of a metric by class is worth a warning.
 WIDE = 0.2
 
-#: No report, no drift, no scores.
-_NOTHING = (None, None, None)
-
-#: Scores that :func:`check_drift` needs.
-SHORTEST_DRIFT = 48
+#: No report, no scores.
+_NOTHING = (None, None)
 
 #: Records of a fold from which on their scores show dependence of neighbours.
 SMALLEST_FOLD = 40
@@ -97,11 +94,11 @@ def compare_dependence(division, estimator, metric, score, *, folds, groups=None
     ``score(metric, folds)`` returns its cross-validated scores, NaN where it cannot be fitted.
     ``known`` are its scores from the inner cross-validation (``folds``) and the fold of each
     record; where they do not suit the check, the candidate is fitted again. Returns the report of
-    the check that suits the correlation, the :class:`DriftReport` of records in time or row
-    order, and the per-record scores behind both, in that order; None where there is none.
+    the check that suits the correlation and the per-record scores behind it; None where there is
+    none.
     """
     found = _compared(division, estimator, metric, score, folds, groups, known)
-    warn_of(division, *found[:2])
+    warn_of(division, found[0])
     return found
 
 
@@ -129,32 +126,21 @@ def _compared(division, estimator, metric, score, folds, groups, known):
 
     first = (lambda: known[0]) if known is not None else scored
     if in_time:
-        return _in_time(declared, model, first(), metric.name)
+        scores = _seen(model.unit_means(first()))
+        found = None if scores is None else correlation.check_misfit(declared, scores=scores)
+        return found, scores
     if model is not None and isinstance(declared, SeenStates):
-        return _within_states(declared, scored())
+        scores = _seen(scored())
+        if scores is None or len(scores) != len(declared.states):
+            return _NOTHING
+        return correlation.check_independence(scores, states=declared.states), scores
     placed = division.places is not None and declared.is_independent
     if placed or (isinstance(model, NetworkModel | Groups) and not model.is_independent):
         return _beside(declared if placed else model, first(), estimator, division)
     by_class = classes and np.ndim(division.y) == 1 and in_runs(np.asarray(division.y))
     if by_class or not declared.is_independent:
         return _NOTHING
-    return _in_row_order(division, metric.name, scored, groups, known)
-
-
-def _in_time(declared, model, scores, name):
-    """Test what a chain promises: how long scores depend on each other, and that nothing drifts."""
-    scores = _seen(model.unit_means(scores))
-    if scores is None:
-        return _NOTHING
-    return correlation.check_misfit(declared, scores=scores), _drift(scores, names=name), scores
-
-
-def _within_states(declared, scores):
-    """Test what public states promise: within one the order of the rows does not matter."""
-    scores = _seen(scores)
-    if scores is None or len(scores) != len(declared.states):
-        return _NOTHING
-    return correlation.check_independence(scores, states=declared.states), None, scores
+    return _in_row_order(division, scored, groups, known)
 
 
 def _beside(model, scores, estimator, division):
@@ -177,8 +163,8 @@ def _beside(model, scores, estimator, division):
     kinds = np.transpose(kinds)[order]
     if groups:
         codes = model.components(len(kinds))[order]
-        return correlation.check_groups(kinds, codes, coordinates=places), None, scores
-    return correlation.check_neighbors(model, kinds), None, scores
+        return correlation.check_groups(kinds, codes, coordinates=places), scores
+    return correlation.check_neighbors(model, kinds), scores
 
 
 def _residuals(scores, labels):
@@ -201,36 +187,29 @@ def _less_means(values, labels):
     return values - (sums / np.maximum(known, 1))[codes]
 
 
-def _in_row_order(division, name, scored, groups, known):
+def _in_row_order(division, scored, groups, known):
     """Test what independence promises: neither the order of the rows nor their groups matter."""
     order = _original_order(division)
     if groups is None and known is not None and _partitions(known[1]):
         scores, fold = (part[order] for part in known)
-        drift = _drift(scores, names=name, order="rows")
-        if drift is not None and drift.drift:
-            # The models of some folds may be worse: asked again where all rows have the same ones.
-            drift = _drift(_seen(scored()[order]), names=name, order="rows")
-        return correlation.check_independence(scores, folds=fold), drift, scores
+        found = correlation.check_independence(scores, folds=fold)
+        if found.misfit or not correlation.check_independence(scores).misfit:
+            return found, scores
+        # The models of some folds may be worse: asked again where all rows have the same ones.
+        mixed = _seen(scored()[order])
+        return (found if mixed is None else correlation.check_independence(mixed)), scores
     scores = _seen(scored()[order])
     if scores is None:
         return _NOTHING
     whole = groups is not None and len(scores) == len(order)
     labels = np.asarray(groups)[order] if whole else None
-    found = correlation.check_independence(scores, groups=labels)
-    return found, _drift(scores, names=name, order="rows"), scores
+    return correlation.check_independence(scores, groups=labels), scores
 
 
 def _original_order(division):
     """Return the order in which the training rows came."""
     train = division.train
     return np.arange(num_samples(division.X)) if train is None else np.argsort(train, kind="stable")
-
-
-def _drift(scores, **said):
-    """Compare the first and the last third of scores; None where they are too few."""
-    if scores is None or len(scores) < SHORTEST_DRIFT:
-        return None
-    return correlation.check_drift(np.asarray(scores, dtype=float), **said)
 
 
 def _seen(scores):
@@ -270,9 +249,9 @@ def warn_few_groups(holdout, division, metric):
     )  # fmt: skip
 
 
-def warn_of(division, *reports):
+def warn_of(division, report=None):
     """Give one warning of everything that speaks against the declared correlation."""
-    found = [r.message for r in reports if r is not None and r.message]
-    sentences = [*division.hints, *(each[0].upper() + each[1:] for each in found)]
+    found = "" if report is None else report.message
+    sentences = [*division.hints, *([found[0].upper() + found[1:]] if found else [])]
     if sentences:
         MISFIT.warn(found=". ".join(sentences))

@@ -156,10 +156,8 @@ class ReusableHoldoutSearchCV(Preparation, Savable, GridSearchCV):
         For chains: whether cross-validated errors contradict the declared chain.
     independence_report_ : IndependenceReport or None
         Under ``correlation=None``: whether cross-validated scores depend on the order of rows.
-    drift_report_ : DriftReport or None
-        In time (row order under None): whether the last part of the training set differs.
     misfit_scores_ : ndarray of shape (n_training_records,) or None
-        The per-record cross-validated scores behind the reports, in time or row order.
+        The per-record cross-validated scores behind the report, in time or row order.
     scorer_, n_splits_, refit_time_, multimetric_, classes_, n_features_in_, feature_names_in_
         As in :class:`~sklearn.model_selection.GridSearchCV`.
 
@@ -451,7 +449,7 @@ class ReusableHoldoutSearchCV(Preparation, Savable, GridSearchCV):
         in_time = division.model.is_sequential
         self.misfit_report_ = folds.report if in_time else None
         self.independence_report_ = None if in_time else folds.report
-        self.drift_report_, self.misfit_scores_ = folds.drift, folds.per_record
+        self.misfit_scores_ = folds.per_record
         self.scorer_ = public_scorer(self, folds.name, folds.metric, folds.secondary)
         self.multimetric_ = bool(folds.out) and isinstance(folds.out[0]["test_scores"], dict)
         self.cv_results_ = search_results(self, folds, found)

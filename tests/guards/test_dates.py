@@ -1,4 +1,4 @@
-"""Drift by row order, and what an index of dates tells, under correlation=None."""
+"""Rows that change with their order, and what an index of dates tells, under correlation=None."""
 
 import warnings
 
@@ -10,7 +10,7 @@ from sklearn.model_selection import KFold
 from sklearn.naive_bayes import GaussianNB
 
 from sklearn_bdp import HoldoutConfig, ReusableHoldoutSearchCV
-from sklearn_bdp.correlation import MarkovChain, check_drift, check_independence
+from sklearn_bdp.correlation import MarkovChain, check_independence
 from sklearn_bdp.exceptions import ModelMisfitWarning, SharedRecordsError
 
 pd = pytest.importorskip("pandas")
@@ -37,21 +37,16 @@ def drifting(n=4000, seed=1):
 def test_a_steady_drift_is_named_under_independence():
     X, y = drifting()
     search, (message,) = messages(X, y)
-    assert search.drift_report_.drift
-    assert "first third of the rows" in message
-    assert "not to later ones" in message
+    assert search.independence_report_.misfit
+    assert "correlation='time'" in message
 
 
 def test_shuffled_or_sorted_by_class_it_is_none():
     X, y = drifting()
     order = np.random.default_rng(0).permutation(len(X))
-    search, found = messages(X[order], y[order])
-    assert not search.drift_report_.drift
-    assert found == []
+    assert messages(X[order], y[order])[1] == []
     by_class = np.argsort(y, kind="stable")
-    search, found = messages(X[by_class], y[by_class])
-    assert search.drift_report_ is None
-    assert found == []
+    assert messages(X[by_class], y[by_class])[1] == []
 
 
 class Uneven(ClassifierMixin, BaseEstimator):
@@ -66,7 +61,7 @@ class Uneven(ClassifierMixin, BaseEstimator):
         return (X[:, 0] > (2 if self.seen_ == 0 else 0)).astype(int)
 
 
-def test_a_worse_model_of_the_last_folds_is_no_drift():
+def test_a_worse_model_of_the_last_folds_is_no_dependence():
     rng = np.random.default_rng(0)
     X = np.c_[rng.normal(size=(2000, 2)), np.arange(2000)]
     y = (X[:, 0] > 0).astype(int)
@@ -74,16 +69,7 @@ def test_a_worse_model_of_the_last_folds_is_no_drift():
     with warnings.catch_warnings():
         warnings.simplefilter("error", ModelMisfitWarning)
         search.fit(X[:1500], y[:1500], X_val=X[1500:], y_val=y[1500:])
-    assert check_drift(search.misfit_scores_).drift
-    assert not search.drift_report_.drift
-
-
-@pytest.mark.parametrize("n", [60, 400])
-@pytest.mark.parametrize("share", [0.6, 0.97])
-def test_exchangeable_scores_drift_no_more_often_than_the_level_says(n, share):
-    rng = np.random.default_rng(n)
-    false = sum(check_drift((rng.random(n) < share).astype(float)).drift for _ in range(1000))
-    assert false <= 5  # of 1 expected at most
+    assert not search.independence_report_.misfit
 
 
 def test_the_message_of_dependence_says_how_often_it_is_wrong():

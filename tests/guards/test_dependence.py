@@ -246,20 +246,6 @@ def test_later_searches_check_the_assumed_strength(in_time):
     assert "declare more dependence" in messages[0]
 
 
-def test_drift_is_told_in_words():
-    rng = np.random.default_rng(0)
-    n = 6000
-    X = rng.normal(size=(n, 2))
-    noise = np.linspace(0.2, 4.0, n)
-    y = (X[:, 0] + noise * rng.normal(size=n) > 0).astype(int)
-    search, messages = fit(X, y, correlation=learned(), grid={"C": [1.0]})
-    assert search.drift_report_.drift
-    assert any("drift" in message and "first third" in message for message in messages)
-    search, messages = fit(X, y, correlation="time", grid={"C": [1.0]})
-    assert search.drift_report_ is None
-    assert messages == []
-
-
 def test_validation_set_in_time(regimes):
     X, y = regimes
     search = ReusableHoldoutSearchCV(

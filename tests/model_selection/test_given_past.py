@@ -53,7 +53,6 @@ def test_the_last_dates_are_held_out_without_a_gap():
         assert "It does not say how the model will do next year." in first
     assert "none is stated without declared dependence" in str(search.certificate_)
     assert search.misfit_report_ is None
-    assert search.drift_report_ is None
 
 
 @pytest.mark.parametrize(("freq", "step"), [("h", "hour"), ("7D", "week"), ("MS", "month")])
