@@ -8,9 +8,8 @@
 Past (theory G26): scores in time, each judged given its past, beside Newey-West errors and a
 bootstrap of blocks (``benchmarks.dependence.past``). Searches: two adaptive rounds of
 ``ReusableHoldoutSearchCV`` under every declaration, a miss
-is *any* of the answered intervals missing its truth. Networks (theory G13): a stochastic block
-model split by nodes, coverage on fresh draws of the holdout's labels given the training labels
-(small Ising networks are enumerated in ``tests/correlation/test_given_rest.py``). Studies:
+is *any* of the answered intervals missing its truth. Networks (theory G27): nodes that are not
+neighbors beside a random split, blocks and the oracle, coverage given the training labels. Studies:
 patients, panels, maps and networks with right and wrong declarations, beside what their fields
 use today (``benchmarks.dependence.studies``). With ``--csv``: rolling windows of a real series
 (records in time, a column of classes), three adaptive rounds of search; the truth is the score on

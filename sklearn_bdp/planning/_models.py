@@ -124,8 +124,8 @@ def continued(correlation, *, searched=False):
         raise ValueError(
             f"correlation must have more than one component to plan with, got {model.describe()}. "
             "Without a limit on their dependence, these records together count as one, and no "
-            "holdout among them is large enough. Give the strength of the edges, "
-            "MarkovNetwork(graph, influence=...) (a connected graph is then split by nodes), or "
+            "holdout among them is large enough. Use MarkovNetwork(graph) (a "
+            "connected graph is then split by nodes), or "
             "hold out whole graphs or groups and plan with correlation=None, counting those."
         )
     return any_size(model)
