@@ -292,17 +292,13 @@ class SubsetSelectorBase(MetaEstimatorMixin, HoldoutSelectorBase):
         self._training_side = metric, variance, math.nan if found is None else found.training
         self._answer = None if found is None else found.answer
         # What a final report is about: columns, model and cross-validated score, by name.
-        name = f"{type(self.estimator_).__name__} of {len(columns):,} features"
-        shown = {name: found} | ({} if fixed is found else {"fixed": fixed})
-        self._reported = (
-            {}
-            if verifier is None
-            else {
-                name: (list(one.columns), verifier.model(one), one.training)
-                for name, one in shown.items()
-                if one is not None and one.columns
-            }
-        )
+        shown = {f"{type(self.estimator_).__name__} of {len(columns):,} features": found}
+        shown |= {} if fixed is found else {"fixed": fixed}
+        self._reported = {
+            name: (list(one.columns), verifier.model(one), one.training)
+            for name, one in shown.items()
+            if verifier is not None and one is not None and one.columns
+        }
 
     def _keep_account(self, division, setting, verifier):
         """Set the fitted attributes that speak of the holdout; warn where they mislead."""
@@ -373,15 +369,16 @@ def check_finite(X, *, allow_nan):
     values = np.asarray(X, dtype=float)
     with np.errstate(all="ignore"):
         found = np.flatnonzero(~np.isfinite(values.sum(axis=0)))
-    for word, test, ask in (("infinity", np.isinf, True), ("NaN", np.isnan, not allow_nan)):
-        bad = found[test(values[:, found]).any(axis=0)] if ask else found[:0]
+    remedies = {
+        "infinity": (np.isinf, "Replace it, by NaN where the estimator takes missing values."),
+        "NaN": (np.isnan, "Use a pipeline that begins with an imputer."),
+    }
+    for word in ("infinity",) if allow_nan else remedies:
+        bad = found[remedies[word][0](values[:, found]).any(axis=0)]
         if bad.size:
-            remedy = "Use a pipeline that begins with an imputer."
-            if word == "infinity":
-                remedy = "Replace it, by NaN where the estimator takes missing values."
             raise ValueError(
                 f"Input X contains {word} in the columns {names[bad].tolist()[:5]}, which the "
-                f"estimator does not take. {remedy} The holdout was not queried."
+                f"estimator does not take. {remedies[word][1]} The holdout was not queried."
             )
 
 

@@ -30,7 +30,6 @@ class Choice:
     constant: int | None
     #: How often the luckiest of so many useless subsets gets as far; NaN without a comparison.
     luck: float
-    near: tuple = ()  # numbers of features that score within a standard error of the best
     asked: bool = False  # whether a number of features was asked for
     baseline: int | None = None  # what is handed on where nothing is told from chance
 
@@ -56,13 +55,11 @@ def choose(proposals, setting, *, tol, target):
     if constant is not None and proposals[constant].columns and not asked:
         chosen = constant if levels[constant] >= levels[chosen] else chosen  # fixed features alone
     same = [p for p in others if proposals[p].ranking == proposals[best].ranking]
-    close = [p for p in same if levels[best] - levels[p] <= _error(proposals, p, best, setting)]
-    sizes = tuple(sorted({len(proposals[p].columns) for p in close}))
     luck = math.nan if constant is None else _luck(proposals, others, best, constant, setting)
     baseline = constant  # the fixed features, or else the one best
     if constant is None or not proposals[constant].columns:
         baseline = min(same, key=lambda place: len(proposals[place].chosen))
-    return Choice(chosen, best, constant, luck, sizes, asked, baseline)
+    return Choice(chosen, best, constant, luck, asked, baseline)
 
 
 def _best(proposals, levels, places, setting):

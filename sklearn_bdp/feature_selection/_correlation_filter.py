@@ -135,12 +135,8 @@ class HoldoutCorrelationFilter(HoldoutSelectorBase):
         holdout: Any = 0.25,
         correlation: Correlation | None = None,
     ) -> None:
-        self.alpha = alpha
-        self.clip = clip
-        self.on_empty = on_empty
-        self.random_state = random_state
-        self.holdout = holdout
-        self.correlation = correlation
+        self.alpha, self.clip, self.on_empty = alpha, clip, on_empty
+        self.random_state, self.holdout, self.correlation = random_state, holdout, correlation
 
     def fit(
         self,
@@ -181,22 +177,18 @@ class HoldoutCorrelationFilter(HoldoutSelectorBase):
         stand_in = DummyClassifier() if classification else DummyRegressor()
         division, split = self._divide(stand_in, X, y, X_val=X_val, y_val=y_val, groups=groups)
         warn_of(division)
-        scores = target_scores(
-            np.asarray(division.y), classification=classification, clip=self.clip
-        )
-        self._statements = None
+        targets, clip = np.asarray(division.y), self.clip
+        scores = target_scores(targets, classification=classification, clip=clip)
+        n_effective, self._statements = self._training_n_effective(division), None
         found = associate(
-            by_columns(division.X),
-            scores(division.y),
-            clip=self.clip,
-            n_effective=self._training_n_effective(division),
+            by_columns(division.X), scores(targets), clip=clip, n_effective=n_effective
         )
         self.pvalues_ = found.p_values()
         candidates = np.flatnonzero(false_discovery_control(self.pvalues_) <= self.alpha)
         holdout, cells, answers = None, None, None
         if self.holdout is not None:
             holdout = open_holdout(self, division, split=split)
-            ratio = self._training_n_effective(division) / division.model.effective_n(holdout.n)
+            ratio = n_effective / division.model.effective_n(holdout.n)
             cells = found.cells(candidates, found.error[candidates] * np.sqrt(ratio))
             answers = self._ask(holdout, division, found, candidates, cells, scores)
         self._decide(found, candidates, cells, answers)
@@ -221,15 +213,16 @@ class HoldoutCorrelationFilter(HoldoutSelectorBase):
         """Return the holdout's answers about the candidates; None without any."""
         if not candidates.size:
             return None
-        names = getattr(self, "feature_names_in_", range(self.n_features_in_))
+        named = getattr(self, "feature_names_in_", [f"x{j}" for j in range(self.n_features_in_)])
+        names = [str(named[j]) for j in candidates]
         target = (scores.center, scores.scale, scores.means, self.clip, scores.classes)
         units = (found.center, found.scale, found.column, found.effect < 0)
         keys = [
-            query_key("association", target, str(names[j]), *(float(part[j]) for part in units))
-            for j in candidates
+            query_key("association", target, name, *(float(part[j]) for part in units))
+            for j, name in zip(candidates, names, strict=True)
         ]
         # Fixed before anything is asked about them: what is said later cannot have chosen them.
-        self._statements = (query_key("associations", keys), candidates, found, scores)
+        self._statements = query_key("associations", keys), names, candidates, found, scores
         fix_statements(holdout, self._statements[0])
         raw = found.queries(by_columns(division.X_holdout), scores(division.y_holdout), candidates)
         return holdout.answer_evaluations(
@@ -297,13 +290,12 @@ class HoldoutCorrelationFilter(HoldoutSelectorBase):
             )
         groups = np.arange(n) if model.is_independent else model.components(n)
         _, groups, sizes = np.unique(groups, return_inverse=True, return_counts=True)
-        key, candidates, found, scores = self._statements
+        key, names, candidates, found, scores = self._statements
 
         def compute(length):
             """Return rows from the closed holdout, whose records are shared by all."""
-            X, names = holdout.X, getattr(self, "feature_names_in_", np.arange(self.n_features_in_))
-            columns = names[candidates] if is_frame(X) else candidates
-            part = safe_indexing(X, columns, axis=1)
+            columns = self.feature_names_in_[candidates] if is_frame(holdout.X) else candidates
+            part = safe_indexing(holdout.X, columns, axis=1)
             values = np.asarray(part.toarray() if scipy.sparse.issparse(part) else part, float)
             bounded = found.bounded(values, candidates)
             means = [
@@ -315,12 +307,9 @@ class HoldoutCorrelationFilter(HoldoutSelectorBase):
                 *means, found.column[candidates], beta=holdout.beta, length=length,
                 rng=np.random.default_rng(seed),
             )  # fmt: skip
-            labels = [
-                f"x{j}" if isinstance(names[j], np.integer) else str(names[j]) for j in candidates
-            ]
             order = np.lexsort((-np.abs(rows[:, 0]), rows[:, 3]))
             return {
-                "rows": [[labels[place], *rows[place].tolist()] for place in order],
+                "rows": [[names[place], *rows[place].tolist()] for place in order],
                 "permutations": count,
                 "nats": length,
                 "time": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),

@@ -280,7 +280,7 @@ def path_report(selector, proposals, found, choice, proved, place, units, settin
         rows = {name: list(cell) for name, cell in zip(rows, zip(*cells, strict=True), strict=True)}
         lines += _verified_lines(found, choice, proved, place, setting.metric, units)
         if chosen.chosen:
-            lines += _choice_lines(choice, chosen, shares, size)
+            lines += _choice_lines(chosen, shares, size)
         lines.append(
             "Not verified: that any single feature is needed, or that one left out is useless. "
             "No false discovery rate is proved."
@@ -327,14 +327,9 @@ def _verified_lines(found, choice, proved, place, metric, units):
     return lines
 
 
-def _choice_lines(choice, chosen, shares, size):
+def _choice_lines(chosen, shares, size):
     """Return how the training set chose, and how stable that is."""
     lines = [f"Chosen in the training set: ranking {chosen.ranking!r}, {_count(chosen)}."]
-    if len(choice.near) > 1:
-        lines.append(
-            f"From {choice.near[0]:,} to {choice.near[-1]:,} features score within a standard "
-            "error of the best: how many are listed is partly arbitrary."
-        )
     share = STABLE if chosen.ranking == "stable" else OFTEN
     count, often = len(chosen.chosen), sum(shares[unit] >= share for unit in chosen.chosen)
     bound = useless_bound(size, share, shares.size)
