@@ -44,7 +44,7 @@ class SelectionReport:
 
     title: str
     lines: tuple
-    rows: dict = field(repr=False)
+    rows: Any = field(repr=False)
 
     def __str__(self) -> str:
         """Return title, sentences and the first rows of the table."""
