@@ -335,7 +335,9 @@ def share_cells(
     ``inside``: which part of each share's variance lies inside training groups.
     """
     units = model.units(n)[0]
-    known: list[Any] = [0.0] * n_classes if model.is_independent else inside or [None] * n_classes
+    known: Sequence[Any] = (
+        [0.0] * n_classes if model.is_independent else inside or [None] * n_classes
+    )
     if class_counts is None:
         return [
             ShareCells.around(1.0 / n_classes, units, None, n_classes, inside=own) for own in known
