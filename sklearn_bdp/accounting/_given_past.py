@@ -114,10 +114,26 @@ def past_limits(
 ) -> tuple[float, float]:
     """Return both limits at stakes that are best where the scores are as expected (theory G26).
 
-    ``log_failure`` is that of one side. ``expected`` and ``variance``: of the score of a date, by
-    the training set; without a variance scores are 0 or 1. ``least`` and ``most`` are the ends of
-    what each date's score may be, known before it (of a pair: minus and plus the distance of the
-    forecasts).
+    Parameters
+    ----------
+    scores : array-like of shape (T,)
+        Score of each date, in order.
+    log_failure : float
+        Log of the failure probability of one side.
+    expected : float
+        Score of a date to be expected, by the training set.
+    variance : float or None
+        Variance of a date's score, by the training set; None: scores are 0 or 1.
+    least, most : float or array-like of shape (T,), default=0.0, 1.0
+        Ends of what each date's score may be, known before it (of a pair: minus and plus the
+        distance of the forecasts).
+    horizon : int, default=1
+        Largest number of holdout dates from a forecast to its known score.
+
+    Returns
+    -------
+    tuple of float
+        Lower and upper limit of the mean conditional expectation, in units of the scores.
     """
     scores = check_array("scores", scores, shape=(None,))
     size, ends = len(scores), []

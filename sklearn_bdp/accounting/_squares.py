@@ -52,10 +52,11 @@ def squares_lower_limit(
     # G18: exp(r x - psi(r) x^2) <= 1 + r x for x >= -1, here x = (group mean - c) / c and r the
     # rate times w_g / W; psi(r y) <= y^2 psi(r) for y <= 1: one mean of squares serves all rates.
     largest, count = units.largest, units.count
-    penalty = -np.log1p(-rate) - rate
+    stake = np.asarray(rate, float)
+    penalty = -np.log1p(-stake) - stake
     spent = penalty * units.squares / largest**2 * np.asarray(squares) / center**2 - level
-    grown = np.expm1((rate * (values - center) / (center * largest) - spent) / count)
-    limit = center + center * largest * count * grown / rate
+    grown = np.expm1((stake * (values - center) / (center * largest) - spent) / count)
+    limit = center + center * largest * count * grown / stake
     return np.clip(limit, 0.0, values)
 
 

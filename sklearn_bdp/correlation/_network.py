@@ -312,7 +312,15 @@ class MarkovNetwork(NetworkModel):
 
     _kind = "Markov network"
 
-    def __new__(cls, graph: Any = None, *, influence: Any = None, **options: Any) -> Any:
+    def __new__(
+        cls,
+        graph: Any = None,
+        *,
+        influence: Any = None,
+        nodelist: Any = None,
+        labelled: Any = None,
+        by_degree: bool = False,
+    ) -> Any:
         """Return a network; without strengths the one that needs none (theory G27)."""
         any_strength = graph is not None and influence is None  # a pickle gives no arguments
         return super().__new__(AnyStrength if any_strength else cls)
