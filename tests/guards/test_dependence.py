@@ -94,8 +94,9 @@ def test_the_best_candidates_are_kept_when_room_is_short(monkeypatch):
     tests = [np.arange(20), np.arange(20, 40)]
     scores = np.arange(40) / 40.0
     for part, test in enumerate(tests):
-        for row, value in enumerate((0.1, 0.9, 0.5)):
-            progress.keep(row, part, scores[test].astype(np.float32), value)
+        for row, value in enumerate((0.1, 1.0, 0.5)):
+            found = _fits.FoldScores({}, (value * scores[test]).astype(np.float32))
+            progress.add(row, part, f"fold {part}", {"row": row}, found)
     kept, fold = progress.scores(1, tests, 41)
     assert np.allclose(kept[:40], scores)
     assert np.isnan(kept[40])
