@@ -27,20 +27,18 @@ async function look(page, width) {
   await loaded;
   await new Promise(resolve => setTimeout(resolve, 150));
   const root = frame.contentDocument.documentElement;
-  if (root.scrollWidth > width + 1) found.push([page, width, "the page", root.scrollWidth]);
+  if (root.scrollWidth > width + 1) found.push([page, width, "the page", `${root.scrollWidth} of ${width}`]);
   if (width > 1000) for (const table of frame.contentDocument.querySelectorAll("article table")) {
+    const name = "a table: " + table.innerText.replace(/\\s+/g, " ").slice(0, 40);
     let box = table;
     while (box && box.tagName !== "ARTICLE") {
       const hides = getComputedStyle(box).overflowX !== "visible";
       if (hides && box.scrollWidth > box.clientWidth + 1) {
-        found.push([page, width, "a table: " + table.innerText.slice(0, 40), box.scrollWidth]);
+        found.push([page, width, name, `${box.scrollWidth} of ${box.clientWidth}`]);
         break;
       }
       box = box.parentElement;
     }
-    const outer = table.closest("article").getBoundingClientRect().right;
-    if (table.getBoundingClientRect().right > outer + 1)
-      found.push([page, width, "a table: " + table.innerText.slice(0, 40), outer]);
   }
   frame.remove();
 }
@@ -58,6 +56,7 @@ def cut(folder, browser):
         path.as_uri()
         for path in folder.rglob("*.html")
         if not {"_static", "_modules", "generated"} & set(path.relative_to(folder).parts)
+        and path.name not in ("genindex.html", "search.html")
     )
     lines = []
     for first in range(0, len(pages), 10):  # a browser for each ten pages keeps within its time
@@ -80,7 +79,7 @@ def cut(folder, browser):
             raise RuntimeError(f"the browser did not finish pages {first} to {first + 10}")
         for page, width, what, wide in json.loads(html.unescape(text)):
             name = page.removeprefix(folder.as_uri() + "/")
-            lines.append(f"{name} at {width} px: {what!r} needs {wide:.0f} px")
+            lines.append(f"{name} at {width} px: {what!r} needs {wide} px")
     return lines, len(pages)
 
 
