@@ -27,7 +27,8 @@ async function look(page, width) {
   await loaded;
   await new Promise(resolve => setTimeout(resolve, 150));
   const root = frame.contentDocument.documentElement;
-  if (root.scrollWidth > width + 1) found.push([page, width, "the page", `${root.scrollWidth} of ${width}`]);
+  if (root.scrollWidth > width + 1)
+    found.push([page, width, "the page", `${root.scrollWidth} of ${width}`]);
   if (width > 1000) for (const table of frame.contentDocument.querySelectorAll("article table")) {
     const name = "a table: " + table.innerText.replace(/\\s+/g, " ").slice(0, 40);
     let box = table;
