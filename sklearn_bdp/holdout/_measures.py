@@ -247,6 +247,8 @@ class Records:
     def __init__(self, X: Any, y: Any, models: dict[str, Any]) -> None:
         self.X, self.y, self._models = X, as_labels(y), models
         self._read: dict[Any, Any] = {}
+        #: By model: positions of the records that it failed on, which have the worst score.
+        self.failing: dict[str, Any] = {}
 
     def with_targets(self, y: Any) -> Records:
         """Return the same records with other targets, of the same models."""
@@ -271,6 +273,7 @@ class Records:
             if measure.metric is not None:
                 evaluation = measure.metric.evaluate(*self.asked(name), self.y)
                 self._read[key] = evaluation.per_record, np.ones(len(self.y))
+                self.failing[name] = evaluation.failing
             else:
                 hits, among = SHARES[measure.share](*self._called(measure, name))
                 self._read[key] = hits.astype(float), among.astype(float)
@@ -293,6 +296,7 @@ class Records:
             self._read[key] = score_rows(
                 lambda model, X, _: _said(model, X, kind, positive), *self.asked(name), self.y
             )
+            self.failing[name] = np.flatnonzero(np.isnan(self._read[key]))
         return self._read[key]
 
     def loss(self, measure: Measure, name: str) -> Any:

@@ -143,6 +143,14 @@ class Rows:
                 "that."
             )
         row["notes"] += [one.measure.note] * bool(one.measure.note)
+        for name in one.models:
+            failing = self.records.failing.get(name)
+            if failing is not None and len(failing):
+                places = ", ".join(map(str, failing[:5])) + ", …" * (len(failing) > 5)
+                row["notes"].append(
+                    f"{name} failed on {len(failing)} of {len(self.records.y)} holdout records "
+                    f"(positions {places}). They count with the worst score."
+                )
         if row["value"] is None or not math.isfinite(row["value"]):
             row["notes"] = row["notes"] or ["The score is undefined for these records."]
             row["value"] = None

@@ -475,3 +475,26 @@ def test_shares_that_only_one_row_needs_are_paid_by_no_other():
     ]
     assert reports[0].level == reports[1].level
     assert reports[0].approximate_level == reports[1].approximate_level == 0.05 / 2
+
+
+class FailsFarAway(LogisticRegression):
+    """Fails on records that no training record looks like."""
+
+    def predict(self, X):
+        if np.abs(X).max() > 50.0:
+            raise ValueError("far away")
+        return super().predict(X)
+
+
+def test_records_that_a_model_failed_on_are_named_after_the_closing():
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(400, 3)), rng.integers(0, 2, 400)
+    X_held, y_held = rng.normal(size=(300, 3)), rng.integers(0, 2, 300)
+    X_held[[7, 70]] = 99.0
+    model = FailsFarAway().fit(X, y)
+    report = ReusableHoldout(X_held, y_held).final_report(model, scoring="accuracy")
+    (note,) = (one for one in report.rows[0].notes if "failed on" in one)
+    assert "2 of 300" in note
+    assert "7, 70" in note
+    clean = ReusableHoldout(X_held[:7], y_held[:7]).final_report(model, scoring="accuracy")
+    assert not any("failed on" in one for one in clean.rows[0].notes)
