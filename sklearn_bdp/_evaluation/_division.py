@@ -568,7 +568,8 @@ def open_holdout(owner, division, *, split=None, metric=None, fit_params=None):
     if division.train is not None:
         holdout.account.known.add(side, drawn=True)
     some = np.linspace(0, num_samples(division.X) - 1, _SAMPLE).astype(int)
-    holdout.training_sample = safe_indexing(division.X, some), safe_indexing(division.y, some)
+    y = None if division.y is None else safe_indexing(division.y, some)
+    holdout.training_sample = safe_indexing(division.X, some), y
     said = check_overlap(holdout, side.beside(fit_params or {}))
     if said and said not in holdout.notes(Fact.ASSUMPTION):
         holdout.note(Fact.ASSUMPTION, said)

@@ -543,7 +543,7 @@ class AnyStrength(MarkovNetwork, ComponentModel):
 
 def rows_and_others(graph, nodelist, labelled):
     """Return the nodes that rows are, in their order, and the nodes that no row is."""
-    nodes = list(graph.nodes) if is_networkx(graph) else list(range(np.shape(graph)[0]))
+    nodes = list(graph.nodes) if is_networkx(graph) else list(range((*np.shape(graph), 0)[0]))
     if labelled is None and nodelist is None:
         return (node_order(graph) if is_networkx(graph) else nodes), []
     rows = list(nodelist if labelled is None else labelled)

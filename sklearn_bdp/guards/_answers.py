@@ -168,7 +168,10 @@ def warn_of_choice(holdout, metric, *, of, score, interval, training, clipping=N
     warn_clipped(metric, clipping, of)
     model, share, (low, high) = holdout.model, share_of(metric, interval), interval
     known = {"measured": metric.measured, "of": of, "score": score, "low": low, "high": high}
-    if training > high:
+    # A cross-validated score has an error of its own, at most that of as many holdout records.
+    unit = min(1.0, max(0.0, (training - metric.lower) / (metric.upper - metric.lower)))
+    error = (metric.upper - metric.lower) * math.sqrt(unit * (1.0 - unit) / holdout.n)
+    if training - error > high:
         FALLEN.warn(training=training, **known)
     told = holdout._is_small or (isinstance(model, Groups) and not model.is_independent)
     if not math.isfinite(score) or share < ALL or told:

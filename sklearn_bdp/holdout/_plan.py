@@ -65,7 +65,7 @@ TAIL = "tail of the declared dependence"  # G5, G8, G11
 PAST = "bound given the past"  # G26
 CLASSES = "pairs and means within classes"  # G12, G19, G20
 _INDEPENDENT = {"records": BETS, "groups": BETS}
-_MEANS = _INDEPENDENT | {"unlike records": FREE, "unlike groups": FREE}
+_MEANS = _INDEPENDENT | {"unlike records": FREE}
 _IN_TIME = {"dependent": TAIL, "past": PAST}
 PROVEN: dict[str, dict[str, str]] = {
     "share": _MEANS | {"records": COUNTS, "unlike records": COUNTS} | _IN_TIME,
@@ -87,10 +87,12 @@ def dependence_of(model: Any, n: int) -> str:
     """Return a column of PROVEN: which units are independent, and whether they are alike."""
     if model.is_given_past:
         return "past"
-    if model.record_weights(n) is not None or not (model.is_independent or model.is_componentwise):
+    if model.record_weights(n) is not None:
         return "dependent"
-    units = "records" if model.is_independent else "groups"
-    return f"unlike {units}" if model.is_given_rest else units
+    if model.is_independent:
+        return "unlike records" if model.is_given_rest else "records"
+    # Nodes given the rest hang together by declared strengths, inside components, too.
+    return "groups" if model.is_componentwise and not model.is_given_rest else "dependent"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

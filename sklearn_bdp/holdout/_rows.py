@@ -25,7 +25,17 @@ from sklearn_bdp.holdout._certificate import target_of
 from sklearn_bdp.holdout._in_time import past_row
 from sklearn_bdp.holdout._inputs import batch_of_evaluations
 from sklearn_bdp.holdout._measures import Records, is_label, reads
-from sklearn_bdp.holdout._plan import BETS, CLASSES, COUNTS, FREE, PAST, TAIL, Plan, Statement
+from sklearn_bdp.holdout._plan import (
+    BETS,
+    CLASSES,
+    COUNTS,
+    FREE,
+    PAST,
+    TAIL,
+    Plan,
+    Statement,
+    dependence_of,
+)
 
 READ = "approximate: leaving out {units}"
 LONG_RUN = "the long run of the same process"
@@ -45,7 +55,7 @@ class Rows:
         self.times: float | None = None  # in time: how many independent records it is worth
         self.weights = np.ones(n)  # what a record counts
         rng = np.random.default_rng([seed, 1])  # slices have a stream of their own (theory G19)
-        if not (self.model.is_independent or self.model.is_componentwise):
+        if dependence_of(self.model, n) in ("dependent", "past"):
             weights = self.model.record_weights(n)
             dates = getattr(self.model, "codes_", None)  # of a panel, in order
             self.units = np.arange(n) if dates is None else dates
@@ -53,7 +63,7 @@ class Rows:
             if self.model.is_given_past:
                 self.times = math.nan  # read off the scores
             else:  # weights of regimes that are seen are no units
-                lasting = weights is None or dates is not None
+                lasting = self.model.is_sequential and (weights is None or dates is not None)
                 self.times = float(self.model.effective_n(n)) if lasting else 0.0
             return
         units = np.unique(self.model.components(n), return_inverse=True)[1]

@@ -8,6 +8,7 @@ import warnings
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.sparse import csr_array
 from scipy.stats import binom
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.datasets import load_breast_cancer, load_diabetes
@@ -498,3 +499,20 @@ def test_records_that_a_model_failed_on_are_named_after_the_closing():
     assert "7, 70" in note
     clean = ReusableHoldout(X_held[:7], y_held[:7]).final_report(model, scoring="accuracy")
     assert not any("failed on" in one for one in clean.rows[0].notes)
+
+
+def test_nodes_with_declared_strengths_are_no_independent_components():
+    edges = np.arange(599)
+    path = csr_array((np.ones(599), (edges, edges + 1)), shape=(600, 600))
+    X, y = np.random.default_rng(0).normal(size=(600, 3)), np.arange(600) % 2
+    search = ReusableHoldoutSearchCV(
+        LogisticRegression(), {"C": [1.0]}, holdout=0.5, random_state=0,
+        correlation=MarkovNetwork(path, influence=0.5),
+    )  # fmt: skip
+    (row,) = search.fit(X, y).final_report().rows
+    model = search.holdout_.model
+    assert not model.is_independent  # some held-out nodes are neighbors
+    assert 0.0 < row.lower < row.value < row.upper < 1.0
+    assert row.approximate is None
+    sampling = math.sqrt(math.log(2 / 0.05) / (2 * model.effective_n(search.holdout_.n)))
+    assert row.upper - row.lower > sampling

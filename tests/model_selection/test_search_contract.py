@@ -561,8 +561,9 @@ def test_the_final_report_speaks_of_the_best_model_and_closes_the_holdout(data):
     assert report.lower <= report.value <= report.upper
     assert report.upper - report.lower <= high - low
     assert f"max_depth={fitted.best_params_['max_depth']}" in str(report)
+    assert str(fitted.final_report()) == str(report)  # the same again: the recorded one
     with pytest.raises(HoldoutClosedError):
-        fitted.final_report()
+        fitted.final_report(scoring="balanced_accuracy")
 
 
 # -- groups of a validation set ------------------------------------------------------------------

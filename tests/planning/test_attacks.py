@@ -143,7 +143,7 @@ class Account:
             squares=np.full(count, np.nan),
             units=Units.records(self.n),
             by_class=[None] * count,
-            labels=[(None, None, None)] * count,
+            labels=[(None, None, None, None)] * count,
         )
         terms = Terms(
             last=self.last, code=self.code, mechanism=self.mechanism, settings=self.settings,

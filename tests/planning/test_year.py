@@ -27,7 +27,7 @@ def _load(name):
 
 @pytest.mark.parametrize(
     ("work", "interim", "final"),
-    [(0, (4.7, 7.2), (2.75, 3.0)), (3, (4.7, 7.2), (2.8, 3.0)), (1, (4.5, 8.5), (3.5, 4.0))],
+    [(0, (5.5, 8.1), (2.5, 2.7)), (3, (5.5, 8.1), (2.6, 2.7)), (1, (5.5, 9.0), (3.3, 3.6))],
 )
 def test_a_year_of_searches_stays_narrow_and_right(work, interim, final):
     """G17: medians in deviations after the first and the tenth search (Clopper-Pearson of one
