@@ -64,6 +64,7 @@ DISPLAYS = {
 @pytest.mark.parametrize("make", DISPLAYS.values(), ids=DISPLAYS)
 def test_display_follows_the_conventions(make):
     """As in scikit-learn: ``from_*`` draws, ``plot`` draws again, ``ax=`` says where."""
+    plt.close("all")  # figures of other tests
     display = make()
     assert display.figure_ is display.ax_.figure
     first = display.ax_
