@@ -203,6 +203,7 @@ class ReusableHoldout:
     2
     """
 
+    @sealed_errors  # the ledger may be a URL with a password
     def __init__(
         self,
         X: Any,
@@ -235,6 +236,7 @@ class ReusableHoldout:
         self._open(config, X, y, correlation, gap, random_state, notes)
 
     @classmethod
+    @sealed_errors
     def of_targets(
         cls, y: ArrayLike, *, training_targets: ArrayLike | None = None, **parameters: Any
     ) -> ReusableHoldout:

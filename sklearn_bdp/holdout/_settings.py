@@ -17,6 +17,7 @@ from sklearn_bdp._checks import (
     check_integer,
     check_option,
     check_real,
+    sealed_errors,
 )
 from sklearn_bdp._typing import Seed
 from sklearn_bdp.accounting import (
@@ -387,6 +388,7 @@ class HoldoutConfig:
         """
         return {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
 
+    @sealed_errors
     def set_params(self, **changes: Any) -> HoldoutConfig:
         """Return a changed copy: a configuration itself never changes.
 
@@ -410,6 +412,10 @@ class HoldoutConfig:
 
     def __sklearn_clone__(self):
         return self
+
+
+# The ledger may be a URL with a password, which frames hold.
+HoldoutConfig.__init__ = sealed_errors(HoldoutConfig.__init__)  # type: ignore[method-assign]
 
 
 def is_splitter(value: Any) -> bool:

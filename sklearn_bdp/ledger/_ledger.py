@@ -19,6 +19,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from sklearn_bdp._checks import sealed_errors
 from sklearn_bdp.exceptions import (
     LedgerBusyError,
     LedgerError,
@@ -267,6 +268,7 @@ def _once(draft):
     raise LedgerError("a transaction writes one entry.")
 
 
+@sealed_errors  # the path may be a URL with a password
 def read_notes(path: Any, name: Any, *, timeout: float = 60.0) -> list[Any]:
     """Return the notes of a ledger before its holdout exists.
 

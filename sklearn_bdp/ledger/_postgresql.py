@@ -4,6 +4,7 @@ import contextlib
 import os
 from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
+from sklearn_bdp._checks import sealed_errors
 from sklearn_bdp.exceptions import LedgerBusyError, LedgerUnavailableError
 from sklearn_bdp.ledger._backend import Backend, Row, Stored, corrupted
 
@@ -212,14 +213,20 @@ class PostgreSQLBackend(Backend):
                 if not self._connection.closed:
                     raise
         self._connection, self._owner = None, os.getpid()
-        given = _DEFAULTS | psycopg.conninfo.conninfo_to_dict(self.url.connection)
-        self._connection = psycopg.connect(autocommit=True, prepare_threshold=None, **given)
+        self._connection = self._connect()
         # A commit returns when the entry is on the disk, whatever the server's default is.
         self._connection.execute(
             "SELECT set_config('synchronous_commit', 'on', false) "
             "WHERE current_setting('synchronous_commit') = 'off'"
         )
         return self._connection.execute(statement)
+
+    @sealed_errors  # the frames hold the password
+    def _connect(self):
+        import psycopg
+
+        given = _DEFAULTS | psycopg.conninfo.conninfo_to_dict(self.url.connection)
+        return psycopg.connect(autocommit=True, prepare_threshold=None, **given)
 
     def _in_transaction(self):
         status = self._connection.info.transaction_status.name

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 import time
+import traceback
 
 import pytest
 
@@ -44,6 +45,10 @@ def place(running, request):
 
 def make(place, **options):
     return ReusableHoldout(X, Y, ledger=place, **options)
+
+
+def read_notes_at(place):
+    return read_notes(place, "split")
 
 
 # -- as with a file -------------------------------------------------------------------------------
@@ -268,6 +273,38 @@ def test_the_password_is_nowhere(running, place, capsys):
     assert same.ledger.connection == config.ledger.connection
     assert SECRET in same.ledger.connection.replace("+", "%20")
     assert pickle.loads(packs[0]) == config
+
+
+def reached(error):
+    """Yield an error, those behind it, and what the frames of all of them hold but the test's."""
+    waiting, seen = [error], set()
+    while waiting:
+        failure = waiting.pop()
+        if failure is None or id(failure) in seen:
+            continue
+        seen.add(id(failure))
+        yield repr(failure)
+        waiting += [failure.__cause__, failure.__context__]
+        for frame, _ in traceback.walk_tb(failure.__traceback__):
+            if frame.f_code.co_filename != __file__:
+                waiting += [v for v in frame.f_locals.values() if isinstance(v, BaseException)]
+                yield repr(frame.f_locals)
+
+
+@pytest.mark.parametrize("wrong", ["", "&host=/nowhere", "&unknown=1", "&port=x"])
+@pytest.mark.parametrize("open_it", [
+    make, read_notes_at, lambda place: ReusableHoldout.of_targets(Y, ledger=place),
+    lambda place: HoldoutConfig(ledger=place, beta=7.0),
+    lambda place: HoldoutConfig().set_params(ledger=place, beta=7.0),
+], ids=["class", "notes", "of_targets", "config", "set_params"])  # fmt: skip
+def test_no_frame_of_an_error_holds_the_password(running, wrong, open_it):
+    running.start()  # which knows no such user
+    asked = running.url("sealed").replace("postgres@", f"nobody:{SECRET}@") + wrong
+    with pytest.raises((LedgerUnavailableError, ValueError)) as caught:
+        open_it(f"{asked}&password={SECRET}")
+    held = list(reached(caught.value))
+    assert len(held) > 1
+    assert not [text for text in held if "xyzzy" in text or "plugh" in text]
 
 
 # -- many at once ---------------------------------------------------------------------------------
