@@ -1,8 +1,13 @@
 """Results in words, and as cards for notebooks that take their colours from the page."""
 
+from __future__ import annotations
+
 import html
 import math
 import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
 
 GOOD, BAD = "#2a9d74", "#d1495b"  # readable on white and on black
 _WIDTH, _MARGIN = 460, 14
@@ -34,27 +39,77 @@ def stated(name, said, lower, upper, on):
     return f"{of} {found}" if ", judged " in on else f"{found} {of}"
 
 
-def card(title, lines, *, picture="", folded=(), good=True):
-    """Return a card: one line in bold, a picture, sentences, and what is folded away.
+@dataclass(frozen=True)
+class Card:
+    """What a result says; its text and its card in a notebook are made from the same.
 
-    ``folded`` holds headings and what opens below them: sentences, or HTML such as :func:`table`;
-    ``good`` colours the edge. Titles and sentences are escaped, HTML is not.
+    ``sections`` holds headings and what stands below them: sentences, ``(label, text)`` pairs, or
+    a dictionary of columns. Sections without a heading are not folded away. ``picture`` is HTML,
+    all else is text; ``good`` colours the edge.
     """
-    said = "".join(
-        f"<p style='margin:.35em 0;line-height:1.45'>{_escaped(line)}</p>" for line in lines
-    )
-    more = "".join(
-        "<details style='margin:.35em 0'><summary style='cursor:pointer;opacity:.8'>"
-        f"{html.escape(heading)}</summary>{_content(content)}</details>"
-        for heading, content in folded
-    )
-    return (
-        "<div style='border:1px solid rgba(128,128,128,.35);"
-        f"border-left:4px solid {GOOD if good else BAD};border-radius:6px;"
-        "padding:.7em 1.1em;margin:.4em 0;max-width:46em;color:inherit'>"
-        f"<p style='margin:.1em 0 .4em;font-size:1.08em;line-height:1.4'><b>{_escaped(title)}"
-        f"</b></p>{picture}{said}{more}</div>"
-    )
+
+    title: str
+    lines: Sequence[str] = ()
+    sections: Sequence[tuple[str, Any]] = ()
+    picture: str = ""
+    good: bool = True
+
+    def text(self):
+        """Return the title, the sentences, and the sections below one another."""
+        blocks = ["\n".join([self.title, *self.lines])]
+        for heading, content in self.sections:
+            lines = _aligned(content) if isinstance(content, dict) else _listed(heading, content)
+            blocks += ["\n".join([heading, *lines] if heading else lines)] if content else []
+        return "\n\n".join(blocks)
+
+    def html(self):
+        """Return the title in bold, the picture, open sections, sentences, and the folded rest."""
+        style = "style='margin:.35em 0;line-height:1.45'"
+        said = "".join(f"<p {style}>{_escaped(line)}</p>" for line in self.lines)
+        opened = "".join(_content(content) for heading, content in self.sections if not heading)
+        folded = "".join(
+            "<details style='margin:.35em 0'><summary style='cursor:pointer;opacity:.8'>"
+            f"{html.escape(heading)}</summary>{_content(content)}</details>"
+            for heading, content in self.sections
+            if heading and content
+        )
+        return (
+            "<div style='border:1px solid rgba(128,128,128,.35);"
+            f"border-left:4px solid {GOOD if self.good else BAD};border-radius:6px;"
+            "padding:.7em 1.1em;margin:.4em 0;max-width:46em;color:inherit'>"
+            "<p style='margin:.1em 0 .4em;font-size:1.08em;line-height:1.4'><b>"
+            f"{_escaped(self.title)}</b></p>{self.picture}{opened}{said}{folded}</div>"
+        )
+
+
+class Shown:
+    """Base of results that are read: as text, and as a card in a notebook."""
+
+    def _card(self) -> Card:
+        raise NotImplementedError
+
+    def __str__(self) -> str:
+        return self._card().text()
+
+    def _repr_html_(self):
+        return self._card().html()
+
+
+def _listed(heading, content):
+    """Return sentences or pairs as lines, set in below a heading."""
+    for item in content:
+        if isinstance(item, str):
+            yield f"  - {item}"
+        else:
+            label, text = item
+            yield f"  {label + ':':<26}{text}" if heading else f"{label}: {text}"
+
+
+def _aligned(columns):
+    """Return columns as the lines of a table."""
+    cells = [[name, *values] for name, values in columns.items()]
+    padded = [[cell.ljust(max(map(len, column))) for cell in column] for column in cells]
+    return [("  " + "  ".join(row)).rstrip() for row in zip(*padded, strict=True)]
 
 
 def _escaped(text):
@@ -63,25 +118,19 @@ def _escaped(text):
 
 
 def _content(content):
-    """Return sentences as a list; HTML as it is."""
-    if isinstance(content, str):
-        return content
-    items = "".join(f"<li>{html.escape(str(item))}</li>" for item in content)
-    return f"<ul style='margin:.3em 0'>{items}</ul>"
-
-
-def table(rows):
-    """Return ``(label, text)`` pairs as a table without stripes."""
-    cell = "style='text-align:left;vertical-align:top;padding:.15em .9em .15em 0"
-    return (
-        "<table>"
-        + "".join(
-            f"<tr style='background:none'><th {cell};font-weight:normal;opacity:.75'>"
-            f"{html.escape(str(label))}</th><td {cell}'>{html.escape(str(text))}</td></tr>"
-            for label, text in rows
+    """Return sentences as a list, pairs and columns as a table without stripes."""
+    if not content:
+        return ""
+    rows = list(content)
+    if isinstance(content, dict):
+        rows = [rows, *zip(*content.values(), strict=True)]
+    elif isinstance(rows[0], str):
+        return (
+            f"<ul style='margin:.3em 0'>{''.join(f'<li>{html.escape(r)}</li>' for r in rows)}</ul>"
         )
-        + "</table>"
-    )
+    cell = "<td style='text-align:left;vertical-align:top;padding:.15em .9em .15em 0'>"
+    lines = (cell + f"</td>{cell}".join(html.escape(str(one)) for one in row) for row in rows)
+    return "<table><tr>" + "</td></tr><tr>".join(lines) + "</td></tr></table>"
 
 
 def interval_picture(value, lower, upper, *, bounds=None, baseline=None):

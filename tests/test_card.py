@@ -1,5 +1,6 @@
 """Results in words and pictures: never narrower than what is proved."""
 
+import html
 import math
 import re
 
@@ -8,7 +9,8 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 
 from sklearn_bdp import ReusableHoldoutSearchCV, certify
-from sklearn_bdp._card import card, digits, expected, interval_picture
+from sklearn_bdp._card import Card, digits, expected, interval_picture
+from sklearn_bdp.exceptions import VacuousGuaranteeWarning
 
 
 @pytest.mark.parametrize("score", [0.12345, 0.99999, -0.00012, -17.4321, 1234.567])
@@ -28,9 +30,12 @@ def test_a_picture_names_the_ends_it_draws():
 
 
 def test_what_is_named_cannot_become_html():
-    text = card("<b>", ["<i>"], folded=[("<u>", ["<s>"])])
-    for tag in ("<i>", "<u>", "<s>"):
-        assert tag not in text
+    sections = [("<u>", ["<s>"]), ("", [("<q>", "<w>")]), ("", {"<x>": ["<v>"]})]
+    shown = Card("<h>", ["<i>"], sections)
+    for tag in ("<h>", "<i>", "<u>", "<s>", "<q>", "<w>", "<x>", "<v>"):
+        assert tag not in shown.html()
+        assert html.escape(tag) in shown.html()
+        assert tag in shown.text()
 
 
 def test_the_first_three_lines_of_a_search_are_plain():
@@ -40,7 +45,9 @@ def test_the_first_three_lines_of_a_search_are_plain():
     X = rng.normal(size=(900, 3)) + y[:, None]
     search = ReusableHoldoutSearchCV(
         LogisticRegression(), {"C": [0.1, 1.0]}, correlation="groups", random_state=0
-    ).fit(X, y, groups=np.arange(900) // 3)
+    )
+    with pytest.warns(VacuousGuaranteeWarning, match="75 groups"):
+        search.fit(X, y, groups=np.arange(900) // 3)
     known, surely, stopping, coming = str(search.certificate_).splitlines()[:4]
     low, high = search.best_interval_
     told = [float(number) for number in re.findall(r"\d\.\d+", known)]
@@ -51,10 +58,10 @@ def test_the_first_three_lines_of_a_search_are_plain():
     assert "final_report()" in stopping
     assert "more groups" in coming
     assert not re.search(r"epsilon|leak|nats|BDP|G\d", known + surely + stopping + coming)
-    html = search.certificate_._repr_html_()
-    assert html.index("<svg") < html.index("<details")
+    shown_card = search.certificate_._repr_html_()
+    assert shown_card.index("<svg") < shown_card.index("<details")
     for shown in (search._repr_html_(), search._repr_mimebundle_()["text/html"]):
-        assert shown.startswith(html)
+        assert shown.startswith(shown_card)
         assert "sk-container" in shown
     unfitted = ReusableHoldoutSearchCV(LogisticRegression(), {"C": [1.0]})
     assert "<svg" not in unfitted._repr_html_()

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from sklearn_bdp._card import card, digits, interval_picture, stated, table, why_wide
+from sklearn_bdp._card import Card, Shown, digits, interval_picture, stated, why_wide
 
 ROUTE_NAMES = {
     "bdp": "leakage (Bayesian differential privacy, G1)",
@@ -18,11 +18,10 @@ ROUTE_NAMES = {
     "floor": "queries fixed in advance (Hoeffding)",
     "as used": "information spent so far (G7)",
 }
-BEHIND = "What stands behind it"
 
 
 @dataclass(frozen=True)
-class Certificate:
+class Certificate(Shown):
     r"""A guarantee about the answers of a reusable holdout.
 
     With probability at least ``1 - beta`` every answer, up to and including the one that spends
@@ -304,20 +303,7 @@ class Certificate:
         rows.append(("privacy of the holdout", level))
         return rows
 
-    def __str__(self) -> str:
-        lines = [*self._first_lines()]
-        for title, items in self._lists():
-            lines += ["", title]
-            lines += [f"  - {item}" for item in items]
-        lines += ["", BEHIND]
-        lines += [f"  {name + ':':<26}{text}" for name, text in self._facts()]
-        return "\n".join(lines)
-
-    def _lists(self):
-        lists = (("It holds if", self.assumptions), ("Note", self.notes))
-        return [(title, items) for title, items in lists if items]
-
-    def _repr_html_(self):
+    def _card(self):
         picture, good = "", not self.is_vacuous
         if self.chosen is not None:
             _, score, lower, upper = self.chosen
@@ -326,8 +312,12 @@ class Certificate:
                 score, lower, upper, bounds=self._range, baseline=self.baseline
             )
         title, *lines = self._first_lines()
-        folded = [*self._lists(), (BEHIND, table(self._facts()))]
-        return card(title, lines, picture=picture, folded=folded, good=good)
+        sections = [
+            ("It holds if", self.assumptions),
+            ("Note", self.notes),
+            ("What stands behind it", self._facts()),
+        ]
+        return Card(title, lines, sections, picture, good)
 
 
 def _up(value):

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import functools
-import html
 import math
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from sklearn_bdp._card import card
+from sklearn_bdp._card import Card, Shown
 from sklearn_bdp._checks import check_option
 from sklearn_bdp.feature_selection._rankings import STABLE, useless_bound
 
@@ -25,7 +24,7 @@ OFTEN = 0.9
 
 
 @dataclass(frozen=True)
-class SelectionReport:
+class SelectionReport(Shown):
     """Report of a selection: what was verified, and what was not.
 
     Attributes
@@ -46,51 +45,15 @@ class SelectionReport:
     lines: tuple
     rows: Any = field(repr=False)
 
-    def __str__(self) -> str:
-        """Return title, sentences and the first rows of the table."""
-        return "\n".join([self.title, *(f"  {line}" for line in self.lines), *self._table()])
-
-    def _table(self):
-        """Return the lines of the table, columns aligned; the first rows only."""
-        found = self._columns()
-        columns = [[name, *map(_text, values[:SHOWN])] for name, values in found.items()]
-        if not columns or len(columns[0]) == 1:
-            return []
-        padded = [[cell.ljust(max(map(len, column))) for cell in column] for column in columns]
-        lines = [("    " + "  ".join(row)).rstrip() for row in zip(*padded, strict=True)]
-        hidden = len(next(iter(found.values()))) - SHOWN
-        return lines + [f"    and {hidden:,} more in report.rows"] * (hidden > 0)
+    def _card(self):
+        columns = self._columns()
+        count = len(next(iter(columns.values()), ()))
+        shown = {name: [_text(one) for one in each[:SHOWN]] for name, each in columns.items()}
+        more = [("", [f"and {count - SHOWN:,} more in report.rows"])] if count > SHOWN else []
+        return Card(self.title, self.lines, [("", shown if count else {}), *more])
 
     def _columns(self):
         return self.rows
-
-    def plot(self, ax: Any = None) -> Any:
-        """Draw in which share of half samples each feature comes back.
-
-        Parameters
-        ----------
-        ax : matplotlib axes, default=None
-            Where to draw; ``None``: a new figure.
-
-        Returns
-        -------
-        matplotlib axes
-            Horizontal bars, at most twenty.
-        """
-        import matplotlib.pyplot as plt
-
-        ax = plt.subplots(layout="constrained")[1] if ax is None else ax
-        shares = [float(text.rstrip("%") or "nan") for text in self.rows["half samples"][:SHOWN]]
-        ax.barh(range(len(shares)), shares)
-        ax.set_yticks(range(len(shares)), self.rows["feature"][:SHOWN])
-        ax.invert_yaxis()
-        ax.set(xlabel="comes back in half samples, %", xlim=(0, 100), title=self.title)
-        return ax
-
-    def _repr_html_(self):
-        """Return the same for notebooks; the table is folded away."""
-        table = html.escape("\n".join(self._table()))
-        return card(self.title, self.lines, folded=[("table", f"<pre>{table}</pre>")])
 
 
 class AssociationRow(NamedTuple):

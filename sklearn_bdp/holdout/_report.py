@@ -11,11 +11,11 @@ import numpy as np
 from sklearn_bdp._card import (
     BAD,
     GOOD,
-    card,
+    Card,
+    Shown,
     digits,
     interval_picture,
     stated,
-    table,
     why_wide,
 )
 from sklearn_bdp._checks import check_option
@@ -201,7 +201,7 @@ class ReportRow(NamedTuple):
 
 
 @dataclasses.dataclass(frozen=True)
-class FinalReport:
+class FinalReport(Shown):
     """Final scores and intervals of one or several models.
 
     Parameters
@@ -402,21 +402,14 @@ class FinalReport:
             notes = "".join(f" {note}" for note in row.notes)
             yield row.words, f"{digits(row.value)}, {said}. {row.method}.{notes}"
 
-    def __str__(self) -> str:
-        lines = [self._title(), *self._lines(), ""]
-        lines += [f"{label}: {text}" for label, text in self._table()]
-        held = "\n".join(f"  - {item}" for item in self.assumptions)
-        return "\n".join(lines) + f"\n\nIt holds if\n{held}"
-
-    def _repr_html_(self):
+    def _card(self):
         row = self.rows[0]
         inside = row.lower >= 0.0 and row.upper <= 1.0
         picture = interval_picture(
             row.value, row.lower, row.upper, bounds=(0.0, 1.0) if inside else None
         )
-        folded = [("It holds if", self.assumptions), ("For a paper", [self.methods()])]
-        picture += table(self._table())
-        return card(self._title(), list(self._lines()), picture=picture, folded=folded)
+        sections = [("", list(self._table())), ("It holds if", self.assumptions)]
+        return Card(self._title(), list(self._lines()), sections, picture)
 
     def plot(
         self,

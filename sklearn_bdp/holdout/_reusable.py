@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from sklearn_bdp._card import card, table
+from sklearn_bdp._card import Card
 from sklearn_bdp._checks import (
     check_integer,
     check_probability,
@@ -885,7 +885,7 @@ class ReusableHoldout:
         return f"<ReusableHoldout: {facts}>"
 
     def _repr_html_(self):
-        return card(type(self).__name__, (), picture=table(self.account.facts().items()))
+        return Card(type(self).__name__, sections=[("", self.account.facts().items())]).html()
 
     def __copy__(self):
         return self

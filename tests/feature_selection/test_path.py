@@ -196,15 +196,6 @@ def test_stable_features_are_few_useless_ones():
     assert "come back in 60% of half samples" in str(fitted.report())
 
 
-def test_stability_is_drawn(data):
-    pyplot = pytest.importorskip("matplotlib.pyplot")
-    report = selector().fit(*data).report()
-    ax = report.plot()
-    assert [f"{bar.get_width():.0f}%" for bar in ax.patches] == report.rows["half samples"][:20]
-    assert [text.get_text() for text in ax.get_yticklabels()] == report.rows["feature"][:20]
-    pyplot.close(ax.figure)
-
-
 def test_training_scores_know_nothing_of_their_test_folds():
     """Ranked on all records and then cross-validated, noise would score .7 and more."""
     X, y = planted(300, 2000, n_true=0, seed=3)
