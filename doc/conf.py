@@ -119,7 +119,7 @@ TASKS = {
     "Declare dependence": """
         sklearn_bdp.correlation.Independent sklearn_bdp.correlation.Groups
         sklearn_bdp.correlation.MarkovChain sklearn_bdp.correlation.SeenStates
-        sklearn_bdp.correlation.Panel sklearn_bdp.correlation.DependencyGraph
+        sklearn_bdp.correlation.GivenPast sklearn_bdp.correlation.DependencyGraph
         sklearn_bdp.correlation.MarkovNetwork sklearn_bdp.correlation.BayesianNetwork
         sklearn_bdp.correlation.WorstOf sklearn_bdp.correlation.CorrelationModel
         sklearn_bdp.correlation.Split sklearn_bdp.correlation.check_correlation""",

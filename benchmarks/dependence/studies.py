@@ -22,7 +22,7 @@ from sklearn.metrics import get_scorer
 from sklearn.model_selection import GridSearchCV, GroupKFold, KFold, TimeSeriesSplit
 
 from sklearn_bdp import ReusableHoldoutSearchCV
-from sklearn_bdp.correlation import DependencyGraph, MarkovChain, MarkovNetwork
+from sklearn_bdp.correlation import DependencyGraph, MarkovNetwork
 from sklearn_bdp.exceptions import ModelMisfitWarning
 
 GRID = {"C": [0.001, 0.1, 1.0]}
@@ -146,8 +146,6 @@ def panels(order, declared, *, n_days=1600, n_shops=10):
             return *np.quantile(drawn, [0.025, 0.975]), search.best_estimator_, None
 
         fit = {"groups": day} if declared == "groups" else {}
-        if isinstance(declared, MarkovChain):
-            fit = {"times": day}
         return Data(X, y, declared, lambda model, _: model.score(new_X, new_y), peer, fit=fit)
 
     return make
@@ -352,8 +350,6 @@ def studies():
             rows.append((what, "'groups'", True, patients(n, scoring, "groups")))
     rows.append(("2,000 patients, brier_score", "None", False, patients(2000, "accuracy", None)))
     for order in ("days", "shops"):
-        chain = MarkovChain.from_autocorrelation_time(9.0)  # of shocks
-        rows.append((f"panel by {order}", "chain, times=", True, panels(order, chain)))
         rows.append((f"panel by {order}", "groups of a day", False, panels(order, "groups")))
     rows.append(("panel by days", "None", False, panels("days", None)))
     (grid, block), friends = lattice(32), blocks_of_friends(1200)

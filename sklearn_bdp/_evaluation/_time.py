@@ -8,7 +8,6 @@ from sklearn.utils.validation import has_fit_parameter
 from sklearn_bdp._sklearn_compat import num_samples
 from sklearn_bdp.correlation import (
     GivenPast,
-    Panel,
     date_numbers,
     gaps_in_words,
     horizon_in_dates,
@@ -41,10 +40,14 @@ def correlation_in_time(owner, config, estimator, X, *, X_val, dates, in_time):
         if X_val is not None and known is None:
             said.append(LATER)
     if times is not None:
-        chain = owner.holdout.model if correlation is None else correlation
-        chain = getattr(chain, "chain", chain)  # of the dates of a panel
-        horizon = 0 if chain.is_given_past else times.horizon  # which that model knows
-        correlation = Panel(times.values, chain, horizon=horizon)
+        past = owner.holdout.model if correlation is None else correlation
+        if not getattr(past, "is_given_past", False):
+            raise ValueError(
+                "times=, horizon= and several records on one date need correlation='time'. A chain "
+                "describes rows in time order, one record at each step, got "
+                f"correlation={past!r}."
+            )
+        correlation = GivenPast(times.values, horizon=past.horizon, step=past.step)
     if known is not None:
         said.append(gaps_in_words(known))
     return correlation, ". ".join(filter(None, said))

@@ -34,7 +34,6 @@ from sklearn_bdp.correlation._misfit import (
 )
 from sklearn_bdp.correlation._neighbors import check_groups, check_neighbors, ising_spins
 from sklearn_bdp.correlation._network import MarkovNetwork, NetworkModel
-from sklearn_bdp.correlation._panel import Panel
 from sklearn_bdp.correlation._past import GivenPast
 from sklearn_bdp.correlation._row_order import IndependenceReport, check_independence
 from sklearn_bdp.correlation._states import SeenStates
@@ -60,7 +59,6 @@ __all__ = [
     "MarkovChain",
     "GivenPast",
     "SeenStates",
-    "Panel",
     "DependencyGraph",
     "MarkovNetwork",
     "BayesianNetwork",

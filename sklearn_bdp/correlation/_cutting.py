@@ -122,7 +122,7 @@ class Divisible(ABC):
         Returns
         -------
         tuple of (int or None)
-            Records (dates of a panel) dropped before and after the holdout; None on a side
+            Records (or dates) dropped before and after the holdout; None on a side
             without training records.
         """
         before, after = train[train < holdout.min()], train[train > holdout.max()]

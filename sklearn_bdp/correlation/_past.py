@@ -1,4 +1,4 @@
-"""Records in time of which nothing is assumed: each is judged given its past (theory G26)."""
+"""Records in time of which nothing is assumed: each date is judged given its past (theory G26)."""
 
 from __future__ import annotations
 
@@ -8,12 +8,14 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from sklearn_bdp._checks import check_integer
+from sklearn_bdp._typing import Array
 from sklearn_bdp.correlation._base import CorrelationModel
-from sklearn_bdp.correlation._cutting import check_indices, forward_folds, tail_split
+from sklearn_bdp.correlation._cutting import Split, check_indices, forward_folds, tail_split
+from sklearn_bdp.correlation._dates import date_numbers
 
 
 class GivenPast(CorrelationModel):
-    """Records in time order, each judged by what was known before it (theory G26).
+    """Records in time, each date judged by what was known before it (theory G26).
 
     Made by ``correlation="time"``. Nothing is assumed about dependence, drift or seasons. Intervals
     refer to the expected score over the holdout's own dates, not to a long run: for that, declare
@@ -21,6 +23,10 @@ class GivenPast(CorrelationModel):
 
     Parameters
     ----------
+    times : array-like of shape (n,), optional
+        Date of every record: dates, periods, numbers or ISO text, in any order. Records of one date
+        may depend on each other in any way, and dates weigh equally (theory G24): the score is that
+        of a random record of a random date. By default each record is a date, in the order of rows.
     horizon : int, default=1
         Dates from the last record that a forecaster has to the date its score is known. If it is
         more than 1, so many dates are left out before the holdout: their labels may become known
@@ -28,9 +34,22 @@ class GivenPast(CorrelationModel):
     step : str, default="date"
         What one step in time is called in certificates, as ``"day"``.
 
+    Attributes
+    ----------
+    dates_ : ndarray
+        The dates, ascending; like the others only with ``times``.
+    codes_ : ndarray of int, shape (n,)
+        Number of each record's date, in time order.
+    counts_ : ndarray of int, shape (n_dates,)
+        Records of each date.
+
+    Raises
+    ------
+    ValueError
+        If a date is missing or has no order.
+
     See Also
     --------
-    Panel : Several records per date.
     MarkovChain : The expected score in the long run, for a declared strength of dependence.
 
     Notes
@@ -45,34 +64,78 @@ class GivenPast(CorrelationModel):
     >>> from sklearn_bdp.correlation import GivenPast
     >>> GivenPast(horizon=7).split(1000, 0.25).gap
     7
+    >>> panel = GivenPast(list(range(100)) * 50)  # a hundred days of fifty shops, shop by shop
+    >>> panel.units(5000), round(panel.effective_n(5000), 6)
+    ((100, 'dates'), 100.0)
     """
 
     is_sequential = True
     is_given_past = True
 
-    def __init__(self, *, horizon: int = 1, step: str = "date") -> None:
+    def __init__(
+        self, times: ArrayLike | None = None, *, horizon: int = 1, step: str = "date"
+    ) -> None:
         self.horizon = check_integer("horizon", horizon, low=1)
-        self.step = str(step)
+        self.step, self._dated = str(step), times is not None
+        if times is not None:
+            self.dates_, codes = np.unique(date_numbers(times), return_inverse=True)
+            self.codes_, self.counts_ = codes, np.bincount(codes)
+            if np.ptp(self.counts_):
+                self._record_weights = 1.0 / (len(self.counts_) * self.counts_[codes])
         self._freeze()
 
     def __repr__(self) -> str:
-        return f"GivenPast(horizon={self.horizon}, step={self.step!r})"
+        of = f"<{self.describe().partition(',')[0]}>, " if self._dated else ""
+        return f"GivenPast({of}horizon={self.horizon}, step={self.step!r})"
 
     def _content(self):
-        return (self.horizon, self.step)
+        return (self.horizon, self.step, *([self.codes_] if self._dated else []))
+
+    @property
+    def n_records(self) -> int | None:
+        return len(self.codes_) if self._dated else None
+
+    def units(self, n: int) -> tuple[int, str]:
+        n = self.check_n(n)
+        return (len(self.counts_) if self._dated else n), "dates"
 
     def describe(self) -> str:
-        return "each date is judged given its past, nothing is assumed about dependence"
+        said = "each date is judged given its past, nothing is assumed about dependence"
+        if not self._dated:
+            return said
+        return f"panel of {len(self.codes_)} records on {len(self.dates_)} dates, {said}"
 
     @property
     def caveats(self) -> tuple[str, ...]:
-        return (
+        known = (
             "no training record, and no feature, carries a label that became known on or after "
-            "the first holdout date",
+            "the first holdout date"
         )
+        if self._record_weights is None:
+            return (known,)
+        weighted = "Dates weigh equally: scores are those of a random record of a random date."
+        return known, weighted
 
-    def units(self, n: int) -> tuple[int, str]:
-        return self.check_n(n), "dates"
+    def unit_means(self, scores: ArrayLike) -> Array:
+        """Return the mean score of each date.
+
+        Parameters
+        ----------
+        scores : array-like of shape (n,)
+            Score of every record; NaN where none was scored.
+
+        Returns
+        -------
+        ndarray of shape (n_dates,)
+            In time order; NaN for dates without a score.
+        """
+        series = np.asarray(scores, dtype=float)
+        if not self._dated:
+            return series
+        known, size = ~np.isnan(series), len(self.counts_)
+        counts = np.bincount(self.codes_[known], minlength=size)
+        sums = np.bincount(self.codes_[known], weights=series[known], minlength=size)
+        return np.where(counts > 0, sums / np.maximum(counts, 1), np.nan)
 
     def _calibration(self) -> NoReturn:
         raise ValueError(
@@ -84,20 +147,47 @@ class GivenPast(CorrelationModel):
     def _spread(self, n, statistical):
         # Azuma 1967, Hoeffding 1963: means of scores, minus their means given the past, concentrate
         # as if independent; a query that one record moves later could be moved by all of them.
-        return n if statistical else np.inf
+        return n * n / self.units(n)[0] if statistical else np.inf
+
+    # -- cutting: whole dates, gaps counted in dates ----------------------------------------------
 
     def gap_for(self, failure: float) -> int:
         return self.horizon if self.horizon > 1 else 0
 
+    def _rows(self, dates):
+        """Return the records of some dates."""
+        return np.flatnonzero(np.isin(self.codes_, dates)) if self._dated else dates
+
+    def gaps(self, train: Array, holdout: Array) -> tuple[int | None, int | None]:
+        if not self._dated:
+            return super().gaps(train, holdout)
+        return super().gaps(np.unique(self.codes_[train]), np.unique(self.codes_[holdout]))
+
     def _split(self, n, holdout, random_state):
-        return tail_split(n, holdout, self.gap_for(0.5))
+        cut = tail_split(self.units(n)[0], holdout, self.gap_for(0.5))
+        return Split(self._rows(cut.train), self._rows(cut.holdout), cut.gap)
 
     def _folds(self, n, n_splits, random_state):
         # Half of the first block at most: cross-validation carries no promise.
-        return forward_folds(n, n_splits, min(self.gap_for(0.5), n // (2 * n_splits + 2)))
+        dates = self.units(n)[0]
+        gap = min(self.gap_for(0.5), dates // (2 * n_splits + 2))
+        folds = forward_folds(dates, n_splits, gap)
+        return [(self._rows(train), self._rows(test)) for train, test in folds]
 
     def subset(self, indices: ArrayLike) -> CorrelationModel:
-        places = check_indices(indices, None)
-        if not (np.diff(places) > 0).all():
-            raise ValueError(f"indices must be ascending for records in time, got {places[:5]}…")
-        return self
+        places = check_indices(indices, self.n_records)
+        if not self._dated:
+            if not (np.diff(places) > 0).all():
+                raise ValueError(
+                    f"indices must be ascending for records in time, got {places[:5]}…"
+                )
+            return self
+        codes = self.codes_[places]
+        kept = np.bincount(codes, minlength=len(self.counts_))
+        dates = np.flatnonzero(kept)
+        if (kept[dates] < self.counts_[dates]).any() or (np.diff(dates) > 1).any():
+            raise ValueError(
+                "rows of one date must stay together, and dates without a hole: cut by date, as "
+                "holdout=0.25 does."
+            )
+        return GivenPast(self.dates_[codes], horizon=self.horizon, step=self.step)

@@ -41,7 +41,7 @@ def past_dates(model: Any, n: int) -> Any:
 
 def past_horizon(model: Any) -> int:
     """Return how many dates lie between a forecast and its score; 1 for any other records."""
-    return getattr(model, "chain", model).horizon if model.is_given_past else 1
+    return model.horizon if model.is_given_past else 1
 
 
 # -- forecasts that need no model -----------------------------------------------------------------
@@ -145,7 +145,7 @@ def refit_blocks(holdout: Any, every: Any) -> tuple[Any, str]:
             "refit_every= needs the records before the holdout, which a search knows in the "
             "process that made it. Fit the search again. The holdout was not queried."
         )
-    count, step = model.units(n)[0], getattr(model, "chain", model).step
+    count, step = model.units(n)[0], model.step
     if not isinstance(every, datetime.timedelta | np.timedelta64):
         every = check_integer("refit_every", every, low=1)
         words = f"every {every} {step}s" if every > 1 else f"every {step}"

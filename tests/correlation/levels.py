@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from sklearn_bdp.correlation import Panel, WorstOf
+from sklearn_bdp.correlation import WorstOf
 from sklearn_bdp.correlation.privacy import ChainCalibration, NetworkCalibration, calibrate
 
 
@@ -10,9 +10,6 @@ def sequential_epsilon(model, dp_epsilon, n):
     """Return the leakage when records are revealed in the order that suits the model best."""
     if isinstance(model, WorstOf):
         return max(sequential_epsilon(part, dp_epsilon, n) for part in model.models)
-    if isinstance(model, Panel):  # changing one record changes one date
-        level = dp_epsilon * int(model.counts_.max())
-        return sequential_epsilon(model.chain, level, len(model.counts_))
     bounds = calibrate(model)
     if isinstance(bounds, ChainCalibration):
         return dp_epsilon + bounds._extra(dp_epsilon, n)

@@ -7,7 +7,7 @@ scores; the package computes the inverse only (``mean_lower_limit``).
 import numpy as np
 from scipy.special import rel_entr
 
-from sklearn_bdp.correlation import MarkovChain, Panel, SeenStates, WorstOf
+from sklearn_bdp.correlation import MarkovChain, SeenStates, WorstOf
 from sklearn_bdp.correlation._tails import (
     _DEEPEST,
     _LARGEST,
@@ -24,8 +24,6 @@ def log_tail_above(model, mean, value, n):
     mean, value = np.broadcast_arrays(np.asarray(mean, float), np.asarray(value, float))
     if isinstance(model, WorstOf):
         return np.max([log_tail_above(part, mean, value, n) for part in model.models], axis=0)
-    if isinstance(model, Panel):
-        return log_tail_above(model.chain, mean, value, len(model.counts_))
     if isinstance(model, SeenStates):
         # The largest expectation of the records seen, given that of a stationary one.
         mean = np.minimum(mean / (1.0 - model.unseen_), 1.0)

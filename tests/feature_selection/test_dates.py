@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression
 
-from sklearn_bdp.correlation import Panel
 from sklearn_bdp.feature_selection import HoldoutFeatureSelector
 
 SHOPS, DAYS = 10, 200
@@ -35,7 +34,6 @@ def test_any_order_of_rows_gives_one_selection(sales):
     by_shop = np.lexsort((days, np.tile(np.arange(SHOPS), DAYS)))
     one = fitted(X, y, times=days)
     two = fitted(X[by_shop], y[by_shop], times=days[by_shop])
-    assert isinstance(one.holdout_.model, Panel)
     assert one.holdout_.model.units(one.holdout_.n) == (50, "dates")
     assert one.get_support().tolist() == two.get_support().tolist()
     assert one.interval_ == pytest.approx(two.interval_, abs=1e-9)

@@ -11,7 +11,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
 from sklearn_bdp import HoldoutConfig, ReusableHoldout, ReusableHoldoutSearchCV
-from sklearn_bdp.correlation import GivenPast, MarkovChain, Panel, WorstOf
+from sklearn_bdp.correlation import GivenPast, MarkovChain, WorstOf
 from sklearn_bdp.exceptions import UnboundedMetricError
 from sklearn_bdp.feature_selection import HoldoutCorrelationFilter
 from sklearn_bdp.metrics import PerRecordScore
@@ -99,7 +99,7 @@ def test_levels_of_privacy_need_a_declared_chain(given):
         fitted(X, y, holdout=HoldoutConfig(**given))
     with pytest.raises(ValueError, match="declared chain"):
         ReusableHoldout(X, y, correlation="time", **given)
-    for model in (GivenPast(), Panel(np.arange(300) // 3, GivenPast())):
+    for model in (GivenPast(), GivenPast(np.arange(300) // 3)):
         with pytest.raises(ValueError, match="declared dependence"):
             model.bdp_epsilon(0.1, 300)
         with pytest.raises(ValueError, match="declared dependence"):
@@ -158,7 +158,7 @@ def test_rows_of_one_date_may_know_each_other():
     X, y = series(1200)
     X.index = np.repeat(X.index[:300], 4)
     order = np.random.default_rng(0).permutation(len(X))
-    assert isinstance(fitted(X.iloc[order], y[order], WithinDay()).holdout_.model, Panel)
+    assert fitted(X.iloc[order], y[order], WithinDay()).holdout_.model.units(300)[0] == 75
     with pytest.raises(ValueError, match="later dates"):
         fitted(X.iloc[order], y[order], WithinDay(later=True))
 

@@ -7,7 +7,7 @@ import pytest
 from sklearn.linear_model import Ridge
 
 from sklearn_bdp import HoldoutConfig, ReusableHoldoutSearchCV
-from sklearn_bdp.correlation import MarkovChain, Panel
+from sklearn_bdp.correlation import MarkovChain
 from sklearn_bdp.metrics import PerRecordScore
 
 pd = pytest.importorskip("pandas")
@@ -49,7 +49,6 @@ def test_any_order_of_rows_gives_one_answer(scoring):
     one = fitted(scoring, X, y, times=days)
     two = fitted(scoring, X[by_shop], y[by_shop], times=days[by_shop])
     model = one.holdout_.model
-    assert isinstance(model, Panel)
     assert model.units(one.holdout_.n) == (100, "dates")
     assert model.effective_n(one.holdout_.n) == pytest.approx(100)
     for name in ("holdout_score", "holdout_lower", "holdout_upper"):
@@ -69,23 +68,17 @@ def test_a_date_level_of_the_index_is_read(scoring):
         assert model == one.holdout_.model
 
 
-def test_a_chain_of_dates_is_declared_by_a_model(scoring):
+def test_a_chain_describes_one_record_per_date(scoring):
     X, y, days, _ = sales()
     model = ReusableHoldoutSearchCV(
-        Ridge(), {"alpha": [0.1]}, scoring=scoring,
-        correlation=MarkovChain.from_autocorrelation_time(9.0), holdout=HoldoutConfig(0.3),
+        Ridge(), {"alpha": [0.1]}, scoring=scoring, holdout=HoldoutConfig(0.3),
+        correlation=MarkovChain.from_autocorrelation_time(9.0),
     )  # fmt: skip
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        model.fit(X, y, times=days)
-        assert model.holdout_.model.effective_n(model.holdout_.n) == pytest.approx(120 / 9)
-        again = ReusableHoldoutSearchCV(
-            Ridge(), {"alpha": [5.0]}, scoring=scoring, holdout=model.holdout_, correlation="time"
-        )
-        again.fit(
-            X[model.train_indices_], y[model.train_indices_], times=days[model.train_indices_]
-        )
-    assert again.holdout_ is model.holdout_
+    for given in ({"times": days}, {"horizon": 30}):
+        with pytest.raises(ValueError, match="need correlation='time'"):
+            model.fit(X, y, **given)
+    with pytest.raises(ValueError, match="need correlation='time'"):
+        model.fit(pd.DataFrame(X, index=pd.DatetimeIndex(days)), y)
 
 
 def test_a_validation_set_of_later_dates(scoring):

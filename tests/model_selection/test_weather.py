@@ -68,8 +68,7 @@ def test_blocks_of_a_panel_are_dates_in_any_order_of_rows():
     for table in ((X, y, day), (X.swapaxes(0, 1), y.T, day.T)):
         rows, labels, times = table[0].reshape(-1, 2), table[1].ravel(), table[2].ravel()
         search = ReusableHoldoutSearchCV(
-            LogisticRegression(), {"C": [1.0]}, random_state=0,
-            correlation=MarkovChain.from_autocorrelation_time(2.0),
-        ).fit(rows, labels, times=times)  # fmt: skip
+            LogisticRegression(), {"C": [1.0]}, random_state=0, correlation="time"
+        ).fit(rows, labels, times=times)
         ends.append(search.final_report(scoring="f1").interval)
     assert ends[0] == pytest.approx(ends[1], abs=1e-9)

@@ -10,7 +10,6 @@ from sklearn_bdp._bisection import safe_inverse
 from sklearn_bdp.correlation._base import CorrelationModel
 from sklearn_bdp.correlation._components import ComponentModel, Independent
 from sklearn_bdp.correlation._network import AnyStrength
-from sklearn_bdp.correlation._panel import Panel
 from sklearn_bdp.correlation._states import SeenStates
 from sklearn_bdp.correlation._worst import WorstOf
 
@@ -113,42 +112,22 @@ class SeenCalibration(ComponentCalibration):
             )
 
 
-class AskedOfOthers(Calibration):
-    """What models answer that consist of others: ``_ask`` hands the question on."""
-
-    def leakage(self, dp_epsilon, n, method):
-        return self._ask("bdp_epsilon", dp_epsilon, n, method=method)
-
-    def sequential_information(self, dp_epsilon, n):
-        return self._ask("sequential_information", dp_epsilon, n)
-
-    def posterior_bias(self, dp_epsilon, n):
-        return self._ask("posterior_bias", dp_epsilon, n)
-
-
 @calibrate.register(WorstOf)
-class WorstCalibration(AskedOfOthers):
+class WorstCalibration(Calibration):
     """A list of models: the worst of them (Song, Wang, Chaudhuri 2017: the class Theta)."""
 
     def check_method(self, n, method):
         for model in self.model.models:
             calibrate(model).check_method(n, method)
 
-    def _ask(self, name, dp_epsilon, n, **options):
-        return max(getattr(m, name)(dp_epsilon, n, **options) for m in self.model.models)
+    def leakage(self, dp_epsilon, n, method):
+        return max(m.bdp_epsilon(dp_epsilon, n, method=method) for m in self.model.models)
+
+    def sequential_information(self, dp_epsilon, n):
+        return max(m.sequential_information(dp_epsilon, n) for m in self.model.models)
+
+    def posterior_bias(self, dp_epsilon, n):
+        return max(m.posterior_bias(dp_epsilon, n) for m in self.model.models)
 
     def inverse(self, bdp_epsilon, n, method):
         return min(m.dp_epsilon(bdp_epsilon, n, method=method) for m in self.model.models)
-
-
-@calibrate.register(Panel)
-class PanelCalibration(AskedOfOthers):
-    """Dates as the records of a chain: changing one record changes one date (group privacy)."""
-
-    def check_method(self, n, method):
-        if method != "tight":
-            raise ValueError(f"method={method!r} needs one record per date. Use method='tight'.")
-
-    def _ask(self, name, dp_epsilon, n, **options):
-        level = dp_epsilon * int(self.model.counts_.max())
-        return getattr(self.model.chain, name)(level, len(self.model.counts_), **options)
