@@ -25,6 +25,7 @@ from sklearn.utils.validation import _num_samples as num_samples
 
 _KNOWN = frozenset(inspect.signature(_fit_and_score).parameters)
 _VALIDATION, _SCORERS = "sklearn.model_selection._validation", "sklearn.metrics._scorer"
+_FITS = {(_VALIDATION, "_fit_and_score"), ("sklearn_bdp._evaluation._candidates", "fit_clone")}
 
 
 def is_frame(X):
@@ -73,16 +74,13 @@ def called_by_validation(depth=1):
     )
 
 
-def inside_validation(most=40):
-    """Return whether a fold of cross-validation or of a search is being fitted or scored."""
+def inside_validation(most=60):
+    """Return whether a fold of cross-validation, or a candidate of a search, is being fitted."""
     frame = sys._getframe(1)
     for _ in range(most):
         if frame is None:
             return False
-        if (
-            frame.f_code.co_name == "_fit_and_score"
-            and frame.f_globals.get("__name__") == _VALIDATION
-        ):
+        if (frame.f_globals.get("__name__"), frame.f_code.co_name) in _FITS:
             return True
         frame = frame.f_back
     return False

@@ -12,7 +12,6 @@ __all__ = [
     "BudgetExhaustedError",
     "ClippedScoreWarning",
     "DefaultMetricWarning",
-    "FailingModelWarning",
     "FallenScoreWarning",
     "HoldoutClosedError",
     "InnerFoldsWarning",
@@ -169,14 +168,6 @@ class DefaultMetricWarning(SklearnBdpWarning):
     """The estimator's own score has no proven bound, and another metric took its place.
 
     Nothing is wrong. Name the metric in ``scoring`` to choose it yourself.
-    """
-
-
-class FailingModelWarning(SklearnBdpWarning):
-    """A model raises an error for new rows made of training values.
-
-    The model is at fault: every record that it cannot predict gets the worst score. Let
-    ``predict`` take rows that ``fit`` has not seen.
     """
 
 

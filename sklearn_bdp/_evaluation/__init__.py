@@ -9,7 +9,6 @@ from sklearn_bdp._evaluation._division import (
     divide,
     divide_for,
     fold_file,
-    non_finite_columns,
     open_holdout,
     recorded_seed,
 )
@@ -23,10 +22,10 @@ from sklearn_bdp._evaluation._fitted import Savable, clipping_of
 from sklearn_bdp._evaluation._scoring import (
     RULES,
     MetricScorer,
-    assumed,
     bounded_metric,
     certified,
     check_proved,
+    plain_certificate,
     public_scorer,
     secondary_metrics,
     training_scorers,

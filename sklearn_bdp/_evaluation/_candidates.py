@@ -23,7 +23,6 @@ from sklearn.pipeline import Pipeline
 from sklearn_bdp._digests import KnownModel, copied
 from sklearn_bdp._sklearn_compat import check_method_params, num_samples, safe_indexing
 from sklearn_bdp.exceptions import ScoreContractError
-from sklearn_bdp.guards import fitting_a_candidate
 
 
 def targets(X, y):
@@ -148,16 +147,16 @@ def fit_candidate(setting, candidate, memory=None):
     # What fitting does to its data in place concerns no other candidate.
     X, y = copied(columns_of(setting.X, candidate.columns)), copied(setting.y)
     params = check_method_params(X, setting.fit_params)
-    return _fit(setting, candidate, X, y, params, memory)
+    return fit_clone(setting, candidate, X, y, params, memory)
 
 
-def _fit(setting, candidate, X, y, fit_params, memory=None):
+def fit_clone(setting, candidate, X, y, fit_params, memory=None):
     """Fit a clone on some records; a constant prediction where there are no columns."""
     if candidate.columns == ():
         return _baseline(setting).fit(X, y)
     estimator = clone(setting.estimator).set_params(**clone(candidate.params, safe=False))
     shared = contextlib.nullcontext() if memory is None else memory.lent(estimator, "whole")
-    with shared, fitting_a_candidate():
+    with shared:
         estimator.fit(X, **fit_params) if y is None else estimator.fit(X, y, **fit_params)
     return estimator
 
@@ -197,7 +196,7 @@ def cross_validated(setting, candidate):
     for place, (train, test) in enumerate(setting.folds):
         params = check_method_params(setting.X, setting.fit_params, indices=train)
         part, labels = safe_indexing(X, train), safe_indexing(setting.y, train)
-        model = _fit(setting, candidate, part, labels, params)
+        model = fit_clone(setting, candidate, part, labels, params)
         tested = safe_indexing(X, test), safe_indexing(setting.y, test)
         metric.check_training(model, *tested)
         evaluation = metric.evaluate(model, *tested)

@@ -155,7 +155,7 @@ def check_records(estimator, X, y):
     cells = getattr(getattr(X, "dtype", None), "kind", None)
     if cells == "O" and not (tags.string or tags.categorical):
         X = X.astype(float)
-    missing, infinite = non_finite_columns(X)
+    missing, infinite = _non_finite_columns(X)
     if tags.allow_nan or not (missing or infinite):
         return
     found = (("missing values (NaN)", missing), ("infinite values (inf)", infinite))
@@ -166,7 +166,7 @@ def check_records(estimator, X, y):
     )
 
 
-def non_finite_columns(X):
+def _non_finite_columns(X):
     """Return columns of numbers with missing values, and with infinite ones, by name or place."""
     missing, infinite = [], []
     if hasattr(X, "iloc"):

@@ -32,9 +32,8 @@ from sklearn.utils.parallel import Parallel, delayed
 from sklearn_bdp._checks import caller_level
 from sklearn_bdp._digests import object_digest
 from sklearn_bdp._evaluation._candidates import PrefixMemory, evaluate
-from sklearn_bdp._evaluation._scoring import kept_scores
+from sklearn_bdp._evaluation._scoring import Kept
 from sklearn_bdp._sklearn_compat import Nobody, fit_and_score
-from sklearn_bdp.exceptions import ScoreContractError
 from sklearn_bdp.metrics import Clipping
 
 #: What ends a search from outside: the user, or the death of a worker. What is finished is kept.
@@ -71,6 +70,7 @@ class FoldJob:
     train: object = field(repr=False)
     test: object = field(repr=False)
     options: dict = field(repr=False)  # for scikit-learn's ``_fit_and_score``
+    kept: dict = field(repr=False)  # what its scorers tell of the fits that go on
 
     def run(self, task, memory):
         """Return the :class:`FoldScores` of one fit.
@@ -78,19 +78,28 @@ class FoldJob:
         Records that a model was trained on are scored after those that it is tested on.
         """
         estimator = clone(self.estimator)
-        alone = None if self.options["return_train_score"] else memory
-        with memory.lent(estimator, self.part), _with_text(), kept_scores(alone) as kept:
-            result = fit_and_score(
-                estimator,
-                self.X,
-                self.y,
-                train=self.train,
-                test=self.test,
-                parameters=task.candidate.params,
-                candidate_progress=task.progress,
-                callback_ctx=task.context,
-                **self.options,
-            )
+        kept = Kept(None if self.options["return_train_score"] else memory)
+        self.kept[id(estimator)] = kept
+        try:
+            with memory.lent(estimator, self.part):
+                result = fit_and_score(
+                    estimator,
+                    self.X,
+                    self.y,
+                    train=self.train,
+                    test=self.test,
+                    parameters=task.candidate.params,
+                    candidate_progress=task.progress,
+                    callback_ctx=task.context,
+                    **self.options,
+                )
+        except Exception as error:  # its frames do not survive the search, their text does
+            error.add_note(traceback.format_exc())
+            raise
+        finally:
+            del self.kept[id(estimator)]
+        if kept.breach is not None:
+            raise kept.breach
         if not kept.scores or len(kept.scores[0]) != len(self.test):
             return FoldScores(result)
         return FoldScores(result, kept.scores[0].astype(np.float32), kept.clipping[0])
@@ -145,18 +154,6 @@ def _as_completed(calls, **options):
         return Parallel(return_as="generator_unordered", **options)(calls)
     except ValueError:  # ray and multiprocessing give lists only; nothing has been dispatched
         return Parallel(**options)(calls)
-
-
-@contextlib.contextmanager
-def _with_text():
-    """Keep the text of a traceback: its frames do not survive the search."""
-    try:
-        yield
-    except ScoreContractError:
-        raise  # its message says all
-    except Exception as error:
-        error.add_note(traceback.format_exc())
-        raise
 
 
 @contextlib.contextmanager

@@ -1,7 +1,6 @@
 """What is verified: its metric, its scorers on the training side, the certificate of a choice."""
 
 import contextlib
-import contextvars
 import copy
 import dataclasses
 import math
@@ -35,49 +34,34 @@ _APPROXIMATE = (
 #: Part of the range up to which a score that moves is called confirmed.
 CONFIRMED = 0.01
 _GOALS = (0.2, 0.1, 0.05, 0.02, 0.01, 0.005, 0.002, 0.001)
-_KEPT = contextvars.ContextVar("per-record scores", default=(None, None))
 
 
 @dataclasses.dataclass
 class Kept:
-    """What the :class:`MetricScorer` of the metric that ranks found out, call by call."""
+    """What the scorers of one fit found out, call by call."""
 
-    scores: list = dataclasses.field(default_factory=list)  # per record
+    memory: object = None  # of transformed records, where nothing but the part left out is scored
+    scores: list = dataclasses.field(default_factory=list)  # per record, by the metric that ranks
     clipping: list = dataclasses.field(default_factory=list)
-    breach: Exception | None = None  # of the contract of a PerRecordScore, any of them
-
-
-@contextlib.contextmanager
-def kept_scores(memory=None):
-    """Yield what is :class:`Kept` of the calls of scorers; raise a breach of contract at the end.
-
-    scikit-learn writes NaN for a scorer that raises and goes on. ``memory``: of transformed
-    records, where nothing but the part left out is scored.
-    """
-    kept = Kept()
-    token = _KEPT.set((kept, memory))
-    try:
-        yield kept
-    finally:
-        _KEPT.reset(token)
-    if kept.breach is not None:
-        raise kept.breach
+    #: Of the contract of a PerRecordScore, by any metric: scikit-learn would write NaN and go on.
+    breach: Exception | None = None
 
 
 class MetricScorer:
     """A scikit-learn scorer of a bounded metric, in score units.
 
+    ``kept``: what is :class:`Kept` of each fit that goes on, by the ``id`` of its estimator.
     ``leads``: whether candidates are ranked by it.
     """
 
-    def __init__(self, metric, *, leads=False):
-        self.metric, self.leads = metric, leads
+    def __init__(self, metric, kept=None, *, leads=False):
+        self.metric, self.kept, self.leads = metric, {} if kept is None else kept, leads
 
     def __call__(self, estimator, X, y=None):
         """Return the score of ``estimator`` on ``(X, y)``; each record counts once."""
-        kept, memory = _KEPT.get()
-        if memory is not None:
-            estimator = memory.sharing(estimator, X, "tested", metric=self.metric)
+        kept = self.kept.get(id(estimator))
+        if kept is not None and kept.memory is not None:
+            estimator = kept.memory.sharing(estimator, X, "tested", metric=self.metric)
         y = targets(X, y)
         try:
             per_record, value = self.metric.training_scores(estimator, X, y)
@@ -177,7 +161,7 @@ def bounded_metric(search, scoring, y):
         scoring = dataclasses.replace(scoring, function=function, name=name)
     metric = get_metric(scoring, estimator=search.estimator, y=y)
     if scoring is None and metric.note:
-        DEFAULT_METRIC.warn_once(metric.note, note=metric.note)
+        DEFAULT_METRIC.warn(note=metric.note)
     return metric
 
 
@@ -201,15 +185,15 @@ def secondary_metrics(search, name, division):
     return result
 
 
-def training_scorers(search, name, metric, secondary):
+def training_scorers(search, name, metric, secondary, kept):
     """Return what scores the folds; verified metrics are computed as on the holdout."""
-    verified = MetricScorer(metric, leads=True)
+    verified = MetricScorer(metric, kept, leads=True)
     if name == "score":
         return verified
     if callable(search.scoring):
         return DictScorer(search.scoring, name, verified)
     probe = copy.copy(search)
-    computed = {other: MetricScorer(metric) for other, metric in secondary.items()}
+    computed = {other: MetricScorer(metric, kept) for other, metric in secondary.items()}
     probe.scoring, probe.refit = {**_as_dict(search.scoring), name: verified, **computed}, False
     return GridSearchCV._get_scorers(probe)[0]  # raises on names that nobody knows
 
@@ -238,10 +222,13 @@ def _as_dict(scoring):
     return dict(scoring) if isinstance(scoring, dict) else {name: name for name in scoring}
 
 
-def assumed(holdout, division):
-    """Return what has to be true of this split, and of the one that the holdout came from."""
-    said = [division.assumption, *holdout.notes(Fact.ASSUMPTION)]
-    return tuple(dict.fromkeys(text for text in said if text))
+def plain_certificate(holdout, division, book):
+    """Return the certificate of a holdout, with what has to be true of the splits behind it."""
+    certificate = holdout.account.certificate(book)
+    said = filter(None, [division.assumption, *book.notes(Fact.ASSUMPTION)])
+    return dataclasses.replace(
+        certificate, assumptions=(*certificate.assumptions, *dict.fromkeys(said))
+    )
 
 
 def certified(
@@ -253,22 +240,26 @@ def certified(
     ``of``: what was chosen, in words; ``score``, ``interval`` and ``training`` (its cross-validated
     score) in score units; ``answer``: the holdout's, which says why the interval is so wide.
     """
-    certificate = holdout.certificate().in_units(metric.measured, metric.lower, metric.upper)
     caveats = [metric.caveat] if metric.caveat else []
     past = holdout.model.is_given_past
     if caveats and holdout.model.is_sequential and not past:  # a loss of a declared range
         caveats.append(_APPROXIMATE.format(metric.name))
+    with holdout.account.reading(again=False) as book:  # as of the answers that it is about
+        certificate = plain_certificate(holdout, division, book)
+        certificate = certificate.in_units(metric.measured, metric.lower, metric.upper)
+        ahead = outlook(
+            certificate, holdout, book, metric, score, interval,
+            training_size=num_samples(division.X),
+        )  # fmt: skip
     return dataclasses.replace(
         certificate,
         chosen=(f"{metric.measured} of {of}", score, *interval),
         verdict=_verdict(training, score, metric.upper - metric.lower),
-        assumptions=(*certificate.assumptions, *assumed(holdout, division), *assumptions),
+        assumptions=(*certificate.assumptions, *assumptions),
         notes=(*certificate.notes, *caveats, *notes),
         baseline=_learned_nothing(metric, division.y),
         parts=None if answer is None else holdout.account.why_wide(answer),
-        **outlook(
-            certificate, holdout, metric, score, interval, training_size=num_samples(division.X)
-        ),
+        **ahead,
     )
 
 
@@ -289,20 +280,19 @@ def _learned_nothing(metric, y):
     return float(counts.max() / counts.sum() if metric.name == "accuracy" else 1 / counts.size)
 
 
-def outlook(certificate, holdout, metric, score, interval, *, training_size):
+def outlook(certificate, holdout, book, metric, score, interval, *, training_size):
     """Return the fields of a certificate that speak of one more question."""
     if certificate.next_error is None:
         return {}
-    asked = {"scoring": metric, "training_size": training_size}
-    fields = {}
+    asked, fields = {"metric": metric, "training_size": training_size}, {}
     if not metric.is_mean:
         # The holdout speaks of means over records, which are known better than scores by class.
-        width = holdout.preview(**asked).half_width
+        width = holdout.account.preview(book, score=0.5, **asked).half_width
         fields = {"next_error": width, "tau": max(certificate.tau, width), "advice": ()}
     if not math.isfinite(score):
         return fields
     unit, half = metric.to_unit(score), 0.5 * share_of(metric, interval)
-    seen = holdout.preview(score=unit, **asked)
+    seen = holdout.account.preview(book, score=unit, **asked)
     width, span = seen.half_width, metric.upper - metric.lower
     fields["final_error"] = min(seen.half_width_final, half)
     if metric.is_mean and 2.0 * half < ALL:

@@ -83,6 +83,7 @@ class FoldOptions:
     fit_params: dict = field(repr=False)  # for the estimator's ``fit``, of all training records
     split_params: dict = field(repr=False)
     scorers: Any
+    kept: dict = field(repr=False)  # what these tell of the fits that go on
     several: bool  # whether scores come as a dict by a callable
     format_results: Callable  # makes ``cv_results_``
     return_train_score: bool
@@ -181,7 +182,7 @@ class CrossValidation:
 
     def _fitted(self, tasks, splits, callback_ctx):
         """Return what scikit-learn reports about each fold of each candidate, in its order."""
-        options, parts = self.options, range(len(splits))
+        options, division, parts = self.options, self.division, range(len(splits))
         found, names, jobs = {}, [], []
         fixed = {
             "scorer": options.scorers,
@@ -212,7 +213,7 @@ class CrossValidation:
                 todo.append(task)
             own = {**fixed, "split_progress": (part, len(splits))}
             estimator = self.verifier.setting.estimator
-            job = FoldJob(part, estimator, self.division.X, self.division.y, train, test, own)
+            job = FoldJob(part, estimator, division.X, division.y, train, test, own, options.kept)
             jobs.append((job, todo))
         if options.eager:
             jobs.append((self.verifier.whole_job(options.caller), self._whole_tasks(tasks)))

@@ -10,6 +10,7 @@ import math
 import warnings
 from dataclasses import dataclass, field, replace
 from numbers import Number
+from typing import Any
 
 import numpy as np
 from sklearn.base import clone
@@ -49,19 +50,35 @@ class Assessment:
 
     columns: tuple | None  # the subset of columns; ``None``: all
     training: float  # training-side score
-    #: The holdout's answer and its interval; NaN where it was not asked or gave none.
-    released: float = math.nan
-    lower: float = math.nan
-    upper: float = math.nan
-    source: str = "unanswered"  # where the answer came from
+    answer: Any = None  # the holdout's, with all its facts; None where it was not asked
+    unanswered: str = "unanswered"  # what stands for its source until then
     variance: float = math.nan  # of a record's training-side score
     key: str | None = None  # what the query is known by
-    answer: object = None  # the holdout's, with all its facts
     #: What the workers returned. It holds raw scores until the query is asked.
     outcome: object = field(default=None, repr=False)
     about: tuple | None = field(default=None, repr=False)  # metric and model, in words
     #: The same by secondary metrics that the search was asked for.
     secondary: dict = field(default_factory=dict)
+
+    @property
+    def released(self):
+        """Return the released score; NaN without an answer."""
+        return math.nan if self.answer is None else self.answer.value
+
+    @property
+    def lower(self):
+        """Return the lower end of its interval."""
+        return math.nan if self.answer is None else self.answer.lower
+
+    @property
+    def upper(self):
+        """Return the upper end of its interval."""
+        return math.nan if self.answer is None else self.answer.upper
+
+    @property
+    def source(self):
+        """Return where the answer came from."""
+        return self.unanswered if self.answer is None else self.answer.source
 
     @property
     def rank(self):
@@ -76,11 +93,6 @@ class Assessment:
     def is_ready(self):
         """Whether it can be asked: both sides are scored."""
         return self.outcome.evaluation is not None and math.isfinite(self.training)
-
-    def enter(self, answer):
-        """Enter the holdout's answer, new or recorded."""
-        self.released, self.lower, self.upper = answer.value, answer.lower, answer.upper
-        self.source, self.answer = answer.source, answer
 
 
 class Verifier:
@@ -234,7 +246,7 @@ class Verifier:
         for query in queries:
             record = recorded.get(query.key)
             if record is not None:
-                query.enter(record)
+                query.answer = record
                 if not math.isfinite(query.training):
                     query.training = record.training_value
         _report_failures(found, self._warned)
@@ -291,12 +303,12 @@ class Verifier:
             training_size=num_samples(self.setting.X),
             keys=[query.key for query in queries],
             relaxed_to=np.where(is_secondary, 0.0, RELAXED_PART * (leader - training)),
-            beside=is_secondary,
+            secondary=is_secondary,
             training_variance=[query.variance for query in queries],
             about=[query.about for query in queries],
         )
         for query, answer in zip(queries, answers, strict=True):
-            query.enter(answer)
+            query.answer = answer
             self._recorded.pop(query.key, None)  # it is in the ledger now
 
     def model(self, assessment, candidate=None, *, row=None):

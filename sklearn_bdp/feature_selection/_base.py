@@ -312,7 +312,7 @@ class SubsetSelectorBase(MetaEstimatorMixin, HoldoutSelectorBase):
         known = {"of": of, "score": self.score_, "interval": self.interval_}
         known["training"] = float(metric.from_unit(self._training_side[2]))
         clipping = clipping_of(setting, np.flatnonzero(self.support_))
-        warn_of_choice(self.holdout_, metric, **known, clipping=clipping)
+        warn_of_choice(self.holdout_, metric, division, **known, clipping=clipping)
         self.certificate_ = certified(
             self.holdout_, division, metric, **known, notes=(note,), answer=self._answer
         )

@@ -159,7 +159,7 @@ def _luckiest(gains, ahead):
 
 def unverified(proposals):
     """Return what is known of the proposals before the holdout was asked."""
-    return [Assessment(one.columns, one.training, source="not asked") for one in proposals]
+    return [Assessment(one.columns, one.training, unanswered="not asked") for one in proposals]
 
 
 def verify(verifier, proposals, choice, most):
@@ -182,7 +182,7 @@ def verify(verifier, proposals, choice, most):
 
 def ask(verifier, proposals, found, places):
     """Put some proposals to the holdout as one batch, and enter what it says."""
-    places = [place for place in places if found[place].source == "not asked"]
+    places = [place for place in places if found[place].answer is None]
     if places:
         training = [proposals[place].training for place in places]
         asked = verifier.assess([proposals[place].columns for place in places], training)

@@ -24,7 +24,7 @@ from sklearn_bdp._checks import (
     check_real,
     sealed_errors,
 )
-from sklearn_bdp._evaluation import assumed, open_holdout
+from sklearn_bdp._evaluation import open_holdout, plain_certificate
 from sklearn_bdp._sklearn_compat import is_frame, num_samples, safe_indexing
 from sklearn_bdp._typing import Correlation, RandomState
 from sklearn_bdp.exceptions import NothingConfirmedWarning
@@ -194,9 +194,9 @@ class HoldoutCorrelationFilter(HoldoutSelectorBase):
         self._decide(found, candidates, cells, answers)
         self._keep_sides(holdout, division)
         if holdout is not None:
-            certificate = holdout.certificate().in_units("association", -1.0, 1.0)
-            said = (*certificate.assumptions, *assumed(holdout, division))
-            self.certificate_ = replace(certificate, assumptions=said)
+            with holdout.account.reading(again=False) as book:
+                certificate = plain_certificate(holdout, division, book)
+            self.certificate_ = certificate.in_units("association", -1.0, 1.0)
         self._told = screening_report(self)
         if not self.confirmed_:
             warnings.warn(self._told[0], NothingConfirmedWarning, stacklevel=caller_level())

@@ -8,7 +8,6 @@ from sklearn_bdp.guards._answers import (
     ALL,
     DEFAULT_METRIC,
     digests_of_rows,
-    fitting_a_candidate,
     forget_accounts,
     note_answers,
     open_account,
@@ -35,7 +34,6 @@ from sklearn_bdp.guards._row_wise import (
 from sklearn_bdp.guards._rows import cell_codes, count_shared_rows, likeness, mixed, row_digests
 from sklearn_bdp.guards._tables import (
     ADDED,
-    INFINITE,
     check_agreement,
     check_future,
     check_orders,

@@ -7,30 +7,33 @@ their order, which stay when features are added, chosen or transformed.
 
 from __future__ import annotations
 
-import contextlib
-import contextvars
+import dataclasses
 import hashlib
 import math
 import multiprocessing
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
 from sklearn_bdp import exceptions
 from sklearn_bdp._process import ANSWERED
-from sklearn_bdp._sklearn_compat import inside_validation
-from sklearn_bdp.correlation import Groups
-from sklearn_bdp.guards._guard import TOLD, Guard
+from sklearn_bdp._sklearn_compat import inside_validation, num_samples
+from sklearn_bdp.accounting import score_tail
+from sklearn_bdp.correlation import Groups, Independent
+from sklearn_bdp.guards._guard import Guard
 from sklearn_bdp.guards._rows import row_digests
 
 #: Part of its range that an interval covers to say nothing.
 ALL = 0.9
 #: Targets below which equal ones may well be those of other records.
 _FEWEST = 20
+#: Standard errors by which a cross-validated score may exceed its expectation by chance. The
+#: interval holds the true score of all candidates with probability ``1 - beta``, so a false alarm
+#: needs a cross-validated score of the chosen one that is so far too high: 1 in 740 for one
+#: candidate, and about what the best of 400 equal ones reaches.
+CHANCE = 3.0
 #: Part of a holdout's rows that are those of another one where it is a subgroup of it.
 _SUBGROUP = 0.9
-_INSIDE: contextvars.ContextVar[bool] = contextvars.ContextVar("inside a candidate", default=False)
 
 ANOTHER = Guard(
     "another account",
@@ -72,7 +75,7 @@ CLIPPED = Guard(
 DEFAULT_METRIC = Guard(
     "default metric",
     "arguments",
-    "when scoring is left out, once for each clip",
+    "when scoring is left out",
     "{note}.",
     exceptions.DefaultMetricWarning,
 )
@@ -81,7 +84,6 @@ DEFAULT_METRIC = Guard(
 def forget_accounts() -> None:
     """Forget what was answered, as a new process would."""
     ANSWERED.clear()
-    TOLD.clear()
 
 
 def targets_digest(X: Any, y: Any) -> str | None:
@@ -116,7 +118,7 @@ def in_runs(labels: Any) -> bool:
 
 
 def open_account(about: list[str | None], rows: Any) -> bool:
-    """Return whether another account has answered about some of these targets; warn once.
+    """Return whether another account has answered about some of these targets; warn.
 
     ``rows``: digests of rows with targets. Rows of a subgroup of an asked holdout are among its.
     """
@@ -127,7 +129,7 @@ def open_account(about: list[str | None], rows: Any) -> bool:
         others = ((one, has) for one, has in ANSWERED.items() if has is not None)
         known = {one for one, has in others if np.mean(np.isin(rows, has)) > _SUBGROUP}
     if known:
-        ANOTHER.warn_once(min(known))
+        ANOTHER.warn()
     return bool(known)
 
 
@@ -138,20 +140,9 @@ def note_answers(about: list[str | None], rows: Any) -> None:
         ANSWERED.update(dict.fromkeys(new, rows))
 
 
-@contextlib.contextmanager
-def fitting_a_candidate() -> Iterator[None]:
-    """Say nothing of accounts in this block: what is fitted has a test of its own outside."""
-    token = _INSIDE.set(True)
-    try:
-        yield
-    finally:
-        _INSIDE.reset(token)
-
-
 def _is_repeated():
     """Return whether this is a worker, or a fit of a search or cross-validation with its test."""
-    worker = multiprocessing.parent_process() is not None
-    return worker or _INSIDE.get() or inside_validation()
+    return multiprocessing.parent_process() is not None or inside_validation()
 
 
 def share_of(metric, interval):
@@ -159,7 +150,7 @@ def share_of(metric, interval):
     return (interval[1] - interval[0]) / (metric.upper - metric.lower)
 
 
-def warn_of_choice(holdout, metric, *, of, score, interval, training, clipping=None):
+def warn_of_choice(holdout, metric, division, *, of, score, interval, training, clipping=None):
     """Warn where hardly anything is known of what was chosen, or its score is not what it seems.
 
     Everything here is released or of the training side. Of a holdout that is too small, or of few
@@ -168,16 +159,23 @@ def warn_of_choice(holdout, metric, *, of, score, interval, training, clipping=N
     warn_clipped(metric, clipping, of)
     model, share, (low, high) = holdout.model, share_of(metric, interval), interval
     known = {"measured": metric.measured, "of": of, "score": score, "low": low, "high": high}
-    # A cross-validated score has an error of its own, at most that of as many holdout records.
-    unit = min(1.0, max(0.0, (training - metric.lower) / (metric.upper - metric.lower)))
-    error = (metric.upper - metric.lower) * math.sqrt(unit * (1.0 - unit) / holdout.n)
-    if training - error > high:
+    if training - CHANCE * _training_error(division, metric, training) > high:
         FALLEN.warn(training=training, **known)
-    told = holdout._is_small or (isinstance(model, Groups) and not model.is_independent)
-    if not math.isfinite(score) or share < ALL or told:
+    warned = holdout.is_small or (isinstance(model, Groups) and not model.is_independent)
+    if not math.isfinite(score) or share < ALL or warned:
         return
     count, units = model.units(holdout.n)
     WIDE.warn(share=min(1.0, share), count=count, units=units, **known)
+
+
+def _training_error(division, metric, training):
+    """Return the standard error of a cross-validated score, in score units."""
+    if not math.isfinite(training):  # of training records themselves: nothing is compared
+        return math.nan
+    n, span = num_samples(division.X), metric.upper - metric.lower
+    model = Independent() if division.train_model is None else division.train_model
+    tail = score_tail(model, n, **dataclasses.asdict(metric.expected_shape(n)))
+    return span * float(tail.standard_deviation(min(1.0, max(0.0, metric.to_unit(training)))))
 
 
 def warn_clipped(metric, clipping, of):

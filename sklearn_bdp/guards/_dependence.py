@@ -15,7 +15,7 @@ from sklearn_bdp import correlation, exceptions
 from sklearn_bdp._sklearn_compat import num_samples
 from sklearn_bdp.accounting import score_tail
 from sklearn_bdp.correlation import Groups, NetworkModel, SeenStates
-from sklearn_bdp.guards._answers import in_runs, targets_digest
+from sklearn_bdp.guards._answers import in_runs
 from sklearn_bdp.guards._guard import Guard
 from sklearn_bdp.guards._tables import IN_TIME, date_hints
 from sklearn_bdp.metrics import get_metric
@@ -30,7 +30,7 @@ MISFIT = Guard(
 FEW = Guard(
     "few groups",
     "arguments",
-    "before anything is fitted, once for each holdout and metric",
+    "before anything is fitted",
     "The holdout has {count} groups (patients, users, sites …), worth {worth:.0f} of equal size. "
     "They give {metric} near {score:.2g} to about ±{fixed:.2g} for one model fixed in advance, and "
     "to about ±{best:.2g} for the best of {candidates}. Nested cross-validation over all groups "
@@ -241,8 +241,7 @@ def warn_few_groups(holdout, division, metric):
         return
     scale = metric.upper - metric.lower
     nested = 1.96 * math.sqrt(USUAL_SCORE * (1.0 - USUAL_SCORE) / (worth + learned))
-    FEW.warn_once(
-        f"{metric.name} {targets_digest(holdout.X, holdout.y)}",
+    FEW.warn(
         count=len(model.sizes_), worth=worth, candidates=USUAL_CANDIDATES,
         fixed=scale * min(fixed, best), metric=metric.name,
         score=metric.from_unit(USUAL_SCORE), best=scale * best, nested=scale * nested,

@@ -10,8 +10,6 @@ from sklearn_bdp._checks import caller_level
 
 #: Every guard, as the page of guards lists them.
 GUARDS: list[Guard] = []
-#: Warnings that this process has given once.
-TOLD: set[tuple[str, str]] = set()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -50,20 +48,6 @@ class Guard:
             What the message names.
         """
         warnings.warn(self.says.format(**facts), self.category, stacklevel=caller_level())
-
-    def warn_once(self, about: str, **facts: Any) -> None:
-        """Give the warning once in a process.
-
-        Parameters
-        ----------
-        about : str
-            What it is about; another thing is another warning.
-        **facts : object
-            What the message names.
-        """
-        if (self.name, about) not in TOLD:
-            TOLD.add((self.name, about))
-            self.warn(**facts)
 
     def error(self, **facts: Any) -> Exception:
         """Return the error to raise.

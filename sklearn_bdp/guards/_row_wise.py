@@ -14,7 +14,6 @@ from sklearn_bdp._digests import copied
 from sklearn_bdp._sklearn_compat import num_samples, safe_indexing
 from sklearn_bdp.exceptions import (
     BatchPredictionWarning,
-    FailingModelWarning,
     ScoreContractError,
 )
 from sklearn_bdp.guards._guard import Guard
@@ -36,14 +35,6 @@ BATCHES = Guard(
     "over records, and its interval does not hold. Make features of neighboring rows (lags, "
     "rolling means) before the search, and learn means and scales in fit.",
     BatchPredictionWarning,
-)
-FAILS = Guard(
-    "failing predictions",
-    "training set",
-    "after a fit, once for each kind of pipeline",
-    "A model with {name} raises an error for new rows made of training values. Holdout records "
-    "that it cannot predict get the worst score. Let predict take rows that fit has not seen.",
-    FailingModelWarning,
 )
 LATER = Guard(
     "predictions from later rows",
@@ -166,16 +157,6 @@ def _equal(first, second):
     return np.allclose(first, second, rtol=0.0, atol=width, equal_nan=True)
 
 
-def fails_on_new_rows(model, X):
-    """Return whether a fitted model predicts training rows, but no row mixed of training values."""
-    if num_samples(X) < FEWEST or not isinstance(X, np.ndarray) or X.ndim != 2:
-        return False
-    rng = np.random.default_rng(0)
-    mixed = np.column_stack([rng.choice(column, size=4) for column in X.T]).astype(X.dtype)
-    answered = _said(model, "predict", X[:4]) is not None
-    return answered and _said(model, "predict", mixed) is None
-
-
 def foreign_parts(model):
     """Return the parts of a model that scikit-learn does not answer for, functions among them."""
     parts = [model]
@@ -195,7 +176,7 @@ class RowWiseCheck:
 
     def __init__(self, dates=None):
         self.dates = dates  # of training rows, where each is judged given its past
-        self._asked, self._found = set(), {BATCHES: [], FAILS: []}
+        self._asked, self._found = set(), []
         self._scores: list[Any] = []
 
     def ask(self, model, X):
@@ -211,13 +192,10 @@ class RowWiseCheck:
         name = ", ".join(getattr(part, "__name__", type(part).__name__) for part in parts)
         if self.dates is not None:
             check_later_rows(model, X, self.dates, name=name)
-        checks = ((BATCHES, reads_other_rows), (FAILS, fails_on_new_rows))
-        for guard, check in checks if self.dates is None else checks[1:]:
-            if name in self._found[guard] or not check(model, X):
-                continue
-            if not self._found[guard]:
-                guard.warn(name=name)
-            self._found[guard].append(name)
+        elif name not in self._found and reads_other_rows(model, X):
+            if not self._found:
+                BATCHES.warn(name=name)
+            self._found.append(name)
 
     def ask_score(self, metric, model, X, y):
         """Raise where a caller's score of a record depends on other records; asked once.
@@ -233,5 +211,5 @@ class RowWiseCheck:
     @property
     def assumptions(self):
         """What a certificate has to say."""
-        names = ", ".join(self._found[BATCHES])
+        names = ", ".join(self._found)
         return (ASSUMPTION.format(names=names),) if names else ()

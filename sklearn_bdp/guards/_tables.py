@@ -8,7 +8,6 @@ from sklearn.utils import get_tags
 
 from sklearn_bdp._checks import check_order
 from sklearn_bdp.correlation import check_order_of_groups, date_numbers, is_dates
-from sklearn_bdp.exceptions import FailingModelWarning
 from sklearn_bdp.guards._guard import Guard
 
 #: What to do where columns were added since the holdout was made.
@@ -35,17 +34,6 @@ IN_TIME = ", but correlation=None assumes independence. Set correlation='time', 
 #: Share of about equal steps from which on sorted dates look like a calendar: hours, working days,
 #: months.
 REGULAR, ABOUT = 0.75, 0.15
-
-
-INFINITE = Guard(
-    "infinite values",
-    "training set",
-    "before anything is fitted",
-    "X contains infinite values in the columns {columns} of the training set. Most models reject "
-    "them, and a candidate that cannot be fitted is not verified. Replace them before fit, or "
-    "inside the pipeline.",
-    FailingModelWarning,
-)
 
 
 def check_agreement(estimator, division):

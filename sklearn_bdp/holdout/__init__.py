@@ -1,7 +1,6 @@
 """A holdout that can be asked again and again: data, mechanism, ledger and certificate in one."""
 
 from sklearn_bdp._digests import query_key
-from sklearn_bdp.holdout._around import check_overlap
 from sklearn_bdp.holdout._batch import Batch, Terms, decide, next_code_length, pace_of, route
 from sklearn_bdp.holdout._certificate import records_for
 from sklearn_bdp.holdout._final import report_and_close
@@ -16,6 +15,7 @@ from sklearn_bdp.holdout._settings import (
     is_splitter,
     margins,
 )
+from sklearn_bdp.holdout._side_queries import check_overlap
 from sklearn_bdp.holdout._statements import fix_statements, report_statements
 from sklearn_bdp.ledger import (
     AnswerRecord,

@@ -20,10 +20,11 @@ from sklearn_bdp.accounting import PredictiveCode
 from sklearn_bdp.exceptions import LedgerCorruptedError, LedgerError, ProcessBoundaryError
 from sklearn_bdp.guards import KnownRows, note_answers, open_account
 from sklearn_bdp.holdout._batch import Terms, decide, exhausted_error, next_code_length
-from sklearn_bdp.holdout._certificate import width_parts
+from sklearn_bdp.holdout._certificate import holdout_certificate, width_parts
 from sklearn_bdp.holdout._inputs import first_askings
-from sklearn_bdp.holdout._report import check_open
+from sklearn_bdp.holdout._report import check_open, preview_batch
 from sklearn_bdp.holdout._settings import DerivedSettings, final_noise, restored_mechanism
+from sklearn_bdp.holdout._side_queries import with_prevalence
 from sklearn_bdp.ledger import AnswerRecord, Answers, Fact, HoldoutAnswers, Ledger, canonical
 
 
@@ -38,6 +39,7 @@ class Account:
         self.path, self.model, self.seed, self._timeout = path, model, seed, timeout
         self.identity = {name: header[name] for name in ("data", "correlation", "parameters")}
         self.token, self._about, self._rows = secrets.token_hex(16), about, rows
+        self._shared = Fact.SHARED_ROWS in notes  # training records may equal holdout records
         self.known = KnownRows()  # rows that stand on the training side
         self._learned = None  # last entry learned from, predictor; public, rebuilt from the ledger
         self._head = self._snapshot = None  # of a ledger that is elsewhere
@@ -92,13 +94,13 @@ class Account:
         return self._ledger
 
     @contextlib.contextmanager
-    def reading(self):
-        """Yield what can be read of the ledger."""
+    def reading(self, *, again=True):
+        """Yield what can be read of the ledger; ``again=False``: what this process knows of it."""
         if self._ledger is None and self._snapshot is not None:
             yield self._snapshot
             return
         ledger = self._open()
-        with ledger.transaction() as book:
+        with ledger.transaction() if again else ledger.seen() as book:
             yield book
 
     def writing(self):
@@ -224,6 +226,29 @@ class Account:
         return mechanism
 
     # -- what can be read ---------------------------------------------------------------------
+
+    def certificate(self, book):
+        """Return the guarantee as it stands in ``book``."""
+        shared = self._shared or bool(book.notes(Fact.SHARED_ROWS))
+        return holdout_certificate(book, self, shared=shared)
+
+    def preview(self, book, *, score, training_size, n_queries=1, metric=None, prevalence=None):
+        """Return what the next batch would get as things stand in ``book``."""
+        check_open(book)
+        note = ""
+        if metric is not None:
+            metric, note = with_prevalence(metric, prevalence, book.last.shares, self.settings.n)
+        return preview_batch(
+            book.last,
+            self.code(book),
+            n_queries=n_queries,
+            score=score,
+            training_size=training_size,
+            settings=self.settings,
+            model=self.model,
+            metric=metric,
+            note=note,
+        )
 
     def why_wide(self, answer):
         """Return the parts of an answer's half-width: sampling, what was asked, noise; or None."""

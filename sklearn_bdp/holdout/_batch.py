@@ -29,8 +29,8 @@ from sklearn_bdp.accounting import (
     play_batch,
 )
 from sklearn_bdp.exceptions import BudgetExhaustedError
-from sklearn_bdp.holdout._around import ask_squares, asked_finely, planned, settle_shares
 from sklearn_bdp.holdout._settings import final_noise, margins
+from sklearn_bdp.holdout._side_queries import ask_shares, ask_squares, asked_finely, planned
 from sklearn_bdp.ledger import Answers, BatchRecord
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ class Batch:
     training_sizes: np.ndarray  # (m,): records behind each training-side value
     #: (m,): least threshold of each query where thresholds are chosen automatically.
     relaxed_to: np.ndarray
-    beside: np.ndarray  # (m,): which queries decide nothing
+    secondary: np.ndarray  # (m,): which queries decide nothing
     keys: list  # the keys, ``None`` for queries that cannot be asked again for free
     #: (m,): variance of a record's score on the training side; NaN: unknown or of no use.
     variances: np.ndarray
@@ -218,7 +218,7 @@ def decide(batch, terms, *, pace=None, statements=None):
     """
     code, settings, known = terms.code, terms.settings, len(terms.code.pairs)
     closes, failure = statements is not None, math.log(settings.sampling_failure)
-    batch, terms = settle_shares(batch, terms)
+    batch, terms = ask_shares(batch, terms)
     if batch is None:
         return None, []
     batch, ratio = scaled_to_spread(batch, terms)
@@ -340,7 +340,7 @@ def _play(batch, terms, pace):
         sensitivities=batch.sensitivities,
         training_factors=1.0 + settings.n / batch.training_sizes,
         deviation=batch.deviations,
-        beside=batch.beside,
+        beside=batch.secondary,
         sharpness=batch.sharpness(),
     )
     game = play_batch(
@@ -392,7 +392,7 @@ def _cells(batch, outcome, squares, last, *, by):
         "fine": outcome.fine,
         "training_sizes": _compact(batch.training_sizes),
         "relaxed_to": _compact(batch.relaxed_to),
-        "secondary": _compact(batch.beside),
+        "secondary": _compact(batch.secondary),
         "sensitivities": _compact(batch.sensitivities),
         "shapes": list(batch.shapes),
         "shape_of": _compact(batch.tail_of),

@@ -22,7 +22,7 @@ from sklearn_bdp.correlation import check_correlation
 from sklearn_bdp.exceptions import VacuousGuaranteeWarning
 from sklearn_bdp.holdout._batch import pace_of, route
 from sklearn_bdp.holdout._settings import final_noise, margins
-from sklearn_bdp.ledger import BatchRecord
+from sklearn_bdp.ledger import BatchRecord, Fact
 
 _GOALS = (0.4, 0.3, 0.2, 0.1, 0.05, 0.02, 0.01)
 
@@ -70,11 +70,10 @@ def _sampling(last, *, settings, model):
     return float(np.ravel(half_width(level, model, settings.n))[0])
 
 
-def holdout_certificate(book, account, *, shared, another):
+def holdout_certificate(book, account, *, shared):
     """Return the :class:`Certificate` as things stand in ``book``, what can be read of a ledger.
 
-    ``shared``: whether training records may equal holdout records; ``another``: whether another
-    account had answered about these targets.
+    ``shared``: whether training records may equal holdout records.
     """
     last, settings, model = book.last, account.settings, account.model
     code = account.code(book)
@@ -98,7 +97,7 @@ def holdout_certificate(book, account, *, shared, another):
             last,
             model=model,
             settings=settings,
-            kept=_kept(account.path, another),
+            kept=_kept(account.path, bool(book.notes(Fact.ANOTHER_ACCOUNT))),
             seeded=account.seed is not None,
             shared=shared,
         ),

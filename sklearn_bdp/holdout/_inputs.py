@@ -167,7 +167,7 @@ def _labels(about, count):
 
 def _checked(
     n, model, *, shapes, tail_of, training_values, training_size=None, keys=None, relaxed_to=None,
-    beside=None, training_variance=None, own_cells=None, about=None, **scored,
+    secondary=None, training_variance=None, own_cells=None, about=None, **scored,
 ):  # fmt: skip
     """Return the :class:`Batch` of what was ``scored`` and of what was asked, which is checked."""
     count = tail_of.size
@@ -198,7 +198,7 @@ def _checked(
         tail_of=tail_of,
         training_sizes=_each("training_size", sizes, count, low=1.0),
         relaxed_to=_each("relaxed_to", 0.0 if relaxed_to is None else relaxed_to, count, high=1.0),
-        beside=np.full(count, False if beside is None else beside, dtype=bool),
+        secondary=np.full(count, False if secondary is None else secondary, dtype=bool),
         keys=check_keys(keys, count),
         variances=_variances(training_variance, useful, 1 if alike else n * units.squares),
         units=units,

@@ -25,9 +25,8 @@ from sklearn_bdp._version import __version__
 from sklearn_bdp.correlation import check_correlation, check_order_of_groups
 from sklearn_bdp.guards import TrainingRecords, digests_of_rows, likeness, targets_digest
 from sklearn_bdp.holdout._account import Account
-from sklearn_bdp.holdout._around import check_overlap, with_prevalence
 from sklearn_bdp.holdout._batch import next_code_length
-from sklearn_bdp.holdout._certificate import holdout_certificate, warn_if_vacuous
+from sklearn_bdp.holdout._certificate import warn_if_vacuous
 from sklearn_bdp.holdout._final import Closing
 from sklearn_bdp.holdout._inputs import (
     batch_of_evaluations,
@@ -39,12 +38,12 @@ from sklearn_bdp.holdout._inputs import (
     metric_key,
 )
 from sklearn_bdp.holdout._plan import check_predictions
-from sklearn_bdp.holdout._report import check_open, preview_batch
 from sklearn_bdp.holdout._settings import (
     DerivedSettings,
     HoldoutConfig,
     check_path,
 )
+from sklearn_bdp.holdout._side_queries import check_overlap
 from sklearn_bdp.ledger import AnswerRecord, Fact, History, HoldoutAnswers
 from sklearn_bdp.metrics import get_metric
 
@@ -332,7 +331,7 @@ class ReusableHoldout:
             rows=None if self.ledger is not None else digests_of_rows(self.X, self.y),
         )  # fmt: skip
         HOLDOUTS[self.account.token] = self
-        self._is_small = warn_if_vacuous(self.account.settings, self.model)
+        self.is_small = warn_if_vacuous(self.account.settings, self.model)
 
     @property
     def beta(self) -> float:
@@ -418,7 +417,7 @@ class ReusableHoldout:
         training_size: Any = None,
         keys: Any = None,
         relaxed_to: Any = None,
-        beside: ArrayLike | None = None,
+        secondary: ArrayLike | None = None,
         training_variance: Any = None,
         own_cells: ArrayLike | None = None,
         about: Sequence[tuple[Any, ...]] | None = None,
@@ -434,7 +433,7 @@ class ReusableHoldout:
             are admitted for independent records or groups.
         training_size, keys, relaxed_to : object
             As for :meth:`answer`.
-        beside : array-like of bool, shape (m,), default=None
+        secondary : array-like of bool, shape (m,), default=None
             Queries that decide nothing, as further metrics of the same models: they come after
             the others and are asked coarsely, so that those keep their narrow intervals.
         training_variance : object
@@ -455,7 +454,7 @@ class ReusableHoldout:
         """
         batch = batch_of_evaluations(
             evaluations, self.n, self.model, training_values=training_values,
-            training_size=training_size, keys=keys, relaxed_to=relaxed_to, beside=beside,
+            training_size=training_size, keys=keys, relaxed_to=relaxed_to, secondary=secondary,
             training_variance=training_variance, own_cells=own_cells, about=about,
         )  # fmt: skip
         return self.account.ask(batch, on_exhausted=self.on_exhausted)
@@ -628,26 +627,14 @@ class ReusableHoldout:
             "training_size", self.n if training_size is None else training_size, low=1.0
         )
         self.account.check_home()
-        with self.account.reading() as transaction:
-            check_open(transaction)
-            last, code = transaction.last, self.account.code(transaction)
-        metric, note = None, ""
-        if scoring is not None:
-            metric = get_metric(scoring) if isinstance(scoring, str) else scoring
-            if prevalence is not None:
-                prevalence = check_probability("prevalence", prevalence)
-            metric, note = with_prevalence(metric, prevalence, last.shares, self.n)
-        return preview_batch(
-            last,
-            code,
-            n_queries=count,
-            score=expected,
-            training_size=size,
-            settings=self.account.settings,
-            model=self.model,
-            metric=metric,
-            note=note,
-        )
+        metric = get_metric(scoring) if isinstance(scoring, str) else scoring
+        if prevalence is not None:
+            prevalence = check_probability("prevalence", prevalence)
+        with self.account.reading() as book:
+            return self.account.preview(
+                book, n_queries=count, score=expected, training_size=size, metric=metric,
+                prevalence=prevalence,
+            )  # fmt: skip
 
     # -- the end ------------------------------------------------------------------------------
 
@@ -860,9 +847,7 @@ class ReusableHoldout:
             all answers so far, and for the next query if its score is near 1/2.
         """
         with self.account.reading() as book:
-            shared = self.allow_shared_rows or bool(book.notes(Fact.SHARED_ROWS))
-            another = bool(book.notes(Fact.ANOTHER_ACCOUNT))
-            return holdout_certificate(book, self.account, shared=shared, another=another)
+            return self.account.certificate(book)
 
     def history(self) -> History:
         """Return everything released so far, oldest first.

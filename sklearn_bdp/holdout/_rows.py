@@ -20,7 +20,6 @@ from sklearn_bdp.accounting import (
     share_limits,
     star_limits,
 )
-from sklearn_bdp.holdout._around import settle_shares
 from sklearn_bdp.holdout._certificate import target_of
 from sklearn_bdp.holdout._in_time import past_row
 from sklearn_bdp.holdout._inputs import batch_of_evaluations
@@ -36,6 +35,7 @@ from sklearn_bdp.holdout._plan import (
     Statement,
     dependence_of,
 )
+from sklearn_bdp.holdout._side_queries import ask_shares
 
 READ = "approximate: leaving out {units}"
 LONG_RUN = "the long run of the same process"
@@ -110,7 +110,7 @@ class Rows:
             if evaluation.by_class is None or model.is_independent:
                 found[place] = evaluation
                 continue
-            batch, terms = settle_shares(
+            batch, terms = ask_shares(
                 batch_of_evaluations([evaluation], n, model, training_values=[one.expected]), terms
             )
             found[place] = batch

@@ -40,13 +40,12 @@ from sklearn_bdp.holdout import ReusableHoldout, report_and_close
 from sklearn_bdp.metrics import BoundedMetric, PerRecordScore, available_metrics, check_scoring
 from sklearn_bdp.model_selection._stages import (
     Preparation,
-    autologged,
     certificate_of,
     chosen_row,
-    grid_size,
     in_words,
     sampling_space,
     search_results,
+    without_autologging,
 )
 
 if TYPE_CHECKING:
@@ -263,10 +262,7 @@ class ReusableHoldoutSearchCV(Preparation, Savable, GridSearchCV):
         seed = self.random_state
         if seed is None:  # an interrupted search goes on with the same candidates
             seed = getattr(self, "_sampling_seed", None)
-        space, n_iter = sampling_space(self.param_grid), self.n_iter
-        if self.holdout is not None:
-            n_iter = min(n_iter, grid_size(space))
-        return ParameterSampler(space, n_iter, random_state=seed)
+        return ParameterSampler(sampling_space(self.param_grid), self.n_iter, random_state=seed)
 
     def fit(
         self,
@@ -350,7 +346,7 @@ class ReusableHoldoutSearchCV(Preparation, Savable, GridSearchCV):
         for name in scoring:
             if isinstance(name, str) and name not in get_scorer_names():
                 check_scoring(name)
-        with autologged(self):
+        with without_autologging():
             data = FitData(
                 X, y, X_val, y_val, groups, groups_val,
                 None if times is None else date_numbers(times), horizon, params, coordinates,

@@ -1,7 +1,6 @@
 """What a search does before the holdout is asked and with what it released.
 
-Before: check, divide, open, set up the evaluation. After: ``cv_results_``, choice, certificate,
-MLflow's log.
+Before: check, divide, open, set up the evaluation. After: ``cv_results_``, choice, certificate.
 """
 
 from __future__ import annotations
@@ -36,7 +35,6 @@ from sklearn_bdp._evaluation import (
     divide_for,
     fold_file,
     inner_folds,
-    non_finite_columns,
     open_holdout,
     recorded_seed,
     secondary_metrics,
@@ -52,7 +50,7 @@ from sklearn_bdp.exceptions import (
     UnverifiedWarning,
     UnweightedScoreWarning,
 )
-from sklearn_bdp.guards import INFINITE, check_agreement, warn_of_choice
+from sklearn_bdp.guards import check_agreement, warn_of_choice
 
 #: Characters up to which a model is named by its code.
 _SHORT = 80
@@ -86,14 +84,6 @@ class Preparation:
         for candidate in filter(None, self._one_of_each()):  # the empty one sets nothing
             clone(self.estimator).set_params(**clone(candidate, safe=False))
         config = check_owner(self, X_val)
-        size = math.inf if self.n_iter is None else grid_size(self.param_grid)
-        if self.n_iter is not None and self.n_iter > size:
-            warnings.warn(
-                f"n_iter={self.n_iter} is more than the {size} candidates of param_grid: all of "
-                "them are searched. n_iter=None does the same.",
-                UserWarning,
-                stacklevel=caller_level(),
-            )
         if X_val is not None and has_fit_parameter(self.estimator, "X_val"):
             raise ValueError(
                 f"X_val is ambiguous: {type(self.estimator).__name__}.fit has a parameter of this "
@@ -141,9 +131,6 @@ class Preparation:
         metric = metric.informed(division.y, division.train_groups())
         check_proved(metric, division.model)
         check_agreement(self.estimator, division)
-        infinite = non_finite_columns(division.X)[1]
-        if infinite:
-            INFINITE.warn(columns=infinite[:10])
         routed = self._routed(params, groups)
         whole, splitter, self.n_splits_ = self.training_score == "resubstitution", None, 1
         if not whole:
@@ -166,10 +153,12 @@ class Preparation:
         dates = division.dates_given_past()
         verifier = Verifier(setting, progress.holdout, dates=dates, **dispatch)
         context = root_context(self, division.X, division.y, params.get("sample_weight"))
+        kept: dict = {}
         options = FoldOptions(
             splitter=splitter, n_splits=self.n_splits_,
             fit_params=routed.estimator.fit, split_params=routed.splitter.split,
-            scorers=training_scorers(self, name, metric, secondary), several=callable(self.scoring),
+            scorers=training_scorers(self, name, metric, secondary, kept), kept=kept,
+            several=callable(self.scoring),
             format_results=self._format_results, return_train_score=self.return_train_score,
             error_score=self.error_score, verbose=self.verbose, dispatch=dispatch,
             eager=self.verify == "all" and not self._eliminates, eliminates=self._eliminates,
@@ -206,13 +195,6 @@ class Preparation:
             if self.holdout is None:
                 raise
             return MetricScorer(None), "score"
-
-
-def grid_size(space):
-    """Return the number of different candidates; infinite where there are distributions."""
-    parts = space if isinstance(space, list | tuple) else [space]
-    drawn = any(hasattr(values, "rvs") for part in parts for values in part.values())
-    return math.inf if drawn else len(ParameterGrid(space))
 
 
 def sampling_space(space):
@@ -272,7 +254,7 @@ def certificate_of(search, folds, found):
         notes = (_NOTHING, *notes)
     for note in notes:
         warnings.warn(note, UnverifiedWarning, stacklevel=caller_level())
-    warn_of_choice(search.holdout_, metric, **facts, clipping=clipping)
+    warn_of_choice(search.holdout_, metric, folds.division, **facts, clipping=clipping)
     assumed = folds.verifier.row_wise.assumptions
     return certified(
         search.holdout_, folds.division, metric, **facts, notes=notes, assumptions=assumed,
@@ -362,16 +344,11 @@ def in_words(model, params):
     return f"{named} with {searched}" if searched else named
 
 
-#: Candidates with a run of their own, the best first; the number that MLflow uses for searches.
-_CHILDREN = 5
-
-
 @contextlib.contextmanager
-def autologged(search):
-    """Log a search that is fitted in this block, where MLflow's autologging is switched on.
+def without_autologging():
+    """Keep MLflow from logging in this block: it patches ``fit`` of scikit-learn's own classes.
 
-    MLflow patches ``fit`` of scikit-learn's own classes. Left alone it would log the parameters of
-    the first candidate as those of the run, and a run for each of the others.
+    It would score the best model on all data given to ``fit``, holdout records included.
     """
     tools = sys.modules.get("mlflow.utils.autologging_utils")
     if tools is None or tools.autologging_is_disabled("sklearn"):
@@ -379,31 +356,3 @@ def autologged(search):
         return
     with tools.disable_autologging():
         yield
-    if hasattr(search, "best_params_"):
-        _log(search, sys.modules["mlflow"])
-
-
-def _log(search, mlflow):
-    """Log best parameters and released scores; a child run for each of the best candidates."""
-    inside = mlflow.active_run() is not None
-    with contextlib.nullcontext() if inside else mlflow.start_run():
-        mlflow.set_tag("estimator_name", type(search).__name__)
-        mlflow.log_params({f"best_{name}": value for name, value in search.best_params_.items()})
-        mlflow.log_metrics(_numbers(search.cv_results_, search.best_index_, prefix="best_"))
-        mlflow.log_text(str(search.certificate_), "certificate.txt")
-        ranked = np.argsort(search.cv_results_["rank_holdout_score"], kind="stable")
-        for place in ranked[:_CHILDREN]:
-            with mlflow.start_run(nested=True):
-                mlflow.log_params(search.cv_results_["params"][place])
-                mlflow.log_metrics(_numbers(search.cv_results_, place))
-
-
-def _numbers(results, place, *, prefix=""):
-    """Return the cross-validated and the released numbers of one candidate."""
-    return {
-        prefix + name: float(column[place])
-        for name, column in results.items()
-        if name.startswith(("mean_test", "holdout_"))
-        and isinstance(column[place], float)
-        and math.isfinite(column[place])
-    }

@@ -116,8 +116,8 @@ def test_what_chance_explains_counts_alike_subsets_once():
 
 
 def answered(released, half=0.1, **fields):
-    ends = {"released": released, "lower": released - half, "upper": released + half}
-    return Assessment((0,), 0.75, **ends, **fields)
+    ends = {"lower": released - half, "upper": released + half}
+    return Assessment((0,), 0.75, SimpleNamespace(value=released, **ends, **fields))
 
 
 def judged(released, *, tol="auto", luck=LEVEL):

@@ -51,7 +51,7 @@ def queries(training, values, scale=1.0, relaxed_to=0.0):
         sensitivities=np.full(count, float(scale)),
         training_sizes=np.full(count, float(N)),
         relaxed_to=np.full(count, relaxed_to),
-        beside=np.zeros(count, dtype=bool),
+        secondary=np.zeros(count, dtype=bool),
         keys=[None] * count,
         variances=np.full(count, np.nan),
         squares=np.full((count, 2), np.nan),

@@ -137,7 +137,7 @@ class Account:
             sensitivities=np.ones(count),
             training_sizes=np.full(count, 3.0 * self.n),
             relaxed_to=np.zeros(count),
-            beside=np.zeros(count, dtype=bool),
+            secondary=np.zeros(count, dtype=bool),
             keys=[None] * count,
             variances=np.full(count, np.nan),
             squares=np.full(count, np.nan),

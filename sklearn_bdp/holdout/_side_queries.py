@@ -90,7 +90,7 @@ MOST = 16  # queries of a batch whose squares are asked
 N_SLICES = 64
 
 
-def settle_shares(batch, terms):
+def ask_shares(batch, terms):
     """Ask the shares of classes that a batch needs and that nobody asked before.
 
     Returns the batch with its values, tails and sensitivities, and the terms with what was
@@ -259,7 +259,7 @@ def asked_finely(plan, batch, outcome):
     """Return the positions of a race whose squares are worth a question, the leader first."""
     if plan is None:
         return []
-    leads = outcome.answered & ~batch.beside
+    leads = outcome.answered & ~batch.secondary
     first = int(np.argmax(np.where(leads, outcome.values, -np.inf)))
     fine = [first, *(place for place, _ in reversed(outcome.fine + outcome.first))]
     if batch.own_cells is not None:
