@@ -126,9 +126,7 @@ TASKS = {
     "Test a declaration": """
         sklearn_bdp.correlation.check_independence sklearn_bdp.correlation.check_groups
         sklearn_bdp.correlation.check_neighbors sklearn_bdp.correlation.check_misfit
-        sklearn_bdp.correlation.IndependenceReport
-        sklearn_bdp.correlation.MisfitReport
-        sklearn_bdp.correlation.integrated_autocorrelation
+        sklearn_bdp.correlation.DependenceReport
         sklearn_bdp.correlation.slow_autocorrelation_time""",
     "Choose a metric": "sklearn_bdp.metrics",
     "Draw": "sklearn_bdp.inspection",

@@ -25,23 +25,20 @@ from sklearn_bdp.correlation._dates import (
     step_of,
 )
 from sklearn_bdp.correlation._declared import check_correlation, check_declared
+from sklearn_bdp.correlation._dependence import (
+    DependenceReport,
+    check_groups,
+    check_independence,
+    check_misfit,
+    check_neighbors,
+    ising_spins,
+)
 from sklearn_bdp.correlation._forest import rooted
 from sklearn_bdp.correlation._graph import DependencyGraph
-from sklearn_bdp.correlation._misfit import (
-    MisfitReport,
-    check_misfit,
-    integrated_autocorrelation,
-)
-from sklearn_bdp.correlation._neighbors import check_groups, check_neighbors, ising_spins
 from sklearn_bdp.correlation._network import MarkovNetwork, NetworkModel
 from sklearn_bdp.correlation._past import GivenPast
-from sklearn_bdp.correlation._row_order import IndependenceReport, check_independence
 from sklearn_bdp.correlation._states import SeenStates
-from sklearn_bdp.correlation._strength import (
-    Strength,
-    score_strength,
-    slow_autocorrelation_time,
-)
+from sklearn_bdp.correlation._strength import slow_autocorrelation_time
 from sklearn_bdp.correlation._tails import (
     binomial_lower_limit,
     bounded_lower_limit,
@@ -65,11 +62,9 @@ __all__ = [
     "WorstOf",
     "Split",
     "check_correlation",
-    "MisfitReport",
-    "check_misfit",
-    "integrated_autocorrelation",
     "slow_autocorrelation_time",
-    "IndependenceReport",
+    "DependenceReport",
+    "check_misfit",
     "check_independence",
     "check_groups",
     "check_neighbors",

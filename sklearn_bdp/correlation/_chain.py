@@ -22,9 +22,10 @@ from sklearn_bdp.correlation._interpolation import Interpolation
 from sklearn_bdp.correlation._states import SeenStates
 from sklearn_bdp.correlation._strength import (
     ENOUGH,
+    FEWEST,
     SAFETY,
     rounded_up,
-    score_strength,
+    slow_autocorrelation_time,
     two_states,
 )
 from sklearn_bdp.correlation._tails import chain_lower_limit
@@ -226,13 +227,7 @@ class MarkovChain(CorrelationModel):
         )
 
     @classmethod
-    def from_scores(
-        cls,
-        scores: ArrayLike,
-        *,
-        horizon: int | None = None,
-        safety: float = SAFETY,
-    ) -> MarkovChain:
+    def from_scores(cls, scores: ArrayLike) -> MarkovChain:
         r"""Read the strength of dependence off cross-validated scores: an assumption (theory G11).
 
         Parameters
@@ -240,12 +235,6 @@ class MarkovChain(CorrelationModel):
         scores : array-like of shape (n,) or (n_candidates, n)
             Per-record cross-validated scores in time, for example those of cross-validation; with
             several candidates the slowest counts. NaN where a candidate was not scored.
-        horizon : int, optional
-            Number of records of the holdout that the chain is for: what repeats within half of
-            it (a season) averages out there and is not taken for dependence. By default about
-            half as many as there are scores.
-        safety : float, default=1.5
-            Stated factor between the estimate and the declared autocorrelation time.
 
         Returns
         -------
@@ -260,7 +249,7 @@ class MarkovChain(CorrelationModel):
         Notes
         -----
         The contraction :math:`\lambda` of the chain solves
-        :math:`(1+\lambda)/(1-\lambda) = c\,\tau`, with :math:`\tau` by the slow swings of the
+        :math:`(1+\lambda)/(1-\lambda) = 1.5\,\tau`, with :math:`\tau` by the slow swings of the
         scores (:func:`slow_autocorrelation_time`). What is assumed: every query's scores
         concentrate no worse than those of this chain. Nothing that is rare on the training set
         can be read off it: regimes that hold less than about a fifth of the records must be
@@ -275,23 +264,31 @@ class MarkovChain(CorrelationModel):
         >>> MarkovChain.from_scores(scores).describe()
         'assumed chain: scores have an autocorrelation time of at most ... records ...'
         """
-        strength = score_strength(scores, horizon=horizon, safety=safety)
-        time = rounded_up(strength.declared)
+        rows = np.atleast_2d(np.asarray(scores, dtype=float))
+        kept = [row[~np.isnan(row)] for row in rows] if rows.ndim == 2 else []
+        kept = [row for row in kept if len(row) >= FEWEST]
+        if not kept:
+            raise ValueError(
+                f"scores must be a series or an array of shape (n_candidates, n) and hold at least "
+                f"{FEWEST} records of some candidate, got shape {rows.shape}."
+            )
+        seen, shown = max(slow_autocorrelation_time(row) for row in kept), min(map(len, kept))
+        time = rounded_up(max(1.0, SAFETY * seen))
         caveats: tuple[str, ...] = (
             "Assumed, not proved: the scores of every query concentrate no worse than those of "
             "this chain. Regimes that are rare in the training set (less than about a fifth of the "
             "records) cannot be detected there: declare them.",
         )
-        if strength.is_short:
+        if shown < ENOUGH * seen:
             caveats += (
-                f"{strength.n_scores} cross-validated scores are fewer than {ENOUGH} "
-                f"autocorrelation times ({strength.time:.3g} records each): the strength may be "
-                "underestimated; bring a longer history or declare more.",
+                f"{shown} cross-validated scores are fewer than {ENOUGH} autocorrelation times "
+                f"({seen:.3g} records each): the strength may be underestimated; bring a longer "
+                "history or declare more.",
             )
         return cls(two_states(time))._declared(
             f"assumed chain: scores have an autocorrelation time of at most {time:.3g} records "
-            f"({safety:g} times the {strength.time:.3g} of {strength.n_scores} cross-validated "
-            f"scores, candidates: {strength.n_candidates})",
+            f"({SAFETY:g} times the {seen:.3g} of {shown} cross-validated scores, candidates: "
+            f"{len(kept)})",
             caveats,
         )
 

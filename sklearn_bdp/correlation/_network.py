@@ -13,8 +13,13 @@ from scipy.sparse.csgraph import connected_components
 
 from sklearn_bdp._checks import check_real
 from sklearn_bdp.correlation._base import CorrelationModel
-from sklearn_bdp.correlation._components import ComponentModel, GivenRest, unnamed_groups
-from sklearn_bdp.correlation._coupling import label_codes_or_missing, label_coupling
+from sklearn_bdp.correlation._components import (
+    ComponentModel,
+    GivenRest,
+    label_codes,
+    unnamed_groups,
+)
+from sklearn_bdp.correlation._coupling import CONFIDENCE, label_coupling
 from sklearn_bdp.correlation._cutting import (
     Split,
     check_indices,
@@ -163,7 +168,7 @@ class NetworkModel(GraphModel):
         if self._to_estimate:
             raise ValueError(
                 "influence='estimate' is read off training labels by searches and selectors, once "
-                "they have split the nodes. Elsewhere use MarkovNetwork.from_labels(graph, labels)."
+                "they have split the nodes. Elsewhere call estimated(labels, known) of the network."
             )
         if self._whole_components(indices) or not self._is_finite:
             return self.subset(indices)
@@ -261,7 +266,7 @@ class MarkovNetwork(NetworkModel):
         :math:`\ln\frac{\psi(a,b)\psi(a',b')}{\psi(a,b')\psi(a',b)}`. Nodes are then held out at
         random if these are worth more. ``"data"``: the entries of the matrix, in nats. The name of
         an edge attribute: its values, in nats. ``"estimate"``: searches read it off the labels of
-        the training nodes, after a random split (:meth:`from_labels`; an assumption).
+        the training nodes, after a random split (:meth:`estimated`; an assumption).
     nodelist : array-like of shape (n,), optional
         Node of a networkx graph that each row of ``X`` is, as for :class:`DependencyGraph`.
     labelled : array-like, optional
@@ -340,7 +345,6 @@ class MarkovNetwork(NetworkModel):
                 "strength bounds nothing where neighbors have no label."
             )
         if isinstance(influence, str) and influence == "estimate":
-            _refuse_attribute(graph)
             matrix = adjacency(graph, nodelist=nodelist)
             matrix.data = np.full_like(matrix.data, math.inf)  # until it is estimated
             self._to_estimate = True
@@ -351,7 +355,7 @@ class MarkovNetwork(NetworkModel):
         self._freeze()
 
     def estimated(self, labels: ArrayLike, known: ArrayLike) -> MarkovNetwork:
-        """Return the network with strengths read off the labels of known nodes.
+        """Return the network with the strength read off the labels of known nodes: an assumption.
 
         Parameters
         ----------
@@ -363,54 +367,8 @@ class MarkovNetwork(NetworkModel):
         Returns
         -------
         MarkovNetwork
-            The network itself unless it was made with ``influence="estimate"``.
-        """
-        if not self._to_estimate:
-            return self
-        if labels is None:
-            raise ValueError("influence='estimate' reads class labels, got y=None.")
-        numbers = np.asarray(labels)[np.asarray(known)]
-        if numbers.dtype.kind == "f" and (numbers % 1 != 0).any():
-            raise ValueError(
-                "influence='estimate' reads class labels, and y holds numbers of a regression. Use "
-                "MarkovNetwork(graph), which needs no strength."
-            )
-        shown, places = np.full(self.n_records, None, dtype=object), np.asarray(known)
-        shown[places] = np.asarray(labels, dtype=object)[places]
-        structure = sparse.csr_array(
-            (np.ones_like(self._data), self._indices, self._indptr), shape=self.adjacency_.shape
-        )
-        model = type(self).from_labels(structure, shown)
-        vars(model)["_nodes"] = self._nodes
-        return model
-
-    @classmethod
-    def from_labels(
-        cls,
-        graph: Any,
-        labels: ArrayLike,
-        *,
-        confidence: float = 0.95,
-        nodelist: ArrayLike | None = None,
-    ) -> MarkovNetwork:
-        """Read the strength of edges off labels of training nodes: an assumption.
-
-        Parameters
-        ----------
-        graph : scipy.sparse matrix or array, networkx graph, or dense array of shape (n, n)
-            All nodes, those of the holdout included.
-        labels : array-like of shape (n,)
-            Class of each training node; None or NaN for the nodes of the holdout, whose labels
-            must not be read here.
-        confidence : float, default=0.95
-            Level of the upper limit that is declared.
-        nodelist : array-like of shape (n,), optional
-            As for the class.
-
-        Returns
-        -------
-        MarkovNetwork
-            One influence for all edges; its description and every certificate say "assumed".
+            One influence for all edges; its description and every certificate say "assumed". The
+            network itself unless it was made with ``influence="estimate"``.
 
         Raises
         ------
@@ -428,24 +386,37 @@ class MarkovNetwork(NetworkModel):
         >>> import networkx as nx
         >>> import numpy as np
         >>> from sklearn_bdp.correlation import MarkovNetwork
-        >>> graph = nx.grid_2d_graph(30, 30)
-        >>> labels = np.random.default_rng(0).integers(0, 2, 900).astype(object)
-        >>> labels[::4] = None  # the holdout
-        >>> model = MarkovNetwork.from_labels(graph, labels)
-        >>> bool(0 < model.adjacency_.max() < 0.8)
+        >>> labels, train = np.random.default_rng(0).integers(0, 2, 900), np.arange(700)
+        >>> model = MarkovNetwork(nx.grid_2d_graph(30, 30), influence="estimate")
+        >>> bool(0 < model.estimated(labels, train).adjacency_.max() < 0.8)
         True
-        >>> len(model.split(900, 0.25, random_state=0).holdout)
-        225
         """
-        structure = adjacency(graph, nodelist=nodelist)
-        codes = label_codes_or_missing(labels, structure.shape[0])
-        influence = label_coupling(structure, codes, confidence)
+        if not self._to_estimate:
+            return self
+        if labels is None:
+            raise ValueError("influence='estimate' reads class labels, got y=None.")
+        places = np.asarray(known)
+        values = np.asarray(labels)[places]
+        if values.dtype.kind == "f" and (values % 1 != 0).any():
+            raise ValueError(
+                "influence='estimate' reads class labels, and y holds numbers of a regression. Use "
+                "MarkovNetwork(graph), which needs no strength."
+            )
+        if values.dtype.kind in "if" and values.min() == -1 and not np.isin(values, (-1, 1)).all():
+            raise ValueError(
+                "labels must be classes of known nodes, got -1 beside other classes. Declare "
+                "unlabeled nodes by MarkovNetwork(graph, labelled=...)."
+            )
+        structure = self.adjacency_
+        part = structure[places][:, places].astype(bool).astype(float)
+        influence = label_coupling(part, label_codes(values))
         structure.data = np.full_like(structure.data, influence)
-        model = object.__new__(cls)
+        model = object.__new__(type(self))
         model._set_network(structure)
+        model._nodes = self._nodes
         model._words = (
-            f"assumed from {np.count_nonzero(codes >= 0)} training labels (pseudo-likelihood, "
-            f"influence of an edge at most {influence:.3g} at confidence {confidence:g}): "
+            f"assumed from {len(places)} training labels (pseudo-likelihood, influence of an edge "
+            f"at most {influence:.3g} at confidence {CONFIDENCE:g}): "
         )
         model._caveats = (
             "Assumed, not proved: labels follow a Potts model with one coupling for all edges, "
@@ -558,15 +529,6 @@ def rows_and_others(graph, nodelist, labelled):
             f"named by {len(rows)} entries."
         )
     return rows, [node for node in nodes if node not in named]
-
-
-def _refuse_attribute(graph):
-    """Raise where "estimate" may name an edge attribute."""
-    if is_networkx(graph) and any("estimate" in data for *_, data in graph.edges(data=True)):
-        raise ValueError(
-            "influence='estimate' is a reserved word, and edges of graph have an attribute of that "
-            "name. Rename the attribute."
-        )
 
 
 def influence_graph(graph, influence, nodelist=None):

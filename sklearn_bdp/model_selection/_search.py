@@ -151,10 +151,8 @@ class ReusableHoldoutSearchCV(Preparation, Savable, GridSearchCV):
         What holds, with which probability, under which assumptions.
     train_indices_, holdout_indices_ : ndarray of int or None
         Rows of the data on each side of the split.
-    misfit_report_ : MisfitReport or None
-        For chains: whether cross-validated errors contradict the declared chain.
-    independence_report_ : IndependenceReport or None
-        Under ``correlation=None``: whether cross-validated scores depend on the order of rows.
+    misfit_report_ : DependenceReport or None
+        Whether cross-validated scores contradict the declared correlation.
     misfit_scores_ : ndarray of shape (n_training_records,) or None
         The per-record cross-validated scores behind the report, in time or row order.
     scorer_, n_splits_, refit_time_, multimetric_, classes_, n_features_in_, feature_names_in_
@@ -442,9 +440,7 @@ class ReusableHoldoutSearchCV(Preparation, Savable, GridSearchCV):
         verifier, division = folds.verifier, folds.division
         self.train_indices_ = as_indices(division.X, division.train)
         self.holdout_indices_ = as_indices(division.X, division.holdout)
-        in_time = division.model.is_sequential
-        self.misfit_report_ = folds.report if in_time else None
-        self.independence_report_ = None if in_time else folds.report
+        self.misfit_report_ = folds.report
         self.misfit_scores_ = folds.per_record
         self.scorer_ = public_scorer(self, folds.name, folds.metric, folds.secondary)
         self.multimetric_ = bool(folds.out) and isinstance(folds.out[0]["test_scores"], dict)

@@ -4,67 +4,74 @@ import networkx as nx
 import numpy as np
 import pytest
 
-from sklearn_bdp.correlation import MarkovNetwork
+from sklearn_bdp.correlation import DependencyGraph, MarkovNetwork, WorstOf, ising_spins
+
+GRID = nx.to_scipy_sparse_array(nx.grid_2d_graph(20, 20))
 
 
-def potts(graph, coupling, rng, *, sweeps=30):
-    """Return labels of a two-class Potts model (Gibbs sampling)."""
-    neighbours = [list(graph.neighbors(v)) for v in graph]
-    labels = rng.integers(0, 2, len(neighbours))
-    for _ in range(sweeps):
-        for v, near in enumerate(neighbours):
-            ones = labels[near].sum()
-            odds = coupling * (2 * ones - len(near))
-            labels[v] = rng.random() < 1 / (1 + np.exp(-odds))
-    return labels
+def read(graph, labels, known=None):
+    network = MarkovNetwork(graph, influence="estimate")
+    return network.estimated(labels, np.arange(len(labels)) if known is None else known)
 
 
-def hidden(labels, rng, share=0.25):
-    shown = labels.astype(object)
-    shown[rng.permutation(len(labels))[: int(share * len(labels))]] = None
-    return shown
-
-
-@pytest.mark.parametrize("coupling", [0.0, 0.15, 0.4])
-def test_upper_limit_is_above_the_truth_and_not_far(coupling):
-    graph = nx.convert_node_labels_to_integers(nx.grid_2d_graph(20, 20))
+@pytest.mark.parametrize("influence", [0.0, 0.3, 0.8])
+def test_upper_limit_is_above_the_truth_and_not_far(influence):
     rng = np.random.default_rng(0)
-    limits = []
-    for _ in range(8):
-        labels = potts(graph, coupling, rng)
-        known = [label if rng.random() < 0.9 else None for label in labels]
-        limits.append(MarkovNetwork.from_labels(graph, known).adjacency_.max())
-    assert np.mean(np.array(limits) >= 2 * coupling) >= 0.75
-    assert np.median(limits) <= 2 * coupling + 0.6
+    truth = GRID.astype(float) * max(influence, 1e-9)
+    spins = ising_spins(truth, rng, draws=12)
+    limits = [
+        read(GRID, spin, np.flatnonzero(rng.random(400) < 0.9)).adjacency_.max() for spin in spins.T
+    ]
+    assert np.mean(np.array(limits) >= influence) >= 0.75
+    assert np.median(limits) <= influence + 0.6
 
 
-def test_labels_of_the_holdout_are_not_read():
-    graph = nx.convert_node_labels_to_integers(nx.grid_2d_graph(20, 20))
-    rng = np.random.default_rng(1)
-    labels = hidden(potts(graph, 0.2, rng), rng)
-    as_numbers = np.array([np.nan if label is None else label for label in labels], dtype=float)
-    assert MarkovNetwork.from_labels(graph, labels) == MarkovNetwork.from_labels(graph, as_numbers)
-
-
-def test_model_says_assumed_and_splits_by_nodes():
-    graph = nx.convert_node_labels_to_integers(nx.grid_2d_graph(20, 20))
-    rng = np.random.default_rng(2)
-    model = MarkovNetwork.from_labels(graph, hidden(potts(graph, 0.1, rng), rng))
+def test_a_strength_is_estimated_after_the_split_only():
+    rng = np.random.default_rng(4)
+    labels = (ising_spins(GRID.astype(float), rng, draws=1)[:, 0] > 0).astype(int)
+    model = MarkovNetwork(GRID, influence="estimate")
     split = model.split(400, 0.25, random_state=0)
-    part = model.given_rest(split.holdout)
-    for one in (model, part):
+    with pytest.raises(ValueError, match="estimated"):
+        model.given_rest(split.holdout)
+    known = model.estimated(labels, split.train)
+    other = labels.copy()
+    other[split.holdout] = 1 - other[split.holdout]
+    assert known == model.estimated(other, split.train)
+    part = known.given_rest(split.holdout)
+    assert part.target == "these nodes, given the training nodes"
+    for one in (known, part):
         assert one.describe().startswith("assumed from 300 training labels")
         assert any("Assumed" in line for line in one.caveats)
+    plain = MarkovNetwork(GRID, influence=0.1)
+    assert plain.estimated(labels, split.train) == plain
 
 
 def test_what_labels_cannot_tell_is_refused():
-    graph = nx.path_graph(6)
-    with pytest.raises(ValueError, match="two classes"):
-        MarkovNetwork.from_labels(graph, [1] * 6)
-    with pytest.raises(ValueError, match="without an edge"):
-        MarkovNetwork.from_labels(graph, [0, None, 1, None, 0, None])
-    with pytest.raises(ValueError, match="one label"):
-        MarkovNetwork.from_labels(graph, [0, 1])
-    cliques = nx.disjoint_union(nx.complete_graph(6), nx.complete_graph(6))
-    with pytest.raises(ValueError, match="determine each other"):
-        MarkovNetwork.from_labels(cliques, [0] * 6 + [1] * 6)
+    path, cliques = nx.path_graph(6), nx.disjoint_union(nx.complete_graph(6), nx.complete_graph(6))
+    for graph, labels, known, word in (
+        (path, [1] * 6, None, "two classes"),
+        (path, [0, 1] * 3, [0, 2, 4], "two classes"),
+        (path, [0, 0, 1, 0, 0, 1], [0, 2, 4], "without an edge"),
+        (path, [0.5] * 6, None, "regression"),
+        (path, None, [0, 1], "y=None"),
+        (cliques, [0] * 6 + [1] * 6, None, "determine each other"),
+    ):
+        with pytest.raises(ValueError, match=word):
+            MarkovNetwork(graph, influence="estimate").estimated(
+                labels, np.arange(len(labels)) if known is None else known
+            )
+
+
+def test_a_list_of_networks_is_not_cut():
+    networks = [MarkovNetwork(GRID, influence=one) for one in (0.1, 0.2)]
+    with pytest.raises(ValueError, match="one network with the largest influence"):
+        WorstOf(networks).split(400, 0.25)
+
+
+def test_a_component_too_large_to_hold_out_is_named():
+    sizes = [40, *[6] * 10]
+    graph = nx.disjoint_union_all([nx.path_graph(k) for k in sizes])
+    for model in (DependencyGraph(graph), MarkovNetwork(graph, influence=0.3)):
+        part = model.given_rest(np.arange(40, 64))
+        assert "40% of all nodes" in " ".join(part.caveats)
+        assert not any("% of all" in line for line in model.given_rest(np.arange(40)).caveats)

@@ -61,7 +61,7 @@ def test_last_records_are_held_out_without_a_gap():
     search = searched(0)
     assert search.train_indices_.tolist() == list(range(2250))
     assert search.holdout_indices_.tolist() == list(range(2250, 3000))
-    assert search.independence_report_.misfit is False
+    assert search.misfit_report_.misfit is False
 
 
 def test_a_ledger_resumes_and_knows_the_states(tmp_path):

@@ -582,12 +582,6 @@ def correlation_entries():
             "level": PROBABILITY,
         },
     )
-    yield Entry(
-        "integrated_autocorrelation",
-        models.integrated_autocorrelation,
-        {},
-        {"scores": finite_array(1)},
-    )
 
 
 def numbers_of_any_shape(value):

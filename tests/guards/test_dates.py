@@ -37,7 +37,7 @@ def drifting(n=4000, seed=1):
 def test_a_steady_drift_is_named_under_independence():
     X, y = drifting()
     search, (message,) = messages(X, y)
-    assert search.independence_report_.misfit
+    assert search.misfit_report_.misfit
     assert "correlation='time'" in message
 
 
@@ -69,7 +69,7 @@ def test_a_worse_model_of_the_last_folds_is_no_dependence():
     with warnings.catch_warnings():
         warnings.simplefilter("error", ModelMisfitWarning)
         search.fit(X[:1500], y[:1500], X_val=X[1500:], y_val=y[1500:])
-    assert not search.independence_report_.misfit
+    assert not search.misfit_report_.misfit
 
 
 def test_the_message_of_dependence_says_how_often_it_is_wrong():

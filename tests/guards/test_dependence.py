@@ -107,15 +107,14 @@ def test_the_best_candidates_are_kept_when_room_is_short(monkeypatch):
 def test_independent_rows_are_left_alone():
     search, messages = fit(*independent())
     assert messages == []
-    assert search.independence_report_.misfit is False
-    assert search.misfit_report_ is None
+    assert search.misfit_report_.misfit is False
 
 
 def test_dependent_rows_get_one_warning_that_says_what_to_declare(regimes):
     search, messages = fit(*regimes)
     assert len(messages) == 1
     assert "correlation='time'" in messages[0]
-    assert search.independence_report_.misfit
+    assert search.misfit_report_.misfit
 
 
 def test_rows_sorted_by_class_are_not_taken_for_time():
