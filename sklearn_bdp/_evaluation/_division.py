@@ -116,6 +116,7 @@ class Division:
     gap: object = None
     places: np.ndarray | None = field(default=None, repr=False)  # of the training records
     assumption: str = ""  # what has to be true besides, for the certificate; empty if nothing has
+    stratified: bool = False  # whether the split read the targets
     #: What the arguments say about dependence and the declared correlation does not.
     hints: tuple = ()
     side: TrainingRecords | None = None  # the training part, to be compared with a given holdout
@@ -201,12 +202,11 @@ def divide(
     model.check_n(n)
     if model.n_records is None and not model.is_independent:  # in the order of the rows
         check_sorted(X)
-    assumption = ""
+    stratified = False
     if is_splitter(test_size):
         train, test = _one_split(test_size, X, y, groups)
         _refuse_cut(model, train, test, n=n, cutter=f"holdout={test_size!r}")
-        if _reads_labels(test_size, X, y, groups):
-            assumption = STRATIFIED.format(splitter=type(test_size).__name__)
+        stratified = _reads_labels(test_size, X, y, groups)
     else:
         if not n * test_size >= 1:
             raise ValueError(
@@ -229,7 +229,8 @@ def divide(
         model=model.given_rest(test),
         train_model=_training_model(model, train),
         gap=model.gaps(train, test),
-        assumption=assumption,
+        assumption=STRATIFIED.format(splitter=type(test_size).__name__) if stratified else "",
+        stratified=stratified,
         earlier=_earlier(model, X, y, np.arange(n), test),
     )
 
@@ -597,6 +598,7 @@ def _new_holdout(owner, division, split):
         Fact.TARGETS: division.about,
         Fact.TRAINING_TARGETS: described_targets(division.y),
         Fact.LARGEST_GROUP: _largest_group(division),
+        Fact.STRATIFIED: division.stratified,
     }
     seed = owner.random_state
     if seed is not None and not isinstance(seed, numbers.Integral):

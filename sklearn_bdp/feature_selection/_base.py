@@ -47,7 +47,7 @@ from sklearn_bdp._sklearn_compat import (
 from sklearn_bdp.correlation import check_correlation
 from sklearn_bdp.exceptions import NothingSelectedError, UnknownFeaturesError
 from sklearn_bdp.guards import ADDED, check_orders, warn_of_choice
-from sklearn_bdp.holdout import FinalReport, report_and_close
+from sklearn_bdp.holdout import FinalReport, TrainingSide, report_and_close
 
 
 class HoldoutSelectorBase(Savable, SelectorMixin, BaseEstimator):
@@ -305,6 +305,9 @@ class SubsetSelectorBase(MetaEstimatorMixin, HoldoutSelectorBase):
         self._keep_sides(None if verifier is None else verifier.holdout, division)
         if verifier is None:
             return
+        self.holdout_.training_side = TrainingSide(
+            division.X, division.y, division.train_groups(), setting.folds
+        )
         metric, (low, high) = setting.metric, self.interval_
         said = f"verified {metric.name} {self.score_:.3g} [{low:.3g}, {high:.3g}]"
         of = "the selected features" if self.support_.any() else "a constant prediction"

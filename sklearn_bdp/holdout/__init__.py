@@ -1,6 +1,7 @@
 """A holdout that can be asked again and again: data, mechanism, ledger and certificate in one."""
 
 from sklearn_bdp._digests import query_key
+from sklearn_bdp.holdout._advance import TrainingSide
 from sklearn_bdp.holdout._batch import Batch, Terms, decide, next_code_length, pace_of, route
 from sklearn_bdp.holdout._certificate import records_for
 from sklearn_bdp.holdout._final import report_and_close

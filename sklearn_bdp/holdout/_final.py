@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import json
 import math
@@ -13,14 +12,16 @@ import numpy as np
 
 from sklearn_bdp._checks import sealed_errors
 from sklearn_bdp._digests import data_digest
+from sklearn_bdp.holdout._advance import prepared
 from sklearn_bdp.holdout._batch import decide, exhausted_error, route
 from sklearn_bdp.holdout._certificate import target_of
 from sklearn_bdp.holdout._in_time import WalkForward, calendar, past_dates
 from sklearn_bdp.holdout._inputs import batch_of_evaluations
 from sklearn_bdp.holdout._measures import Predicted, Records
-from sklearn_bdp.holdout._plan import CLASSES, Plan, planned_report, private_metric
+from sklearn_bdp.holdout._plan import CLASSES, Plan, planned_report
 from sklearn_bdp.holdout._report import FinalReport, ReportRow, check_open
 from sklearn_bdp.holdout._rows import Rows
+from sklearn_bdp.holdout._trial import check_plan
 from sklearn_bdp.ledger import Answers, Fact, canonical
 from sklearn_bdp.metrics import Evaluation
 
@@ -42,28 +43,24 @@ class Closing:
         """
         self.account.check_home()
         plan = planned_report(self.holdout, estimators, training_values, **asked)
+        check_plan(plan, self.holdout, asked["training"])
         identity = json.loads(canonical(plan.identity()))
         with self.account.reading() as book:
             last, begun = book.last, book.notes(Fact.CLOSING)
             again = last.closed and begun[0]["asked"] == identity
             if not again:
                 check_open(book, identity)
-        if again:  # a script run twice
-            return self._with_curves(self.shown(last), self._refitted(plan))
-        plan = plan.prepared(asked["training"], variance, self.holdout)
-        plan = self._begun(plan, identity)
-        plan = self._refitted(plan)
-        return self._with_curves(self.shown(self._reported(plan)), plan)
-
-    def _refitted(self, plan):
-        """Return the plan with recipes for models, where so asked: fitted once they are needed."""
-        if plan.refit is None:
-            return plan
-        models = dict(plan.models)
-        for name, one in models.items():
-            if not isinstance(one, Predicted):
-                models[name] = WalkForward(one, self.holdout, plan.refit[0])
-        return dataclasses.replace(plan, models=models)
+        if not again:  # else a script that is run twice
+            if plan.approximate:
+                plan = prepared(plan, asked["training"], variance, self.holdout)
+            plan = self._begun(plan, identity)
+        if plan.refit is not None:  # recipes are fitted once they are asked
+            models = dict(plan.models)
+            for name, one in models.items():
+                if not isinstance(one, Predicted):
+                    models[name] = WalkForward(one, self.holdout, plan.refit[0])
+            plan = dataclasses.replace(plan, models=models)
+        return self._over_time(self.shown(last if again else self._reported(plan)), plan)
 
     def _begun(self, plan: Plan, identity: Any) -> Plan:
         """Record what is going to be reported, durably: from here on nothing else can be asked.
@@ -74,7 +71,7 @@ class Closing:
         with self.account.writing() as transaction:
             check_open(transaction, identity)
             budget, last = self.settings.budget, transaction.last
-            if budget is not None and last.n_rounds + plan.n_rounds(last, self.model) > budget:
+            if budget is not None and last.n_rounds + plan.n_rounds(self.model) > budget:
                 raise exhausted_error(self.settings, last, unanswered=plan.n_proven)
             begun = transaction.notes(Fact.CLOSING)
             if begun:
@@ -111,8 +108,12 @@ class Closing:
 
         Theory G28: each family at its own level. Proven rows take what G16 leaves; approximate ones
         take the weight 1, for interim answers are not in their family.
+
+        The order of units is drawn once and for all, with the holdout: 128 random bits stand in
+        the header of the ledger, under its chain, and the order is a function of these and of the
+        records. A restart, a copy of the file and a pickle find it again, nothing draws another,
+        and whoever has not both the ledger and the records cannot know it.
         """
-        # Whoever lacks the records cannot know the order; a restart or a copy finds it again.
         secret = data_digest(drawn, self.holdout.y, self.holdout.X)
         rows = Rows(plan, self.holdout, seed=int(secret[:32], 16))
         before, beta = terms.last, self.holdout.beta
@@ -188,17 +189,13 @@ class Closing:
         made, evaluations, labels = {}, [], []
         records = Records(self.holdout.X, self.holdout.y, plan.models)
         for one in plan.statements:
-            metric = private_metric(one.measure, plan.models[one.models[0]], plan.y)
+            metric = one.measure.metric
             for name in one.models:
                 key = name, repr(metric)
                 if key not in made:
                     made[key] = metric.evaluate(*records.asked(name), self.holdout.y)
             evaluations.append(_difference([made[name, repr(metric)] for name in one.models]))
-            low, high = float(metric.lower), float(metric.upper)
-            words = metric.measured
-            if len(one.models) == 2:
-                words, low, high = f"difference of {words}", low - high, high - low
-            labels.append((words, (words, low, high), one.words[0], None))
+            labels.append((one.ends[0], one.ends, " minus ".join(one.models[::-1]), None))
         batch = batch_of_evaluations(
             evaluations,
             self.settings.n,
@@ -208,20 +205,19 @@ class Closing:
         )
         return dataclasses.replace(batch, labels=labels)
 
-    def _with_curves(self, report, plan):
-        """Return a report that can draw curves of its one model, in this process."""
-        if self.model.is_given_past and plan.statements[0].proven:
-            with contextlib.suppress(Exception):
-                dates = calendar(self.holdout)
-                if dates is None:
-                    dates = np.unique(past_dates(self.model, self.settings.n))
-                scores = Rows(plan, self.holdout, seed=0).over_time()
-                report = dataclasses.replace(report, _over_time=(dates, scores))
-        names = [name for name in plan.models if hasattr(plan.models[name], "predict")]
-        if not plan.approximate or len(plan.models) != 1 or not names or plan.refit is not None:
+    def _over_time(self, report, plan):
+        """Return a report that can draw its first row over time, in this process."""
+        if not self.model.is_given_past or not plan.statements[0].proven:
             return report
-        shown = (plan.models[names[0]], self.holdout.X, self.holdout.y)
-        return dataclasses.replace(report, _shown=shown)
+        rows = Rows(plan, self.holdout, seed=0)
+
+        def drawn():
+            dates = calendar(self.holdout)
+            if dates is None:
+                dates = np.unique(past_dates(self.model, self.settings.n))
+            return dates, rows.over_time()
+
+        return dataclasses.replace(report, _over_time=drawn)
 
     def shown(self, record: Any) -> FinalReport:
         """Return the report that a closing account holds."""

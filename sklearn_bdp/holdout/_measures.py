@@ -270,13 +270,13 @@ class Records:
         """Return what each record adds to a sum and to what it is divided by."""
         key = name, repr(measure.metric), repr(measure.positive), "sum", measure.share
         if key not in self._read:
-            if measure.metric is not None:
+            if measure.share:
+                hits, among = SHARES[measure.share](*self._called(measure, name))
+                self._read[key] = hits.astype(float), among.astype(float)
+            elif measure.metric is not None:
                 evaluation = measure.metric.evaluate(*self.asked(name), self.y)
                 self._read[key] = evaluation.per_record, np.ones(len(self.y))
                 self.failing[name] = evaluation.failing
-            else:
-                hits, among = SHARES[measure.share](*self._called(measure, name))
-                self._read[key] = hits.astype(float), among.astype(float)
         return self._read[key]
 
     def _called(self, measure, name):

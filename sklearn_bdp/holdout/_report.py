@@ -243,7 +243,7 @@ class FinalReport(Shown):
 
     Notes
     -----
-    A pickle holds no record. Curves (:meth:`plot`) need the process that made the report.
+    A pickle holds no record. Scores over time (:meth:`plot`) need the process that made it.
 
     Examples
     --------
@@ -275,12 +275,11 @@ class FinalReport(Shown):
     spending: str
     assumptions: tuple[str, ...]
     time: str
-    _shown: Any = dataclasses.field(default=None, repr=False, compare=False)
-    #: Dates, and the score of each in the first row, in time; in the process that made the report.
+    #: In time: gives dates and the score of each in the first row, in the process that made it.
     _over_time: Any = dataclasses.field(default=None, repr=False, compare=False)
 
     def __getstate__(self):
-        return vars(self) | {"_shown": None, "_over_time": None}
+        return vars(self) | {"_over_time": None}
 
     @property
     def value(self) -> float:
@@ -326,7 +325,7 @@ class FinalReport(Shown):
         chance = f"{100 * (1 - self.beta):.6g}%"
         events = "" if first.n_events is None else f"; {first.n_events:,} {words} with an event"
         records = f" ({self.n:,} records{events})" if words != "records" else events
-        per = f" per {words.removesuffix('s')}" if self.per == "unit" and words == "groups" else ""
+        per = {"unit": " per group", "record": " per record"}[self.per] * (words == "groups")
         proven = sum(row.method.split(":")[0] != "approximate" for row in self.rows)
         said = [
             f"Performance{per} was evaluated once on {count:,} held-out {words}{records}, after "
@@ -411,24 +410,15 @@ class FinalReport(Shown):
         sections = [("", list(self._table())), ("It holds if", self.assumptions)]
         return Card(self._title(), list(self._lines()), sections, picture)
 
-    def plot(
-        self,
-        kind: Literal["intervals", "roc", "calibration", "confusion"] = "intervals",
-        *,
-        over: Literal["time"] | None = None,
-        ax: Any = None,
-    ) -> Any:
-        """Draw the intervals of all rows, or a curve of the reported model (needs matplotlib).
+    def plot(self, *, over: Literal["time"] | None = None, ax: Any = None) -> Any:
+        """Draw the intervals of all rows, or a score over time (needs matplotlib).
 
         Parameters
         ----------
-        kind : {"intervals", "roc", "calibration", "confusion"}, default="intervals"
-            ``"intervals"``: proven ones thin, approximate ones thick, and the baseline marked.
-            Curves are read from the closed holdout, by scikit-learn's displays. They need the one
-            model of the report, in the process that made it.
         over : {"time"}, default=None
-            Draw the first row's score over the dates instead, with the interval of the period as a
-            band. For records in time, in the process that made the report.
+            Draw the first row's score over the dates, with the interval of the period as a band.
+            For records in time, in the process that made the report. By default proven intervals
+            are drawn thin, approximate ones thick, and the baseline is marked.
         ax : matplotlib Axes, default=None
             Where to draw.
 
@@ -446,32 +436,13 @@ class FinalReport(Shown):
                     "over='time' needs a report on a mean over records in time "
                     "(correlation='time'), in the process that made it."
                 )
-        check_option("kind", kind, ("intervals", "roc", "calibration", "confusion"))
         if ax is None:
             _, ax = plt.subplots(layout="constrained")
-        if over is not None:
-            return self._draw_over_time(ax)
-        if kind == "intervals":
-            return self._draw(ax)
-        if self._shown is None:
-            raise ValueError(
-                f"kind={kind!r} needs the reported model. Curves are drawn for reports on one "
-                "model, in the process that made them, and not under a level of privacy."
-            )
-        from sklearn import calibration, metrics
-
-        display = {
-            "roc": metrics.RocCurveDisplay,
-            "calibration": calibration.CalibrationDisplay,
-            "confusion": metrics.ConfusionMatrixDisplay,
-        }[kind]
-        display.from_estimator(*self._shown, ax=ax)
-        ax.set_title("Read from the closed holdout", fontsize="small")
-        return ax
+        return self._draw(ax) if over is None else self._draw_over_time(ax)
 
     def _draw_over_time(self, ax):
         """Draw scores of dates, their trailing mean, and the band of the period."""
-        (dates, scores), row = self._over_time, self.rows[0]
+        (dates, scores), row = self._over_time(), self.rows[0]
         width = max(1, len(scores) // 20)
         sums = np.cumsum(np.r_[0.0, scores])
         first = np.maximum(np.arange(1, len(sums)) - width, 0)

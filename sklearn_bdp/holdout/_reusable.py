@@ -49,6 +49,7 @@ from sklearn_bdp.metrics import get_metric
 
 if TYPE_CHECKING:
     from sklearn_bdp.accounting import Certificate
+    from sklearn_bdp.holdout._advance import TrainingSide
     from sklearn_bdp.holdout._in_time import Earlier
     from sklearn_bdp.holdout._report import FinalReport, Preview
     from sklearn_bdp.metrics import BoundedMetric, Evaluation
@@ -313,6 +314,8 @@ class ReusableHoldout:
         self.X, self.y = freeze_data(X), freeze_data(y)
         #: Some training records and targets, on which a final report tries models before it closes.
         self.training_sample: tuple[Any, Any] | None = None
+        #: What the search trained on, and its folds, in the process that ran it.
+        self.training_side: TrainingSide | None = None
         #: In time, all records before the holdout, in the process that divided them.
         self.earlier: Earlier | None = None
         settings = DerivedSettings.made(config.checked(gap), model=self.model, n=self.n)
@@ -328,7 +331,7 @@ class ReusableHoldout:
         self.account = Account(
             self.ledger, header, model=self.model, seed=seed, timeout=config.ledger_timeout,
             notes=notes, about=[notes.get(Fact.TARGETS), targets_digest(self.X, self.y)],
-            rows=None if self.ledger is not None else digests_of_rows(self.X, self.y),
+            rows=digests_of_rows(self.X, self.y),
         )  # fmt: skip
         HOLDOUTS[self.account.token] = self
         self.is_small = warn_if_vacuous(self.account.settings, self.model)
@@ -683,8 +686,10 @@ class ReusableHoldout:
         by : str, int or dict, default=None
             A column of ``X``, or ``{name: labels}``: a row for each subgroup, and the gap between
             the two, or between each and the rest. Fix subgroups without looking at outcomes.
+            Proven gaps rest on both subgroups, each at half the level.
         per : {"record", None}, default=None
-            What scores are a mean over. ``None``: units, a random visit of a random patient.
+            What scores are a mean over. ``None``: units, a random visit of a random patient;
+            records under a level of privacy, whose noise is added to means over records.
         training : tuple (X, y) or (X, y, groups), default=None
             Training records. They give the range of targets and classes, and how much scores and
             differences vary (models are cross-validated on them), which makes proven intervals
@@ -888,7 +893,7 @@ class ReusableHoldout:
         )
 
     def __reduce__(self):
-        return _restore, (type(self), vars(self) | {"earlier": None})
+        return _restore, (type(self), vars(self) | {"training_side": None, "earlier": None})
 
 
 def _restore(cls, state):

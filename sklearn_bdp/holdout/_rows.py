@@ -33,7 +33,6 @@ from sklearn_bdp.holdout._plan import (
     TAIL,
     Plan,
     Statement,
-    dependence_of,
 )
 from sklearn_bdp.holdout._side_queries import ask_shares
 
@@ -55,7 +54,7 @@ class Rows:
         self.times: float | None = None  # in time: how many independent records it is worth
         self.weights = np.ones(n)  # what a record counts
         rng = np.random.default_rng([seed, 1])  # slices have a stream of their own (theory G19)
-        if dependence_of(self.model, n) in ("dependent", "past"):
+        if plan.dependence in ("dependent", "past"):
             weights = self.model.record_weights(n)
             dates = getattr(self.model, "codes_", None)  # of a panel, in order
             self.units = np.arange(n) if dates is None else dates
@@ -206,6 +205,10 @@ class Rows:
 
     def proven(self, one: Statement, level: float, by_class: Any) -> tuple[float, float]:
         """Return limits that fail with probability at most ``level``, in score units."""
+        if len(one.inside) == 2:  # each limit of both may fail with a part of the level
+            parts = [dataclasses.replace(one, inside=(part,)) for part in one.inside]
+            first, second = (self.proven(part, 0.5 * level, None) for part in parts)
+            return second[0] - first[1], second[1] - first[0]
         low, high = one.measure.span
         span = high - low
         if one.proven == CLASSES:
@@ -221,7 +224,8 @@ class Rows:
             gap = sums - mask * self.records.contributions(one.measure, one.models[0])[0]
             sums = 0.5 * (counts + np.clip(gap / one.most, -1.0, 1.0))
         if one.proven == COUNTS:
-            lower, upper = _counted(one, sums, counts, level, self.model)
+            alike = self.plan.dependence == "records"
+            lower, upper = _counted(one, sums, counts, level, alike=alike)
         elif one.proven == TAIL:
             tail = ModelTail(self.model, len(sums), binary=one.measure.is_share and not paired)
             at = np.array([min(1.0, float(np.mean(self.weights * sums)))])
@@ -268,7 +272,7 @@ class Rows:
         )  # fmt: skip
 
 
-def _counted(one, sums, counts, level, model):
+def _counted(one, sums, counts, level, *, alike):
     """Return Clopper-Pearson limits of a share (G8); F1 by Jaccard's share."""
     level = min(level, 0.5)
     if one.measure.share == "f1":
@@ -276,7 +280,6 @@ def _counted(one, sums, counts, level, model):
         hits, among = 0.5 * sums.sum(), counts.sum() - 0.5 * sums.sum()
         ends = share_limits(round(hits), round(among), level)
         return tuple(2.0 * end / (1.0 + end) for end in ends)
-    alike = not model.is_given_rest
     return share_limits(round(sums.sum()), round(counts.sum()), level, alike=alike)
 
 

@@ -36,6 +36,7 @@ class Fact(enum.Enum):
     ANOTHER_ACCOUNT = "another account"  # one had answered about these targets before
     TRAINING_TARGETS = "training targets"  # their classes, or their range
     LARGEST_GROUP = "largest group"  # its records, before the split
+    STRATIFIED = "stratified"  # the split read the targets: records are not alike (G28)
     ORDER = "order of units"  # drawn once; the order follows from it and the records (G28)
     STATEMENTS = "statements"  # fixed in the training set before they were asked about
     CLOSING = "closing"  # durable before anything of a final report is computed

@@ -36,7 +36,7 @@ from sklearn_bdp._sklearn_compat import (
 from sklearn_bdp._typing import Correlation, RandomState
 from sklearn_bdp.correlation import date_numbers
 from sklearn_bdp.guards import TrainingRecords, warn_of
-from sklearn_bdp.holdout import ReusableHoldout, report_and_close
+from sklearn_bdp.holdout import ReusableHoldout, TrainingSide, report_and_close
 from sklearn_bdp.metrics import BoundedMetric, PerRecordScore, available_metrics, check_scoring
 from sklearn_bdp.model_selection._stages import (
     Preparation,
@@ -384,6 +384,10 @@ class ReusableHoldoutSearchCV(Preparation, Savable, GridSearchCV):
         finally:
             del self._sampling_seed
         self._keep(folds, found)
+        division = folds.division
+        self.holdout_.training_side = TrainingSide(
+            X, y, division.train_groups(), folds.splits, division.train
+        )
         if progress.file is not None:
             progress.file.remove()
         return self
@@ -532,7 +536,8 @@ class ReusableHoldoutSearchCV(Preparation, Savable, GridSearchCV):
             Metrics; ``None``: the one of the search.
         compare : str, estimator or array-like, default=None
             A baseline whose difference to ``best_estimator_`` is reported, too: an estimator fitted
-            on ``X[search.train_indices_]``, or predictions of the holdout records. In time also
+            on ``X[search.train_indices_]``, or predictions of the holdout records. How much the
+            difference varies is cross-validated on the folds of the search. In time also
             ``"naive"`` (the last known target) and ``"seasonal-7"`` (that of seven dates before).
         by, per : object, default=None
             As for :meth:`sklearn_bdp.ReusableHoldout.final_report`.
