@@ -5,8 +5,10 @@ A leaderboard that cannot be climbed by chance
 An organizer keeps the targets of a private test set. Participants submit labels over HTTP and are
 told a released score and a place. Scores go through a reusable holdout, so that a place is taken
 from the leader only by a submission that the holdout tells from the leader's (Blum and Hardt 2015
-call this a Ladder). Each participant has a quota, and a final report gives the finalists intervals
-that hold for all of them. Standings are read from the ledger: the server may be restarted.
+call this a Ladder). A step is four standard deviations: one of 500 guesses takes a place by luck
+with a probability of 1.6%. Each participant has a quota, and a final report gives the finalists
+intervals that hold for all of them. Standings are read from the ledger: the server may be
+restarted.
 
 Only the standard library serves. Run it: ``python examples/leaderboard.py``.
 """
@@ -25,10 +27,17 @@ LARGEST = 10_000_000  # bytes of a submission
 
 
 class Board:
-    """The organizer's side: targets, quotas, standings."""
+    """The organizer's side: targets, quotas, standings.
 
-    def __init__(self, y, *, classes, quota=100, **parameters):
-        self.holdout = ReusableHoldout.of_targets(y, training_targets=classes, **parameters)
+    ``deviations``: from which distance to the leader's score a submission is told from it, in
+    standard deviations of the accuracy of a guess.
+    """
+
+    def __init__(self, y, *, classes, quota=100, deviations=4.0, **parameters):
+        step = deviations * np.sqrt(0.25 / len(y))
+        self.holdout = ReusableHoldout.of_targets(
+            y, training_targets=classes, threshold=min(step, 1.0), **parameters
+        )
         self.quota = quota
         self._lock = threading.Lock()
         self._labels = {}  # of each participant's best submission, for the final report
@@ -142,7 +151,8 @@ def majority_attack(score, n, count, rng):
     """
     tried = rng.integers(0, 2, (count, n))
     scores = np.array([score(labels) for labels in tried])
-    chosen = tried[scores > np.median(scores)] if np.ptp(scores) > 0.0 else tried
+    good = scores > np.median(scores)
+    chosen = tried[good] if good.any() else tried
     return (chosen.mean(axis=0) > 0.5).astype(int)
 
 

@@ -61,6 +61,7 @@ class Pairs(CorrelationModel):
         return ComponentModel._folds(Floors(np.arange(n) // 2), n, n_splits, random_state)
 
 
+@pytest.mark.filterwarnings("ignore::sklearn_bdp.exceptions.AnotherAccountWarning")  # a level, too
 @pytest.mark.parametrize("model", [Floors(np.arange(600) // 3), Pairs()], ids=["floors", "pairs"])
 def test_a_correlation_model_divides_answers_and_is_certified(model):
     search = ReusableHoldoutSearchCV(

@@ -793,9 +793,9 @@ class ReusableHoldout:
         dict
             :class:`AnswerRecord` of each key that has one.
         """
-        wanted = [key for key in check_keys(keys) if key is not None]
-        with self.account.reading() as transaction:
-            return transaction.lookup(wanted)
+        wanted = [(key, None, None) for key in check_keys(keys) if key is not None]
+        with self.account.reading() as book:
+            return {query[0]: answer for query, answer in book.match(wanted).items()}
 
     def note(self, name: str, content: Any) -> None:
         """Record a fact with the holdout, as durably as its answers and in their order.

@@ -165,6 +165,66 @@ class Backend(abc.ABC):
         """Give up what is open in this process; the next call opens it again."""
 
 
+class DatabaseBackend(Backend):
+    """Entries in tables: what a transaction is to a file and to a server alike."""
+
+    @abc.abstractmethod
+    def _begin(self, timeout=None):
+        """Begin a transaction; one that writes, where there is a longest wait for its lock."""
+
+    @abc.abstractmethod
+    def _writing(self):
+        """Return whether a transaction of this process is open."""
+
+    @abc.abstractmethod
+    def _roll_back(self):
+        """End a transaction that was not committed, whatever became of it."""
+
+    @abc.abstractmethod
+    def _stored(self, after):
+        """Return what is stored, inside a transaction."""
+
+    @abc.abstractmethod
+    def _failure(self, error):
+        """Return the ledger's error for one of the database, any other as it is."""
+
+    def read(self, after):
+        """Return what is stored."""
+        with self._translated():
+            if self._writing():
+                return self._stored(after)
+            self._begin()
+            try:
+                return self._stored(after)
+            finally:
+                self._roll_back()
+
+    @contextlib.contextmanager
+    def lock(self, timeout):
+        """Hold the lock of the database."""
+        with self._translated():
+            self._begin(timeout)
+        try:
+            yield
+        finally:
+            self._roll_back()
+
+    @contextlib.contextmanager
+    def _translated(self):
+        """Raise the ledger's errors instead of the database's."""
+        try:
+            yield
+            return
+        except Exception as error:
+            failure = self._failure(error)
+        raise failure
+
+
+def last_link(start, rows):
+    """Return number and digest of the last entry."""
+    return (rows[-1].number, rows[-1].digest) if rows else (0, start)
+
+
 class MemoryBackend(Backend):
     """Entries in the memory of the process that made them."""
 

@@ -6,7 +6,6 @@ import dataclasses
 import enum
 import hashlib
 import hmac
-import math
 import os
 from typing import Any
 
@@ -115,6 +114,7 @@ class Book:
         self.last = BatchRecord()
         self._checks = []
         self._keys = {}
+        self._history, self._seen = History(), 0  # of so many entries
         self._notes = {name: [content] for name, content in header["notes"].items()}
         self._notes |= {Fact(name): [content] for name, content in header["facts"].items()}
 
@@ -143,7 +143,11 @@ class Book:
 
     def history(self):
         """Return every answer in the units of its metric."""
-        return History(answer.in_units() for answer in self.answers())
+        later = (
+            answer.in_units() for entry in self.entries[self._seen :] for answer in entry.answers
+        )
+        self._history, self._seen = History((*self._history, *later)), len(self.entries)
+        return self._history
 
     def accounts(self, *, after=0):
         """Yield the account of each batch in later entries, oldest first."""
@@ -154,11 +158,6 @@ class Book:
     def checks(self):
         """Return what each check of the holdout said, oldest first."""
         return list(self._checks)
-
-    def lookup(self, keys):
-        """Return ``{key: AnswerRecord}`` of the keys that were answered, the latest of each."""
-        found = ((key, self._keys[key][-1]) for key in keys if key in self._keys)
-        return {key: answers[place] for key, (answers, place) in found}
 
     def match(self, queries):
         """Return ``{query: AnswerRecord}`` of queries ``(key, training_value, metric)``.
@@ -172,13 +171,10 @@ class Book:
             key, training_value, metric = query
             for answers, place in reversed(self._keys.get(key, ())):
                 answer = answers[place]
-                same = training_value is None or (
+                if training_value is None or (
                     answer.metric == metric
-                    and math.isclose(
-                        answer.training_value, training_value, rel_tol=0.0, abs_tol=SAME_VALUE
-                    )
-                )
-                if same:
+                    and abs(answer.training_value - training_value) <= SAME_VALUE
+                ):
                     found[query] = answer
                     break
         return found
@@ -203,7 +199,7 @@ class Book:
 
         Without answers: what a check said, which moves the account and seals nothing.
         """
-        self._write(Draft("batch", record.to_json(), answers, sealed))
+        self._write("batch", record.to_json(), answers, sealed)
 
     def note(self, name, content, *, sealed=""):
         """Write a note (of the package: under a :class:`Fact`), and what it seals.
@@ -213,21 +209,7 @@ class Book:
         holdout scores may be among them, except released values.
         """
         kind, word = ("fact", name.value) if isinstance(name, Fact) else ("note", name)
-        self._write(Draft(kind, canonical({"name": word, "content": content}), (), sealed))
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Draft:
-    """What an entry is made of, before it has a place."""
-
-    kind: str
-    content: str
-    answers: Any
-    sealed: str
-
-    def text(self):
-        """Return the canonical text of the answers."""
-        return self.answers.to_json() if self.answers else "[]"
+        self._write(kind, canonical({"name": word, "content": content}), (), sealed)
 
 
 NOTHING = digest("")  # what commits to no state

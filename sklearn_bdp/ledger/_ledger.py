@@ -184,21 +184,20 @@ class Ledger:
                 )
         self._expected = None
 
-    def _write(self, draft):
+    def _write(self, kind, content, answers, sealed):
         """Write the entry that follows the head."""
         self._book._write = _once
-        (number, previous), answers = self._book.head, draft.text()
-        commitment = digest(draft.sealed)
-        link = self._chain.link(previous, draft.kind, draft.content, answers, commitment)
+        (number, previous), text = self._book.head, answers.to_json() if answers else "[]"
+        commitment = digest(sealed)
+        link = self._chain.link(previous, kind, content, text, commitment)
         # What could not be read back is never written.
         entry = parse_entry(
-            number + 1, draft.kind, draft.content, draft.answers or answers, commitment, link,
-            last=self._book.last,
-        )  # fmt: skip
-        row = Row(number + 1, draft.kind, draft.content, answers, draft.sealed, commitment, link)
+            number + 1, kind, content, answers or text, commitment, link, last=self._book.last
+        )
+        row = Row(number + 1, kind, content, text, sealed, commitment, link)
         self.backend.append(self._book.head, row)
         self._book.add(entry)
-        self._sealed = draft.sealed or self._sealed
+        self._sealed = sealed or self._sealed
 
     def _verified(self, book, number, kind, content, answers, sealed, commitment, link):
         """Return the entry that follows the head of the book, or raise."""
@@ -264,7 +263,7 @@ class Ledger:
             )
 
 
-def _once(draft):
+def _once(*entry):
     raise LedgerError("a transaction writes one entry.")
 
 

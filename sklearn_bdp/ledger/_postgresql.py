@@ -6,7 +6,7 @@ from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
 from sklearn_bdp._checks import sealed_errors
 from sklearn_bdp.exceptions import LedgerBusyError, LedgerUnavailableError
-from sklearn_bdp.ledger._backend import Backend, Row, Stored, corrupted
+from sklearn_bdp.ledger._backend import DatabaseBackend, Row, Stored, corrupted, last_link
 
 SCHEMES = ("postgresql", "postgres")
 #: What notices a server that is gone without a word; parts of the URL come before them.
@@ -90,7 +90,7 @@ class LedgerURL(str):
         return LedgerURL, (str(self),)
 
 
-class PostgreSQLBackend(Backend):
+class PostgreSQLBackend(DatabaseBackend):
     """Entries of one holdout in the tables of a database; each has a row that writers lock."""
 
     def __init__(self, url, *, timeout=60.0):
@@ -105,42 +105,29 @@ class PostgreSQLBackend(Backend):
 
     def create(self, header, start, rows=()):
         """Make the tables where there are none, and store a header and its rows in one go."""
-        name = self.url.holdout
+        name, tables = self.url.holdout, "SELECT to_regclass('sklearn_bdp_ledger')"
         with self._translated():
-            if self._begin("SELECT to_regclass('sklearn_bdp_ledger')").fetchone()[0] is not None:
+            if self._execute_first(tables).fetchone()[0] is not None:
                 known = "SELECT 1 FROM sklearn_bdp_ledger WHERE holdout = %s"
                 if self._connection.execute(known, (name,)).fetchone():
                     return False
             with self._connection.transaction():
                 self._connection.execute("SELECT pg_advisory_xact_lock(1111773233)")
-                query = "SELECT to_regclass('sklearn_bdp_ledger')"
-                if self._connection.execute(query).fetchone()[0] is None:
+                if self._connection.execute(tables).fetchone()[0] is None:
                     self._connection.execute(_TABLES)
-                head = (rows[-1].number, rows[-1].digest) if rows else (0, start)
                 made = self._connection.execute(
                     "INSERT INTO sklearn_bdp_ledger VALUES (%s, %s, %s, %s, %s) "
                     "ON CONFLICT DO NOTHING",
-                    (name, header, start, *head),
+                    (name, header, start, *last_link(start, rows)),
                 ).rowcount
                 if made:
                     self._connection.cursor().executemany(_INSERT, [(name, *row) for row in rows])
         return bool(made)
 
-    def read(self, after):
-        """Return what is in the tables."""
-        asked = {"holdout": self.url.holdout, "after": after}
-        with self._translated():
-            if self._connection is not None and self._in_transaction():
-                return self._stored(asked)
-            self._begin("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
-            try:
-                return self._stored(asked)
-            finally:
-                self._roll_back()
-
-    def _stored(self, asked):
+    def _stored(self, after):
         from psycopg.errors import UndefinedTable
 
+        asked = {"holdout": self.url.holdout, "after": after}
         try:
             found = self._connection.execute(_HEAD, asked).fetchone()
         except UndefinedTable:
@@ -149,23 +136,7 @@ class PostgreSQLBackend(Backend):
             return None
         header, start, number, digest, known = found
         rows = [Row(*row) for row in self._connection.execute(_ROWS, asked)]
-        return Stored(header, start, (number, digest), known if asked["after"] else start, rows)
-
-    @contextlib.contextmanager
-    def lock(self, timeout):
-        """Lock the row of this holdout; those of others are free."""
-        from psycopg import sql
-
-        begin = sql.SQL(
-            "BEGIN; SET LOCAL lock_timeout = {}; "
-            "SELECT 1 FROM sklearn_bdp_ledger WHERE holdout = {} FOR UPDATE"
-        )
-        with self._translated():
-            self._begin(begin.format(max(1, int(1000 * timeout)), self.url.holdout))
-        try:
-            yield
-        finally:
-            self._roll_back()
+        return Stored(header, start, (number, digest), known if after else start, rows)
 
     def append(self, expected_head, row):
         """Store the next entry; an acknowledgement that is lost is looked for at the head."""
@@ -199,7 +170,20 @@ class PostgreSQLBackend(Backend):
         if connection is not None and self._owner == os.getpid():
             connection.close()
 
-    def _begin(self, statement):
+    def _begin(self, timeout=None):
+        """Begin to read, or lock the row of this holdout; those of others are free."""
+        from psycopg import sql
+
+        if timeout is None:
+            self._execute_first("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+            return
+        begin = sql.SQL(
+            "BEGIN; SET LOCAL lock_timeout = {}; "
+            "SELECT 1 FROM sklearn_bdp_ledger WHERE holdout = {} FOR UPDATE"
+        )
+        self._execute_first(begin.format(max(1, int(1000 * timeout)), self.url.holdout))
+
+    def _execute_first(self, statement):
         """Execute a first statement, once more on a new connection where the server restarted."""
         import psycopg
 
@@ -228,40 +212,35 @@ class PostgreSQLBackend(Backend):
         given = _DEFAULTS | psycopg.conninfo.conninfo_to_dict(self.url.connection)
         return psycopg.connect(autocommit=True, prepare_threshold=None, **given)
 
-    def _in_transaction(self):
-        status = self._connection.info.transaction_status.name
-        return self._owner == os.getpid() and status in ("INTRANS", "INERROR")
+    def _writing(self):
+        if self._connection is None or self._owner != os.getpid():
+            return False
+        return self._connection.info.transaction_status.name in ("INTRANS", "INERROR")
 
     def _roll_back(self):
-        """End a transaction that was not committed."""
         import psycopg
 
         with contextlib.suppress(psycopg.Error):
-            if self._connection is not None and self._in_transaction():
+            if self._writing():
                 self._connection.execute("ROLLBACK")
 
-    @contextlib.contextmanager
-    def _translated(self):
-        """Raise the ledger's errors instead of psycopg's."""
-        try:
-            import psycopg
-        except ImportError:
-            raise LedgerUnavailableError(
+    def _failure(self, error):
+        if isinstance(error, ImportError):
+            return LedgerUnavailableError(
                 f'ledger {self} needs psycopg: pip install "sklearn-bdp[postgres]".'
-            ) from None
-        try:
-            yield
-            return
-        except psycopg.errors.LockNotAvailable:
-            failure = LedgerBusyError(
+            )
+        import psycopg
+
+        if isinstance(error, psycopg.errors.LockNotAvailable):
+            return LedgerBusyError(
                 f"ledger {self} is held by another process for longer than ledger_timeout. The "
                 "holdout was not queried."
             )
-        except (psycopg.errors.IntegrityError, psycopg.errors.RaiseException):
-            failure = corrupted(self, "its log and its head do not agree")
-        except psycopg.Error as error:
-            said = " ".join(str(error).split()) or type(error).__name__
-            failure = LedgerUnavailableError(
-                f"ledger {self} cannot be read or written: {said}. Nothing was released."
-            )
-        raise failure
+        if isinstance(error, (psycopg.errors.IntegrityError, psycopg.errors.RaiseException)):
+            return corrupted(self, "its log and its head do not agree")
+        if not isinstance(error, psycopg.Error):
+            return error
+        said = " ".join(str(error).split()) or type(error).__name__
+        return LedgerUnavailableError(
+            f"ledger {self} cannot be read or written: {said}. Nothing was released."
+        )

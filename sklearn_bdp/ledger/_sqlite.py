@@ -5,7 +5,7 @@ import functools
 import os
 import secrets
 import sqlite3
-import weakref
+from typing import ClassVar
 
 from sklearn_bdp.exceptions import (
     LedgerBusyError,
@@ -13,7 +13,15 @@ from sklearn_bdp.exceptions import (
     LedgerError,
     LedgerUnavailableError,
 )
-from sklearn_bdp.ledger._backend import FORMAT, Backend, Row, Stored, corrupted, other_format
+from sklearn_bdp.ledger._backend import (
+    FORMAT,
+    DatabaseBackend,
+    Row,
+    Stored,
+    corrupted,
+    last_link,
+    other_format,
+)
 from sklearn_bdp.ledger._records import parse_json
 
 APPLICATION_ID = 0x42445031  # "BDP1", kept in the header of the file
@@ -47,14 +55,25 @@ _TRIGGERS = tuple(
 )
 _INSERT = "INSERT INTO log VALUES (?, ?, ?, ?, ?, ?, ?)"
 
-# SQLite forbids to use or close in a child the connections that it inherited by a fork
-# (https://www.sqlite.org/howtocorrupt.html, section 2.6). Only a list for the whole process keeps
-# them out of reach of everything that would close them.
-_OPEN: weakref.WeakSet = weakref.WeakSet()
-_INHERITED: list = []
+
+class Connection(sqlite3.Connection):
+    """A connection that a child which inherits it by a fork neither uses nor closes.
+
+    Either could damage the file (https://www.sqlite.org/howtocorrupt.html, section 2.6).
+    """
+
+    inherited: ClassVar[list] = []  # of a parent, kept from being closed
+
+    def __init__(self, *args, **options):
+        super().__init__(*args, **options)
+        self.owner = os.getpid()
+
+    def __del__(self):
+        if self.owner != os.getpid():
+            self.inherited.append(self)
 
 
-class SQLiteBackend(Backend):
+class SQLiteBackend(DatabaseBackend):
     """Entries in a file that processes of one machine share.
 
     A rollback journal, not a write-ahead log: after a crash, damage to a log that was not copied
@@ -81,8 +100,7 @@ class SQLiteBackend(Backend):
                 connection.execute(statement)
             connection.execute("INSERT INTO header VALUES (0, ?, ?)", (header, start))
             connection.executemany(_INSERT, rows)
-            head = (rows[-1].number, rows[-1].digest) if rows else (0, start)
-            connection.execute("INSERT INTO head VALUES (0, ?, ?)", head)
+            connection.execute("INSERT INTO head VALUES (0, ?, ?)", last_link(start, rows))
             connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
             connection.execute(f"PRAGMA user_version = {FORMAT}")
             content = connection.serialize()
@@ -108,17 +126,10 @@ class SQLiteBackend(Backend):
         """Return what is in the file."""
         if self._connection is None and not os.path.isfile(self.path):
             return None
-        with self._translated():
-            connection = self._connect()
-            if connection.in_transaction:
-                return self._stored(connection, after)
-            connection.execute("BEGIN")
-            try:
-                return self._stored(connection, after)
-            finally:
-                self._roll_back()
+        return super().read(after)
 
-    def _stored(self, connection, after):
+    def _stored(self, after):
+        connection = self._connection
         if _identity(self.path) != self._file:
             raise corrupted(self, "it was deleted or replaced while in use")
         headers = connection.execute("SELECT content, digest FROM header").fetchall()
@@ -139,22 +150,10 @@ class SQLiteBackend(Backend):
         known = start if after == 0 else known
         return Stored(header, start, (number, digest), known, [Row(*row) for row in rows])
 
-    @contextlib.contextmanager
-    def lock(self, timeout):
-        """Hold SQLite's write lock."""
-        with self._translated():
-            connection = self._connect()
-            connection.execute(f"PRAGMA busy_timeout = {int(1000 * timeout)}")
-            connection.execute("BEGIN IMMEDIATE")
-        try:
-            yield
-        finally:
-            self._roll_back()
-
     def append(self, expected_head, row):
         """Write the next entry; the commit returns when it is on the disk."""
         with self._translated():
-            connection = self._connect()
+            connection = self._connection
             moved = connection.execute(
                 "UPDATE head SET number = ?, digest = ? WHERE number = ? AND digest = ?",
                 (row.number, row.digest, *expected_head),
@@ -166,20 +165,26 @@ class SQLiteBackend(Backend):
 
     def close(self):
         """Close the connection of this process."""
-        if self._connection is not None:
-            self._connection.close()
-            self._connection = None
+        connection, self._connection = self._connection, None
+        if connection is not None and connection.owner == os.getpid():
+            connection.close()
+
+    def _begin(self, timeout=None):
+        if self._connection is None or self._connection.owner != os.getpid():
+            self._connect()
+        if timeout is not None:
+            self._connection.execute(f"PRAGMA busy_timeout = {int(1000 * timeout)}")
+        self._connection.execute("BEGIN" if timeout is None else "BEGIN IMMEDIATE")
 
     def _connect(self):
-        """Return the connection of this process to a whole ledger."""
-        if self._connection is not None:
-            return self._connection
+        """Open a whole ledger."""
         connection = sqlite3.connect(
             f"{self.path.as_uri()}?mode=rw",  # never creates
             uri=True,
             timeout=self._timeout,
             isolation_level=None,
             check_same_thread=False,
+            factory=Connection,
         )
         try:
             connection.execute("PRAGMA trusted_schema = OFF")
@@ -191,43 +196,27 @@ class SQLiteBackend(Backend):
             connection.close()
             raise
         self._connection, self._file = connection, _identity(self.path)
-        _OPEN.add(self)
-        return connection
+
+    def _writing(self):
+        connection = self._connection
+        return (
+            connection is not None and connection.owner == os.getpid() and connection.in_transaction
+        )
 
     def _roll_back(self):
-        """End a transaction that was not committed; drop the connection if even that fails."""
         connection = self._connection
         try:
-            if connection is not None and connection.in_transaction:
+            if self._writing():
                 connection.execute("ROLLBACK")
         except sqlite3.Error:
             self._connection = None
             with contextlib.suppress(sqlite3.Error):
                 connection.close()
 
-    @contextlib.contextmanager
-    def _translated(self):
-        """Raise the ledger's errors instead of SQLite's."""
-        try:
-            yield
-        except sqlite3.Error as error:
-            failure = _translate(error, self.path)
-        except UnicodeDecodeError:
-            failure = _translate(sqlite3.DatabaseError(), self.path)
-        else:
-            return
-        raise failure
-
-
-def _after_fork_in_child():
-    for backend in list(_OPEN):
-        if backend._connection is not None:
-            _INHERITED.append(backend._connection)
-            backend._connection = None
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork_in_child)
+    def _failure(self, error):
+        if isinstance(error, UnicodeDecodeError):
+            error = sqlite3.DatabaseError()
+        return _translate(error, self.path) if isinstance(error, sqlite3.Error) else error
 
 
 def _check_schema(connection, path):

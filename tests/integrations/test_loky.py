@@ -16,7 +16,10 @@ from logged import Dying, finished
 N_CANDIDATES = 6
 
 
-@pytest.mark.parametrize("n_records", [450, 225])  # all training records, or those of a fold
+@pytest.mark.filterwarnings("ignore::sklearn_bdp.exceptions.AnotherAccountWarning")  # to compare
+@pytest.mark.parametrize(
+    "n_records", [pytest.param(450, marks=pytest.mark.slow), 225]
+)  # all training records, or those of a fold
 def test_a_killed_worker_costs_neither_budget_nor_finished_folds(tmp_path, n_records):
     rng = np.random.default_rng(0)
     X = rng.normal(size=(600, N_CANDIDATES))
@@ -26,7 +29,7 @@ def test_a_killed_worker_costs_neither_budget_nor_finished_folds(tmp_path, n_rec
         # As bytes: a string that names a file stands for what the file says, and logs grow.
         log, flag = (os.fsencode(tmp_path / file) for file in (name, "died"))
         # Slow enough that joblib hands fits out one by one: a batch that dies is lost whole.
-        model = Dying(log, seconds=0.25, deadly=deadly, flag=flag)
+        model = Dying(log, seconds=0.1, deadly=deadly, flag=flag)
         grid = {"column": list(range(N_CANDIDATES))}
         return ReusableHoldoutSearchCV(model, grid, cv=2, random_state=0, n_jobs=2)
 
@@ -37,7 +40,7 @@ def test_a_killed_worker_costs_neither_budget_nor_finished_folds(tmp_path, n_rec
     folds = [fit for fit in finished(tmp_path / "fits.log") if fit[1] == "225"]
     assert len(folds) - len(set(folds)) <= 2  # what the two workers had not handed over yet
     assert len(search.holdout_.history()) == N_CANDIDATES
-    alone = made("alone.log", None).fit(X, y)
+    alone = made("alone.log", None).set_params(n_jobs=None).fit(X, y)
     np.testing.assert_array_equal(
         search.cv_results_["mean_test_score"], alone.cv_results_["mean_test_score"]
     )

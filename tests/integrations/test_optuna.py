@@ -100,6 +100,7 @@ def test_training_values_are_cross_validated_scores(data):
         assert trial.user_attrs["training_score"] == pytest.approx(expected)
 
 
+@pytest.mark.filterwarnings("ignore::sklearn_bdp.exceptions.AnotherAccountWarning")  # to compare
 def test_how_little_errors_vary_is_told_and_narrows_the_interval():
     """G15: the variance of a record's error in the folds reaches the holdout."""
     data = train_test_split(*load_diabetes(return_X_y=True), test_size=0.4, random_state=0)

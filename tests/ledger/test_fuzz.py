@@ -13,6 +13,9 @@ from sklearn_bdp import exceptions
 from sklearn_bdp.holdout import ReusableHoldout, query_key
 from tests.holdout.planted import fitted
 
+# Whatever is passed may deserve a warning, and many accounts answer about the same targets.
+pytestmark = pytest.mark.filterwarnings("ignore")
+
 DOCUMENTED = (
     TypeError,
     ValueError,
@@ -83,7 +86,6 @@ def consistent(holdout):
 @FEW
 @given(options=options)
 @example(options={"budget": 2**53 + 1})
-@pytest.mark.filterwarnings("ignore::sklearn_bdp.exceptions.VacuousGuaranteeWarning")
 def test_any_parameters_give_a_holdout_or_a_documented_error(options):
     try:
         holdout = ReusableHoldout(X, Y, **options)
@@ -99,7 +101,6 @@ def test_any_parameters_give_a_holdout_or_a_documented_error(options):
 
 @FEW
 @given(X=odd | st.just(X), y=odd | st.just(Y), ledger=st.none() | st.integers() | st.just(b"x"))
-@pytest.mark.filterwarnings("ignore")
 def test_any_data_give_a_holdout_or_a_documented_error(X, y, ledger):
     with contextlib.suppress(*DOCUMENTED):
         ReusableHoldout(X, y, ledger=ledger)
@@ -135,7 +136,6 @@ def batches(draw):
     mode=st.sampled_from(["raise", "nan", "training"]),
     budget=st.none() | st.integers(1, 3),
 )
-@pytest.mark.filterwarnings("ignore")
 def test_any_queries_are_answered_or_cost_nothing(asked, mode, budget):
     holdout = ReusableHoldout(X, Y, on_exhausted=mode, budget=budget)
     for batch in asked:
@@ -163,7 +163,6 @@ def test_any_queries_are_answered_or_cost_nothing(asked, mode, budget):
     size=st.none() | odd,
     key=st.none() | odd,
 )
-@pytest.mark.filterwarnings("ignore")
 def test_any_model_is_scored_or_costs_nothing(model, value, scoring, evaluations, size, key):
     holdout = ReusableHoldout(X, Y)
     try:
