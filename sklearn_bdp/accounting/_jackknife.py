@@ -165,7 +165,7 @@ def approximate_row(
         scale = "raw" if paired else statistic.scale
         lower, upper = jackknife_interval(
             value, left_out, level, scale=scale, events=min(events),
-            skewed=statistic.skewed_difference if paired else statistic.skewed,
+            skewed=statistic.skewed[paired],
         )  # fmt: skip
         off = left_out - left_out.mean()
         third = abs(float(np.sum(off**3))) / max(float(np.sum(off**2)) ** 1.5, 1e-300)
@@ -205,7 +205,7 @@ def _warned(statistic, shown, rarest, level, paired, times):
         yield "Rare large errors, which no sample shows, would make it too narrow."
     if statistic is GENERIC:
         yield "This metric was not studied. Units were left out in blocks of a secret order."
-    trust = statistic.trust_difference if paired else statistic.trust
+    trust = statistic.trust[paired]
     if times is not None or shown < _MANY_UNITS:
         trust = max(trust, _BLOCK_LEVEL)
     if level < trust:

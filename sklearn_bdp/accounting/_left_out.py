@@ -39,10 +39,9 @@ class Statistic(NamedTuple):
     scale: Literal["unit", "signed", "loss", "explained", "raw"]
     cells: Callable[[Any, Any], list[Array]] | None = None
     #: Levels down to which rows and differences are trusted; below them a reader is warned.
-    trust: float = 0.05
-    trust_difference: float = 0.05
-    skewed: bool = False  # the wider of J* and Hall's interval
-    skewed_difference: bool = False
+    trust: tuple[float, float] = (0.05, 0.05)
+    #: Whether rows and differences get the wider of J* and Hall's interval.
+    skewed: tuple[bool, bool] = (False, False)
     few: int = 10  # units of the rarest cell below which a reader is warned
     negative: bool = False  # the value is minus the loss
     heavy: bool = False  # rare large errors, which no sample shows, would make it too narrow
@@ -69,6 +68,21 @@ def of_sums(terms: Callable[..., Any], function: Callable[..., Any]) -> Callable
     return left_out
 
 
+def _ratio(above, below=None):
+    """Return ``left_out`` for the sum of one term by that of another, or by the count: a mean."""
+    if below is None:
+        return of_sums(lambda y, said: (above(y, said),), lambda count, total: _part(total, count))
+    return of_sums(
+        lambda y, said: (above(y, said), below(y, said)),
+        lambda _, total, among: _part(total, among),
+    )
+
+
+def _part(above, below):
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return above / below
+
+
 def _concordance(winning, losing, scores, units, n_units):
     """Return the concordant part of pairs, ties one half, with all units and without each.
 
@@ -91,8 +105,7 @@ def _concordance(winning, losing, scores, units, n_units):
     first = np.cumsum(np.bincount(units, losing, n_units)) - np.bincount(units, losing, n_units)
     own -= np.bincount(units, winning * (within - first[units]), n_units)
     sides = [part.sum() - np.bincount(units, part, n_units) for part in (winning, losing)]
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return total / (winning.sum() * losing.sum()), (total - own) / (sides[0] * sides[1])
+    return _part(total, winning.sum() * losing.sum()), _part(total - own, sides[0] * sides[1])
 
 
 def _auc(y, said, weights, units, n_units):
@@ -118,10 +131,9 @@ def _gini(y, said, weights, units, n_units):
     found, most = (
         _concordance(weights * y, weights, ranked, units, n_units) for ranked in (said, y)
     )
-    with np.errstate(divide="ignore", invalid="ignore"):
-        value, left_out = (
-            (2.0 * a - 1.0) / (2.0 * b - 1.0) for a, b in zip(found, most, strict=True)
-        )
+    value, left_out = (
+        _part(2.0 * a - 1.0, 2.0 * b - 1.0) for a, b in zip(found, most, strict=True)
+    )
     return float(value), left_out
 
 
@@ -207,57 +219,21 @@ def _confusion(y, said):
     return [(y == one) & (hit == (said == y)) for one in np.unique(y) for hit in (True, False)]
 
 
-def _among(chosen):
-    """Return the cells of a share: hits and misses among the chosen records."""
-    return lambda y, said: [chosen(y, said) & (said == y), chosen(y, said) & (said != y)]
+def _share(chosen, right=None, **options):
+    """Return the statistic "right among the chosen records"; hits and misses need units."""
 
+    def hits(y, said):
+        return chosen(y, said) & (said == y)
 
-def _share(chosen, **options):
-    """Return the statistic "right among the chosen records"."""
-    return Statistic(
-        "labels",
-        of_sums(
-            lambda y, said: (chosen(y, said), chosen(y, said) & (said == y)),
-            lambda _, count, hits: _part(hits, count),
-        ),
-        "unit",
-        _among(chosen),
-        **options,
-    )
+    def cells(y, said):
+        return [hits(y, said), chosen(y, said) & (said != y)]
 
-
-def _part(above, below):
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return above / below
-
-
-def _averaged(name, average):
-    """Return F1, precision, recall or Jaccard's index averaged over classes."""
-
-    def terms(y, said):
-        for one in np.unique([*np.unique(y), *np.unique(said)]):
-            yield from ((y == one) & (said == one), y == one, said == one)
-
-    def function(_, *sums):
-        hits, real, called = (np.array(sums[at::3]) for at in range(3))
-        if average == "micro":
-            hits, real, called = (part.sum(axis=0, keepdims=True) for part in (hits, real, called))
-        above = 2.0 * hits if name == "f1" else hits
-        below = {
-            "f1": real + called, "precision": called, "recall": real,
-            "jaccard": real + called - hits,
-        }[name]  # fmt: skip
-        each = np.where(below > 0.0, _part(above, below), 0.0)  # as zero_division=0
-        weights = real if average == "weighted" else np.ones_like(real)
-        return _part((weights * each).sum(axis=0), weights.sum(axis=0))
-
-    return Statistic("labels", of_sums(terms, function), "unit", _confusion)
+    return Statistic("labels", right or _ratio(hits, chosen), "unit", cells, **options)
 
 
 def _mean_loss(loss, response="values", **options):
     """Return minus the mean of a loss."""
-    left_out = of_sums(lambda y, said: (loss(y, said),), lambda count, total: _part(total, count))
-    return Statistic(response, left_out, "loss", negative=True, **options)
+    return Statistic(response, _ratio(loss), "loss", negative=True, **options)
 
 
 def _log_loss(y, said):
@@ -272,150 +248,117 @@ def _brier(y, said):
     return np.sum(((np.arange(said.shape[1]) == y[:, None]) - said) ** 2, axis=1)
 
 
-def _matthews(count, hits, *sums):
-    real, called = np.array(sums[0::2]), np.array(sums[1::2])
-    spread = [count**2 - np.sum(part**2, axis=0) for part in (real, called)]
-    return _part(hits * count - np.sum(real * called, axis=0), np.sqrt(spread[0] * spread[1]))
-
-
 def _matthews_terms(y, said):
     yield y == said
     for one in np.unique([*np.unique(y), *np.unique(said)]):
         yield from (y == one, said == one)
 
 
+def _matthews(count, hits, *sums):
+    real, called = np.array(sums[0::2]), np.array(sums[1::2])
+    spread = [count**2 - np.sum(part**2, axis=0) for part in (real, called)]
+    return _part(hits * count - np.sum(real * called, axis=0), np.sqrt(spread[0] * spread[1]))
+
+
+def _recalls(y, said):
+    for one in np.unique(y):
+        yield from (y == one, (y == one) & (said == one))
+
+
 def _balanced(_, *sums):
-    return np.mean(
-        [_part(hits, real) for real, hits in zip(sums[0::2], sums[1::2], strict=True)], axis=0
-    )
+    return np.mean([_part(hit, real) for real, hit in zip(sums[::2], sums[1::2], strict=True)], 0)
 
 
-def _explained(count, y, square, error, loss, *, centered):
-    spread = square - _part(y**2, count)
-    return 1.0 - _part(loss - _part(error**2, count) if centered else loss, spread)
+def _f1(_, hits, real, called):
+    return _part(2.0 * hits, real + called)
 
 
-def _regression_terms(y, said):
-    return y, y**2, y - said, (y - said) ** 2
+def _explained(count, y, square, loss):
+    return 1.0 - _part(loss, square - _part(y**2, count))
+
+
+def _root(count, loss):
+    return np.sqrt(_part(np.maximum(loss, 0.0), count))
+
+
+def _square(y, said):
+    return (y - said) ** 2
 
 
 def _table():
     """Return the statistics by name: those of scikit-learn, and what fields call theirs."""
-    positive, negative = (lambda y, said: y == 1), (lambda y, said: y == 0)
-    threshold = {"trust": 0.001, "trust_difference": 0.002}
-    chance = {"cells": _classes, "trust": 0.001, "trust_difference": 0.001}
-    regression = {"skewed": True, "skewed_difference": True}
-    f1 = of_sums(
-        lambda y, said: ((y == 1) & (said == 1), y == 1, said == 1),
-        lambda _, hits, real, called: _part(2.0 * hits, real + called),
-    )
-    found = {
-        "accuracy": _share(
-            lambda y, said: np.ones(len(y), bool), trust=0.005, trust_difference=0.002
-        ),
-        "recall": _share(positive, **threshold),
-        "specificity": _share(negative, **threshold),
+    threshold = {"trust": (0.001, 0.002)}
+    chance = {"cells": _classes, "trust": (0.001, 0.001)}
+    error = {"skewed": (True, True)}
+    heavy = error | {"heavy": True}
+    f1 = of_sums(lambda y, said: ((y == 1) & (said == 1), y == 1, said == 1), _f1)
+    explained = of_sums(lambda y, said: (y, y**2, _square(y, said)), _explained)
+    slope, intercept = (functools.partial(_calibration, slope=one) for one in (True, False))
+    ovr, ovo = (functools.partial(_mean_auc, pairs=one) for one in (False, True))
+    return {
+        "accuracy": _share(lambda y, said: np.ones(len(y), bool), trust=(0.005, 0.002)),
+        "recall": _share(lambda y, said: y == 1, **threshold),
+        "specificity": _share(lambda y, said: y == 0, **threshold),
         "precision": _share(lambda y, said: said == 1, **threshold),
         "negative_predictive_value": _share(lambda y, said: said == 0, **threshold),
-        "f1": Statistic(
-            "labels", f1, "unit", _among(lambda y, said: (y == 1) | (said == 1)), **threshold
-        ),
+        "f1": _share(lambda y, said: (y == 1) | (said == 1), f1, **threshold),
         "balanced_accuracy": Statistic(
-            "labels",
-            of_sums(
-                lambda y, said: [p for c in np.unique(y) for p in (y == c, (y == c) & (said == c))],
-                _balanced,
-            ),
-            "unit", _confusion, trust=0.005, trust_difference=0.002,
+            "labels", of_sums(_recalls, _balanced), "unit", _confusion, trust=(0.005, 0.002)
         ),
         "matthews_corrcoef": Statistic(
             "labels", of_sums(_matthews_terms, _matthews), "signed", _confusion
         ),
         "roc_auc": Statistic("scores", _auc, "unit", **chance),
         "average_precision": Statistic(
-            "scores", _average_precision, "unit", _classes,
-            trust=0.005, trust_difference=0.005, few=30,
+            "scores", _average_precision, "unit", _classes, trust=(0.005, 0.005), few=30
         ),
         "neg_brier_score": _mean_loss(_brier, "chances", **chance),
-        "neg_log_loss": _mean_loss(_log_loss, "chances", skewed_difference=True, **chance),
-        "calibration_slope": Statistic(
-            "chances", functools.partial(_calibration, slope=True), "raw", _classes,
-            trust=0.005, trust_difference=0.005,
-        ),
+        "neg_log_loss": _mean_loss(_log_loss, "chances", skewed=(False, True), **chance),
+        "calibration_slope": Statistic("chances", slope, "raw", _classes, trust=(0.005, 0.005)),
         "calibration_intercept": Statistic(
-            "chances", functools.partial(_calibration, slope=False), "raw", _classes,
-            trust=0.002, trust_difference=0.002,
+            "chances", intercept, "raw", _classes, trust=(0.002, 0.002)
         ),
-        "calibration_in_the_large": Statistic(
-            "chances",
-            of_sums(lambda y, said: (y - said,), lambda count, total: _part(total, count)),
-            "raw", _classes, trust=0.002, trust_difference=0.002,
-        ),
-        "roc_auc_ovr": Statistic(
-            "all_chances", functools.partial(_mean_auc, pairs=False), "unit", _classes
-        ),
-        "roc_auc_ovo": Statistic(
-            "all_chances", functools.partial(_mean_auc, pairs=True), "unit", _classes
-        ),
-        "r2": Statistic(
-            "values", of_sums(_regression_terms, functools.partial(_explained, centered=False)),
-            "explained", trust=0.02, trust_difference=0.02, heavy=True, **regression,
-        ),
-        "explained_variance": Statistic(
-            "values", of_sums(_regression_terms, functools.partial(_explained, centered=True)),
-            "explained", trust=0.02, trust_difference=0.02, heavy=True, **regression,
-        ),
+        "roc_auc_ovr": Statistic("all_chances", ovr, "unit", _classes),
+        "roc_auc_ovo": Statistic("all_chances", ovo, "unit", _classes),
+        "r2": Statistic("values", explained, "explained", trust=(0.02, 0.02), **heavy),
         "neg_mean_absolute_error": _mean_loss(
-            lambda y, said: np.abs(y - said), trust=0.001, trust_difference=0.005, **regression
+            lambda y, said: np.abs(y - said), trust=(0.001, 0.005), **error
         ),
-        "neg_mean_squared_error": _mean_loss(
-            lambda y, said: (y - said) ** 2,
-            trust=0.002, trust_difference=0.005, heavy=True, **regression,
-        ),
-        "neg_root_mean_squared_error": Statistic(
-            "values",
-            of_sums(
-                lambda y, said: ((y - said) ** 2,),
-                lambda count, total: np.sqrt(_part(np.maximum(total, 0.0), count)),
-            ),
-            "loss", trust=0.002, trust_difference=0.005, negative=True, heavy=True, **regression,
+        "neg_mean_squared_error": _mean_loss(_square, trust=(0.002, 0.005), **heavy),
+        "neg_root_mean_squared_error": _mean_loss(_square, trust=(0.002, 0.005), **heavy)._replace(
+            left_out=of_sums(lambda y, said: (_square(y, said),), _root)
         ),
         "neg_mean_poisson_deviance": _mean_loss(
-            lambda y, said: 2.0 * (xlogy(y, y / said) - y + said), heavy=True, **regression
+            lambda y, said: 2.0 * (xlogy(y, y / said) - y + said), **heavy
         ),
         "neg_mean_gamma_deviance": _mean_loss(
-            lambda y, said: 2.0 * (np.log(said / y) + y / said - 1.0), heavy=True, **regression
+            lambda y, said: 2.0 * (np.log(said / y) + y / said - 1.0), **heavy
         ),
-        "gini": Statistic("values", _gini, "signed", heavy=True, **regression),
-    }  # fmt: skip
-    found["top_k_accuracy"] = top_k(2)  # as scikit-learn's scorer
-    for name in ("f1", "precision", "recall", "jaccard"):
-        for average in ("macro", "micro", "weighted"):
-            found[f"{name}_{average}"] = _averaged(name, average)
-    return found
+        "gini": Statistic("values", _gini, "signed", **heavy),
+        "top_k_accuracy": top_k(2),  # as scikit-learn's scorer
+    }
 
 
 def net_benefit(threshold: float) -> Statistic:
     """Return the net benefit of acting on chances of at least ``threshold`` (decision curves)."""
-    odds = threshold / (1.0 - threshold)
+    worth = np.array([-threshold / (1.0 - threshold), 1.0])  # of acting on either class
     return Statistic(
         "chances",
-        of_sums(
-            lambda y, said: ((y == 1) & (said >= threshold), (y == 0) & (said >= threshold)),
-            lambda count, right, wrong: _part(right - odds * wrong, count),
-        ),
+        _ratio(lambda y, said: worth[y] * (said >= threshold)),
         "raw",
         lambda y, said: [(y == 1) & (said >= threshold)],
-        trust=0.001, trust_difference=0.002, skewed=True, skewed_difference=True,
-    )  # fmt: skip
+        trust=(0.001, 0.002),
+        skewed=(True, True),
+    )
 
 
 def pinball(quantile: float) -> Statistic:
     """Return minus the mean pinball loss of a predicted quantile."""
     return _mean_loss(
         lambda y, said: np.maximum(quantile * (y - said), (quantile - 1.0) * (y - said)),
-        trust=0.001, trust_difference=0.005, skewed=True, skewed_difference=True,
-    )  # fmt: skip
+        trust=(0.001, 0.005),
+        skewed=(True, True),
+    )
 
 
 def top_k(k: int) -> Statistic:
@@ -426,10 +369,7 @@ def top_k(k: int) -> Statistic:
         return (said > own[:, None]).sum(axis=1) < k
 
     return Statistic(
-        "all_chances",
-        of_sums(lambda y, said: (hits(y, said),), lambda count, total: _part(total, count)),
-        "unit",
-        lambda y, said: [hits(y, said), ~hits(y, said)],
+        "all_chances", _ratio(hits), "unit", lambda y, said: [hits(y, said), ~hits(y, said)]
     )
 
 
@@ -437,21 +377,18 @@ class _Statistics(dict):
     """Statistics by name; a number at the end of some is their threshold, quantile or ``k``."""
 
     def __contains__(self, name: object) -> bool:
-        return super().__contains__(name) or self._with_number(name) is not None
+        with contextlib.suppress(KeyError):
+            return isinstance(name, str) and self[name] is not None
+        return False
 
     def __missing__(self, name: str) -> Statistic:
-        if (found := self._with_number(name)) is None:
-            raise KeyError(name)
-        return found
-
-    def _with_number(self, name):
-        kind, _, number = name.rpartition("_") if isinstance(name, str) else ("", "", "")
+        kind, _, number = name.rpartition("_")
         with contextlib.suppress(ValueError):
             if kind == "top_k_accuracy" and int(number) > 0:
                 return top_k(int(number))
             if kind in ("net_benefit", "neg_mean_pinball_loss") and 0.0 < float(number) < 1.0:
                 return (net_benefit if kind == "net_benefit" else pinball)(float(number))
-        return None
+        raise KeyError(name)
 
 
 #: Statistics by name, also ``net_benefit_0.2``, ``neg_mean_pinball_loss_0.9`` and
@@ -460,7 +397,7 @@ STATISTICS: dict[str, Statistic] = _Statistics(_table())
 #: 1 - the ratio of two mean losses, the second to the first; what is said are both, as rows.
 SKILL = Statistic(
     "values", of_sums(lambda y, said: said, lambda n, first, second: 1.0 - second / first), "raw",
-    skewed=True,
+    skewed=(True, False),
 )  # fmt: skip
 #: Any function of the positions of records, by leaving out units in at most 200 blocks.
-GENERIC = Statistic("function", _anew, "raw", skewed=True, skewed_difference=True)
+GENERIC = Statistic("function", _anew, "raw", skewed=(True, True))

@@ -30,7 +30,6 @@ SHARES = {
     "specificity": lambda real, called: (~real & ~called, ~real),
     "precision": lambda real, called: (real & called, called),
     "negative_predictive_value": lambda real, called: (~real & ~called, ~called),
-    "jaccard": lambda real, called: (real & called, real | called),
     "f1": lambda real, called: (2 * (real & called), real.astype(int) + called),
 }
 #: Shares whose denominators do not depend on what the model says: their differences are means.
@@ -347,8 +346,7 @@ class Records:
         """Return the statistic that a sum is, from what each record contributes."""
         if measure.share:  # hits are known, and among whom: who was called what follows
             real, called = self._called(measure, name)
-            jaccard = STATISTICS["f1"]._replace(left_out=_JACCARD)
-            return STATISTICS.get(measure.share, jaccard), real.astype(int), called.astype(int)
+            return STATISTICS[measure.share], real.astype(int), called.astype(int)
         sums, _ = self.contributions(measure, name)
         if measure.is_share:
             return STATISTICS["accuracy"], np.ones(len(sums)), sums
@@ -361,9 +359,6 @@ class Records:
 
 
 _MEAN = of_sums(lambda y, said: (said,), lambda count, total: total / count)
-_JACCARD = of_sums(
-    lambda y, said: SHARES["jaccard"](y == 1, said == 1), lambda count, hits, among: hits / among
-)
 
 
 def _said(model, X, kind, positive):

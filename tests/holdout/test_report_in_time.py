@@ -15,6 +15,11 @@ from sklearn_bdp.correlation import MarkovChain
 from sklearn_bdp.exceptions import HoldoutClosedError
 
 pd = pytest.importorskip("pandas")
+# One table, many holdouts.
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::sklearn_bdp.exceptions.AnotherAccountWarning"),
+]
+
 PHI = 0.9
 
 
@@ -82,9 +87,10 @@ def test_a_naive_forecast_is_the_last_known_target():
     assert row.value == pytest.approx(-errors.mean())
 
 
-def test_intervals_of_pairs_hold_for_the_period():
+@pytest.mark.parametrize("runs", [5, pytest.param(40, marks=pytest.mark.slow)])
+def test_intervals_of_pairs_hold_for_the_period(runs):
     missed = 0
-    for seed in range(20):
+    for seed in range(runs):
         X, y, level = sales(800, seed)
         search = searched(X, y)
         held = search.holdout_indices_
