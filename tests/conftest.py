@@ -15,7 +15,7 @@ multiprocessing.set_forkserver_preload(["tests.holdout.workers", "sklearn_bdp.ho
 #: Rooms whose tests still print warnings of the package that they do not expect.
 LOUD = {
     "accounting", "benchmarks", "correlation", "evaluation",
-    "feature_selection", "guards", "holdout", "inspection",
+    "guards", "holdout", "inspection",
     "mechanisms", "metrics", "model_selection", "planning",
 }  # fmt: skip
 

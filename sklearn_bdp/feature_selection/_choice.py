@@ -16,94 +16,57 @@ from sklearn_bdp._evaluation import Assessment
 LEVEL = 0.05
 #: Draws behind its critical value.
 _DRAWS = 4_000
-#: How far a ranking must be ahead of those before it, in standard errors of the difference: .741 on
-#: fresh records, .734 at half as much (eight true of 2,000 features, 225 records, ten seeds).
-AHEAD = 1.0
 
 
 @dataclass(frozen=True)
 class Choice:
     """What the training side chose; places are those of the proposals."""
 
-    chosen: int | None  # ``None`` where no subset could be scored
-    best: int | None  # the chosen one may be a smaller one within the tolerance of it
+    chosen: int
     constant: int | None
     #: How often the luckiest of so many useless subsets gets as far; NaN without a comparison.
     luck: float
-    asked: bool = False  # whether a number of features was asked for
-    baseline: int | None = None  # what is handed on where nothing is told from chance
+    asked: bool  # whether a number of features was asked for
+    baseline: int  # what is handed on where nothing is told from chance
 
 
 def choose(proposals, setting, *, tol, target):
-    """Return the :class:`Choice`; ``tol`` in score units or a word, ``target`` units or a word."""
-    plain = not isinstance(tol, str) and target is None
-    levels = np.array([one.training for one in proposals]) if plain else _smoothed(proposals)
-    places = [place for place, level in enumerate(levels) if math.isfinite(level)]
+    """Return the :class:`Choice`; ``tol`` in score units or "auto", ``target`` units or a word."""
+    levels = np.array([one.training for one in proposals])
+    sizes = np.array([len(one.chosen) for one in proposals])
+    places = np.flatnonzero(np.isfinite(levels)).tolist()
     constant = next((p for p in places if proposals[p].ranking == "constant"), None)
-    others = [place for place in places if place != constant]
-    asked = target is not None and target != "stable"
+    others, asked = [p for p in places if p != constant], isinstance(target, int)
     if not others:
-        return Choice(constant, None, constant, math.nan, asked=asked, baseline=constant)
-    stable = [place for place in others if proposals[place].ranking == "stable"]
-    best = stable[0] if stable else _best(proposals, levels, others, setting)
-    metric, chosen = setting.metric, best
-    if plain:
-        tolerance = tol / (metric.upper - metric.lower)
+        return Choice(constant, constant, math.nan, asked, constant)
+    if tol == "auto" and target is None:
+        levels[others] = _smoothed(levels[others])
+    # Smallest one at the highest level; stable features are chosen as they are.
+    best = min(others, key=lambda place: (-levels[place], sizes[place]))
+    best = others[-1] if proposals[others[-1]].ranking == "stable" else best
+    chosen, luck = best, math.nan
+    if tol != "auto" and target is None:
         # A difference of .05 is within a tolerance of .05 however it is rounded.
-        near = [p for p in others if levels[best] - levels[p] <= tolerance + 1e-12]
-        chosen = min(near, key=lambda place: (len(proposals[place].chosen), -levels[place]))
-    if constant is not None and proposals[constant].columns and not asked:
-        chosen = constant if levels[constant] >= levels[chosen] else chosen  # fixed features alone
-    same = [p for p in others if proposals[p].ranking == proposals[best].ranking]
-    luck = math.nan if constant is None else _luck(proposals, others, best, constant, setting)
-    baseline = constant  # the fixed features, or else the one best
-    if constant is None or not proposals[constant].columns:
-        baseline = min(same, key=lambda place: len(proposals[place].chosen))
-    return Choice(chosen, best, constant, luck, asked, baseline)
+        least = levels[best] - tol / (setting.metric.upper - setting.metric.lower) - 1e-12
+        near = [place for place in others if levels[place] >= least]
+        chosen = min(near, key=lambda place: (sizes[place], -levels[place]))
+    baseline = min(others, key=lambda place: sizes[place])  # the one best
+    if constant is not None:
+        luck = _luck(proposals, others, best, constant, setting)
+        if proposals[constant].columns:  # fixed features alone
+            baseline = constant
+            chosen = constant if levels[constant] >= levels[chosen] and not asked else chosen
+    return Choice(chosen, constant, luck, asked, baseline)
 
 
-def _best(proposals, levels, places, setting):
-    """Return the place of the best subset: the smallest one at the highest level.
-
-    The best of several noisy paths is often the luckier one. A ranking takes the place of one that
-    was named before it if it is ahead by a standard error of the difference.
-    """
-    leaders = {}
-    for place in sorted(places, key=lambda place: (-levels[place], len(proposals[place].chosen))):
-        leaders.setdefault(proposals[place].ranking, place)
-    # Places are in the order of the rankings.
-    best, *others = sorted(leaders.values())
-    for place in others:
-        if levels[place] - levels[best] > AHEAD * _error(proposals, place, best, setting):
-            best = place
-    return best
-
-
-def _smoothed(proposals):
-    """Return what subsets are compared by, smoothed along each ranking: 1/4, 1/2, 1/4.
+def _smoothed(levels):
+    """Return what subsets are compared by, smoothed along the path: 1/4, 1/2, 1/4.
 
     Neighbours on a path share most of their features, and the maximum of a smooth curve is found
     more surely: .766 instead of .759 on fresh records (eight true of 2,000 features, 225 records).
     """
-    levels = np.array([one.training for one in proposals])
-    found = levels.copy()
-    for ranking in {one.ranking for one in proposals} - {"constant", "given"}:
-        path = [p for p, one in enumerate(proposals) if one.ranking == ranking]
-        path = [p for p in path if math.isfinite(levels[p])]
-        for before, place, after in zip(path[:1] + path, path, path[1:] + path[-1:], strict=False):
-            found[place] = (levels[before] + 2.0 * levels[place] + levels[after]) / 4.0
-    return found
-
-
-def _error(proposals, first, second, setting):
-    """Return the standard error of the mean difference of two subsets' scores of the same records.
-
-    It pretends that one more record changed sides, so that a few lucky ones are no certainty.
-    """
-    difference = (proposals[first].scores - proposals[second].scores).astype(float)
-    difference = difference[np.isfinite(difference)]
-    variance = float(difference.var()) + 1.0 / difference.size
-    return math.sqrt(variance / min(difference.size, setting.n_effective))
+    before, after = [levels[0], *levels[:-1]], [*levels[1:], levels[-1]]
+    return (np.array(before) + 2.0 * levels + np.array(after)) / 4.0
 
 
 def overlap(folds):
@@ -123,29 +86,23 @@ def _luck(proposals, places, best, constant, setting):
     The question is whether the best subset's predictions know anything of the classes, where that
     is known (``Proposal.beyond``), else whether they score better than the constant: a poor
     yardstick, because it hits more or less of a few hundred labels by luck of its own.
-    """
-    if not proposals[best].training > proposals[constant].training:
-        return 1.0
-    found = [proposals[place].beyond for place in places]
-    if any(scores is None for scores in found):
-        least = proposals[constant].scores
-        ahead = np.nanmean(proposals[best].scores - least)
-        ahead /= _error(proposals, best, constant, setting)
-        return _luckiest(np.array([proposals[place].scores - least for place in places]), ahead)
-    own = proposals[best].beyond
-    own = own[np.isfinite(own)]
-    error = math.sqrt(own.var() / min(own.size, setting.n_effective)) * overlap(setting.folds)
-    return _luckiest(np.array(found), own.mean() / max(error, 1e-12))
-
-
-def _luckiest(gains, ahead):
-    """Return how often the luckiest of subsets that are worth nothing is so many errors ahead.
 
     The gains are treated as jointly normal with the covariance of their per-record scores
     (Chernozhukov, Chetverikov and Kato 2013): subsets of one path share most of their records'
     fates, so that Bonferroni's correction asks too much of a few hundred records.
     """
+    least = proposals[constant].scores
+    if not proposals[best].training > proposals[constant].training:
+        return 1.0
+    alone = proposals[best].beyond is None
+    gains = np.array([
+        proposals[place].scores - least if alone else proposals[place].beyond for place in places
+    ])  # fmt: skip
     gains = gains[:, np.isfinite(gains).all(axis=0)]
+    own = gains[places.index(best)]
+    # As if one more record changed sides, so that a few lucky ones are no certainty.
+    variance = (own.var() + 1.0 / own.size) / min(own.size, setting.n_effective)
+    ahead = own.mean() / math.sqrt(variance) / (1.0 if alone else overlap(setting.folds))
     gains = gains - gains.mean(axis=1, keepdims=True)
     gains /= np.maximum(np.sqrt((gains**2).sum(axis=1, keepdims=True)), 1e-12)
     values, vectors = np.linalg.eigh(gains @ gains.T)
@@ -162,27 +119,22 @@ def unverified(proposals):
     return [Assessment(one.columns, one.training, unanswered="not asked") for one in proposals]
 
 
-def verify(verifier, proposals, choice, most):
-    """Return the assessments of all proposals; ``most`` of them, or all, are put to the holdout.
+def verify(verifier, proposals, choice, found, most):
+    """Put ``most`` of the proposals, or all, to the holdout; enter what it says in ``found``.
 
     The chosen subset is asked alone, before the constant: lone queries get narrower intervals.
     """
-    found = unverified(proposals)
     training = np.array([one.training for one in proposals])
     left = set(np.flatnonzero(np.isfinite(training)).tolist()) - {choice.chosen, choice.constant}
     rest = sorted(left, key=lambda place: -training[place])
     rest = rest if most == "all" else rest[: most - 1]
-    first = [] if choice.chosen is None else [choice.chosen]
-    if choice.constant not in (None, choice.chosen):
-        rest.insert(0, choice.constant)
-    for places in (first, rest):
+    for places in ([choice.chosen], [choice.constant, *rest]):
         ask(verifier, proposals, found, places)
-    return found
 
 
 def ask(verifier, proposals, found, places):
     """Put some proposals to the holdout as one batch, and enter what it says."""
-    places = [place for place in places if found[place].answer is None]
+    places = [place for place in places if place is not None and found[place].answer is None]
     if places:
         training = [proposals[place].training for place in places]
         asked = verifier.assess([proposals[place].columns for place in places], training)
@@ -190,17 +142,16 @@ def ask(verifier, proposals, found, places):
             found[place] = answer
 
 
-def judge(found, choice, *, tol):
-    """Return whether the chosen subset helps (None: nothing to compare with), and is proved to.
+def judge(found, choice, *, verified):
+    """Return whether the chosen subset helps, as far as is known, and is proved to.
 
-    ``found``: what was released of the proposals.
+    ``found``: what was released of the proposals; ``verified``: whether the holdout was asked.
     """
-    if choice.constant is None or choice.best is None:
-        return None if choice.constant is None or choice.asked else False, False
+    if math.isnan(choice.luck):
+        return choice.constant is None or choice.asked, False
     answer, constant = found[choice.chosen], found[choice.constant]
-    proved = bool(answer.lower > constant.upper)
-    helps = choice.luck <= LEVEL and answer.rank > constant.released
-    return bool(proved if tol == "certified" else helps), proved
+    agreed = not verified or answer.rank > constant.released
+    return bool(choice.luck <= LEVEL and agreed), bool(answer.lower > constant.upper)
 
 
 def path_table(proposals, found, chosen, metric):
@@ -220,5 +171,5 @@ def path_table(proposals, found, chosen, metric):
         "holdout_lower": scores("lower"),
         "holdout_upper": scores("upper"),
         "answered_from": np.array([one.source for one in found]),
-        "selected": np.arange(len(proposals)) == (-1 if chosen is None else chosen),
+        "selected": np.arange(len(proposals)) == chosen,
     }

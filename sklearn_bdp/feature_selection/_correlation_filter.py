@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime
 import warnings
-from dataclasses import dataclass, field, replace
+from dataclasses import astuple, dataclass, field, replace
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -166,7 +166,9 @@ class HoldoutCorrelationFilter(HoldoutSelectorBase):
         BudgetExhaustedError
             When the holdout has spent its budget and ``on_exhausted="raise"``.
         """
-        self._check_options()
+        check_probability("alpha", self.alpha)
+        check_real("clip", self.clip, low=0.0, closed="neither")
+        check_option("on_empty", self.on_empty, ("raise", "keep_best"))
         X, y = self._check_data(X, y, X_val, y_val, groups=groups)
         if text := text_columns(X):
             raise ValueError(
@@ -177,21 +179,29 @@ class HoldoutCorrelationFilter(HoldoutSelectorBase):
         stand_in = DummyClassifier() if classification else DummyRegressor()
         division, split = self._divide(stand_in, X, y, X_val=X_val, y_val=y_val, groups=groups)
         warn_of(division)
-        targets, clip = np.asarray(division.y), self.clip
-        scores = target_scores(targets, classification=classification, clip=clip)
         n_effective, self._statements = self._training_n_effective(division), None
-        found = associate(
-            by_columns(division.X), scores(targets), clip=clip, n_effective=n_effective
-        )
+        found = Associations.of(
+            division.X, division.y,
+            classification=classification, clip=self.clip, n_effective=n_effective,
+        )  # fmt: skip
         self.pvalues_ = found.p_values()
         candidates = np.flatnonzero(false_discovery_control(self.pvalues_) <= self.alpha)
-        holdout, cells, answers = None, None, None
-        if self.holdout is not None:
+        self.training_associations_ = found.effect
+        self.support_ = np.zeros(found.effect.size, dtype=bool)
+        self.verified_associations_ = np.full(found.effect.size, np.nan)
+        self.lower_, self.upper_ = -np.ones(found.effect.size), np.ones(found.effect.size)
+        holdout = None
+        if self.holdout is None:
+            self.support_[candidates] = True
+        else:
             holdout = open_holdout(self, division, split=split)
             ratio = n_effective / division.model.effective_n(holdout.n)
             cells = found.cells(candidates, found.error[candidates] * np.sqrt(ratio))
-            answers = self._ask(holdout, division, found, candidates, cells, scores)
-        self._decide(found, candidates, cells, answers)
+            if candidates.size:
+                self._ask(holdout, division, found, candidates, cells)
+        self.confirmed_ = bool(self.support_.any())
+        if not self.confirmed_ and self.on_empty == "keep_best":
+            self.support_[int(np.argmin(self.pvalues_))] = True
         self._keep_sides(holdout, division)
         if holdout is not None:
             with holdout.account.reading(again=False) as book:
@@ -202,56 +212,39 @@ class HoldoutCorrelationFilter(HoldoutSelectorBase):
             warnings.warn(self._told[0], NothingConfirmedWarning, stacklevel=caller_level())
         return self
 
-    def _check_options(self):
-        """Check what can be checked before any work."""
-        check_probability("alpha", self.alpha)
-        check_real("clip", self.clip, low=0.0, closed="neither")
-        check_option("on_empty", self.on_empty, ("raise", "keep_best"))
-
     @sealed_errors  # the evaluations are raw
-    def _ask(self, holdout, division, found, candidates, cells, scores):
-        """Return the holdout's answers about the candidates; None without any."""
-        if not candidates.size:
-            return None
+    def _ask(self, holdout, division, found, candidates, cells):
+        """Ask the holdout about the candidates; set what it released, and what is kept."""
         named = getattr(self, "feature_names_in_", [f"x{j}" for j in range(self.n_features_in_)])
         names = [str(named[j]) for j in candidates]
-        target = (scores.center, scores.scale, scores.means, self.clip, scores.classes)
-        units = (found.center, found.scale, found.column, found.effect < 0)
         keys = [
-            query_key("association", target, name, *(float(part[j]) for part in units))
+            query_key("association", astuple(found.target), name, *found.units(j))
             for j, name in zip(candidates, names, strict=True)
         ]
         # Fixed before anything is asked about them: what is said later cannot have chosen them.
-        self._statements = query_key("associations", keys), names, candidates, found, scores
+        self._statements = query_key("associations", keys), names, candidates, found
         fix_statements(holdout, self._statements[0])
-        raw = found.queries(by_columns(division.X_holdout), scores(division.y_holdout), candidates)
-        return holdout.answer_evaluations(
-            np.clip((1.0 + np.abs(found.effect[candidates])) / 2.0, 0.0, 1.0),
-            raw,
+        direction = np.where(found.effect[candidates] < 0, -1.0, 1.0)
+        values = safe_indexing(division.X_holdout, candidates, axis=1)
+        products = found.bounded(values, candidates) * direction
+        products *= found.target.scores(division.y_holdout)[:, found.column[candidates]]
+        effect = np.abs(found.effect[candidates])
+        answers = holdout.answer_evaluations(
+            np.clip((1.0 + effect) / 2.0, 0.0, 1.0),
+            [
+                Evaluation(per_record=row, value=float(row.mean()), sensitivity=1 / row.size)
+                for row in np.clip((1.0 + products.T) / 2.0, 0.0, 1.0)
+            ],
             training_size=num_samples(division.X),
             keys=keys,
-            training_variance=found.variances[candidates] / 4.0,
+            training_variance=found.variance[candidates] / 4.0,
             own_cells=cells / 2.0,
         )
-
-    def _decide(self, found, candidates, cells, answers):
-        """Set what was learned, from released values only."""
-        p = found.effect.size
-        self.training_associations_, self.support_ = found.effect, np.zeros(p, dtype=bool)
-        self.verified_associations_ = np.full(p, np.nan)
-        self.lower_, self.upper_ = np.full(p, -1.0), np.ones(p)
-        self.support_[candidates] = self.holdout is None
-        if answers is not None:
-            direction = np.where(found.effect[candidates] < 0, -1.0, 1.0)
-            agreement = 2.0 * answers.values - 1.0  # positive: the sign of the training side
-            ends = direction * (2.0 * np.stack([answers.lower, answers.upper]) - 1.0)
-            self.verified_associations_[candidates] = direction * agreement
-            self.lower_[candidates], self.upper_[candidates] = ends.min(axis=0), ends.max(axis=0)
-            least = np.abs(found.effect[candidates]) - (1.0 + 1e-9) * cells
-            self.support_[candidates] = agreement >= least
-        self.confirmed_ = bool(self.support_.any())
-        if not self.confirmed_ and self.on_empty == "keep_best":
-            self.support_[int(np.argmin(self.pvalues_))] = True
+        agreement = 2.0 * answers.values - 1.0  # positive: the sign of the training side
+        ends = direction * (2.0 * np.stack([answers.lower, answers.upper]) - 1.0)
+        self.verified_associations_[candidates] = direction * agreement
+        self.lower_[candidates], self.upper_[candidates] = ends.min(axis=0), ends.max(axis=0)
+        self.support_[candidates] = agreement >= effect - (1.0 + 1e-9) * cells
 
     def final_report(self) -> AssociationReport:
         """Prove associations of the attributes that passed in the training set; close the holdout.
@@ -290,17 +283,15 @@ class HoldoutCorrelationFilter(HoldoutSelectorBase):
             )
         groups = np.arange(n) if model.is_independent else model.components(n)
         _, groups, sizes = np.unique(groups, return_inverse=True, return_counts=True)
-        key, names, candidates, found, scores = self._statements
+        key, names, candidates, found = self._statements
 
         def compute(length):
             """Return rows from the closed holdout, whose records are shared by all."""
             columns = self.feature_names_in_[candidates] if is_frame(holdout.X) else candidates
-            part = safe_indexing(holdout.X, columns, axis=1)
-            values = np.asarray(part.toarray() if scipy.sparse.issparse(part) else part, float)
-            bounded = found.bounded(values, candidates)
+            bounded = found.bounded(safe_indexing(holdout.X, columns, axis=1), candidates)
             means = [
                 np.stack([np.bincount(groups, column) / sizes for column in each.T], axis=1)
-                for each in (bounded, scores(holdout.y))
+                for each in (bounded, found.target.scores(holdout.y))
             ]  # of groups: one unit each
             seed = check_random_state(self.random_state).randint(2**31)
             rows, count = proved_associations(
@@ -340,7 +331,7 @@ WIDEST, LEAST, USELESS = 2.0, 0.5, 1.3
 
 
 @dataclass(frozen=True)
-class TargetScores:
+class Target:
     """How targets become numbers in [-1, 1] whose mean on the training part is 0.
 
     Centring makes a query answer 1/2 for an attribute that is independent of the target, however
@@ -351,76 +342,83 @@ class TargetScores:
     classes: np.ndarray | None
     center: float  # what is subtracted from numbers; ``scale`` is their unit
     scale: float
-    clip: float
-    #: (n_columns,): means of the raw scores on the training part.
-    means: np.ndarray = field(repr=False)
+    clip: float  # standard deviations at which numbers are clipped
+    means: np.ndarray = field(repr=False)  # (n_columns,): of the raw scores on the training part
 
-    def raw(self, y):
+    @classmethod
+    def of(cls, y, *, classification, clip):
+        """Return what training targets teach."""
+        classes, center, scale = None, 0.0, 1.0
+        if classification:
+            classes = np.unique(y)
+            classes = classes[1:] if classes.size == 2 else classes
+        else:
+            center, scale = (float(part) for part in _center_and_scale(np.asarray(y, dtype=float)))
+        blank = cls(classes, center, scale, clip, np.zeros(1))
+        return replace(blank, means=blank._raw(y).mean(axis=0))
+
+    def _raw(self, y):
         """Return scores before centring, of shape (n, n_columns)."""
         y = np.asarray(y)
         if self.classes is not None:
             return np.where(y[:, None] == self.classes[None, :], 1.0, -1.0)
         return _bounded(y.astype(float) - self.center, self.scale, self.clip)[:, None]
 
-    def __call__(self, y):
+    def scores(self, y):
         """Return scores of shape (n, n_columns), in [-1, 1]."""
-        return (self.raw(y) - self.means) / (1.0 + np.abs(self.means))
-
-
-def target_scores(y, *, classification, clip):
-    """Return the :class:`TargetScores` learned from training targets.
-
-    ``clip``: standard deviations at which numbers are clipped.
-    """
-    classes, center, scale = None, 0.0, 1.0
-    if classification:
-        classes = np.unique(y)
-        classes = classes[1:] if classes.size == 2 else classes
-    else:
-        middle = _center_and_scale(np.asarray(y, dtype=float)[:, None])
-        center, scale = (float(part[0]) for part in middle)
-    blank = TargetScores(classes, center, scale, clip, np.zeros(1))
-    return replace(blank, means=blank.raw(y).mean(axis=0))
+        return (self._raw(y) - self.means) / (1.0 + np.abs(self.means))
 
 
 @dataclass(frozen=True)
-class Association:
-    """What the training part says about each attribute."""
+class Associations:
+    """What the training part says about each attribute; arrays of shape (n_features,)."""
 
-    #: (n_features,): mean of the product of the scores of attribute and target, in [-1, 1].
-    effect: np.ndarray
-    variances: np.ndarray  # (n_features,): of the products
-    error: np.ndarray  # (n_features,): the standard error of their mean
-    #: (n_features,): which column of the target's scores it speaks of (for more than two classes
-    #: the one with the clearest association).
+    target: Target
+    effect: np.ndarray  # mean of the product of the scores of attribute and target, in [-1, 1]
+    variance: np.ndarray  # of the products
+    error: np.ndarray  # the standard error of their mean
+    #: Which column of the target's scores it speaks of (for more than two classes the one with the
+    #: clearest association).
     column: np.ndarray
-    center: np.ndarray  # (n_features,): what is subtracted from an attribute
-    scale: np.ndarray  # (n_features,): its unit
-    clip: float  # as in :func:`target_scores`
-    n_columns: int  # columns that were compared
+    center: np.ndarray  # what is subtracted from an attribute
+    scale: np.ndarray  # its unit
+
+    @classmethod
+    def of(cls, X, y, *, classification, clip, n_effective):
+        """Return the associations of each column of ``X`` with the targets."""
+        target = Target.of(y, classification=classification, clip=clip)
+        scores, n, parts = target.scores(y), len(y), []
+        # Frames of numbers become arrays (names have done their work), sparse rows columns.
+        X = X.tocsc() if scipy.sparse.issparse(X) else np.asarray(X, dtype=float)
+        for block in column_blocks(X):
+            values = _dense(X[:, block.start : block.stop])
+            center, scale = _center_and_scale(values)
+            bounded = _bounded(values - center, scale, clip)
+            effects = bounded.T @ scores / n
+            variances = (bounded**2).T @ scores**2 / n - effects**2 + 1.0 / n
+            errors = np.sqrt(variances / min(n, n_effective))
+            chosen = np.argmax(np.abs(effects) / errors, axis=1)
+            rows = np.arange(len(block))
+            picked = (part[rows, chosen] for part in (effects, variances, errors))
+            parts.append((*picked, chosen, center, scale))
+        return cls(target, *(np.concatenate(part) for part in zip(*parts, strict=True)))
 
     def p_values(self):
         """Return two-sided p-values, corrected for the choice of a class."""
         ratio = np.divide(
             np.abs(self.effect), self.error, out=np.zeros_like(self.error), where=self.error > 0
         )
-        return np.minimum(1.0, 2.0 * ndtr(-ratio) * self.n_columns)
+        return np.minimum(1.0, 2.0 * ndtr(-ratio) * self.target.means.size)
+
+    def units(self, column):
+        """Return what a query about a column is known by."""
+        known = (self.center, self.scale, self.column, self.effect < 0)
+        return [float(part[column]) for part in known]
 
     def bounded(self, values, columns):
-        """Return the scores of some columns, in [-1, 1]."""
-        return _bounded(values - self.center[columns], self.scale[columns], self.clip)
-
-    def queries(self, X, scores, candidates):
-        """Return an :class:`Evaluation` of each candidate, oriented as on the training part."""
-        return [self._query(X, scores, column) for column in candidates]
-
-    def _query(self, X, scores, column):
-        bounded = self.bounded(dense_columns(X, range(column, column + 1)), [column])[:, 0]
-        direction = -1.0 if self.effect[column] < 0 else 1.0
-        per_record = (1.0 + direction * bounded * scores[:, self.column[column]]) / 2.0
-        per_record = np.clip(per_record, 0.0, 1.0)
-        value = float(per_record.mean())
-        return Evaluation(per_record=per_record, value=value, sensitivity=1 / per_record.size)
+        """Return the scores of some columns, in [-1, 1]; ``values`` are those columns."""
+        deviation = _dense(values) - self.center[columns]
+        return _bounded(deviation, self.scale[columns], self.target.clip)
 
     def cells(self, candidates, deviations):
         """Return half-widths of the cells that candidates are asked with.
@@ -432,41 +430,9 @@ class Association:
         return np.clip(apart, LEAST * deviations, WIDEST * deviations)
 
 
-def associate(X, scores, *, clip, n_effective):
-    """Return the :class:`Association` of each column of ``X`` with the target's ``scores``."""
-    n, width = scores.shape
-    parts = []
-    for columns in column_blocks(X):
-        values = dense_columns(X, columns)
-        center, scale = _center_and_scale(values)
-        bounded = _bounded(values - center, scale, clip)
-        effects = bounded.T @ scores / n
-        variances = (bounded**2).T @ scores**2 / n - effects**2 + 1.0 / n
-        errors = np.sqrt(variances / min(n, n_effective))
-        chosen = np.argmax(np.abs(effects) / errors, axis=1)
-        rows = np.arange(len(columns))
-        picked = (part[rows, chosen] for part in (effects, variances, errors))
-        parts.append((*picked, chosen, center, scale))
-    return Association(*(np.concatenate(part) for part in zip(*parts, strict=True)), clip, width)
-
-
-def by_columns(X):
-    """Return ``X`` so that taking some of its columns takes time in proportion to them.
-
-    Frames of numbers become arrays (names have done their work), sparse rows become columns.
-    """
-    if scipy.sparse.issparse(X):
-        return X.tocsc()
-    return np.asarray(X, dtype=float) if is_frame(X) else X
-
-
-def dense_columns(X, columns):
-    """Return some adjacent columns of ``X`` as a dense float array."""
-    if scipy.sparse.issparse(X):
-        return np.asarray(X[:, columns.start : columns.stop].toarray(), dtype=float)
-    if isinstance(X, np.ndarray):
-        return np.asarray(X[:, columns.start : columns.stop], dtype=float)
-    return np.asarray(safe_indexing(X, np.asarray(columns), axis=1), dtype=float)
+def _dense(columns):
+    """Return columns as a dense float array."""
+    return np.asarray(columns.toarray() if scipy.sparse.issparse(columns) else columns, dtype=float)
 
 
 def _center_and_scale(values):

@@ -18,11 +18,7 @@ from sklearn.utils.parallel import Parallel, delayed
 from sklearn_bdp._evaluation import Candidate, all_failed, fit_candidate, warn_some_failed
 from sklearn_bdp._sklearn_compat import check_method_params, num_samples, safe_indexing
 from sklearn_bdp.feature_selection._rankings import (
-    as_masks,
-    order_units,
-    stable_units,
     text_columns,
-    univariate_scores,
 )
 
 #: Classes up to which scores are looked at with every label.
@@ -65,58 +61,58 @@ def path_sizes(n_units, n_records, *, target=None):
     return tuple(sorted(size for size in sizes if 0 < size <= most))
 
 
-def propose(setting, units, rankings, records, *, target, n_jobs):
+def propose(setting, ranking, *, target, n_jobs):
     """Return the :class:`Proposal` list of a path; the first is the constant, if there is one."""
-    n, stable = num_samples(setting.X), target == "stable"
-    sizes = (1,) if stable else path_sizes(len(units), n, target=target)
-    rows = [train for train, _ in setting.folds] + [np.arange(n)]
-    univariate = univariate_scores(records, as_masks(rows, n))
-    most, filled = max(sizes, default=0), target is not None and not stable
-    rankings = (*rankings[:1], "stable") if stable else rankings
-    *by_fold, whole = [
-        partial(_orders, rankings, records, chosen, units, scores, most, filled)
-        for chosen, scores in zip(rows, univariate, strict=True)
-    ]
-    plans = _plans(whole(), sizes, rankings)
+    units, n, stable = ranking.units, num_samples(setting.X), target == "stable"
+    rows = [*(train for train, _ in setting.folds), np.arange(n)]
+    univariate = ranking.univariate(rows)
+    orders = partial(_orders, ranking, stable, isinstance(target, int))
+    whole = orders(rows[-1], univariate[-1])
     # The smallest model to compare with: fixed columns, or none.
     bare = bool(units.fixed) or is_classifier(setting.estimator) or is_regressor(setting.estimator)
+    plans = [("constant", 0)] if bare else []
+    sizes = path_sizes(len(units), n, target=1 if stable else target)
+    known = whole[ranking.name].size
+    plans += [(ranking.name, size) for size in sorted({min(size, known) for size in sizes} - {0})]
+    plans += [("stable", n)] if stable and whole["stable"].size else []
     classes = _classes(setting, units)
     shown = replace(setting, X_holdout=None, y_holdout=None)  # workers need no holdout
     done = Parallel(n_jobs=n_jobs)(
-        delayed(_one_fold)(shown, train, test, order, [p[:2] for p in plans], units, bare, classes)
-        for (train, test), order in zip(setting.folds, by_fold, strict=True)
+        delayed(_one_fold)(shown, fold, partial(orders, fold[0], scores), plans, units, classes)
+        for fold, scores in zip(setting.folds, univariate, strict=False)
     )
     proposals, errors = [], []
-    listed = [("constant", ())] if bare else []
-    listed += [(ranking_name(rankings[which]), chosen) for which, _, chosen in plans]
-    for place, (ranking, chosen) in enumerate(listed):
-        found = [scored[place] for scored in done]
+    for (name, size), found in zip(plans, zip(*done, strict=True), strict=True):
         failed = [one for one in found if isinstance(one, str)]
         errors += failed[:1]
         scores = np.full((2, n), math.nan)
         for (_, tested), own in zip(setting.folds, [] if failed else found, strict=False):
             scores[:, tested] = own
-        beyond = scores[1] if classes is not None and not failed else None
-        proposals.append(Proposal(ranking, chosen, units.columns(chosen), scores[0], beyond))
-    _report_failures(errors, proposals, bare, text_columns(setting.X) if errors else [])
+        chosen = tuple(whole[name][:size].tolist())
+        beyond = None if classes is None else scores[1]
+        proposals.append(Proposal(name, chosen, units.columns(chosen), scores[0], beyond))
+    if errors:
+        _report_failures(errors, proposals, bare, text_columns(setting.X))
     return proposals
 
 
-def _orders(rankings, records, rows, units, univariate, most, filled):
-    """Return the units in the order of each ranking; none shorter where a number was asked for."""
-    args = (records, rows, units, univariate)
-    orders = [
-        stable_units(rankings[0], records, rows, units)
-        if one == "stable"
-        else order_units(one, *args, most=most)
-        for one in rankings
-    ]
-    if not filled:
-        return orders
-    last = order_units("univariate", *args, most=len(units))
-    everything = np.concatenate([last, np.setdiff1d(np.arange(len(units)), last)])
-    full = [np.concatenate([order, everything]) for order in orders]
-    return [one[np.sort(np.unique(one, return_index=True)[1])][:most] for one in full]
+def _orders(ranking, stable, filled, rows, univariate):
+    """Return the units in the order of each name; all of them if a number was asked for."""
+    return {
+        "constant": np.empty(0, dtype=int),
+        ranking.name: ranking.order(rows, univariate, filled=filled),
+        "stable": ranking.stable(rows) if stable else None,  # each fold has its own number
+    }
+
+
+def _one_fold(setting, fold, orders, plans, units, classes):
+    """Return what records of the test fold score, for each plan."""
+    orders, known = orders(), {}
+    subsets = [units.columns(orders[name][:size].tolist()) for name, size in plans]
+    for columns in subsets:
+        if columns not in known:
+            known[columns] = _score(setting, columns, *fold, classes)
+    return [known[columns] for columns in subsets]
 
 
 def _classes(setting, units):
@@ -131,30 +127,6 @@ def _classes(setting, units):
     found = np.unique(labels) if labels.ndim == 1 else ()
     hits = setting.metric.is_binary or not setting.metric.is_mean
     return found if hits and 2 <= len(found) <= _MANY_CLASSES else None
-
-
-def _plans(orders, sizes, rankings):
-    """Return (ranking, size, units) of the subsets of a path, each set of units once."""
-    plans, seen = [], set()
-    for which, (ranking, order) in enumerate(zip(rankings, orders, strict=True)):
-        whole = isinstance(ranking, str) and ranking == "stable"  # each fold has its own number
-        for size in (None,) if whole else sorted({min(size, order.size) for size in sizes}):
-            chosen = tuple(order[:size].tolist())
-            if chosen and (whole or frozenset(chosen) not in seen):
-                seen.add(frozenset(chosen))
-                plans.append((which, size, chosen))
-    return plans
-
-
-def _one_fold(setting, train, test, orders, plans, units, bare, classes):
-    """Return what records of the test fold score, for the constant and each plan."""
-    orders, known = orders(), {}
-    subsets = [units.columns(orders[which][:size].tolist()) for which, size in plans]
-    subsets = [units.columns(())] * bare + subsets
-    for columns in subsets:
-        if columns not in known:
-            known[columns] = _score(setting, columns, train, test, classes)
-    return [known[columns] for columns in subsets]
 
 
 def _score(setting, columns, train, test, classes):
@@ -219,11 +191,6 @@ def by_class(hits, index, counted):
     return found / len(counted)
 
 
-def ranking_name(ranking):
-    """Return what proposals call a ranking."""
-    return ranking if isinstance(ranking, str) else getattr(ranking, "__name__", "score_func")
-
-
 #: What to do about subsets that cannot be fitted.
 _ADVICE = (
     "Missing values and text need a pipeline that begins with an imputer or encoder. Columns that "
@@ -232,13 +199,11 @@ _ADVICE = (
 
 
 def _report_failures(errors, proposals, bare, text):
-    """Warn once of subsets that could not be fitted, or raise where no other one is left.
+    """Warn once of subsets that could not be fitted, or raise if no other one is left.
 
     ``bare``: whether the first proposal is the one that all others are compared with; ``text``:
     names of columns that are no numbers.
     """
-    if not errors:
-        return
     advice = _ADVICE + (f" Columns that are not numbers: {text[:5]}." if text else "")
     others = proposals[bare:] or proposals
     if not any(math.isfinite(proposal.training) for proposal in others):

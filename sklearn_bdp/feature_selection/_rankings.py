@@ -1,30 +1,23 @@
-"""Columns, the units in which they are selected, and their orders from training records alone.
+"""Columns, the units in which they are selected, and their order from training records alone.
 
-Every ranking is a function of some training records and gives a score per column; it is computed
+A ranking is a function of some training records and gives a score per column; it is computed
 inside each fold, so that cross-validated scores of its subsets know nothing of the test fold.
 """
 
 from __future__ import annotations
 
 import numbers
-import warnings
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import scipy.sparse
 from sklearn.base import is_classifier
-from sklearn.exceptions import ConvergenceWarning
-from sklearn.linear_model import lasso_path
 
 from sklearn_bdp._checks import check_integer, check_option, check_real
 from sklearn_bdp._sklearn_compat import holds_numbers, is_frame, safe_indexing
 
-RANKINGS = ("univariate", "l1")
-
-#: Columns that a multivariate ranking looks at: so many per training record, the best univariate.
-_LOOKED_AT = 1.0
-#: Length and reach of an L1 path: penalties from the largest down to this part of it.
-_ALPHAS, _REACH = 40, 0.05
 #: Pairs of complementary halves behind a share; few for a caller's score, which may take long.
 _PAIRS, _FEW_PAIRS = 25, 3
 #: Share of half samples from which on a unit is stable with ``n_features_to_select="stable"``.
@@ -122,113 +115,111 @@ def _columns(parameter, values, n_features, names):
 
 
 @dataclass(frozen=True)
-class Records:
-    """Training records as numbers: what rankings look at."""
+class Ranking:
+    """How some of the training records rank the units."""
 
-    #: (n, n_features): sparse ones by columns. Categories are codes, missing values the mean of
-    #: their column.
-    X: object = field(repr=False)
-    #: (n, n_targets): numbers, or an indicator column for each class.
-    targets: np.ndarray = field(repr=False)
-    classification: bool  # whether targets are classes
-    original: object = field(repr=False)  # the records as the estimator takes them
-    y: object = field(repr=False)  # the targets as the estimator takes them
+    name: str
+    #: A caller's score function ``(X, y) -> scores``; ``None``: univariate scores.
+    function: Callable | None = field(repr=False)
+    units: Units
+    #: (n, n_features): numbers, sparse ones by columns. Categories are codes, missing values the
+    #: mean of their column.
+    X: Any = field(repr=False)
+    targets: np.ndarray = field(repr=False)  # (n, n_targets): numbers, or an indicator per class
+    indicators: bool  # whether they are indicators of more than two classes
+    original: Any = field(repr=False)  # the records as the estimator takes them
+    y: Any = field(repr=False)  # the targets as the estimator takes them
     groups: np.ndarray = field(repr=False)  # (n,): what half samples take as a whole
 
     @classmethod
-    def of(cls, X, y, estimator, model=None):
-        """Return the records of a training part; ``model``: how they depend on one another."""
+    def of(cls, ranking, units, X, y, estimator, model=None):
+        """Return the ranking by some training records; ``model``: how they depend on one another.
+
+        ``ranking`` is ``"univariate"`` or a score function.
+        """
         labels, n = np.asarray(y), len(y)
         alone = model is None or model.is_independent or not model.is_componentwise
         groups = np.arange(n) if alone else np.unique(model.components(n), return_inverse=True)[1]
+        targets, indicators = labels.reshape(n, -1), False
         if is_classifier(estimator):
-            targets = (labels[:, None] == np.unique(labels)[None, :]).astype(float)
-            return cls(_numbers(X), targets, True, X, y, groups)
-        targets = labels.astype(float).reshape(labels.shape[0], -1)
-        return cls(_numbers(X), targets, False, X, y, groups)
+            classes = np.unique(labels)
+            indicators = classes.size > 2
+            targets = labels[:, None] == (classes if indicators else classes[1:])
+        name, function = ranking, None
+        if callable(ranking):
+            name, function = getattr(ranking, "__name__", "score_func"), ranking
+        targets = targets.astype(float)
+        return cls(name, function, units, _numbers(X), targets, indicators, X, y, groups)
 
-    def columns(self, columns, rows):
-        """Return some columns of some records as a standardised dense array."""
-        part = self.X[:, columns]
-        part = part.toarray() if scipy.sparse.issparse(part) else part
-        part = part[rows].astype(float)
-        part -= part.mean(axis=0)
-        scale = part.std(axis=0)
-        return part / np.where(scale > 0, scale, 1.0)
+    def univariate(self, lists):
+        """Return the share of variance that each column explains of the targets, for lists of rows.
 
+        The squared correlation for numbers and two classes, the correlation ratio of the analysis
+        of variance for more; all order columns as the F statistic does; -inf for constant columns.
+        All lists cost one pass over the data.
+        """
+        n, n_lists = len(self.targets), len(lists)
+        inside = np.zeros((n, n_lists))
+        for place, rows in enumerate(lists):
+            inside[rows, place] = 1.0
+        size = inside.sum(axis=0)[:, None]
+        mean = inside.T @ self.targets / size
+        centered = inside[:, :, None] * (self.targets[:, None, :] - mean)  # (record, list, target)
+        spread = size * mean if self.indicators else (centered**2).sum(axis=0)
+        scores = np.empty((n_lists, self.X.shape[1]))
+        for block in column_blocks(self.X):
+            columns = slice(block.start, block.stop)
+            X = self.X[:, columns]
+            squares = ((X.multiply(X) if scipy.sparse.issparse(X) else X * X).T @ inside).T
+            total = squares - (X.T @ inside).T ** 2 / size
+            products = (X.T @ centered.reshape(n, -1)).T.reshape(n_lists, -1, len(block))
+            explained = (products**2 / np.where(spread > 0, spread, np.inf)[:, :, None]).sum(axis=1)
+            floor = 1e-12 * np.maximum(squares, 1e-300)
+            found = explained / np.maximum(total, floor)
+            scores[:, columns] = np.where(total > floor, found, -np.inf)
+        return scores
 
-def rankings_for(ranking):
-    """Return the rankings that were asked for, and those that ``"auto"`` stands for.
+    def order(self, rows, univariate, *, filled=False):
+        """Return the units in the order of some rows, best first; a unit counts as its best column.
 
-    Raises where ``ranking`` is neither a name, a score function nor a list of these.
-    """
-    if isinstance(ranking, str) and ranking == "auto":
-        return RANKINGS
-    listed = isinstance(ranking, list | tuple) and len(ranking) > 0
-    found = tuple(ranking) if listed else (ranking,)
-    if not all(isinstance(one, str) or callable(one) for one in found):
-        raise TypeError(
-            f"ranking must be a name, a score function or a list of these, got ranking={ranking!r}."
-        )
-    for name in found:
-        if isinstance(name, str):
-            check_option("ranking", name, RANKINGS if listed else ("auto", *RANKINGS))
-    return found
+        ``univariate`` are the scores of the ``rows``. Units without any score follow in their order
+        if they are to be ``filled`` in, else they are left out.
+        """
+        scores = univariate
+        if self.function is not None:
+            found = self.function(safe_indexing(self.original, rows), safe_indexing(self.y, rows))
+            found = np.asarray(found[0] if isinstance(found, tuple) else found, dtype=float)
+            scores = np.where(np.isfinite(found), found, -np.inf)
+        scores = _by_unit(scores, self.units)
+        order = np.lexsort((-_by_unit(univariate, self.units), -scores))
+        return order if filled else order[np.isfinite(scores[order])]
 
+    def shares(self, rows, size):
+        """Return in which share of half samples each unit is among the first ``size``.
 
-def order_units(ranking, records, rows, units, univariate, *, most):
-    """Return at most ``most`` units in the order of a ranking, best first.
+        Complementary halves of the ``rows``, whole groups (Shah and Samworth 2013). The halves are
+        always the same ones: nothing is drawn that a caller could choose among.
+        """
+        groups, rng, halves = self.groups[rows], np.random.default_rng(0), []
+        known = np.unique(groups)
+        for _ in range(_PAIRS if self.function is None else _FEW_PAIRS):
+            first = np.isin(groups, rng.permutation(known)[: len(known) // 2])
+            halves += [half for half in (rows[first], rows[~first]) if half.size]
+        shares = np.zeros(len(self.units))
+        for half, scores in zip(halves, self.univariate(halves), strict=True):
+            shares[self.order(half, scores)[:size]] += 1.0 / len(halves)
+        return shares
 
-    ``univariate`` are the scores of the ``rows``. A unit counts as its best column; those without
-    any score are left out.
-    """
-    scores = _scores(ranking, records, rows, univariate)
-    by_unit = _by_unit(scores, units)
-    order = np.argsort(-by_unit, kind="stable")[:most]
-    return order[np.isfinite(by_unit[order])]
+    def stable_size(self, n_records):
+        """Return how many units each half chooses, so that :func:`useless_bound` is at most one."""
+        size = np.sqrt((2.0 * STABLE - 1.0) * len(self.units))
+        return int(np.clip(size, 1, max(1, n_records // 4)))
 
-
-def _scores(ranking, records, rows, univariate):
-    """Return a score of each column, greater is better; -inf where there is none."""
-    if ranking == "univariate":
-        return univariate
-    if callable(ranking):
-        X = safe_indexing(records.original, rows)
-        found = ranking(X, safe_indexing(records.y, rows))
-        found = np.asarray(found[0] if isinstance(found, tuple) else found, dtype=float)
-        return np.where(np.isfinite(found), found, -np.inf)
-    count = min(univariate.size, max(50, int(_LOOKED_AT * rows.size)))
-    columns = np.sort(np.argpartition(-univariate, count - 1)[:count])
-    scores = np.full(univariate.size, -np.inf)
-    scores[columns] = _l1_scores(records, rows, columns)
-    return scores
-
-
-def as_masks(rows, n):
-    """Return which of ``n`` records are in each list of rows, as (n_lists, n) booleans."""
-    masks = np.zeros((len(rows), n), dtype=bool)
-    for mask, chosen in zip(masks, rows, strict=True):
-        mask[chosen] = True
-    return masks
-
-
-def selection_shares(ranking, records, rows, units, size):
-    """Return in which share of half samples each unit is among the first ``size`` of a ranking.
-
-    Complementary halves of the ``rows``, whole groups (Shah and Samworth 2013). The halves are
-    always the same ones: nothing is drawn that a caller could choose among.
-    """
-    groups, rng, halves = records.groups[rows], np.random.default_rng(0), []
-    known = np.unique(groups)
-    for _ in range(_FEW_PAIRS if callable(ranking) else _PAIRS):
-        first = np.isin(groups, rng.permutation(known)[: len(known) // 2])
-        halves += [rows[first], rows[~first]]
-    halves = [half for half in halves if half.size]
-    shares = np.zeros(len(units))
-    masks = as_masks(halves, len(records.targets))
-    for half, scores in zip(halves, univariate_scores(records, masks), strict=True):
-        shares[order_units(ranking, records, half, units, scores, most=size)] += 1.0 / len(halves)
-    return shares
+    def stable(self, rows):
+        """Return the units that come back in a share :data:`STABLE` of halves, oftenest first."""
+        shares = self.shares(rows, self.stable_size(len(rows)))
+        order = np.argsort(-shares, kind="stable")
+        return order[shares[order] >= STABLE]
 
 
 def useless_bound(size, share, n_units):
@@ -239,74 +230,6 @@ def useless_bound(size, share, n_units):
     each half chooses ``q`` of ``p``. It needs no assumption about the features.
     """
     return size**2 / ((2.0 * share - 1.0) * n_units)
-
-
-def stable_size(n_units, n_records):
-    """Return how many units each half chooses, so that :func:`useless_bound` is at most one."""
-    return int(np.clip(np.sqrt((2.0 * STABLE - 1.0) * n_units), 1, max(1, n_records // 4)))
-
-
-def stable_units(ranking, records, rows, units):
-    """Return the units that come back in a share :data:`STABLE` of half samples, oftenest first."""
-    shares = selection_shares(ranking, records, rows, units, stable_size(len(units), len(rows)))
-    order = np.argsort(-shares, kind="stable")
-    return order[shares[order] >= STABLE]
-
-
-def univariate_scores(records, masks):
-    """Return the share of variance that each column explains of the targets, for several masks.
-
-    The correlation ratio of the analysis of variance for classes, the squared correlation for
-    numbers; both order columns as the F statistic does; -inf for constant columns. ``masks`` of
-    shape (n_masks, n) say which records count; all of them cost one pass over the data.
-    """
-    n_masks, n = masks.shape
-    weights = masks[:, :, None] * records.targets  # (mask, record, target)
-    size = masks.sum(axis=1)
-    mean = weights.sum(axis=1) / size[:, None]
-    if not records.classification:
-        weights = weights - masks[:, :, None] * mean[:, None, :]
-    flat = np.moveaxis(weights, 1, 0).reshape(n, -1)
-    spread = (weights**2).sum(axis=1)  # class sizes, or sums of squares of numbers
-    inside = masks.T.astype(float)
-    scores = np.empty((n_masks, records.X.shape[1]))
-    for block in column_blocks(records.X):
-        columns = slice(block.start, block.stop)
-        X = records.X[:, columns]
-        squares = (X.multiply(X) if scipy.sparse.issparse(X) else X * X).T @ inside
-        sums = (X.T @ inside).T
-        total = squares.T - sums**2 / size[:, None]
-        products = (X.T @ flat).T.reshape(n_masks, -1, sums.shape[1])
-        between = products**2 / np.where(spread > 0, spread, np.inf)[:, :, None]
-        explained = between.sum(axis=1)
-        if records.classification:
-            explained -= sums**2 / size[:, None]
-        floor = 1e-12 * np.maximum(squares.T, 1e-300)
-        scores[:, columns] = np.where(total > floor, explained / np.maximum(total, floor), -np.inf)
-    return scores
-
-
-def _l1_scores(records, rows, columns):
-    """Return how early each column enters the L1 path, the larger coefficient first in ties."""
-    X = records.columns(columns, rows)
-    targets = records.targets[rows]
-    if records.classification and targets.shape[1] == 2:
-        targets = targets[:, 1:]
-    targets = targets - targets.mean(axis=0)
-    largest = np.sqrt(((X.T @ targets) ** 2).sum(axis=1)).max() / rows.size
-    if not largest > 0:
-        return np.full(columns.size, -np.inf)
-    penalties = np.geomspace(largest, _REACH * largest, _ALPHAS)
-    with warnings.catch_warnings():  # an order needs no more than a rough solution
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        y = targets[:, 0] if targets.shape[1] == 1 else targets
-        _, path, *_ = lasso_path(X, y, alphas=penalties, max_iter=50, tol=1e-2)
-    sizes = np.abs(path) if path.ndim == 2 else np.sqrt((path**2).sum(axis=0))
-    inside = sizes > 0
-    first = inside.argmax(axis=1)
-    at_entry = np.take_along_axis(sizes, first[:, None], axis=1)[:, 0]
-    scores = -first + at_entry / (1.0 + at_entry.max(initial=0.0))
-    return np.where(inside.any(axis=1), scores, -np.inf)
 
 
 def _by_unit(scores, units):
@@ -324,21 +247,15 @@ def _numbers(X):
     """Return columns as numbers around their middle; it uses no targets."""
     if scipy.sparse.issparse(X):
         return X.tocsc()
-    if is_frame(X):
-        if holds_numbers(X):
-            values = np.asarray(X, dtype=float)
-        else:
-            columns = [safe_indexing(X, place, axis=1) for place in range(X.shape[1])]
-            values = np.column_stack(list(map(_codes, columns)))
+    if is_frame(X) and not holds_numbers(X):
+        columns = [_codes(safe_indexing(X, place, axis=1)) for place in range(X.shape[1])]
+        values = np.column_stack(columns)
     else:
-        values = np.asarray(X)
-        if values.dtype.kind not in "biuf":
-            values = np.column_stack([_codes(column) for column in values.T])
-    values = values.astype(float)  # a copy
+        values = np.array(X, dtype=float)  # a copy
     with np.errstate(all="ignore"):
         center = np.nanmean(values, axis=0) if np.isnan(values).any() else values.mean(axis=0)
     values -= np.where(np.isfinite(center), center, 0.0)
-    np.nan_to_num(values, copy=False, nan=0.0, posinf=0.0, neginf=0.0)
+    np.nan_to_num(values, copy=False)
     return values
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import math
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
@@ -224,90 +223,77 @@ def association_report(content, *, beta, asked, unit):
     return AssociationReport(title, lines, rows, beta)
 
 
-def path_report(selector, proposals, found, choice, proved, place, units, setting, shares, size):
+def path_report(selector, proposals, found, choice, proved, place, metric, ranking, shares, size):
     """Return sentences and the report of a path; ``place`` is that of what is handed on.
 
     ``shares``: of half samples that chose each unit, when each half chose ``size`` of them.
     """
-    scored = functools.partial(_scored, setting.metric)
-    summary = _summary(selector, proposals, found, choice, scored, units, place)
+    units, rows = ranking.units, {"feature": [], "chosen by": [], "half samples": []}
+    scored = [_scored(metric, one) for one in found]
+    summary = _summary(choice, proposals, scored, place, units)
     lines = [] if selector.confirmed_ else [summary]
     if failed := sum(math.isnan(one.training) for one in proposals):
         lines.append(f"{failed:,} of {len(proposals):,} subsets could not be fitted.")
-    count, rows = 0, {"feature": [], "chosen by": [], "half samples": []}
-    if place is not None and proposals[place].columns:
-        chosen = proposals[place]
-        count = len(chosen.columns)
-        cells = [(units.label(u), chosen.ranking, f"{shares[u]:.0%}") for u in chosen.chosen]
+    if selector.support_.any():
+        handed = proposals[place]
+        cells = [(units.label(u), handed.ranking, f"{shares[u]:.0%}") for u in handed.chosen]
         cells += [(units.column_label(column), "fixed", "") for column in units.fixed]
         rows = {name: list(cell) for name, cell in zip(rows, zip(*cells, strict=True), strict=True)}
-        lines += _verified_lines(found, choice, proved, place, setting.metric, units)
-        if chosen.chosen:
-            lines += _choice_lines(chosen, shares, size)
+        if math.isnan(found[place].released):
+            lines.append(
+                "Not verified: all records chose (holdout=None), or the holdout gave no answer."
+            )
+        else:
+            lines.append(f"Verified: together they score {scored[place]} ({metric.name}).")
+            if choice.constant not in (None, place):
+                then = "shown to be better" if proved else "the intervals do not separate them"
+                lines.append(f"Verified: {_least(units)} scores {scored[choice.constant]}; {then}.")
+        if handed.chosen:
+            lines += _stability_lines(handed, shares, size)
         lines.append(
             "Not verified: that any single feature is needed, or that one left out is useless. "
             "No false discovery rate is proved."
         )
-    title = f"{type(selector).__name__}: {count:,} of {selector.n_features_in_:,} features"
+    count, total = selector.n_features_to_select_, selector.n_features_in_
+    title = f"{type(selector).__name__}: {count:,} of {total:,} features"
     return summary, SelectionReport(title, tuple(lines), rows)
 
 
-def _summary(selector, proposals, found, choice, scored, units, place):
+def _summary(choice, proposals, scored, place, units):
     """Return sentences on a selection that is not told apart from chance."""
-    if choice.best is None:
-        return "No subset could be scored."
-    chosen = proposals[choice.chosen]
-    compared = ""
+    best, compared = proposals[choice.chosen], ""
     if choice.constant is not None:
-        compared = f", {_least(units)} scores {scored(found[choice.constant])}"
+        compared = f", {_least(units)} scores {scored[choice.constant]}"
+    kept = "The fixed features alone are" if units.fixed else "The one best feature is"
+    kept += " handed on; on_empty='keep_best' keeps the others"
     if choice.asked:
         kept = "They are kept because n_features_to_select asks for them"
-    elif selector.on_empty == "raise":
-        kept = "They are not selected (on_empty='raise')"
     elif place == choice.chosen:
         kept = "They are kept"
-    else:
-        left = "The fixed features alone are" if units.fixed else "The one best feature is"
-        kept = f"{left} handed on; on_empty='keep_best' keeps the others"
     return (
-        f"{NOT_TOLD}: the best features may be no better than {_least(units)}. The "
-        f"{_count(chosen)} ({chosen.ranking}) score {scored(found[choice.chosen])}{compared}. "
-        f"{kept}. This does not prove that they are useless. Add records, or do not interpret the "
-        "list."
+        f"{NOT_TOLD}: the best features may be no better than {_least(units)}. The {_count(best)} "
+        f"({best.ranking}) score {scored[choice.chosen]}{compared}. {kept}. This does not prove "
+        "that they are useless. Add records, or do not interpret the list."
     )
-
-
-def _verified_lines(found, choice, proved, place, metric, units):
-    """Return what was verified of a selected subset."""
-    if math.isnan(found[place].released):
-        return ["Not verified: all records chose (holdout=None), or the holdout gave no answer."]
-    lines = [f"Verified: together they score {_scored(metric, found[place])} ({metric.name})."]
-    if choice.constant in (None, place):
-        return lines
-    then = "shown to be better" if proved else "the intervals do not separate them"
-    constant = _scored(metric, found[choice.constant])
-    lines.append(f"Verified: {_least(units)} scores {constant}; {then}.")
-    return lines
-
-
-def _choice_lines(chosen, shares, size):
-    """Return how the training set chose, and how stable that is."""
-    lines = [f"Chosen in the training set: ranking {chosen.ranking!r}, {_count(chosen)}."]
-    share = STABLE if chosen.ranking == "stable" else OFTEN
-    count, often = len(chosen.chosen), sum(shares[unit] >= share for unit in chosen.chosen)
-    bound = useless_bound(size, share, shares.size)
-    listed = f"{count:,} feature{'s' * (count != 1)}"
-    lines.append(
-        f"Stability: of {listed} {often:,} come back in {share:.0%} of half samples that choose "
-        f"{size:,} each. Of features that are chosen no oftener than at random, at most "
-        f"{min(bound, size):.2g} are expected to (Shah and Samworth 2013)."
-    )
-    return lines
 
 
 def _least(units):
     """Return what every subset is compared with."""
     return "the fixed features alone" if units.fixed else "a constant prediction"
+
+
+def _stability_lines(handed, shares, size):
+    """Return how the training set chose, and how stable that is."""
+    share = STABLE if handed.ranking == "stable" else OFTEN
+    count, often = len(handed.chosen), sum(shares[unit] >= share for unit in handed.chosen)
+    bound = useless_bound(size, share, shares.size)
+    listed = f"{count:,} feature{'s' * (count != 1)}"
+    return [
+        f"Chosen in the training set: ranking {handed.ranking!r}, {_count(handed)}.",
+        f"Stability: of {listed} {often:,} come back in {share:.0%} of half samples that choose "
+        f"{size:,} each. Of features that are chosen no oftener than at random, at most "
+        f"{min(bound, size):.2g} are expected to (Shah and Samworth 2013).",
+    ]
 
 
 def _count(proposal):

@@ -8,48 +8,48 @@ from dataclasses import replace
 from typing import Any, Literal, Self
 
 import numpy as np
+import sklearn
 from numpy.typing import ArrayLike
+from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone, is_classifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer
+from sklearn.utils import get_tags
+from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
+from sklearn.utils.validation import check_is_fitted
 
 from sklearn_bdp._checks import caller_level, check_integer, check_option, check_real
 from sklearn_bdp._evaluation import (
+    Candidate,
+    Experiment,
     Verifier,
     bounded_metric,
+    certified,
     check_dependence,
     check_proved,
     check_records,
+    clipping_of,
+    fit_candidate,
+    inner_folds,
     open_holdout,
 )
-from sklearn_bdp._sklearn_compat import check_method_params, safe_indexing
+from sklearn_bdp._sklearn_compat import check_method_params, is_frame, safe_indexing
 from sklearn_bdp._typing import Correlation, RandomState
 from sklearn_bdp.correlation import date_numbers
 from sklearn_bdp.exceptions import NothingConfirmedWarning
-from sklearn_bdp.feature_selection._base import SubsetSelectorBase
-from sklearn_bdp.feature_selection._choice import (
-    LEVEL,
-    ask,
-    choose,
-    judge,
-    path_table,
-    unverified,
-    verify,
-)
-from sklearn_bdp.feature_selection._proposals import propose, ranking_name
-from sklearn_bdp.feature_selection._rankings import (
-    Records,
-    make_units,
-    rankings_for,
-    selection_shares,
-    stable_size,
-    univariate_scores,
-)
+from sklearn_bdp.feature_selection._base import HoldoutSelectorBase
+from sklearn_bdp.feature_selection._choice import ask, choose, judge, path_table, unverified, verify
+from sklearn_bdp.feature_selection._proposals import propose
+from sklearn_bdp.feature_selection._rankings import Ranking, make_units
 from sklearn_bdp.feature_selection._report import path_report
+from sklearn_bdp.guards import warn_of_choice
+from sklearn_bdp.holdout import FinalReport, TrainingSide, report_and_close
 
 
-class HoldoutFeatureSelector(SubsetSelectorBase):
+class HoldoutFeatureSelector(MetaEstimatorMixin, HoldoutSelectorBase):
     r"""Feature selector whose chosen features are verified together on a reusable holdout.
 
     The data are divided into a training set and a holdout. The training set chooses: features are
-    ranked, and the first 1, 2, 3, 4, 6, 8, 11, ... of each ranking are scored by cross-validation,
+    ranked, and the first 1, 2, 3, 4, 6, 8, 11, ... of the ranking are scored by cross-validation,
     with the ranking computed again inside each fold. The subset with the best cross-validated
     score is selected. The holdout verifies: it is asked for the score of the selected subset, and
     of a constant prediction to compare it with. All intervals hold together with probability
@@ -65,34 +65,21 @@ class HoldoutFeatureSelector(SubsetSelectorBase):
         (scaling, imputation) inside it, as a pipeline.
     n_features_to_select : "auto", "stable", int or float, default="auto"
         ``"auto"``: the smallest subset within ``tol`` of the best. ``"stable"``: features that come
-        back in 60% of half samples, by the first ranking, when each half chooses so many that at
+        back in 60% of half samples when each half chooses so many that at
         most one useless feature is expected among them (see the notes). A number or a fraction
         takes so many features; fixed features count, groups count as one each.
-    ranking : str, callable or list, default="auto"
-        Who proposes.
-
-        - ``"univariate"``: analysis of variance for classes, correlation for numbers;
-        - ``"l1"``: how early a feature enters the L1 path of a linear model;
-        - a score function ``(X, y) -> scores`` as for ``SelectKBest``
-          (``mutual_info_classif``);
-        - a list of these: all of them propose, the scores decide;
-        - ``"auto"``: univariate and L1.
-
-        Of several rankings, a later one is taken if its best subset is ahead of the earlier ones'
-        by a standard error of the difference.
-
-        Among more features than training records, L1 looks only at as many features as there are
-        records, the best univariate ones.
-    tol : "auto", "certified" or float, default="auto"
+    ranking : "univariate" or callable, default="univariate"
+        Order of the features. ``"univariate"``: analysis of variance for classes, correlation for
+        numbers. Else a score function ``(X, y) -> scores`` as for ``SelectKBest``
+        (``mutual_info_classif``, or the coefficients of a model).
+    tol : "auto" or float, default="auto"
         With ``n_features_to_select="auto"``: how far behind the best the cross-validated score of
         a smaller subset may be, in score units. ``"auto"``: the best subset, by scores that are
-        smoothed along the path; ``"certified"``: the same, and the selection is confirmed only if
-        the interval of its score lies above that of a constant prediction.
-    on_empty : {"baseline", "keep_best", "raise"}, default="baseline"
-        What happens if the best features are not distinguished from chance. ``fit`` warns then, and
-        ``confirmed_`` is False. ``"baseline"``: the fixed features are selected, or the one best
-        feature if none are fixed; ``"keep_best"``: the best features are selected nevertheless;
-        ``"raise"``: no feature is selected, and ``transform`` raises an error with the reason.
+        smoothed along the path.
+    on_empty : {"baseline", "keep_best"}, default="baseline"
+        What is handed on if the selected features are not distinguished from chance; ``fit`` warns
+        in any case. ``"baseline"``: the fixed features or, without any, the one best feature;
+        ``"keep_best"``: the selected features, and the report labels them.
     scoring : str, callable or None, default=None
         A bounded metric (see :mod:`sklearn_bdp.metrics`); ``None``: accuracy for classifiers, a
         clipped absolute error for regressors.
@@ -225,9 +212,9 @@ class HoldoutFeatureSelector(SubsetSelectorBase):
         estimator: Any,
         *,
         n_features_to_select: float | Literal["auto", "stable"] = "auto",
-        ranking: Any = "auto",
-        tol: float | Literal["auto", "certified"] = "auto",
-        on_empty: Literal["baseline", "keep_best", "raise"] = "baseline",
+        ranking: Literal["univariate"] | Callable[..., Any] = "univariate",
+        tol: float | Literal["auto"] = "auto",
+        on_empty: Literal["baseline", "keep_best"] = "baseline",
         scoring: str | Callable[..., Any] | None = None,
         fixed_features: Sequence[int | str] | None = None,
         feature_groups: Sequence[Sequence[int | str]] | None = None,
@@ -303,7 +290,9 @@ class HoldoutFeatureSelector(SubsetSelectorBase):
             feature_groups=self.feature_groups,
         )
         target = units.target(self.n_features_to_select) if len(units) else 0
-        fit_params = self._fit_params(params)
+        fit_params = params
+        if sklearn.get_config()["enable_metadata_routing"]:
+            fit_params = dict(process_routing(self, "fit", **params).estimator.fit)
         division, split = self._divide(
             self.estimator, X, y, X_val=X_val, y_val=y_val, groups=groups,
             dates=(None if times is None else date_numbers(times), horizon),
@@ -323,58 +312,222 @@ class HoldoutFeatureSelector(SubsetSelectorBase):
                 setting, holdout, n_jobs=self.n_jobs, pre_dispatch="2*n_jobs",
                 dates=division.dates_given_past(),
             )  # fmt: skip
-        records = Records.of(setting.X, setting.y, setting.estimator, division.train_model)
-        shown, n = setting, len(records.targets)
+        ranking = Ranking.of(
+            self.ranking, units, setting.X, setting.y, setting.estimator, division.train_model
+        )
+        shown, n = setting, len(ranking.targets)
         if self.n_features_in_ > n:  # how records depend is seen as well in the best few columns
-            best = np.argsort(-univariate_scores(records, np.ones((1, n), bool))[0], kind="stable")
+            best = np.argsort(-ranking.univariate([np.arange(n)])[0], kind="stable")
             shown = replace(setting, X=safe_indexing(setting.X, np.sort(best[:n]), axis=1))
         check_dependence(division, shown, {}, folds=setting.folds, groups=groups)
-        rankings = rankings_for(self.ranking)
-        proposals = propose(setting, units, rankings, records, target=target, n_jobs=self.n_jobs)
+        proposals = propose(setting, ranking, target=target, n_jobs=self.n_jobs)
         choice = choose(proposals, setting, tol=self.tol, target=target)
-        self._keep_chosen(proposals, choice, setting, verifier, units, rankings, records)
-        self._keep_account(division, setting, verifier)
+        found, place = unverified(proposals), choice.chosen
+        if verifier is not None:
+            verify(verifier, proposals, choice, found, self.verify)
+        self.confirmed_, proved = judge(found, choice, verified=verifier is not None)
+        if not (self.confirmed_ or choice.asked) and self.on_empty == "baseline":
+            place = choice.baseline
+            if verifier is not None:
+                ask(verifier, proposals, found, [place])
+        self.accuracy_path_ = path_table(proposals, found, place, metric)
+        self._keep_subset(proposals[place], found[place], setting, verifier)
+        self._keep_sides(None if verifier is None else verifier.holdout, division)
+        fixed = None if choice.constant is None else found[choice.constant]
+        self._reported = self._models(found[place], fixed, verifier)
+        if verifier is not None:
+            self._certify(division, setting, found[place])
+        size, shares = self._keep_stability(proposals[place], ranking)
+        self._told = path_report(
+            self, proposals, found, choice, proved, place, metric, ranking, shares, size
+        )
         if not (self.confirmed_ or choice.asked or verifier is None):
             warnings.warn(self._told[0], NothingConfirmedWarning, stacklevel=caller_level())
         return self
 
     def _check_options(self):
         """Check what can be checked before any work."""
-        rankings_for(self.ranking)
-        if isinstance(self.tol, str):
-            check_option("tol", self.tol, ("auto", "certified"))
-        else:
+        if not callable(self.ranking):
+            check_option("ranking", self.ranking, ("univariate",))
+        if self.tol != "auto":
             check_real("tol", self.tol, low=0.0)
         if self.verify != "all":
             check_integer("verify", self.verify, low=1)
-        check_option("on_empty", self.on_empty, ("baseline", "keep_best", "raise"))
+        check_option("on_empty", self.on_empty, ("baseline", "keep_best"))
 
-    def _keep_chosen(self, proposals, choice, setting, verifier, units, rankings, records):
-        """Set what was selected, asked and found; nothing raw is among it."""
-        found, place = unverified(proposals), choice.chosen
-        helps, proved = choice.luck <= LEVEL, False
+    def _setting(self, division, metric, fit_params, groups):
+        """Return what stays the same from subset to subset."""
+        folds = inner_folds(self.cv, division, classifier=is_classifier(self.estimator))
+        return Experiment(
+            estimator=clone(self.estimator),
+            X=division.X,
+            y=division.y,
+            X_holdout=division.X_holdout,
+            y_holdout=division.y_holdout,
+            metric=metric,
+            folds=list(folds.split(division.X, division.y, groups)),
+            fit_params=fit_params,
+            n_effective=self._training_n_effective(division),
+            error_score=self.error_score,
+        )
+
+    def _keep_subset(self, proposal, found, setting, verifier):
+        """Set what is selected, its model and its score."""
+        metric, columns = setting.metric, proposal.columns
+        self.support_ = np.zeros(self.n_features_in_, dtype=bool)
+        self.support_[list(columns)] = True
+        self.n_features_to_select_ = len(columns)
         if verifier is not None:
-            found = verify(verifier, proposals, choice, self.verify)
-            helps, proved = judge(found, choice, tol=self.tol)
-        self.confirmed_ = helps is not False
-        if not (self.confirmed_ or choice.asked) and self.on_empty != "keep_best":
-            place = choice.constant if self.on_empty == "raise" else choice.baseline
-            if verifier is not None and place is not None:
-                ask(verifier, proposals, found, [place])
-        self.accuracy_path_ = path_table(proposals, found, place, setting.metric)
-        chosen = None if place is None else proposals[place]
-        shown, fixed = (None if p is None else found[p] for p in (place, choice.constant))
-        self._keep_subset(chosen, shown, setting, verifier, fixed)
-        size, shares = 0, np.full(len(units), np.nan)
-        if chosen is not None and chosen.chosen:
-            n, stable = len(records.targets), chosen.ranking == "stable"
-            named = {ranking_name(one): one for one in rankings}
-            size = stable_size(len(units), n) if stable else len(chosen.chosen)
-            ranking = rankings[0] if stable else named[chosen.ranking]
-            shares = selection_shares(ranking, records, np.arange(n), units, size)
+            self.estimator_ = verifier.model(found)
+        else:
+            self.estimator_ = fit_candidate(setting, Candidate(columns=columns))
+        score, lower, upper = (
+            float(metric.from_unit(value)) for value in (found.released, found.lower, found.upper)
+        )
+        self.score_, self.interval_ = score, (lower, upper)
+        variance = None
+        if metric.is_mean:
+            variance = min(float(np.nanvar(proposal.scores.astype(float))), 0.25)
+        self._training_side = metric, variance
+
+    def _models(self, found, fixed, verifier):
+        """Return columns, model and cross-validated score, by name, of what may be reported."""
+        shown = {f"{type(self.estimator_).__name__} of {len(found.columns):,} features": found}
+        shown |= {} if fixed is found else {"fixed": fixed}
+        return {
+            name: (list(one.columns), verifier.model(one), one.training)
+            for name, one in shown.items()
+            if verifier is not None and one is not None and one.columns
+        }
+
+    def _certify(self, division, setting, found):
+        """Set the certificate; warn if the score misleads."""
+        metric, (low, high) = setting.metric, self.interval_
+        known = {
+            "of": "the selected features" if self.support_.any() else "a constant prediction",
+            "score": self.score_,
+            "interval": self.interval_,
+            "training": float(metric.from_unit(found.training)),
+        }
+        self.holdout_.training_side = TrainingSide(
+            division.X, division.y, division.train_groups(), setting.folds
+        )
+        clipping = clipping_of(setting, np.flatnonzero(self.support_))
+        warn_of_choice(self.holdout_, metric, division, **known, clipping=clipping)
+        note = (
+            f"Selected {self.support_.sum():,} of {self.n_features_in_:,} features; verified "
+            f"{metric.name} {self.score_:.3g} [{low:.3g}, {high:.3g}]."
+        )
+        self.certificate_ = certified(
+            self.holdout_, division, metric, **known, notes=(note,), answer=found.answer
+        )
+
+    def _keep_stability(self, proposal, ranking):
+        """Set ``stability_``; return how many units each half chooses, and the share of each."""
+        size, shares = 0, np.full(len(ranking.units), np.nan)
+        if proposal.chosen:
+            n, stable = len(ranking.targets), proposal.ranking == "stable"
+            size = ranking.stable_size(n) if stable else len(proposal.chosen)
+            shares = ranking.shares(np.arange(n), size)
         self.stability_ = np.ones(self.n_features_in_)
-        for members, share in zip(units.members, shares, strict=True):
+        for members, share in zip(ranking.units.members, shares, strict=True):
             self.stability_[list(members)] = share
-        self._told = path_report(
-            self, proposals, found, choice, proved, place, units, setting, shares, size
+        return size, shares
+
+    def final_report(
+        self,
+        *,
+        scoring: Any = None,
+        compare: Any = None,
+        by: Any = None,
+        per: Any = None,
+        refit_every: Any = None,
+    ) -> FinalReport:
+        """Report the final score of the verified model and close the holdout.
+
+        Parameters
+        ----------
+        scoring : str, BoundedMetric, scorer, None or a list of them, default=None
+            Metrics; ``None``: the one of the selection.
+        compare : "fixed", estimator or array-like, default=None
+            A baseline whose difference to the model is reported, too. ``"fixed"``: the model of
+            the fixed features alone.
+        by, per : object, default=None
+            As for :meth:`sklearn_bdp.ReusableHoldout.final_report`.
+        refit_every : int or timedelta, default=None
+            As for :meth:`sklearn_bdp.ReusableHoldoutSearchCV.final_report`.
+
+        Returns
+        -------
+        FinalReport
+            As :meth:`sklearn_bdp.ReusableHoldout.final_report`: a card with the score of
+            ``estimator_`` on its ``support_``, finely, its interval, and what was
+            asked before.
+
+        Raises
+        ------
+        HoldoutClosedError
+            If the holdout gave another final report.
+        ValueError
+            If there is no holdout, or no model of fixed features beside the selected one.
+        """
+        check_is_fitted(self)
+        if self.holdout_ is None:
+            raise ValueError("final_report() needs a holdout, got holdout=None in fit.")
+        if isinstance(compare, str) and compare == "fixed" and "fixed" not in self._reported:
+            raise ValueError(
+                "compare='fixed' needs fixed_features, and selected features besides. The holdout "
+                "was not queried."
+            )
+        metric, variance = self._training_side
+        wanted = scoring if isinstance(scoring, list | tuple) else [scoring]
+        own = bool(wanted) and wanted[0] is None
+        X, models, values = self.holdout_.X, {}, []
+        for name, (columns, model, expected) in self._reported.items():
+            if name == "fixed" and not (isinstance(compare, str) and compare == "fixed"):
+                continue
+            if hasattr(self, "feature_names_in_") and is_frame(X):
+                columns = self.feature_names_in_[columns].tolist()
+            picked = FunctionTransformer(safe_indexing, kw_args={"indices": columns, "axis": 1})
+            models[name] = make_pipeline(picked, model)
+            values.append(float(metric.from_unit(expected)))
+        return report_and_close(
+            self.holdout_,
+            models,
+            values if own and np.isfinite(values).all() else None,
+            scoring=[metric if one is None else one for one in wanted],
+            compare=compare,
+            by=by,
+            per=per,
+            refit_every=refit_every,
+            variance=variance if own else None,
+        )
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        # It, or a part of it (an imputer in a pipeline).
+        nested = self.estimator.get_params(deep=True).values()
+        tags.input_tags.allow_nan = any(
+            get_tags(part).input_tags.allow_nan
+            for part in (self.estimator, *nested)
+            if isinstance(part, BaseEstimator) and hasattr(part, "fit")
+        )
+        tags.input_tags.sparse = get_tags(self.estimator).input_tags.sparse
+        return tags
+
+    def get_metadata_routing(self) -> MetadataRouter:
+        """Return how metadata is routed: ``fit`` hands it to the estimator's ``fit``.
+
+        Returns
+        -------
+        MetadataRouter
+            The routing.
+        """
+        return (
+            MetadataRouter(owner=self)
+            .add_self_request(self)
+            .add(
+                estimator=self.estimator,
+                method_mapping=MethodMapping().add(caller="fit", callee="fit"),
+            )
         )

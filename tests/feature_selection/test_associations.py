@@ -15,8 +15,7 @@ from sklearn.naive_bayes import GaussianNB
 from sklearn_bdp import HoldoutConfig, ReusableHoldout
 from sklearn_bdp.correlation import MarkovChain
 from sklearn_bdp.exceptions import HoldoutClosedError
-from sklearn_bdp.feature_selection import HoldoutCorrelationFilter
-from sklearn_bdp.feature_selection._associations import permuted, proved_associations
+from sklearn_bdp.feature_selection import HoldoutCorrelationFilter, permuted, proved_associations
 from sklearn_bdp.holdout._statements import fixed_length
 
 KINDS = {

@@ -1,143 +1,142 @@
-"""Which subset is chosen and what is said of it, by hand-made paths."""
+"""Which subset is chosen and what is said of it, by models whose hits are scripted."""
 
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from scipy.special import ndtri
-from sklearn.feature_selection import f_regression
-from sklearn.linear_model import LinearRegression
+from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.metrics import roc_auc_score
 
-from sklearn_bdp._evaluation import Assessment
-from sklearn_bdp.feature_selection._choice import (
-    LEVEL,
-    Choice,
-    choose,
-    judge,
-    overlap,
-)
-from sklearn_bdp.feature_selection._proposals import Proposal, contributions
-from sklearn_bdp.feature_selection._rankings import Records, univariate_scores
-from sklearn_bdp.metrics import ScoreShape
+from sklearn_bdp.exceptions import NothingConfirmedWarning
+from sklearn_bdp.feature_selection import HoldoutFeatureSelector, contributions
 
 N = 400
-ALL = np.arange(N)
-#: Folds that share no records: scores spread as those of fresh records do.
-APART = [(range(10**9), ALL)]
+BALANCED = np.arange(N) % 2
+SIZES = (1, 2, 3, 4, 6, 8, 11, 16, 23, 32, 45, 64, 91, 128)
+
+pytestmark = pytest.mark.filterwarnings("ignore::sklearn_bdp.exceptions.NothingConfirmedWarning")
 
 
-def setting(folds=APART):
-    metric = SimpleNamespace(is_mean=True, lower=0.0, upper=1.0)
-    return SimpleNamespace(metric=metric, n_effective=N, folds=folds)
+class Scripted(ClassifierMixin, BaseEstimator):
+    """A classifier that is right where its script says so; the first column numbers the records."""
+
+    def __init__(self, hits=None, labels=None):
+        self.hits, self.labels = hits, labels
+
+    def fit(self, X, y):
+        self.classes_ = np.array([0, 1])
+        return self
+
+    def predict(self, X):
+        rows = X[:, 0].astype(int)
+        return np.where(self.hits[X.shape[1]][rows], self.labels[rows], 1 - self.labels[rows])
 
 
-def proposal(ranking, size, score, *, hits=None, beyond=None):
-    """Return a proposal of ``size`` features; its training side is the mean of ``hits``."""
-    if hits is None:
-        hits = np.zeros(N)
-        hits[: round(score * N)] = 1.0
-    units = tuple(range(size))
-    return Proposal(ranking, units, units, np.asarray(hits, dtype=float), beyond=beyond)
+def selected(hits, labels=BALANCED, **params):
+    """Fit a selector whose subsets are right on these records; ``hits``: a row for each size."""
+    script = dict(zip(SIZES, np.asarray(hits, dtype=bool), strict=False))
+    columns = SIZES[len(script) - 1]
+    X = np.zeros((len(labels), columns))
+    X[:, 0] = np.arange(len(labels))
+    descending = lambda X, y: -np.arange(X.shape[1])  # noqa: E731
+    options = {"ranking": descending, "cv": 5, "holdout": None, "random_state": 0} | params
+    chooser = HoldoutFeatureSelector(Scripted(script, labels), **options)
+    held = np.arange(len(labels)) >= N
+    if not held.any():
+        return chooser.fit(X, labels)
+    return chooser.fit(X[~held], labels[~held], X_val=X[held], y_val=labels[held])
 
 
-def path(scores, *, ranking="univariate"):
-    return [proposal(ranking, 2**place, score) for place, score in enumerate(scores)]
+def path(scores):
+    """Return hits in each size, as many of each class."""
+    rng = np.random.default_rng(0)
+    order = np.stack([rng.permutation(N // 2) for _ in range(2)], axis=1).ravel()
+    return [order < round(score * N / 2) for score in scores]
 
 
-CONSTANT = proposal("constant", 0, 0.5)
-
-
-def chosen(proposals, *, tol="auto", target=None, folds=APART):
-    return choose(proposals, setting(folds), tol=tol, target=target)
+def kept(scores, **params):
+    return selected(path(scores), **params).n_features_to_select_
 
 
 def test_a_lucky_peak_loses_to_a_plateau():
-    entries = [CONSTANT, *path([0.60, 0.70, 0.58, 0.69, 0.695, 0.69, 0.60])]
-    assert chosen(entries, tol=0.0).chosen == 2  # as asked for: the largest score
-    assert chosen(entries).chosen == 5
-
-
-def test_a_peak_of_any_sharpness_keeps_its_place_without_neighbours():
-    given = [
-        CONSTANT,
-        proposal("given", 2, 0.70),
-        proposal("given", 4, 0.58),
-        proposal("given", 8, 0.69),
-    ]
-    assert chosen(given).chosen == 1
+    scores = [0.60, 0.70, 0.58, 0.69, 0.695, 0.69, 0.60]
+    assert kept(scores, tol=0.0) == 2  # as asked for: the largest score
+    assert kept(scores) == 6
 
 
 def test_of_equal_subsets_the_smaller_one_is_selected():
-    assert chosen([CONSTANT, *path([0.7] * 4)]).chosen == 1
+    assert kept([0.7] * 4) == 1
 
 
 def test_a_tolerance_takes_the_smallest_subset_within_it():
-    entries = [CONSTANT, *path([0.60, 0.66, 0.70, 0.71])]
-    assert chosen(entries, tol=0.05).chosen == 2
-    assert chosen(entries, tol=0.2).chosen == 1
+    scores = [0.60, 0.66, 0.70, 0.71]
+    assert kept(scores, tol=0.05) == 2
+    assert kept(scores, tol=0.2) == 1
 
 
-@pytest.mark.parametrize(("lead", "taken"), [(0.01, "univariate"), (0.08, "l1")])
-def test_a_later_ranking_must_be_clearly_ahead(lead, taken):
-    rng = np.random.default_rng(0)
-    first = (rng.random(N) < 0.7).astype(float)
-    other = rng.permutation(first)
-    other[rng.choice(np.flatnonzero(other == 0), round(lead * N), replace=False)] = 1.0
-    entries = [CONSTANT, proposal("univariate", 4, 0, hits=first), proposal("l1", 4, 0, hits=other)]
-    assert entries[chosen(entries).chosen].ranking == taken
+def independent(rng, lead, n=N):
+    """Return hits that are ahead of one half by so many standard errors."""
+    hits = np.arange(n) < n * (0.5 + lead * 0.5 / np.sqrt(n))
+    return rng.permutation(hits)
 
 
-def bar(hits, constant):
-    """Return the smallest gain in standard errors that counts, for subsets with these hits."""
-    low, high = 0.0, 10.0
-    for _ in range(40):
-        middle = (low + high) / 2.0
-        shift = middle * np.sqrt((np.var(hits[0] - constant) + 1.0 / N) / N)
-        moved = hits[0] - (hits[0] - constant).mean() + shift
-        others = [row - (row - constant).mean() for row in hits[1:]]
-        entries = [proposal("constant", 0, 0, hits=constant)]
-        entries += [proposal("given", 1, 0, hits=row) for row in (moved, *others)]
-        sure = chosen(entries).luck <= LEVEL
-        low, high = (low, middle) if sure else (middle, high)
-    return high
+@pytest.mark.parametrize(("lead", "sure"), [(2.0, False), (3.2, True)])
+def test_overlapping_folds_ask_for_half_as_much_again(lead, sure):
+    """One subset: 1.64 standard errors, times 1.5 for five folds."""
+    hits = independent(np.random.default_rng(1), lead)
+    assert selected([hits]).confirmed_ == sure
 
 
 def test_what_chance_explains_counts_alike_subsets_once():
     """One subset many times over is one try; independent ones are as many as there are."""
     rng = np.random.default_rng(1)
-    constant = np.zeros(N)
-    one = rng.standard_normal(N)
-    alike = [one.copy() for _ in range(20)]
-    assert bar(alike, constant) == pytest.approx(-ndtri(LEVEL), abs=0.1)
-    apart = list(rng.standard_normal((20, N)))
-    sidak = -ndtri(1.0 - (1.0 - LEVEL) ** (1 / 20))
-    assert bar(apart, constant) == pytest.approx(sidak, abs=0.1)
+    best = independent(rng, 3.2)
+    assert selected([best] * 14, tol=0.0).confirmed_
+    others = [independent(rng, 0.0) for _ in range(13)]
+    assert not selected([best, *others], tol=0.0).confirmed_
 
 
-def answered(released, half=0.1, **fields):
-    ends = {"lower": released - half, "upper": released + half}
-    return Assessment((0,), 0.75, SimpleNamespace(value=released, **ends, **fields))
+def told(share, lead, seed):
+    """Return labels, and hits of predictions that know a part of them."""
+    rng = np.random.default_rng(seed)
+    labels = rng.permutation(np.arange(N) < round(share * N)).astype(int)
+    return labels, (rng.random(N) < lead) | (rng.random(N) < 0.5)
 
 
-def judged(released, *, tol="auto", luck=LEVEL):
-    """Return what is said of a subset that the training side scores .75, and what is proved."""
-    found = [answered(0.5), answered(released)]
-    return judge(found, Choice(1, 1, 0, luck), tol=tol)
+def test_a_lucky_constant_is_no_yardstick_for_what_predictions_know():
+    """With 58% of one class by luck, little can be sure beside the constant: not .64."""
+    labels, hits = told(0.58, 0.27, seed=0)
+    ahead = hits.astype(float) - labels
+    assert 0.0 < ahead.mean() < 1.64 * ahead.std() / np.sqrt(N)
+    assert selected([hits], labels).confirmed_
 
 
-def test_the_holdout_has_to_agree_that_the_selected_subset_helps():
-    assert judged(0.48) == (False, False)
-    assert judged(0.74) == (True, True)
-    assert judged(0.6) == (True, False)
-    assert judged(0.6, tol="certified") == (False, False)
-    assert judged(0.74, tol="certified", luck=0.5) == (True, True)
-    assert judged(0.74, luck=0.06) == (False, True)
+def test_what_predictions_know_must_make_them_better_than_the_constant():
+    labels, hits = told(0.9, 0.4, seed=0)
+    assert hits[labels == 1].mean() + hits[labels == 0].mean() > 1.3
+    assert not selected([hits], labels).confirmed_
+
+
+@pytest.mark.filterwarnings("ignore::sklearn_bdp.exceptions.FallenScoreWarning")  # as it is meant
+@pytest.mark.parametrize(
+    ("released", "helps", "proved"), [(0.38, False, False), (0.62, True, False), (0.9, True, True)]
+)
+def test_the_holdout_has_to_agree_that_the_selected_subset_helps(released, helps, proved):
+    labels = np.arange(2 * N) % 2
+    hits = np.concatenate([path([0.75])[0], path([released])[0]])
+    chooser = selected([hits], labels, holdout=0.5)
+    assert chooser.confirmed_ == helps
+    assert ("shown to be better" in str(chooser.report())) == proved
+
+
+def test_noise_is_told_with_a_warning():
+    with pytest.warns(NothingConfirmedWarning, match="Not distinguished from chance"):
+        selected(path([0.5, 0.5]), holdout=0.25)
 
 
 def scored(rows, index, kind="classes", counted=None):
     """Return raw scores by class, as an evaluation of training records holds them."""
-    shape = ScoreShape(kind, classes=tuple(map(str, range(index.max() + 1))), counted=counted)
+    shape = SimpleNamespace(kind=kind, classes=range(index.max() + 1), counted=counted)
     return SimpleNamespace(rows=np.asarray(rows, dtype=float), index=index, shape=shape)
 
 
@@ -167,49 +166,3 @@ def test_contributions_to_recalls_are_their_mean_and_leave_other_classes_alone()
     alone = contributions(scored(hits, index, counted=(1,)))
     assert alone.mean() == pytest.approx(recalls[1])
     np.testing.assert_allclose(alone[index != 1], recalls[1])
-
-
-def told(share, *, lead, seed=0):
-    """Return a constant that hits ``share`` of the labels, and a subset with some ``lead``."""
-    rng = np.random.default_rng(seed)
-    labels = (np.arange(N) < round(share * N)).astype(int)
-    predicted = rng.integers(0, 2, N)
-    taken = rng.random(N) < lead
-    predicted[taken] = labels[taken]
-    entries = []
-    for name, guess in (("constant", np.ones(N, dtype=int)), ("univariate", predicted)):
-        hits, size = (guess == labels).astype(float), int(name != "constant")
-        beyond = contributions(scored(hits, labels)) - 0.5
-        entries.append(proposal(name, size, 0, hits=hits, beyond=beyond))
-    return entries
-
-
-def test_a_lucky_constant_is_no_yardstick_for_what_predictions_know():
-    """With 58 % of one class by luck, little can be sure beside the constant: not .64."""
-    entries = told(0.58, lead=0.25, seed=5)
-    assert chosen(entries).luck <= LEVEL
-    bare = [proposal(one.ranking, len(one.chosen), 0, hits=one.scores) for one in entries]
-    assert chosen(bare).luck > chosen(entries).luck
-
-
-def test_what_predictions_know_must_make_them_better_than_the_constant():
-    assert chosen(told(0.9, lead=0.4)).luck == 1.0
-
-
-def test_overlapping_folds_ask_for_more():
-    folds = [(np.setdiff1d(np.arange(100), part), part) for part in np.split(np.arange(100), 5)]
-    assert overlap(folds) == pytest.approx(1.5)
-    assert overlap(folds * 10) == pytest.approx(1.5)
-    entries = told(0.5, lead=0.15, seed=1)
-    assert chosen(entries).luck < chosen(entries, folds=folds).luck
-
-
-def test_regression_correlations_rank_as_f_regression_does():
-    rng = np.random.default_rng(0)
-    X, y = rng.standard_normal((200, 40)) + 5.0, rng.standard_normal(200)
-    masks = rng.random((3, 200)) < 0.7
-    found = univariate_scores(Records.of(X, y, LinearRegression()), masks)
-    for mask, scores in zip(masks, found, strict=True):
-        np.testing.assert_array_equal(
-            np.argsort(-scores), np.argsort(-f_regression(X[mask], y[mask])[0])
-        )

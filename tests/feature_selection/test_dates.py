@@ -21,9 +21,7 @@ def sales():
 
 
 def fitted(X, y, *, correlation="time", **fit):
-    selector = HoldoutFeatureSelector(
-        LogisticRegression(), correlation=correlation, ranking="univariate", random_state=0
-    )
+    selector = HoldoutFeatureSelector(LogisticRegression(), correlation=correlation, random_state=0)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return selector.fit(X, y, **fit)

@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse
+from joblib import parallel_config
 from sklearn.base import clone
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.feature_selection import f_classif, mutual_info_classif
@@ -21,11 +22,16 @@ from sklearn.tree import DecisionTreeClassifier
 
 from sklearn_bdp import HoldoutConfig, ReusableHoldout, ReusableHoldoutSearchCV
 from sklearn_bdp.correlation import MarkovChain, MarkovNetwork
-from sklearn_bdp.exceptions import NothingConfirmedWarning, NothingSelectedError
+from sklearn_bdp.exceptions import ModelMisfitWarning, NothingConfirmedWarning
 from sklearn_bdp.feature_selection import HoldoutCorrelationFilter, HoldoutFeatureSelector
 
+#: Each fit has a holdout of its own here, of the same targets: that is what is compared.
+ANEW = pytest.mark.filterwarnings("ignore::sklearn_bdp.exceptions.AnotherAccountWarning")
+#: A hundred groups show what is asked here, whatever they are worth.
+FEW_GROUPS = pytest.mark.filterwarnings("ignore::sklearn_bdp.exceptions.VacuousGuaranteeWarning")
 
-def planted(n=800, n_features=300, *, n_true=4, shift=0.8, seed=0):
+
+def planted(n=800, n_features=100, *, n_true=4, shift=0.8, seed=0):
     """Return data in which the first columns know the label and the rest know nothing."""
     rng = np.random.default_rng(seed)
     y = rng.integers(0, 2, n)
@@ -49,28 +55,20 @@ def few_useless(fitted, n_true=4):
     return set(range(n_true)) <= set(columns) and len(columns) <= 4 * n_true
 
 
-@pytest.mark.parametrize(
-    "ranking",
-    ["auto", "univariate", "l1", ["univariate", "l1"]],
-    ids=str,
-)
+@pytest.mark.parametrize("ranking", ["univariate", f_classif, mutual_info_classif])
 def test_every_ranking_finds_the_true_features_in_one_small_batch(data, ranking):
-    fitted = selector(ranking=ranking).fit(*data)
+    X, y = data
+    fitted = selector(ranking=ranking).fit(X[:, :40], y)
     assert few_useless(fitted)
     assert fitted.confirmed_
     assert len(fitted.holdout_.history()) == 2  # the selected subset, and a constant
     low, high = fitted.interval_
     assert low < fitted.score_ < high
+    name = ranking if isinstance(ranking, str) else ranking.__name__
+    assert fitted.accuracy_path_["ranking"].tolist() == ["constant", *[name] * 11]
 
 
-def test_score_functions_of_scikit_learn_rank_too(data):
-    X, y = data
-    assert few_useless(selector(ranking=mutual_info_classif).fit(X[:, :40], y))
-    assert selector(ranking=mutual_info_classif).fit(X[:, :40], y).accuracy_path_["ranking"][
-        -1
-    ] == ("mutual_info_classif")
-
-
+@ANEW
 def test_the_smallest_subset_within_the_tolerance_is_selected(data):
     for tol in (0.0, 0.05, 1.0):
         fitted = selector(tol=tol).fit(*data)
@@ -82,13 +80,14 @@ def test_the_smallest_subset_within_the_tolerance_is_selected(data):
         assert path["n_features"][path["selected"]].item() == fitted.n_features_to_select_
 
 
-@pytest.mark.parametrize(("wanted", "count"), [(3, 3), (0.1, 30)])
+@pytest.mark.parametrize(("wanted", "count"), [(3, 3), (0.3, 30)])
 def test_a_number_of_features_is_kept_to(data, wanted, count):
     fitted = selector(n_features_to_select=wanted).fit(*data)
     assert fitted.support_.sum() == count
     assert len(fitted.holdout_.history()) <= 3
 
 
+@ANEW
 def test_more_subsets_are_verified_on_request_and_change_nothing(data):
     one, three, every = (selector(verify=count).fit(*data) for count in (1, 3, "all"))
     for other in (three, every):
@@ -99,7 +98,8 @@ def test_more_subsets_are_verified_on_request_and_change_nothing(data):
     assert (one.accuracy_path_["answered_from"] == "not asked").any()
 
 
-def test_on_noise_it_is_said_and_refusal_is_for_who_wants_it():
+@ANEW
+def test_on_noise_it_is_said_and_the_one_best_feature_is_handed_on():
     X, y = planted(400, 200, n_true=0, seed=1)
     chooser = selector()
     with pytest.warns(NothingConfirmedWarning, match="Not distinguished from chance"):
@@ -112,13 +112,6 @@ def test_on_noise_it_is_said_and_refusal_is_for_who_wants_it():
     assert chooser.estimator_.n_features_in_ == 1
     with pytest.warns(NothingConfirmedWarning, match="They are kept"):
         assert selector(on_empty="keep_best").fit(X, y).support_.sum() > 1
-    strict = selector(on_empty="raise")
-    with (
-        pytest.warns(NothingConfirmedWarning, match="not selected"),
-        pytest.raises(NothingSelectedError, match=r"from chance.*keep_best"),
-    ):
-        make_pipeline(strict, GaussianNB()).fit(X, y)
-    assert not strict.support_.any()
 
 
 def test_without_a_holdout_all_records_choose_and_nothing_is_verified(data):
@@ -157,9 +150,9 @@ def test_weak_signals_among_few_records_are_handed_on(scoring):
 
 
 def test_stability_is_the_share_of_complementary_halves(data):
-    fitted = selector(ranking="univariate", n_features_to_select=4).fit(*data)
+    fitted = selector(n_features_to_select=4).fit(*data)
     X, y = (part[fitted.train_indices_] for part in data)
-    rng, shares = np.random.default_rng(0), np.zeros(300)
+    rng, shares = np.random.default_rng(0), np.zeros(100)
     for _ in range(25):
         first = np.isin(np.arange(600), rng.permutation(600)[:300])
         for half in (first, ~first):
@@ -172,13 +165,16 @@ def test_stability_is_the_share_of_complementary_halves(data):
     assert f"of 4 features {often} come back in 90% of half samples" in str(report)
 
 
+@ANEW
+@FEW_GROUPS
 def test_halves_of_groups_are_halves_of_groups(data):
     """Rows that are copies of one another make no list stable."""
     X, y = planted(100, 50, n_true=0, seed=1)
     copies = np.repeat(X, 6, axis=0), np.repeat(y, 6)
     groups = np.repeat(np.arange(100), 6)
-    options = {"ranking": "univariate", "n_features_to_select": 3}
-    alone = selector(**options).fit(*copies)
+    options = {"n_features_to_select": 3}
+    with pytest.warns(ModelMisfitWarning):
+        alone = selector(**options).fit(*copies)
     whole = selector(correlation="groups", **options).fit(*copies, groups=groups)
     assert whole.stability_.max() < alone.stability_.max()
 
@@ -233,12 +229,13 @@ def test_the_certificate_carries_the_score_through_a_pipeline(data):
 
 def test_a_search_around_a_selector_shares_one_account(data):
     X, y = data
-    holdout = ReusableHoldout(X[600:], y[600:], random_state=0)
+    holdout = ReusableHoldout(X[600:, :40], y[600:], random_state=0)
+    X = X[:, :40]
     pipeline = make_pipeline(
-        HoldoutFeatureSelector(GaussianNB(), holdout=holdout, cv=3), LogisticRegression()
+        HoldoutFeatureSelector(GaussianNB(), holdout=holdout, cv=2), LogisticRegression()
     )
     search = ReusableHoldoutSearchCV(
-        pipeline, {"logisticregression__C": [0.1, 1.0]}, holdout=holdout, cv=3
+        pipeline, {"logisticregression__C": [0.1, 1.0]}, holdout=holdout, cv=2
     ).fit(X[:600], y[:600])
     assert search.holdout_ is holdout
     chosen = search.best_estimator_[0]
@@ -248,19 +245,11 @@ def test_a_search_around_a_selector_shares_one_account(data):
     clone(pipeline).fit(X[:600], y[:600])  # the same questions again
     clone(search).fit(X[:600], y[:600])
     assert len(holdout.history()) == before
-    fresh, labels = planted(4000, seed=9)
+    fresh, labels = planted(4000, 40, seed=9)
     truth = search.best_estimator_.score(fresh, labels)
     row = search.best_index_
     low, high = (search.cv_results_[f"holdout_{end}"][row] for end in ("lower", "upper"))
     assert low <= truth <= high
-
-
-def test_asking_again_is_free_and_resumes_through_the_ledger(data, tmp_path):
-    ledger = tmp_path / "ledger.sqlite"
-    first, again = (selector(holdout=HoldoutConfig(ledger=ledger)).fit(*data) for _ in range(2))
-    assert len(again.holdout_.history()) == len(first.holdout_.history())
-    for name, column in first.accuracy_path_.items():
-        np.testing.assert_array_equal(column, again.accuracy_path_[name])
 
 
 @pytest.mark.parametrize("screen", [False, True])
@@ -281,7 +270,7 @@ def test_the_same_script_resumes_without_a_seed(data, screen, tmp_path):
 
 def test_an_interrupted_path_goes_on(data, tmp_path):
     class Fragile(GaussianNB):
-        left = 70
+        left = 25
 
         def fit(self, X, y):
             Fragile.left -= 1
@@ -296,9 +285,11 @@ def test_an_interrupted_path_goes_on(data, tmp_path):
     assert few_useless(HoldoutFeatureSelector(Fragile(), **path).fit(*data))
 
 
+@ANEW
 def test_answers_do_not_depend_on_n_jobs(data):
     X, y = data
-    one, two = (selector(n_jobs=n).fit(X[:, :40], y) for n in (1, 2))
+    with parallel_config(backend="threading"):  # the same tasks, without the start of processes
+        one, two = (selector(n_jobs=n).fit(X[:, :40], y) for n in (1, 2))
     for name, column in one.accuracy_path_.items():
         np.testing.assert_array_equal(column, two.accuracy_path_[name])
 
@@ -320,15 +311,14 @@ def test_nothing_raw_is_kept(data):
     assert untouched.any()
 
 
+@ANEW
 def test_sparse_frames_and_arrays_agree(data):
-    dense = selector(ranking="univariate").fit(*data)
-    frame = selector(ranking="univariate").fit(pd.DataFrame(data[0]).add_prefix("f"), data[1])
+    dense = selector().fit(*data)
+    frame = selector().fit(pd.DataFrame(data[0]).add_prefix("f"), data[1])
     np.testing.assert_array_equal(dense.support_, frame.support_)
     est = LogisticRegression()
     sparse = [
-        HoldoutFeatureSelector(est, ranking=["univariate", "l1"], cv=3, random_state=0)
-        .fit(kind(data[0]), data[1])
-        .support_
+        HoldoutFeatureSelector(est, cv=3, random_state=0).fit(kind(data[0]), data[1]).support_
         for kind in (np.asarray, scipy.sparse.csr_matrix)
     ]
     np.testing.assert_array_equal(*sparse)
@@ -338,7 +328,7 @@ def test_polars_columns_are_matched_by_name(data):
     polars = pytest.importorskip("polars")
     X, y = data[0][:, :40], data[1]
     frame = polars.DataFrame(X, schema=[f"f{column}" for column in range(40)])
-    params = {"ranking": "univariate", "fixed_features": ["f9"], "feature_groups": [["f0", "f1"]]}
+    params = {"fixed_features": ["f9"], "feature_groups": [["f0", "f1"]]}
     train, held = frame[:600], frame[600:].select(reversed(frame.columns))
     fitted = selector(**params).fit(train, y[:600], X_val=held, y_val=y[600:])
     table = pd.DataFrame(X).add_prefix("f")
@@ -351,9 +341,9 @@ def test_polars_columns_are_matched_by_name(data):
 
 def test_sparse_records_are_never_made_dense():
     rng = np.random.default_rng(0)
-    y = rng.integers(0, 2, 1000)
-    X = scipy.sparse.random(1000, 20_000, density=0.02, random_state=0, format="csr")
-    told = scipy.sparse.csr_matrix((rng.random((1000, 3)) < 0.1 + 0.4 * y[:, None]).astype(float))
+    y = rng.integers(0, 2, 600)
+    X = scipy.sparse.random(600, 8_000, density=0.02, random_state=0, format="csr")
+    told = scipy.sparse.csr_matrix((rng.random((600, 3)) < 0.1 + 0.4 * y[:, None]).astype(float))
     X = scipy.sparse.hstack([told, X], format="csr")
     tracemalloc.start()
     fitted = HoldoutFeatureSelector(LogisticRegression(), cv=3, random_state=0).fit(X, y)
@@ -363,6 +353,7 @@ def test_sparse_records_are_never_made_dense():
     assert peak < 0.4 * 8 * X.shape[0] * X.shape[1]
 
 
+@FEW_GROUPS
 @pytest.mark.parametrize("kind", ["chain", "time", "network", "graph"])
 def test_correlated_records_are_divided_by_their_model(data, kind):
     X, y = data
@@ -374,7 +365,7 @@ def test_correlated_records_are_divided_by_their_model(data, kind):
         "network": MarkovNetwork(network.tocsr(), influence="data"),
         "graph": clusters.tocsr(),
     }[kind]
-    fitted = selector(correlation=correlation, ranking="univariate").fit(X, y)
+    fitted = selector(correlation=correlation).fit(X, y)
     assert {0, 1, 2, 3} <= set(fitted.get_support(indices=True))
     assert fitted.interval_[0] < fitted.score_ < fitted.interval_[1]
     train, held = fitted.train_indices_, fitted.holdout_indices_
@@ -392,7 +383,7 @@ def test_categories_and_missing_values_are_ranked():
     frame.loc[::7, "f0"] = np.nan
     frame["f1"] = pd.Categorical(np.where(rng.random(600) < 0.8, y, 1 - y).astype(str))
     trees = HistGradientBoostingClassifier(max_iter=5, categorical_features="from_dtype")
-    chooser = HoldoutFeatureSelector(trees, ranking="univariate", cv=3, random_state=0)
+    chooser = HoldoutFeatureSelector(trees, cv=3, random_state=0)
     names = chooser.fit(frame, y).get_feature_names_out()
     assert {"f0", "f1"} <= set(names)
 
@@ -421,7 +412,7 @@ def test_fixed_features_alone_are_verified(data, n_columns, wanted):
 
 def test_when_nothing_is_better_than_the_fixed_features_they_stay(data):
     X, y = data
-    chooser = selector(fixed_features=[0, 1, 2, 3], on_empty="raise")
+    chooser = selector(fixed_features=[0, 1, 2, 3])
     with pytest.warns(NothingConfirmedWarning, match="no better than the fixed features alone"):
         assert chooser.fit_transform(X[:, :30], y).shape == (len(y), 4)
     assert not chooser.confirmed_
@@ -451,7 +442,7 @@ def test_numbers_and_several_classes():
 
 def test_a_tree_sees_what_no_univariate_score_sees():
     rng = np.random.default_rng(0)
-    X = rng.standard_normal((1200, 30))
+    X = rng.standard_normal((600, 12))
     y = (X[:, 0] ** 2 + X[:, 1] ** 2 > 1.4).astype(int)
     tree = DecisionTreeClassifier(max_depth=6, random_state=0)
     mutual = functools.partial(mutual_info_classif, random_state=0)
@@ -459,12 +450,12 @@ def test_a_tree_sees_what_no_univariate_score_sees():
     assert {0, 1} <= set(fitted.get_support(indices=True))
 
 
-@pytest.mark.parametrize("ranking", ["univariate", "l1"])
-def test_units_of_measurement_do_not_matter(data, ranking):
+@ANEW
+def test_units_of_measurement_do_not_matter(data):
     scaled = make_pipeline(StandardScaler(), LogisticRegression())
     X, y = data[0][:, :60], data[1]
     one, other = (
-        HoldoutFeatureSelector(scaled, ranking=ranking, cv=3, random_state=0).fit(values, y)
+        HoldoutFeatureSelector(scaled, cv=3, random_state=0).fit(values, y)
         for values in (X, 100.0 + X * np.geomspace(1e-3, 1e3, 60))
     )
     np.testing.assert_array_equal(one.support_, other.support_)
@@ -473,13 +464,13 @@ def test_units_of_measurement_do_not_matter(data, ranking):
 
 @pytest.mark.parametrize("scoring", ["roc_auc", "neg_brier_score", "balanced_accuracy"])
 def test_other_bounded_metrics(data, scoring):
-    fitted = selector(scoring=scoring, ranking="univariate", cv=10).fit(*data)
+    fitted = selector(scoring=scoring, cv=10).fit(*data)
     assert set(fitted.get_support(indices=True)) >= {0, 1, 2}
 
 
 @pytest.mark.parametrize(
     "ranking",
-    ["typo", [], 3, ["l1", "typo"], ["l1", [0]], ["auto"]],
+    ["typo", [], 3, ["univariate"]],
     ids=str,
 )
 def test_bad_rankings_are_refused_before_anything_is_spent(data, ranking, tmp_path):
@@ -514,8 +505,8 @@ def test_narrowed_columns_are_answered_with_what_to_do(data):
 
 
 @pytest.mark.parametrize("scoring", ["roc_auc", "balanced_accuracy"])
-def test_a_constant_is_known_by_construction_and_certified_selections_are_kept(data, scoring):
-    fitted = selector(scoring=scoring, tol="certified", on_empty="raise").fit(*data)
+def test_a_constant_is_known_by_construction(data, scoring):
+    fitted = selector(scoring=scoring).fit(*data)
     assert fitted.confirmed_
     assert few_useless(fitted)
     path = pd.DataFrame(fitted.accuracy_path_)
@@ -532,15 +523,16 @@ def test_a_frame_takes_few_more_steps_per_column_than_an_array():
         profile = cProfile.Profile()
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            chooser = selector(ranking="univariate", n_features_to_select=2)
+            chooser = selector(n_features_to_select=2)
             profile.runcall(chooser.fit, kind(X), y)
         return sum(entry.callcount for entry in profile.getstats())
 
     named = lambda X: pd.DataFrame(X).add_prefix("f")  # noqa: E731
-    grown = [calls(kind, 5000) - calls(kind, 1000) for kind in (named, np.asarray)]
-    assert grown[0] < grown[1] + 300 * 4000
+    grown = [calls(kind, 2000) - calls(kind, 500) for kind in (named, np.asarray)]
+    assert grown[0] < grown[1] + 300 * 1500
 
 
+@ANEW
 def test_how_many_fits_there_are_does_not_depend_on_the_number_of_columns():
     """What grows with the columns is one pass over the data, as for univariate selection."""
 
@@ -553,10 +545,10 @@ def test_how_many_fits_there_are_does_not_depend_on_the_number_of_columns():
             return super().fit(X, y)
 
     counts = []
-    for n_features in (1000, 4000):
+    for n_features in (500, 2000):
         Counting.count = 0
         X, y = planted(400, n_features)
-        chooser = HoldoutFeatureSelector(Counting(), cv=3, ranking="univariate", random_state=0)
+        chooser = HoldoutFeatureSelector(Counting(), cv=3, random_state=0)
         chooser.fit(X, y)
         counts.append(Counting.count)
     assert counts[0] == counts[1] < 70

@@ -6,6 +6,7 @@ import warnings
 import numpy as np
 import pandas as pd
 import pytest
+from scipy import stats
 from sklearn.compose import ColumnTransformer, make_column_selector, make_column_transformer
 from sklearn.exceptions import DataConversionWarning, FitFailedWarning, NotFittedError
 from sklearn.impute import SimpleImputer
@@ -21,10 +22,12 @@ from sklearn_bdp.exceptions import (
     DefaultMetricWarning,
     HoldoutClosedError,
     NothingConfirmedWarning,
-    NothingSelectedError,
     VacuousGuaranteeWarning,
 )
 from sklearn_bdp.feature_selection import HoldoutCorrelationFilter, HoldoutFeatureSelector
+
+#: Each fit has a holdout of its own here, of the same targets: that is what is compared.
+ANEW = pytest.mark.filterwarnings("ignore::sklearn_bdp.exceptions.AnotherAccountWarning")
 
 
 def planted(n=300, n_features=12, *, n_true=3, shift=1.2, seed=0):
@@ -85,7 +88,7 @@ def test_where_some_fits_fail_the_warning_begins_with_the_cause_and_the_report_c
     picky = make_pipeline(ColumnTransformer(named), LogisticRegression())
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        fitted = selector(picky, ranking="univariate").fit(frame, y)
+        fitted = selector(picky).fit(frame, y)
     (told,) = [str(w.message) for w in caught if w.category is FitFailedWarning]
     first, second, *_ = told.splitlines()
     assert first.startswith("ValueError")
@@ -114,6 +117,7 @@ def test_missing_values_and_text_are_handed_on_as_they_are():
         chooser.transform(fresh.drop(columns="m11"))
 
 
+@ANEW
 def test_so_are_missing_values_in_arrays_and_in_frames_of_numbers():
     frame, y = patients()
     numbers = frame.drop(columns="site")
@@ -134,7 +138,7 @@ def test_a_column_that_no_estimator_takes_need_not_be_selected():
     text = np.where(np.random.default_rng(0).random(len(y)) < 0.5, "north", "south")
     frame = pd.DataFrame(X).add_prefix("m").assign(site=text)
     with pytest.warns(FitFailedWarning, match="could not convert string"):
-        chooser = selector(ranking="univariate").fit(frame, y)
+        chooser = selector().fit(frame, y)
     assert "site" not in chooser.transform(frame).columns
 
 
@@ -181,7 +185,7 @@ def test_a_column_of_text_is_named():
     with pytest.raises(ValueError, match="site"):
         HoldoutCorrelationFilter().fit(frame, y)
     with pytest.warns(FitFailedWarning, match="site"):
-        selector(ranking="univariate").fit(frame.assign(site=np.where(X[:, 5] > 0, "n", "s")), y)
+        selector().fit(frame.assign(site=np.where(X[:, 5] > 0, "n", "s")), y)
 
 
 def test_columns_that_share_a_name_are_named():
@@ -195,7 +199,7 @@ def test_columns_that_share_a_name_are_named():
 @pytest.mark.parametrize("fitted_before", [False, True])
 def test_after_a_failed_fit_nothing_is_fitted(fitted_before):
     X, y = planted()
-    chooser = selector(ranking="univariate")
+    chooser = selector()
     if fitted_before:
         chooser.fit(X, y)
     with pytest.raises(ValueError, match="NaN"):
@@ -224,7 +228,7 @@ def test_a_column_of_labels_is_told_once():
     X, y = planted()
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        selector(ranking="univariate").fit(X, pd.DataFrame({"label": y}))
+        selector().fit(X, pd.DataFrame({"label": y}))
     assert len([w for w in caught if w.category is DataConversionWarning]) == 1
 
 
@@ -251,31 +255,31 @@ def test_features_that_were_asked_for_are_kept_and_judged(n_true):
 
 def test_to_judge_them_asks_the_holdout_nothing():
     X, y = planted(n_true=0, seed=2)
-    fitted = selector(n_features_to_select=4, ranking="univariate").fit(X, y)
+    fitted = selector(n_features_to_select=4).fit(X, y)
     assert not fitted.confirmed_
     assert len(fitted.holdout_.history()) <= 2 + 1  # the constant, the subset, once more finely
 
 
-def test_asked_for_noise_is_rarely_confirmed():
+@pytest.mark.parametrize("seeds", [15, pytest.param(100, marks=pytest.mark.slow)])
+def test_asked_for_noise_is_rarely_confirmed(seeds):
+    """A hundred seeds miss a rate of 15% in one case of three, fifteen one of 30% in two."""
     found = 0
-    for seed in range(40):
+    for seed in range(seeds):
         X, y = planted(200, 30, n_true=0, seed=seed)
-        model = selector(n_features_to_select=5, ranking="univariate", random_state=seed)
+        model = selector(n_features_to_select=5, random_state=seed)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             found += model.fit(X, y).confirmed_
-    assert found <= 40 * 0.05 + 3 * np.sqrt(40 * 0.05 * 0.95)
+    assert found <= stats.binom(seeds, 0.05).ppf(0.999)
 
 
 def test_where_nothing_was_told_from_chance_nobody_says_that_nothing_helps():
     X, y = planted(n_true=0, seed=2)
     with pytest.warns(NothingConfirmedWarning, match="Not distinguished from chance"):
-        fitted = selector(on_empty="raise").fit(X, y)
+        fitted = selector().fit(X, y)
     told = str(fitted.report()) + str(fitted.certificate_)
     assert "This does not prove that they are useless" in told
     assert "othing helps" not in told
-    assert "accuracy of a constant prediction" in told
-    assert "of the selected features" not in told
 
 
 def few_groups(caught):
@@ -304,7 +308,10 @@ def test_few_groups_are_told_before_any_fit(scoring):
 def test_few_groups_of_a_holdout_that_is_passed_on_are_told_once():
     X, y = planted(400)
     groups = np.arange(400) // 4
-    holdout = ReusableHoldout(X[300:], y[300:], correlation=Groups(groups[300:]), random_state=0)
+    with pytest.warns(VacuousGuaranteeWarning, match="25 groups"):
+        holdout = ReusableHoldout(
+            X[300:], y[300:], correlation=Groups(groups[300:]), random_state=0
+        )
     model = make_pipeline(selector(holdout=holdout, random_state=None), GaussianNB())
     grid = {"gaussiannb__var_smoothing": [1e-9, 1e-3]}
     search = ReusableHoldoutSearchCV(model, grid, holdout=holdout, cv=2)
@@ -384,15 +391,8 @@ def test_without_fixed_features_there_is_nothing_to_compare_with():
     assert len(fitted.final_report().rows) == 1
 
 
-def test_there_is_no_last_word_on_nothing():
-    X, y = planted(n_true=0, seed=2)
-    with pytest.warns(NothingConfirmedWarning):
-        nothing = selector(on_empty="raise").fit(X, y)
-    with pytest.raises(NothingSelectedError, match="nothing to report on"):
-        nothing.final_report()
-    nothing.holdout_.answer([0.5], np.full((1, nothing.holdout_.n), 0.5))
-
-
+@ANEW
+@pytest.mark.filterwarnings("ignore::sklearn_bdp.exceptions.NothingConfirmedWarning")
 def test_a_heavy_tailed_target_is_told_to_be_logged():
     rng = np.random.default_rng(0)
     X = rng.standard_normal((300, 4))

@@ -295,7 +295,7 @@ def search_entries():
         "n_features_to_select": either(integer(1, 5), option("auto"), anything),
         "tol": either(real(), option("auto"), anything),
         "verify": either(COUNT, option("all")),
-        "on_empty": option("raise", "keep_best"),
+        "on_empty": option("baseline", "keep_best"),
         "holdout": either(NONE, PROBABILITY),
     }
     yield Entry(
