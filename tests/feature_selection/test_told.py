@@ -17,7 +17,6 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 from sklearn_bdp import HoldoutConfig, ReusableHoldout, ReusableHoldoutSearchCV
-from sklearn_bdp.correlation import Groups
 from sklearn_bdp.exceptions import (
     DefaultMetricWarning,
     HoldoutClosedError,
@@ -303,22 +302,6 @@ def test_few_groups_are_told_before_any_fit(scoring):
     (told,) = few_groups(caught)
     assert told.category is VacuousGuaranteeWarning
     assert told.filename == __file__
-
-
-def test_few_groups_of_a_holdout_that_is_passed_on_are_told_once():
-    X, y = planted(400)
-    groups = np.arange(400) // 4
-    with pytest.warns(VacuousGuaranteeWarning, match="25 groups"):
-        holdout = ReusableHoldout(
-            X[300:], y[300:], correlation=Groups(groups[300:]), random_state=0
-        )
-    model = make_pipeline(selector(holdout=holdout, random_state=None), GaussianNB())
-    grid = {"gaussiannb__var_smoothing": [1e-9, 1e-3]}
-    search = ReusableHoldoutSearchCV(model, grid, holdout=holdout, cv=2)
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        search.fit(X[:300], y[:300], groups=groups[:300])
-    assert len(few_groups(caught)) == 1
 
 
 @pytest.mark.filterwarnings("ignore")
