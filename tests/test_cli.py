@@ -5,8 +5,6 @@ import csv
 import io
 import json
 import sqlite3
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -106,12 +104,6 @@ def test_a_missing_file_is_an_error_and_stays_missing(path, command_line, capsys
 @pytest.mark.parametrize("arguments", [[], ["ledger"], ["ledger", "burn", "x"], ["ledger", "show"]])
 def test_wrong_usage_exits_with_two(arguments, command_line):
     assert command_line(*arguments) == 2
-
-
-def test_it_runs_as_a_module(used):
-    command = [sys.executable, "-m", "sklearn_bdp", "ledger", "verify", str(used)]
-    run = subprocess.run(command, capture_output=True, text=True, check=True)
-    assert "intact" in run.stdout
 
 
 def test_show_and_csv_name_metric_model_units_and_time(path, said):

@@ -11,7 +11,7 @@ pytest.importorskip("matplotlib")
 
 EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
 STORIES = sorted(EXAMPLES.glob("plot_*.py"))
-FAST = ["plot_pedigree", "plot_social_graph"]
+FAST = ["plot_pedigree"]
 
 
 # What an example draws, saved where a user would see it.

@@ -1,8 +1,5 @@
 """Digests: equal content, equal text, in every process; different content, different text."""
 
-import subprocess
-import sys
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -58,15 +55,6 @@ def test_neighbouring_parts_cannot_run_over():
     assert query_key("ab", "c") != query_key("a", "bc")
     assert query_key(["a"], "b") != query_key(["a", "b"])
     assert query_key("1") != query_key(1) != query_key(1.0) != query_key(True)
-
-
-def test_keys_are_the_same_in_another_process():
-    parts = "'accuracy', {'b': 1, 'a': (0.1, None)}, np.arange(3)"
-    code = (
-        f"import numpy as np; from sklearn_bdp.holdout import query_key;print(query_key({parts}))"
-    )
-    run = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, text=True)
-    assert run.stdout.strip() == query_key("accuracy", {"a": (0.1, None), "b": 1}, np.arange(3))
 
 
 def test_what_has_no_stable_content_is_refused():

@@ -29,6 +29,7 @@ from sklearn_bdp._digests import (
     training_digest,
 )
 from sklearn_bdp.exceptions import VacuousGuaranteeWarning
+from sklearn_bdp.holdout import query_key
 from sklearn_bdp.metrics import PerRecordScore, get_metric
 
 RNG = np.random.default_rng(0)
@@ -125,11 +126,14 @@ def test_keys_are_the_same_in_another_process():
     import numpy as np
     from tests.digests.test_keys import *
     print(recipe(TREE), model(LogisticRegression()), model(Own()))
+    print(query_key("accuracy", {"b": 1, "a": (0.1, None)}, np.arange(3)))
     """
     run = subprocess.run(
         [sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True, check=True
     )
-    assert run.stdout.split() == [recipe(TREE), model(LogisticRegression()), model(Own())]
+    chosen = query_key("accuracy", {"a": (0.1, None), "b": 1}, np.arange(3))
+    mine = [recipe(TREE), model(LogisticRegression()), model(Own()), chosen]
+    assert run.stdout.split() == mine
 
 
 # -- anything else is another key ------------------------------------------------------------------

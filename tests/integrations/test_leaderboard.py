@@ -93,9 +93,13 @@ def test_a_place_moves_only_when_it_is_told_from_the_leaders(y):
 
 
 @pytest.mark.parametrize(
-    "seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(1, 10))]
+    ("seed", "guesses", "raw_says"),
+    [
+        (0, 150, 0.56),
+        *(pytest.param(seed, 500, 0.62, marks=pytest.mark.slow) for seed in range(10)),
+    ],
 )
-def test_the_majority_attack_climbs_a_raw_board_only(seed):
+def test_the_majority_attack_climbs_a_raw_board_only(seed, guesses, raw_says):
     """A step of 4 deviations: one of 500 guesses takes a place with a probability of 1.6%."""
     rng = np.random.default_rng(seed)
     y = rng.integers(0, 2, N)
@@ -112,9 +116,9 @@ def test_the_majority_attack_climbs_a_raw_board_only(seed):
     }
     shown = {}
     for name, score in boards.items():
-        labels = leaderboard.majority_attack(score, N, 500, np.random.default_rng(100 + seed))
+        labels = leaderboard.majority_attack(score, N, guesses, np.random.default_rng(100 + seed))
         shown[name] = float(score(labels))
     print(shown)
-    assert shown["raw"] > (0.63 if seed < 2 else 0.6)  # .67 is expected, .016 its deviation
+    assert shown["raw"] > raw_says
     assert shown["ladder"] == pytest.approx(0.5, abs=0.05)
     assert shown["ours"] == pytest.approx(0.5, abs=0.02)

@@ -124,8 +124,8 @@ def test_an_interrupted_file_without_its_journal_is_refused(interrupted, path):
 
 
 def test_flips_are_refused_or_harmless(whole, interrupted, tmp_path):
-    flip_main(whole, tmp_path, flips=60)
-    flip_journal(interrupted, tmp_path, flips=40)
+    flip_main(whole, tmp_path, flips=30)
+    flip_journal(interrupted, tmp_path, flips=20)
 
 
 @pytest.mark.slow

@@ -26,7 +26,7 @@ DOCUMENTED = (
 N = 60
 X, Y = np.arange(2.0 * N).reshape(N, 2), np.arange(N) % 2
 FEW = settings(
-    max_examples=int(os.environ.get("FUZZ_EXAMPLES", "50")),  # more, for a long night
+    max_examples=int(os.environ.get("FUZZ_EXAMPLES", "25")),  # more, for a long night
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
