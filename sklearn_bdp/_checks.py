@@ -101,6 +101,8 @@ def real_numbers(name, value):
     Complex numbers lose a part, durations their unit, masked entries their mask and text its
     meaning on the way to floating point.
     """
+    if type(value) is np.ndarray and value.dtype == float:  # nearly all there is
+        return value.copy()
     kind = type(value).__name__
     if isinstance(value, np.ma.MaskedArray) and np.ma.getmaskarray(value).any():
         raise ValueError(f"{name} must have no masked entries, got {kind} with some.")
@@ -199,7 +201,8 @@ def check_array(name, value, *, shape=None, low=-math.inf, high=math.inf) -> Arr
             f"{name} must have shape {shape}, got {array.shape}.".replace("None", "any")
         )
     ends = array.ravel().tolist() if array.size <= _FEW else (array.min(), array.max())
-    if not all(max(low, -_FINITE) <= end <= min(high, _FINITE) for end in ends):
+    least, most = max(low, -_FINITE), min(high, _FINITE)
+    if [end for end in ends if not least <= end <= most]:
         ok = (array >= low) & (array <= high) & np.isfinite(array)
         bad = float(array[~ok].flat[0])
         raise ValueError(
