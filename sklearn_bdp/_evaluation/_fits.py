@@ -13,7 +13,9 @@ import json
 import math
 import operator
 import pickle
+import sys
 import tempfile
+import time
 import traceback
 import warnings
 import weakref
@@ -38,10 +40,9 @@ from sklearn_bdp.metrics import Clipping
 
 #: What ends a search from outside: the user, or the death of a worker. What is finished is kept.
 INTERRUPTIONS = (KeyboardInterrupt, BrokenExecutor)
+_EVERY = 60.0  # seconds between two lines about what is left
 #: Calls per worker, so that none waits long for another at the end.
 _CALLS = 16
-#: Models held in memory while others may still turn out best: those ahead on the training side.
-KEEP = 1
 #: Bytes of per-record scores that are kept of a search's folds; the worst candidates go first.
 ROOM = 2**25
 #: Bytes of a fold's per-record scores up to which they are written beside a ledger.
@@ -119,8 +120,25 @@ class WholeJob:
             return evaluate(self.setting, task.candidate, keyed=task.keyed, memory=memory)
 
 
+def _telling(take, total):
+    """Return ``take``, which then says once a minute how many of the fits are left."""
+    start = last = time.monotonic()
+    done = 0
+
+    def taken(*result):
+        nonlocal last, done
+        take(*result)
+        done, now = done + 1, time.monotonic()
+        if now - last >= _EVERY and done < total:
+            last, left = now, (now - start) / done * (total - done) / 60.0
+            print(f"{done:,} of {total:,} fits, about {left:,.0f} min left", file=sys.stderr)
+
+    return taken
+
+
 def run_jobs(jobs, take, *, n_jobs, pre_dispatch):
     """Run fits and hand each result to ``take`` as soon as it is there."""
+    take = _telling(take, sum(len(tasks) for _, tasks in jobs))
     workers = effective_n_jobs(n_jobs)
     if workers == 1:
         memory = PrefixMemory()
@@ -361,19 +379,17 @@ class ModelStore:
     """
 
     def __init__(self):
-        self._leaders, self._places, self._file = {}, {}, None
+        self._leader, self._stored, self._file = (-math.inf, None, True, None), {}, None
 
     def put(self, row, model, *, guess, repeatable):
         """Keep a model; ``guess`` is its training-side score."""
-        self._leaders[row] = (guess, repeatable, model)
-        if len(self._leaders) > KEEP:
-            last = min(self._leaders, key=lambda key: self._leaders[key][0])
-            _, repeatable, model = self._leaders.pop(last)
-            if not repeatable:
-                self._store(last, model)
-
-    def _store(self, row, model):
-        """Write a model that no second fit would give again; in memory if it cannot be written."""
+        ahead, behind = (guess, row, repeatable, model), self._leader
+        if guess <= behind[0]:
+            ahead, behind = behind, ahead
+        self._leader = ahead
+        _, row, repeatable, model = behind
+        if repeatable:
+            return
         if self._file is None:
             self._file = tempfile.TemporaryFile()  # noqa: SIM115 (lives as long as the store)
             weakref.finalize(self, self._file.close)
@@ -381,15 +397,15 @@ class ModelStore:
         try:
             pickle.dump(model, self._file, protocol=pickle.HIGHEST_PROTOCOL)
         except Exception:  # whatever a third-party object raises when it is pickled
-            self._places[row] = model
+            self._stored[row] = model
         else:
-            self._places[row] = place
+            self._stored[row] = place
 
     def get(self, row):
         """Return the model of a row, or None where it has to be fitted again."""
-        if row in self._leaders:
-            return self._leaders[row][2]
-        place = self._places.get(row)
+        if row == self._leader[1]:
+            return self._leader[3]
+        place = self._stored.get(row)
         if isinstance(place, int):
             self._file.seek(place)
             return pickle.load(self._file)

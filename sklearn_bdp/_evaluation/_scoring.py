@@ -266,8 +266,9 @@ def certified(
 def _verdict(training, score, span):
     """Return what happened to a cross-validated score when it was verified."""
     if not math.isfinite(training) or abs(score - training) < CONFIRMED * span:
-        return ", confirmed" if math.isfinite(training) else ""
-    return f", corrected by {score - training:+.3g} (cross-validated: {digits(training)})"
+        return "the holdout confirms cross-validation" if math.isfinite(training) else ""
+    change = f"{score - training:+.3g} (cross-validated: {digits(training)})"
+    return f"the holdout corrects cross-validation by {change}"
 
 
 def _learned_nothing(metric, y):

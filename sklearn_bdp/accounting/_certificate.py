@@ -200,7 +200,9 @@ class Certificate(Shown):
             name, score, lower, upper = self.chosen
             if math.isnan(score):
                 return f"{name}: not verified. The holdout was not queried about it."
-            return stated(name, f"{digits(score)}{self.verdict}", lower, upper, self.target)
+            so_far = "; ".join(filter(None, (self.verdict, self._final(" now would be known to"))))
+            said = f"{digits(score)}. {so_far[0].upper()}{so_far[1:]}" if so_far else digits(score)
+            return stated(name, said, lower, upper, self.target)
         if self.n_answers:
             return f"{self.n_answers:,} verified so far. Widest interval: {self._error()}."
         if self.is_vacuous:
@@ -258,12 +260,15 @@ class Certificate(Shown):
         line += ", the whole range." if nothing else "."
         return f"{line} {more[0].upper()}{more[1:]}{scale}." if more else line
 
+    def _final(self, words):
+        """Return what a final report would give now; nothing where that says nothing."""
+        if self.final_error is None or not self.final_error < 0.45:
+            return ""
+        return f"a final report{words} ±{_up(self.final_error * self._span)}"
+
     def _first_lines(self):
-        stop = None
-        if self.final_error is not None and self.final_error < 0.45:
-            width = _up(self.final_error * self._span)
-            which = "" if self.chosen is not None else " for a middling score"
-            stop = f"If you stop here: final_report() narrows this to about ±{width}{which}."
+        stop = "" if self.chosen is not None else self._final(" now would know a middling score to")
+        stop = stop and f"{stop[0].upper()}{stop[1:]}."
         why = None if self.parts is None else why_wide([self._span * part for part in self.parts])
         lines = (self._headline(), self._scope(), stop, self._outlook(), why)
         return [line for line in lines if line]

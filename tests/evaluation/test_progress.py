@@ -1,26 +1,22 @@
 """What a search keeps while it runs."""
 
-import gc
-import warnings
+import itertools
+import time
 
-from sklearn.datasets import make_friedman1
-from sklearn.linear_model import Ridge
+import pytest
+from sklearn.datasets import make_classification, make_friedman1
+from sklearn.linear_model import LogisticRegression, Ridge
 
 from sklearn_bdp import ReusableHoldoutSearchCV
 from sklearn_bdp._evaluation import ModelStore
 
 
-def test_a_store_gives_every_model_back_and_closes_its_file():
-    with warnings.catch_warnings():
-        warnings.simplefilter("error", ResourceWarning)
-        store = ModelStore()
-        for row in range(4):
-            store.put(row, {"model": row}, guess=row / 4, repeatable=False)
-        assert [store.get(row) for row in range(4)] == [{"model": row} for row in range(4)]
-        file = store._file
-        del store
-        gc.collect()
-        assert file.closed
+def test_a_store_gives_every_model_back():
+    store = ModelStore()
+    for row, guess in enumerate([0.5, 0.2, 0.9, 0.1]):
+        store.put(row, {"model": row}, guess=guess, repeatable=row == 3)
+    assert [store.get(row) for row in range(3)] == [{"model": row} for row in range(3)]
+    assert store.get(3) is None  # a second fit gives it again
 
 
 def test_a_last_word_forgets_nothing_that_was_known():
@@ -30,3 +26,14 @@ def test_a_last_word_forgets_nothing_that_was_known():
     report = search.final_report()
     assert report.lower >= search.best_interval_[0]
     assert report.upper <= search.best_interval_[1]
+
+
+@pytest.mark.parametrize(("seconds", "lines"), [(1.0, 0), (7.0, 1)])
+def test_a_search_of_more_than_a_minute_says_what_is_left(monkeypatch, capsys, seconds, lines):
+    """Twelve fits: one line at most each minute, none about a search that is done."""
+    clock = itertools.count(0.0, seconds)
+    monkeypatch.setattr(time, "monotonic", lambda: next(clock))
+    X, y = make_classification(120, random_state=0)
+    ReusableHoldoutSearchCV(LogisticRegression(), {"C": [0.1, 1.0, 10.0]}, cv=3).fit(X, y)
+    said = capsys.readouterr().err.splitlines()
+    assert said == ["9 of 12 fits, about 0 min left"] * lines

@@ -278,7 +278,7 @@ def test_a_score_that_falls_beyond_its_interval_is_told_with_both_scores():
     assert f"{training:.3g} in cross-validation and {search.best_score_:.3g}" in str(
         warning.message
     )
-    change = f"corrected by {search.best_score_ - training:+.3g} (cross-validated: {training:.3f})"
+    change = f"by {search.best_score_ - training:+.3g} (cross-validated: {training:.3f})"
     assert change in str(search.certificate_).splitlines()[0]
 
 
@@ -293,7 +293,7 @@ def test_what_earlier_answers_moved_is_not_called_confirmed():
     with pytest.warns(FallenScoreWarning):
         again.fit(X, y)
     assert again.cv_results_["answered_from"][again.best_index_] == "training"
-    assert "corrected by -" in str(again.certificate_).splitlines()[0]
+    assert "corrects cross-validation by -" in str(again.certificate_).splitlines()[0]
 
 
 def test_honest_scores_are_confirmed_without_a_warning():
@@ -303,8 +303,8 @@ def test_honest_scores_are_confirmed_without_a_warning():
         assert not told
         first = str(search.certificate_).splitlines()[0]
         change = search.best_score_ - search.cv_results_["training_score"][search.best_index_]
-        assert (", confirmed. Expect" in first) == (abs(change) < 0.01)
-        assert ("corrected by" in first) == (abs(change) >= 0.01)
+        assert ("confirms cross-validation; a final report now" in first) == (abs(change) < 0.01)
+        assert ("corrects cross-validation by" in first) == (abs(change) >= 0.01)
         confirmed += abs(change) < 0.01
     assert confirmed >= 15
 
