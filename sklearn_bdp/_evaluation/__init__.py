@@ -13,10 +13,9 @@ from sklearn_bdp._evaluation._division import (
     recorded_seed,
 )
 from sklearn_bdp._evaluation._fits import (
+    FoldScores,
     ModelStore,
     Progress,
-    all_failed,
-    warn_some_failed,
 )
 from sklearn_bdp._evaluation._fitted import Savable, clipping_of
 from sklearn_bdp._evaluation._scoring import (

@@ -17,22 +17,17 @@ import sys
 import tempfile
 import time
 import traceback
-import warnings
 import weakref
 from concurrent.futures import BrokenExecutor
-from dataclasses import astuple, dataclass, field, replace
+from dataclasses import astuple, dataclass, field
 from pathlib import Path
 from typing import Any
 
-import joblib
 import numpy as np
 from joblib import effective_n_jobs
 from sklearn.base import clone
-from sklearn.exceptions import FitFailedWarning
 from sklearn.utils.parallel import Parallel, delayed
 
-from sklearn_bdp._checks import caller_level
-from sklearn_bdp._digests import object_digest
 from sklearn_bdp._evaluation._candidates import PrefixMemory, evaluate
 from sklearn_bdp._evaluation._scoring import Kept
 from sklearn_bdp._sklearn_compat import Nobody, fit_and_score
@@ -184,50 +179,13 @@ def _announced(context, caller):
         context.call_on_fit_task_end(estimator=caller)
 
 
-_START = "Traceback (most recent call last):"
-
-
-def cause_of(errors):
-    """Return in one line what most of these tracebacks end in."""
-    (cause, _), *_ = collections.Counter(map(_cause, errors)).most_common(1)
-    return cause
-
-
-def _cause(text):
-    """Return the line of a traceback that names the error, without what follows in its message."""
-    lines = text.rpartition(_START)[2].strip("\n").splitlines()
-    said = (line for line in lines if line.strip() and not line[0].isspace())
-    return next(said, text.strip().rpartition("\n")[2]).strip()
-
-
-def all_failed(errors, what):
-    """Return the error that says why no fit succeeded; ``what``: a sentence about the fits."""
-    return ValueError(f"{cause_of(errors)}\n{what} The last error:\n{errors[-1]}")
-
-
-def warn_some_failed(errors, what, warned=None):
-    """Warn of fits that failed; ``what``: how many of which, and what became of them.
-
-    ``warned``: causes of earlier warnings, to which this one is added; once is enough.
-    """
-    cause = cause_of(errors)
-    if warned is not None and cause in warned:
-        return
-    if warned is not None:
-        warned.add(cause)
-    warnings.warn(
-        f"{cause}\n{what} The last error:\n{errors[-1]}",
-        FitFailedWarning,
-        stacklevel=caller_level(),
-    )
-
-
-@dataclass(frozen=True)
+@dataclass
 class FoldScores:
     """What one fit on a fold of the training set gave."""
 
     result: dict  # as scikit-learn reports it
-    scores: np.ndarray | None = field(default=None, repr=False)  # of tested records, where known
+    #: Of tested records, where they are known and there is room for them.
+    scores: np.ndarray | None = field(default=None, repr=False)
     clipping: Any = None  # what clipping changes there, where that was found out
     #: Number of the scores, their sum and that of their squares.
     sums: tuple = (0, 0.0, 0.0)
@@ -278,79 +236,59 @@ class Progress:
     """Finished fits of one search on one division of the data, for the time after an interruption.
 
     Scores of folds are training-side numbers; what the holdout answered is in its own records.
-    ``file``: where they are kept besides for a new process.
+    Fits are known by names: digests of row, fold and parameters, None where these cannot be read.
+    ``file``: where fits are kept besides for a new process; ``room``: bytes of records' scores.
     """
 
-    def __init__(self, *, seed, split=None, config=None, file=None):
+    def __init__(self, *, seed, split=None, config=None, file=None, room=ROOM):
         self.seed, self.split, self.config, self.file = seed, split, config, file
         self.division = self.holdout = None
-        self._folds = collections.defaultdict(dict)  # by row and part: parameters, fold, scores
-        self._left = ROOM
-        self._written = {} if file is None else file.read()
-        self._names = {}  # by row: its parameters, as the file knows them
+        self._known = {} if file is None else file.read()  # folds by name
+        self._rows = collections.defaultdict(dict)  # folds by row and part
+        self._left = room
 
-    def _name(self, row, fold, params):
-        """Return what a fit is known by in the file; None where parameters cannot be read."""
-        if row not in self._names:
-            self._names[row] = object_digest(params)
-        return self._names[row] and f"{row} {fold} {self._names[row]}"
+    def find(self, row, part, name):
+        """Return what is known about a fit, or None."""
+        known = self._known.get(name)
+        if known is not None and part not in self._rows[row]:
+            self._keep(row, part, known)
+        return known
 
-    def find(self, row, part, fold, params):
-        """Return what is known about a fit, or None. ``fold``: a digest of its records."""
-        before, name, known = self._folds[row].get(part, (None, None, None))
-        if known is not None:
-            digest = object_digest(before) if name == fold else None
-            return known if digest is not None and digest == object_digest(params) else None
-        known = self._written and self._written.get(self._name(row, fold, params))
-        if known:
-            self._keep(row, part, params, fold, known)
-        return known or None
-
-    def add(self, row, part, fold, params, found, units=None):
+    def add(self, row, part, name, found, units=None):
         """Keep a finished fit; ``units``: scores of what varies by itself, such as dates."""
         if found.scores is not None:
             values = (found.scores if units is None else units).astype(float)
-            sums = len(values), float(values.sum()), float(values @ values)
-            found = replace(found, sums=sums)
-        self._keep(row, part, params, fold, found)
-        if self.file is not None and (name := self._name(row, fold, params)) is not None:
-            self.file.write(name, found)
+            found.sums = len(values), float(values.sum()), float(values @ values)
+        if name is not None:
+            self._known[name] = found
+            if self.file is not None:
+                self.file.write(name, found)
+        self._keep(row, part, found)
 
-    def _keep(self, row, part, params, fold, found):
+    def _keep(self, row, part, found):
         """Keep per-record scores while there is room; those of the worst candidates go first."""
-        self._folds[row][part] = params, fold, found
-        if found.scores is None:
-            return
-        self._left -= found.scores.nbytes
+        self._rows[row][part] = found
+        self._left -= 0 if found.scores is None else found.scores.nbytes
         while self._left < 0:
-            rows = [r for r in self._folds if any(f.scores is not None for f in self._of(r))]
+            rows = [r for r in self._rows.values() if any(f.scores is not None for f in r.values())]
             if len(rows) < 2:
                 return
-            worst = self._folds[min(rows, key=self._typical)]
-            for place, (own, name, kept) in worst.items():
-                if kept.scores is not None:
-                    self._left += kept.scores.nbytes
-                    worst[place] = own, name, replace(kept, scores=None)
-
-    def _of(self, row):
-        """Return what is known of the folds of a row, in order."""
-        return [found for _, (_, _, found) in sorted(self._folds[row].items())]
-
-    def _typical(self, row):
-        """Return the mean score of a row in its folds so far."""
-        values = [known.sums[1] / max(known.sums[0], 1) for known in self._of(row)]
-        return float(np.mean(values)) if np.isfinite(values).all() else -np.inf
+            for fold in min(rows, key=_mean_score).values():
+                if fold.scores is not None:
+                    self._left += fold.scores.nbytes
+                    fold.scores = None
 
     def variance(self, row):
         """Return the variance of a record's score in the folds of a row; NaN if it is not known."""
-        count, total, squares = np.sum([(0, 0, 0), *(f.sums for f in self._of(row))], axis=0)
+        found = [(0, 0.0, 0.0), *(fold.sums for fold in self._rows[row].values())]
+        count, total, squares = np.sum(found, axis=0)
         if not count:
             return np.nan
         return float(np.clip(squares / count - (total / count) ** 2, 0.0, 0.25))
 
     def clipping(self, row):
         """Return what clipping changes on the folds of a row, None where it is not known."""
-        found = [known.clipping for known in self._of(row) if known.clipping is not None]
+        found = [fold.clipping for fold in self._rows[row].values() if fold.clipping is not None]
         return functools.reduce(operator.add, found) if found else None
 
     def scores(self, row, tests, n):
@@ -358,18 +296,19 @@ class Progress:
 
         NaN and -1 for records in no test fold.
         """
-        kept = [known.scores for known in self._of(row)]
-        if len(kept) < len(tests) or any(each is None for each in kept):
+        kept = self._rows[row]
+        if len(kept) < len(tests) or any(each.scores is None for each in kept.values()):
             return None
         scores, fold = np.full(n, np.nan), np.full(n, -1)
         for part, test in enumerate(tests):
-            scores[test], fold[test] = kept[part], part
+            scores[test], fold[test] = kept[part].scores, part
         return scores, fold
 
-    @staticmethod
-    def fold_name(part, train, test):
-        """Return what a fold is known by."""
-        return joblib.hash((part, train, test), hash_name="sha1")
+
+def _mean_score(folds):
+    """Return the mean score of a candidate in its folds so far."""
+    values = [fold.sums[1] / max(fold.sums[0], 1) for fold in folds.values()]
+    return float(np.mean(values)) if np.isfinite(values).all() else -np.inf
 
 
 class ModelStore:

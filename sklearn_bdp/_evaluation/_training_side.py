@@ -6,15 +6,16 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import joblib
 import numpy as np
 from sklearn.model_selection import PredefinedSplit, check_cv
 
 from sklearn_bdp._checks import sealed_errors
+from sklearn_bdp._digests import object_digest
 from sklearn_bdp._evaluation._candidates import Candidate, attempt
 from sklearn_bdp._evaluation._fits import (
     INTERRUPTIONS,
     FoldJob,
-    Progress,
     Task,
     WholeJob,
     run_jobs,
@@ -183,7 +184,7 @@ class CrossValidation:
     def _fitted(self, tasks, splits, callback_ctx):
         """Return what scikit-learn reports about each fold of each candidate, in its order."""
         options, division, parts = self.options, self.division, range(len(splits))
-        found, names, jobs = {}, [], []
+        found, names, jobs = {}, {}, []
         fixed = {
             "scorer": options.scorers,
             "fit_params": options.fit_params,
@@ -196,11 +197,13 @@ class CrossValidation:
             "verbose": options.verbose,
             "caller": options.caller,
         }
+        digests = {task.row: object_digest(task.candidate.params) for task in tasks}
         for part, (train, test) in enumerate(splits):
-            names.append(Progress.fold_name(part, train, test))
-            todo = []
+            fold, todo = joblib.hash((part, train, test), hash_name="sha1"), []
             for task in tasks:
-                known = self.progress.find(task.row, part, names[part], task.candidate.params)
+                digest = digests[task.row]
+                names[task.row, part] = digest and f"{task.row} {fold} {digest}"
+                known = self.progress.find(task.row, part, names[task.row, part])
                 if known is not None:
                     found[task.row, part] = dict(known.result)
                     continue
@@ -227,10 +230,8 @@ class CrossValidation:
                 return
             found[task.row, job.part] = dict(result.result)
             self._value(result.result)  # raises where the metric to verify is missing
-            self.progress.add(
-                task.row, job.part, names[job.part], task.candidate.params, result,
-                self._by_date(result.scores, job.test),
-            )  # fmt: skip
+            units = self._by_date(result.scores, job.test)
+            self.progress.add(task.row, job.part, names[task.row, job.part], result, units)
 
         try:
             run_jobs(jobs, take, **options.dispatch)

@@ -34,11 +34,9 @@ from sklearn_bdp._evaluation._fits import (
     ModelStore,
     Task,
     WholeJob,
-    all_failed,
     run_jobs,
-    warn_some_failed,
 )
-from sklearn_bdp._sklearn_compat import num_samples
+from sklearn_bdp._sklearn_compat import num_samples, report_failures
 from sklearn_bdp.accounting import RELAXED_PART
 from sklearn_bdp.exceptions import BudgetExhaustedError
 from sklearn_bdp.guards import RowWiseCheck
@@ -105,7 +103,6 @@ class Verifier:
         self._metrics = {None: setting.metric, **setting.secondary}  # None: what ranks
         self._recipes, self._recorded = {}, {}
         self._ready, self._models = {}, ModelStore()
-        self._warned = set()  # causes of failed fits
         self.row_wise = RowWiseCheck(dates)
 
     def key(self, candidate, name=None):
@@ -249,7 +246,9 @@ class Verifier:
                 query.answer = record
                 if not math.isfinite(query.training):
                     query.training = record.training_value
-        _report_failures(found, self._warned)
+        # A constant prediction never fails, and alone it is not worth an answer.
+        fits = [one.outcome.error or None for one in found if one.columns != ()]
+        report_failures([{"fit_error": error} for error in fits], self.setting.error_score)
         ranked = [one for one in found if one.is_ready]
         if in_search and ranked:  # a breach of contract ends the search before it is asked
             leader = max(ranked, key=lambda one: one.training)
@@ -319,31 +318,3 @@ class Verifier:
             model = fit_candidate(self.setting, candidate)
         self._look_at(model, candidate)
         return model
-
-
-def _report_failures(found, warned):
-    """Warn about fits that failed, once, or raise when nothing is left to verify.
-
-    A constant prediction (no columns) never fails, and alone it is not worth an answer.
-    """
-    errors = [one.outcome.error for one in found if one.outcome.error]
-    if not errors:
-        return
-    if not any(one.columns != () and _is_left(one) for one in found):
-        raise all_failed(
-            errors,
-            f"All {len(errors)} fits failed on the training set. The holdout was not queried for "
-            "them.",
-        )
-    warn_some_failed(
-        errors,
-        f"{len(errors)} of {len(found)} fits failed on the training set. These candidates were not "
-        "verified.",
-        warned,
-    )
-
-
-def _is_left(one):
-    """Return whether a candidate has an answer, or may get one."""
-    was_fitted = one.outcome.evaluation is not None or math.isfinite(one.training)
-    return one.source != "unanswered" or (was_fitted and not one.outcome.error)

@@ -7,15 +7,18 @@ of 750 records "predict" with an accuracy of .7 in any fold of the same records.
 
 import math
 import traceback
+import warnings
 from dataclasses import dataclass, field, replace
 from functools import partial
 
 import numpy as np
 from scipy.stats import rankdata
 from sklearn.base import is_classifier, is_regressor
+from sklearn.exceptions import FitFailedWarning
 from sklearn.utils.parallel import Parallel, delayed
 
-from sklearn_bdp._evaluation import Candidate, all_failed, fit_candidate, warn_some_failed
+from sklearn_bdp._checks import caller_level
+from sklearn_bdp._evaluation import Candidate, fit_candidate
 from sklearn_bdp._sklearn_compat import check_method_params, num_samples, safe_indexing
 from sklearn_bdp.feature_selection._rankings import (
     text_columns,
@@ -204,16 +207,17 @@ def _report_failures(errors, proposals, bare, text):
     ``bare``: whether the first proposal is the one that all others are compared with; ``text``:
     names of columns that are no numbers.
     """
+    cause = errors[-1].strip().rpartition("\n")[2]
     advice = _ADVICE + (f" Columns that are not numbers: {text[:5]}." if text else "")
     others = proposals[bare:] or proposals
     if not any(math.isfinite(proposal.training) for proposal in others):
-        raise all_failed(
-            errors,
-            f"The estimator could not be fitted on any of {len(others)} subsets of features. The "
-            f"holdout was not queried. {advice}",
+        raise ValueError(
+            f"{cause}\nThe estimator could not be fitted on any of {len(others)} subsets of "
+            f"features. The holdout was not queried. {advice} The last error:\n{errors[-1]}"
         )
-    warn_some_failed(
-        errors,
-        f"{len(errors)} of {len(proposals)} subsets could not be fitted on the training set and "
-        f"were not verified. {advice}",
+    warnings.warn(
+        f"{cause}\n{len(errors)} of {len(proposals)} subsets could not be fitted on the training "
+        f"set and were not verified. {advice} The last error:\n{errors[-1]}",
+        FitFailedWarning,
+        stacklevel=caller_level(),
     )

@@ -30,7 +30,7 @@ MISFIT = Guard(
 FEW = Guard(
     "few groups",
     "arguments",
-    "before anything is fitted",
+    "before anything is fitted, once for each holdout and metric",
     "The holdout has {count} groups (patients, users, sites …), worth {worth:.0f} of equal size. "
     "They give {metric} near {score:.2g} to about ±{fixed:.2g} for one model fixed in advance, and "
     "to about ±{best:.2g} for the best of {candidates}. Nested cross-validation over all groups "
@@ -226,8 +226,9 @@ def _partitions(fold):
 def warn_few_groups(holdout, division, metric):
     """Say before anything is fitted what few groups can tell, and what does better."""
     model, train = division.model, division.train_model
-    if not isinstance(model, Groups) or model.is_independent:
+    if not isinstance(model, Groups) or model.is_independent or metric in holdout.account.warned:
         return
+    holdout.account.warned.append(metric)
     worth = model.effective_n(holdout.n)
     learned = 1.0 if train is None else train.effective_n(num_samples(division.X))
     asked = {"score": USUAL_SCORE, "scoring": None if metric.is_mean else metric}

@@ -10,7 +10,7 @@ from sklearn.model_selection import GroupKFold, KFold, StratifiedKFold, TimeSeri
 
 from examples.simulated import make_regimes
 from sklearn_bdp import HoldoutConfig, ReusableHoldout, ReusableHoldoutSearchCV
-from sklearn_bdp._evaluation import Progress, _fits
+from sklearn_bdp._evaluation import FoldScores, Progress
 from sklearn_bdp.correlation import Groups, MarkovChain, MarkovNetwork
 from sklearn_bdp.exceptions import (
     AnotherAccountWarning,
@@ -79,24 +79,14 @@ def test_no_fit_is_made_for_the_check(correlation, apart):
     assert len(search.misfit_scores_) == len(X if apart else search.train_indices_)
 
 
-def test_scores_of_inner_folds_are_those_of_another_cross_validation(monkeypatch):
-    X, y = independent()
-    found = {}
-    for room in (2**25, -1):  # without room the best candidate is fitted again
-        monkeypatch.setattr(_fits, "ROOM", room)
-        found[room] = fit(X, y, correlation=SLOW)[0].misfit_scores_
-    assert np.array_equal(found[2**25], found[-1])
-
-
-def test_the_best_candidates_are_kept_when_room_is_short(monkeypatch):
-    monkeypatch.setattr(_fits, "ROOM", 250)
-    progress = Progress(seed=None)
+def test_the_best_candidates_are_kept_when_room_is_short():
+    progress = Progress(seed=None, room=250)
     tests = [np.arange(20), np.arange(20, 40)]
     scores = np.arange(40) / 40.0
     for part, test in enumerate(tests):
         for row, value in enumerate((0.1, 1.0, 0.5)):
-            found = _fits.FoldScores({}, (value * scores[test]).astype(np.float32))
-            progress.add(row, part, f"fold {part}", {"row": row}, found)
+            found = FoldScores({}, (value * scores[test]).astype(np.float32))
+            progress.add(row, part, f"{row} {part}", found)
     kept, fold = progress.scores(1, tests, 41)
     assert np.allclose(kept[:40], scores)
     assert np.isnan(kept[40])
