@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import json
 import math
 from collections import defaultdict
@@ -15,7 +16,7 @@ from sklearn_bdp._digests import data_digest
 from sklearn_bdp.holdout._advance import prepared
 from sklearn_bdp.holdout._batch import decide, exhausted_error, route
 from sklearn_bdp.holdout._certificate import target_of
-from sklearn_bdp.holdout._in_time import WalkForward, calendar, past_dates
+from sklearn_bdp.holdout._in_time import WalkForward
 from sklearn_bdp.holdout._inputs import batch_of_evaluations
 from sklearn_bdp.holdout._measures import Predicted, Records
 from sklearn_bdp.holdout._plan import CLASSES, Plan, planned_report
@@ -26,215 +27,134 @@ from sklearn_bdp.ledger import Answers, Fact, canonical
 from sklearn_bdp.metrics import Evaluation
 
 
-class Closing:
-    """What closes a holdout: its final report."""
+@sealed_errors
+def report_and_close(
+    holdout: Any,
+    estimators: Any,
+    training_values: Any,
+    *,
+    variance: float | None = None,
+    training: Any = None,
+    **asked: Any,
+) -> FinalReport:
+    """Report scores and close the holdout; see :meth:`ReusableHoldout.final_report`.
 
-    def __init__(self, holdout: Any) -> None:
-        self.holdout, self.account = holdout, holdout.account
-        self.model, self.settings = holdout.model, holdout.account.settings
-
-    @sealed_errors
-    def report(
-        self, estimators: Any, training_values: Any, *, variance: float | None = None, **asked: Any
-    ) -> FinalReport:
-        """Report scores and close the holdout; see :meth:`ReusableHoldout.final_report`.
-
-        ``variance``: of a record's training-side score in the first row, as a search has it.
-        """
-        self.account.check_home()
-        plan = planned_report(self.holdout, estimators, training_values, **asked)
-        check_plan(plan, self.holdout, asked["training"])
-        identity = json.loads(canonical(plan.identity()))
-        with self.account.reading() as book:
-            last, begun = book.last, book.notes(Fact.CLOSING)
-            again = last.closed and begun[0]["asked"] == identity
-            if not again:
-                check_open(book, identity)
-        if not again:  # else a script that is run twice
+    ``variance``: of a record's training-side score in the first row, as a search has it.
+    """
+    account = holdout.account
+    account.check_home()
+    plan = planned_report(holdout, estimators, training_values, training=training, **asked)
+    check_plan(plan, holdout, training)
+    identity = json.loads(canonical(plan.identity()))
+    with account.reading() as book:
+        last, begun = book.last, book.notes(Fact.CLOSING)
+        again = last.closed and begun[0]["asked"] == identity  # a script that is run twice
+        if not again:
+            check_open(book, identity)
+    if not again:
+        if plan.approximate:
+            plan = prepared(plan, training, variance, holdout)
+        plan = _begun(holdout, plan, identity)
+    if plan.refit is not None:  # recipes are fitted once they are asked
+        models = dict(plan.models)
+        for name, one in models.items():
+            if not isinstance(one, Predicted):
+                models[name] = WalkForward(one, holdout, plan.refit[0])
+        plan = dataclasses.replace(plan, models=models)
+    if not again:
+        with account.writing() as transaction:
+            terms = account.terms(transaction, fine=True)
             if plan.approximate:
-                plan = prepared(plan, asked["training"], variance, self.holdout)
-            plan = self._begun(plan, identity)
-        if plan.refit is not None:  # recipes are fitted once they are asked
-            models = dict(plan.models)
-            for name, one in models.items():
-                if not isinstance(one, Predicted):
-                    models[name] = WalkForward(one, self.holdout, plan.refit[0])
-            plan = dataclasses.replace(plan, models=models)
-        return self._over_time(self.shown(last if again else self._reported(plan)), plan)
-
-    def _begun(self, plan: Plan, identity: Any) -> Plan:
-        """Record what is going to be reported, durably: from here on nothing else can be asked.
-
-        What was known in advance is recorded, too: a report that was interrupted is completed with
-        the same numbers.
-        """
-        with self.account.writing() as transaction:
-            check_open(transaction, identity)
-            budget, last = self.settings.budget, transaction.last
-            if budget is not None and last.n_rounds + plan.n_rounds(self.model) > budget:
-                raise exhausted_error(self.settings, last, unanswered=plan.n_proven)
-            begun = transaction.notes(Fact.CLOSING)
-            if begun:
-                return plan.informed(begun[0]["advance"])
-            known = [[one.moments, one.most, one.expected] for one in plan.statements]
-            content = {"asked": identity, "advance": known}
-            self.account.note_closing(transaction, Fact.CLOSING, content)
-        return plan
-
-    def _reported(self, plan):
-        """Compute the report and record it; return the account that closes the holdout."""
-        with self.account.writing() as transaction:
-            terms = self.account.terms(transaction, fine=True)
-            before = terms.last
-            content = {  # by the names of a report
-                "n_answered": before.n_answered,
-                "n_above": before.n_above,
-                "n_batches": before.number,
-                "per": plan.per,
-                "baseline": plan.baseline,
-                "refit": "" if plan.refit is None else plan.refit[1],
-                "assumptions": plan.caveats,
-            }
-            if plan.approximate:
-                drawn = transaction.notes(Fact.ORDER)[0]
-                record, answers = self._read(plan, terms, content, drawn)
+                last, answers = _read(holdout, plan, terms, transaction.notes(Fact.ORDER)[0])
             else:
-                record, answers = self._through_noise(plan, terms, content)
-            self.account.record(transaction, record, terms, answers)
-        return record
+                last, answers = _through_noise(holdout, plan, terms)
+            account.record(transaction, last, terms, answers)
+    report = shown_report(holdout, last)
+    if not (holdout.model.is_given_past and plan.statements[0].proven):
+        return report
+    scores = functools.partial(Rows(plan, holdout, seed=0).over_time, holdout)
+    return dataclasses.replace(report, _over_time=scores)
 
-    def _read(self, plan, terms, content, drawn):
-        """Return account and answers of a report that reads the closed holdout, without privacy.
 
-        Theory G28: each family at its own level. Proven rows take what G16 leaves; approximate ones
-        take the weight 1, for interim answers are not in their family.
+def _begun(holdout: Any, plan: Plan, identity: Any) -> Plan:
+    """Record what is going to be reported, durably: from here on nothing else can be asked.
 
-        The order of units is drawn once and for all, with the holdout: 128 random bits stand in
-        the header of the ledger, under its chain, and the order is a function of these and of the
-        records. A restart, a copy of the file and a pickle find it again, nothing draws another,
-        and whoever has not both the ledger and the records cannot know it.
-        """
-        secret = data_digest(drawn, self.holdout.y, self.holdout.X)
-        rows = Rows(plan, self.holdout, seed=int(secret[:32], 16))
-        before, beta = terms.last, self.holdout.beta
-        terms, by_class = rows.settled(terms)
-        last = terms.last
-        # Shares of classes that are asked now are paid by the rows that they decide, by no other.
-        length, by_shares = (route(one, self.settings, report=True)[0] for one in (before, last))
-        share = self.settings.sampling_failure / max(1, plan.n_proven)
-        levels = {
-            "proven": share * math.exp(-length),
-            "approximate": beta * math.exp(-before.released) / len(plan.statements),
-            "alone": beta,
-        }
-        deciding = {"proven": share * math.exp(-by_shares)}
-        each = [levels | (deciding if one.proven == CLASSES else {}) for one in plan.statements]
-        content |= {
-            "rows": [
-                rows.row(place, by_class=by_class.get(place), **own)
-                for place, own in enumerate(each)
-            ],
-            "information_spent": length,
-            "level": levels["proven"],
-            "approximate_level": levels["approximate"],
-            "units": [rows.count, rows.words],
-        }
-        paid = length + math.log(max(1, plan.n_proven))
-        answers = _answers(plan, content["rows"], last, terms.time, paid)
-        return dataclasses.replace(
-            last,
-            number=last.number + 1,
-            time=terms.time,
-            size=len(answers),
-            n_answered=last.n_answered + len(answers),
-            n_above=last.n_above + len(answers),
-            scales={one.metric: list(one.scale) for one in answers},
-            code_length=by_shares,
-            code=terms.code.state(after=len(terms.code.pairs)),
-            cells={"report": content},
-            closed=True,
-            dp_epsilon=None,
-            spending={
-                "name": self.settings.spending.name,
-                "weight": self.settings.spending.of_report(last.number),
-            },
-        ), answers
+    What was known in advance is recorded, too: a report that was interrupted is completed with
+    the same numbers.
+    """
+    settings = holdout.account.settings
+    with holdout.account.writing() as transaction:
+        check_open(transaction, identity)
+        last, begun = transaction.last, transaction.notes(Fact.CLOSING)
+        needed = last.n_rounds + plan.n_rounds(holdout.model)
+        if settings.budget is not None and needed > settings.budget:
+            raise exhausted_error(settings, last, unanswered=plan.n_proven)
+        if begun:
+            return plan.informed(begun[0]["advance"])
+        known = [[one.moments, one.most, one.expected] for one in plan.statements]
+        content = {"asked": identity, "advance": known}
+        holdout.account.note_closing(transaction, Fact.CLOSING, content)
+    return plan
 
-    def _through_noise(self, plan, terms, content):
-        """Return the account and the answers of a report under a level of privacy."""
-        record, answers = decide(self._batch(plan), terms, statements=plan.n_proven)
-        if record is None:
-            raise exhausted_error(self.settings, terms.last, unanswered=plan.n_proven)
-        rows, units = [], list(self.model.units(self.settings.n))
-        for one, answer in zip(plan.statements, answers, strict=True):
-            _, low, high = one.ends
-            part = np.array(self.account.why_wide(answer) or (0.0, 0.0, 0.0))
-            ends = np.array([answer.value, answer.lower, answer.upper])
-            value, *pair = (low + (high - low) * ends).tolist()
-            rows.append(one.row(units[0]) | {
-                "value": value, "proven": pair, "method": "through noise", "positive": "",
-                "parts": ((high - low) * part).tolist(),
-            })  # fmt: skip
-        content |= {
-            "rows": rows,
-            "information_spent": record.code_length,
-            "level": self.settings.sampling_failure * math.exp(-answers[0].code_length),
-            "approximate_level": None,
-            "units": units,
-        }
-        return dataclasses.replace(record, cells=record.cells | {"report": content}), answers
 
-    def _batch(self, plan):
-        """Return the statements as one batch; raw scores of each model are made once."""
-        made, evaluations, labels = {}, [], []
-        records = Records(self.holdout.X, self.holdout.y, plan.models)
-        for one in plan.statements:
-            metric = one.measure.metric
-            for name in one.models:
-                key = name, repr(metric)
-                if key not in made:
-                    made[key] = metric.evaluate(*records.asked(name), self.holdout.y)
-            evaluations.append(_difference([made[name, repr(metric)] for name in one.models]))
-            labels.append((one.ends[0], one.ends, " minus ".join(one.models[::-1]), None))
-        batch = batch_of_evaluations(
-            evaluations,
-            self.settings.n,
-            self.model,
-            training_values=[one.expected for one in plan.statements],
-            own_cells=np.ones(len(evaluations)),  # deviations are taken from what was expected
-        )
-        return dataclasses.replace(batch, labels=labels)
+def _read(holdout: Any, plan: Plan, terms: Any, drawn: str) -> Any:
+    """Return account and answers of a report that reads the closed holdout, without privacy.
 
-    def _over_time(self, report, plan):
-        """Return a report that can draw its first row over time, in this process."""
-        if not self.model.is_given_past or not plan.statements[0].proven:
-            return report
-        rows = Rows(plan, self.holdout, seed=0)
+    Theory G28: each family at its own level. Proven rows take what G16 leaves; approximate ones
+    take the weight 1, for interim answers are not in their family.
 
-        def drawn():
-            dates = calendar(self.holdout)
-            if dates is None:
-                dates = np.unique(past_dates(self.model, self.settings.n))
-            return dates, rows.over_time()
+    The order of units is drawn once and for all, with the holdout: 128 random bits stand in
+    the header of the ledger, under its chain, and the order is a function of these and of the
+    records. A restart, a copy of the file and a pickle find it again, nothing draws another,
+    and whoever has not both the ledger and the records cannot know it.
+    """
+    secret = data_digest(drawn, holdout.y, holdout.X)
+    rows = Rows(plan, holdout, seed=int(secret[:32], 16))
+    settings, before = holdout.account.settings, terms.last
+    terms, by_class = rows.settled(terms)
+    last = terms.last
+    # Shares of classes that are asked now are paid by the rows that they decide, by no other.
+    length, by_shares = (route(one, settings, report=True)[0] for one in (before, last))
+    count = max(1, plan.n_proven)
+    level = settings.sampling_failure / count * math.exp(-length)
+    approximate = holdout.beta * math.exp(-before.released) / len(plan.statements)
+    said = []
+    for place, one in enumerate(plan.statements):
+        shares = math.exp(length - by_shares) if one.proven == CLASSES else 1.0
+        levels = {"proven": level * shares, "approximate": approximate, "alone": holdout.beta}
+        said.append(rows.row(one, by_class=by_class.get(place), **levels))
+    content = _content(plan, before) | {
+        "rows": said,
+        "information_spent": length,
+        "level": level,
+        "approximate_level": approximate,
+        "units": [rows.count, rows.words],
+    }
+    answers = _answers(plan, said, last, terms.time, length + math.log(count))
+    spending = {
+        "name": settings.spending.name,
+        "weight": settings.spending.of_report(last.number),
+    }
+    return dataclasses.replace(
+        last, number=last.number + 1, time=terms.time, size=len(answers),
+        n_answered=last.n_answered + len(answers), n_above=last.n_above + len(answers),
+        scales={one.metric: list(one.scale) for one in answers}, code_length=by_shares,
+        code=terms.code.state(after=len(terms.code.pairs)), cells={"report": content},
+        closed=True, dp_epsilon=None, spending=spending,
+    ), answers  # fmt: skip
 
-        return dataclasses.replace(report, _over_time=drawn)
 
-    def shown(self, record: Any) -> FinalReport:
-        """Return the report that a closing account holds."""
-        content = record.cells["report"]
-        target = target_of(self.model, self.settings.n)
-        assumptions = [*self.holdout.certificate().assumptions, *content["assumptions"]]
-        if content["approximate_level"] is not None:
-            assumptions.append("reading the closed holdout ended its privacy")
-        known = {
-            "rows": tuple(ReportRow.of(row, target) for row in content["rows"]),
-            "units": tuple(content["units"]),
-            "assumptions": tuple(assumptions),
-            "spending": self.settings.spending.describe(),
-        }
-        return FinalReport(
-            **(content | known), beta=self.holdout.beta, n=self.settings.n, time=record.time
-        )
+def _content(plan, before):
+    """Return what a report says besides its rows, by its own names, in JSON."""
+    return {
+        "n_answered": before.n_answered,
+        "n_above": before.n_above,
+        "n_batches": before.number,
+        "per": plan.per,
+        "baseline": plan.baseline,
+        "refit": "" if plan.refit is None else plan.refit[1],
+        "assumptions": plan.caveats,
+    }
 
 
 def _answers(plan, rows, last, time, length):
@@ -245,32 +165,72 @@ def _answers(plan, rows, last, time, length):
             continue
         words, low, high = scales[one.ends[0]] = one.ends
         ends = np.array([row["value"], *row["proven"]])
-        unit = np.clip((ends - low) / (high - low), 0.0, 1.0).tolist()
+        value, lower, upper = np.clip((ends - low) / (high - low), 0.0, 1.0).tolist()
         known = {"key": None, "metric": words, "model": row["model"], "above": 1,
-                 "training_value": float(one.expected), "code_length": length}  # fmt: skip
-        unit = dict(zip(("value", "lower", "upper"), unit, strict=True))
-        for name, value in (known | unit).items():
-            columns[name].append(value)
+                 "training_value": float(one.expected), "code_length": length,
+                 "value": value, "lower": lower, "upper": upper}  # fmt: skip
+        for name, said in known.items():
+            columns[name].append(said)
     if not columns:
         return ()
     return Answers(dict(columns), batch=last.number + 1, time=time, scales=scales)
 
 
-def report_and_close(
-    holdout: Any, estimators: Any, training_value: Any, *, variance: Any, **asked: Any
-) -> FinalReport:
-    """Report the model that a search or a selection verified; it knows the variance of a record."""
-    return Closing(holdout).report(
-        estimators, training_value, variance=variance, training=None, **asked
-    )
+def _through_noise(holdout: Any, plan: Plan, terms: Any) -> Any:
+    """Return the account and the answers of a report under a level of privacy."""
+    settings, model = holdout.account.settings, holdout.model
+    records, evaluations = Records(holdout.X, holdout.y, plan.models), []
+    for one in plan.statements:
+        metric: Any = one.measure.metric
+        found = [metric.evaluate(*records.asked(name), holdout.y) for name in one.models]
+        if len(found) == 2:  # the paired difference (theory G23)
+            halved = 0.5 * (found[1].per_record - found[0].per_record + 1.0)
+            mean, sensitivity = float(halved.mean()), found[0].sensitivity
+            found = [Evaluation(per_record=halved, value=mean, sensitivity=sensitivity)]
+        evaluations += found
+    batch = batch_of_evaluations(
+        evaluations, settings.n, model,
+        training_values=[one.expected for one in plan.statements],
+        own_cells=np.ones(len(evaluations)),  # deviations are taken from what was expected
+    )  # fmt: skip
+    units = list(model.units(settings.n))
+    said = [one.row(units[0]) for one in plan.statements]
+    labels = [
+        (one.ends[0], one.ends, row["model"], None)
+        for one, row in zip(plan.statements, said, strict=True)
+    ]
+    batch = dataclasses.replace(batch, labels=labels)
+    record, answers = decide(batch, terms, statements=plan.n_proven)
+    if record is None:
+        raise exhausted_error(settings, terms.last, unanswered=plan.n_proven)
+    for one, row, answer in zip(plan.statements, said, answers, strict=True):
+        _, low, high = one.ends
+        parts = np.array(holdout.account.why_wide(answer) or (0.0, 0.0, 0.0))
+        ends = np.array([answer.value, answer.lower, answer.upper])
+        value, *pair = (low + (high - low) * ends).tolist()
+        row |= {"value": value, "proven": pair, "parts": ((high - low) * parts).tolist()}
+        row |= {"method": "through noise", "positive": ""}
+    content = _content(plan, terms.last) | {
+        "rows": said,
+        "information_spent": record.code_length,
+        "level": settings.sampling_failure * math.exp(-answers[0].code_length),
+        "approximate_level": None,
+        "units": units,
+    }
+    return dataclasses.replace(record, cells=record.cells | {"report": content}), answers
 
 
-def _difference(evaluations):
-    """Return the evaluation of one model, or of the paired difference of two (theory G23)."""
-    if len(evaluations) == 1:
-        return evaluations[0]
-    first, second = (each.per_record for each in evaluations)
-    halved = 0.5 * (second - first + 1.0)
-    return Evaluation(
-        per_record=halved, value=float(halved.mean()), sensitivity=evaluations[0].sensitivity
-    )
+def shown_report(holdout: Any, record: Any) -> FinalReport:
+    """Return the report that a closing account holds."""
+    content, settings = record.cells["report"], holdout.account.settings
+    target = target_of(holdout.model, settings.n)
+    assumptions = [*holdout.certificate().assumptions, *content["assumptions"]]
+    if content["approximate_level"] is not None:
+        assumptions.append("reading the closed holdout ended its privacy")
+    known = {
+        "rows": tuple(ReportRow.of(row, target) for row in content["rows"]),
+        "units": tuple(content["units"]),
+        "assumptions": tuple(assumptions),
+        "spending": settings.spending.describe(),
+    }
+    return FinalReport(**(content | known), beta=holdout.beta, n=settings.n, time=record.time)

@@ -27,7 +27,7 @@ from sklearn_bdp.guards import TrainingRecords, digests_of_rows, likeness, targe
 from sklearn_bdp.holdout._account import Account
 from sklearn_bdp.holdout._batch import next_code_length
 from sklearn_bdp.holdout._certificate import warn_if_vacuous
-from sklearn_bdp.holdout._final import Closing
+from sklearn_bdp.holdout._final import report_and_close, shown_report
 from sklearn_bdp.holdout._inputs import (
     batch_of_evaluations,
     batch_of_scores,
@@ -709,8 +709,8 @@ class ReusableHoldout:
         TypeError, ValueError
             If something cannot be reported. The holdout stays open.
         """
-        return Closing(self).report(
-            estimators, training_values, scoring=scoring, compare=compare, by=by, per=per,
+        return report_and_close(
+            self, estimators, training_values, scoring=scoring, compare=compare, by=by, per=per,
             training=training,
         )  # fmt: skip
 
@@ -723,7 +723,7 @@ class ReusableHoldout:
             raise AttributeError("This holdout has not given a final report yet.")
         if "statements" in last.cells:
             raise AttributeError("A filter closed this holdout: its final_report() shows it again.")
-        return Closing(self).shown(last)
+        return shown_report(self, last)
 
     # -- checks -------------------------------------------------------------------------------
 

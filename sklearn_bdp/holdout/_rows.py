@@ -21,7 +21,7 @@ from sklearn_bdp.accounting import (
     star_limits,
 )
 from sklearn_bdp.holdout._certificate import target_of
-from sklearn_bdp.holdout._in_time import past_row
+from sklearn_bdp.holdout._in_time import calendar, past_row
 from sklearn_bdp.holdout._inputs import batch_of_evaluations
 from sklearn_bdp.holdout._measures import Records, is_label, reads
 from sklearn_bdp.holdout._plan import (
@@ -36,7 +36,6 @@ from sklearn_bdp.holdout._plan import (
 )
 from sklearn_bdp.holdout._side_queries import ask_shares
 
-READ = "approximate: leaving out {units}"
 LONG_RUN = "the long run of the same process"
 
 
@@ -116,61 +115,54 @@ class Rows:
         return terms, found
 
     def row(
-        self, place: int, *, proven: float, approximate: float, alone: float, by_class: Any
+        self, one: Statement, *, proven: float, approximate: float, alone: float, by_class: Any
     ) -> Any:
         """Return a row in JSON; ``proven``, ``approximate``, ``alone``: failure probabilities."""
-        one = self.plan.statements[place]
-        past, row = self.model.is_given_past, one.row(self.count)
+        row, notes, past = one.row(self.count), [], self.model.is_given_past
+        row["method"] = row["method"] or f"approximate: leaving out {self.words}"
         if past:
-            n = len(self.records.y)
-            row["target"] = target_of(self.model, n, one.ahead) if one.proven else LONG_RUN
+            ahead = target_of(self.model, len(self.records.y), one.ahead)
+            row["target"] = ahead if one.proven else LONG_RUN
         try:
             with np.errstate(all="ignore"):
-                row |= self._counts(one)
-                row["value"] = self.value(one)
+                row |= self._counts(one) | {"value": self.value(one)}
                 if one.proven:
                     ends = self.proven(one, proven, by_class)
                     once = self.proven(one, alone, by_class)
                     half, least = (0.5 * (high - low) for low, high in (ends, once))
                     row |= {"proven": _finite(ends), "parts": [least, half - least, 0.0]}
                 if self.times == 0.0:
-                    row["notes"] = ["An approximate row needs a declared chain (a long run)."]
-                elif self.plan.approximate and one.ahead == 1:
+                    notes.append("An approximate row needs a declared chain (a long run).")
+                elif one.ahead == 1:
                     found = self.approximate(one, approximate)
-                    pair = _finite((found.lower, found.upper))
-                    row |= {"approximate": pair, "notes": list(found.notes)}
+                    row["approximate"] = pair = _finite((found.lower, found.upper))
+                    notes += found.notes
                     if past and one.proven and pair is not None:
-                        row["notes"].append(f"The approximate interval is about {LONG_RUN}.")
+                        notes.append(f"The approximate interval is about {LONG_RUN}.")
         except Exception as error:
-            row["notes"] = [f"It could not be computed ({type(error).__name__})."]
-        if not row["method"]:
-            row["method"] = READ.format(units=self.words)
+            notes = [f"It could not be computed ({type(error).__name__})."]
         if one.most < 1.0:
-            low, high = one.measure.span
-            row["notes"].append(
-                f"The proven interval counts differences beyond ±{one.most * (high - low):.3g} as "
-                "that."
-            )
-        row["notes"] += [one.measure.note] * bool(one.measure.note)
+            most = one.most * (one.measure.span[1] - one.measure.span[0])
+            notes.append(f"The proven interval counts differences beyond ±{most:.3g} as that.")
+        notes += filter(None, [one.measure.note])
         for name in one.models:
-            failing = self.records.failing.get(name)
-            if failing is not None and len(failing):
+            failing = self.records.failing.get(name, ())
+            if len(failing):
                 places = ", ".join(map(str, failing[:5])) + ", …" * (len(failing) > 5)
-                row["notes"].append(
+                notes.append(
                     f"{name} failed on {len(failing)} of {len(self.records.y)} holdout records "
                     f"(positions {places}). They count with the worst score."
                 )
         if row["value"] is None or not math.isfinite(row["value"]):
-            row["notes"] = row["notes"] or ["The score is undefined for these records."]
-            row["value"] = None
-        return row
+            row["value"], notes = None, notes or ["The score is undefined for these records."]
+        return row | {"notes": notes}
 
-    def over_time(self) -> Any:
-        """Return the score of each date in the first row, in score units."""
-        one = self.plan.statements[0]
+    def over_time(self, holdout: Any) -> tuple[Any, Any]:
+        """Return the dates, and the score of each in the first row, in score units."""
+        one, dates = self.plan.statements[0], calendar(holdout)
         low, high = one.measure.span
-        scores = self.records.contributions(one.measure, one.models[0])[0]
-        return low + (high - low) * self.means(scores)
+        scores = self.means(self.records.contributions(one.measure, one.models[0])[0])
+        return np.arange(len(scores)) if dates is None else dates, low + (high - low) * scores
 
     # -- values ---------------------------------------------------------------------------------
 
@@ -216,13 +208,14 @@ class Rows:
         if one.proven == PAST:
             return past_row(one, self.records, self, self.plan.classes, level)
         mask = self.plan.masks[one.inside[0]] if one.inside else 1.0
-        sums, counts = (
-            mask * each for each in self.records.contributions(one.measure, one.models[-1])
-        )
-        paired = len(one.models) == 2
+        found = [
+            [mask * each for each in self.records.contributions(one.measure, name)]
+            for name in one.models
+        ]
+        (sums, counts), paired = found[-1], len(found) == 2
         if paired:
-            gap = sums - mask * self.records.contributions(one.measure, one.models[0])[0]
-            sums = 0.5 * (counts + np.clip(gap / one.most, -1.0, 1.0))
+            gap = np.clip((sums - found[0][0]) / one.most, -1.0, 1.0)
+            low, span, sums = -one.most * span, 2.0 * one.most * span, 0.5 * (counts + gap)
         if one.proven == COUNTS:
             alike = self.plan.dependence == "records"
             lower, upper = _counted(one, sums, counts, level, alike=alike)
@@ -237,8 +230,6 @@ class Rows:
                 bound=one.measure.bound * self.plan.bound,
                 moments=one.moments, log_inverse_level=math.log(2.0 / level),
             )  # fmt: skip
-        if paired:
-            low, span = -one.most * span, 2.0 * one.most * span
         return low + span * lower, low + span * upper
 
     def _by_class(self, found, level):
