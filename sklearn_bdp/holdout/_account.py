@@ -24,7 +24,6 @@ from sklearn_bdp.holdout._certificate import holdout_certificate, width_parts
 from sklearn_bdp.holdout._inputs import first_askings
 from sklearn_bdp.holdout._report import check_open, preview_batch
 from sklearn_bdp.holdout._settings import DerivedSettings, final_noise, restored_mechanism
-from sklearn_bdp.holdout._side_queries import with_prevalence
 from sklearn_bdp.ledger import AnswerRecord, Answers, Fact, HoldoutAnswers, Ledger, canonical
 
 
@@ -233,23 +232,9 @@ class Account:
         shared = self._shared or bool(book.notes(Fact.SHARED_ROWS))
         return holdout_certificate(book, self, shared=shared)
 
-    def preview(self, book, *, score, training_size, n_queries=1, metric=None, prevalence=None):
+    def preview(self, book, **asked):
         """Return what the next batch would get as things stand in ``book``."""
-        check_open(book)
-        note = ""
-        if metric is not None:
-            metric, note = with_prevalence(metric, prevalence, book.last.shares, self.settings.n)
-        return preview_batch(
-            book.last,
-            self.code(book),
-            n_queries=n_queries,
-            score=score,
-            training_size=training_size,
-            settings=self.settings,
-            model=self.model,
-            metric=metric,
-            note=note,
-        )
+        return preview_batch(self, book, **asked)
 
     def why_wide(self, answer):
         """Return the parts of an answer's half-width: sampling, what was asked, noise; or None."""

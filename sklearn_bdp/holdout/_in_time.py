@@ -56,16 +56,12 @@ def forecast(name: str, holdout: Any) -> Any:
     """Return a forecast for each record: the last known target, or that of a season before."""
     model, n, earlier = holdout.model, holdout.n, holdout.earlier
     lag = _lag(name, past_horizon(model))
-    if not model.is_given_past or model.units(n)[0] != n:
+    alone = model.is_given_past and model.units(n)[0] == n and earlier is not None
+    if not alone or len(earlier.y) < lag or len(np.unique(earlier.dates)) < len(earlier.y):
         raise ValueError(
-            f"compare={name!r} needs one record per date under correlation='time'. Pass "
-            "predictions of the holdout's records. The holdout was not queried."
-        )
-    if earlier is None or len(earlier.y) < lag or len(np.unique(earlier.dates)) < len(earlier.y):
-        raise ValueError(
-            f"compare={name!r} needs the targets of {lag} dates before the holdout, one for each, "
-            "which a search knows in the process that made it. Pass predictions of the holdout's "
-            "records. The holdout was not queried."
+            f"compare={name!r} needs correlation='time' with one record per date, and the targets "
+            f"of {lag} dates before the holdout, which a search knows in the process that made it. "
+            "Pass predictions of the holdout's records. The holdout was not queried."
         )
     dates = past_dates(model, n)
     later = np.asarray(holdout.y)[np.argsort(dates)]
@@ -113,14 +109,11 @@ class WalkForward(Predicted):
         return found
 
     def _asked(self, name, positions):
-        result = None
-        for rows, model in self._blocks:
-            said = np.asarray(getattr(model, name)(safe_indexing(self._holdout.X, rows)))
-            if result is None:
-                result = np.empty((self._holdout.n, *said.shape[1:]), dtype=said.dtype)
-            result = result.astype(np.result_type(result, said), copy=False)  # longer text
-            result[rows] = said
-        return result[np.asarray(positions).ravel().astype(int)]
+        rows = np.concatenate([rows for rows, _ in self._blocks])
+        said = [
+            getattr(one, name)(safe_indexing(self._holdout.X, own)) for own, one in self._blocks
+        ]
+        return np.concatenate(said)[np.argsort(rows)[np.asarray(positions).ravel().astype(int)]]
 
 
 def _joined(first, second):
@@ -135,15 +128,10 @@ def _joined(first, second):
 def refit_blocks(holdout: Any, every: Any) -> tuple[Any, str]:
     """Return the first date of each block of a walk-forward report, and how often in words."""
     model, n = holdout.model, holdout.n
-    if not model.is_given_past:
+    if not model.is_given_past or holdout.earlier is None:
         raise ValueError(
-            "refit_every= needs correlation='time': for other records a model that was fitted on "
-            "holdout records has no interval. The holdout was not queried."
-        )
-    if holdout.earlier is None:
-        raise ValueError(
-            "refit_every= needs the records before the holdout, which a search knows in the "
-            "process that made it. Fit the search again. The holdout was not queried."
+            "refit_every= needs correlation='time', and the records before the holdout, which a "
+            "search knows in the process that made it. The holdout was not queried."
         )
     count, step = model.units(n)[0], model.step
     if not isinstance(every, datetime.timedelta | np.timedelta64):
@@ -188,23 +176,24 @@ def paired_difference(measure: Any, records: Any, models: Any, classes: Any) -> 
         scores = [records.contributions(measure, name)[0] for name in models]
         return scores[1] - scores[0]
 
+    span = measure.span[1] - measure.span[0]  # 1 without bounds
+    if measure.is_sum:
+        gap = gained(records)
+    else:
+        off = [np.abs(records.y - records.rows(name, "values")) for name in models]
+        gap = off[0] - off[1]
+    ones = np.ones(len(gap))
+    # What a function of the caller's makes of equal predictions nobody knows.
+    if not known or (classes is not None and len(classes) > _MOST_CLASSES):
+        return gap, -ones, ones, span
     if classes is None:
-        said = np.array([records.rows(name, "values") for name in models])
-        if measure.is_mean:
-            gap, span = gained(records), measure.span[1] - measure.span[0]
-        else:
-            off = np.abs(records.y - said)
-            gap, span = off[0] - off[1], 1.0
-        most = np.abs(said[0] - said[1]) / span
+        first, second = (records.rows(name, "values") for name in models)
+        most = np.abs(first - second) / span
         if measure.metric is not None and measure.metric.name != _MAE:
             most = np.where(most > 0.0, 1.0, 0.0)
-        # What a function of the caller's makes of equal predictions nobody knows.
-        most = np.where(np.isfinite(most), most, 1.0) if known else np.ones(len(gap))
+        most = np.where(np.isfinite(most), most, 1.0)
         return gap, -most, most, span
-    gap, span = gained(records), measure.span[1] - measure.span[0]
-    if not known or len(classes) > _MOST_CLASSES:
-        return gap, np.full(len(gap), -1.0), np.ones(len(gap)), span
-    ends = [np.zeros(len(gap))]  # a label that no model knows
+    ends = [0.0 * ones]  # a label that no model knows
     for label in classes:
         ends.append(gained(records.with_targets(np.repeat(np.asarray([label]), len(gap)))))
     return gap, np.min(ends, axis=0), np.max(ends, axis=0), span
@@ -214,23 +203,18 @@ def past_row(
     one: Any, records: Any, sampling: Any, classes: Any, level: float
 ) -> tuple[float, float]:
     """Return limits for the expected score or difference over these dates, in score units."""
-    by_date = sampling.means
-    side, known = math.log(level / 2.0), one.moments
+    by_date, known, low = sampling.means, one.moments, 0.0
+    asked = {"expected": known.center, "variance": known.variance, "horizon": one.ahead}
     if len(one.models) == 2:
-        gap, low, high, span = paired_difference(one.measure, records, one.models, classes)
-        ends = past_limits(
-            by_date(gap), side, expected=known.center, variance=known.variance,
-            least=by_date(low), most=by_date(high), horizon=one.ahead,
-        )  # fmt: skip
-        return span * ends[0], span * ends[1]
-    scores = by_date(records.contributions(one.measure, one.models[0])[0])
-    bits = one.measure.is_share and sampling.count == len(records.y)
-    ends = past_limits(
-        scores, side, variance=None if bits else known.variance, horizon=one.ahead,
-        expected=0.95 * known.center + 0.025 if bits else known.center,
-    )  # fmt: skip
-    low, high = one.measure.span
-    return low + (high - low) * ends[0], low + (high - low) * ends[1]
+        scores, least, most, span = paired_difference(one.measure, records, one.models, classes)
+        asked |= {"least": by_date(least), "most": by_date(most)}
+    else:
+        scores = records.contributions(one.measure, one.models[0])[0]
+        low, span = one.measure.span[0], one.measure.span[1] - one.measure.span[0]
+        if one.measure.is_share and sampling.count == len(records.y):  # bits
+            asked |= {"expected": 0.95 * known.center + 0.025, "variance": None}
+    ends = past_limits(by_date(scores), math.log(level / 2.0), **asked)
+    return low + span * ends[0], low + span * ends[1]
 
 
 def past_moments(one: Any, plan: Any, holdout: Any, variance: float | None) -> UnitMoments:

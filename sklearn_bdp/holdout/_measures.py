@@ -70,14 +70,14 @@ class Measure:
         """Whether each record counts or does not."""
         if self.metric is None:
             return self.share not in ("", "f1")
-        return self.metric.is_mean and self.metric.is_binary
+        return self.is_mean and self.metric.is_binary
 
     @property
     def losses(self) -> bool:
         """Whether each record has a loss, whose mean is minus the score."""
-        if self.metric is not None and self.metric.is_mean:
-            return self.metric.name in LOSSES
-        return self.statistic in LOSSES[:2]
+        if self.metric is None:
+            return self.statistic in LOSSES[:2]
+        return self.is_mean and self.metric.name in LOSSES
 
     @property
     def bound(self) -> float:
@@ -87,9 +87,9 @@ class Measure:
     @property
     def span(self) -> tuple[float, float]:
         """Ends of its range in score units."""
-        if self.metric is not None and self.metric.is_mean:
-            return self.metric.lower, self.metric.upper
-        return 0.0, 1.0
+        if self.metric is None or not self.metric.is_mean:
+            return 0.0, 1.0
+        return self.metric.lower, self.metric.upper
 
     def content(self) -> list[Any]:
         """Return what a ledger knows it by."""
@@ -109,17 +109,14 @@ def measure_of(scoring: Any, model: Any, y: Any) -> Measure:
     metric, note = None, ""
     try:
         metric = get_metric(scoring, estimator=model, y=y)
-    except UnboundedMetricError:
-        if own is None and scorer is None:
-            raise
-    except ValueError:
-        # The range of the targets is not known: a row without a proven interval.
-        if scoring is None and not hasattr(model, "classes_"):
+    except ValueError as error:  # without a proven interval, or without the range of the targets
+        bounded = not isinstance(error, UnboundedMetricError)
+        if bounded and scoring is None and not hasattr(model, "classes_"):
             own = "neg_mean_absolute_error"
         if own is None and scorer is None:
             raise
-        bounded = own in STATISTICS and STATISTICS[own].response == "values"
-        note = _UNBOUNDED.format(own) * bounded
+        if bounded and own in STATISTICS and STATISTICS[own].response == "values":
+            note = _UNBOUNDED.format(own)
     if metric is not None and metric.is_mean:
         return Measure(name=metric.measured, metric=metric)
     own = metric.name if metric is not None else own
@@ -127,9 +124,6 @@ def measure_of(scoring: Any, model: Any, y: Any) -> Measure:
         return Measure(name=own, scorer=functools.partial(_by_metric, metric))
     two = own in STATISTICS and STATISTICS[own].response in ("scores", "chances")
     if two and classes is not None and len(classes) != 2:
-        if scorer is None and isinstance(scoring, str) and scoring != "roc_auc":
-            with contextlib.suppress(ValueError):
-                scorer = get_scorer(scoring)
         if scorer is None or own == "roc_auc":
             raise ValueError(
                 f"scoring={own!r} needs two classes, got a model of {len(classes)}. Use "
@@ -157,17 +151,13 @@ def _own_name(scoring):
     if isinstance(scoring, BoundedMetric):
         name = "specificity" if getattr(scoring, "other", False) else scoring.name
         return name, getattr(scoring, "pos_label", 1), None
-    if isinstance(scoring, str) and (scoring in SHARES or scoring in STATISTICS):
-        return scoring, 1, None
-    scorer = scoring
+    scorer = scoring if callable(scoring) else None
     if isinstance(scoring, str):
-        try:
+        with contextlib.suppress(ValueError):
             scorer = get_scorer(scoring)
-        except ValueError:
-            return None, 1, None
-    if not callable(scorer):
-        return None, 1, None
-    for name in (*SHARES, *STATISTICS):
+        if scoring in SHARES or scoring in STATISTICS:
+            return scoring, 1, scorer
+    for name in () if scorer is None else (*SHARES, *STATISTICS):
         with contextlib.suppress(ValueError):
             if _parts(get_scorer(name)) == _parts(scorer):
                 return name, scorer._kwargs.get("pos_label", 1), scorer
@@ -210,13 +200,12 @@ class Predicted:
         self.values = as_labels(values)
         if classes is not None or self.values.ndim == 2:
             self.classes_ = np.asarray([0, 1] if classes is None else classes)
-        known = [] if classes is None else classes
         if self.values.ndim == 2:
             self.predict_proba = self._rows
             self.predict = lambda X: self.classes_[np.argmax(self._rows(X), axis=1)]
             return
-        labels = self.values.dtype.kind != "f" or _is_among(self.values, known)
-        if classes is not None and len(known) == 2 and not labels:
+        numbers = self.values.dtype.kind == "f" and classes is not None and len(classes) == 2
+        if numbers and not set(np.unique(self.values).tolist()) <= set(classes or ()):
             self.decision_function = self._rows
             if np.min(self.values) >= 0.0 and np.max(self.values) <= 1.0:
                 self.predict_proba = lambda X: np.column_stack([1 - self._rows(X), self._rows(X)])
@@ -225,10 +214,6 @@ class Predicted:
 
     def _rows(self, X):
         return self.values[np.asarray(X).ravel().astype(int)]
-
-
-def _is_among(values, labels):
-    return all(value in labels for value in np.unique(values).tolist())
 
 
 def is_label(values, label):
@@ -393,13 +378,10 @@ def reads(measure: Measure, records: Records, name: str, weights: Any = None) ->
 
 
 #: What gives each kind of answer.
-_METHODS: dict[str, tuple[str, ...]] = {
-    "called": ("predict",),
-    "labels": ("predict",),
-    "values": ("predict",),
+_METHODS = {
+    **dict.fromkeys(("called", "labels", "values"), ("predict",)),
+    **dict.fromkeys(("chances", "all_chances"), ("predict_proba",)),
     "scores": ("decision_function", "predict_proba"),
-    "chances": ("predict_proba",),
-    "all_chances": ("predict_proba",),
 }
 
 

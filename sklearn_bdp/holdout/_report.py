@@ -24,6 +24,7 @@ from sklearn_bdp.exceptions import HoldoutClosedError
 from sklearn_bdp.holdout._batch import pace_of, route
 from sklearn_bdp.holdout._certificate import fixed_reach, half_of, report_half_width
 from sklearn_bdp.holdout._settings import margins
+from sklearn_bdp.holdout._side_queries import with_prevalence
 from sklearn_bdp.ledger import Fact
 
 
@@ -100,11 +101,18 @@ class Preview:
         )
 
 
-def preview_batch(last, code, *, n_queries, score, training_size, settings, model, metric, note):
-    """Return the :class:`Preview` of a batch after the account ``last``.
+def preview_batch(
+    account, book, *, score, training_size, n_queries=1, metric=None, prevalence=None
+):
+    """Return the :class:`Preview` of a batch as things stand in ``book``.
 
     ``metric``: whose scores are meant; accuracy by default.
     """
+    check_open(book)
+    last, code, settings, model = book.last, account.code(book), account.settings, account.model
+    note = ""
+    if metric is not None:
+        metric, note = with_prevalence(metric, prevalence, last.shares, settings.n)
     tail = ModelTail(model, settings.n, binary=metric is None or metric.is_binary)
     if metric is not None and not metric.is_mean:
         shape = metric.expected_shape(settings.n)
@@ -134,15 +142,10 @@ def preview_batch(last, code, *, n_queries, score, training_size, settings, mode
         side = math.log(settings.sampling_failure / 2.0) - length - own
         widths.append(half_of(tail, score, side, reach))
     return Preview(
-        n_queries=n_queries,
-        score=score,
-        half_width=widths[0],
-        half_width_others=widths[-1] if n_queries > 1 else widths[0],
-        code_length=length + place,
-        expected_spending=spending,
-        half_width_final=report_half_width(last, settings, tail, score),
-        note=note,
-    )
+        n_queries=n_queries, score=score, code_length=length + place, expected_spending=spending,
+        half_width=widths[0], half_width_others=widths[-1] if n_queries > 1 else widths[0],
+        half_width_final=report_half_width(last, settings, tail, score), note=note,
+    )  # fmt: skip
 
 
 def _expected(code, score, typical, drift, fine, coarse, n_queries):
