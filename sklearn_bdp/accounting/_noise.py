@@ -21,16 +21,17 @@ from sklearn_bdp.correlation import CorrelationModel
 _NOISES = ("laplace", "gaussian")
 
 
-def _laplace_tail(z, big, small):
-    ratio = small / big
-    if ratio < 1e-150:
-        return math.log(0.5) - z / big
+def _laplace_tail(u, ratio):
+    """Return ln P[N + ratio N' > u] for Laplace noises of scale 1, ``ratio`` at most 1; its slope.
+
+    Concave in ``u``. For scales that are nearly alike an upper bound, tight to 1e-6.
+    """
     if 1.0 - ratio < 1e-6:
-        # (2 + z/σ) e^{−z/σ}/4 with the larger scale: an upper bound, tight to 1e-6.
-        return math.log((2.0 + z / big) / 4.0) - z / big
-    # (σT² e^{−z/σT} − σq² e^{−z/σq}) / (2(σT² − σq²)), divided through by the larger.
-    lead = math.log1p(-(ratio**2) * math.exp(-z / small + z / big))
-    return lead - z / big - math.log(2.0 * (1.0 - ratio) * (1.0 + ratio))
+        return math.log((2.0 + u) / 4.0) - u, 1.0 / (2.0 + u) - 1.0
+    # (e^{−u} − r² e^{−u/r}) / (2(1 − r²)); for r near 0 the second term is none.
+    part = ratio**2 * math.exp(u - u / ratio) if ratio > 1e-150 else 0.0
+    slope = part * (1.0 / ratio - 1.0) / (1.0 - part) - 1.0 if part else -1.0
+    return math.log1p(-part) - u - math.log(2.0 * (1.0 - ratio) * (1.0 + ratio)), slope
 
 
 def noise_margin(
@@ -71,37 +72,18 @@ def noise_margin(
         return 0.0
     if noise == "gaussian":
         return float(math.hypot(s_t, s_q) * norm.isf(level))
-    return laplace_margin(math.log(level), max(s_t, s_q), min(s_t, s_q))
-
-
-def laplace_margin(log_failure, big, small):
-    """Return a margin that Laplace noises of these scales exceed with probability e^log_failure.
-
-    Newton on the log tail, which is concave: from the side where it is at most the level no step
-    leaves that side. Rounding may, so that a margin is returned only after it was tried.
-    """
-    if big == 0.0 or log_failure >= math.log(0.5):
-        return 0.0
-    ratio = small / big
-    if ratio < 1e-150:
-        return big * (math.log(0.5) - log_failure)
-    even = 1.0 - ratio < 1e-6  # as in `_laplace_tail`, whose formulas these are
-    level = log_failure if even else log_failure + math.log(2.0 * (1.0 - ratio) * (1.0 + ratio))
-    start = u = 2.0 - 2.0 * level if even else -level
+    big, ratio, target = max(s_t, s_q), min(s_t, s_q) / max(s_t, s_q), math.log(level)
+    # Newton on the concave log tail: from the side where it is at most the level no step leaves
+    # that side. Rounding may, so that a margin is returned only after it was tried.
+    start = u = 2.0 - 2.0 * target
     for _ in range(60):
-        if even:
-            value, slope = math.log((2.0 + u) / 4.0) - u - level, 1.0 / (2.0 + u) - 1.0
-        else:
-            part = ratio**2 * math.exp(u - u / ratio)
-            value = math.log1p(-part) - u - level
-            slope = part * (1.0 / ratio - 1.0) / (1.0 - part) - 1.0
-        u -= value / slope
-        if abs(value) < 1e-12 * u * -slope:
+        value, slope = _laplace_tail(u, ratio)
+        u -= (value - target) / slope
+        if abs(value - target) < 1e-12 * u * -slope:
             break
     for guard in (1e-12, 1e-9, 1e-6):
-        margin = big * u * (1.0 + guard)
-        if _laplace_tail(margin, big, small) <= log_failure:
-            return margin
+        if _laplace_tail(u * (1.0 + guard), ratio)[0] <= target:
+            return big * u * (1.0 + guard)
     return big * start
 
 

@@ -68,12 +68,8 @@ def check_correlation(
         return Groups(groups)
     if sparse.issparse(correlation) or is_networkx(correlation):
         return DependencyGraph(correlation)
-    if isinstance(correlation, list | tuple):
-        if not correlation:
-            raise ValueError("correlation must not be an empty list.")
-        if not _is_matrix(correlation):
-            return WorstOf([check_correlation(item, groups=groups) for item in correlation])
-        return MarkovChain(correlation)
+    if isinstance(correlation, list | tuple) and not _is_matrix(correlation):
+        return WorstOf([check_correlation(item, groups=groups) for item in correlation])
     if isinstance(correlation, type) and issubclass(correlation, CorrelationModel):
         raise TypeError(f"correlation must be an instance, got the class {correlation.__name__}.")
     try:
@@ -98,12 +94,13 @@ def check_declared(correlation: object) -> None:
             f"{_RULE}, got the number {correlation!r}. If this is an autocorrelation time in "
             f"records, declare MarkovChain.from_autocorrelation_time({correlation!r})."
         )
-    if isinstance(correlation, list | tuple) and any(_is_time(item) for item in correlation):
+    if isinstance(correlation, list | tuple) and any(
+        isinstance(item, str) and item == "time" for item in correlation
+    ):
         raise ValueError(
             "correlation='time' cannot be part of a list, because it assumes nothing and refers to "
             "the dates of the holdout. In a list, use "
-            "MarkovChain.from_autocorrelation_time(records) or another model, got "
-            f"correlation={correlation!r}."
+            f"MarkovChain.from_autocorrelation_time(records), got correlation={correlation!r}."
         )
     if isinstance(correlation, str) and correlation not in ("groups", "time"):
         near = difflib.get_close_matches(correlation.lower(), ("groups", "time"), n=1)
@@ -111,15 +108,9 @@ def check_declared(correlation: object) -> None:
         raise ValueError(f"{_RULE}, got correlation={correlation!r}.{meant}")
 
 
-def _is_time(item):
-    return isinstance(item, str) and item == "time"
-
-
 def _is_matrix(items):
     """Return whether a list is a matrix written as rows of numbers."""
-    return all(
-        isinstance(row, list | tuple | np.ndarray)
-        and len(row) > 0
-        and all(np.ndim(entry) == 0 and np.isscalar(entry) for entry in row)
-        for row in items
+    rows = [row for row in items if isinstance(row, list | tuple | np.ndarray)]
+    return len(rows) == len(items) > 0 and all(
+        len(row) > 0 and all(np.isscalar(entry) for entry in row) for row in rows
     )

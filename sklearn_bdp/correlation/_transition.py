@@ -168,32 +168,24 @@ def block_spread(reach, n):
     return float(((blocks - 1) * (sizes + reach) ** 2 + last**2).min())
 
 
-def state_sequences(states):
-    """Return one or several sequences of states as a list of arrays, after checking them."""
-    if not hasattr(states, "__len__") or isinstance(states, str | bytes | dict):
+def transition_counts(states, *, n_states=None):
+    """Return the matrix of transition counts of one or several sequences of states."""
+    if isinstance(states, str | bytes | dict) or not hasattr(states, "__len__"):
         raise TypeError(f"states must be an array of integers, got {type(states).__name__}.")
-    if isinstance(states, np.ndarray) or not any(np.ndim(s) for s in states):
-        states = [states]
-    sequences = [np.asarray(sequence) for sequence in states]
+    nested = not isinstance(states, np.ndarray) and any(np.ndim(part) for part in states)
+    sequences = [np.asarray(part) for part in (states if nested else [states])]
     for sequence in sequences:
-        whole = sequence.ndim == 1 and np.issubdtype(sequence.dtype, np.integer)
+        whole = sequence.ndim == 1 and sequence.dtype.kind in "iu"
         if not whole or (len(sequence) and sequence.min() < 0):
             raise ValueError(
                 "states must be one-dimensional arrays of integers of at least 0, got shape "
                 f"{sequence.shape} of {sequence.dtype}."
             )
-    return sequences
-
-
-def transition_counts(states, *, n_states=None):
-    """Return the matrix of transition counts of one or several sequences of states."""
-    sequences = state_sequences(states)
     if not any(len(sequence) >= 2 for sequence in sequences):
         raise ValueError("states must hold at least one transition (two states in a row).")
     largest = max(int(sequence.max()) for sequence in sequences if len(sequence))
     n_states = largest + 1 if n_states is None else n_states
-    n_states = check_integer("n_states", n_states, low=largest + 1)
-    counts = np.zeros((n_states, n_states))
+    counts = np.zeros((check_integer("n_states", n_states, low=largest + 1),) * 2)
     for sequence in sequences:
         np.add.at(counts, (sequence[:-1], sequence[1:]), 1.0)
     return counts

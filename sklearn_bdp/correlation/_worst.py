@@ -40,12 +40,11 @@ class WorstOf(CorrelationModel):
     """
 
     def __init__(self, models: Sequence[CorrelationModel]) -> None:
-        listed = isinstance(models, list | tuple)
-        if not listed or not all(isinstance(model, CorrelationModel) for model in models):
-            raise TypeError(f"models must be a list of correlation models, got {models!r:.60}.")
         models = tuple(models)
-        if not models:
-            raise ValueError("models must hold at least one model, got an empty list.")
+        if not models or not all(isinstance(model, CorrelationModel) for model in models):
+            raise ValueError(
+                f"models must hold at least one model and nothing else, got {models!r:.60}."
+            )
         if any(m.is_given_past for m in models):
             raise ValueError(
                 "models must refer to a long run, and records that are judged given their past do "

@@ -38,7 +38,7 @@ def test_every_form_becomes_its_model():
         (3.0, ValueError, "square transition matrix"),
         (object(), TypeError, "correlation must be None"),
         (MarkovChain, TypeError, "must be an instance"),
-        ([], ValueError, "empty list"),
+        ([], ValueError, "at least one model"),
         (np.array([[0.5, 0.6], [0.5, 0.5]]), ValueError, "rows that sum to one"),
         (np.array([[np.nan, 1.0], [0.5, 0.5]]), ValueError, "finite"),
         (np.ones((2, 3)), ValueError, "square"),

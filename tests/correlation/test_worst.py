@@ -60,7 +60,7 @@ def test_components_are_cut_where_all_models_allow():
 def test_bad_lists_are_named():
     with pytest.raises(ValueError, match="at least one model"):
         WorstOf([])
-    with pytest.raises(TypeError, match="correlation models"):
+    with pytest.raises(ValueError, match="nothing else"):
         WorstOf([P1])
     with pytest.raises(ValueError, match="one number of records"):
         WorstOf([Groups([0, 1]), Groups([0, 1, 2])])
