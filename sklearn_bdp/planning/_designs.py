@@ -260,7 +260,7 @@ def _search_level(task, bias, cap, rough):
 
     found = minimize_scalar(
         lambda log_level: math.log(solve(log_level, True).tau),
-        bounds=(low, high), method="bounded", options={"xatol": 0.5 if rough else 1e-4},
+        bounds=(low, high), method="bounded", options={"xatol": 0.5 if rough else 0.01},
     )  # fmt: skip
     levels = [found.x, high] if high - found.x < 0.01 else [found.x]
     return min((solve(level, rough) for level in levels), key=lambda design: design.tau)

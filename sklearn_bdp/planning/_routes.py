@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
-from sklearn_bdp._bisection import last_whole
+from sklearn_bdp._bisection import crossing, last_whole
 from sklearn_bdp._checks import check_beta, check_integer, check_option, check_real
 from sklearn_bdp.accounting import least_accuracy, zhao_required_n
 from sklearn_bdp.mechanisms import Thresholdout
@@ -116,8 +116,13 @@ def _search_n(task, tau, route):
         low, high = high, math.ceil(1.001 * high * max(1.0, min(found / tau, 10.0)) ** 2) + 1
         if high > _LARGEST:
             raise ValueError(f"no number of records below 1e15 suffices for tau={tau!r}.")
-    fine = 1e-3 if route in ("bdp", "posterior") else 0.0
-    return last_whole(lambda n: error(n) <= tau, high, low, fine=fine)
+    if low == 0 or route not in ("bdp", "posterior"):
+        return last_whole(lambda n: error(n) <= tau, high, low)
+
+    def excess(log_n):
+        return error(math.ceil(math.exp(log_n))) / tau - 1.0
+
+    return math.ceil(math.exp(crossing(excess, math.log(high), math.log(low), rtol=3e-5)))
 
 
 # -- What others would certify, as printed (theory G3), confirmed by G1 for the same mechanism ----

@@ -55,14 +55,20 @@ def test_balanced_accuracy_limits_hold_given_any_labels_above_the_floors(floors)
     """G20: also where a class may be missing, whose recall then is anything."""
     tail, worst = ClassMeansTail(floors), 0.0
     for level, (p0, p1) in itertools.product(LEVELS, ((0.9, 0.9), (0.5, 1.0), (0.95, 0.1))):
-        truth = 0.5 * (p0 + p1)
+        truth, tables, values = 0.5 * (p0 + p1), [], []
         for n0, n1 in itertools.product(range(floors[0], 9), range(floors[1], 9)):
             hits0, hits1, table = binomial_pairs(n0, n1, p0, p1)
             filled = 0.5 * (n0 == 0)
-            values = 0.5 * ((hits0 + filled) / max(n0, 1) + hits1 / n1)
-            missed = table[tail.lower_limit(values, level) > truth].sum()
-            upper = table[tail.upper_limit(values, level) < truth].sum()
-            worst = max(worst, missed / math.exp(level), upper / math.exp(level))
+            tables.append(table)
+            values.append(0.5 * ((hits0 + filled) / max(n0, 1) + hits1 / n1))
+        cuts = np.cumsum([table.size for table in tables])[:-1]
+        asked = np.concatenate([one.ravel() for one in values])
+        lower, upper = tail.lower_limit(asked, level), tail.upper_limit(asked, level)
+        for table, low, high in zip(
+            tables, np.split(lower, cuts), np.split(upper, cuts), strict=True
+        ):
+            missed = table.ravel()[low > truth].sum(), table.ravel()[high < truth].sum()
+            worst = max(worst, max(missed) / math.exp(level))
     assert worst <= 1.0
 
 

@@ -51,41 +51,38 @@ def test_expectation_is_the_stationary_score_whatever_the_path(n):
         assert expected - 1e-12 <= TRUTH <= expected + seen.unseen_ + 1e-12
 
 
+def visits(n):
+    """Yield for each number of visits a path with its outcomes and the values of the score.
+
+    Records of one state are alike and independent given the path: their order changes nothing.
+    """
+    bits = np.array(list(itertools.product((0.0, 1.0), repeat=n)))
+    for path in (np.r_[np.zeros(n - k, int), np.ones(k, int)] for k in range(n + 1)):
+        seen = MarkovChain(P, states=path)
+        chances = np.prod(np.where(bits == 1, MEANS[path], 1 - MEANS[path]), axis=1)
+        yield seen, chances, np.clip(bits @ seen.record_weights(n), 0.0, 1.0)
+
+
 @pytest.mark.parametrize("level", [0.3, 0.05, 0.01])
 def test_limits_hold_over_all_paths_and_outcomes(level):
-    """G11′ by enumeration: 2^7 paths times 2^7 outcomes, each limit fails at most at its level."""
-    n, below, above = 7, 0.0, 0.0
-    bits = np.array(list(itertools.product((0.0, 1.0), repeat=n)))
-    for path, chance in paths(n):
-        seen = MarkovChain(P, states=path)
-        chances = chance * np.prod(np.where(bits == 1, MEANS[path], 1 - MEANS[path]), axis=1)
-        values = np.clip(bits @ seen.record_weights(n), 0.0, 1.0)
+    """G11′ by enumeration, 2^7 outcomes: each limit fails at most at its level given any path."""
+    for seen, chances, values in visits(7):
         for binary in (False, True):
-            low = seen.mean_lower_limit(values, math.log(level), n, binary=binary)
-            high = 1.0 - seen.mean_lower_limit(1.0 - values, math.log(level), n, binary=binary)
-            assert chances[low > TRUTH].sum() <= level * chance  # given each path
-            assert chances[high < TRUTH].sum() <= level * chance
-        below += chances[low > TRUTH].sum()
-        above += chances[high < TRUTH].sum()
-    assert below <= level
-    assert above <= level
+            low = seen.mean_lower_limit(values, math.log(level), 7, binary=binary)
+            high = 1.0 - seen.mean_lower_limit(1.0 - values, math.log(level), 7, binary=binary)
+            assert chances[low > TRUTH].sum() <= level
+            assert chances[high < TRUTH].sum() <= level
 
 
 def test_tails_hold_over_all_outcomes_of_every_path():
     """The two-sided tail of G11′, its missing states included."""
-    n = 6
-    bits = np.array(list(itertools.product((0.0, 1.0), repeat=n)))
-    for path, _ in paths(n):
-        seen = MarkovChain(P, states=path)
-        chances = np.prod(np.where(bits == 1, MEANS[path], 1 - MEANS[path]), axis=1)
-        values = bits @ seen.weights_
+    for seen, chances, values in visits(6):
         for alpha in (0.1, 0.25, 0.4, 0.6):
             happens = chances[np.abs(values - TRUTH) >= alpha + 1e-12].sum()
-            assert math.log(max(happens, 1e-300)) <= seen.log_tail(alpha, n) + 1e-9
-        for value in np.unique(values):
-            happens = chances[values >= value - 1e-12].sum()
-            bound = log_tail_above(seen, TRUTH, min(value, 1.0), n)
-            assert math.log(happens) <= bound + 1e-9
+            assert math.log(max(happens, 1e-300)) <= seen.log_tail(alpha, 6) + 1e-9
+        ends = np.unique(values)
+        happens = [chances[values >= value - 1e-12].sum() for value in ends]
+        assert (np.log(happens) <= log_tail_above(seen, TRUTH, ends, 6) + 1e-9).all()
 
 
 def test_limits_are_those_of_weights():

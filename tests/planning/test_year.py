@@ -73,7 +73,6 @@ def test_a_report_after_one_search_is_no_wider_than_when_spent_evenly(work):
 
 def test_a_thousand_sequential_queries_of_which_ten_overfit():
     compare = _load("compare_guarantees")
-    assert compare.as_used_width(10_000, 1000, 10, score=0.5) <= 0.095
     assert compare.as_used_width(10_000, 1000, 10) <= 0.06
 
 
