@@ -7,7 +7,6 @@ from sklearn_bdp._digests._content import (
     data_digest,
     is_content_key,
     query_key,
-    training_digest,
 )
 from sklearn_bdp._digests._keys import KnownModel, fingerprint, has_own_code, recipe_key
 from sklearn_bdp._digests._objects import object_digest

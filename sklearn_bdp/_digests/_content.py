@@ -44,15 +44,6 @@ def data_digest(*data):
     return Hasher(functools.partial(_data, odd=_cell)).hash(data)
 
 
-def training_digest(*data):
-    """Return a digest of training data by value, for keys.
-
-    The layout in memory, the index and the width of floating-point numbers do not count: an
-    estimator learns from equal values the same.
-    """
-    return Hasher(functools.partial(_data, odd=_cell, wide=True)).hash(data)
-
-
 def query_key(*parts: Any) -> str:
     """Return the key of a query: a digest of what is known without the holdout.
 
@@ -111,11 +102,8 @@ def copied(X):
     return X.copy() if hasattr(X, "copy") else X
 
 
-def _data(value, *, odd, wide=False):
-    """Return the digest of data; ``odd`` gives that of an object that is none.
-
-    ``wide``: single precision is double.
-    """
+def _data(value, *, odd):
+    """Return the digest of data; ``odd`` gives that of an object that is none."""
     if type(value) is str:
         return None
     if isinstance(value, np.generic | numbers.Number):
@@ -126,15 +114,12 @@ def _data(value, *, odd, wide=False):
     elif isinstance(value, list | tuple):
         made = "list", list(value)
     else:
-        floats = wide and hasattr(value, "iloc") and hasattr(value, "columns")
-        if floats and {getattr(one, "kind", "") for one in value.dtypes} == {"f"}:
-            value = value.astype(float)
         made = table_content(value)
     if isinstance(made, np.ndarray):
-        return array_digest(made.astype(float) if wide and made.dtype == np.float32 else made)
+        return array_digest(made)
     if isinstance(made, tuple):
         odd = _cell if made[0] == "objects" else odd  # their class may be anything
-        return Hasher(functools.partial(_data, odd=odd, wide=wide)).hash(made)
+        return Hasher(functools.partial(_data, odd=odd)).hash(made)
     return odd(value)
 
 

@@ -24,7 +24,7 @@ from sklearn_bdp._digests._objects import Opaque, Walk, foreigners, object_diges
 def recipe_key(estimator, metric, *, training, fit_params, columns):
     """Return the key of a model before it is fitted, or None where fitting may vary.
 
-    ``training``: digest of the training data (`training_digest`).
+    ``training``: digest of the training data (`data_digest`).
     """
     recipe, about = _recipe(estimator)[0], object_digest((metric, fit_params))
     if recipe is None or about is None:

@@ -132,12 +132,6 @@ class Walk:
         self.varies = True
         return "global" if value is np.random.mtrand._rand else self._instance(value)
 
-    def _partial(self, value):
-        varied, function = self.varies, self.digest(value.func)
-        if is_seed(value.keywords.get("random_state")):
-            self.varies = varied
-        return self.digest("partial", type(value), function, value.args, value.keywords)
-
     def _estimator(self, value):
         """Return the digest of an estimator: its class, its parameters, what it has learned."""
         kind = type(value)
@@ -237,7 +231,6 @@ _METHODS = (
     (types.ModuleType, Walk._module),
     (types.MappingProxyType, lambda walk, v: walk.digest(dict(v))),
     (types.CodeType, Walk._code),
-    (functools.partial, Walk._partial),
     (property, lambda walk, v: walk.digest("property", v.fget, v.fset, v.fdel)),
     (_WRAPPINGS, lambda walk, v: walk.digest(type(v).__name__, _underlying(v))),
     (_BUILTINS, Walk._builtin),

@@ -18,9 +18,9 @@ from sklearn.base import clone
 from sklearn_bdp._checks import sealed_errors
 from sklearn_bdp._digests import (
     content_key,
+    data_digest,
     has_own_code,
     recipe_key,
-    training_digest,
 )
 from sklearn_bdp._evaluation._candidates import (
     Candidate,
@@ -133,7 +133,7 @@ class Verifier:
 
     @functools.cached_property
     def _data(self):
-        return training_digest(self.setting.X, self.setting.y)
+        return data_digest(self.setting.X, self.setting.y)
 
     # -- fits of a search, taken as they finish ------------------------------------------------
 

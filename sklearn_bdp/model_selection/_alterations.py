@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sklearn_bdp._digests import training_digest
+from sklearn_bdp._digests import data_digest
 from sklearn_bdp._sklearn_compat import num_samples
 from sklearn_bdp.guards import cell_codes, mixed
 from sklearn_bdp.holdout import query_key
@@ -61,7 +61,7 @@ def recognise(reference, reference_y, X, y):
     tables = (reference, X) if places is None else (reference[:, places], X[:, places])
     before, after = (column_codes(table, single=single) for table in tables)
     if before is None or after is None or before.shape[1] != after.shape[1]:
-        same = before is None and after is None and training_digest(reference) == training_digest(X)
+        same = before is None and after is None and data_digest(reference) == data_digest(X)
         return Alteration() if same else None
     if len(before) == len(after) and same_targets:
         return _by_columns(before, after, places, X.shape[1])

@@ -21,7 +21,7 @@ from sklearn.utils.metadata_routing import process_routing
 from sklearn.utils.validation import has_fit_parameter
 
 from sklearn_bdp._checks import caller_level
-from sklearn_bdp._digests import object_digest, training_digest
+from sklearn_bdp._digests import data_digest, object_digest
 from sklearn_bdp._evaluation import (
     CrossValidation,
     Experiment,
@@ -104,7 +104,7 @@ class Preparation:
         params = self.get_params(deep=False)
         for name in ("n_jobs", "pre_dispatch", "verbose"):
             params.pop(name)
-        return object_digest((params, training_digest(*data.parts())))
+        return object_digest((params, data_digest(*data.parts())))
 
     def _resumed(self, config, data):
         """Return what an interrupted run of the same search left behind, or a new start."""

@@ -25,8 +25,8 @@ from sklearn.tree import DecisionTreeClassifier
 from sklearn_bdp import HoldoutScorer, ReusableHoldout
 from sklearn_bdp._digests import (
     KnownModel,
+    data_digest,
     recipe_key,
-    training_digest,
 )
 from sklearn_bdp.exceptions import VacuousGuaranteeWarning
 from sklearn_bdp.holdout import query_key
@@ -41,7 +41,7 @@ ACCURACY = get_metric("accuracy")
 def recipe(estimator, X=X, y=Y, *, metric=ACCURACY, columns=None, **fit_params):
     """Return the key before the fit, or None."""
     return recipe_key(
-        estimator, metric, training=training_digest(X, y), fit_params=fit_params, columns=columns
+        estimator, metric, training=data_digest(X, y), fit_params=fit_params, columns=columns
     )
 
 
@@ -100,14 +100,14 @@ def test_the_layout_of_data_keeps_the_recipe(name):
     assert recipe(TREE, *LAYOUTS[name]) == recipe(TREE)
 
 
-def test_single_precision_of_equal_value_and_an_index_keep_the_recipe():
+def test_an_index_keeps_the_recipe_and_single_precision_does_not():
+    """A model that is fitted in single precision predicts others in its last digits."""
     whole = np.round(X * 8)
-    assert recipe(TREE, whole.astype(np.float32)) == recipe(TREE, whole)
+    assert recipe(TREE, whole.astype(np.float32)) != recipe(TREE, whole)
     frame = pd.DataFrame(whole, columns=list("abc"))
     moved = frame.set_axis(np.arange(60) * 7, axis=0)
     assert recipe(TREE, moved) == recipe(TREE, frame)
-    narrow = frame.astype({"b": np.float32})
-    assert recipe(TREE, narrow) == recipe(TREE, frame)
+    assert recipe(TREE, frame.astype({"b": np.float32})) != recipe(TREE, frame)
 
 
 def test_the_estimator_of_the_readme_has_one_key_for_one_model():
@@ -192,7 +192,7 @@ def test_the_order_of_categories_is_part_of_the_key():
     letters = pd.Categorical(["a", "b", "c"] * 20)
     one = pd.DataFrame({"x": letters})
     other = pd.DataFrame({"x": letters.reorder_categories(["c", "b", "a"])})
-    assert training_digest(one) != training_digest(other)
+    assert data_digest(one) != data_digest(other)
 
 
 def test_equal_models_on_other_columns_are_two():
@@ -225,9 +225,6 @@ def test_what_may_vary_from_fit_to_fit_has_no_recipe(estimator):
         CalibratedClassifierCV(LogisticRegression(random_state=0), cv=KFold(2)),
         CalibratedClassifierCV(
             LogisticRegression(random_state=0), cv=KFold(2, shuffle=True, random_state=0)
-        ),
-        make_pipeline(
-            SelectKBest(functools.partial(mutual_info_classif, random_state=0), k=1), TREE
         ),
         make_pipeline(FunctionTransformer(np.log1p), TREE),
     ],
