@@ -15,8 +15,8 @@ multiprocessing.set_forkserver_preload(["tests.holdout.workers", "sklearn_bdp.ho
 #: Rooms whose tests still print warnings of the package that they do not expect.
 LOUD = {
     "accounting", "benchmarks", "correlation", "evaluation",
-    "guards", "holdout", "inspection",
-    "mechanisms", "metrics", "model_selection", "planning",
+    "guards", "holdout",
+    "mechanisms", "model_selection", "planning",
 }  # fmt: skip
 
 

@@ -45,7 +45,7 @@ from sklearn_bdp.holdout._settings import (
 )
 from sklearn_bdp.holdout._side_queries import check_overlap
 from sklearn_bdp.ledger import AnswerRecord, Fact, History, HoldoutAnswers
-from sklearn_bdp.metrics import get_metric
+from sklearn_bdp.metrics import forecast_metric, get_metric
 
 if TYPE_CHECKING:
     from sklearn_bdp.accounting import Certificate
@@ -630,7 +630,7 @@ class ReusableHoldout:
             "training_size", self.n if training_size is None else training_size, low=1.0
         )
         self.account.check_home()
-        metric = get_metric(scoring) if isinstance(scoring, str) else scoring
+        metric = forecast_metric(scoring)
         if prevalence is not None:
             prevalence = check_probability("prevalence", prevalence)
         with self.account.reading() as book:

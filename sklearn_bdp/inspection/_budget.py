@@ -94,9 +94,8 @@ class BudgetDisplay(Display):
         history = holdout.history()
         if len(history) == 0:
             raise ValueError("holdout must have answered something, got an empty history.")
-        _, first, number = np.unique(
-            [record.batch for record in history], return_index=True, return_inverse=True
-        )
+        batches = [record.batch for record in history]
+        _, first, number = np.unique(batches, return_index=True, return_inverse=True)
         return cls(
             nats=np.array([history[int(place)].code_length for place in first], dtype=float),
             n_answers=np.bincount(number),
@@ -108,18 +107,17 @@ class BudgetDisplay(Display):
     def _draw(self, ax, kwargs):
         """Draw the information; numbers say how many answers came from the holdout."""
         dark, paper = ink(ax)
-        batch, looked = np.arange(1, len(self.nats) + 1), self.n_above > 0
-        few = len(batch) <= 40
-        style = {"color": BLUE, "lw": 1.5, "marker": "o", "mfc": paper, "ms": 5 if few else 2}
+        batch, looked = np.arange(1, len(self.nats) + 1), np.flatnonzero(self.n_above)
+        style = {"color": BLUE, "lw": 1.5, "marker": "o", "mfc": paper, "ms": 5}
         (self.line_,) = ax.plot(batch, self.nats, label="batch", **{**style, **kwargs})
-        if looked.any():
-            label = "batch with corrected answers" + (" (how many)" if few else "")
-            style = {"ls": "none", "marker": "s", "ms": 7 if few else 3, "color": dark}
+        if looked.size:
+            label = "batch with corrected answers (how many)"
+            style = {"ls": "none", "marker": "s", "ms": 7, "color": dark}
             ax.plot(batch[looked], self.nats[looked], label=label, **style)
         if self.next_nats is not None:
             style = {"ls": "none", "marker": "D", "mfc": paper, "mec": RED}
             ax.plot([len(batch) + 1], [self.next_nats], label="next query", **style)
-        for place in np.flatnonzero(looked & few):
+        for place in looked:
             where = {"xytext": (0, 7), "textcoords": "offset points", "ha": "center"}
             ax.annotate(f"{self.n_above[place]:,}", (batch[place], self.nats[place]), **where)
         whole_numbers(ax.xaxis)

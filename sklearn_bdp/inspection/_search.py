@@ -13,7 +13,7 @@ from sklearn_bdp.inspection._style import BLUE, GREY, RED, Display, finish, ink,
 if TYPE_CHECKING:
     from sklearn_bdp.model_selection import ReusableHoldoutSearchCV
 
-_SHOWN = 20  # candidates drawn one by one; the rest stand together at the right
+_SHOWN = 20  # candidates that are drawn: those with the best verified scores, and the chosen one
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -42,8 +42,6 @@ class HoldoutSearchDisplay(Display):
         Name of the horizontal axis.
     score_name : str, default="score"
         Name of the vertical axis.
-    others : ndarray or None, default=None
-        Verified scores of the candidates that stand together at the right.
     baseline : float or None, default=None
         Score of a constant prediction: the share of the largest class, 1/2 for ROC AUC, none for
         other metrics. The axis shows it unless it is far below all scores; the legend always
@@ -89,7 +87,6 @@ class HoldoutSearchDisplay(Display):
     tick_labels: list[str] | None = None
     x_label: str = "candidate"
     score_name: str = "score"
-    others: Array | None = None
     baseline: float | None = None
 
     @classmethod
@@ -111,7 +108,8 @@ class HoldoutSearchDisplay(Display):
         param : str, default=None
             Show scores over this parameter. Where several candidates share a value, the one with
             the best verified score stands for it. By default the only parameter that was searched;
-            where there are several, candidates are shown in the order of their verified scores.
+            where there are several, the best twenty candidates are shown in the order of their
+            verified scores.
         score_name : str, default=None
             Name of the score; by default that of the search's ``scoring``.
         ax : matplotlib Axes, default=None
@@ -137,14 +135,13 @@ class HoldoutSearchDisplay(Display):
             )
         series = _released(results)
         verified = np.where(np.isnan(series["holdout_score"]), -np.inf, series["holdout_score"])
-        best = getattr(search, "best_index_", -1)
-        others = labels = None
-        param = _only_parameter(results["params"]) if param is None else param
+        best, labels = getattr(search, "best_index_", -1), None
+        x_label = param = _only_parameter(results["params"]) if param is None else param
         if param is None:
             rows = np.lexsort((-series["training_score"], -verified))
             shown = [row for place, row in enumerate(rows) if place < _SHOWN or row == best]
-            others = series["holdout_score"][np.setdiff1d(rows, shown)]
             position = np.arange(1, len(shown) + 1)
+            x_label = f"candidate, by verified score ({len(shown):,} of {len(rows):,})"
         else:
             shown, position, labels = _by_parameter(results, param, verified)
         place = np.flatnonzero(np.asarray(shown) == best)
@@ -153,9 +150,8 @@ class HoldoutSearchDisplay(Display):
             position=position,
             best=int(place[0]) if place.size else None,
             tick_labels=labels,
-            x_label=param or "candidate, by verified score",
+            x_label=x_label,
             score_name=score_name or _score_name(search, results),
-            others=others,
             baseline=getattr(getattr(search, "certificate_", None), "baseline", None),
         )
         return made.plot(ax=ax, **kwargs)
@@ -163,83 +159,58 @@ class HoldoutSearchDisplay(Display):
     def _draw(self, ax, kwargs):
         """Draw both series, the intervals, the baseline and the chosen candidate."""
         x, asked = np.asarray(self.position, dtype=float), ~np.isnan(self.holdout_score)
+        dark, paper = ink(ax)
         style: dict[str, Any] = {"color": BLUE, "marker": "o", "mfc": "none", "lw": 1, "ms": 5}
         style["ls"] = "-" if self.tick_labels is None else "none"
         (self.training_line_,) = ax.plot(x, self.training_score, label="cross-validated", **style)
-        middle, bars = self.holdout_score, self._bars()
+        # An answer may lie outside its own interval by rounding; a bar of negative length may not.
+        ends = [self.holdout_score - self.holdout_lower, self.holdout_upper - self.holdout_score]
+        bars = np.clip(ends, 0.0, None)[:, asked]
         style = {"fmt": "none", "ecolor": RED, "elinewidth": 1.2, "capsize": 3}
-        ax.errorbar(x[asked], middle[asked], bars[:, asked], **style)
+        ax.errorbar(x[asked], self.holdout_score[asked], bars, **style)
         style = {"color": RED, "marker": "s", "ls": "none", "ms": 5, **kwargs}
         label = "verified, with interval"
-        (self.holdout_line_,) = ax.plot(x[asked], middle[asked], label=label, **style)
+        (self.holdout_line_,) = ax.plot(x[asked], self.holdout_score[asked], label=label, **style)
         looked = self.answered_from == "holdout"
-        if looked.any():
-            style = {"ls": "none", "marker": "x", "ms": 9, "color": ink(ax)[0]}
-            ax.plot(x[looked], middle[looked], label="corrected by the holdout", **style)
-        if not asked.all():
-            style = {"color": GREY, "ms": 8, "label": "not queried"}
-            ax.plot(x[~asked], self.training_score[~asked], "+", **style)
-        if self.others is not None and self.others.size:
-            self._draw_others(ax, x.max() + 1.5)
+        for label, rows, scores, style in (
+            ("corrected by the holdout", looked, self.holdout_score, {"marker": "x", "c": dark}),
+            ("not queried", ~asked, self.training_score, {"marker": "+", "c": GREY}),
+        ):
+            if rows.any():
+                ax.plot(x[rows], scores[rows], label=label, ls="none", ms=9, **style)
         if self.baseline is not None:
             label = f"baseline: {self.baseline:.3g}"
             ax.axhline(self.baseline, color=GREY, ls=":", lw=1.2, label=label)
+        x_label = self.x_label
         if self.best is not None and asked[self.best]:
-            self._mark_best(ax, x[self.best])
-        self._zoom(ax)
-        self._scale(ax, x)
-        finish(ax, above=True, xlabel=self.x_label + self._why_long(), ylabel=self.score_name)
+            score, low, high = (
+                values[self.best]
+                for values in (self.holdout_score, self.holdout_lower, self.holdout_upper)
+            )
+            style = {"ls": "none", "marker": "*", "ms": 15, "mfc": paper, "mec": dark}
+            label = f"chosen: {score:.3f} in [{low:.3f}, {high:.3f}]"
+            ax.plot([x[self.best]], [score], label=label, **style)
+            self._zoom(ax, low, high)
+            if np.nanmax(self.holdout_upper - self.holdout_lower) > 1.3 * (high - low):
+                x_label += "\n(longer intervals: candidates that trail, relaxed)"
+        if self.tick_labels is not None:
+            ax.set_xticks(x, self.tick_labels)
+            ax.set_xlim(x.min() - 0.5, x.max() + 0.5)
+            ax.tick_params(axis="x", rotation=30 * (sum(map(len, self.tick_labels)) > 60))
+        elif self.x_label.startswith("candidate"):
+            whole_numbers(ax.xaxis)
+        elif len(x) > 2 and x.min() > 0 and x.max() / x.min() >= 100:
+            ax.set_xscale("log")
+        finish(ax, above=True, xlabel=x_label, ylabel=self.score_name)
 
-    def _bars(self):
-        # An answer may lie outside its own interval by rounding; a bar of negative length may not.
-        ends = [self.holdout_score - self.holdout_lower, self.holdout_upper - self.holdout_score]
-        return np.clip(ends, 0.0, None)
-
-    def _draw_others(self, ax, place):
-        known = self.others[~np.isnan(self.others)]
-        if known.size:
-            ends = [known.min(), known.max()]
-            ax.plot([place, place], ends, "s-", color=RED, lw=5, ms=5, alpha=0.4)
-            style = {"textcoords": "offset points", "ha": "center", "fontsize": "small"}
-            text = f"{self.others.size:,} more"
-            ax.annotate(text, (place, known.max()), xytext=(0, 8), **style)
-
-    def _mark_best(self, ax, x):
-        paper, score = ink(ax)[1], self.holdout_score[self.best]
-        low, high = self.holdout_lower[self.best], self.holdout_upper[self.best]
-        style = {"ls": "none", "marker": "*", "ms": 15, "mfc": paper, "mec": ink(ax)[0]}
-        label = f"chosen: {score:.3f} in [{low:.3f}, {high:.3f}]"
-        ax.plot([x], [score], zorder=5, label=label, **style)
-
-    def _zoom(self, ax):
+    def _zoom(self, ax, lower, upper):
         """Show the scores and the chosen interval, and the baseline unless it is far below."""
-        if self.best is None:
-            return
-        known = [*self.training_score, *self.holdout_score]
-        known += [self.holdout_lower[self.best], self.holdout_upper[self.best]]
+        known = [*self.training_score, *self.holdout_score, lower, upper]
         low, high = np.nanmin(known), np.nanmax(known)
         if self.baseline is not None and self.baseline > 2 * low - high:
             low = min(low, self.baseline)
         edge = 0.08 * (high - low) or 0.01
         ax.set_ylim(low - edge, high + edge)
-
-    def _why_long(self):
-        """Return a line on intervals that are longer than that of the chosen candidate."""
-        widths = self.holdout_upper - self.holdout_lower
-        if self.best is None or not np.nanmax(widths) > 1.3 * widths[self.best]:
-            return ""
-        return "\n(longer intervals: candidates that trail, relaxed)"
-
-    def _scale(self, ax, x):
-        if self.tick_labels is not None:
-            ax.set_xticks(x, self.tick_labels)
-            ax.set_xlim(x.min() - 0.5, x.max() + 0.5)
-            if sum(map(len, self.tick_labels)) > 60:
-                ax.tick_params(axis="x", rotation=30)
-        elif self.x_label.startswith("candidate"):
-            whole_numbers(ax.xaxis)
-        elif len(x) > 2 and x.min() > 0 and x.max() / x.min() >= 100:
-            ax.set_xscale("log")
 
 
 def _released(results):

@@ -12,6 +12,7 @@ from sklearn_bdp.metrics._base import (
     check_schema,
     same_names,
     score_rows,
+    silenced,
 )
 from sklearn_bdp.metrics._by_class import ClassMetric
 from sklearn_bdp.metrics._means import Clipping
@@ -19,6 +20,7 @@ from sklearn_bdp.metrics._registry import (
     available_metrics,
     check_scoring,
     default_metric,
+    forecast_metric,
     get_metric,
 )
 from sklearn_bdp.metrics._wrapper import PerRecordScore

@@ -6,9 +6,9 @@ import abc
 import contextlib
 import copy
 import dataclasses
-import io
 import logging
 import numbers
+import os
 import re
 import threading
 import warnings
@@ -481,13 +481,6 @@ def class_probabilities(estimator, X):
     return classes, np.where(valid[:, None], probabilities, np.nan)
 
 
-class _Nowhere(io.TextIOBase):
-    """A stream that shows nothing."""
-
-    def write(self, text):
-        return len(text)
-
-
 @contextlib.contextmanager
 def silenced():
     """Show nothing inside the block: no warning, no printed text, no log message.
@@ -503,7 +496,7 @@ def silenced():
             _saved.enter_context(warnings.catch_warnings())
             warnings.resetwarnings()  # forests enter every filter anew for each tree
             warnings.simplefilter("ignore")
-            nowhere = _Nowhere()
+            nowhere = _saved.enter_context(open(os.devnull, "w"))  # noqa: SIM115
             _saved.enter_context(contextlib.redirect_stdout(nowhere))
             _saved.enter_context(contextlib.redirect_stderr(nowhere))
             _saved.callback(logging.disable, logging.root.manager.disable)

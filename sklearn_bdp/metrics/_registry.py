@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn import metrics as sklearn_metrics
 from sklearn.base import is_classifier, is_regressor
 from sklearn.utils.multiclass import type_of_target
 
 from sklearn_bdp._checks import check_array, check_integer, check_real
+from sklearn_bdp._metric_names import NAMES
 from sklearn_bdp.exceptions import UnboundedMetricError
 from sklearn_bdp.metrics._base import BoundedMetric, as_labels
 from sklearn_bdp.metrics._by_class import BalancedAccuracy, Recall, RocAuc
@@ -223,34 +223,6 @@ _MAKERS = {
 }
 
 
-_RANKING = ("decision_function", "predict_proba")
-
-# Metric function -> (name here, sign of a scorer made from it, response it is computed from).
-_FUNCTIONS = {
-    sklearn_metrics.accuracy_score: ("accuracy", 1, "predict"),
-    sklearn_metrics.zero_one_loss: ("neg_zero_one_loss", -1, "predict"),
-    sklearn_metrics.hamming_loss: ("neg_hamming_loss", -1, "predict"),
-    sklearn_metrics.top_k_accuracy_score: ("top_k_accuracy", 1, _RANKING),
-    sklearn_metrics.brier_score_loss: ("neg_brier_score", -1, "predict_proba"),
-    sklearn_metrics.log_loss: ("neg_log_loss", -1, "predict_proba"),
-    sklearn_metrics.mean_absolute_error: ("neg_mean_absolute_error", -1, "predict"),
-    sklearn_metrics.mean_squared_error: ("neg_mean_squared_error", -1, "predict"),
-    sklearn_metrics.mean_pinball_loss: ("neg_mean_pinball_loss", -1, "predict"),
-    sklearn_metrics.balanced_accuracy_score: ("balanced_accuracy", 1, "predict"),
-    sklearn_metrics.recall_score: ("recall", 1, "predict"),
-    sklearn_metrics.roc_auc_score: ("roc_auc", 1, _RANKING),
-}
-# Arguments that mean here what they mean there. The Brier score of two classes is the same
-# whichever of them is called positive, and the classes of a log loss are those of the model.
-_KEPT = {
-    ("top_k_accuracy", "k"): "k",
-    ("neg_brier_score", "pos_label"): None,
-    ("neg_log_loss", "labels"): None,
-    ("recall", "pos_label"): "pos_label",
-    ("neg_mean_pinball_loss", "alpha"): "alpha",
-}
-
-
 def available_metrics() -> list[str]:
     """Return the names `get_metric` accepts.
 
@@ -269,7 +241,7 @@ def available_metrics() -> list[str]:
     >>> available_metrics()[:3]
     ['accuracy', 'balanced_accuracy', 'neg_brier_score']
     """
-    return sorted(_MAKERS)
+    return list(NAMES)
 
 
 def get_metric(
@@ -330,7 +302,7 @@ def get_metric(
             raise TypeError(f"options must be empty for {scoring.name}, got {sorted(options)}.")
         return scoring.informed(y)
     if not isinstance(scoring, str) and callable(scoring):
-        scoring, options = unwrap_scorer(scoring, options, _FUNCTIONS, _KEPT)
+        scoring, options = unwrap_scorer(scoring, options)
     if not isinstance(scoring, str):
         raise TypeError(
             "scoring must be one name, scorer, PerRecordScore or None (each metric is a query "
@@ -340,6 +312,33 @@ def get_metric(
         refuse(scoring, available_metrics())
     _check_options(scoring, options)
     return _MAKERS[scoring](scoring, estimator, y, **options)
+
+
+#: Options that a range needs: any will do where widths are forecast in [0, 1].
+_ANY_RANGE: dict[str, dict[str, Any]] = {
+    "neg_brier_score": {"n_classes": 2},
+    "neg_mean_absolute_error": {"bounds": (0.0, 1.0)},
+    "neg_mean_squared_error": {"bounds": (0.0, 1.0)},
+    "neg_mean_pinball_loss": {"bounds": (0.0, 1.0)},
+}
+
+
+def forecast_metric(scoring: Any) -> BoundedMetric | None:
+    """Return a metric that varies like the one that is meant, whatever its range is.
+
+    Parameters
+    ----------
+    scoring : str, BoundedMetric or None
+        A name, or a metric as it is.
+
+    Returns
+    -------
+    BoundedMetric or None
+        None for None.
+    """
+    if not isinstance(scoring, str):
+        return scoring
+    return get_metric(scoring, **_ANY_RANGE.get(scoring, {}))
 
 
 def check_scoring(scoring: Any) -> None:
@@ -354,7 +353,7 @@ def check_scoring(scoring: Any) -> None:
         if scoring not in _MAKERS:
             refuse(scoring, available_metrics())
     elif callable(scoring):
-        unwrap_scorer(scoring, {}, _FUNCTIONS, _KEPT)
+        unwrap_scorer(scoring, {})
     elif not isinstance(scoring, BoundedMetric | PerRecordScore | None):
         get_metric(scoring)
 
@@ -422,13 +421,10 @@ def _own_score(estimator):
     while getattr(part, "steps", None):  # a pipeline scores by its last step
         part = part.steps[-1][1]
     module = getattr(getattr(type(part), "score", None), "__module__", "sklearn.base")
-    if module == "sklearn.base":
+    # Searches and their kin score by ``scoring``, whose default is the model's own score.
+    plain = getattr(part, "scoring", None) in (None, "accuracy")
+    if module == "sklearn.base" or (plain and module.split(".")[0] in ("sklearn", "sklearn_bdp")):
         return ""
-    if module.split(".")[0] in ("sklearn", "sklearn_bdp"):
-        # Searches and their kin score by ``scoring``, whose default is the model's own score.
-        scoring = getattr(part, "scoring", None)
-        if not isinstance(scoring, str) or scoring == "accuracy":
-            return ""
     return (
         f"scoring is accuracy on both sides: {type(part).__name__} has a score of its own, about "
         "whose range nothing is known"

@@ -58,6 +58,13 @@ class PerRecordScore:
     >>> metric = get_metric(PerRecordScore(pinball, 0.0, 5.0, greater_is_better=False))
     >>> metric.name, metric.lower, metric.upper
     ('pinball', -5.0, -0.0)
+
+    What each error costs, if a missed 1 costs 5 and a false one 1:
+
+    >>> def cost(estimator, X, y):
+    ...     predicted = estimator.predict(X)
+    ...     return 5.0 * ((y == 1) & (predicted == 0)) + 1.0 * ((y == 0) & (predicted == 1))
+    >>> scoring = PerRecordScore(cost, 0.0, 5.0, greater_is_better=False)
     """
 
     function: Callable

@@ -15,8 +15,7 @@ from sklearn.dummy import DummyClassifier
 from sklearn.linear_model import LogisticRegression
 
 from sklearn_bdp.exceptions import UnboundedMetricError
-from sklearn_bdp.metrics import Evaluation, PerRecordScore, get_metric
-from sklearn_bdp.metrics._base import silenced
+from sklearn_bdp.metrics import Evaluation, PerRecordScore, get_metric, silenced
 
 METRICS = {
     "accuracy": {},
@@ -64,17 +63,6 @@ def records(n, marks=()):
 
 
 # -- Units -----------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("name", METRICS)
-@given(unit=st.floats(0.0, 1.0))
-def test_units_round_trip_and_increase(name, unit):
-    metric = get_metric(name, **METRICS[name])
-    score = metric.from_unit(unit)
-    assert metric.lower <= score <= metric.upper
-    assert metric.to_unit(score) == pytest.approx(unit, abs=1e-12)
-    assert metric.from_unit(1.0) == pytest.approx(metric.upper, abs=1e-12)
-    assert metric.lower < metric.upper
 
 
 def test_units_accept_arrays_clip_scores_and_keep_nan():
@@ -157,13 +145,6 @@ def test_errors_propagate_on_the_training_side():
     X, y = records(8, [(3, RAISES)])
     with pytest.raises(RuntimeError, match="secret"):
         get_metric("accuracy").training_score(Stub(), X, y)
-
-
-def test_the_training_score_is_the_value_of_the_same_records():
-    X, y = records(8, [(3, GIVES_NAN)])
-    for name in ("accuracy", "neg_mean_absolute_error"):
-        metric = get_metric(name, **METRICS[name])
-        assert metric.training_score(Stub(), X, y) == metric.evaluate(Stub(), X, y).value
 
 
 @pytest.mark.parametrize("convert", [np.array, pd.DataFrame, scipy.sparse.csr_array])
@@ -288,15 +269,6 @@ def test_several_outputs_are_refused_where_not_supported(name):
         get_metric(name, **METRICS[name]).evaluate(Stub(), np.zeros((4, 2)), np.zeros((4, 2)))
 
 
-@pytest.mark.parametrize("name", ["accuracy", "neg_log_loss", "neg_brier_score", "roc_auc"])
-def test_a_missing_method_is_an_error_and_not_a_bad_score(name):
-    class Nothing:
-        pass
-
-    with pytest.raises(TypeError, match="predict"):
-        get_metric(name, **METRICS[name]).evaluate(Nothing(), np.zeros((4, 2)), [0, 1, 0, 1])
-
-
 # -- Sensitivity -----------------------------------------------------------------------------------
 
 
@@ -311,16 +283,19 @@ def by_class(name, records, **options):
 def test_no_neighbour_is_further_than_the_sensitivity_on_any_dataset(name):
     """G20, exactly: all datasets of four records, each replaced by all others, labels too."""
     kinds = list(itertools.product([0, 1], [0, 1, None]))
+    unordered = itertools.combinations_with_replacement(range(len(kinds)), 4)
+    made = {dataset: by_class(name, [kinds[one] for one in dataset]) for dataset in unordered}
     datasets = list(itertools.product(range(len(kinds)), repeat=4))
-    made = [by_class(name, [kinds[one] for one in dataset]) for dataset in datasets]
     for floors in ((1, 1), (1, 2), (2, 2), (3, 1)):
-        values = np.array([one.value(floors) for one in made]).reshape((len(kinds),) * 4)
+        known = {dataset: one.value(floors) for dataset, one in made.items()}
+        values = np.array([known[tuple(sorted(dataset))] for dataset in datasets])
+        values = values.reshape((len(kinds),) * 4)
         assert 0.0 <= values.min() <= values.max() <= 1.0
         largest = max(np.ptp(values, axis=record).max() for record in range(4))
-        assert largest <= made[0].sensitivity(floors) + 1e-12
+        assert largest <= made[0, 0, 0, 0].sensitivity(floors) + 1e-12
         if name in ("recall", "specificity"):
             counted = floors[int(name == "recall")]
-            assert made[0].sensitivity(floors) == pytest.approx(1 / counted)
+            assert made[0, 0, 0, 0].sensitivity(floors) == pytest.approx(1 / counted)
             assert largest >= 0.5 / counted
 
 
@@ -382,25 +357,6 @@ def test_recall_names_its_class():
     assert get_metric("specificity", y=[0, 1]).expected_shape(9).counted == (0,)
     with pytest.raises(UnboundedMetricError, match="two classes only"):
         get_metric("specificity", y=[0, 1, 2])
-
-
-def test_means_have_sensitivity_one_over_n_and_say_so():
-    evaluation = get_metric("accuracy").evaluate(Stub(), *records(8))
-    assert get_metric("accuracy").is_mean
-    assert evaluation.sensitivity == 1 / 8
-    assert not get_metric("roc_auc").is_mean
-    assert not get_metric("balanced_accuracy").is_mean
-
-
-@pytest.mark.parametrize("name", METRICS)
-def test_metrics_are_values(name):
-    metric, same = get_metric(name, **METRICS[name]), get_metric(name, **METRICS[name])
-    assert metric == same
-    assert hash(metric) == hash(same)
-    assert repr(metric) == repr(same)
-    assert pickle.loads(pickle.dumps(metric)) == metric
-    with pytest.raises(AttributeError):
-        metric.lower = 0.5
 
 
 def test_custom_scores_are_pickled_by_reference():
