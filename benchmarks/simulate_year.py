@@ -263,7 +263,7 @@ SWEEP = (  # where a constant lives, its name, other values
     (_spending, "_WANTED", ((4.4, 6.8, 6.6, 7.0, 7.1, 8.4),)),
     (_spending, "_FINEST", (0.3, 1.0)),
     (_spending, "_TOWARD", ((0.0, 0.04), (2.5, 0.04))),
-    (_spending, "_RESERVE", (0.5, 0.7)),
+    (_spending.POLICIES["final"], "reserve", (0.5, 0.7)),
     (_predictive, "_EVEN", (0.05, 0.5)),
     (_predictive, "OFFSET", (0.02, 0.06)),
     (_predictive, "_FADING", (0.0, 0.1)),
@@ -276,14 +276,14 @@ SWEEP = (  # where a constant lives, its name, other values
 
 
 @contextlib.contextmanager
-def changed(module, name, value):
+def changed(home, name, value):
     """Use another value of a constant for a while."""
-    before = getattr(module, name)
-    setattr(module, name, value)
+    before = vars(home)[name]
+    vars(home)[name] = value
     try:
         yield Choice()
     finally:
-        setattr(module, name, before)
+        vars(home)[name] = before
 
 
 def choices(only=()):

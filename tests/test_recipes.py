@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression
 
-from sklearn_bdp import ReusableHoldout, ReusableHoldoutSearchCV
+from sklearn_bdp import HoldoutConfig, ReusableHoldout, ReusableHoldoutSearchCV
+from sklearn_bdp.accounting import POLICIES, Policy, Spending
 from sklearn_bdp.correlation import ComponentModel, CorrelationModel
 from sklearn_bdp.metrics import get_metric
 
@@ -78,3 +79,23 @@ def test_a_correlation_model_divides_answers_and_is_certified(model):
     metric = get_metric("accuracy")
     private.answer_evaluations([0.7], [metric.evaluate(search.best_estimator_, X, Y)])
     assert private.certificate().bdp_epsilon <= 5000.0
+
+
+def test_a_spending_policy_answers_reports_and_is_certified(monkeypatch, path):
+    halves = Policy(level=2.0, reserve=0.5, coarse=True, words="halves: half for the final report")
+    with pytest.raises(ValueError, match="spending"):
+        HoldoutConfig(spending="halves")
+    monkeypatch.setitem(POLICIES, "halves", halves)
+    spending = Spending("halves")
+    spent = sum(spending.of_batch(t) for t in range(1, 8)) + spending.of_report(7)
+    assert spent == pytest.approx(1.0)  # a path holds one report, and weights of batches telescope
+    search = ReusableHoldoutSearchCV(
+        LogisticRegression(), GRID, holdout=HoldoutConfig(spending="halves", ledger=path)
+    ).fit(X, Y)
+    low, high = search.best_interval_
+    assert low < search.best_score_ < high
+    assert "half for the final report" in str(search.holdout_.certificate())
+    again = search.fit(X, Y)  # from the ledger, which has the name
+    assert len(again.holdout_.history()) == 2
+    report = again.final_report()
+    assert report.lower < report.value < report.upper

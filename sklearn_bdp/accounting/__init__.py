@@ -45,11 +45,13 @@ from sklearn_bdp.accounting._noise import (
 from sklearn_bdp.accounting._predictive import Cells, PredictiveCode, place_lengths
 from sklearn_bdp.accounting._race import FixedCells, play_batch
 from sklearn_bdp.accounting._spending import (
+    POLICIES,
     Asked,
     BatchQueries,
     FinalPace,
     Outcome,
     Pace,
+    Policy,
     Reply,
     Spending,
     check_length,

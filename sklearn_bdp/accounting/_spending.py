@@ -19,15 +19,38 @@ from sklearn_bdp._checks import check_integer, check_option, check_probability, 
 from sklearn_bdp._typing import Array, FloatOrArray
 from sklearn_bdp.accounting._predictive import Cells, PredictiveCode
 
-# a of the weights of batches. A larger one takes from the first batch and gives to later ones:
-# with 3 the first pays ln 4 and the tenth ln 52, with 1 they pay ln 2 and ln 110.
-_LEVELS = {"final": 1.0, "even": 3.0}
 # Prior of a complaint among checks (theory G21): 20 silent checks cost .18 nats in all, a first
 # complaint about 3 and the log of the number of words. A larger prior makes silence dearer.
 _COMPLAINT, _CHECKS = 0.05, 1.05
-# Part of the failure probability that only a final report may use (theory G17, amended): what
-# people publish is the report, and interim intervals pay ln 10 nats, a fifth of their width.
-_RESERVE = 0.9
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Policy:
+    """A way of spending failure probability; whatever its numbers, all weights sum to at most 1."""
+
+    #: a of the weights of batches. A larger one takes from the first batch and gives to later ones:
+    #: with 3 the first pays ln 4 and the tenth ln 52, with 1 they pay ln 2 and ln 110.
+    level: float
+    #: Part of the failure probability that only a final report may use (theory G17, amended).
+    reserve: float
+    #: Whether interim queries are as coarse as wanted widths allow (:class:`FinalPace`).
+    coarse: bool
+    words: str
+
+
+#: By the name that ``spending`` takes. What people publish is the report: interim intervals of
+#: "final" pay ln 10 nats, a fifth of their width.
+POLICIES = {
+    "final": Policy(
+        level=1.0, reserve=0.9, coarse=True,
+        words="final: 90% of the failure probability is reserved for the final report, as with "
+        "O'Brien-Fleming boundaries in sequential trials",
+    ),
+    "even": Policy(
+        level=3.0, reserve=0.0, coarse=False,
+        words="even: all batches alike, as with Pocock boundaries in sequential trials",
+    ),
+}  # fmt: skip
 
 
 @dataclasses.dataclass(frozen=True)
@@ -49,18 +72,23 @@ class Spending:
     n_searches: int | None = None
 
     def __post_init__(self) -> None:
-        check_option("spending", self.name, ("final", "even"))
+        check_option("spending", self.name, tuple(POLICIES))
         if self.n_searches is not None:
             check_integer("n_searches", self.n_searches, low=1)
 
     @property
+    def policy(self) -> Policy:
+        """The rule of that name."""
+        return POLICIES[self.name]
+
+    @property
     def _level(self):
-        return max(_LEVELS[self.name], float(self.n_searches or 0))
+        return max(self.policy.level, float(self.n_searches or 0))
 
     @property
     def reserve(self) -> float:
         """Weight that batches leave to the final report."""
-        return _RESERVE if self.name == "final" else 0.0
+        return self.policy.reserve
 
     def of_batch(self, t: int) -> float:
         """Return the weight of batch ``t = 1, 2, ...``; see :func:`code_length`."""
@@ -81,12 +109,7 @@ class Spending:
 
     def describe(self) -> str:
         """Return the way of spending in words."""
-        if self.name == "final":
-            return (
-                "final: 90% of the failure probability is reserved for the final report, as with "
-                "O'Brien-Fleming boundaries in sequential trials"
-            )
-        return "even: all batches alike, as with Pocock boundaries in sequential trials"
+        return self.policy.words
 
 
 def code_length(*, released: float, batch_index: int, spending: Spending = Spending()) -> float:
@@ -248,7 +271,7 @@ class FinalPace:
 
 def paced(spending: Spending, batch_index: int, log_failure: float) -> Pace | FinalPace:
     """Return how finely a batch asks; ``log_failure`` is that of one side of its intervals."""
-    if spending.name == "even":
+    if not spending.policy.coarse:
         return Pace()
     # Whoever plans ahead wants no first interval.
     age = math.log(batch_index + (spending.n_searches is not None))
