@@ -35,13 +35,13 @@ class TrainingSide(NamedTuple):
 def prepared(plan: Plan, training: Any, variance: float | None, holdout: Any) -> Plan:
     """Return the plan with what bets know in advance: from training folds, else a guess.
 
-    ``training``: what the caller gave. A search's own records are cross-validated for differences,
-    whose variance nothing else tells. ``variance``: of a record's training-side score in the first
-    row, as a search has it.
+    ``training``: what the caller gave. ``variance``: of a record's training-side score in the first
+    row, as a search has it. A search's own records are cross-validated where it is not enough: for
+    differences, several models, and metrics that the search did not rank by.
     """
     betting = [one for one in plan.statements if one.proven in (BETS, FREE)]
     side = None if training is None else TrainingSide(*training)
-    if side is None and any(len(one.models) == 2 for one in betting):
+    if side is None and not (variance and betting == plan.statements[:1]):
         side = holdout.training_side
     folds = _folded(plan, side) if betting and side is not None else None
     first, statements = plan.statements[0], []
