@@ -38,12 +38,11 @@ def past_lower_limit(
     shares: ArrayLike = (1.0,),
     center: FloatOrArray = 0.0,
     least: FloatOrArray = 0.0,
-    weights: ArrayLike | None = None,
     horizon: int = 1,
 ) -> float:
     r"""Return a lower limit for the mean expected score, each date given its past (theory G26).
 
-    With one stake and :math:`w_t = 1` this is
+    With one stake this is
 
     .. math:: \bar c + \frac1a\Bigl(\exp\Bigl\{\frac1T \Bigl[\sum_t \ln(1 + a(s_t - c_t)) - HL
        \Bigr]\Bigr\} - 1\Bigr).
@@ -60,8 +59,6 @@ def past_lower_limit(
         Predicted score of each date; lowered to ``least + 0.9 / stake`` where it lies above.
     least : float or array-like of shape (T,), default=0.0
         Lower ends of what each score may be, known before it.
-    weights : array-like of shape (T,), default=None
-        Weights of the dates, each known before its score; equal by default.
     horizon : int, default=1
         Largest number of dates between a forecast and its score. The limit then holds for the mean
         expected score given what was known at forecast time. With 1 it is the day before.
@@ -76,14 +73,10 @@ def past_lower_limit(
     stakes = np.atleast_1d(check_array("stakes", stakes, low=0.0))[:, None]
     log_shares = np.log(check_array("shares", shares, low=0.0, high=1.0))
     span = check_integer("horizon", horizon, low=1)
-    weights = np.ones(size) if weights is None else check_array("weights", weights, low=0.0)
-    total = float(weights.sum())
     least = np.broadcast_to(np.asarray(least, float), (size,))
-    with np.errstate(divide="ignore"):
-        centers = np.minimum(center, least + _ROOM / (stakes * weights))
-    middles = centers @ weights / total
-    logs = np.log1p(stakes * weights * (scores - centers)).sum(axis=1)
-    part = stakes[:, 0] * total / size  # 1 + part * (mean - middle) is the mean factor
+    centers = np.minimum(center, least + _ROOM / stakes)
+    middles, part = centers.mean(axis=1), stakes[:, 0]
+    logs = np.log1p(stakes * (scores - centers)).sum(axis=1)
 
     def limits(lengths):  # of every stake by itself
         return middles + np.expm1((logs - span * lengths) / size) / part
@@ -91,7 +84,7 @@ def past_lower_limit(
     # A mean is rejected by the mixture where one stake rejects it alone, and only if one would
     # reject it with all of the level.
     low, high = float(np.max(limits(level - log_shares))), float(np.max(limits(level)))
-    floor = float(weights @ least / total)
+    floor = float(least.mean())
     for _ in range(48 if len(stakes) > 1 and high > floor else 0):
         mean = max(0.5 * (low + high), floor)
         with np.errstate(invalid="ignore", divide="ignore"):

@@ -50,7 +50,6 @@ class ApproximateRow(NamedTuple):
     lower: float
     upper: float
     n_units: int  # that have a record in it
-    n_events: int | None  # of them with an event (a record of class 1); None: no classes
     notes: tuple[str, ...]  # why it is refused, or what makes it less trustworthy
 
 
@@ -88,28 +87,28 @@ def approximate_row(
         In time: how many autocorrelation times the dates are. NaN: read off the scores, by their
         slow swings.
     """
-    units = np.asarray(units)
+    units, paired = np.asarray(units), len(sides) == 2
     n_units = int(units.max()) + 1
     share = np.ones(len(units)) if per_record else 1.0 / np.bincount(units)[units]
     inside = [np.ones(len(units), bool) if mask is None else mask for _, mask in sides]
-    either = np.logical_or.reduce(inside)
-    shown = _count(units, either)
-    classes = statistic.cells is not None
-    n_events = _count(units, either & (y == 1)) if classes and np.max(y) <= 1 else None
+    shown = _count(units, np.logical_or.reduce(inside))
 
     def row(value=math.nan, ends=(math.nan, math.nan), notes=()):
         value, ends = (-value, (-ends[1], -ends[0])) if statistic.negative else (value, ends)
-        return ApproximateRow(float(value), *map(float, ends), shown, n_events, tuple(notes))
+        return ApproximateRow(float(value), *map(float, ends), shown, tuple(notes))
+
+    def without(blocks, count):
+        return [
+            statistic.left_out(y, said, share * mask, blocks, count)
+            for (said, _), mask in zip(sides, inside, strict=True)
+        ]
 
     blocks, n_blocks, reason, series = units, n_units, None, np.zeros(0)
-    if times is not None and statistic is not GENERIC:
-        with contextlib.suppress(Exception):  # refused below
-            each = [
-                statistic.left_out(y, said, share * mask, units, n_units)[1]
-                for (said, _), mask in zip(sides, inside, strict=True)
-            ]
-            series = each[0] - each[1] if len(sides) == 2 else each[0]
     if times is not None:
+        with contextlib.suppress(Exception):  # refused below
+            if statistic is not GENERIC:
+                each = [left_out for _, left_out in without(units, n_units)]
+                series = each[0] - each[1] if paired else each[0]
         if math.isnan(times):
             known = len(series) >= 16 and np.all(np.isfinite(series))
             times = n_units / slow_autocorrelation_time(series) if known else 0.0
@@ -118,19 +117,14 @@ def approximate_row(
             n_blocks, reason = 2, f"{times:.0f} autocorrelation times are too few. 200 are needed."
         blocks = units * n_blocks // n_units
     try:
-        found = [
-            statistic.left_out(y, said, share * mask, blocks, n_blocks)
-            for (said, _), mask in zip(sides, inside, strict=True)
-        ]
+        found = without(blocks, n_blocks)
         cells = _cells(statistic, y, sides, inside, units)
     except Exception:  # the words of the error could be about records
         return row(notes=["It could not be computed."])
-    paired = len(sides) == 2
     value = found[0][0] - found[1][0] if paired else found[0][0]
     rarest = min((min(one) for one in cells), default=None)
-    forward = _SCALES[statistic.scale][0]
     with np.errstate(all="ignore"):
-        at_end = not all(np.isfinite(forward(one)) for one, _ in found)
+        at_end = not np.isfinite(_SCALES[statistic.scale][0](np.array([v for v, _ in found]))).all()
     if shown < _LEAST_UNITS:
         reason = f"{shown} units are too few for an interval. At least 20 are needed."
     elif rarest is not None and rarest < _LEAST_CELL:
@@ -142,24 +136,22 @@ def approximate_row(
     # G28: units of the rarer class bound the degrees of freedom, but for differences of
     # thresholded predictions, which rest on the units that disagree.
     same = not paired or np.array_equal(inside[0], inside[1])
+    bounded = statistic.cells is not None and not (
+        paired and same and statistic.response == "labels"
+    )
     events: list[Any] = [
-        min(_count(units, mask & (y == c)) for c in np.unique(y[mask]))
-        if classes and not (paired and same and statistic.response == "labels")
-        else n_units
+        min(_count(units, mask & (y == c)) for c in np.unique(y[mask])) if bounded else n_units
         for mask in inside
     ]
     apart = not same and not np.intersect1d(units[inside[0]], units[inside[1]]).size
     notes = []
     if apart and statistic.scale == "unit" and statistic.response in ("scores", "all_chances"):
-        ends = [
-            jackknife_interval(*one, level, scale="unit", events=few)
-            for one, few in zip(found, events, strict=True)
-        ]
-        reach = [
-            math.hypot(found[0][0] - ends[0][a], ends[1][b] - found[1][0])
-            for a, b in ((0, 1), (1, 0))
-        ]
-        lower, upper = value - reach[0], value + reach[1]  # MOVER
+        (low, high), (least, most) = (
+            jackknife_interval(whole, rest, level, scale="unit", events=few)
+            for (whole, rest), few in zip(found, events, strict=True)
+        )
+        lower = value - math.hypot(found[0][0] - low, most - found[1][0])  # MOVER
+        upper = value + math.hypot(high - found[0][0], found[1][0] - least)
     else:
         left_out = found[0][1] - found[1][1] if paired else found[0][1]
         scale = "raw" if paired else statistic.scale

@@ -1,18 +1,28 @@
 """Limits given the past against the worst adversaries, exactly (theory G26)."""
 
 import functools
-import itertools
 import math
 
 import numpy as np
 import pytest
-from scipy.special import logsumexp
+from scipy.optimize import brentq
+from scipy.special import logsumexp, xlogy
 from scipy.stats import beta as beta_distribution
 
 from sklearn_bdp.accounting import past_limits, past_lower_limit, past_mean_limit
-from sklearn_bdp.accounting._given_past import bit_stake
 
 GRID = 24  # expectations that an adversary may choose for each date: multiples of 1/24
+
+
+def best_stake(share, level, dates, horizon=1):
+    """Return the stake of Chernoff's rate: ``kl(share, p) = horizon * level / dates``."""
+
+    def off(p):
+        kl = xlogy(share, share / p) + xlogy(1.0 - share, (1.0 - share) / (1.0 - p))
+        return kl - horizon * level / dates
+
+    p = brentq(off, 1e-12, share)
+    return share * (1.0 - p) / (p * (1.0 - share)) - 1.0
 
 
 def worst_failure(limit, dates, grid=GRID):
@@ -49,7 +59,7 @@ def test_no_adversary_fails_a_fixed_stake_more_often_than_promised(dates, level,
 
 def test_the_promise_is_nearly_reached():
     dates, level = 14, 2.0
-    stake = float(bit_stake(0.9, -level, dates))
+    stake = best_stake(0.9, level, dates)
     by_mean = past_mean_limit(np.arange(15) / 14, np.full(15, -level), dates, expected=0.9)
     failure = worst_failure(lambda ones: by_mean[ones], dates)
     assert 0.5 * math.exp(-level) < failure <= math.exp(-level)
@@ -69,25 +79,22 @@ def test_no_adversary_fails_a_mixture_of_stakes_more_often_than_promised():
     assert worst_failure(limit, dates) <= math.exp(-level)
 
 
-def worst_failure_of_any(promised, level, choices, dates, *, horizon=1, weights=(1.0,)):
+def worst_failure_of_any(promised, level, choices, dates):
     """Return the largest failure for scores of any values, predictable centers and lower ends.
 
-    ``choices``: (values, chances, center, least) of a date, chosen with its weight from what
-    happened before.
+    ``choices``: (values, chances, center, least) of a date, chosen from what happened before.
     """
-    options = list(itertools.product(choices, weights))
 
     @functools.cache
     def value(history):
         if len(history) == dates:
-            scores, centers, least, means, used = np.array(history, float).T
-            bound = promised(scores, level, centers, least, used)
-            return float(bound > used @ means / used.sum() + 1e-9)
+            scores, centers, least, means = np.array(history, float).T
+            return float(promised(scores, level, centers, least) > means.mean() + 1e-9)
         best = 0.0
-        for (values, chances, center, least), weight in options:
+        for values, chances, center, least in choices:
             mean = float(np.dot(values, chances))
             found = sum(
-                chance * value(tuple(sorted((*history, (one, center, least, mean, weight)))))
+                chance * value(tuple(sorted((*history, (one, center, least, mean)))))
                 for one, chance in zip(values, chances, strict=True)
             )
             best = max(best, found)
@@ -108,16 +115,13 @@ CHOICES = [
 @pytest.mark.parametrize(
     ("stakes", "shares"), [((0.9,), (1.0,)), ((2.0,), (1.0,)), ((1.0, 0.25, 4.0), (0.6, 0.2, 0.2))]
 )
-@pytest.mark.parametrize("weights", [(1.0,), (0.5, 1.0)])
-def test_predictable_centers_lower_ends_and_weights_are_safe(stakes, shares, weights):
-    def promised(scores, level, centers, least, used):
+def test_predictable_centers_and_lower_ends_are_safe(stakes, shares):
+    def promised(scores, level, centers, least):
         return past_lower_limit(
-            scores, -level, stakes=stakes, shares=shares, center=centers, least=least, weights=used
+            scores, -level, stakes=stakes, shares=shares, center=centers, least=least
         )
 
-    dates, level = (4, 0.7) if len(weights) == 1 else (3, 0.7)
-    failure = worst_failure_of_any(promised, level, CHOICES, dates, weights=weights)
-    assert failure <= math.exp(-level)
+    assert worst_failure_of_any(promised, 0.7, CHOICES, 4) <= math.exp(-0.7)
 
 
 def test_a_horizon_needs_its_factor():
@@ -128,7 +132,7 @@ def test_a_horizon_needs_its_factor():
         limits = [
             past_lower_limit(
                 np.repeat([1.0, 0.0], [2 * ones, dates - 2 * ones]), -level,
-                stakes=[float(bit_stake(0.9, -level, dates, horizon))], horizon=horizon,
+                stakes=[best_stake(0.9, level, dates, horizon)], horizon=horizon,
             )
             for ones in range(dates // 2 + 1)
         ]  # fmt: skip
@@ -180,7 +184,7 @@ def test_collecting_until_it_looks_good_is_false():
         while sum(scores[-9:]) < 9:
             scores.append(float(rng.random() < 0.5))
         tail = np.array(scores[-9:])
-        missed += past_lower_limit(tail, -3.0, stakes=[float(bit_stake(0.9, -3.0, 9))]) > 0.5
+        missed += past_lower_limit(tail, -3.0, stakes=[best_stake(0.9, 3.0, 9)]) > 0.5
     assert missed == 300
 
 
@@ -259,6 +263,6 @@ def test_pairs_need_no_declared_range():
 
 
 def test_bad_input_is_named():
-    for bad in ({"horizon": 0}, {"stakes": [-1.0]}, {"shares": [2.0]}, {"weights": [-1.0, 1.0]}):
+    for bad in ({"horizon": 0}, {"stakes": [-1.0]}, {"shares": [2.0]}):
         with pytest.raises(ValueError, match=next(iter(bad))):
             past_lower_limit([0.0, 1.0], -1.0, **{"stakes": [1.0], **bad})

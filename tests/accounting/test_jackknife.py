@@ -106,8 +106,8 @@ def test_rows_say_what_they_rest_on():
     units, y, good, _ = records(200, np.random.default_rng(4), prevalence=0.04)
     auc = STATISTICS["roc_auc"]
     row = approximate_row(auc, y, [(good, None)], units=units, level=0.05)
-    assert (row.n_units, row.n_events) == (200, y.sum())
-    assert row.n_events < 10
+    assert row.n_units == 200
+    assert y.sum() < 10
     assert any("rarer outcome" in note for note in row.notes)
     few = approximate_row(auc, y * (np.cumsum(y) < 4), [(good, None)], units=units, level=0.05)
     assert np.isnan(few.lower)
