@@ -132,13 +132,13 @@ def _is_no_number(value):
     return isinstance(value, _NO_NUMBERS) or not isinstance(value, numbers.Real)
 
 
+def as_frame(data):
+    """Return a table or column of pyarrow as the frame or series of its values, others as is."""
+    return data.to_pandas() if type(data).__module__.startswith("pyarrow") else data
+
+
 def check_kind(name, data):
     """Raise where an array's values are masked, complex or dates: no estimator means them."""
-    if hasattr(data, "column_names") and hasattr(data, "to_pandas"):
-        raise TypeError(
-            f"{name} must be an array, DataFrame or sparse matrix, got a {type(data).__module__} "
-            f"{type(data).__name__}. Pass {name}.to_pandas()."
-        )
     kind = getattr(getattr(data, "dtype", None), "kind", "O")
     if isinstance(data, np.ma.MaskedArray) or kind in "cmM":
         what = "masked" if isinstance(data, np.ma.MaskedArray) else str(data.dtype)

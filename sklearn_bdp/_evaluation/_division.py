@@ -17,7 +17,7 @@ from sklearn.base import is_classifier
 from sklearn.model_selection import StratifiedGroupKFold, StratifiedKFold, StratifiedShuffleSplit
 from sklearn.utils import check_random_state, get_tags, indexable
 
-from sklearn_bdp._checks import caller_level, check_array, check_fraction, check_kind
+from sklearn_bdp._checks import as_frame, caller_level, check_array, check_fraction, check_kind
 from sklearn_bdp._digests import query_key
 from sklearn_bdp._evaluation._candidates import targets
 from sklearn_bdp._evaluation._fits import FoldFile
@@ -74,6 +74,10 @@ class FitData:
     horizon: object = 0
     params: dict = field(default_factory=dict, repr=False)  # for the estimator's ``fit``
     coordinates: object = field(default=None, repr=False)  # or the columns that hold them
+
+    def __post_init__(self):
+        for name in ("X", "y", "X_val", "y_val"):
+            object.__setattr__(self, name, as_frame(getattr(self, name)))
 
     def parts(self):
         """Return the values, for a digest."""

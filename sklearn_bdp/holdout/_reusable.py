@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from sklearn_bdp._card import Card
 from sklearn_bdp._checks import (
+    as_frame,
     check_integer,
     check_probability,
     check_real,
@@ -307,6 +308,7 @@ class ReusableHoldout:
         self.config, self.ledger = config, check_path(config.ledger)
         seed = random_state
         seed = None if seed is None else check_integer("random_state", seed, low=0)
+        X, y = as_frame(X), as_frame(y)
         self.n = check_data(X, y)
         self.model = check_correlation(correlation)
         self.model.check_n(self.n)

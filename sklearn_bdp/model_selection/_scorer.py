@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sklearn_bdp._checks import check_kind, check_targets, sealed_errors
+from sklearn_bdp._checks import as_frame, check_kind, check_targets, sealed_errors
 from sklearn_bdp._digests import KnownModel, content_key, copied, fingerprint
 from sklearn_bdp._sklearn_compat import (
     called_by_validation,
@@ -236,6 +236,7 @@ class HoldoutScorer:
             As :meth:`ReusableHoldout.answer <sklearn_bdp.ReusableHoldout.answer>`.
         """
         _refuse_early_stopping(estimator)
+        X, y = as_frame(X), as_frame(y)
         self._check(X, y, sample_weight)
         columns = self._columns(estimator, X, y)
         records = self.holdout.X

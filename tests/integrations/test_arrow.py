@@ -1,4 +1,4 @@
-"""Tables of pyarrow are refused by name, with what to pass, and without a value of theirs."""
+"""Tables of pyarrow are taken as scikit-learn takes them: scores are those of the same frame."""
 
 import numpy as np
 import pytest
@@ -8,24 +8,30 @@ from sklearn.tree import DecisionTreeClassifier
 from sklearn_bdp import HoldoutScorer, ReusableHoldout, ReusableHoldoutSearchCV
 
 pyarrow = pytest.importorskip("pyarrow")
-pytestmark = pytest.mark.client("pyarrow", "a `Table` as X is refused: pass `X.to_pandas()`")
+pytestmark = [
+    pytest.mark.client("pyarrow", "a `Table` as X and a column as y: searches, holdouts, scorers"),
+    # The same records as frame and as table are two accounts in memory.
+    pytest.mark.filterwarnings("ignore::sklearn_bdp.exceptions.AnotherAccountWarning"),
+]
+FRAME, TARGETS = load_breast_cancer(return_X_y=True, as_frame=True)
+TABLE, COLUMN = pyarrow.Table.from_pandas(FRAME), pyarrow.chunked_array([TARGETS.to_numpy()])
+TREE = DecisionTreeClassifier(random_state=0)
 
 
-@pytest.mark.parametrize("where", ["search", "holdout", "scorer"])
-def test_tables_are_refused_with_the_remedy(where):
-    frame, y = load_breast_cancer(return_X_y=True, as_frame=True)
-    table = pyarrow.Table.from_pandas(frame)
-    train = np.arange(300)
-    holdout = ReusableHoldout(frame.drop(index=train), y.drop(index=train))
-    model = DecisionTreeClassifier(random_state=0).fit(frame.iloc[train], y.iloc[train])
-    calls = {
-        "search": lambda: ReusableHoldoutSearchCV(model, {"max_depth": [1]}).fit(table, y),
-        "holdout": lambda: ReusableHoldout(table, y),
-        "scorer": lambda: HoldoutScorer(holdout)(model, table, y),
-    }
-    with pytest.raises(
-        TypeError, match=r"^X must be .* Table\. Pass X\.to_pandas\(\)\.$"
-    ) as caught:
-        calls[where]()
-    assert "17.99" not in str(caught.value)
-    assert len(holdout.history()) == 0
+def test_a_search_of_a_table_is_that_of_its_frame():
+    of_frame, of_table = (
+        ReusableHoldoutSearchCV(TREE, {"max_depth": [1, 2]}, random_state=0).fit(X, y)
+        for X, y in ((FRAME, TARGETS), (TABLE, COLUMN))
+    )
+    for name in ("mean_test_score", "holdout_score", "holdout_lower", "holdout_upper"):
+        np.testing.assert_array_equal(of_table.cv_results_[name], of_frame.cv_results_[name])
+    np.testing.assert_array_equal(of_table.predict(TABLE), of_frame.predict(FRAME))
+
+
+def test_a_holdout_and_a_scorer_take_parts_of_a_table():
+    held = np.arange(300, 569)
+    holdout = ReusableHoldout(TABLE.take(held), COLUMN.take(held), random_state=0)
+    model = TREE.fit(FRAME[:300], TARGETS[:300])
+    of_table = HoldoutScorer(holdout)(model, TABLE.slice(0, 300), COLUMN.slice(0, 300))
+    assert of_table == HoldoutScorer(holdout)(model, FRAME[:300], TARGETS[:300])
+    assert len(holdout.history()) == 1  # the same model on the same records is known
