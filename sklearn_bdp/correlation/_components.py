@@ -288,21 +288,16 @@ class Labels:
     @classmethod
     def of(cls, groups, codes):
         """Return what the labels say that have these codes."""
-        first = np.unique(codes, return_index=True)[1]
         held = groups.to_numpy() if hasattr(groups, "to_numpy") else groups
-        array = isinstance(held, np.ndarray)
-        values = held[first].tolist() if array else [held[place] for place in first]
-        index = getattr(groups, "index", None)
-        return cls(
-            np.array([_digest(value) for value in values], dtype=np.uint64),
-            numbered=_just_numbered(values),
-            index=index if hasattr(index, "equals") else None,
-        )
+        values = [held[place] for place in np.unique(codes, return_index=True)[1]]
+        whole = all(isinstance(one, int | np.integer) for one in values)
+        numbered = whole and min(values) in (0, 1) and max(values) - min(values) == len(values) - 1
+        digests = np.array([_digest(value) for value in values], dtype=np.uint64)
+        return cls(digests, numbered=numbered, index=getattr(groups, "index", None))
 
     def take(self, codes):
         """Return what is known of those records that have these codes, in their order."""
-        first = np.unique(codes, return_index=True)[1]
-        return Labels(self.digests[codes[np.sort(first)]])
+        return Labels(self.digests[codes[np.sort(np.unique(codes, return_index=True)[1])]])
 
     def __getstate__(self):
         return {"digests": self.digests, "numbered": self.numbered, "index": None}
@@ -335,13 +330,6 @@ def check_order_of_groups(name, model, X):
         f"{name} has its nodes in another order than the index of X. Pass nodelist=X.index to the "
         "network. Nothing was asked."
     )
-
-
-def _just_numbered(values):
-    """Return whether labels are the integers 0 … k-1 or 1 … k."""
-    if not all(isinstance(value, int) and not isinstance(value, bool) for value in values):
-        return False
-    return min(values) in (0, 1) and max(values) - min(values) == len(values) - 1
 
 
 def _digest(label):

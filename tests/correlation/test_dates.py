@@ -8,7 +8,7 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 
 from sklearn_bdp import ReusableHoldoutSearchCV
-from sklearn_bdp.correlation import MarkovChain, date_numbers, horizon_in_dates
+from sklearn_bdp.correlation import date_numbers, horizon_in_dates
 
 pd = pytest.importorskip("pandas")
 DAYS = pd.date_range("2015-01-01", periods=600)
@@ -25,9 +25,9 @@ def shops(index=None, n_shops=3):
     return X, y, days
 
 
-def fitted(X, y, correlation="time", **fit):
+def fitted(X, y, **fit):
     search = ReusableHoldoutSearchCV(
-        LogisticRegression(), {"C": [1.0]}, correlation=correlation, random_state=0
+        LogisticRegression(), {"C": [1.0]}, correlation="time", random_state=0
     )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -59,21 +59,20 @@ def test_what_is_certainly_a_date_is_the_same_date(kind):
     np.testing.assert_array_equal(date_numbers(kind(DAYS)), DAYS.to_numpy().astype("M8[ns]"))
 
 
-@pytest.mark.parametrize("correlation", ["time", MarkovChain.from_autocorrelation_time(3.0)])
-def test_levels_of_an_index_are_dates_or_refused(correlation):
+def test_levels_of_an_index_are_dates_or_refused():
     X, y, days = shops()
-    wanted = set(days[fitted(X, y, correlation, times=days).holdout_indices_])
+    wanted = set(days[fitted(X, y, times=days).holdout_indices_])
     for index in (lambda d: d, lambda d: d.date, lambda d: d.to_period("D")):
         named, *_ = shops(index)
-        assert set(days[fitted(named, y, correlation).holdout_indices_]) == wanted
+        assert set(days[fitted(named, y).holdout_indices_]) == wanted
     uncertain = "%Y-%m-%d", "%Y%m%d", "%Y"
     for index in (lambda d, form=form: d.strftime(form) for form in uncertain):
         with pytest.raises(ValueError, match="to_datetime"):
-            fitted(shops(index)[0], y, correlation)
+            fitted(shops(index)[0], y)
     flat = X.set_axis(days.strftime("%Y%m%d"), axis=0)
     with pytest.raises(ValueError, match="to_datetime"):
-        fitted(flat, y, correlation)
-    objects = fitted(X.set_axis(days.date, axis=0), y, correlation)
+        fitted(flat, y)
+    objects = fitted(X.set_axis(days.date, axis=0), y)
     assert set(days[objects.holdout_indices_]) == wanted
 
 

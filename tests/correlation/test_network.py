@@ -140,7 +140,7 @@ def test_containers_agree():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"graph": nx.path_graph(3), "influence": math.inf}, "influence must be finite"),
+        ({"graph": nx.path_graph(3), "influence": math.inf}, "influence must be a finite number"),
         ({"graph": np.array([[0, np.inf], [np.inf, 0]]), "influence": "data"}, "must be finite"),
         ({"graph": nx.path_graph(3), "influence": -1.0}, "influence must be a finite number"),
         ({"graph": nx.path_graph(3), "influence": math.nan}, "influence must be a finite number"),
