@@ -146,16 +146,12 @@ def _average_precision(y, said, weights, units, n_units):
     last = np.flatnonzero(np.append(said[1:] != said[:-1], True))  # ties come together
 
     def precision(kept):
-        found = np.cumsum(kept * (y == 1), axis=-1)[..., last]
-        shown = np.cumsum(kept, axis=-1)[..., last]
-        with np.errstate(divide="ignore", invalid="ignore"):
-            gained = np.diff(found, axis=-1, prepend=0.0) * found / np.where(shown > 0, shown, 1.0)
-            return gained.sum(axis=-1) / found[..., -1]
+        found, shown = np.cumsum(kept * (y == 1))[last], np.cumsum(kept)[last]
+        gained = np.diff(found, prepend=0.0) * _part(found, np.where(shown > 0, shown, 1.0))
+        return _part(gained.sum(), found[-1])
 
-    many = max(1, 100_000 // len(y))
-    parts = [np.arange(at, min(at + many, n_units)) for at in range(0, n_units, many)]
-    left_out = [precision(weights * (units != part[:, None])) for part in parts]
-    return float(precision(weights)), np.concatenate(left_out)
+    left_out = [precision(weights * (units != one)) for one in range(n_units)]
+    return float(precision(weights)), np.array(left_out)
 
 
 def _calibration(y, said, weights, units, n_units, *, slope):

@@ -264,11 +264,21 @@ def _measures(scoring, models, y, *, private):
 
 def _statements(measures, expected, levels, baseline, *, skill):
     """Yield all models, then their subgroups and gaps, then differences to a baseline."""
+
+    def said(own, *names):
+        """Return one row, with the training-side score or difference where it is known."""
+        measure, middle = own[names[-1]], 0.5
+        if own is measures[0] and measure.is_sum and expected.keys() >= set(names):
+            known = [float(expected[name]) for name in names]
+            if measure.is_mean:
+                known = [check_training_value(measure.metric, value) for value in known]
+            known = np.clip(known, 0.0, 1.0).tolist()
+            middle = known[0] if len(known) == 1 else 0.5 * (known[1] - known[0] + 1.0)
+        return Statement(models=names, measure=measure, expected=middle)
+
     for own in measures:
-        for name, measure in own.items():
-            known = own is measures[0] and name in expected and measure.is_sum
-            middle = _expected(measure, expected[name]) if known else 0.5
-            yield Statement(models=(name,), measure=measure, expected=middle)
+        for name in own:
+            yield said(own, name)
     for own in measures:
         for name, measure in own.items():
             for inside in levels:
@@ -280,22 +290,10 @@ def _statements(measures, expected, levels, baseline, *, skill):
                     f"compare needs one metric for all models, got {own[baseline].name} and "
                     f"{measure.name}. Give all models the same scoring."
                 )
-            middle, both = 0.5, (baseline, name)
-            if measure.is_sum and own is measures[0] and expected.keys() >= set(both):
-                first, second = (_expected(measure, expected[one]) for one in both)
-                middle = 0.5 * (second - first + 1.0)
-            if name == baseline:
-                continue
-            yield Statement(models=both, measure=measure, expected=middle)
-            if skill and measure.losses:
-                yield Statement(models=both, measure=measure, skill=True)
-
-
-def _expected(measure, value):
-    """Return a training-side score in [0, 1]."""
-    if measure.is_mean:
-        return check_training_value(measure.metric, float(value))
-    return float(np.clip(value, 0.0, 1.0))
+            if name != baseline:
+                yield (one := said(own, baseline, name))
+                if skill and measure.losses:
+                    yield dataclasses.replace(one, skill=True)
 
 
 # -- models, baselines, subgroups -----------------------------------------------------------------
@@ -351,12 +349,8 @@ def _named(estimators, training_values, compare, refit_every, holdout, y):
                 f"training_values must be a number or one for each of {len(given)} models, got "
                 f"shape {values.shape}."
             )
-        values = np.broadcast_to(values, len(given)).tolist()
-        expected = {
-            names.get(name, name): value
-            for name, value in zip(given, values, strict=True)
-            if np.isfinite(value)
-        }
+        known = zip(given, np.broadcast_to(values, len(given)).tolist(), strict=True)
+        expected = {names.get(name, name): value for name, value in known if np.isfinite(value)}
     models = {names.get(name, name): model for name, model in models.items()}
     return models, names.get(baseline, baseline), refit, expected
 

@@ -109,7 +109,7 @@ def _blank(holdout, training):
     if hasattr(X, "dtypes") and hasattr(X, "iloc"):
         if not X.columns.is_unique:
             return None
-        blank = {name: _cells(kind) for name, kind in X.dtypes.items()}
+        blank = {name: [_cell(kind)] * _BLANK for name, kind in X.dtypes.items()}
         return type(X)(blank).astype(dict(X.dtypes)), y, False
     if scipy.sparse.issparse(X):
         return type(X)((_BLANK, X.shape[1]), dtype=X.dtype), y, False
@@ -119,8 +119,8 @@ def _blank(holdout, training):
     return None
 
 
-def _cells(kind):
-    """Return blank cells of a column."""
+def _cell(kind):
+    """Return a blank cell of a column."""
     if hasattr(kind, "categories"):
-        return [kind.categories[0] if len(kind.categories) else None] * _BLANK
-    return ["" if str(kind) in ("object", "str", "string") else 0] * _BLANK
+        return kind.categories[0] if len(kind.categories) else None
+    return "" if str(kind) in ("object", "str", "string") else 0
