@@ -31,7 +31,7 @@ from sklearn_bdp.guards._row_wise import (
     foreign_parts,
     reads_other_rows,
 )
-from sklearn_bdp.guards._rows import cell_codes, count_shared_rows, likeness, mixed, row_digests
+from sklearn_bdp.guards._rows import cell_codes, count_shared_rows, mixed, row_digests
 from sklearn_bdp.guards._tables import (
     ADDED,
     check_agreement,

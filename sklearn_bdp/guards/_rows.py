@@ -17,7 +17,6 @@ from scipy.stats import hypergeom
 
 from sklearn_bdp._digests import as_one_array
 
-_MANY = 4096  # columns
 _TOGETHER = 64  # columns of numbers that are hashed at a time
 _MISSING = np.uint64(0x7FF8DEADBEEF0001)
 
@@ -98,31 +97,6 @@ def _sparse_digests(X):
 
 def _salts(width):
     return np.array([_salt(str(place)) for place in range(width)], np.uint64)
-
-
-def likeness(X, y):
-    """Return digests of records that forget something each, to say what differs where others do.
-
-    ``values``: types do not count; ``rows``: nor does the order of rows; ``columns``: types and the
-    order of columns do not count, where they have names; ``features``: ``values`` without targets.
-    ``size``, ``names``, ``length``: shape and names, names or width, number of rows. Without the
-    first four where records cannot be compared, or have too many columns to be compared in passing.
-    """
-    names, count = _names(X), len(y) if hasattr(y, "__len__") else None
-    try:
-        width = names or _width(X)
-        found = {"size": [count, width], "names": width, "length": count}
-        if _width(X) <= _MANY:
-            records, features = row_digests(X, y), row_digests(X)
-            found |= {"values": records, "rows": np.sort(records), "features": features}
-            if names is not None:
-                found["columns"] = row_digests(X, y, names=names)
-    except (TypeError, ValueError):
-        return {}
-    return {
-        name: hashlib.sha256(getattr(facts, "data", repr(facts).encode())).hexdigest()
-        for name, facts in found.items()
-    }
 
 
 def _both_digests(X, y, X_holdout, y_holdout):

@@ -24,7 +24,7 @@ from sklearn_bdp._digests import content_key, data_digest
 from sklearn_bdp._process import HOLDOUTS
 from sklearn_bdp._version import __version__
 from sklearn_bdp.correlation import check_correlation, check_order_of_groups
-from sklearn_bdp.guards import TrainingRecords, digests_of_rows, likeness, targets_digest
+from sklearn_bdp.guards import TrainingRecords, digests_of_rows, targets_digest
 from sklearn_bdp.holdout._account import Account
 from sklearn_bdp.holdout._batch import next_code_length
 from sklearn_bdp.holdout._certificate import warn_if_vacuous
@@ -324,7 +324,6 @@ class ReusableHoldout:
         header = {
             "made_by": f"sklearn_bdp {__version__}",
             "data": data_digest(self.X, self.y),
-            "likeness": {} if self.ledger is None else likeness(self.X, self.y),
             "correlation": self.model.fingerprint(),
             "described": self.model.describe(),
             **settings.header(),

@@ -39,17 +39,6 @@ from sklearn_bdp.ledger._postgresql import SCHEMES, PostgreSQLBackend
 from sklearn_bdp.ledger._records import canonical, digest, parse_json
 from sklearn_bdp.ledger._sqlite import SQLiteBackend
 
-#: What is meant if two sets of records agree in this, in the order in which it is asked.
-_LIKE = {
-    "values": "other types or names (float32 for float64, numbers for integers)",
-    "rows": "the same rows in another order",
-    "columns": "the same columns in another order",
-    "features": "the same X with other targets y",
-    "size": "other values in X",
-    "names": "other rows",
-    "length": "other columns",
-}
-
 
 def backend_at(place: Any, *, timeout: float = 60.0) -> Backend:
     """Return what keeps the entries at a place: a path, a URL, a backend, ``None`` for memory."""
@@ -316,18 +305,10 @@ def read_notes(path: Any, name: Any, *, timeout: float = 60.0) -> list[Any]:
 
 
 def _differences(wanted, found):
-    """Say what differs between the header of a holdout and that of a file, never by how much.
-
-    What was declared in consequence of the records (a gap) is named with them only if they agree.
-    """
+    """Say what differs between the header of a holdout and that of a file, never by how much."""
     if wanted["data"] != found.get("data"):
-        ours, theirs = wanted.get("likeness") or {}, found.get("likeness")
-        theirs = theirs if isinstance(theirs, dict) else {}
-        like = (said for name, said in _LIKE.items() if ours.get(name, 0) == theirs.get(name))
-        return [f"other data ({next(like, 'other rows and columns')})" if theirs else "other data"]
-    problems = []
-    if wanted["correlation"] != found.get("correlation"):
-        problems.append("another correlation")
+        return ["other data (values, types, names, or their order, in X or y)"]
+    problems = ["another correlation"] if wanted["correlation"] != found.get("correlation") else []
     theirs = found.get("parameters")
     theirs = theirs if isinstance(theirs, dict) else {}
     problems.extend(
