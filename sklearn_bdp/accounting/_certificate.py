@@ -234,7 +234,7 @@ class Certificate(Shown):
         """Return the number of records, what they are worth, and their groups."""
         words = self.correlation or "independent records"
         if self._given_past:
-            dates = self.target.partition(",")[0].removeprefix("these ")
+            dates = self.target.partition(", ")[0].removeprefix("these ")
             same = dates.startswith(f"{self.n:,} ")
             return dates if same else f"{self.n:,} records on {dates}"
         if words == "independent records":

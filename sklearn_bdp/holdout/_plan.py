@@ -434,10 +434,14 @@ def _subgroups(holdout, by):
         labels = np.asarray(given.toarray() if scipy.sparse.issparse(given) else given)
         labels = labels.reshape(-1).astype(object)
         found = sorted({one for one in labels.tolist() if one == one and one is not None}, key=str)
-        if len(labels) != holdout.n or not 2 <= len(found) <= _MOST_LEVELS:
+        if len(labels) != holdout.n:
             raise ValueError(
-                f"by={{{name!r}: labels}} must have a label for each of {holdout.n} records, and 2 "
-                f"to {_MOST_LEVELS} different ones, got {len(labels)} with {len(found)}. Cut "
+                f"by={{{name!r}: labels}} must have a label for each of the {holdout.n} records of "
+                f"the holdout, got {len(labels)}. A search has their places in holdout_indices_."
+            )
+        if not 2 <= len(found) <= _MOST_LEVELS:
+            raise ValueError(
+                f"by={name!r} must make 2 to {_MOST_LEVELS} subgroups, got {len(found)}. Cut "
                 "numbers into bins first, as in {'age': pandas.cut(age, [0, 40, 60, 120])}."
             )
         own = [f"{name}={label}" for label in found]

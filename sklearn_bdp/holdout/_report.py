@@ -332,8 +332,8 @@ class FinalReport(Shown):
         proven = sum(row.method.split(":")[0] != "approximate" for row in self.rows)
         said = [
             f"Performance{per} was evaluated once on {count:,} held-out {words}{records}, after "
-            f"{self.n_batches:,} batches of adaptive queries on the same holdout, which was closed "
-            "by this report."
+            f"{self.n_batches:,} batch{'es' * (self.n_batches != 1)} of adaptive queries on the "
+            "same holdout, which was closed by this report."
         ]
         if proven:
             said.append(

@@ -135,10 +135,20 @@ class Rows:
                     notes.append("An approximate row needs a declared chain (a long run).")
                 elif one.ahead == 1:
                     found = self.approximate(one, approximate)
-                    row["approximate"] = pair = _finite((found.lower, found.upper))
-                    notes += found.notes
-                    if past and one.proven and pair is not None:
-                        notes.append(f"The approximate interval is about {LONG_RUN}.")
+                    pair, said = _finite((found.lower, found.upper)), list(found.notes)
+                    if pair is not None and one.measure.metric is not None:
+                        low, high = one.measure.span
+                        if len(one.models) * max(len(one.inside), 1) == 2:
+                            low, high = low - high, high - low
+                        pair = [max(pair[0], low), min(pair[1], high)]
+                        if pair == [low, high]:
+                            pair, said = None, ["It would cover every possible value."]
+                    row["approximate"] = pair
+                    if pair is None and one.proven and said:
+                        said[0] = f"No approximate interval: {said[0]}"
+                    elif past and one.proven and pair is not None:
+                        said.append(f"The approximate interval is about {LONG_RUN}.")
+                    notes += said
         except Exception as error:
             notes = [f"It could not be computed ({type(error).__name__})."]
         if one.most < 1.0:

@@ -26,7 +26,7 @@ from sklearn.metrics import (
     roc_auc_score,
 )
 from sklearn.model_selection import KFold, StratifiedShuffleSplit
-from sklearn.preprocessing import scale
+from sklearn.preprocessing import StandardScaler, scale
 
 from sklearn_bdp import HoldoutConfig, ReusableHoldout, ReusableHoldoutSearchCV
 from sklearn_bdp.correlation import Groups, MarkovNetwork
@@ -548,6 +548,28 @@ def test_the_target_is_said_where_it_cannot_be_chosen():
     per_group = np.mean([right[groups == one].mean() for one in range(150)])
     report = ReusableHoldout(X, y, correlation=Groups(groups)).final_report(Ranks())
     assert report.value == pytest.approx(per_group)
+
+
+def test_an_approximate_interval_ends_where_scores_end():
+    """A skewed loss of few events at a small level once ran from -2774 to 0."""
+    X, y = load_breast_cancer(return_X_y=True)
+    big = np.where(X[:, 0] > 14, "yes", "no")
+    scaled = StandardScaler().fit_transform(X)
+    model = LogisticRegression().fit(scaled[:400], y[:400])
+    report = ReusableHoldout(scaled[400:], y[400:]).final_report(
+        model, scoring=["roc_auc", "neg_brier_score"], by={"big": big[400:]}
+    )
+    for row in report.rows:
+        low, high = (-1.0, 0.0) if row.metric == "neg_brier_score" else (0.0, 1.0)
+        if " minus " in row.subgroup:
+            low, high = low - high, high - low
+        if row.approximate is None:
+            assert any("pproximate interval: " in note for note in row.notes) or not row.proven
+        else:
+            assert low <= row.approximate[0] < row.approximate[1] <= high
+            assert row.approximate != (low, high)
+    with pytest.raises(ValueError, match="each of the 169 records"):
+        ReusableHoldout(scaled[400:], y[400:]).final_report(model, by={"big": big})
 
 
 def test_any_scorer_or_function_gets_an_approximate_row():

@@ -52,6 +52,7 @@ def test_the_last_dates_are_held_out_without_a_gap():
         assert "Nothing is assumed about drift or dependence." in first
         assert "It does not say how the model will do next year." in first
     assert "none is stated without declared dependence" in str(search.certificate_)
+    assert "Holdout: 1,500 days." in str(fitted(*series(6000)).certificate_)
     assert search.misfit_report_ is None
 
 
