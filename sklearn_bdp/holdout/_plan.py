@@ -370,7 +370,11 @@ def _model(name, model, n, y):
         )
     if any(hasattr(model, one) for one in ("predict", "predict_proba", "fit")):
         if isinstance(model, BaseEstimator):
-            check_is_fitted(model)
+            said = (
+                "%(name)s is not fitted. Fit it on training records, which a search has in "
+                "train_indices_. The holdout was not queried."
+            )
+            check_is_fitted(model, msg=said)
         return model
     shape = np.shape(model)
     if len(shape) not in (1, 2) or shape[0] != n:

@@ -460,6 +460,8 @@ def test_an_unfitted_model_is_refused_and_costs_nothing():
     holdout = ReusableHoldout(np.zeros((50, 2)), np.arange(50) % 2)
     with pytest.raises(NotFittedError):
         holdout.score(LogisticRegression(), 0.9, scoring="accuracy")
+    with pytest.raises(NotFittedError, match="train_indices_"):
+        holdout.final_report(LogisticRegression())
     assert len(holdout.history()) == 0
 
 
