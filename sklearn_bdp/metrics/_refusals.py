@@ -83,56 +83,41 @@ _WRAP_IT = (
     "PerRecordScore(function, lower, upper)."
 )
 _RANKING = ("decision_function", "predict_proba")
-#: Metric function -> name here, and the response it is computed from.
-_FUNCTIONS = {
-    metrics.accuracy_score: ("accuracy", "predict"),
-    metrics.zero_one_loss: ("neg_zero_one_loss", "predict"),
-    metrics.hamming_loss: ("neg_hamming_loss", "predict"),
-    metrics.top_k_accuracy_score: ("top_k_accuracy", _RANKING),
-    metrics.brier_score_loss: ("neg_brier_score", "predict_proba"),
-    metrics.log_loss: ("neg_log_loss", "predict_proba"),
-    metrics.mean_absolute_error: ("neg_mean_absolute_error", "predict"),
-    metrics.mean_squared_error: ("neg_mean_squared_error", "predict"),
-    metrics.mean_pinball_loss: ("neg_mean_pinball_loss", "predict"),
-    metrics.balanced_accuracy_score: ("balanced_accuracy", "predict"),
-    metrics.recall_score: ("recall", "predict"),
-    metrics.roc_auc_score: ("roc_auc", _RANKING),
-}
-#: Arguments that mean here what they mean there. The Brier score of two classes is the same
-#: whichever of them is called positive, and the classes of a log loss are those of the model.
-_KEPT = {
-    ("top_k_accuracy", "k"),
-    ("recall", "pos_label"),
-    ("neg_mean_pinball_loss", "alpha"),
-}
+#: What a scorer of that name asks a model for; all others: ``predict``.
+_RESPONSES = {"top_k_accuracy": _RANKING, "roc_auc": _RANKING}
+_RESPONSES |= dict.fromkeys(("neg_brier_score", "neg_log_loss"), "predict_proba")
+#: Arguments that mean here what they mean there, and those that make no difference: the Brier score
+#: of two classes is the same whichever is positive, the classes of a log loss are the model's.
+_KEPT = {("top_k_accuracy", "k"), ("recall", "pos_label"), ("neg_mean_pinball_loss", "alpha")}
 _IGNORED = {("neg_brier_score", "pos_label"), ("neg_log_loss", "labels")}
 
 
-def unwrap_scorer(scorer, options):
+def unwrap_scorer(scorer, available):
     """Return (name, options) of a scorer made by ``make_scorer`` from a supported metric.
 
     Others raise `UnboundedMetricError`.
     """
     function = getattr(scorer, "_score_func", None)
     described = getattr(function or scorer, "__name__", type(scorer).__name__)
-    try:
-        name, response = _FUNCTIONS[function]
-    except (KeyError, TypeError):
-        if str(getattr(function, "__module__", "")).startswith("sklearn.metrics"):
-            family = _family(described)
-            if family is not None:
-                refuse(family, ())
+    plain, name = described.removesuffix("_score"), None
+    if function is not None and getattr(metrics, described, None) is function:
+        names = (f"neg_{plain}", f"neg_{plain.removesuffix('_loss')}", plain)
+        name = next((one for one in names if one in available), None)
+        if name is None and _family(plain) is not None:
+            refuse(plain, available)
+    if name is None:
         raise UnboundedMetricError(
             f"scoring={described} is not supported: the range of its values, and how far one "
             f"record can move them, are unknown. {_WRAP_IT}"
-        ) from None
-    defaults, options, wrong = inspect.signature(function).parameters, dict(options), ""
+        )
+    defaults, options, wrong = inspect.signature(function).parameters, {}, ""
     for key, value in scorer._kwargs.items():
         if (name, key) in _KEPT:
             options[key] = value
         elif (name, key) not in _IGNORED:
             same = key in defaults and value is defaults[key].default
             wrong = wrong if same else f"{key}={value!r}"
+    response = _RESPONSES.get(name, "predict")
     if scorer._sign != (-1 if name.startswith("neg_") else 1):
         wrong = "the wrong greater_is_better (it would look for the worst model)"
     elif scorer._response_method not in (response, list(response)):

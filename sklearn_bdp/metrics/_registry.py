@@ -114,69 +114,58 @@ def _pinball(name, estimator, y, alpha=0.5, bounds=None):
 
 def _cap(name, y, bounds):
     """Return the largest error that counts, of each output, and a note where nobody gave it."""
-    _check_numbers(name, y)
-    given = bounds is not None
-    bounds = bounds if given else _target_bounds(name, y)
+    targets, given = None if y is None else as_labels(y), bounds is not None
+    if targets is not None and (
+        targets.dtype.kind not in "fiub"
+        or targets.ndim not in (1, 2)
+        or not np.isfinite(targets).all()
+    ):
+        raise ValueError(
+            f"{name} needs finite numbers as targets, one for each record and output, got an array "
+            f"of shape {targets.shape} and type {targets.dtype}."
+        )
+    if not given and targets is None:
+        raise ValueError(
+            f"{name} needs bounds=(low, high) of the target, as in get_metric({name!r}, "
+            "bounds=(low, high)), or y= (training targets) to take them from."
+        )
+    if not given:
+        targets = targets.astype(float)
+        bounds = targets.min(axis=0), targets.max(axis=0)
     if np.shape(bounds)[:1] != (2,) or len(np.shape(bounds)) > 2:
         raise ValueError(
             f"bounds must be a pair (low, high), of numbers or of one sequence for all outputs, "
             f"got bounds={bounds!r}."
         )
-    low, high = (np.atleast_1d(check_array("bounds", bound)) for bound in bounds)
-    low, high = np.clip(low, -_WIDEST, _WIDEST), np.clip(high, -_WIDEST, _WIDEST)
-    if low.shape != high.shape or not low.size or not (low < high).all():
-        raise ValueError(f"bounds must be (low, high) with low < high, got bounds={bounds!r}.")
-    if not (high - low < _WIDEST).all():
-        raise ValueError(f"bounds must be at most {_WIDEST:g} apart, got bounds={bounds!r}.")
-    width = (high - low).tolist()
-    note = (
-        f"errors are clipped at {_shown(width)}, the range of the training targets; "
-        "pass bounds=(low, high) to change it" + _HEAVY * _heavy_tailed(y)
+    low, high = (
+        np.clip(np.atleast_1d(check_array("bounds", bound)), -_WIDEST, _WIDEST) for bound in bounds
     )
-    return (width[0] if len(width) == 1 else tuple(width)), "" if given else note
+    same = low.shape == high.shape and low.size
+    if not same or not (low < high).all() or not (high - low < _WIDEST).all():
+        source = "" if given else ", the range of the training targets"
+        raise ValueError(
+            f"bounds must be (low, high) with low < high, less than {_WIDEST:g} apart, got "
+            f"bounds={bounds!r}{source}."
+        )
+    width, note = (high - low).tolist(), ""
+    if not given:
+        shown = ", ".join(f"{part:g}" for part in width)
+        note = (
+            f"errors are clipped at {shown}, the range of the training targets; pass "
+            "bounds=(low, high) to change it" + _HEAVY * _heavy_tailed(targets)
+        )
+    return (width[0] if len(width) == 1 else tuple(width)), note
 
 
 _HEAVY = ". The target has a heavy tail, so that intervals are wide: fit and score log(y)"
 
 
-def _heavy_tailed(y):
+def _heavy_tailed(targets):
     """Return whether positive targets reach ten times further above the median than half do."""
-    values = None if y is None else np.ravel(np.asarray(as_labels(y), dtype=float))
-    if values is None or not values.size or not values.min() > 0.0:
+    if not targets.min() > 0.0:
         return False
-    low, middle, high = np.quantile(values, [0.25, 0.5, 0.75])
-    return bool(values.max() - middle > 10.0 * max(high - low, 1e-12))
-
-
-def _shown(width):
-    return ", ".join(f"{part:g}" for part in np.atleast_1d(width))
-
-
-def _check_numbers(name, y):
-    if y is None:
-        return
-    y = as_labels(y)
-    if y.dtype.kind not in "fiub" or y.ndim not in (1, 2) or not np.isfinite(y).all():
-        raise ValueError(
-            f"{name} needs finite numbers as targets, one for each record and output, got an array "
-            f"of shape {y.shape} and type {y.dtype}."
-        )
-
-
-def _target_bounds(name, y):
-    if y is None:
-        raise ValueError(
-            f"{name} needs bounds=(low, high) of the target, as in get_metric({name!r}, "
-            "bounds=(low, high)), or y= (training targets) to take them from."
-        )
-    y = as_labels(y)
-    low, high = y.min(axis=0).astype(float), y.max(axis=0).astype(float)
-    if not np.all(low < high):
-        constant = _shown(np.atleast_1d(low)[np.atleast_1d(low == high)])
-        raise ValueError(
-            f"{name} needs bounds=(low, high): all training targets of an output equal {constant}."
-        )
-    return (float(low), float(high)) if low.ndim == 0 else (low.tolist(), high.tolist())
+    low, middle, high = np.quantile(targets, [0.25, 0.5, 0.75])
+    return bool(targets.max() - middle > 10.0 * max(high - low, 1e-12))
 
 
 def _by_class(kind, *, binary=False, **fixed):
@@ -302,14 +291,15 @@ def get_metric(
             raise TypeError(f"options must be empty for {scoring.name}, got {sorted(options)}.")
         return scoring.informed(y)
     if not isinstance(scoring, str) and callable(scoring):
-        scoring, options = unwrap_scorer(scoring, options)
+        scoring, found = unwrap_scorer(scoring, NAMES)
+        options |= found
     if not isinstance(scoring, str):
         raise TypeError(
             "scoring must be one name, scorer, PerRecordScore or None (each metric is a query "
             f"of its own), got {type(scoring).__name__}."
         )
     if scoring not in _MAKERS:
-        refuse(scoring, available_metrics())
+        refuse(scoring, NAMES)
     _check_options(scoring, options)
     return _MAKERS[scoring](scoring, estimator, y, **options)
 
@@ -351,9 +341,9 @@ def check_scoring(scoring: Any) -> None:
     """
     if isinstance(scoring, str):
         if scoring not in _MAKERS:
-            refuse(scoring, available_metrics())
+            refuse(scoring, NAMES)
     elif callable(scoring):
-        unwrap_scorer(scoring, {})
+        unwrap_scorer(scoring, NAMES)
     elif not isinstance(scoring, BoundedMetric | PerRecordScore | None):
         get_metric(scoring)
 
