@@ -17,7 +17,7 @@ from sklearn_bdp.holdout._settings import (
     margins,
 )
 from sklearn_bdp.holdout._side_queries import check_overlap
-from sklearn_bdp.holdout._statements import fix_statements, report_statements
+from sklearn_bdp.holdout._statements import fix_statements, fixed_length, report_statements
 from sklearn_bdp.ledger import (
     AnswerRecord,
     BatchRecord,

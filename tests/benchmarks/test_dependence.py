@@ -91,9 +91,17 @@ def test_expectations_given_the_past_are_those_of_the_scores(name):
     assert past.one(name, 75, np.random.default_rng(1))[0]
 
 
-@pytest.mark.parametrize("row", [3, 9, 13, 16])
-def test_a_study_is_played_and_judged_beside_what_people_use(row):
-    _, _, right, make = studies.studies()[row]
+@pytest.mark.parametrize(
+    ("what", "declared"),
+    [
+        ("2,000 patients, brier_score", "'groups'"),
+        ("map, influence 0.4", "its strength"),
+        ("friends, influence 0.4", "influence='estimate'"),
+        ("300 circles", "DependencyGraph"),
+    ],
+)
+def test_a_study_is_played_and_judged_beside_what_people_use(what, declared):
+    [(right, make)] = [one[2:] for one in studies.studies() if one[:2] == (what, declared)]
     ours, told, peer = studies.play(make, np.random.default_rng(0))
     assert right
     assert not told

@@ -50,8 +50,10 @@ def command(script, *arguments, output):
     )
 
 
+@pytest.mark.parametrize("repetitions", [150, pytest.param(600, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("name", ["dwork", "markov"])
-def test_statistics_have_the_distribution_of_the_records(name):
+def test_statistics_have_the_distribution_of_the_records(name, repetitions):
+    """600 repetitions see a shift of a quarter of a deviation in every second case, 150 of half."""
     # Whole repetitions from all records against repetitions from the statistics' own distribution:
     # every column of the result, and products that see the dependence between columns.
     population = populations()[name]
@@ -64,9 +66,9 @@ def test_statistics_have_the_distribution_of_the_records(name):
                 population, sample, 60, [3, 8], np.random.default_rng([len(key), i]),
                 answering=answering.Practical("paper"),
             )
-            for i in range(600)
+            for i in range(repetitions)
         ]  # fmt: skip
-        drawn[key] = np.array(runs)[..., [0, 1, 4, 5]].reshape(600, -1)
+        drawn[key] = np.array(runs)[..., [0, 1, 4, 5]].reshape(repetitions, -1)
     one, two = drawn["records"], drawn["statistics"]
     pairs = [(0, 1), (0, 8), (4, 5), (1, 9), (2, 6), (8, 12)]
     columns = [(one[:, i], two[:, i]) for i in range(one.shape[1])]
@@ -207,7 +209,7 @@ NAMES = {
 }
 
 
-@pytest.mark.parametrize("script", ["dwork", "zhao"])
+@pytest.mark.parametrize("script", [pytest.param("dwork", marks=pytest.mark.slow), "zhao"])
 def test_one_command_writes_figures_and_tables(script, tmp_path):
     result = command(script, "--size", "tiny", output=tmp_path)
     assert result.returncode == 0, result.stderr
@@ -223,6 +225,7 @@ def test_one_command_writes_figures_and_tables(script, tmp_path):
         assert "BDP level asked for            epsilon  = (1-c) tau/12" in result.stdout
 
 
+@pytest.mark.slow
 def test_chain_without_a_guarantee_says_so(tmp_path):
     options = ["--size", "tiny", "--repetitions", "1", "--stay", "0.95"]
     result = command("zhao", *options, output=tmp_path)
