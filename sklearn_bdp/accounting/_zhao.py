@@ -10,9 +10,6 @@ from sklearn_bdp._bisection import crossing
 from sklearn_bdp._checks import check_integer, check_option, check_probability, check_real
 from sklearn_bdp.correlation import CorrelationModel
 
-#: Lemma behind the calibration: 2 gives (8), 3 gives (7), 4 is the one for reversible chains.
-LEMMAS = {"quilt": 2, "blanket": 3, "spectral": 4}
-
 
 def zhao_premise(
     *,
@@ -78,7 +75,10 @@ def zhao_premise(
     sigma = check_real("sigma", sigma, low=0.0, closed="neither")
     rounds = check_integer("budget", budget, low=1)
     beta = check_probability("beta", beta)
-    level = _paper_level(tau / 3.0, model, n, check_option("method", method, tuple(LEMMAS)))
+    method = check_option("method", method, ("quilt", "blanket", "spectral"))
+    # The lemmas do not depend on n beyond n >= 2d.
+    size = next(one for one in (n, model.n_records, 10**9) if one is not None)
+    level = float(model.dp_epsilon(tau / 3.0, size, method=method))
     if level == 0.0:
         return math.inf
     return max(9.0 * math.log(4.0 / beta) / tau**2, 9.0 * rounds / (4.0 * sigma * level))
@@ -218,17 +218,3 @@ def least_accuracy(required: Callable[..., Any], n: int) -> float:
     if excess(0.0) >= 0.0:
         return 1.0
     return math.exp(crossing(excess, 0.0, low))
-
-
-def _paper_level(bdp_epsilon, model, n, method):
-    """DP level for a BDP level by one of the paper's own lemmas; 0 if none suffices."""
-    size = n if n is not None else model.n_records
-    if size is None:
-        size = 10**9  # the lemmas do not depend on n beyond n ≥ 2d
-    try:
-        return float(model.dp_epsilon(bdp_epsilon, size, method=method))
-    except ValueError as error:
-        raise ValueError(
-            f"Lemma {LEMMAS[method]} of Zhao 2017 (method={method!r}) does not apply to "
-            f"{model.describe()}: {error}"
-        ) from error

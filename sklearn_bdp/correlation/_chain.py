@@ -15,7 +15,6 @@ from sklearn_bdp.correlation._cutting import (
     SPLIT_FAILURE,
     block_folds,
     check_indices,
-    forward_folds,
     tail_split,
 )
 from sklearn_bdp.correlation._interpolation import Interpolation
@@ -321,8 +320,7 @@ class MarkovChain(CorrelationModel):
 
     def _folds(self, n, n_splits, random_state):
         # Declared by how slowly scores forget: records in time, so the past predicts the future.
-        folds = forward_folds if self._words else block_folds
-        return folds(n, n_splits, self.gap_for(FOLD_FAILURE))
+        return block_folds(n, n_splits, self.gap_for(FOLD_FAILURE), forward=bool(self._words))
 
     @property
     def caveats(self) -> tuple[str, ...]:

@@ -349,28 +349,23 @@ def component_folds(labels, n_splits, *, random_state=None):
     return _pairs(place[labels], n_splits)
 
 
-def block_folds(n, n_splits, gap):
-    """Return contiguous test blocks; training drops ``gap`` records on both sides of a block."""
-    n_splits = check_splits(n_splits, n, "records")
-    edges = np.arange(n_splits + 1) * n // n_splits
-    return _blocks(n, edges, gap, lambda place, high: place >= high + gap)
+def block_folds(n, n_splits, gap, *, forward=False):
+    """Return contiguous test blocks; training drops ``gap`` records on both sides of a block.
 
-
-def forward_folds(n, n_splits, gap):
-    """Return forward-chaining folds: each trains on what came before, less ``gap`` records."""
-    n_splits = check_splits(n_splits, n - 1, "records less one")
-    edges = np.arange(1, n_splits + 2) * n // (n_splits + 1)
-    return _blocks(n, edges, gap, lambda place, high: place < 0)
-
-
-def _blocks(n, edges, gap, is_later):
-    """Return each block between two edges and what trains for it: earlier and some later ones."""
+    ``forward``: each trains on what came before only, and the first block on nothing.
+    """
+    if forward:
+        n_splits = check_splits(n_splits, n - 1, "records less one")
+        edges = np.arange(1, n_splits + 2) * n // (n_splits + 1)
+    else:
+        n_splits = check_splits(n_splits, n, "records")
+        edges = np.arange(n_splits + 1) * n // n_splits
     place, pairs = np.arange(n), []
     for low, high in itertools.pairwise(edges):
-        train = np.flatnonzero((place < low - gap) | is_later(place, high))
+        train = place[(place < low - gap) | ((place >= high + gap) & (not forward))]
         if not len(train):
             raise ValueError(
-                f"n_splits must leave training records, got n_splits={len(edges) - 1} with n={n} "
+                f"n_splits must leave training records, got n_splits={n_splits} with n={n} "
                 f"and a gap of {gap} records next to every block. Use more records, fewer folds or "
                 "a smaller holdout."
             )

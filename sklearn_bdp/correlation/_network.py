@@ -334,6 +334,11 @@ class MarkovNetwork(NetworkModel):
         labelled: ArrayLike | None = None,
         by_degree: bool = False,
     ) -> None:
+        self.by_degree = bool(by_degree)
+        if isinstance(self, AnyStrength):
+            self._set_structure(graph, nodelist, labelled)
+            self._freeze()
+            return
         if labelled is not None or by_degree:
             raise ValueError(
                 f"labelled= and by_degree= need influence=None, got influence={influence!r}. A "
@@ -426,16 +431,7 @@ class AnyStrength(MarkovNetwork, ComponentModel):
 
     holds_given_rest = True
 
-    def __init__(
-        self,
-        graph: Any,
-        *,
-        influence: None = None,
-        nodelist: ArrayLike | None = None,
-        labelled: ArrayLike | None = None,
-        by_degree: bool = False,
-    ) -> None:
-        self.by_degree = bool(by_degree)
+    def _set_structure(self, graph, nodelist, labelled):
         named = is_networkx(graph)
         if nodelist is not None and not named:
             adjacency(graph, nodelist=nodelist)  # refused
@@ -448,7 +444,6 @@ class AnyStrength(MarkovNetwork, ComponentModel):
         matrix.data = np.full_like(matrix.data, math.inf)
         self._set_graph(matrix, len(rows))
         self._nodes = tuple(rows) if named else None
-        self._freeze()
 
     def __repr__(self) -> str:
         return super().__repr__().replace(type(self).__name__, "MarkovNetwork", 1)

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from sklearn_bdp._checks import check_integer
 from sklearn_bdp._typing import Array
 from sklearn_bdp.correlation._base import CorrelationModel
-from sklearn_bdp.correlation._cutting import Split, check_indices, forward_folds, tail_split
+from sklearn_bdp.correlation._cutting import Split, block_folds, check_indices, tail_split
 from sklearn_bdp.correlation._dates import date_numbers
 
 
@@ -171,7 +171,7 @@ class GivenPast(CorrelationModel):
         # Half of the first block at most: cross-validation carries no promise.
         dates = self.units(n)[0]
         gap = min(self.gap_for(0.5), dates // (2 * n_splits + 2))
-        folds = forward_folds(dates, n_splits, gap)
+        folds = block_folds(dates, n_splits, gap, forward=True)
         return [(self._rows(train), self._rows(test)) for train, test in folds]
 
     def subset(self, indices: ArrayLike) -> CorrelationModel:

@@ -191,15 +191,10 @@ class DegreeCells(SeenStates):
 def check_states(states: ArrayLike, n_states: int) -> Array:
     """Return states as an array of integers in ``0 … n_states - 1``, one for each record."""
     array = np.asarray(states)
-    if array.ndim != 1 or not len(array):
-        raise ValueError(f"states must hold one state per record, got shape {array.shape}.")
-    if not np.issubdtype(array.dtype, np.integer):
+    whole = array.ndim == 1 and array.size and array.dtype.kind in "iu"
+    if not whole or not (array.min() >= 0 and array.max() < n_states):
         raise ValueError(
-            f"states must be integers 0 … {n_states - 1}, one per record, got {array.dtype}."
-        )
-    if not (array.min() >= 0 and array.max() < n_states):
-        raise ValueError(
-            f"states must be integers 0 … {n_states - 1}, the rows of the transition matrix, got "
-            f"{int(array.min())} … {int(array.max())}."
+            f"states must be integers 0 … {n_states - 1}, the rows of the transition matrix, one "
+            f"per record, got {array!r:.60}."
         )
     return array.astype(np.int64)

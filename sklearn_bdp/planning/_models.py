@@ -93,8 +93,7 @@ def plain_model(correlation, *, searched=False):
         raise ValueError(
             "correlation=MarkovChain(P, states=...) is not supported for plans: its weights depend "
             "on the states of the holdout, which are not known yet. Plan with correlation=None, "
-            "which is close if states are visited as often as the chain predicts, for about "
-            f"{model.effective_n(model.n_records):.0f} of {model.n_records} records here."
+            "which is close if states are visited as often as the chain predicts."
         )
     return model
 

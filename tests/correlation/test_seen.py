@@ -140,8 +140,8 @@ def test_states_are_checked_by_name_and_value():
     for states, message in (
         ([0, 2], "states must be integers 0 … 1"),
         ([0.0, 1.0], "states must be integers"),
-        ([[0, 1]], "one state per record"),
-        ([], "one state per record"),
+        ([[0, 1]], "one per record"),
+        ([], "one per record"),
         ([-1, 0], "states must be integers 0 … 1"),
     ):
         with pytest.raises(ValueError, match=message):
