@@ -14,9 +14,7 @@ multiprocessing.set_forkserver_preload(["tests.holdout.workers", "sklearn_bdp.ho
 
 #: Rooms whose tests still print warnings of the package that they do not expect.
 LOUD = {
-    "accounting", "correlation", "evaluation",
-    "guards", "holdout",
-    "mechanisms", "model_selection", "planning",
+    "accounting", "correlation", "holdout", "mechanisms", "model_selection", "planning",
 }  # fmt: skip
 
 

@@ -21,7 +21,9 @@ def test_a_store_gives_every_model_back():
 
 def test_a_last_word_forgets_nothing_that_was_known():
     """All intervals hold at once: the report is never wider than the search's own."""
-    search = ReusableHoldoutSearchCV(Ridge(), {"alpha": [0.1, 1.0]}, random_state=0)
+    search = ReusableHoldoutSearchCV(
+        Ridge(), {"alpha": [0.1, 1.0]}, scoring="neg_mean_absolute_error", random_state=0
+    )
     search.fit(*make_friedman1(600, random_state=0))
     report = search.final_report()
     assert report.lower >= search.best_interval_[0]
@@ -33,7 +35,7 @@ def test_a_search_of_more_than_a_minute_says_what_is_left(monkeypatch, capsys, s
     """Twelve fits: one line at most each minute, none about a search that is done."""
     clock = itertools.count(0.0, seconds)
     monkeypatch.setattr(time, "monotonic", lambda: next(clock))
-    X, y = make_classification(120, random_state=0)
+    X, y = make_classification(400, random_state=0)
     ReusableHoldoutSearchCV(LogisticRegression(), {"C": [0.1, 1.0, 10.0]}, cv=3).fit(X, y)
     said = capsys.readouterr().err.splitlines()
     assert said == ["9 of 12 fits, about 0 min left"] * lines

@@ -29,6 +29,10 @@ from sklearn_bdp.metrics import PerRecordScore, get_metric
 NAIVE = {"var_smoothing": [1e-9, 1e-3]}
 
 
+#: New processes that import everything take seconds each.
+WORKERS = pytest.param({"n_jobs": 2}, marks=pytest.mark.slow)
+
+
 @pytest.fixture(scope="module")
 def redundant():
     X, y = make_classification(1200, 8, n_informative=3, random_state=0)
@@ -52,7 +56,7 @@ def told(fit, category=ClippedScoreWarning):
     return result, [str(w.message) for w in caught if w.category is category]
 
 
-@pytest.mark.parametrize("options", [{}, {"n_jobs": 2}, {"training_score": "resubstitution"}])
+@pytest.mark.parametrize("options", [{}, WORKERS, {"training_score": "resubstitution"}])
 def test_clipping_that_bites_is_told_once_with_both_scores(redundant, options):
     found = search(GaussianNB(), NAIVE, scoring="neg_log_loss", **options)
     fitted, messages = told(lambda: found.fit(*redundant))
@@ -130,7 +134,7 @@ def negative_cost(estimator, X, y):
     return -cost(estimator, X, y)
 
 
-@pytest.mark.parametrize("options", [{}, {"n_jobs": 2}, {"training_score": "resubstitution"}])
+@pytest.mark.parametrize("options", [{}, WORKERS, {"training_score": "resubstitution"}])
 @pytest.mark.parametrize(
     ("function", "upper", "message"),
     [
@@ -296,9 +300,10 @@ def test_what_earlier_answers_moved_is_not_called_confirmed():
     assert "corrects cross-validation by -" in str(again.certificate_).splitlines()[0]
 
 
-def test_honest_scores_are_confirmed_without_a_warning():
+@pytest.mark.parametrize("searches", [6, pytest.param(20, marks=pytest.mark.slow)])
+def test_honest_scores_are_confirmed_without_a_warning(searches):
     confirmed = 0
-    for seed in range(20):
+    for seed in range(searches):
         search, told = fallen(np.random.default_rng(seed), shift=0.0)
         assert not told
         first = str(search.certificate_).splitlines()[0]
@@ -306,7 +311,7 @@ def test_honest_scores_are_confirmed_without_a_warning():
         assert ("confirms cross-validation; a final report now" in first) == (abs(change) < 0.01)
         assert ("corrects cross-validation by" in first) == (abs(change) >= 0.01)
         confirmed += abs(change) < 0.01
-    assert confirmed >= 15
+    assert confirmed >= 0.75 * searches
 
 
 @pytest.mark.parametrize(

@@ -150,9 +150,10 @@ def test_days_that_are_declared_groups_are_told(scoring):
     assert all("neighboring groups agree" in " ".join(said) for said in told)
 
 
-def test_groups_that_are_independent_are_left_alone():
+@pytest.mark.parametrize("tables", [9, pytest.param(30, marks=pytest.mark.slow)])
+def test_groups_that_are_independent_are_left_alone(tables):
     told = []
-    for seed in range(30):
+    for seed in range(tables):
         X, y, day = days(np.random.default_rng(seed), carry=0.0, n=200)
         if seed % 3:  # patients of one class each, class after class in each of one or two sites
             y = np.repeat(np.arange(200) % (100 * (seed % 3)) > 45 * (seed % 3), 6).astype(int)
@@ -255,6 +256,8 @@ def test_time_refuses_what_it_cannot_mean(regimes):
         fit(X, y, correlation="time", holdout=TimeSeriesSplit(2))
 
 
+# each round makes its holdout anew
+@pytest.mark.filterwarnings("ignore::sklearn_bdp.exceptions.AnotherAccountWarning")
 def test_selectors_know_time_and_independence(regimes):
     X, y = regimes
     selector = HoldoutFeatureSelector(
@@ -365,6 +368,8 @@ def test_dependence_is_noticed_under_metrics_that_are_no_means(scoring):
         search.fit(X[shuffled], y[shuffled])
 
 
+# few records are quick
+@pytest.mark.filterwarnings("ignore::sklearn_bdp.exceptions.VacuousGuaranteeWarning")
 def test_few_groups_say_before_any_fit_what_they_know_of_an_auc():
     """Seventy patients: the interval would be the whole range, and that is said first."""
     rng = np.random.default_rng(0)
@@ -416,6 +421,8 @@ def test_groups_inside_a_list_are_used():
 
 
 @pytest.mark.parametrize("cv", [StratifiedKFold(3), KFold(3, shuffle=True, random_state=0)])
+# few records are quick
+@pytest.mark.filterwarnings("ignore::sklearn_bdp.exceptions.VacuousGuaranteeWarning")
 def test_inner_folds_that_cut_declared_groups_are_refused_before_any_fit(cv):
     X, y, patient = of_patients()
     search = ReusableHoldoutSearchCV(NeverFitted(), GRID, correlation="groups", cv=cv)

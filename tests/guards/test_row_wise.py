@@ -127,7 +127,7 @@ def test_sklearn_alone_is_not_asked():
 
 
 @pytest.mark.parametrize("correlation", [None, MarkovChain.from_autocorrelation_time(2)])
-@pytest.mark.parametrize("n_jobs", [None, 2])
+@pytest.mark.parametrize("n_jobs", [None, pytest.param(2, marks=pytest.mark.slow)])
 def test_a_search_warns_once_and_its_certificate_says_so(correlation, n_jobs):
     X, y = series()
     grid = {"f__func": [np.abs, centred, week_before], "m__C": [0.1, 1, 10]}

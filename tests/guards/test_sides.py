@@ -89,6 +89,8 @@ def test_a_column_that_was_added_belongs_into_the_pipeline():
         again.fit(FRAME[100:][FRAME.columns[::-1]], LABELS[100:])
 
 
+# few records are quick
+@pytest.mark.filterwarnings("ignore::sklearn_bdp.exceptions.VacuousGuaranteeWarning")
 def test_places_count_where_indices_say_nothing_else():
     """An index of its own, none, or the same one in another type."""
     others = (
@@ -120,6 +122,9 @@ PATIENTS = np.repeat(np.arange(100), 4)
 LAST = np.arange(400) % 4 == 3  # the last visit of each patient
 
 
+# the search and the scorer have a holdout each
+@pytest.mark.filterwarnings("ignore::sklearn_bdp.exceptions.AnotherAccountWarning")
+@pytest.mark.filterwarnings("ignore::sklearn_bdp.exceptions.VacuousGuaranteeWarning")
 def test_groups_on_both_sides_of_a_holdout_are_said():
     g = names(PATIENTS)
     holdout = ReusableHoldout(X[LAST], y[LAST], correlation=Groups(g[LAST]), random_state=0)
@@ -136,6 +141,9 @@ def test_groups_on_both_sides_of_a_holdout_are_said():
     assert len(said(lambda: explicit.fit(X[~LAST], y[~LAST], **rest), "same labels")[1]) == 1
 
 
+# few records, and a holdout in each round
+@pytest.mark.filterwarnings("ignore::sklearn_bdp.exceptions.VacuousGuaranteeWarning")
+@pytest.mark.filterwarnings("ignore::sklearn_bdp.exceptions.AnotherAccountWarning")
 def test_groups_on_one_side_are_not_said_nor_are_plain_numbers():
     held = PATIENTS % 4 == 0
     for g in (PATIENTS, names(PATIENTS)):
@@ -149,6 +157,8 @@ def test_groups_on_one_side_are_not_said_nor_are_plain_numbers():
     assert not said(lambda: again.fit(X[~held], y[~held], groups=theirs), "same labels")[1]
 
 
+# few records are quick
+@pytest.mark.filterwarnings("ignore::sklearn_bdp.exceptions.VacuousGuaranteeWarning")
 def test_a_search_goes_on_with_the_holdout_of_another_and_its_groups():
     first = search(correlation="groups").fit(X, y, groups=PATIENTS)
     part = first.train_indices_

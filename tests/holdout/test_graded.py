@@ -201,10 +201,13 @@ GUESSES = {
 }
 
 
+SIX, SEVEN = (pytest.param(*case, marks=pytest.mark.slow) for case in ((6, 0.9), (7, 0.2)))
+
+
 @pytest.mark.parametrize("analyst", [greedy, poisoned], ids=["greedy", "reversed"])
 @pytest.mark.parametrize("guess", GUESSES)
-@pytest.mark.parametrize(("n", "mu"), [(6, 0.5), (6, 0.9), (7, 0.2)])
-@pytest.mark.parametrize("price", [0.05, 1.5])
+@pytest.mark.parametrize(("n", "mu"), [(6, 0.5), SIX, SEVEN])
+@pytest.mark.parametrize("price", [1.5, pytest.param(0.05, marks=pytest.mark.slow)])
 def test_every_dataset_together_fails_with_probability_at_most_beta(analyst, guess, n, mu, price):
     """G7 by enumeration of all 2^n datasets: fine cells forced (low price), predictor poisoned."""
     beta, failed = 0.4, 0.0

@@ -131,10 +131,15 @@ OTHER_PROCESSES = {
     "fork": over_fork,
     "forkserver": over_forkserver,
 }
+#: New processes that import everything take seconds each.
+ROUTES = [
+    pytest.param(route, marks=[pytest.mark.slow] * (not route.startswith("fork")))
+    for route in OTHER_PROCESSES
+]
 
 
 @pytest.mark.parametrize("entry", ENTRIES)
-@pytest.mark.parametrize("route", OTHER_PROCESSES)
+@pytest.mark.parametrize("route", ROUTES)
 def test_a_ledger_moves_exactly_once_whoever_asks(entry, route, path):
     holdout = ReusableHoldout(X, Y, ledger=path, budget=5)
     assert OTHER_PROCESSES[route](entry, holdout) is True
@@ -143,7 +148,7 @@ def test_a_ledger_moves_exactly_once_whoever_asks(entry, route, path):
 
 
 @pytest.mark.parametrize("entry", ENTRIES)
-@pytest.mark.parametrize("route", OTHER_PROCESSES)
+@pytest.mark.parametrize("route", ROUTES)
 def test_memory_refuses_other_processes_and_spends_nothing(entry, route):
     holdout = ReusableHoldout(X, Y, budget=5)
     assert OTHER_PROCESSES[route](entry, holdout) == "ProcessBoundaryError"
@@ -159,6 +164,7 @@ def test_threads_share_one_holdout(entry, kept, path):
 
 
 @pytest.mark.filterwarnings("ignore")
+@pytest.mark.slow
 def test_dask_workers_share_the_ledger_and_refuse_memory(path):
     distributed = pytest.importorskip("distributed")
     with (

@@ -75,7 +75,9 @@ def test_what_is_released_of_squares_is_recorded_and_paid():
     assert accounts[-1].n_rounds == looked
 
 
-@pytest.mark.parametrize("variance", [0.01, 0.0, 0.25, "poisoned"])
+@pytest.mark.parametrize(
+    "variance", ["poisoned", *(pytest.param(v, marks=pytest.mark.slow) for v in (0.01, 0.0, 0.25))]
+)
 def test_intervals_hold_whatever_variance_is_claimed(variance):
     """G15 under attack: claims too small, too large, or chosen after earlier answers."""
     rng, n, missed, runs = np.random.default_rng(2), 60, 0, 150

@@ -229,7 +229,7 @@ def test_a_filter_of_attributes_needs_no_chain():
     assert screened.get_support().tolist() == [True, False, False]
 
 
-@pytest.mark.parametrize("rho", [0.0, 0.98])
+@pytest.mark.parametrize("rho", [0.98, pytest.param(0.0, marks=pytest.mark.slow)])
 def test_intervals_hold_for_the_period_whatever_the_dependence(rho):
     """Truth: the mean of the expectations given the past, which are known in a simulation."""
     missed, n = 0, 600

@@ -56,7 +56,7 @@ GRIDS = [
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", [0, *(pytest.param(s, marks=pytest.mark.slow) for s in (1, 2, 3))])
 @pytest.mark.parametrize("size", [120, 569])
 @pytest.mark.parametrize("grid", GRIDS, ids=len)
 def test_on_its_defaults_it_is_halving_on_the_training_rows(grid, size, seed):

@@ -5,12 +5,10 @@ import pandas as pd
 import pytest
 from sklearn.datasets import make_classification, make_regression
 from sklearn.linear_model import LogisticRegression, Ridge
-from sklearn.model_selection import GridSearchCV, cross_val_score
 
-from sklearn_bdp import HoldoutScorer, ReusableHoldout, ReusableHoldoutSearchCV
+from sklearn_bdp import HoldoutScorer, ReusableHoldoutSearchCV
 from sklearn_bdp.exceptions import (
     DefaultMetricWarning,
-    ProcessBoundaryError,
     SklearnBdpWarning,
 )
 from sklearn_bdp.metrics import available_metrics
@@ -45,19 +43,6 @@ def test_more_samples_than_candidates_are_all_of_them(data):
 def test_a_scorer_wants_its_holdout_first(data):
     with pytest.raises(TypeError, match=r"HoldoutScorer\(holdout, scoring='accuracy'\)"):
         HoldoutScorer("accuracy")
-
-
-def test_a_scorer_in_memory_cannot_work_in_other_processes(data):
-    X, y = data
-    scorer = HoldoutScorer(ReusableHoldout(X[300:], y[300:]))
-    for run in (
-        lambda: cross_val_score(LogisticRegression(), X[:300], y[:300], scoring=scorer, n_jobs=2),
-        lambda: GridSearchCV(LogisticRegression(), GRID, scoring=scorer, n_jobs=2).fit(
-            X[:300], y[:300]
-        ),
-    ):
-        with pytest.raises(ProcessBoundaryError, match=r"n_jobs=1.*ledger="):
-            run()
 
 
 @pytest.mark.parametrize("n", [5, 8])

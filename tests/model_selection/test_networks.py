@@ -37,10 +37,12 @@ def fit(X, y, correlation, **options):
     return search, said
 
 
-def test_a_declared_strength_that_is_too_weak_is_told():
+@pytest.mark.parametrize("networks", [4, pytest.param(8, marks=pytest.mark.slow)])
+def test_a_declared_strength_that_is_too_weak_is_told(networks):
     weak = MarkovNetwork(WIDE, influence=0.1)
-    told = [fit(*nodes(seed, 1.8, graph=WIDE)[:2], weak, holdout=0.5)[1] for seed in range(8)]
-    assert sum("neighboring nodes agree" in " ".join(said) for said in told) >= 7
+    drawn = (nodes(seed, 1.8, graph=WIDE)[:2] for seed in range(networks))
+    told = [fit(*data, weak, holdout=0.5)[1] for data in drawn]
+    assert sum("neighboring nodes agree" in " ".join(said) for said in told) >= networks - 1
     # Of nodes that are not neighbors no strength is used: there is nothing to tell.
     search, said = fit(*nodes(0, 1.8, graph=WIDE)[:2], weak)
     assert said == []
@@ -75,6 +77,7 @@ def test_a_buffer_stays_out_of_training():
         fit(X, y, network, cv=KFold(5, shuffle=True, random_state=0))
 
 
+@pytest.mark.slow
 def test_labels_that_no_feature_tells_show_a_strength_that_is_too_weak():
     """Models that are right about half of the time: scores hide what residuals show (G25)."""
     told = []
@@ -85,6 +88,7 @@ def test_labels_that_no_feature_tells_show_a_strength_that_is_too_weak():
     assert sum("neighboring nodes agree" in " ".join(said) for said in told) >= 5
 
 
+@pytest.mark.slow
 def test_a_right_strength_is_left_alone():
     network = MarkovNetwork(GRID, influence=0.3)
     told = [fit(*nodes(seed, 0.3)[:2], network)[1] for seed in range(4)]

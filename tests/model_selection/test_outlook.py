@@ -25,7 +25,7 @@ def searched(groups, scoring, n=4000):
         return search.fit(X, y, groups=labels)
 
 
-@pytest.mark.parametrize("groups", [None, 600])
+@pytest.mark.parametrize("groups", [600, pytest.param(None, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("scoring", ["roc_auc", "balanced_accuracy"])
 def test_forecasts_for_scores_by_class_are_their_own(groups, scoring):
     search = searched(groups, scoring)

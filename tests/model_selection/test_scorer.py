@@ -136,6 +136,7 @@ def test_selectors_that_strip_names_are_refused_before_anything_is_spent(data, d
     assert len(holdout.history()) == 0
 
 
+@pytest.mark.slow
 def test_two_workers_answer_through_the_ledger(data, tmp_path):
     X, X_holdout, y, y_holdout = data
     holdout = ReusableHoldout(

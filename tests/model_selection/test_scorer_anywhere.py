@@ -144,7 +144,7 @@ def test_weights_go_to_fit_and_the_search_says_that_the_score_has_none(data, hol
         assert np.isfinite(search.fit(X, y, sample_weight=weights).best_score_)
 
 
-@pytest.mark.parametrize("several", [False, True])
+@pytest.mark.parametrize("several", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_an_in_memory_holdout_gives_one_error_in_workers(data, holdout, several):
     X, _, y, _ = data
     scoring, refit = HoldoutScorer(holdout), True

@@ -485,8 +485,8 @@ SCORES_FITTED_ROWS = {
     ("estimator", "grid"),
     [
         (DummyClassifier(), {"strategy": ["prior", "most_frequent"]}),
-        (LogisticRegression(), {"C": [0.1, 1.0]}),
-        (Ridge(), {"alpha": [0.1, 1.0]}),
+        pytest.param(LogisticRegression(), {"C": [0.1, 1.0]}, marks=pytest.mark.slow),
+        pytest.param(Ridge(), {"alpha": [0.1, 1.0]}, marks=pytest.mark.slow),
     ],
     ids=lambda value: type(value).__name__,
 )

@@ -57,7 +57,7 @@ def interrupt(search, data, kind, at):
     return caught
 
 
-@pytest.mark.parametrize("seed", [0, None])
+@pytest.mark.parametrize("seed", [None, pytest.param(0, marks=pytest.mark.slow)])
 def test_ctrl_c_at_fit_39_of_40_keeps_the_others(data, counted, seed):
     search = made(counted(), random_state=seed)
     interrupt(search, data, counted, 39)
@@ -173,6 +173,7 @@ except KeyboardInterrupt:
 """
 
 
+@pytest.mark.slow
 def test_the_same_script_in_a_new_process_repeats_no_finished_fold(tmp_path):
     def run(folder, stop):
         folder.mkdir(exist_ok=True)

@@ -49,6 +49,7 @@ def test_every_metric_is_verified(data, refit):
     assert len(fitted.holdout_.history()) == len(ALL) * len(GRID["C"])
 
 
+@pytest.mark.slow
 def test_intervals_of_all_metrics_hold_fresh_scores():
     """Every interval of every metric at once, in ten searches, misses hardly any (beta=.05)."""
     X, y = make_classification(20_600, 6, n_informative=3, flip_y=0.2, random_state=0)
@@ -74,7 +75,7 @@ def test_intervals_of_all_metrics_hold_fresh_scores():
     assert missed <= 1
 
 
-@pytest.mark.parametrize("repeats", [1, 4])
+@pytest.mark.parametrize("repeats", [1, pytest.param(4, marks=pytest.mark.slow)])
 def test_the_metric_that_ranks_keeps_its_width(data, repeats):
     """Three further metrics widen the interval of the selected candidate by a few percent."""
     widths = {}

@@ -57,6 +57,7 @@ def test_other_grids_models_and_functions_go_on(tmp_path):
     assert len(first.holdout_.history()) == 2 + 1 + 2 + 2  # candidates not asked before
 
 
+@pytest.mark.slow
 def test_another_process_goes_on(tmp_path):
     X, y = series()
     ledger = tmp_path / "a.sqlite"
