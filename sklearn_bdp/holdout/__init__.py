@@ -4,7 +4,12 @@ from sklearn_bdp._digests import query_key
 from sklearn_bdp.holdout._advance import TrainingSide
 from sklearn_bdp.holdout._batch import Batch, Terms, decide, next_code_length, pace_of, route
 from sklearn_bdp.holdout._certificate import records_for
-from sklearn_bdp.holdout._final import report_and_close
+from sklearn_bdp.holdout._final import (
+    fix_statements,
+    fixed_length,
+    report_and_close,
+    report_statements,
+)
 from sklearn_bdp.holdout._in_time import Earlier
 from sklearn_bdp.holdout._plan import described_targets
 from sklearn_bdp.holdout._report import FinalReport, Preview
@@ -17,7 +22,6 @@ from sklearn_bdp.holdout._settings import (
     margins,
 )
 from sklearn_bdp.holdout._side_queries import check_overlap
-from sklearn_bdp.holdout._statements import fix_statements, fixed_length, report_statements
 from sklearn_bdp.ledger import (
     AnswerRecord,
     BatchRecord,

@@ -18,7 +18,6 @@ from sklearn_bdp._card import (
     stated,
     why_wide,
 )
-from sklearn_bdp._checks import check_option
 from sklearn_bdp.accounting import ModelTail, fine_half_width, place_lengths, score_tail
 from sklearn_bdp.exceptions import HoldoutClosedError
 from sklearn_bdp.holdout._batch import pace_of, route
@@ -380,15 +379,11 @@ class FinalReport(Shown):
         )
         if self.rows[0].parts:
             yield why_wide(self.rows[0].parts)
-        if self.refit:
-            yield (
-                f"The report is about the recipe, refitted {self.refit} on all records known by "
-                "then."
-            )
-            return
         yield (
-            "The report is about the model fitted on the training set. To use all rows, refit: "
-            "clone(model).fit(X, y). That model is expected to be about as good or slightly "
+            f"The report is about the recipe, refitted {self.refit} on all records known by then."
+            if self.refit
+            else "The report is about the model fitted on the training set. To use all rows, "
+            "refit: clone(model).fit(X, y). That model is expected to be about as good or slightly "
             "better; no interval is proven for it."
         )
 
@@ -406,10 +401,8 @@ class FinalReport(Shown):
 
     def _card(self):
         row = self.rows[0]
-        inside = row.lower >= 0.0 and row.upper <= 1.0
-        picture = interval_picture(
-            row.value, row.lower, row.upper, bounds=(0.0, 1.0) if inside else None
-        )
+        bounds = (0.0, 1.0) if row.lower >= 0.0 and row.upper <= 1.0 else None
+        picture = interval_picture(row.value, row.lower, row.upper, bounds=bounds)
         sections = [("", list(self._table())), ("It holds if", self.assumptions)]
         return Card(self._title(), list(self._lines()), sections, picture)
 
@@ -432,13 +425,11 @@ class FinalReport(Shown):
         """
         import matplotlib.pyplot as plt  # optional: only for this view
 
-        if over is not None:
-            check_option("over", over, ("time",))
-            if self._over_time is None:
-                raise ValueError(
-                    "over='time' needs a report on a mean over records in time "
-                    "(correlation='time'), in the process that made it."
-                )
+        if over is not None and (over != "time" or self._over_time is None):
+            raise ValueError(
+                "over must be None or 'time', which needs a report on a mean over records in time "
+                f"(correlation='time') in the process that made it, got over={over!r}."
+            )
         if ax is None:
             _, ax = plt.subplots(layout="constrained")
         return self._draw(ax) if over is None else self._draw_over_time(ax)
@@ -447,11 +438,11 @@ class FinalReport(Shown):
         """Draw scores of dates, their trailing mean, and the band of the period."""
         (dates, scores), row = self._over_time(), self.rows[0]
         width = max(1, len(scores) // 20)
-        sums = np.cumsum(np.r_[0.0, scores])
-        first = np.maximum(np.arange(1, len(sums)) - width, 0)
-        mean = (sums[1:] - sums[first]) / (np.arange(1, len(sums)) - first)
+        mean = np.convolve(scores, np.full(width, 1.0 / width), "valid")
         ax.plot(dates, scores, ".", color="gray", alpha=0.3, markersize=3, label="each date")
-        ax.plot(dates, mean, color="black", linewidth=1.2, label=f"mean of {width} dates")
+        ax.plot(
+            dates[width - 1 :], mean, color="black", linewidth=1.2, label=f"mean of {width} dates"
+        )
         ax.axhspan(row.lower, row.upper, color=GOOD, alpha=0.25, label="expected over the period")
         ax.set_ylabel(row.words)
         ax.legend(fontsize="small")
