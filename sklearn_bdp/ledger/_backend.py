@@ -166,27 +166,13 @@ class Backend(abc.ABC):
 
 
 class DatabaseBackend(Backend):
-    """Entries in tables: what a transaction is to a file and to a server alike."""
+    """Entries in tables: what a transaction is to a file and to a server alike.
 
-    @abc.abstractmethod
-    def _begin(self, timeout=None):
-        """Begin a transaction; one that writes, where there is a longest wait for its lock."""
-
-    @abc.abstractmethod
-    def _writing(self):
-        """Return whether a transaction of this process is open."""
-
-    @abc.abstractmethod
-    def _roll_back(self):
-        """End a transaction that was not committed, whatever became of it."""
-
-    @abc.abstractmethod
-    def _stored(self, after):
-        """Return what is stored, inside a transaction."""
-
-    @abc.abstractmethod
-    def _failure(self, error):
-        """Return the ledger's error for one of the database, any other as it is."""
+    A subclass has ``_begin(timeout=None)``, which begins to read, or to write after a longest wait;
+    ``_writing()``, whether a transaction of this process is open; ``_roll_back()``, whatever became
+    of it; ``_stored(after)``, what a transaction reads; and ``_failure(error)``, the ledger's error
+    for one of the database and any other as it is.
+    """
 
     def read(self, after):
         """Return what is stored."""

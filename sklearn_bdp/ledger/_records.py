@@ -201,15 +201,6 @@ class AnswerRecord:
         given = "holdout" if self.above else "training"
         return given if self.answered else "unanswered"
 
-    @property
-    def positive(self) -> str:
-        """The class that the score is about, as code; empty if there is none."""
-        shape = self.shape or {}
-        classes, counted = list(shape.get("classes") or ()), list(shape.get("counted") or ())
-        if shape.get("kind") == "pairs":
-            counted = [1]
-        return classes[counted[0]] if len(counted) == 1 and len(classes) > counted[0] else ""
-
     def in_units(self) -> Self:
         """Return the answer in the units of its metric, as far as they were recorded.
 

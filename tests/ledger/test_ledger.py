@@ -432,7 +432,7 @@ def test_columns_are_read_back_as_they_were_written():
         assert again.to_json() == made.to_json()
         assert made[1].above is True
         assert made[1].scale == ("accuracy", 0.0, 1.0)
-        assert made[-1].positive == "1"
+        assert made[-1].shape == {"kind": "pairs", "classes": ["0", "1"]}
     many = {name: np.tile(column, 60) for name, column in columns.items()}
     many |= {name: columns[name] * 60 for name in ("key", "metric", "model")}
     packed = Answers(many, batch=4, time="now", scales=about["scales"]).to_json()
