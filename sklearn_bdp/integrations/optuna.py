@@ -74,8 +74,8 @@ class HoldoutObjective:
 
     Notes
     -----
-    Trials that are suggested before any of their answers is seen belong into one batch: it pays
-    for adaptivity once. :meth:`optimize` gives the startup phase of the sampler as one batch, and
+    Add trials that are suggested before any of their answers is seen inside one batch: it pays for
+    adaptivity once. :meth:`optimize` gives the startup phase of the sampler as one batch, and
     every later trial is a query of its own, because it depends on the answers before.
 
     Examples
