@@ -45,7 +45,7 @@ def check_open(transaction, asked=None):
 
 
 @dataclasses.dataclass(frozen=True)
-class Preview:
+class Preview(Shown):
     """Expected widths and cost of the next batch.
 
     Parameters
@@ -91,12 +91,15 @@ class Preview:
     half_width_final: float
     note: str = ""
 
-    def __str__(self) -> str:
-        return (
+    def _card(self):
+        return Card(
             f"{self.n_queries:,} queries at scores near {self.score:.3g}: about "
             f"±{self.half_width:.3g} for the selected one, about ±{self.half_width_others:.3g} for "
-            f"the others. Expected spending: {self.expected_spending:.2g} nats. A final report "
-            f"now: about ±{self.half_width_final:.3g}.{self.note}"
+            "the others.",
+            [
+                f"Expected spending: {self.expected_spending:.2g} nats. A final report now: about "
+                f"±{self.half_width_final:.3g}.{self.note}"
+            ],
         )
 
 
@@ -140,11 +143,13 @@ def preview_batch(
     for reach, own in zip(reaches, (place, middle), strict=True):
         side = math.log(settings.sampling_failure / 2.0) - length - own
         widths.append(half_of(tail, score, side, reach))
-    return Preview(
-        n_queries=n_queries, score=score, code_length=length + place, expected_spending=spending,
-        half_width=widths[0], half_width_others=widths[-1] if n_queries > 1 else widths[0],
-        half_width_final=report_half_width(last, settings, tail, score), note=note,
-    )  # fmt: skip
+    found = {
+        "score": score, "code_length": length + place, "expected_spending": spending,
+        "half_width": widths[0], "half_width_others": widths[-1] if n_queries > 1 else widths[0],
+        "half_width_final": report_half_width(last, settings, tail, score),
+    }  # fmt: skip
+    plain = {name: float(value) for name, value in found.items()}
+    return Preview(n_queries=n_queries, note=note, **plain)
 
 
 def _expected(code, score, typical, drift, fine, coarse, n_queries):

@@ -153,6 +153,8 @@ def test_a_preview_takes_names_and_says_which_share_it_assumed():
     holdout = ReusableHoldout(X, y, random_state=0)
     plain = holdout.preview(20, score=0.8, scoring="accuracy")
     assert plain == holdout.preview(20, score=0.8)
+    assert {type(value) for value in vars(plain).values()} == {int, float, str}
+    assert f"{plain.half_width:.3g}" in plain._repr_html_()
     rare = holdout.preview(20, score=0.8, scoring="roc_auc", prevalence=0.1)
     even = holdout.preview(20, score=0.8, scoring="roc_auc")
     assert plain.half_width < even.half_width < rare.half_width
