@@ -751,8 +751,8 @@ class ReusableHoldout:
         Notes
         -----
         The check reads the holdout, so that its result is recorded and charged, also when it finds
-        nothing (theory G21). Rows that are known to be training rows cost nothing, and the same rows are
-        compared once. Under a numeric ``epsilon`` or ``calibration="zhao2017"`` nothing is
+        nothing (theory G21). Rows that are known to be training rows cost nothing, and the same
+        rows are compared once. Under a numeric ``epsilon`` or ``calibration="zhao2017"`` nothing is
         compared, because an exact word has no finite level of privacy.
         """
         side = TrainingRecords(((X, y),))
