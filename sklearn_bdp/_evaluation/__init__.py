@@ -17,7 +17,7 @@ from sklearn_bdp._evaluation._fits import (
     ModelStore,
     Progress,
 )
-from sklearn_bdp._evaluation._fitted import Savable, clipping_of
+from sklearn_bdp._evaluation._fitted import Savable, clipping_of, report_chosen
 from sklearn_bdp._evaluation._scoring import (
     RULES,
     MetricScorer,

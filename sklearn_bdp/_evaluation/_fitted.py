@@ -8,10 +8,12 @@ import warnings
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+
 from sklearn_bdp._evaluation._candidates import Candidate, cross_validated
 from sklearn_bdp._evaluation._division import config_of
 from sklearn_bdp.accounting import Certificate
-from sklearn_bdp.holdout import History, ReusableHoldout
+from sklearn_bdp.holdout import History, ReusableHoldout, report_and_close
 
 
 def clipping_of(setting, columns):
@@ -25,6 +27,24 @@ def clipping_of(setting, columns):
         warnings.simplefilter("ignore")
         return cross_validated(setting, Candidate(columns=tuple(map(int, columns))))[1]
     return None
+
+
+def report_chosen(holdout, models, values, metric, variance, *, scoring, **asked):
+    """Report what a search or a selection verified by ``metric``, and close the holdout.
+
+    ``values``: cross-validated scores of the models, and ``variance`` of a record's.
+    """
+    wanted = scoring if isinstance(scoring, list | tuple) else [scoring]
+    wanted = [metric if one in (None, metric.name) else one for one in wanted]
+    own = bool(wanted) and wanted[0] is metric
+    return report_and_close(
+        holdout,
+        models,
+        values if own and np.isfinite(values).all() else None,
+        scoring=wanted,
+        variance=variance if own else None,
+        **asked,
+    )
 
 
 @dataclass(frozen=True)

@@ -31,6 +31,7 @@ from sklearn_bdp._evaluation import (
     fit_candidate,
     inner_folds,
     open_holdout,
+    report_chosen,
 )
 from sklearn_bdp._sklearn_compat import check_method_params, is_frame, safe_indexing
 from sklearn_bdp._typing import Correlation, RandomState
@@ -42,7 +43,7 @@ from sklearn_bdp.feature_selection._proposals import propose
 from sklearn_bdp.feature_selection._rankings import Ranking, make_units
 from sklearn_bdp.feature_selection._report import path_report
 from sklearn_bdp.guards import warn_of_choice
-from sklearn_bdp.holdout import FinalReport, TrainingSide, report_and_close
+from sklearn_bdp.holdout import FinalReport, TrainingSide
 
 
 class HoldoutFeatureSelector(MetaEstimatorMixin, HoldoutSelectorBase):
@@ -480,8 +481,6 @@ class HoldoutFeatureSelector(MetaEstimatorMixin, HoldoutSelectorBase):
                 "was not queried."
             )
         metric, variance = self._training_side
-        wanted = scoring if isinstance(scoring, list | tuple) else [scoring]
-        own = bool(wanted) and wanted[0] is None
         X, models, values = self.holdout_.X, {}, []
         for name, (columns, model, expected) in self._reported.items():
             if name == "fixed" and not (isinstance(compare, str) and compare == "fixed"):
@@ -491,17 +490,10 @@ class HoldoutFeatureSelector(MetaEstimatorMixin, HoldoutSelectorBase):
             picked = FunctionTransformer(safe_indexing, kw_args={"indices": columns, "axis": 1})
             models[name] = make_pipeline(picked, model)
             values.append(float(metric.from_unit(expected)))
-        return report_and_close(
-            self.holdout_,
-            models,
-            values if own and np.isfinite(values).all() else None,
-            scoring=[metric if one is None else one for one in wanted],
-            compare=compare,
-            by=by,
-            per=per,
-            refit_every=refit_every,
-            variance=variance if own else None,
-        )
+        return report_chosen(
+            self.holdout_, models, values, metric, variance,
+            scoring=scoring, compare=compare, by=by, per=per, refit_every=refit_every,
+        )  # fmt: skip
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

@@ -24,6 +24,7 @@ from sklearn_bdp._evaluation import (
     Savable,
     check_records,
     public_scorer,
+    report_chosen,
 )
 from sklearn_bdp._sklearn_compat import (
     Interval,
@@ -36,7 +37,7 @@ from sklearn_bdp._sklearn_compat import (
 from sklearn_bdp._typing import Correlation, RandomState
 from sklearn_bdp.correlation import date_numbers
 from sklearn_bdp.guards import TrainingRecords, warn_of
-from sklearn_bdp.holdout import ReusableHoldout, TrainingSide, report_and_close
+from sklearn_bdp.holdout import ReusableHoldout, TrainingSide
 from sklearn_bdp.metrics import BoundedMetric, PerRecordScore, available_metrics, check_scoring
 from sklearn_bdp.model_selection._stages import (
     Preparation,
@@ -561,20 +562,13 @@ class ReusableHoldoutSearchCV(Preparation, Savable, GridSearchCV):
                 "final_report needs best_estimator_, which refit=False does not keep: call "
                 "holdout_.final_report with the model to report."
             )
-        known = float(self.cv_results_["training_score"][self.best_index_])
-        wanted = scoring if isinstance(scoring, list | tuple) else [scoring]
-        own = bool(wanted) and (wanted[0] is None or wanted[0] == self._metric.name)
-        return report_and_close(
+        return report_chosen(
             self.holdout_,
             {in_words(self.best_estimator_, self.best_params_): self.best_estimator_},
-            known if own and math.isfinite(known) else None,
-            scoring=[self._metric if one in (None, self._metric.name) else one for one in wanted],
-            compare=compare,
-            by=by,
-            per=per,
-            refit_every=refit_every,
-            variance=self._variance if own else None,
-        )
+            float(self.cv_results_["training_score"][self.best_index_]),
+            self._metric, self._variance,
+            scoring=scoring, compare=compare, by=by, per=per, refit_every=refit_every,
+        )  # fmt: skip
 
     def _choose(self, folds):
         """Set ``best_index_`` and what follows from it."""
