@@ -291,28 +291,10 @@ class HoldoutFeatureSelector(MetaEstimatorMixin, HoldoutSelectorBase):
             feature_groups=self.feature_groups,
         )
         target = units.target(self.n_features_to_select) if len(units) else 0
-        fit_params = params
-        if sklearn.get_config()["enable_metadata_routing"]:
-            fit_params = dict(process_routing(self, "fit", **params).estimator.fit)
-        division, split = self._divide(
-            self.estimator, X, y, X_val=X_val, y_val=y_val, groups=groups,
+        division, setting, verifier, groups = self._prepare(
+            X, y, params, X_val=X_val, y_val=y_val, groups=groups,
             dates=(None if times is None else date_numbers(times), horizon),
         )  # fmt: skip
-        metric = bounded_metric(self, self.scoring, division.y)
-        check_proved(metric, division.model)
-        if division.train is not None:
-            fit_params = check_method_params(X, fit_params, indices=division.train)
-            groups = None if groups is None else np.asarray(groups)[division.train]
-        setting = self._setting(division, metric, fit_params, groups)
-        verifier = None
-        if self.holdout is not None:
-            holdout = open_holdout(
-                self, division, split=split, metric=metric, fit_params=fit_params
-            )
-            verifier = Verifier(
-                setting, holdout, n_jobs=self.n_jobs, pre_dispatch="2*n_jobs",
-                dates=division.dates_given_past(),
-            )  # fmt: skip
         ranking = Ranking.of(
             self.ranking, units, setting.X, setting.y, setting.estimator, division.train_model
         )
@@ -323,7 +305,47 @@ class HoldoutFeatureSelector(MetaEstimatorMixin, HoldoutSelectorBase):
         check_dependence(division, shown, {}, folds=setting.folds, groups=groups)
         proposals = propose(setting, ranking, target=target, n_jobs=self.n_jobs)
         choice = choose(proposals, setting, tol=self.tol, target=target)
-        found, place = unverified(proposals), choice.chosen
+        self._select(proposals, choice, division, setting, verifier, ranking)
+        if not (self.confirmed_ or choice.asked or verifier is None):
+            warnings.warn(self._told[0], NothingConfirmedWarning, stacklevel=caller_level())
+        return self
+
+    def _prepare(self, X, y, params, *, X_val, y_val, groups, dates):
+        """Return divided data, what stays the same from subset to subset, and who asks."""
+        if sklearn.get_config()["enable_metadata_routing"]:
+            params = dict(process_routing(self, "fit", **params).estimator.fit)
+        division, split = self._divide(
+            self.estimator, X, y, X_val=X_val, y_val=y_val, groups=groups, dates=dates
+        )
+        metric, verifier = bounded_metric(self, self.scoring, division.y), None
+        check_proved(metric, division.model)
+        if division.train is not None:
+            params = check_method_params(X, params, indices=division.train)
+            groups = None if groups is None else np.asarray(groups)[division.train]
+        folds = inner_folds(self.cv, division, classifier=is_classifier(self.estimator))
+        setting = Experiment(
+            estimator=clone(self.estimator),
+            X=division.X,
+            y=division.y,
+            X_holdout=division.X_holdout,
+            y_holdout=division.y_holdout,
+            metric=metric,
+            folds=list(folds.split(division.X, division.y, groups)),
+            fit_params=params,
+            n_effective=self._training_n_effective(division),
+            error_score=self.error_score,
+        )
+        if self.holdout is not None:
+            holdout = open_holdout(self, division, split=split, metric=metric, fit_params=params)
+            verifier = Verifier(
+                setting, holdout, n_jobs=self.n_jobs, pre_dispatch="2*n_jobs",
+                dates=division.dates_given_past(),
+            )  # fmt: skip
+        return division, setting, verifier, groups
+
+    def _select(self, proposals, choice, division, setting, verifier, ranking):
+        """Ask the holdout; set what is selected, what was found, and what is said of it."""
+        found, place, metric = unverified(proposals), choice.chosen, setting.metric
         if verifier is not None:
             verify(verifier, proposals, choice, found, self.verify)
         self.confirmed_, proved = judge(found, choice, verified=verifier is not None)
@@ -342,9 +364,6 @@ class HoldoutFeatureSelector(MetaEstimatorMixin, HoldoutSelectorBase):
         self._told = path_report(
             self, proposals, found, choice, proved, place, metric, ranking, shares, size
         )
-        if not (self.confirmed_ or choice.asked or verifier is None):
-            warnings.warn(self._told[0], NothingConfirmedWarning, stacklevel=caller_level())
-        return self
 
     def _check_options(self):
         """Check what can be checked before any work."""
@@ -355,22 +374,6 @@ class HoldoutFeatureSelector(MetaEstimatorMixin, HoldoutSelectorBase):
         if self.verify != "all":
             check_integer("verify", self.verify, low=1)
         check_option("on_empty", self.on_empty, ("baseline", "keep_best"))
-
-    def _setting(self, division, metric, fit_params, groups):
-        """Return what stays the same from subset to subset."""
-        folds = inner_folds(self.cv, division, classifier=is_classifier(self.estimator))
-        return Experiment(
-            estimator=clone(self.estimator),
-            X=division.X,
-            y=division.y,
-            X_holdout=division.X_holdout,
-            y_holdout=division.y_holdout,
-            metric=metric,
-            folds=list(folds.split(division.X, division.y, groups)),
-            fit_params=fit_params,
-            n_effective=self._training_n_effective(division),
-            error_score=self.error_score,
-        )
 
     def _keep_subset(self, proposal, found, setting, verifier):
         """Set what is selected, its model and its score."""

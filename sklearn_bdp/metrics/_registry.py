@@ -304,15 +304,6 @@ def get_metric(
     return _MAKERS[scoring](scoring, estimator, y, **options)
 
 
-#: Options that a range needs: any will do where widths are forecast in [0, 1].
-_ANY_RANGE: dict[str, dict[str, Any]] = {
-    "neg_brier_score": {"n_classes": 2},
-    "neg_mean_absolute_error": {"bounds": (0.0, 1.0)},
-    "neg_mean_squared_error": {"bounds": (0.0, 1.0)},
-    "neg_mean_pinball_loss": {"bounds": (0.0, 1.0)},
-}
-
-
 def forecast_metric(scoring: Any) -> BoundedMetric | None:
     """Return a metric that varies like the one that is meant, whatever its range is.
 
@@ -328,7 +319,10 @@ def forecast_metric(scoring: Any) -> BoundedMetric | None:
     """
     if not isinstance(scoring, str):
         return scoring
-    return get_metric(scoring, **_ANY_RANGE.get(scoring, {}))
+    # A range needs one of these, and any will do.
+    known = {"bounds": (0.0, 1.0), "n_classes": 2}
+    taken = inspect.signature(_MAKERS[scoring]).parameters if scoring in _MAKERS else ()
+    return get_metric(scoring, **{name: known[name] for name in known if name in taken})
 
 
 def check_scoring(scoring: Any) -> None:

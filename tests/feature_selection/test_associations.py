@@ -129,11 +129,15 @@ def test_it_proves_what_a_single_look_at_the_holdout_proves(n):
     assert counts[4] == 0
 
 
-@pytest.mark.parametrize(("alpha", "most"), [(0.05, 0), (0.99, 4)])
-def test_nothing_is_claimed_of_skewed_genes_that_know_nothing(alpha, most):
-    """Classes 1:9. With alpha=.99 every attribute is a statement: claims in one of twenty sets."""
-    claims = 0
-    for seed in range(20):
+@pytest.mark.parametrize("seeds", [6, pytest.param(40, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("alpha", [0.05, 0.99])
+def test_nothing_is_claimed_of_skewed_genes_that_know_nothing(alpha, seeds):
+    """Classes 1:9. With alpha=.99 every attribute is a statement: claims in one of twenty sets.
+
+    Forty sets miss claims in 15% of them in three cases of four; six find gross failures only.
+    """
+    claims, most = 0, stats.binom(seeds, 0.05).ppf(0.999) if alpha > 0.5 else 0
+    for seed in range(seeds):
         rng = np.random.default_rng(seed)
         y, X = rng.random(400) < 0.1, np.exp(1.5 * rng.standard_normal((400, 60)))
         report = fitted(X, y, alpha=alpha, random_state=seed).final_report()
@@ -141,9 +145,10 @@ def test_nothing_is_claimed_of_skewed_genes_that_know_nothing(alpha, most):
     assert claims <= most
 
 
-def test_intervals_cover_associations_together():
+@pytest.mark.parametrize("seeds", [8, pytest.param(40, marks=pytest.mark.slow)])
+def test_intervals_cover_associations_together(seeds):
     missed = 0
-    for seed in range(20):
+    for seed in range(seeds):
         X, y = planted(seed=seed)
         fresh, labels = planted(40_000, 8, seed=1000 + seed)
         screen = fitted(X, y, random_state=seed)
@@ -156,7 +161,7 @@ def test_intervals_cover_associations_together():
         missed += any(
             not r.lower - 0.005 <= t <= r.upper + 0.005 for r, t in zip(rows, aims, strict=True)
         )
-    assert missed <= 3
+    assert missed <= stats.binom(seeds, 0.05).ppf(0.999)
 
 
 def test_the_report_closes_and_is_returned_again(tmp_path):
@@ -220,7 +225,7 @@ def test_what_was_released_before_the_list_was_fixed_is_paid_and_the_rest_is_not
 def test_groups_are_permuted_as_a_whole():
     """Copies of a patient's row are no further evidence."""
     claims = []
-    for seed in range(10):
+    for seed in range(5):
         X, y = planted(160, 40, n_true=0, seed=seed)
         X, y, groups = np.repeat(X, 8, axis=0), np.repeat(y, 8), np.repeat(np.arange(160), 8)
         with warnings.catch_warnings():
@@ -229,7 +234,7 @@ def test_groups_are_permuted_as_a_whole():
             report = screen.fit(X, y, groups=groups).final_report()
         assert "in 40 groups" in str(report)
         claims.append(any(row.p <= 0.05 for row in report.rows))
-    assert sum(claims) <= stats.binom(10, 0.05).ppf(0.999)
+    assert sum(claims) <= stats.binom(5, 0.05).ppf(0.999)
 
 
 def test_without_a_candidate_nothing_is_read_and_the_holdout_stays_open():

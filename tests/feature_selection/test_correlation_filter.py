@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse
+from scipy import stats
 from sklearn.base import clone
 from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import make_pipeline
@@ -69,10 +70,11 @@ def test_no_attribute_moves_the_answer_about_another():
     assert np.median(difference[kept]) < 1e-12
 
 
-def test_intervals_of_associations_hold_together():
+@pytest.mark.parametrize("seeds", [8, pytest.param(60, marks=pytest.mark.slow)])
+def test_intervals_of_associations_hold_together(seeds):
     """The truth is computed from many fresh records."""
     missed = 0
-    for seed in range(20):
+    for seed in range(seeds):
         X, y = planted(600, 200, n_true=8, shift=0.3, seed=seed)
         fresh, labels = planted(40_000, 8, n_true=8, shift=0.3, seed=1000 + seed)
         with warnings.catch_warnings():
@@ -86,7 +88,7 @@ def test_intervals_of_associations_hold_together():
         truth[:8] = (np.clip((fresh - center) / (2 * unit), -1, 1) * sides[:, None]).mean(0)
         outside = (truth < fitted.lower_ - 0.01) | (truth > fitted.upper_ + 0.01)
         missed += outside[np.isfinite(fitted.verified_associations_)].any()
-    assert missed <= 3
+    assert missed <= stats.binom(seeds, 0.05).ppf(0.999)
 
 
 def test_an_attribute_that_turns_around_on_the_holdout_is_dropped():
