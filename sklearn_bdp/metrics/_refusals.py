@@ -84,8 +84,12 @@ _WRAP_IT = (
 )
 _RANKING = ("decision_function", "predict_proba")
 #: What a scorer of that name asks a model for; all others: ``predict``.
-_RESPONSES = {"top_k_accuracy": _RANKING, "roc_auc": _RANKING}
-_RESPONSES |= dict.fromkeys(("neg_brier_score", "neg_log_loss"), "predict_proba")
+_RESPONSES = {
+    "top_k_accuracy": _RANKING,
+    "roc_auc": _RANKING,
+    "neg_brier_score": "predict_proba",
+    "neg_log_loss": "predict_proba",
+}
 #: Arguments that mean here what they mean there, and those that make no difference: the Brier score
 #: of two classes is the same whichever is positive, the classes of a log loss are the model's.
 _KEPT = {("top_k_accuracy", "k"), ("recall", "pos_label"), ("neg_mean_pinball_loss", "alpha")}

@@ -320,7 +320,7 @@ def forecast_metric(scoring: Any) -> BoundedMetric | None:
     if not isinstance(scoring, str):
         return scoring
     # A range needs one of these, and any will do.
-    known = {"bounds": (0.0, 1.0), "n_classes": 2}
+    known: dict[str, Any] = {"bounds": (0.0, 1.0), "n_classes": 2}
     taken = inspect.signature(_MAKERS[scoring]).parameters if scoring in _MAKERS else ()
     return get_metric(scoring, **{name: known[name] for name in known if name in taken})
 
