@@ -5,7 +5,6 @@ current threshold is never read into the output; its commitment is.
 """
 
 import argparse
-import csv
 import json
 import sys
 
@@ -15,7 +14,7 @@ from sklearn import __version__ as sklearn_version
 from sklearn_bdp._version import __version__
 from sklearn_bdp.exceptions import LedgerError
 from sklearn_bdp.holdout import DerivedSettings, check_path, next_code_length
-from sklearn_bdp.ledger import AnswerRecord, Fact, Ledger, backend_at, canonical
+from sklearn_bdp.ledger import Fact, Ledger, backend_at, canonical
 
 
 def main(arguments=None):
@@ -47,7 +46,7 @@ def _parser():
     for name, run, text in (
         ("show", _show, "state, information spent and the latest released values"),
         ("verify", _verify, "check the file and its chain of digests"),
-        ("export", _export, "everything released, as JSON lines or CSV"),
+        ("export", _export, "everything released, as JSON lines"),
         ("copy", _copy, "the whole ledger to another place, for instance from a file to a server"),
     ):
         action = actions.add_parser(name, help=text)
@@ -57,8 +56,6 @@ def _parser():
             action.add_argument("target", help="where there is none yet")
         if name == "show":
             action.add_argument("--last", type=int, default=10, help="answers to print")
-        if name == "export":
-            action.add_argument("--format", choices=("json", "csv"), default="json")
     return parser
 
 
@@ -117,14 +114,7 @@ def _chain(book):
 
 
 def _export(book, options, out):
-    """Write everything released: CSV in the units of the metrics, JSON as recorded."""
-    if options.format == "csv":
-        table = csv.writer(out)
-        table.writerow(AnswerRecord.SHOWN)
-        for answer in book.history():
-            row = [getattr(answer, name) for name in AnswerRecord.SHOWN]
-            table.writerow([_clean(cell) if isinstance(cell, str) else cell for cell in row])
-        return
+    """Write everything released, as recorded."""
     print(canonical({"header": book.header}), file=out)
     for entry in book.entries:
         line = {"commitment": entry.commitment, "digest": entry.digest}

@@ -1,6 +1,7 @@
 """Keys: whatever changes a prediction changes them, and the same work keeps them."""
 
 import functools
+import os
 import subprocess
 import sys
 import textwrap
@@ -28,7 +29,6 @@ from sklearn_bdp._digests import (
     data_digest,
     recipe_key,
 )
-from sklearn_bdp.exceptions import VacuousGuaranteeWarning
 from sklearn_bdp.holdout import query_key
 from sklearn_bdp.metrics import PerRecordScore, get_metric
 
@@ -502,31 +502,28 @@ def test_a_generator_counts_with_the_number_that_it_keeps_for_later():
 # -- what a key costs ------------------------------------------------------------------------------
 
 
-def test_only_models_with_code_of_the_user_are_asked_to_predict(monkeypatch):
-    asked = []
-    monkeypatch.setattr(
-        "sklearn_bdp._digests._keys._behaviour", lambda estimator, X: asked.append(estimator) or ""
-    )
-    assert model(LogisticRegression()) is not None
-    assert model(make_pipeline(StandardScaler(), RandomForestClassifier(3))) is not None
-    assert not asked
-    model(Own())
-    assert len(asked) == 1
+def test_only_models_with_code_of_the_user_are_asked_to_predict():
+    for estimator in (LogisticRegression(), make_pipeline(StandardScaler(), TREE)):
+        known = KnownModel(estimator.fit(X, Y))
+        assert known.key(ACCURACY, None) == known.key(ACCURACY, X) is not None
+    known = KnownModel(Own().fit(X, Y))
+    assert known.key(ACCURACY, None) != known.key(ACCURACY, X)
 
 
-def test_a_scorer_asks_each_model_of_the_user_once_about_each_set_of_rows(monkeypatch):
-    asked = []
-    monkeypatch.setattr(
-        "sklearn_bdp._digests._keys._behaviour", lambda *about: str(asked.append(about))
-    )
+@pytest.mark.filterwarnings("ignore::sklearn_bdp.exceptions.VacuousGuaranteeWarning")  # 20 records
+def test_a_scorer_asks_each_model_of_the_user_once_about_each_set_of_rows(tmp_path):
+    log = os.fsencode(tmp_path / "log")  # as bytes: strings stand for the files that they name
 
     class Tree(DecisionTreeClassifier):
-        pass
+        def predict(self, X):
+            with open(log, "a") as file:
+                file.write(f"{len(X)} ")
+            return super().predict(X)
 
-    with pytest.warns(VacuousGuaranteeWarning):
-        scorer = HoldoutScorer(ReusableHoldout(X[40:], Y[40:], random_state=0))
+    scorer = HoldoutScorer(ReusableHoldout(X[40:], Y[40:], random_state=0))
     cross_val_score(Tree(), X[:40], Y[:40], cv=4, scoring=scorer)
-    assert len(asked) == 4
+    asked = (tmp_path / "log").read_text().split()
+    assert asked.count("10") == 2 * 4  # for the key and for the training-side value of each fold
 
 
 @pytest.mark.parametrize("field", ["feature", "threshold", "value", "children_left"])
