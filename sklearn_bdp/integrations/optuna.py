@@ -281,28 +281,35 @@ class HoldoutObjective:
         variance = min(float(np.var(np.concatenate(rows))), 0.25) if metric.is_mean else math.nan
         return _Prepared(trial, float(np.mean(values)), variance, metric, model)
 
+    @sealed_errors  # the evaluations below are raw
     def _verify(self, prepared):
         """Ask the holdout about fitted models, in one batch; return released scores."""
         if not prepared:
             return []
         training = np.array([p.training for p in prepared])
         self._leader = max(self._leader, training.max())
-        answers = self._answers(prepared, training)
+        # Made before the models see the holdout: what they may keep of it must not get into a key.
+        keys = [KnownModel(p.model).key(p.metric, self.X) for p in prepared]
+        answers = self.holdout.answer_evaluations(
+            training,
+            [p.metric.evaluate(p.model, self.holdout.X, self.holdout.y) for p in prepared],
+            training_size=num_samples(self.X),
+            training_variance=[p.variance for p in prepared],
+            keys=keys,
+            relaxed_to=RELAXED_PART * (self._leader - training),  # far behind: wide, for free
+            about=[(p.metric, f"trial {p.trial.number}") for p in prepared],
+        )
         values = []
         for p, answer in zip(prepared, answers, strict=True):
             found = answer.in_units()
-            attributes = {
-                "training_score": float(p.metric.from_unit(p.training)),
-                "holdout_score": found.value,
-                "holdout_lower": found.lower,
-                "holdout_upper": found.upper,
-                "answered_from": found.source,
-            }
-            for name, value in attributes.items():
-                p.trial.set_user_attr(name, value)
+            p.trial.set_user_attr("training_score", float(p.metric.from_unit(p.training)))
+            p.trial.set_user_attr("holdout_score", found.value)
+            p.trial.set_user_attr("holdout_lower", found.lower)
+            p.trial.set_user_attr("holdout_upper", found.upper)
+            p.trial.set_user_attr("answered_from", found.source)
             values.append(found.value)
-            if values[-1] > self._best:
-                self._best, self.best_estimator_ = values[-1], p.model
+            if found.value > self._best:
+                self._best, self.best_estimator_ = found.value, p.model
         return values
 
     def final_report(self, **options: Any) -> Any:
@@ -323,18 +330,3 @@ class HoldoutObjective:
             raise ValueError("final_report() needs a verified trial, got none.")
         metric = get_metric(self.scoring, estimator=self.best_estimator_, y=self.y)
         return self.holdout.final_report(self.best_estimator_, **{"scoring": metric} | options)
-
-    @sealed_errors  # the evaluations below are raw
-    def _answers(self, prepared, training):
-        """Return the holdout's answers; candidates far behind get wide intervals for free."""
-        # Made before the models see the holdout: what they may keep of it must not get into a key.
-        keys = [KnownModel(p.model).key(p.metric, self.X) for p in prepared]
-        return self.holdout.answer_evaluations(
-            training,
-            [p.metric.evaluate(p.model, self.holdout.X, self.holdout.y) for p in prepared],
-            training_size=num_samples(self.X),
-            training_variance=[p.variance for p in prepared],
-            keys=keys,
-            relaxed_to=RELAXED_PART * (self._leader - training),
-            about=[(p.metric, f"trial {p.trial.number}") for p in prepared],
-        )

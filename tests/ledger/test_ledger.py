@@ -637,9 +637,9 @@ def test_waiting_for_another_thread_is_bounded(path):
     assert holdout.answer([0.5], scores()).answered.all()
 
 
-def test_a_ledger_is_not_pickled_on_its_own(path):
+def test_a_ledger_is_not_pickled_on_its_own(used):
     with pytest.raises(TypeError, match="ReusableHoldout"):
-        pickle.dumps(make(path).account._ledger)
+        pickle.dumps(Ledger(used))
 
 
 def test_inspection_creates_and_writes_nothing(used):
@@ -656,18 +656,17 @@ def test_inspection_creates_and_writes_nothing(used):
 
 
 def test_what_was_seen_needs_no_file(used, monkeypatch):
-    holdout = make(used)
-    ledger = holdout.account._ledger
+    ledger = Ledger(used)
     with monkeypatch.context() as patch:
         patch.setattr(Ledger, "transaction", lambda *a, **k: 1 / 0)
         with ledger.seen() as book:
-            assert set(book.match([("a0", None, None), ("never", None, None)])) == {
-                ("a0", None, None)
-            }
+            asked = ("a0", None, None), ("never", None, None)
+            assert set(book.match(asked)) == {asked[0]}
             assert book.last.n_answered == 6
     make(used).answer([0.5], scores())  # another handle: what it recorded is found by transactions
     with ledger.seen() as book:
         assert book.last.n_answered == 6
-    holdout.answer([0.4], scores(seed=5))
+    with ledger.transaction() as book:
+        assert book.last.n_answered == 7
     with ledger.seen() as book:
-        assert book.last.n_answered == 8
+        assert book.last.n_answered == 7
