@@ -22,12 +22,7 @@ from sklearn_bdp.holdout._settings import (
     margins,
 )
 from sklearn_bdp.holdout._side_queries import check_overlap
-from sklearn_bdp.ledger import (
-    AnswerRecord,
-    BatchRecord,
-    History,
-    HoldoutAnswers,
-)
+from sklearn_bdp.ledger import AnswerRecord, BatchRecord, History, HoldoutAnswers
 
 __all__ = [
     "AnswerRecord",

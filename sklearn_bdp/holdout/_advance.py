@@ -166,7 +166,7 @@ def prepared(plan: Plan, training: Any, variance: float | None, holdout: Any) ->
     side = None if training is None else TrainingSide(*training)
     if side is None and not (variance and betting == plan.statements[:1]):
         side = holdout.training_side
-    folds = _folded(plan, side) if betting and side is not None else None
+    folds = _folded(plan, side) if betting and side is not None else ()
     first, statements = plan.statements[0], []
     for one in plan.statements:
         moments, most = one.moments, 1.0
@@ -174,10 +174,11 @@ def prepared(plan: Plan, training: Any, variance: float | None, holdout: Any) ->
             same = one.models == first.models and one.measure is first.measure
             moments = past_moments(one, plan, holdout, variance if same else None)
         elif one.proven in (BETS, FREE):
-            measured, most = (None, 1.0) if folds is None else _measured(one, plan, *folds)
-            moments = measured or _guessed(one, plan)
-            if measured is None and one is first and variance is not None and variance > 0.0:
+            moments = _guessed(one, plan)
+            if one is first and variance is not None and variance > 0.0:
                 moments = moments._replace(variance=max(variance, 1e-4))
+            with contextlib.suppress(Exception):  # predictions, or what folds cannot be scored by
+                moments, most = _measured(one, plan, *folds)
         statements.append(dataclasses.replace(one, moments=moments, most=most))
     return dataclasses.replace(plan, statements=statements)
 
@@ -215,13 +216,11 @@ def _folded(plan, side):
             fitted = {name: clone(one).fit(X, y) for name, one in models.items()}
             parts.append((Records(X_test, y_test, fitted), test))
         return parts, side.groups
-    return None  # what cannot be fitted again; a guess will do
+    return ()  # what cannot be fitted again; a guess will do
 
 
 def _measured(one, plan, parts, groups):
     """Return moments of training units out of fold and the largest difference that counts."""
-    if any(isinstance(plan.models[name], Predicted) for name in one.models):
-        return None, 1.0
     found = [
         np.concatenate([part.contributions(one.measure, name) for part, _ in parts], axis=1)
         for name in one.models
@@ -236,8 +235,6 @@ def _measured(one, plan, parts, groups):
     units = np.unique(named, return_inverse=True)[1]
     weights = 1.0 / np.bincount(units)[units] if plan.per == "unit" else np.ones(len(units))
     totals = [np.bincount(units, weights * part) for part in (sums, counts)]
-    with contextlib.suppress(ValueError):
-        center, variance, count = unit_moments(*totals)
-        part = 1.0 / len(plan.masks) if one.inside else 1.0  # a subgroup is taken for an equal part
-        return UnitMoments(center, part * variance, part * count), most
-    return None, most
+    center, variance, count = unit_moments(*totals)
+    part = 1.0 / len(plan.masks) if one.inside else 1.0  # a subgroup is taken for an equal part
+    return UnitMoments(center, part * variance, part * count), most

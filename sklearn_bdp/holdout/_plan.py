@@ -55,7 +55,6 @@ PROVEN: dict[str, dict[str, str]] = {
     # Inside a subgroup; records outside of it count zero.
     "share inside": _MEANS | dict.fromkeys(("records", "given the rest"), COUNTS),
     "mean inside": _MEANS,
-    "difference inside": _MEANS,
     # Inside a class or among those called so: given features, the target is the observed value.
     "class share": _INDEPENDENT | {"records": COUNTS},
     "class difference": _INDEPENDENT,
@@ -116,7 +115,7 @@ class Statement:
     def ends(self) -> tuple[str, float, float]:
         """Return what an answer measures, in words, and the ends of its range."""
         low, high = map(float, self.measure.span)
-        if len(self.models) == 2:
+        if len(self.models) == 2 or len(self.inside) == 2:
             return f"difference of {self.measure.name}", low - high, high - low
         return self.measure.name, low, high
 
@@ -503,7 +502,7 @@ def _most_records(holdout, training, dependence):
         if hasattr(holdout.model, "codes_") and holdout.model.units(holdout.n)[0] < holdout.n:
             raise ValueError(
                 f"per='record' is not available here: {holdout.model.units(holdout.n)[1]} count "
-                "alike, whatever their number of records. The holdout was not queried."
+                "alike, with many records or few. The holdout was not queried."
             )
         return 1.0
     sizes = holdout.notes(Fact.LARGEST_GROUP)[:1]

@@ -8,16 +8,7 @@ from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
 
-from sklearn_bdp._card import (
-    BAD,
-    GOOD,
-    Card,
-    Shown,
-    digits,
-    interval_picture,
-    stated,
-    why_wide,
-)
+from sklearn_bdp._card import BAD, GOOD, Card, Shown, digits, interval_picture, stated, why_wide
 from sklearn_bdp.accounting import ModelTail, fine_half_width, place_lengths, score_tail
 from sklearn_bdp.exceptions import HoldoutClosedError
 from sklearn_bdp.holdout._batch import pace_of, route

@@ -24,16 +24,7 @@ from sklearn_bdp.holdout._certificate import target_of
 from sklearn_bdp.holdout._in_time import calendar, past_row
 from sklearn_bdp.holdout._inputs import batch_of_evaluations
 from sklearn_bdp.holdout._measures import Records, is_label, reads
-from sklearn_bdp.holdout._plan import (
-    BETS,
-    CLASSES,
-    COUNTS,
-    FREE,
-    PAST,
-    TAIL,
-    Plan,
-    Statement,
-)
+from sklearn_bdp.holdout._plan import BETS, CLASSES, COUNTS, FREE, PAST, TAIL, Plan, Statement
 from sklearn_bdp.holdout._side_queries import ask_shares
 
 LONG_RUN = "the long run of the same process"
@@ -137,9 +128,7 @@ class Rows:
                     found = self.approximate(one, approximate)
                     pair, said = _finite((found.lower, found.upper)), list(found.notes)
                     if pair is not None and one.measure.metric is not None:
-                        low, high = one.measure.span
-                        if len(one.models) * max(len(one.inside), 1) == 2:
-                            low, high = low - high, high - low
+                        _, low, high = one.ends
                         pair = [max(pair[0], low), min(pair[1], high)]
                         if pair == [low, high]:
                             pair, said = None, ["It would cover every possible value."]
