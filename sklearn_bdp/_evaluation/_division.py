@@ -15,6 +15,7 @@ import numpy as np
 import sklearn
 from sklearn.base import is_classifier
 from sklearn.model_selection import StratifiedGroupKFold, StratifiedKFold, StratifiedShuffleSplit
+from sklearn.utils import check_array as check_values
 from sklearn.utils import check_random_state, get_tags, indexable
 
 from sklearn_bdp._checks import as_frame, caller_level, check_array, check_fraction, check_kind
@@ -30,7 +31,7 @@ from sklearn_bdp.correlation import (
     check_correlation,
     check_declared,
 )
-from sklearn_bdp.exceptions import InnerFoldsWarning, SklearnBdpWarning
+from sklearn_bdp.exceptions import InnerFoldsWarning
 from sklearn_bdp.guards import (
     TrainingRecords,
     check_future,
@@ -154,40 +155,17 @@ def check_records(estimator, X, y):
     check_kind("X", X)
     check_kind("y", y)
     nested = any(hasattr(value, "fit") for value in estimator.get_params(deep=True).values())
-    if nested or not (isinstance(X, np.ndarray) or hasattr(X, "iloc")):
-        return  # what a pipeline takes only its fit can tell
     tags = get_tags(estimator).input_tags
-    cells = getattr(getattr(X, "dtype", None), "kind", None)
-    if cells == "O" and not (tags.string or tags.categorical):
-        X = X.astype(float)
-    missing, infinite = _non_finite_columns(X)
-    if tags.allow_nan or not (missing or infinite):
-        return
-    found = (("missing values (NaN)", missing), ("infinite values (inf)", infinite))
-    raise ValueError(
-        f"X contains {' and '.join(f'{what} in columns {c}' for what, c in found if c)}, which "
-        f"{type(estimator).__name__} does not accept. Replace them, or put an imputer before it in "
-        "a pipeline. Nothing was fitted."
+    if nested or tags.allow_nan or not (isinstance(X, np.ndarray) or hasattr(X, "iloc")):
+        return  # what a pipeline takes only its fit can tell
+    check_values(
+        X,
+        dtype=None if tags.string or tags.categorical or hasattr(X, "iloc") else "numeric",
+        ensure_2d=False,
+        allow_nd=True,
+        estimator=estimator,
+        input_name="X",
     )
-
-
-def _non_finite_columns(X):
-    """Return columns of numbers with missing values, and with infinite ones, by name or place."""
-    missing, infinite = [], []
-    if hasattr(X, "iloc"):
-        columns = [(name, X[name]) for name in X.columns if X[name].dtype.kind == "f"]
-    elif isinstance(X, np.ndarray) and X.dtype.kind == "f" and X.ndim == 2:
-        if np.isfinite(np.sum(X)):  # nearly always
-            return missing, infinite
-        columns = enumerate(X.T)
-    else:
-        return missing, infinite
-    for name, column in columns:
-        values = np.asarray(column)
-        if not np.isfinite(np.sum(values)):
-            missing += [name] if np.isnan(values).any() else []
-            infinite += [name] if np.isinf(values).any() else []
-    return missing, infinite
 
 
 def divide(
@@ -423,14 +401,6 @@ def check_owner(owner, X_val):
     """Check which holdout is meant, before any work; return its :class:`HoldoutConfig` or None."""
     check_declared(owner.correlation)
     config = config_of(owner)
-    size = getattr(config, "test_size", None)
-    if X_val is None and isinstance(size, numbers.Real) and size > 0.5:
-        warnings.warn(
-            f"holdout={size:g} holds out {size:.0%} of the records, and models are fitted on the "
-            f"other {1 - size:.0%}. To hold out {1 - size:.0%}, set holdout={1 - size:.3g}.",
-            SklearnBdpWarning,
-            stacklevel=caller_level(),
-        )
     if config is None and X_val is not None:
         raise ValueError("Give either holdout=ReusableHoldout(...) or X_val, not both.")
     if config is not None and config.ledger is not None and inside_validation():

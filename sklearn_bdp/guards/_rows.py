@@ -52,51 +52,33 @@ def row_digests(X, y=None, *, names=None):
     Numbers count to single precision. ``names``: columns of a frame to look at; ``None``: all
     columns, known by their places.
     """
-    plain = as_one_array(X)
     if sp.issparse(X):
-        total = _sparse_digests(X)
-    elif type(plain) is np.ndarray and plain.ndim == 2 and plain.dtype.kind in "biuf" and X.size:
-        places, labels = np.arange(X.shape[1]), map(str, range(X.shape[1]))
-        if names is not None:
-            known = [(p, f"name {n}") for p, n in enumerate(map(str, X.columns)) if n in names]
-            if not known:
-                raise ValueError("no columns")
-            places, labels = zip(*known, strict=True)
-            plain = plain[:, list(places)]
-        total = _plain_digests(plain, np.array([_salt(label) for label in labels], np.uint64))
+        cells, total = X.tocoo(), np.zeros(X.shape[0], np.uint64)
+        salts = np.array([_salt(str(place)) for place in range(X.shape[1])], np.uint64)
+        np.add.at(total, cells.row, column_digest(cells.data, salts[cells.col]))
     else:
-        width, column = column_getter(X)
+        plain = as_one_array(X)
+        fast = type(plain) is np.ndarray and plain.ndim == 2 and plain.dtype.kind in "biuf"
+        width, column = column_getter(plain if fast else X)
         labels = dict(enumerate(map(str, range(width))))
         if names is not None:
             labels = {p: f"name {n}" for p, n in enumerate(map(str, X.columns)) if n in names}
         if not labels:
             raise ValueError("no columns")
-        total = sum(column_digest(column(place), _salt(label)) for place, label in labels.items())
+        if not fast:
+            total = sum(column_digest(column(p), _salt(label)) for p, label in labels.items())
+        else:
+            salts = np.array([_salt(label) for label in labels.values()], np.uint64)
+            plain = plain if names is None else plain[:, list(labels)]
+            total = np.zeros(len(plain), np.uint64)
+            for start in range(0, len(labels), _TOGETHER):
+                block = slice(start, start + _TOGETHER)
+                total += column_digest(plain[:, block], salts[block]).sum(axis=1, dtype=np.uint64)
     if y is not None:
         width, column = column_getter(y)
         for place in range(width):
             total = total + column_digest(column(place), _salt(f"target {place}"))
     return total
-
-
-def _plain_digests(X, salts):
-    """Return the digests of rows of numbers, some columns at a time."""
-    total = np.zeros(X.shape[0], np.uint64)
-    for start in range(0, X.shape[1], _TOGETHER):
-        block = slice(start, start + _TOGETHER)
-        total += column_digest(X[:, block], salts[block]).sum(axis=1, dtype=np.uint64)
-    return total
-
-
-def _sparse_digests(X):
-    """Return the digests of sparse records: zeros count nothing."""
-    cells, total = X.tocoo(), np.zeros(X.shape[0], np.uint64)
-    np.add.at(total, cells.row, column_digest(cells.data, _salts(X.shape[1])[cells.col]))
-    return total
-
-
-def _salts(width):
-    return np.array([_salt(str(place)) for place in range(width)], np.uint64)
 
 
 def _both_digests(X, y, X_holdout, y_holdout):
@@ -232,7 +214,3 @@ def mixed(codes, salt):
         bits = (bits ^ (bits >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
         bits = (bits ^ (bits >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
         return bits ^ (bits >> np.uint64(31))
-
-
-# -- copies ----------------------------------------------------------------------------------------
-#
