@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from typing import Any
 
 GOOD, BAD = "#2a9d74", "#d1495b"  # readable on white and on black
-_WIDTH, _MARGIN = 460, 14
 
 
 def digits(score, rounded=round):
@@ -148,39 +147,28 @@ def interval_picture(value, lower, upper, *, bounds=None, baseline=None):
     low, high = max(least, min(known) - room), min(most, max(known) + room)
 
     def place(score):
-        return _MARGIN + min(1.0, max(0.0, (score - low) / (high - low))) * (_WIDTH - 2 * _MARGIN)
+        """Return a place in percent of the width, clear of the edges."""
+        return 4.0 + 92.0 * min(1.0, max(0.0, (score - low) / (high - low)))
 
-    left, right, dot = place(lower), place(upper), place(value)
-    # Names of the ends stand apart even where the ends do not.
-    apart = max(0.0, 54 - (right - left)) / 2
-    ends = digits(lower, math.floor), digits(upper, math.ceil)
-    parts = [
-        _text(max(left - apart, 2 * _MARGIN), 13, ends[0]),
-        _text(min(right + apart, _WIDTH - 2 * _MARGIN), 13, ends[1]),
-        *(_line(x, 18, 36, f"stroke='{GOOD}' stroke-width='2'") for x in (left, right)),
-    ]
+    left, right = place(lower), place(upper)
+    first, last = digits(lower, math.floor), digits(upper, math.ceil)
+    middle, mark = min(max((left + right) / 2.0, 15.0), 85.0), ""
     if baseline is not None:
         at = place(baseline)
-        parts.append(_line(at, 16, 44, "stroke='currentColor' stroke-dasharray='2 2'"))
-        inside = min(max(at, 8 * _MARGIN), _WIDTH - 8 * _MARGIN)
-        parts.append(_text(inside, 54, f"{digits(baseline)}: baseline"))
+        mark = (
+            f"<line x1='{at:.1f}%' x2='{at:.1f}%' y1='16' y2='44' stroke='currentColor' "
+            f"stroke-dasharray='2 2'/><text x='{min(max(at, 20.0), 80.0):.1f}%' y='54'>"
+            f"{digits(baseline)}: baseline</text>"
+        )
     return (
-        f"<svg viewBox='0 0 {_WIDTH} 58' role='img' aria-label='{digits(value)}, between "
-        f"{ends[0]} and {ends[1]}' style='width:100%;max-width:{_WIDTH}px;display:block;"
-        "margin:.2em 0' font-family='sans-serif' font-size='12' fill='currentColor'>"
-        f"<line x1='{_MARGIN}' x2='{_WIDTH - _MARGIN}' y1='38' y2='38' stroke='currentColor' "
-        f"opacity='.35'/><rect x='{left:.1f}' y='20' width='{right - left:.1f}' height='14' "
-        f"rx='3' fill='{GOOD}' opacity='.4'/><circle cx='{dot:.1f}' cy='27' r='5' fill='{GOOD}' "
-        f"stroke='currentColor'/>{''.join(parts)}</svg>"
+        f"<svg viewBox='0 0 460 58' role='img' aria-label='{digits(value)}, between {first} and "
+        f"{last}' style='width:100%;max-width:460px;display:block;margin:.2em 0' "
+        "font-family='sans-serif' font-size='12' fill='currentColor' text-anchor='middle'>"
+        "<line x1='4%' x2='96%' y1='38' y2='38' stroke='currentColor' opacity='.35'/>"
+        f"<text x='{middle:.1f}%' y='13'>{first} to {last}</text><rect x='{left:.1f}%' y='20' "
+        f"width='{right - left:.1f}%' height='14' rx='3' fill='{GOOD}' opacity='.4'/><circle "
+        f"cx='{place(value):.1f}%' cy='27' r='5' fill='{GOOD}' stroke='currentColor'/>{mark}</svg>"
     )
-
-
-def _line(x, top, bottom, style):
-    return f"<path d='M{x:.1f} {top}V{bottom}' {style}/>"
-
-
-def _text(x, y, word):
-    return f"<text x='{x:.1f}' y='{y}' text-anchor='middle'>{word}</text>"
 
 
 def why_wide(parts):
