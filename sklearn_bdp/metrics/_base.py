@@ -18,6 +18,7 @@ import numpy as np
 import scipy.sparse
 from numpy.typing import ArrayLike
 
+from sklearn_bdp._sklearn_compat import num_samples
 from sklearn_bdp._typing import Array, FloatOrArray
 
 _lock = threading.Lock()
@@ -96,13 +97,9 @@ class BoundedMetric(abc.ABC):
     _methods: ClassVar[tuple[str, ...]] = ("predict",)
     #: Whether predictions are all that the score asks a model for, whatever object gives them.
     by_predictions: ClassVar[bool] = False
-    _binary: ClassVar[bool] = False
+    #: Whether every per-record score is 0 or 1.
+    is_binary: ClassVar[bool] = False
     _multioutput: ClassVar[bool] = False
-
-    @property
-    def is_binary(self) -> bool:
-        """Whether every per-record score is 0 or 1."""
-        return self._binary
 
     @property
     def measured(self) -> str:
@@ -192,7 +189,7 @@ class BoundedMetric(abc.ABC):
         ScoreShape
             The arguments of :func:`sklearn_bdp.accounting.score_tail`.
         """
-        return ScoreShape(binary=self._binary)
+        return ScoreShape(binary=self.is_binary)
 
     @abc.abstractmethod
     def _rows(self, estimator, X, y):
@@ -311,9 +308,9 @@ class BoundedMetric(abc.ABC):
     def _check(self, estimator, X, y) -> Array:
         self._check_estimator(estimator)
         y = as_labels(y)
-        if n_rows(X) != len(y) or not len(y):
+        if num_samples(X) != len(y) or not len(y):
             raise ValueError(
-                f"X and y must have the same positive number of records, got {n_rows(X)} and "
+                f"X and y must have the same positive number of records, got {num_samples(X)} and "
                 f"{len(y)}."
             )
         self._check_schema(estimator, X, y)
@@ -351,16 +348,11 @@ class MeanMetric(BoundedMetric):
         per_record = np.fmin(np.fmax(rows, 0.0), 1.0)  # NaN: the worst
         # Replacing one record moves one term of the mean by at most 1.
         sensitivity = 1.0 / len(per_record)
-        shape = ScoreShape(binary=self._binary)
+        shape = ScoreShape(binary=self.is_binary)
         return Evaluation(per_record, float(per_record.mean()), sensitivity, shape)
 
 
 # -- rows: ask the model once, find those that it fails on by bisection ---------------------------
-
-
-def n_rows(X):
-    """Return the number of records of an array, sparse matrix, data frame or list."""
-    return X.shape[0] if hasattr(X, "shape") else len(X)
 
 
 def check_schema(estimator, X, y):
@@ -475,7 +467,7 @@ def class_probabilities(estimator, X):
     probabilities = np.asarray(estimator.predict_proba(X), dtype=float)
     if probabilities.ndim == 1 and len(classes) == 2:
         probabilities = np.column_stack([1.0 - probabilities, probabilities])
-    if probabilities.shape != (n_rows(X), len(classes)):
+    if probabilities.shape != (num_samples(X), len(classes)):
         raise ValueError("predict_proba must give one column per class.")
     valid = (probabilities >= 0.0).all(axis=1) & (np.abs(probabilities.sum(axis=1) - 1.0) <= 1e-3)
     return classes, np.where(valid[:, None], probabilities, np.nan)

@@ -110,7 +110,7 @@ def class_index(y, classes):
 class Accuracy(MeanMetric):
     """One where the prediction equals the target (in all outputs), zero elsewhere."""
 
-    _binary: ClassVar[bool] = True
+    is_binary: ClassVar[bool] = True
     _multioutput: ClassVar[bool] = True
 
     def _rows(self, estimator, X, y):
@@ -122,7 +122,7 @@ class Accuracy(MeanMetric):
 class HammingScore(Accuracy):
     """The share of outputs whose prediction equals the target."""
 
-    _binary: ClassVar[bool] = False
+    is_binary: ClassVar[bool] = False
 
     def _rows(self, estimator, X, y):
         same = equal(respond(estimator, X, self._methods), y)
@@ -137,7 +137,7 @@ class TopKAccuracy(MeanMetric):
     """
 
     _methods: ClassVar[tuple[str, ...]] = ("decision_function", "predict_proba")
-    _binary: ClassVar[bool] = True
+    is_binary: ClassVar[bool] = True
 
     k: int = 2
 
