@@ -1,7 +1,6 @@
 """What a search or a selection says of its choice, and what it refuses before asking."""
 
 import re
-import textwrap
 import warnings
 
 import numpy as np
@@ -239,15 +238,9 @@ def confusion_cost(y, predicted):
 
 
 @pytest.mark.parametrize("scoring", ["f1", make_scorer(f1_score), make_scorer(confusion_cost)])
-def test_refusals_show_how_costs_are_declared(costly, scoring):
-    with pytest.raises(UnboundedMetricError) as caught:
+def test_refusals_lead_to_declared_costs(costly, scoring):
+    with pytest.raises(UnboundedMetricError, match="PerRecordScore"):
         search(LogisticRegression(), {"C": [1.0]}, scoring=scoring).fit(*costly)
-    names = {"PerRecordScore": PerRecordScore}
-    shown = str(caught.value).split(":\n\n")[1]
-    exec(textwrap.dedent(shown), names)
-    assert isinstance(names["scoring"], PerRecordScore)
-    fitted = LogisticRegression().fit(*costly)
-    assert np.array_equal(names["cost"](fitted, *costly), cost(fitted, *costly))
     with pytest.raises(UnboundedMetricError):
         HoldoutScorer(ReusableHoldout(*costly), scoring=scoring)
 
