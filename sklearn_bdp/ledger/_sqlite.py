@@ -65,8 +65,8 @@ class Connection(sqlite3.Connection):
     inherited: ClassVar[list] = []  # of a parent, kept from being closed
 
     def __init__(self, *args, **options):
-        super().__init__(*args, **options)
         self.owner = os.getpid()
+        super().__init__(*args, **options)
 
     def __del__(self):
         if self.owner != os.getpid():
