@@ -14,7 +14,7 @@ multiprocessing.set_forkserver_preload(["tests.holdout.workers", "sklearn_bdp.ho
 
 #: Rooms whose tests still print warnings of the package that they do not expect.
 LOUD = {
-    "accounting", "correlation", "holdout", "mechanisms", "model_selection", "planning",
+    "holdout", "model_selection",
 }  # fmt: skip
 
 

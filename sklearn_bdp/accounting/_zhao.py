@@ -8,7 +8,7 @@ from typing import Any
 
 from sklearn_bdp._bisection import crossing
 from sklearn_bdp._checks import check_integer, check_option, check_probability, check_real
-from sklearn_bdp.correlation import CorrelationModel
+from sklearn_bdp.correlation import Bound, CorrelationModel
 
 
 def zhao_premise(
@@ -19,7 +19,7 @@ def zhao_premise(
     beta: float,
     model: CorrelationModel,
     n: int | None = None,
-    method: str = "quilt",
+    method: Bound = "quilt",
 ) -> float:
     r"""Return the records that Theorem 1 of Zhao 2017 needs: (8), or (7) by ``"blanket"``.
 
@@ -75,7 +75,7 @@ def zhao_premise(
     sigma = check_real("sigma", sigma, low=0.0, closed="neither")
     rounds = check_integer("budget", budget, low=1)
     beta = check_probability("beta", beta)
-    method = check_option("method", method, ("quilt", "blanket", "spectral"))
+    check_option("method", method, ("quilt", "blanket", "spectral"))
     # The lemmas do not depend on n beyond n >= 2d.
     size = next(one for one in (n, model.n_records, 10**9) if one is not None)
     level = float(model.dp_epsilon(tau / 3.0, size, method=method))
@@ -93,7 +93,7 @@ def zhao_required_n(
     c: float = 0.5,
     model: CorrelationModel,
     n: int | None = None,
-    method: str = "quilt",
+    method: Bound = "quilt",
 ) -> float:
     r"""Return the records that Theorem 2 of Zhao 2017 needs.
 

@@ -5,7 +5,7 @@ follows from a level of differential privacy (:mod:`sklearn_bdp.correlation.priv
 asked). In ``__all__`` stands what users call; the other names serve the packages above and tests.
 """
 
-from sklearn_bdp.correlation._base import CorrelationModel
+from sklearn_bdp.correlation._base import Bound, CorrelationModel
 from sklearn_bdp.correlation._bayes import BayesianNetwork
 from sklearn_bdp.correlation._chain import MarkovChain
 from sklearn_bdp.correlation._components import (

@@ -48,18 +48,18 @@ def date_numbers(times: Any, name: str = "times") -> Array:
 def _certain(values, name):
     """Return text and objects as dates, if each certainly is one."""
     listed = [v.decode() if isinstance(v, bytes) else v for v in values.ravel().tolist()]
-    present = [v for v in listed if not (v is None or v != v)]
+    present = [v for v in listed if v is not None and v == v]
     if present and all(isinstance(v, datetime.date | np.datetime64) for v in present):
-        moved = [
-            v.astimezone(datetime.UTC).replace(tzinfo=None) if getattr(v, "tzinfo", None) else v
-            for v in present
-        ]
-        found = np.full(len(listed), np.datetime64("NaT"), dtype="M8[ns]")
-        found[[not (v is None or v != v) for v in listed]] = np.array(moved, dtype="M8[ns]")
-        return found.reshape(values.shape)
-    texts = [v for v in present if isinstance(v, str)]
-    if len(texts) == len(listed) and any(all(map(form.fullmatch, texts)) for form in _ISO):
-        return np.array(texts, dtype="M8[ns]").reshape(values.shape)
+        found = [
+            np.datetime64("NaT") if v is None or v != v
+            else v.astimezone(datetime.UTC).replace(tzinfo=None) if getattr(v, "tzinfo", None)
+            else v
+            for v in listed
+        ]  # fmt: skip
+        return np.array(found, dtype="M8[ns]").reshape(values.shape)
+    texts = all(isinstance(v, str) for v in listed)
+    if texts and any(all(map(form.fullmatch, listed)) for form in _ISO):
+        return np.array(listed, dtype="M8[ns]").reshape(values.shape)
     shown = next((v for v in present if not _is_iso(v)), listed[0])
     raise ValueError(
         f"{name} must be dates, numbers or ISO text such as '2026-01-31', got {shown!r}. Text "

@@ -27,7 +27,7 @@ SWEEPS = 25  # of the heat bath, from independent spins; it settles in a few
 
 @dataclass(frozen=True)
 class DependenceReport:
-    """What training-side scores show about a declared correlation.
+    """What cross-validated scores show about a declared correlation.
 
     Parameters
     ----------
@@ -270,7 +270,7 @@ def check_neighbors(
 def check_misfit(
     model: CorrelationModel, *, scores: ArrayLike, level: float = 0.001
 ) -> DependenceReport:
-    """Test whether scores in time forget more slowly than a declared chain allows.
+    """Test whether scores in time depend on each other longer than a declared chain allows.
 
     Parameters
     ----------

@@ -117,6 +117,7 @@ def test_every_route_answers_for_every_model_within_a_second(name, route):
     assert again == certificate
 
 
+@pytest.mark.filterwarnings("ignore::sklearn_bdp.exceptions.VacuousGuaranteeWarning")
 def test_more_correlation_never_helps():
     n = 3000
     models = _models(n)
