@@ -92,11 +92,16 @@ class WorstOf(CorrelationModel):
         return all(model.is_independent for model in self.models)
 
     def components(self, n: int) -> Array:
-        return joined_components([model.components(n) for model in self.models])
+        # Records are joined by the groups of any of the models.
+        labels, offset, links = [model.components(n) for model in self.models], n, []
+        for codes in labels:
+            links.append([np.arange(n), offset + codes])
+            offset += int(codes.max()) + 1
+        rows, columns = np.concatenate(links, axis=1)
+        graph = sparse.coo_array((np.ones(len(rows)), (rows, columns)), shape=(offset, offset))
+        return connected_components(graph, directed=False)[1][:n]
 
     def largest_component(self, n: int) -> int:
-        if self.is_independent or not self.is_componentwise:
-            return max(model.largest_component(n) for model in self.models)
         return int(np.bincount(self.components(n)).max())
 
     def _spread(self, n, statistical):
@@ -123,7 +128,7 @@ class WorstOf(CorrelationModel):
                 "influence of each edge, or join several graphs by networkx.disjoint_union_all."
             )
         if all(m.is_componentwise for m in rest):
-            return unnamed_groups(joined_components([m.components(m.n_records) for m in rest]))
+            return unnamed_groups(self.components(rest[0].n_records))
         if all(m.is_sequential for m in rest):  # chains: the one that forgets most slowly
             return max(rest, key=lambda m: m.gap_for(SPLIT_FAILURE))
         raise ValueError(
@@ -139,15 +144,3 @@ class WorstOf(CorrelationModel):
 
     def subset(self, indices: ArrayLike) -> CorrelationModel:
         return WorstOf([m.subset(indices) for m in self.models])
-
-
-def joined_components(labels):
-    """Return component codes of records that are joined by any of several groupings."""
-    n, offset, rows, columns = len(labels[0]), len(labels[0]), [], []
-    for codes in labels:
-        rows.append(np.arange(n))
-        columns.append(offset + codes)
-        offset += int(codes.max()) + 1
-    rows, columns = np.concatenate(rows), np.concatenate(columns)
-    links = sparse.coo_array((np.ones(len(rows)), (rows, columns)), shape=(offset, offset))
-    return connected_components(links, directed=False)[1][:n]

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -197,10 +197,6 @@ class Answers:
 
 class Presets:
     """Constructors of `Thresholdout` with published parameters."""
-
-    if TYPE_CHECKING:  # Thresholdout's own signature
-
-        def __init__(self, *arguments: Any, **options: Any) -> None: ...
 
     @classmethod
     def zhao2017(
