@@ -115,13 +115,14 @@ def _auc(y, said, weights, units, n_units):
 def _mean_auc(y, said, weights, units, n_units, *, pairs):
     """Return the mean over classes of each against the rest, or over pairs of classes."""
     classes = range(said.shape[1])
-    found = []
-    for c in classes:
-        for other in [d for d in classes if d != c] if pairs else [None]:
-            losing = y != c if other is None else y == other
-            found.append(
-                _concordance(weights * (y == c), weights * losing, said[:, c], units, n_units)
-            )
+    if pairs:
+        sides = [(c, y == other) for c in classes for other in classes if c != other]
+    else:
+        sides = [(c, y != c) for c in classes]
+    found = [
+        _concordance(weights * (y == c), weights * losing, said[:, c], units, n_units)
+        for c, losing in sides
+    ]
     values, left_out = zip(*found, strict=True)
     return float(np.mean(values)), np.mean(left_out, axis=0)
 

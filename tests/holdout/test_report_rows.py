@@ -335,6 +335,7 @@ def test_a_search_knows_how_much_a_difference_varies_from_its_own_folds():
             random_state=0,
         ).fit(X, y)  # fmt: skip
         held = search.train_indices_
+        assert X[held[:50]].tobytes() not in pickle.dumps(search)
         other = Noted(C=0.2).fit(X[held], y[held])
         if not known:  # as in another process
             search.holdout_.training_side = None
