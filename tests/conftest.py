@@ -12,18 +12,12 @@ from sklearn_bdp.guards import forget_accounts
 multiprocessing.set_forkserver_preload(["tests.holdout.workers", "sklearn_bdp.holdout"])
 
 
-#: Rooms whose tests still print warnings of the package that they do not expect.
-LOUD = {
-    "holdout", "model_selection",
-}  # fmt: skip
-
-
 def pytest_collection_modifyitems(items):
     """Let a warning of the package fail the test that did not expect it."""
     quiet = pytest.mark.filterwarnings("error::sklearn_bdp.exceptions.SklearnBdpWarning")
     for item in items:
         place = item.path.relative_to(item.config.rootpath).parts
-        if place[0] == "tests" and place[1] not in LOUD:
+        if place[0] == "tests":
             item.add_marker(quiet, append=False)  # what a test or its module says goes first
 
 

@@ -111,8 +111,12 @@ class WholeJob:
 
     def run(self, task, memory):
         """Return the :class:`Outcome` of one candidate."""
-        with _announced(task.context or Nobody(), self.caller):
+        context = task.context or Nobody()  # callbacks are shown no data
+        context.call_on_fit_task_begin(estimator=self.caller)
+        try:
             return evaluate(self.setting, task.candidate, keyed=task.keyed, memory=memory)
+        finally:
+            context.call_on_fit_task_end(estimator=self.caller)
 
 
 def _telling(take, total):
@@ -149,7 +153,12 @@ def run_jobs(jobs, take, *, n_jobs, pre_dispatch):
         for start in range(0, len(tasks), size)
     ]
     calls = (delayed(_run_chunk)(place, job, tasks) for place, (job, tasks) in enumerate(chunks))
-    for place, results in _as_completed(calls, n_jobs=n_jobs, pre_dispatch=pre_dispatch):
+    options = {"n_jobs": n_jobs, "pre_dispatch": pre_dispatch}
+    try:
+        found = Parallel(return_as="generator_unordered", **options)(calls)
+    except ValueError:  # ray and multiprocessing give lists only; nothing has been dispatched
+        found = Parallel(**options)(calls)
+    for place, results in found:
         job, tasks = chunks[place]
         for task, result in zip(tasks, results, strict=True):
             take(job, task, result)
@@ -159,24 +168,6 @@ def _run_chunk(place, job, tasks):
     """Run fits that share a part of the data, one after the other, in a worker."""
     memory = PrefixMemory()
     return place, [job.run(task, memory) for task in tasks]
-
-
-def _as_completed(calls, **options):
-    """Return results in the order they are ready, or all at once where a backend cannot."""
-    try:
-        return Parallel(return_as="generator_unordered", **options)(calls)
-    except ValueError:  # ray and multiprocessing give lists only; nothing has been dispatched
-        return Parallel(**options)(calls)
-
-
-@contextlib.contextmanager
-def _announced(context, caller):
-    """Tell callbacks that a fit begins and ends; they are shown no data."""
-    context.call_on_fit_task_begin(estimator=caller)
-    try:
-        yield
-    finally:
-        context.call_on_fit_task_end(estimator=caller)
 
 
 @dataclass

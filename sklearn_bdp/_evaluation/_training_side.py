@@ -219,7 +219,8 @@ class CrossValidation:
             job = FoldJob(part, estimator, division.X, division.y, train, test, own, options.kept)
             jobs.append((job, todo))
         if options.eager:
-            jobs.append((self.verifier.whole_job(options.caller), self._whole_tasks(tasks)))
+            whole = WholeJob(self.verifier.setting, options.caller)
+            jobs.append((whole, self._whole_tasks(tasks)))
 
         def score(row):
             return np.mean([self._value(found.get((row, part))) for part in parts])

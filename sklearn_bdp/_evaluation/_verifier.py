@@ -137,10 +137,6 @@ class Verifier:
 
     # -- fits of a search, taken as they finish ------------------------------------------------
 
-    def whole_job(self, caller=None):
-        """Return what fits on the whole training part and scores holdout records."""
-        return WholeJob(self.setting, caller)
-
     def whole_tasks(self, tasks):
         """Return the tasks that need such a fit: a query of theirs has no recorded answer yet."""
         names = tuple(self._metrics)
@@ -175,7 +171,7 @@ class Verifier:
         After an interruption, those that are finished are put to the holdout.
         """
         tasks = [Task(row, one) for row, one in zip(rows, candidates, strict=True)]
-        job, todo = self.whole_job(), self.whole_tasks(tasks)
+        job, todo = WholeJob(self.setting), self.whole_tasks(tasks)
         known = {} if training is None else dict(zip(rows, training, strict=True))
 
         def take(job, task, outcome):

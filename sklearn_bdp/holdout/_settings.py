@@ -131,7 +131,13 @@ class DerivedSettings:
             races=races,
             information=None,
         )
-        return dataclasses.replace(settings, information=_lifetime_information(settings, model))
+        if epsilon == "auto" and tau is None:
+            return settings
+        # A level is declared for life: its leakage K (theory G1, G9).
+        level, known = settings.mechanism().dp_epsilon(1.0 / n), math.inf
+        if math.isfinite(level):
+            known = float(model.sequential_information(level, n))
+        return dataclasses.replace(settings, information=known if math.isfinite(known) else None)
 
     @functools.cached_property
     def known_margins(self) -> dict[int, tuple[float, float]]:
@@ -184,15 +190,6 @@ def _parts_of_beta(parameters, model):
             "records on each side that touches training data."
         )
     return cut_failure, left
-
-
-def _lifetime_information(settings, model):
-    """Return the leakage K of the whole life where a level is declared for it (theory G1, G9)."""
-    if settings.parameters["epsilon"] == "auto" and settings.tau is None:
-        return None
-    level, n = settings.mechanism().dp_epsilon(1.0 / settings.n), settings.n
-    known = float(model.sequential_information(level, n)) if math.isfinite(level) else math.inf
-    return known if math.isfinite(known) else None
 
 
 def restored_mechanism(kept, settings, *, random_state=None):

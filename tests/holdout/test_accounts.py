@@ -68,6 +68,10 @@ def test_searches_on_the_same_arrays_are_said(again):
         assert told(lambda: ReusableHoldout(X[held], y[held])) == 1
 
 
+# its data hold nothing to find
+@pytest.mark.filterwarnings("ignore::sklearn_bdp.exceptions.NothingConfirmedWarning")
+# the certificate says it
+@pytest.mark.filterwarnings("ignore::sklearn_bdp.exceptions.AnotherAccountWarning")
 def test_selecting_on_everything_and_verifying_on_the_same_records_is_said():
     selector = HoldoutFeatureSelector(
         LogisticRegression(), on_empty="keep_best", random_state=0
@@ -113,6 +117,8 @@ def test_rows_of_an_asked_ledger_are_known(path):
     assert told(lambda: ReusableHoldout(X[part], y[part])) == 1
 
 
+# few records or groups are quick
+@pytest.mark.filterwarnings("ignore::sklearn_bdp.exceptions.VacuousGuaranteeWarning")
 def test_few_or_sorted_targets_say_too_little_to_know_records_by():
     few = slice(0, 19)
     asked(ReusableHoldout(X[few], y[few], random_state=0))

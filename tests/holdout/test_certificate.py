@@ -13,6 +13,9 @@ from sklearn_bdp.correlation import Groups, MarkovChain
 from sklearn_bdp.holdout import ReusableHoldout
 from sklearn_bdp.mechanisms import thresholdout_epsilon
 
+# Several holdouts of the same records, each for a test of its own.
+pytestmark = pytest.mark.filterwarnings("ignore::sklearn_bdp.exceptions.AnotherAccountWarning")
+
 N = 2000
 X, Y = np.zeros((N, 1)), np.zeros(N)
 CHAIN = MarkovChain([[0.9, 0.1], [0.2, 0.8]])
@@ -149,6 +152,8 @@ def test_scores_by_class_know_their_class_and_why_they_are_wide():
     assert sum(search.certificate_.parts) == pytest.approx(0.5 * (high - low))
 
 
+# few records or groups are quick
+@pytest.mark.filterwarnings("ignore::sklearn_bdp.exceptions.VacuousGuaranteeWarning")
 def test_a_list_of_groups_is_previewed_as_it_is_reported():
     """Units are independent under each of the models: ±.27 was promised for [0, 1]."""
     rng = np.random.default_rng(0)

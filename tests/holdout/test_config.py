@@ -15,6 +15,9 @@ from sklearn_bdp import HoldoutConfig, ReusableHoldout, ReusableHoldoutSearchCV
 from sklearn_bdp.feature_selection import HoldoutFeatureSelector
 from sklearn_bdp.model_selection import HalvingReusableHoldoutSearchCV
 
+# Several holdouts of the same records, each for a test of its own.
+pytestmark = pytest.mark.filterwarnings("ignore::sklearn_bdp.exceptions.AnotherAccountWarning")
+
 rng = np.random.default_rng(0)
 X = rng.normal(size=(400, 4))
 Y = (X[:, 0] + rng.normal(size=400) > 0).astype(int)

@@ -12,6 +12,9 @@ from scipy.stats import binom
 from sklearn_bdp.correlation import MarkovChain
 from sklearn_bdp.holdout import ReusableHoldout
 
+# Several holdouts of the same records, each for a test of its own.
+pytestmark = pytest.mark.filterwarnings("ignore::sklearn_bdp.exceptions.AnotherAccountWarning")
+
 N, M, BETA = 300, 60, 0.1
 REGIMES = np.array([[0.95, 0.05], [0.05, 0.95]])
 

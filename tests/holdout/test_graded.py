@@ -22,6 +22,9 @@ from sklearn_bdp.correlation import Independent, MarkovChain
 from sklearn_bdp.holdout import margins, pace_of
 from sklearn_bdp.ledger import BatchRecord
 
+# Several holdouts of the same records, each for a test of its own.
+pytestmark = pytest.mark.filterwarnings("ignore::sklearn_bdp.exceptions.AnotherAccountWarning")
+
 # -- Everything is recomputed from the ledger alone ------------------------------------------------
 
 

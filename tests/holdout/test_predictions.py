@@ -13,6 +13,9 @@ from sklearn_bdp.holdout import HoldoutConfig
 from sklearn_bdp.metrics import PerRecordScore
 from tests.holdout.leak_audit import LeakAudit
 
+# Several holdouts of the same records, each for a test of its own.
+pytestmark = pytest.mark.filterwarnings("ignore::sklearn_bdp.exceptions.AnotherAccountWarning")
+
 N = 400
 RNG = np.random.default_rng(0)
 Y = RNG.integers(0, 2, N)

@@ -6,6 +6,9 @@ from scipy.stats import binom
 
 from sklearn_bdp import ReusableHoldout
 
+# Several holdouts of the same records, each for a test of its own.
+pytestmark = pytest.mark.filterwarnings("ignore::sklearn_bdp.exceptions.AnotherAccountWarning")
+
 RNG = np.random.default_rng(0)
 X, Y = RNG.normal(size=(400, 2)), RNG.integers(0, 2, 400)
 

@@ -22,6 +22,9 @@ from tests.holdout.planted import HITS, SCORE, fitted
 from tests.holdout.planted import X as X_PLANTED
 from tests.holdout.planted import Y as Y_PLANTED
 
+# Several holdouts of the same records, each for a test of its own.
+pytestmark = pytest.mark.filterwarnings("ignore::sklearn_bdp.exceptions.AnotherAccountWarning")
+
 N = 400
 X, Y = np.arange(2.0 * N).reshape(N, 2), np.arange(N) % 2
 

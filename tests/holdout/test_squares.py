@@ -9,6 +9,9 @@ from scipy.stats import binom
 from sklearn_bdp import ReusableHoldout
 from sklearn_bdp.correlation import Groups, MarkovChain
 
+# Several holdouts of the same records, each for a test of its own.
+pytestmark = pytest.mark.filterwarnings("ignore::sklearn_bdp.exceptions.AnotherAccountWarning")
+
 
 def holdout_of(n, **options):
     return ReusableHoldout(np.zeros((n, 1)), np.zeros(n), **{"random_state": 0} | options)

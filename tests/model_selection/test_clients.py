@@ -12,6 +12,9 @@ from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn_bdp import HoldoutConfig, ReusableHoldout, ReusableHoldoutSearchCV
 from sklearn_bdp.exceptions import UnboundedMetricError
 
+# Several holdouts of the same records, each for a test of its own.
+pytestmark = pytest.mark.filterwarnings("ignore::sklearn_bdp.exceptions.AnotherAccountWarning")
+
 GRID = {"C": [0.1, 1.0]}
 X, Y = load_iris(return_X_y=True)
 
@@ -31,6 +34,8 @@ class ColumnRegressor(OneColumn, LinearRegression):
     pass
 
 
+# the metric is left to the search
+@pytest.mark.filterwarnings("ignore::sklearn_bdp.exceptions.DefaultMetricWarning")
 def test_predictions_of_one_column_are_predictions():
     plain = ReusableHoldoutSearchCV(LogisticRegression(), GRID, random_state=0).fit(X, Y)
     column = ReusableHoldoutSearchCV(ColumnClassifier(), GRID, random_state=0).fit(X, Y)
@@ -78,6 +83,8 @@ def test_with_a_holdout_a_validation_set_of_two_meanings_is_refused():
     assert search.best_score_ > 0.8
 
 
+# few records are quick
+@pytest.mark.filterwarnings("ignore::sklearn_bdp.exceptions.VacuousGuaranteeWarning")
 def test_a_ledger_inside_cross_validation_is_refused_at_the_first_fold(tmp_path):
     path = tmp_path / "holdout.sqlite"
     search = ReusableHoldoutSearchCV(LogisticRegression(), GRID, holdout=HoldoutConfig(ledger=path))

@@ -13,6 +13,9 @@ from sklearn.tree import DecisionTreeClassifier
 
 from sklearn_bdp import ReusableHoldoutSearchCV
 
+# Several holdouts of the same records, each for a test of its own.
+pytestmark = pytest.mark.filterwarnings("ignore::sklearn_bdp.exceptions.AnotherAccountWarning")
+
 
 @pytest.fixture(scope="module")
 def data():

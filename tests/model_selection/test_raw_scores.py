@@ -12,6 +12,9 @@ from sklearn_bdp import ReusableHoldout, ReusableHoldoutSearchCV
 from sklearn_bdp.exceptions import SharedRecordsError
 from sklearn_bdp.model_selection import HalvingReusableHoldoutSearchCV
 
+# Several holdouts of the same records, each for a test of its own.
+pytestmark = pytest.mark.filterwarnings("ignore::sklearn_bdp.exceptions.AnotherAccountWarning")
+
 GRID = {"C": [0.01, 1.0]}
 SEARCHES = [ReusableHoldoutSearchCV, HalvingReusableHoldoutSearchCV]
 

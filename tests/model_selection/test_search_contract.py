@@ -26,6 +26,9 @@ from sklearn_bdp import HoldoutConfig, ReusableHoldout, ReusableHoldoutSearchCV
 from sklearn_bdp.exceptions import HoldoutClosedError, UnboundedMetricError
 from sklearn_bdp.metrics import PerRecordScore
 
+# Several holdouts of the same records, each for a test of its own.
+pytestmark = pytest.mark.filterwarnings("ignore::sklearn_bdp.exceptions.AnotherAccountWarning")
+
 GRID = {"max_depth": [1, 2, 3, 4]}
 
 
@@ -157,6 +160,8 @@ def test_best_lower_takes_the_highest_lower_end(data):
 
 
 @pytest.mark.parametrize("refit", ["accuracy", False, "best_lower", lambda results: 2])
+# some metrics have no bound
+@pytest.mark.filterwarnings("ignore::sklearn_bdp.exceptions.UnverifiedWarning")
 def test_of_several_metrics_one_is_verified_and_the_others_are_marked(data, refit):
     fitted = search(scoring={"accuracy": "accuracy", "f1": "f1"}, refit=refit).fit(*data)
     results = fitted.cv_results_
@@ -168,6 +173,8 @@ def test_of_several_metrics_one_is_verified_and_the_others_are_marked(data, refi
         assert fitted.best_index_ == 2
 
 
+# some metrics have no bound
+@pytest.mark.filterwarnings("ignore::sklearn_bdp.exceptions.UnverifiedWarning")
 def test_scorers_that_return_a_dict(data):
     def both(estimator, X, y):
         predicted = estimator.predict(X)
@@ -337,6 +344,8 @@ def test_weights_go_to_fit_and_both_sides_count_each_record_once():
     assert abs(fitted.cv_results_["holdout_score"] - 0.5).max() < 0.06
 
 
+# the metric is left to the search
+@pytest.mark.filterwarnings("ignore::sklearn_bdp.exceptions.DefaultMetricWarning")
 def test_an_estimators_own_score_is_not_compared_with_another_metric(data):
     class Own(DecisionTreeClassifier):
         def score(self, X, y, sample_weight=None):
@@ -419,6 +428,8 @@ def test_folds_that_hold_no_positions_are_named(data, fold, match):
         search(cv=[*full_folds(600)[:1], fold]).fit(*data)
 
 
+# few records or groups are quick
+@pytest.mark.filterwarnings("ignore::sklearn_bdp.exceptions.VacuousGuaranteeWarning")
 def test_metadata_routing_hands_weights_to_fit_and_groups_to_the_splitter(data):
     groups = np.arange(600) // 6
     with sklearn.config_context(enable_metadata_routing=True):
@@ -569,6 +580,8 @@ def test_the_final_report_speaks_of_the_best_model_and_closes_the_holdout(data):
 # -- groups of a validation set ------------------------------------------------------------------
 
 
+# few records or groups are quick
+@pytest.mark.filterwarnings("ignore::sklearn_bdp.exceptions.VacuousGuaranteeWarning")
 def test_groups_of_a_validation_set_are_given_beside_it_or_after_those_of_the_rest(data):
     X, y = data[0][:400], data[1][:400]
     labels = np.repeat(np.arange(100), 4)

@@ -14,6 +14,9 @@ from sklearn.preprocessing import StandardScaler
 from sklearn_bdp import HoldoutConfig, ReusableHoldoutSearchCV
 from sklearn_bdp.metrics import Evaluation
 
+# Several holdouts of the same records, each for a test of its own.
+pytestmark = pytest.mark.filterwarnings("ignore::sklearn_bdp.exceptions.AnotherAccountWarning")
+
 GRID = {"C": np.logspace(-3, 3, 10)}  # 10 candidates, 3 folds and the whole: 40 fits
 SIZES = []
 

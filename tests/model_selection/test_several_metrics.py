@@ -12,6 +12,9 @@ from sklearn_bdp import HoldoutConfig, ReusableHoldout, ReusableHoldoutSearchCV
 from sklearn_bdp.correlation import MarkovChain
 from sklearn_bdp.model_selection import HalvingReusableHoldoutSearchCV
 
+# Several holdouts of the same records, each for a test of its own.
+pytestmark = pytest.mark.filterwarnings("ignore::sklearn_bdp.exceptions.AnotherAccountWarning")
+
 GRID = {"C": [0.001, 0.01, 0.1, 1.0, 10.0]}
 ALL = ["accuracy", "roc_auc", "balanced_accuracy", "neg_brier_score"]
 COLUMNS = ("holdout_score", "holdout_lower", "holdout_upper", "answered_from")
@@ -119,6 +122,8 @@ def test_a_metric_that_was_beside_is_asked_finely_when_it_ranks(data):
     assert len(holdout.history()) == len(ALL) * n + n + n
 
 
+# some metrics have no bound
+@pytest.mark.filterwarnings("ignore::sklearn_bdp.exceptions.UnverifiedWarning")
 def test_what_cannot_be_verified_is_marked(data):
     fitted = search(["accuracy", "f1", "roc_auc"]).fit(*data)
     results = fitted.cv_results_
@@ -137,6 +142,8 @@ def test_a_metric_that_nobody_knows_is_refused_before_any_fit(data, scoring):
         search(scoring, estimator=NeverFits(), grid={"max_depth": [1]}).fit(*data)
 
 
+# some metrics have no bound
+@pytest.mark.filterwarnings("ignore::sklearn_bdp.exceptions.UnverifiedWarning")
 def test_under_a_chain_only_means_are_verified(data):
     chain = MarkovChain([[0.7, 0.3], [0.4, 0.6]])
     fitted = search(correlation=chain).fit(*data)
@@ -146,6 +153,8 @@ def test_under_a_chain_only_means_are_verified(data):
     assert np.isfinite(results["holdout_score_neg_brier_score"]).all()
 
 
+# few records or groups are quick
+@pytest.mark.filterwarnings("ignore::sklearn_bdp.exceptions.VacuousGuaranteeWarning")
 def test_a_level_of_privacy_covers_every_metric(data):
     fitted = search(holdout=HoldoutConfig(epsilon=5.0)).fit(*data)
     assert np.isfinite(fitted.cv_results_["holdout_score_roc_auc"]).any()

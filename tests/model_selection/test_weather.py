@@ -8,6 +8,9 @@ from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn_bdp import ReusableHoldoutSearchCV
 from sklearn_bdp.correlation import MarkovChain
 
+# Several holdouts of the same records, each for a test of its own.
+pytestmark = pytest.mark.filterwarnings("ignore::sklearn_bdp.exceptions.AnotherAccountWarning")
+
 
 def weather(n, rng):
     """Return yesterday's temperature and the season; errors come in calm and stormy weeks."""
