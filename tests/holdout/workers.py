@@ -1,7 +1,10 @@
 """What other processes do to a holdout; importable, so that they can be spawned."""
 
+import contextlib
+import io
 import os
 import pickle
+import sys
 import time
 
 import numpy as np
@@ -55,6 +58,14 @@ def ask_as(path, group, user):
     except LedgerUnavailableError as error:
         return str(error)
     return str(len(holdout.history()))
+
+
+def run_code(code, *arguments):
+    """Run a script in this process, with a command line; return what it prints."""
+    sys.argv = ["script", *map(str, arguments)]
+    with contextlib.redirect_stdout(io.StringIO()) as out:
+        exec(code, {"__name__": "__main__"})
+    return out.getvalue()
 
 
 def ask_until_killed(path, log, worker):

@@ -1,8 +1,7 @@
 """A saved search goes on in another process: everything that was there is there again."""
 
 import copy
-import subprocess
-import sys
+from concurrent.futures import ProcessPoolExecutor
 
 import joblib
 import numpy as np
@@ -11,6 +10,7 @@ from sklearn.datasets import make_classification
 from sklearn.tree import DecisionTreeClassifier
 
 from sklearn_bdp import ReusableHoldout, ReusableHoldoutSearchCV
+from tests.holdout import workers
 
 #: What a process makes anew when it opens the file again.
 OWN = {"_ledger", "_snapshot", "_head", "_about", "_learned"}
@@ -60,14 +60,13 @@ def saved(data, path):
     )
 
 
-def test_a_saved_search_goes_on_in_another_process(saved, data, tmp_path):
+def test_a_saved_search_goes_on_in_another_process(saved, data, tmp_path, server):
     X, y = data
     joblib.dump(saved, tmp_path / "search")
     joblib.dump((X[:400], y[:400]), tmp_path / "data")
-    command = [sys.executable, "-c", NEXT]
-    command += [str(tmp_path / name) for name in ("search", "data", "seen")]
-    run = subprocess.run(command, capture_output=True, text=True, timeout=300)
-    assert run.returncode == 0, run.stderr
+    files = [tmp_path / name for name in ("search", "data", "seen")]
+    with ProcessPoolExecutor(1, mp_context=server) as pool:
+        pool.submit(workers.run_code, NEXT, *files).result(300)
     seen = joblib.load(tmp_path / "seen")
     assert set(vars(saved.holdout_)) - OWN <= set(seen["attributes"])
     assert seen["answered"] == 4  # two were recorded before, one of them is asked again

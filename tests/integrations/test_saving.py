@@ -4,8 +4,7 @@ import copy
 import pathlib
 import pickle
 import re
-import subprocess
-import sys
+from concurrent.futures import ProcessPoolExecutor
 
 import joblib
 import numpy as np
@@ -17,6 +16,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn_bdp import ReusableHoldoutSearchCV
 from sklearn_bdp.feature_selection import HoldoutFeatureSelector
 from sklearn_bdp.inspection import BudgetDisplay, HoldoutSearchDisplay
+from tests.holdout import workers
 
 
 @pytest.fixture(scope="module")
@@ -80,21 +80,16 @@ def test_a_holdout_says_that_its_pickles_carry_its_records(search):
 
 
 @pytest.mark.client("joblib", "saved searches go on in another process")
-def test_joblib_round_trip_in_another_process(search, data, tmp_path):
+def test_joblib_round_trip_in_another_process(search, data, tmp_path, server):
     joblib.dump([search, search.without_holdout()], tmp_path / "saved")
     code = (
         "import joblib, sys\nfor s in joblib.load(sys.argv[1]):"
         "print(s.best_score_, len(s.holdout_.history()), s.predict([[0.0] * 6])[0])"
     )
-    found = subprocess.run(
-        [sys.executable, "-c", code, str(tmp_path / "saved")],
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
-    assert found.returncode == 0, found.stderr
+    with ProcessPoolExecutor(1, mp_context=server) as pool:
+        printed = pool.submit(workers.run_code, code, tmp_path / "saved").result(120)
     expected = f"{search.best_score_} 2 {search.predict([[0.0] * 6])[0]}"
-    assert found.stdout.splitlines() == [expected, expected]
+    assert printed.splitlines() == [expected, expected]
 
 
 def test_what_would_copy_the_budget_is_refused(search):
