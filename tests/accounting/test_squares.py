@@ -12,23 +12,16 @@ from sklearn_bdp.correlation import bounded_lower_limit
 
 def worst_ratio(points, weights, n, center, rate, level):
     """Return the largest P[limit > mean] / failure over profiles of records with these laws."""
-    worst = 0.0
+    outcomes, worst = np.array(list(itertools.product(range(len(points)), repeat=n))), 0.0
+    scores = points[outcomes]
+    limits = squares_lower_limit(
+        scores.mean(axis=1), level, n, center=center,
+        squares=np.mean((scores - center) ** 2, axis=1), rate=rate,
+    )  # fmt: skip
     for profile in itertools.combinations_with_replacement(range(len(weights)), n):
-        laws = [weights[kind] for kind in profile]
-        mean = float(np.mean([law @ points for law in laws]))
-        missed = 0.0
-        for outcome in itertools.product(range(len(points)), repeat=n):
-            scores = points[list(outcome)]
-            limit = squares_lower_limit(
-                scores.mean(),
-                level,
-                n,
-                center=center,
-                squares=float(np.mean((scores - center) ** 2)),
-                rate=rate,
-            )
-            if limit > mean + 1e-12:
-                missed += math.prod(law[k] for law, k in zip(laws, outcome, strict=True))
+        laws = weights[list(profile)]
+        chances = np.prod(laws[np.arange(n), outcomes], axis=1)
+        missed = chances[limits > np.mean(laws @ points) + 1e-12].sum()
         worst = max(worst, missed / math.exp(level))
     return worst
 

@@ -117,7 +117,7 @@ def test_bounded_limits_hold_for_any_scores():
     rng, checked, worst = np.random.default_rng(1), 0, 0.0
     for n, grid in itertools.product((1, 2, 3, 5, 8), (2, 3, 5)):
         tail = ModelTail(Independent(), n)
-        for _ in range(40):
+        for _ in range(15):
             masses = rng.dirichlet(np.full(grid, rng.choice([0.1, 0.5, 2.0])), size=n)
             if rng.random() < 0.5:
                 masses[:] = masses[0]
@@ -127,7 +127,7 @@ def test_bounded_limits_hold_for_any_scores():
                 missed = table[tail.lower_limit(values, level) > mean].sum()
                 worst = max(worst, missed / math.exp(level))
                 checked += 1
-    assert checked == 2400
+    assert checked == 900
     assert worst <= ROUNDING
 
 
@@ -288,7 +288,7 @@ def worst_miss(weights, means, level, limit):
 def test_weighted_limits_hold_for_all_profiles(capsys):
     """G12: every subset of weighted bits, enumerated; one heavy weight attains the level."""
     rng, checked, worst = np.random.default_rng(0), 0, 0.0
-    for n, _ in itertools.product((2, 4, 7), range(12)):
+    for n, _ in itertools.product((2, 4, 7), range(5)):
         weights = rng.dirichlet(np.full(n, rng.choice([0.5, 3.0])))
         means = np.array(list(profiles(n, rng, 60)))
         for level in (-0.7, -2.0, -5.0):
@@ -299,7 +299,7 @@ def test_weighted_limits_hold_for_all_profiles(capsys):
 
             worst = max(worst, worst_miss(weights, means, level, limit))
             checked += len(means)
-    assert checked > 8000
+    assert checked > 3000
     assert worst <= ROUNDING
     print(f"weighted: {checked} profiles, 0 violations, attained {worst:.4f}")
     # All of one score's weight: q = 1 with probability mu, which is the level itself.

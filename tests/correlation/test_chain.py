@@ -56,8 +56,7 @@ def test_two_states_meet_the_exact_leakage(seed, epsilon):
     check_chain(random_chain(seed, 2, zeros=seed == 2), 4, epsilon, exact=True)
 
 
-@pytest.mark.parametrize("epsilon", [0.05, 1.0])
-@pytest.mark.parametrize("zeros", [False, True])
+@pytest.mark.parametrize(("zeros", "epsilon"), [(False, 0.05), (True, 1.0)])
 def test_three_states_stay_above_the_exact_leakage(zeros, epsilon):
     check_chain(random_chain(3, 3, zeros=zeros), 3, epsilon)
 

@@ -36,17 +36,23 @@ def conditionals(spins, energy, inside):
 
 
 def graphs():
+    """Yield graphs of five nodes, and slow ones of six."""
     rng = np.random.default_rng(0)
-    yield "path", [(i, i + 1) for i in range(5)], 6
-    yield "ring", [(i, (i + 1) % 6) for i in range(6)], 6
-    yield "star", [(0, i) for i in range(1, 6)], 6
-    yield "complete", list(itertools.combinations(range(5), 2)), 5
-    yield "random", [e for e in itertools.combinations(range(6), 2) if rng.random() < 0.5], 6
+    for n, marks in ((5, ()), (6, pytest.mark.slow)):
+        pairs = list(itertools.combinations(range(n), 2))
+        for name, edges in (
+            ("path", [(i, i + 1) for i in range(n - 1)]),
+            ("ring", [(i, (i + 1) % n) for i in range(n)]),
+            ("star", [(0, i) for i in range(1, n)]),
+            ("complete", pairs),
+            ("random", [pair for pair in pairs if rng.random() < 0.5]),
+        ):
+            yield pytest.param(edges, n, marks=marks, id=f"{name} of {n}")
 
 
 @pytest.mark.parametrize("strength", [0.3, 1.5])
-@pytest.mark.parametrize(("name", "edges", "n"), list(graphs()), ids=lambda x: str(x)[:8])
-def test_tails_hold_on_every_split_given_anything(name, edges, n, strength):
+@pytest.mark.parametrize(("edges", "n"), list(graphs()))
+def test_tails_hold_on_every_split_given_anything(edges, n, strength):
     """Theory G13 by enumeration: all splits, all values of the training nodes, random scores."""
     rng = np.random.default_rng(7)
     diameters, spins, energy = ising(edges, n, rng, strength=strength)
@@ -63,7 +69,7 @@ def test_tails_hold_on_every_split_given_anything(name, edges, n, strength):
                 tails = np.log([weights[q >= value - 1e-12].sum() for value in ends])
                 assert (tails <= log_tail_above(model, mean, ends, size) + 1e-9).all()
                 checked += len(ends)
-    assert checked > 300
+    assert checked > 200
 
 
 @pytest.mark.parametrize("seed", range(4))

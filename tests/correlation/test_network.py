@@ -55,7 +55,9 @@ def check_network(edges, n, seed, epsilon, **options):
 
 
 @pytest.mark.parametrize("shape", list(SHAPES))
-@pytest.mark.parametrize(("scale", "epsilon"), [(0.3, 0.05), (1.2, 1.0)])
+@pytest.mark.parametrize(
+    ("scale", "epsilon"), [pytest.param(0.3, 0.05, marks=pytest.mark.slow), (1.2, 1.0)]
+)
 def test_networks_stay_above_the_exact_leakage(shape, scale, epsilon):
     """Theory B6."""
     check_network(SHAPES[shape], 4, len(shape), epsilon, scale=scale)
