@@ -33,7 +33,13 @@ from sklearn_bdp.correlation._dependence import (
     check_neighbors,
     ising_spins,
 )
-from sklearn_bdp.correlation._forest import rooted
+from sklearn_bdp.correlation._forest import (
+    best_block_costs,
+    block_costs,
+    couplings,
+    dobrushin_reach,
+    rooted,
+)
 from sklearn_bdp.correlation._graph import DependencyGraph
 from sklearn_bdp.correlation._network import MarkovNetwork, NetworkModel
 from sklearn_bdp.correlation._past import GivenPast

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from sklearn_bdp.correlation import MarkovNetwork
-from sklearn_bdp.correlation._forest import (
+from sklearn_bdp.correlation import (
+    MarkovNetwork,
     best_block_costs,
     block_costs,
     couplings,

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from sklearn_bdp.correlation import MarkovChain
-from sklearn_bdp.correlation.privacy import calibrate
-from sklearn_bdp.correlation.privacy._quilts import (
+from sklearn_bdp.correlation.privacy import (
     bridge_sides,
+    calibrate,
     chain_influences,
     quilt_leakage,
     spectral_dp_epsilon,
