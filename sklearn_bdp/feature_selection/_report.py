@@ -228,32 +228,34 @@ def path_report(selector, proposals, found, choice, proved, place, metric, ranki
 
     ``shares``: of half samples that chose each unit, when each half chose ``size`` of them.
     """
-    units, rows = ranking.units, {"feature": [], "chosen by": [], "half samples": []}
+    units, handed = ranking.units, proposals[place]
     scored = [_scored(metric, one) for one in found]
     summary = _summary(choice, proposals, scored, place, units)
     lines = [] if selector.confirmed_ else [summary]
     if failed := sum(math.isnan(one.training) for one in proposals):
         lines.append(f"{failed:,} of {len(proposals):,} subsets could not be fitted.")
-    if selector.support_.any():
-        handed = proposals[place]
-        cells = [(units.label(u), handed.ranking, f"{shares[u]:.0%}") for u in handed.chosen]
-        cells += [(units.column_label(column), "fixed", "") for column in units.fixed]
-        rows = {name: list(cell) for name, cell in zip(rows, zip(*cells, strict=True), strict=True)}
-        if math.isnan(found[place].released):
-            lines.append(
-                "Not verified: all records chose (holdout=None), or the holdout gave no answer."
-            )
-        else:
-            lines.append(f"Verified: together they score {scored[place]} ({metric.name}).")
-            if choice.constant not in (None, place):
-                then = "shown to be better" if proved else "the intervals do not separate them"
-                lines.append(f"Verified: {_least(units)} scores {scored[choice.constant]}; {then}.")
-        if handed.chosen:
-            lines += _stability_lines(handed, shares, size)
+    if math.isnan(found[place].released):
         lines.append(
-            "Not verified: that any single feature is needed, or that one left out is useless. "
-            "No false discovery rate is proved."
+            "Not verified: all records chose (holdout=None), or the holdout gave no answer."
         )
+    else:
+        lines.append(f"Verified: together they score {scored[place]} ({metric.name}).")
+        if choice.constant not in (None, place):
+            then = "shown to be better" if proved else "the intervals do not separate them"
+            lines.append(f"Verified: {_least(units)} scores {scored[choice.constant]}; {then}.")
+    if handed.chosen:
+        lines += _stability_lines(handed, shares, size)
+    lines.append(
+        "Not verified: that any single feature is needed, or that one left out is useless. No "
+        "false discovery rate is proved."
+    )
+    free = [f"{shares[unit]:.0%}" for unit in handed.chosen]
+    fixed = [units.column_label(column) for column in units.fixed]
+    rows = {
+        "feature": [*map(units.label, handed.chosen), *fixed],
+        "chosen by": [handed.ranking] * len(free) + ["fixed"] * len(fixed),
+        "half samples": free + [""] * len(fixed),
+    }
     count, total = selector.n_features_to_select_, selector.n_features_in_
     title = f"{type(selector).__name__}: {count:,} of {total:,} features"
     return summary, SelectionReport(title, tuple(lines), rows)

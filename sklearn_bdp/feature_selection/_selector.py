@@ -408,7 +408,7 @@ class HoldoutFeatureSelector(MetaEstimatorMixin, HoldoutSelectorBase):
         """Set the certificate; warn if the score misleads."""
         metric, (low, high) = setting.metric, self.interval_
         known = {
-            "of": "the selected features" if self.support_.any() else "a constant prediction",
+            "of": "the selected features",
             "score": self.score_,
             "interval": self.interval_,
             "training": float(metric.from_unit(found.training)),
