@@ -50,7 +50,8 @@ BENCHMARKS = {
         "Feature selection beside its peers",
         {
             "small": "--size small --seeds 1 --again --output output/feature_selection_small.csv",
-            "full": "--size full --seeds 10 --methods ours kbest l1 stability filter bonferroni "
+            "full": "--size full --seeds 10 --methods ours stable kbest l1 stability filter proved "
+            "discovered bonferroni bh panel delong "
             "--output output/feature_selection_page.csv",
         },
     ),
