@@ -33,7 +33,7 @@ from sklearn.pipeline import Pipeline
 from sklearn_bdp import HoldoutConfig, ReusableHoldout, ReusableHoldoutSearchCV
 
 EPSILON = 3.0  # of Bayesian differential privacy, for the whole life of a holdout
-ROUNDS, CANDIDATES = 5, 24  # searches of an analyst, and subsets in each
+ROUNDS, CANDIDATES = 10, 24  # searches of an analyst, and subsets in each
 BLUE, ORANGE, GREY, GREEN = "#0072B2", "#D55E00", "#777777", "#009E73"
 STYLES = {  # of the numbers that analysts report: color, marker, shift, label
     "naive": (ORANGE, "s", -0.25, "best raw holdout score, usual 95% interval"),
@@ -97,7 +97,7 @@ def pixels_example(splits, seed):
             y = labels if case == "digits" else rng.integers(0, 2, labels.size)
             known, fresh = train_test_split(np.arange(y.size), train_size=800, random_state=split)
             # Not stratified: class counts of the holdout must not show in the training set.
-            train, held = train_test_split(known, test_size=300, random_state=split)
+            train, held = train_test_split(known, test_size=200, random_state=split)
             told, report = reported(model, X, y, train, held, seed + split)
             for name, (score, interval, fitted) in told.items():
                 # Coin flips are right half of the time, whoever predicts them.
@@ -181,7 +181,7 @@ def is_missed(row):
 def print_pixels(rows, n_fresh):
     """Print the first table."""
     print(f"\n(a) Eight pixels: {ROUNDS} searches of {CANDIDATES} subsets, each built on the last; "
-          "300 of 800 records held out")  # fmt: skip
+          "200 of 800 records held out")  # fmt: skip
     print(f"    {'labels':12}{'number':18}{'reported':>9}{'truth':>10}{'too high by':>22}"
           f"{'half-width':>12}{'missed':>10}")  # fmt: skip
     for case in ("digits", "coin flips"):
@@ -270,7 +270,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--output", type=Path, default=Path("output"), help="folder of the picture")
     parser.add_argument("--splits", type=int, default=5, help="holdouts of example (a)")
-    parser.add_argument("--replications", type=int, default=6, help="of example (b)")
+    parser.add_argument("--replications", type=int, default=5, help="of example (b)")
     parser.add_argument("--seed", type=int, default=0, help="of the data splits and proposals")
     options = parser.parse_args()
     start = time.perf_counter()
