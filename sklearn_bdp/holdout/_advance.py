@@ -49,15 +49,7 @@ def check_plan(plan: Plan, holdout: Any, training: Any) -> None:
             )
         for name in one.models:
             model = plan.models[name]
-            try:
-                needs(one.measure, model)
-            except TypeError as error:
-                if not isinstance(model, Predicted):
-                    raise
-                raise TypeError(
-                    f"scoring={one.measure.name!r} needs probabilities or scores, and the "
-                    f"predictions {name!r} have none. The holdout was not queried."
-                ) from error
+            needs(one.measure, model)
             if one.measure.share and y.ndim != 1:
                 raise ValueError(f"scoring={one.measure.name!r} needs one label for each record.")
             if not isinstance(model, Predicted):

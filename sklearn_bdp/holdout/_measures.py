@@ -215,6 +215,18 @@ class Predicted:
     def _rows(self, X):
         return self.values[np.asarray(X).ravel().astype(int)]
 
+    def refused(self, name: str) -> TypeError:
+        """Return the error of a metric that reads something else than these predictions."""
+        given, read = "labels or numbers", "probabilities or scores"
+        if not hasattr(self, "predict"):
+            chances = hasattr(self, "predict_proba")
+            given = "probabilities of one class" if chances else "scores"
+            read = "labels" if chances else "labels or probabilities"
+        return TypeError(
+            f"scoring={name!r} reads {read}, and these predictions are {given}. The holdout was "
+            "not queried."
+        )
+
 
 def is_label(values, label):
     """Return which values are a label: the one way in which labels are read."""
@@ -387,15 +399,20 @@ _METHODS = {
 
 def needs(measure: Measure, model: Any) -> None:
     """Raise TypeError where a model lacks the method that a measure asks for."""
-    if measure.metric is not None:
-        measure.metric._check_estimator(model)
     kind = STATISTICS[measure.statistic].response if measure.statistic else ""
     methods = _METHODS.get("called" if measure.share else kind, ())
-    if methods and not any(hasattr(model, method) for method in methods):
-        raise TypeError(
-            f"scoring={measure.name!r} needs a model with {' or '.join(methods)}, got "
-            f"{type(model).__name__}. The holdout was not queried."
-        )
+    try:
+        if measure.metric is not None:
+            measure.metric._check_estimator(model)
+        if methods and not any(hasattr(model, method) for method in methods):
+            raise TypeError(
+                f"scoring={measure.name!r} needs a model with {' or '.join(methods)}, got "
+                f"{type(model).__name__}. The holdout was not queried."
+            )
+    except TypeError:
+        if isinstance(model, Predicted):
+            raise model.refused(measure.name) from None
+        raise
 
 
 def check_scorer(scorer: Any) -> None:

@@ -248,9 +248,9 @@ def _measures(scoring, models, y, *, private):
     """Return what one metric asks of each model."""
     if callable(scoring) and not hasattr(scoring, "metric"):
         check_scorer(scoring)
-    # Predictions have no usual metric: that of a model is meant.
+    # Predictions have no usual metric: that of a model is meant, or accuracy.
     known = [one for one in models.values() if not isinstance(one, Predicted)]
-    found = {}
+    scoring, found = scoring or ("accuracy" if not known else None), {}
     for name, model in models.items():
         like = known[0] if known and scoring is None and isinstance(model, Predicted) else model
         measure = measure_of(scoring, like, y)
@@ -329,7 +329,7 @@ def _named(estimators, training_values, compare, refit_every, holdout, y):
             f"({', '.join(found)}), a model, predictions or, in time, 'naive' or 'seasonal-7', got "
             f"compare={compare!r:.80}."
         )
-    models = {name: _model(name, model, holdout.n, y) for name, model in found.items()}
+    models = {name: _model(name, model, holdout.y, y) for name, model in found.items()}
     if baseline is not None and baseline not in given and isinstance(compare, str):
         models[baseline].known_as = baseline
     names, refit = {}, None
@@ -360,8 +360,12 @@ def _kind(model, otherwise):
     return type(model).__name__ if is_model else otherwise
 
 
-def _model(name, model, n, y):
-    """Return a checked model; predictions are asked as models are."""
+def _model(name, model, targets, y):
+    """Return a checked model; predictions are asked as models are.
+
+    Of the holdout's own ``targets`` only their type is read.
+    """
+    n = len(targets)
     if callable(getattr(model, "final_report", None)) and not hasattr(model, "predict"):
         raise TypeError(
             f"estimators must be models that predict, got {type(model).__name__}. Call its own "
@@ -381,7 +385,18 @@ def _model(name, model, n, y):
             f"estimators must be fitted models, or predictions of the {n} holdout records in "
             f"their order; {name!r} is {type(model).__name__} of shape {shape}."
         )
-    found = Predicted(model, classes_of(None, y))
+    said, classes, kind = as_labels(model), classes_of(None, y), as_labels(targets).dtype.kind
+    if y is None and said.ndim == 1:
+        numbers = kind in "iubf"
+        if (said.dtype.kind in "iubf") != numbers:
+            raise ValueError(
+                f"{name} must hold labels like the targets, which are "
+                f"{'numbers' if numbers else 'text'}. For probabilities, name the classes: "
+                "of_targets(y, training_targets=[...]), or training=(X, y)."
+            )
+        if kind in "iub" and said.min() >= 0 and said.max() <= 1:
+            classes = [0, 1]  # what numbers between them are probabilities of
+    found = Predicted(said, classes)
     if found.values.ndim == 2 and found.values.shape[1] != len(found.classes_):
         raise ValueError(
             f"predictions {name!r} must have a column for each of {len(found.classes_)} classes, "
@@ -390,8 +405,8 @@ def _model(name, model, n, y):
     return found
 
 
-def check_predictions(y_pred, n, public, **texts):
-    """Return checked predictions of ``n`` records, asked as a model is; none is quoted.
+def check_predictions(y_pred, targets, public, **texts):
+    """Return checked predictions of these records, asked as a model is; none is quoted.
 
     ``public``: targets that are known, or None; ``texts``: who submits what.
     """
@@ -400,7 +415,7 @@ def check_predictions(y_pred, n, public, **texts):
             raise TypeError(f"{name} must be a text of 1 to 200 characters or None.")
     if any(hasattr(y_pred, one) for one in ("predict", "predict_proba", "fit")):
         raise TypeError("y_pred must be predictions, not a model: score(model, ...) takes models.")
-    model = _model("y_pred", y_pred, n, public)
+    model = _model("y_pred", y_pred, targets, public)
     values, classes = model.values, getattr(model, "classes_", None)
     problem = ""
     if values.dtype.kind in "fc" and not np.isfinite(values).all():
@@ -478,7 +493,7 @@ def _training_targets(holdout, training):
         if "classes" in known:
             return np.repeat(np.asarray(known["classes"]), known["counts"])
         return np.array([known["low"], known["high"]])
-    return None
+    return None if holdout.training_sample is None else holdout.training_sample[1]
 
 
 def described_targets(y: Any) -> dict[str, Any] | None:

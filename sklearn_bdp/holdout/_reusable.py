@@ -250,6 +250,7 @@ class ReusableHoldout:
         training_targets : array-like, default=None
             Targets that are public anyway, as those of the training set. They give the classes,
             in the order of columns of probabilities, and the range of errors of a regression.
+            ``None``: predictions from 0 to 1 of whole-number targets are of the classes 0 and 1.
         **parameters : object
             As for :class:`~sklearn_bdp.ReusableHoldout`.
 
@@ -566,10 +567,14 @@ class ReusableHoldout:
         """
         self.account.check_home()
         public = None if self.training_sample is None else self.training_sample[1]
-        model = check_predictions(y_pred, self.n, public, name=name, by=by)
+        model = check_predictions(y_pred, self.y, public, name=name, by=by)
         # Counts of classes would be taken for those of a training set: the model knows which.
         bounds = None if hasattr(model, "classes_") else public
         metric = get_metric(scoring or "accuracy", estimator=model, y=bounds)
+        try:
+            metric._check_estimator(model)
+        except TypeError:
+            raise model.refused(metric.name) from None
         if not metric.by_predictions:
             raise ValueError(
                 f"scoring={metric.name!r} asks a model for more than predictions. Use a metric by "

@@ -6,6 +6,7 @@ import pickle
 import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import roc_auc_score
 
 from sklearn_bdp import ReusableHoldout
 from sklearn_bdp.exceptions import LedgerMismatchError
@@ -125,6 +126,31 @@ def test_names_are_texts(texts):
     with pytest.raises(ValueError, match="asks a model"):
         holdout.answer_predictions(GOOD, scoring=PerRecordScore(lambda m, X, y: np.ones(len(y))))
     assert len(holdout.history()) == 0
+
+
+@pytest.mark.parametrize("public", [None, [0, 1]])
+def test_whole_number_targets_have_classes_0_and_1_unless_public_targets_say_more(public):
+    rng = np.random.default_rng(0)
+    chance = np.clip(0.3 + 0.4 * Y + 0.2 * rng.normal(size=len(Y)), 0.01, 0.99)
+    options = {} if public is None else {"training_targets": public}
+    holdout = ReusableHoldout.of_targets(Y, **options)
+    answer = holdout.answer_predictions(chance, scoring="roc_auc")
+    assert answer.lower < roc_auc_score(Y, chance) < answer.upper
+    for scoring, wrong in (("accuracy", chance), ("roc_auc", (chance > 0.5).astype(int))):
+        with pytest.raises(TypeError, match="these predictions are"):
+            holdout.answer_predictions(wrong, scoring=scoring)
+    with pytest.raises(ValueError, match="labels"):
+        holdout.answer_predictions(np.where(Y == 1, "yes", "no"))
+    assert len(holdout.history()) == 1
+    with pytest.raises(TypeError, match="these predictions are"):
+        holdout.final_report({"a": chance})
+    auc, brier = holdout.final_report({"a": chance}, scoring=["roc_auc", "neg_brier_score"]).rows
+    assert auc.value == pytest.approx(roc_auc_score(Y, chance))
+    assert brier.value == pytest.approx(-np.mean((chance - Y) ** 2))
+
+
+def test_labels_are_reported_by_accuracy():
+    assert of_targets().final_report({"a": Y}).rows[0].metric == "accuracy"
 
 
 def test_models_cannot_be_asked_of_targets_alone():
