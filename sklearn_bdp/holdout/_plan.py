@@ -386,7 +386,7 @@ def _model(name, model, targets, y):
             f"their order; {name!r} is {type(model).__name__} of shape {shape}."
         )
     said, classes, kind = as_labels(model), classes_of(None, y), as_labels(targets).dtype.kind
-    if y is None and said.ndim == 1:
+    if y is None:
         numbers = kind in "iubf"
         if (said.dtype.kind in "iubf") != numbers:
             raise ValueError(
@@ -394,7 +394,7 @@ def _model(name, model, targets, y):
                 f"{'numbers' if numbers else 'text'}. For probabilities, name the classes: "
                 "of_targets(y, training_targets=[...]), or training=(X, y)."
             )
-        if kind in "iub" and said.min() >= 0 and said.max() <= 1:
+        if said.ndim == 1 and kind in "iub" and said.min() >= 0 and said.max() <= 1:
             classes = [0, 1]  # what numbers between them are probabilities of
     found = Predicted(said, classes)
     if found.values.ndim == 2 and found.values.shape[1] != len(found.classes_):

@@ -127,7 +127,8 @@ class Rows:
                 elif one.ahead == 1:
                     found = self.approximate(one, approximate)
                     pair, said = _finite((found.lower, found.upper)), list(found.notes)
-                    if pair is not None and one.measure.metric is not None:
+                    # A skill score has no lower end.
+                    if pair is not None and one.measure.metric is not None and not one.skill:
                         _, low, high = one.ends
                         pair = [max(pair[0], low), min(pair[1], high)]
                         if pair == [low, high]:

@@ -149,6 +149,13 @@ def test_whole_number_targets_have_classes_0_and_1_unless_public_targets_say_mor
     assert brier.value == pytest.approx(-np.mean((chance - Y) ** 2))
 
 
+def test_chances_of_classes_that_nobody_named_are_refused():
+    holdout = ReusableHoldout.of_targets(TEXT)
+    with pytest.raises(ValueError, match="name the classes"):
+        holdout.answer_predictions(np.full((N, 2), 0.5), scoring="neg_brier_score")
+    assert len(holdout.history()) == 0
+
+
 def test_labels_are_reported_by_accuracy():
     assert of_targets().final_report({"a": Y}).rows[0].metric == "accuracy"
 

@@ -5,6 +5,7 @@ import warnings
 
 import numpy as np
 import pytest
+from sklearn.dummy import DummyRegressor
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
@@ -74,6 +75,20 @@ def test_better_than_a_forecast_without_a_model(horizon):
     naive, ours = np.abs(y[held] - y[held - 7]).mean(), (-report.rows[0].value)
     assert skill.value == pytest.approx(1 - ours / naive, abs=1e-6)
     assert skill.proven is None
+
+
+def test_a_skill_score_may_be_far_below_the_range_of_losses():
+    """A model without skill beside a good naive forecast: its interval once began at -1."""
+    y = 0.1 * (np.arange(3000) % 7) + 0.02 * np.random.default_rng(0).normal(size=3000)
+    earlier, X = y[:2000], np.zeros((3000, 1))
+    model = DummyRegressor(strategy="constant", constant=0.0).fit(X[:2000], earlier)
+    report = ReusableHoldout(X[2000:], y[2000:], correlation="time").final_report(
+        model, scoring="neg_mean_absolute_error", compare="seasonal-7",
+        training=(X[:2000], earlier),
+    )  # fmt: skip
+    (skill,) = (row for row in report.rows if "skill" in row.metric)
+    assert skill.value < -5.0
+    assert skill.approximate[0] < skill.value < skill.approximate[1]
 
 
 def test_a_naive_forecast_is_the_last_known_target():
