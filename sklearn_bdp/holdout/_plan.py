@@ -400,7 +400,8 @@ def _model(name, model, targets, y):
     if found.values.ndim == 2 and found.values.shape[1] != len(found.classes_):
         raise ValueError(
             f"predictions {name!r} must have a column for each of {len(found.classes_)} classes, "
-            f"got {found.values.shape[1]}. Pass training=(X, y), which has all classes."
+            f"got {found.values.shape[1]}. Name all classes: "
+            "of_targets(y, training_targets=[...]), or training=(X, y)."
         )
     return found
 
