@@ -83,7 +83,6 @@ PACKAGES = (
     "sklearn_bdp",
     "sklearn_bdp.model_selection",
     "sklearn_bdp.feature_selection",
-    "sklearn_bdp.integrations.optuna",
     "sklearn_bdp.holdout",
     "sklearn_bdp.ledger",
     "sklearn_bdp.correlation",
@@ -101,8 +100,7 @@ PACKAGES = (
 TASKS = {
     "Search": """
         sklearn_bdp.ReusableHoldoutSearchCV sklearn_bdp.HoldoutConfig
-        sklearn_bdp.model_selection.HalvingReusableHoldoutSearchCV sklearn_bdp.HoldoutScorer
-        sklearn_bdp.integrations.optuna.HoldoutObjective""",
+        sklearn_bdp.model_selection.HalvingReusableHoldoutSearchCV sklearn_bdp.HoldoutScorer""",
     "Select features": """
         sklearn_bdp.feature_selection.HoldoutFeatureSelector
         sklearn_bdp.feature_selection.HoldoutCorrelationFilter

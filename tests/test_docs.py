@@ -108,9 +108,8 @@ def test_every_public_package_is_in_the_reference():
     """``doc/conf.py`` lists the names of these packages; none may be forgotten."""
     text = (ROOT / "doc" / "conf.py").read_text("utf-8")
     listed = ast.literal_eval(re.search(r"^PACKAGES = (\(.*?^\))", text, re.M | re.S)[1])
-    found = {"sklearn_bdp", "sklearn_bdp.integrations.optuna"}
-    found |= {f"sklearn_bdp.{m.name}" for m in pkgutil.iter_modules(sklearn_bdp.__path__)}
-    public = {name for name in found if "._" not in name} - {"sklearn_bdp.integrations"}
+    found = {f"sklearn_bdp.{m.name}" for m in pkgutil.iter_modules(sklearn_bdp.__path__)}
+    public = {"sklearn_bdp"} | {name for name in found if "._" not in name}
     assert set(listed) == {name for name in public if name != "sklearn_bdp.__main__"}
 
 

@@ -155,10 +155,10 @@ class HoldoutScorer:
     score a model on the rows it was trained on after those it was tested on. The holdout has
     nothing to say about these; they get the plain score.
 
-    *Permutation importance* (with any ``max_samples``): shuffled columns are recognized by
-    comparing with the first data that the model was scored on. The query is put to the holdout with
-    these columns replaced by draws from the shuffled training columns, which are public; a
-    column set to one value is set to it on the holdout.
+    *Permutation importance* (with all rows, which ``max_samples=1.0`` means): shuffled columns are
+    recognized by comparing with the first data that the model was scored on. The query is put to
+    the holdout with these columns replaced by draws from the shuffled training columns, which are
+    public; a column set to one value is set to it on the holdout.
 
     *Selectors* that pass arrays without names: in RFECV every fold begins with all columns, so that
     the scorer can find the others by their values. SequentialFeatureSelector begins without, and
@@ -246,6 +246,12 @@ class HoldoutScorer:
         seen = self._identify(estimator, X, y, _in_validation)
         metric, key, is_new = seen.metric, seen.key, seen not in self._memory.models
         alteration = Alteration() if is_new else recognise(seen.X, seen.y, X, y)
+        if alteration is None and not _in_validation and num_samples(X) < num_samples(seen.X):
+            raise ValueError(
+                f"X must be all {num_samples(seen.X)} rows that this model was scored on before, "
+                f"or some of them as they were, got {num_samples(X)} others. In "
+                "permutation_importance, set max_samples=1.0. The holdout was not queried."
+            )
         if not alteration:
             # Of holdout records the training-side value would hand out the holdout's score.
             check_overlap(self.holdout, TrainingRecords(((X, y),)))

@@ -44,7 +44,6 @@ from sklearn_bdp.model_selection._stages import (
     certificate_of,
     chosen_row,
     in_words,
-    sampling_space,
     search_results,
     without_autologging,
 )
@@ -261,7 +260,7 @@ class ReusableHoldoutSearchCV(Preparation, Savable, GridSearchCV):
         seed = self.random_state
         if seed is None:  # an interrupted search goes on with the same candidates
             seed = getattr(self, "_sampling_seed", None)
-        return ParameterSampler(sampling_space(self.param_grid), self.n_iter, random_state=seed)
+        return ParameterSampler(self.param_grid, self.n_iter, random_state=seed)
 
     def fit(
         self,

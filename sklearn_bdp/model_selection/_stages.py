@@ -96,7 +96,7 @@ class Preparation:
         """Return a candidate of each grid, for its names."""
         if self.n_iter is None:
             return [ParameterGrid(grid)[0] for grid in ParameterGrid(self.param_grid).param_grid]
-        grids = ParameterSampler(sampling_space(self.param_grid), self.n_iter).param_distributions
+        grids = ParameterSampler(self.param_grid, self.n_iter).param_distributions
         return [next(iter(ParameterSampler(grid, 1, random_state=0))) for grid in grids]
 
     def _signature(self, data):
@@ -195,22 +195,6 @@ class Preparation:
             if self.holdout is None:
                 raise
             return MetricScorer(None), "score"
-
-
-def sampling_space(space):
-    """Return a space that :class:`~sklearn.model_selection.ParameterSampler` understands."""
-    if isinstance(space, list | tuple):
-        return [sampling_space(part) for part in space]
-    if not isinstance(space, dict):
-        return space  # scikit-learn says what is wrong with it
-    return {name: _values(values) for name, values in space.items()}
-
-
-def _values(values):
-    """Return the values of one parameter, or their distribution, also one of scikit-optimize."""
-    if not (hasattr(values, "rvs") and hasattr(values, "transformed_bounds")):
-        return values
-    return Bunch(rvs=lambda random_state=None: values.rvs(1, random_state=random_state)[0])
 
 
 def search_results(search, folds, assessments):

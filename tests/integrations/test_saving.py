@@ -9,7 +9,6 @@ from concurrent.futures import ProcessPoolExecutor
 import joblib
 import numpy as np
 import pytest
-from scipy.stats import loguniform
 from sklearn.datasets import make_classification
 from sklearn.linear_model import LogisticRegression
 
@@ -163,21 +162,3 @@ def test_autologging_of_mlflow_leaves_a_search_without_a_holdout_to_mlflow(mlflo
     ReusableHoldoutSearchCV(LogisticRegression(), grid, cv=2, holdout=None).fit(*data)
     tags = [run.data.tags for run in mlflow.search_runs(output_format="list")]
     assert sum("ReusableHoldoutSearchCV" in each.get("estimator_name", "") for each in tags) == 1
-
-
-class TestSpaces:
-    """Distributions for ``n_iter`` from scipy and scikit-optimize."""
-
-    @pytest.mark.client("scikit-optimize", "dimensions as distributions of a search")
-    def test_dimensions_are_distributions(self, data):
-        space = pytest.importorskip("skopt.space")
-        grid = {
-            "C": space.Real(1e-3, 1e2, prior="log-uniform"),
-            "solver": space.Categorical(["lbfgs", "liblinear"]),
-            "max_iter": space.Integer(100, 200),
-            "tol": loguniform(1e-5, 1e-3),
-        }
-        search = ReusableHoldoutSearchCV(LogisticRegression(), grid, n_iter=4, random_state=0)
-        params = search.fit(*data).cv_results_["params"]
-        assert len({p["C"] for p in params}) == 4
-        assert all(1e-3 <= p["C"] <= 1e2 and 100 <= p["max_iter"] <= 200 for p in params)

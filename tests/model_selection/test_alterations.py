@@ -1,30 +1,30 @@
-"""Recognising what was done to data since a model was last scored on them."""
+"""What was done to data since a model was last scored on them is done to the holdout, too."""
 
 import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse as sp
+from sklearn.compose import make_column_transformer
+from sklearn.feature_extraction.text import CountVectorizer
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import OrdinalEncoder
+from sklearn.tree import DecisionTreeClassifier
 
-from sklearn_bdp.model_selection._alterations import (
-    Alteration,
-    altered_records,
-    column_codes,
-    find_columns,
-    ordered_digests,
-    recognise,
-)
+from sklearn_bdp import HoldoutScorer, ReusableHoldout
 
 
-@pytest.fixture
 def table():
     rng = np.random.default_rng(0)
-    X = np.column_stack([rng.normal(size=(40, 3)), rng.integers(0, 2, size=40)])
-    return X, rng.integers(0, 2, size=40)
+    return np.column_stack([rng.normal(size=(800, 3)), rng.integers(0, 2, size=800)])
 
 
 def as_frame(X):
     frame = pd.DataFrame(X, columns=list("abcd"))
-    return frame.astype({"d": bool}).assign(c=frame["c"].round(1).astype(str).astype("category"))
+    return frame.assign(c=frame["c"].round(0).astype(str).astype("category"), d=frame["d"] > 0.5)
+
+
+def rows_of(X, rows):
+    return X.iloc[rows] if isinstance(X, pd.DataFrame) else X[rows]
 
 
 def shuffled(X, place, seed=1):
@@ -37,90 +37,53 @@ def shuffled(X, place, seed=1):
     return other
 
 
+def verified(X, y, X_holdout, y_holdout, encoder=None):
+    """Return a scorer, its holdout, and a tree fitted on the training rows."""
+    holdout = ReusableHoldout(X_holdout, y_holdout, random_state=0)
+    tree = DecisionTreeClassifier(max_depth=2, random_state=0)
+    model = tree if encoder is None else make_pipeline(encoder, tree)
+    return HoldoutScorer(holdout), holdout, model.fit(X, y)
+
+
+@pytest.mark.parametrize("place", range(4))
 @pytest.mark.parametrize("kind", [np.asarray, as_frame])
-def test_shuffled_columns_are_found(table, kind):
-    X, y = kind(table[0]), table[1]
-    for place in range(4):
-        found = recognise(X, y, shuffled(X, place), y)
-        assert [column for column, _ in found.shuffled] == [place]
-        assert found.key("model") != recognise(X, y, shuffled(X, place, 2), y).key("model")
-    assert recognise(X, y, X, y) == Alteration()
+def test_a_shuffled_column_is_drawn_anew_on_the_holdout(kind, place):
+    X = kind(table())
+    column = table()[:, place]
+    y = (column > (0.5 if place == 3 else 0.6)).astype(int)
+    encoder = make_column_transformer((OrdinalEncoder(), ["c"]), remainder="passthrough")
+    scorer, holdout, model = verified(
+        rows_of(X, slice(400)), y[:400], rows_of(X, slice(400, None)), y[400:],
+        encoder if kind is as_frame else None,
+    )  # fmt: skip
+    X, y = rows_of(X, slice(400)), y[:400]
+    assert scorer(model, X, y) > 0.9
+    first = scorer(model, shuffled(X, place), y)
+    assert first < 0.75
+    assert scorer(model, shuffled(X, place), y) == first
+    assert len(holdout.history()) == 2
+    scorer(model, shuffled(X, place, seed=2), y)
+    assert len(holdout.history()) == 3  # drawn in another order
 
 
-@pytest.mark.parametrize("kind", [np.asarray, as_frame])
-def test_a_shuffled_column_is_found_in_a_sub_sample(table, kind):
-    X, y = kind(table[0]), table[1]
-    rows = np.random.default_rng(3).choice(40, 15, replace=False)
-    part = X.iloc[rows] if isinstance(X, pd.DataFrame) else X[rows]
-    assert recognise(X, y, part, y[rows]) == Alteration()
-    for place in range(3):
-        found = recognise(X, y, shuffled(part, place), y[rows])
-        assert [column for column, _ in found.shuffled] == [place]
+def test_records_of_whole_numbers_take_the_values_of_the_training_rows():
+    rng = np.random.default_rng(0)
+    y = (rng.random(1_200) < 0.8).astype(int)
+    X = np.where(y == 1, 0.6, 0.4)[:, None]
+    scorer, _, model = verified(X[:600], y[:600], y[600:, None], y[600:])
+    assert scorer(model, X[:600], y[:600]) > 0.95
+    assert 0.6 < scorer(model, shuffled(X[:600], 0), y[:600]) < 0.76  # cut off it were .2
 
 
-def test_a_copy_in_single_precision_is_the_same_data(table):
-    X, y = table
-    single = X.astype(np.float32)
-    assert recognise(X, y, single, y) == Alteration()
-    assert recognise(single, y, X, y) == Alteration()
-    assert recognise(X, y, shuffled(single, 2), y).shuffled[0][0] == 2
-    assert recognise(X, y, shuffled(single, 2)[:20], y[:20]).shuffled[0][0] == 2
-
-
-def test_a_column_set_to_one_value_is_found_and_nothing_else_is_carried_over(table):
-    X, y = table
-    zeroed = X.copy()
-    zeroed[:, 1] = 0.0
-    found = recognise(X, y, zeroed, y)
-    assert [place for place, _ in found.constant] == [1]
-    np.testing.assert_array_equal(altered_records(X, zeroed, found)[:, 1], 0.0)
-    blank = X.copy()
-    blank[:, 0] = np.nan
-    assert np.isnan(altered_records(X, blank, recognise(X, y, blank, y))[:, 0]).all()
-    shifted = X.copy()
-    shifted[:, 1] += 1.0
-    for rows in (40, 20):
-        with pytest.raises(ValueError, match=r"\[1\]"):
-            recognise(X, y, shifted[:rows], y[:rows])
-        assert recognise(X, y, zeroed[:rows], y[:rows]).constant[0][0] == 1
-
-
-def test_other_rows_are_other_rows(table):
-    X, y = table
-    assert recognise(X, y, X[:20] + 5.0, y[:20]) is None
-    assert recognise(X, y, X + 5.0, y) is None
-    assert recognise(X, y, shuffled(X, 0), 1 - y) is None
-    assert recognise(X[:, :3], y, X, y) is None
-    texts = ["a b", "c"] * 20
-    assert recognise(texts, y, list(texts), y) == Alteration()
-    assert recognise(texts, y, ["z"] * 40, y) is None
-    assert recognise(sp.csr_array(X), y, sp.csr_array(X), y) == Alteration()
-    assert recognise(sp.csr_array(X), y, sp.csr_array(2 * X), y) is None
-
-
-def test_records_get_draws_of_the_shuffled_column_and_keep_their_types(table):
-    X, y = table
-    frame = as_frame(X)
-    for place in range(4):
-        altered = shuffled(frame, place)
-        found = recognise(frame, y, altered, y)
-        records = altered_records(frame.iloc[:30], altered, found)
-        assert (records.dtypes == frame.dtypes).all()
-        assert set(records.iloc[:, place]) <= set(frame.iloc[:, place])
-        others = [c for c in range(4) if c != place]
-        pd.testing.assert_frame_equal(records.iloc[:, others], frame.iloc[:30, others])
-        pd.testing.assert_frame_equal(records, altered_records(frame.iloc[:30], altered, found))
-    whole = np.round(X).astype(int)
-    found = recognise(X, y, shuffled(X, 0), y)
-    assert altered_records(whole, shuffled(X, 0), found).dtype == float
-
-
-def test_columns_are_found_by_their_values_where_only_one_has_them(table):
-    X, _ = table
-    seen = ordered_digests(column_codes(X))
-    assert find_columns(seen, X[:, [3, 0]]) == [3, 0]
-    assert find_columns(seen, X[:, [0]] + 1) is None
-    assert find_columns(seen, X[:20, [0]]) is None
-    twice = ordered_digests(column_codes(np.column_stack([X, X[:, 0]])))
-    assert find_columns(twice, X[:, [0]]) is None
-    assert find_columns(twice, X[:, [1]]) == [1]
+@pytest.mark.parametrize("kind", ["texts", "sparse"])
+def test_data_without_columns_are_the_same_or_other_rows(kind):
+    y = np.tile([0, 1], 100)
+    if kind == "texts":
+        X, other = ["a bad day", "a good day"] * 100, ["no such day"] * 200
+        encoder = CountVectorizer()
+    else:
+        X = sp.csr_array(np.column_stack([y, 1.0 - y]))
+        other, encoder = 2 * X, None
+    scorer, holdout, model = verified(X, y, X[::-1] if kind == "texts" else X * 3, y, encoder)
+    answers = {scorer(model, each, y) for each in (X, X, other)}
+    assert len(answers) == len(holdout.history()) == 1

@@ -321,21 +321,26 @@ def test_a_model_that_keeps_holdout_records_is_refused_with_altered_columns_too(
     assert len(holdout.history()) == 0
 
 
-@pytest.mark.parametrize("max_samples", [1.0, 0.5, 40])
-def test_importances_find_the_column_that_matters(data, holdout, one_column, max_samples):
+def test_importances_find_the_column_that_matters(data, holdout, one_column):
     X, _, y, _ = data
+    scorer = HoldoutScorer(holdout)
     found = permutation_importance(
-        one_column,
-        X,
-        y,
-        scoring=HoldoutScorer(holdout),
-        n_repeats=1,
-        random_state=0,
-        max_samples=max_samples,
+        one_column, X, y, scoring=scorer, n_repeats=1, random_state=0
     ).importances_mean
     assert found.argmax() == 22
     assert found[22] > 0.2
     assert abs(np.delete(found, 22)).max() < 0.1
+
+
+def test_columns_shuffled_in_some_of_the_rows_are_refused(data, holdout, one_column):
+    X, _, y, _ = data
+    scorer = HoldoutScorer(holdout)
+    base = scorer(one_column, X, y)
+    assert scorer(one_column, X[10:60], y[10:60]) == base
+    for max_samples in (0.5, 40):
+        with pytest.raises(ValueError, match="max_samples"):
+            permutation_importance(one_column, X, y, scoring=scorer, max_samples=max_samples)
+    assert len(holdout.history()) == 1
 
 
 def test_importances_by_several_metrics(data, holdout, one_column):
@@ -357,7 +362,6 @@ def test_importances_in_workers(data, on_disk, one_column):
             n_repeats=1,
             random_state=0,
             n_jobs=jobs,
-            max_samples=0.5,
         ).importances_mean
         for jobs in (2, 1)
     }
