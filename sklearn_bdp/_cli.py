@@ -60,10 +60,34 @@ def _parser():
 
 
 def _show(book, options, out):
-    """Print state and information."""
-    for label, text in _facts(book).items():
-        if text is not None:
-            print(f"{label + ':':<24}{_clean(text)}", file=out)
+    """Print the public state, and the latest answers."""
+    header, last = book.header, book.last
+    settings, parameters = header["settings"], header["parameters"]
+    n, budget, level = settings["n"], settings["budget"], last.dp_epsilon
+    spent = next_code_length(last, DerivedSettings.recorded(header))
+    facts = {
+        "ledger of": f"{n:,} records, {header['described'].removeprefix(f'{n} records ')}",
+        "confidence": f"at least {100 * (1 - parameters['beta']):g}% for all intervals together",
+        "answers": f"{last.n_answered:,}, batches: {last.number:,}, corrected by the holdout: "
+        f"{last.n_above:,}",
+        "information spent": f"{spent:.4g} nats",
+        "DP level spent": "no finite level" if level is None else f"{level:.4g}",
+        "settings": f"epsilon {parameters['epsilon']}, {parameters['calibration']}",
+        "made by": header["made_by"],
+        "data": header["data"],
+        "chain": f"intact, ends in {book.head[1]}",
+    }
+    if last.closed:
+        facts["closed"] = f"by the final report of {last.time}; no new queries"
+    if budget is not None:
+        facts["budget left"] = f"{budget - last.n_rounds:,} of {budget:,}"
+    if last.number:
+        facts["widest interval"] = f"±{last.widest:.4g} of the range"
+        facts["last answer"] = last.time
+    if last.seeded:
+        facts["WARNING"] = "noise from a fixed random_state: for tests only"
+    for label, text in facts.items():
+        print(f"{label + ':':<24}{_clean(text)}", file=out)
     latest = list(book.answers())[-options.last :] if options.last > 0 else []
     if latest:
         columns = f"{'batch':>6} {'value':>9} {'lower':>9} {'upper':>9}  {'from':<9}"
@@ -71,46 +95,16 @@ def _show(book, options, out):
     for answer in latest:
         shown = answer.in_units()
         numbers = f"{shown.batch:>6} {shown.value:>9.4g} {shown.lower:>9.4g} {shown.upper:>9.4g}"
-        metric = answer.scale[0] if answer.scale else answer.metric
-        words = f"{_clean(metric or '-'):<18.18} {_clean(answer.model or answer.key or '-'):.40}"
+        words = (
+            f"{_clean(shown.metric or '-'):<18.18} {_clean(answer.model or answer.key or '-'):.40}"
+        )
         print(f"{numbers}  {answer.source:<9}{answer.time[:16]:<17} {words}", file=out)
-
-
-def _facts(book):
-    """Return the public state: texts by label, ``None`` for what does not apply."""
-    header, last = book.header, book.last
-    settings, parameters = header["settings"], header["parameters"]
-    n, budget, above, level = settings["n"], settings["budget"], last.n_above, last.dp_epsilon
-    described = header["described"].removeprefix(f"{n} records ")
-    spent = next_code_length(last, DerivedSettings.recorded(header))
-    counted = f"{last.n_answered:,}, batches: {last.number:,}, corrected by the holdout: {above:,}"
-    closed = f"by the final report of {last.time}; no new queries" if last.closed else None
-    seeded = "noise from a fixed random_state: for tests only" if last.seeded else None
-    return {
-        "ledger of": f"{n:,} records, {described}",
-        "confidence": f"at least {100 * (1 - parameters['beta']):g}% for all intervals together",
-        "answers": counted,
-        "closed": closed,
-        "budget left": None if budget is None else f"{budget - above:,} of {budget:,}",
-        "information spent": f"{spent:.4g} nats",
-        "widest interval": f"±{last.widest:.4g} of the range" if last.number else None,
-        "last answer": last.time if last.number else None,
-        "WARNING": seeded,
-        "DP level spent": "no finite level" if level is None else f"{level:.4g}",
-        "settings": f"epsilon {parameters['epsilon']}, {parameters['calibration']}",
-        "made by": header["made_by"],
-        "data": header["data"],
-        "chain": f"intact, ends in {book.head[1]}",
-    }
 
 
 def _verify(book, options, out):
     """Report that the chain is whole; the walk happened when the ledger was opened."""
-    print(f"{_clean(options.path)}: intact, {_chain(book)}", file=out)
-
-
-def _chain(book):
-    return f"batches: {book.last.number:,}, chain ends in {book.head[1]}"
+    batches = f"batches: {book.last.number:,}, chain ends in {book.head[1]}"
+    print(f"{_clean(options.path)}: intact, {batches}", file=out)
 
 
 def _export(book, options, out):
@@ -138,7 +132,7 @@ def _copy(book, options, out):
             raise LedgerError(f"there is a ledger at {target} already. Nothing was copied.")
     if Ledger(target).head != book.head:
         raise LedgerError(f"the copy at {target} differs, because the ledger was in use.")
-    print(f"copied, {_chain(book)}. Use one of the two from now on: each", file=out)
+    print(f"copied, chain ends in {book.head[1]}. Use one of the two from now on: each", file=out)
     print("knows nothing of what the other answers.", file=out)
 
 

@@ -68,7 +68,7 @@ def test_the_json_export_carries_the_chain(used, said):
     """Whoever has the export can check it without the file: every link follows from the rest."""
     lines = [json.loads(line) for line in said("export", used).splitlines()]
     assert [line["batch"]["number"] for line in lines[1:]] == [1, 2, 3]
-    previous = Chain().start(canonical(lines[0]["header"]))
+    previous = Chain().link("header", canonical(lines[0]["header"]))
     for line in lines[1:]:
         batch, answers = canonical(line["batch"]), canonical(line["answers"])
         link = Chain().link(previous, "batch", batch, answers, line["commitment"])

@@ -157,7 +157,7 @@ class Account:
 
     def terms(self, transaction, *, fine=False):
         """Return what a batch is decided under: the account, what was learned, settings, now."""
-        sealed, kept = self._open().sealed(), None
+        sealed, kept = self._open().sealed, None
         if sealed is not None:
             kept = {}  # of another version, unless it can be read
             with contextlib.suppress(ValueError, RecursionError):
@@ -275,7 +275,7 @@ def _released(batch, answers, on_exhausted):
     """
     names = ("value", "lower", "upper", "above")
     if isinstance(answers, Answers) and len(answers) == len(batch):
-        values, lower, upper, above = (answers.column(name).copy() for name in names)
+        values, lower, upper, above = (answers.columns[name].copy() for name in names)
         every = np.ones(len(batch), dtype=bool)
         return HoldoutAnswers(values, lower, upper, above.astype(bool), every, answers)
     given = [*answers, *[None] * (len(batch) - len(answers))]

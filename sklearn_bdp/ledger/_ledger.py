@@ -12,6 +12,10 @@ first moment.
 from __future__ import annotations
 
 import contextlib
+import dataclasses
+import enum
+import hashlib
+import hmac
 import json
 import os
 import threading
@@ -34,10 +38,231 @@ from sklearn_bdp.ledger._backend import (
     corrupted,
     other_format,
 )
-from sklearn_bdp.ledger._entries import KEY_VARIABLE, NOTHING, Book, Chain, Fact, parse_entry
 from sklearn_bdp.ledger._postgresql import SCHEMES, PostgreSQLBackend
-from sklearn_bdp.ledger._records import canonical, digest, parse_json
+from sklearn_bdp.ledger._records import (
+    Answers,
+    BatchRecord,
+    History,
+    canonical,
+    digest,
+    parse_json,
+)
 from sklearn_bdp.ledger._sqlite import SQLiteBackend
+
+KEY_VARIABLE = "SKLEARN_BDP_LEDGER_KEY"
+_SHORTEST_KEY = 16
+#: Two training-side values closer than this are one: they differ by rounding.
+SAME_VALUE = 1e-6
+NOTHING = digest("")  # what commits to no state
+
+
+class Fact(enum.Enum):
+    """Names of what the package itself notes. Those of users are texts and never meet these."""
+
+    SPLIT = "split"  # the seed that records were divided with
+    TARGETS = "targets before the split"  # digest of the targets that were divided
+    ASSUMPTION = "assumption"  # what the certificate says besides
+    SHARED_ROWS = "shared rows"  # training records equal to holdout records were allowed
+    ANOTHER_ACCOUNT = "another account"  # one had answered about these targets before
+    TRAINING_TARGETS = "training targets"  # their classes, or their range
+    LARGEST_GROUP = "largest group"  # its records, before the split
+    STRATIFIED = "stratified"  # the split read the targets: records are not alike (G28)
+    ORDER = "order of units"  # drawn once; the order follows from it and the records (G28)
+    STATEMENTS = "statements"  # fixed in the training set before they were asked about
+    CLOSING = "closing"  # durable before anything of a final report is computed
+
+
+class Chain:
+    """Digests of links, each over the one before.
+
+    Without a key in the environment anybody can compute them, so an edited ledger whose links were
+    computed anew verifies; with one (HMAC-SHA256) only its owner can.
+    """
+
+    def __init__(self):
+        key = os.environ.get(KEY_VARIABLE, "")
+        if key and len(key) < _SHORTEST_KEY:
+            raise LedgerError(
+                f"{KEY_VARIABLE} must have at least {_SHORTEST_KEY} characters, got {len(key)}. "
+                "The holdout was not queried."
+            )
+        self._key = key.encode("utf-8", "surrogateescape")
+        #: What the header of a ledger says of its chain.
+        self.kind = "hmac-sha256" if key else "sha256"
+
+    def link(self, *texts):
+        """Return the digest of texts: of a header, or of the link before and all of an entry."""
+        text = digest(*texts)
+        if not self._key:
+            return text
+        return hmac.new(self._key, text.encode(), hashlib.sha256).hexdigest()
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Entry:
+    """One verified entry of the log."""
+
+    number: int  # 1, 2, ...
+    digest: str  # its link
+    commitment: str  # digest of what it seals
+    record: BatchRecord | None  # the account, for a batch
+    answers: Any  # what the batch released: Answers, or nothing
+    note: tuple | None  # name and content, for a note
+
+
+class Book:
+    """All that a process has verified of a ledger, in memory.
+
+    Looked-up answers come from here: a damaged page or index of a file cannot put another answer
+    in their place. Nothing sealed is in it: it may be pickled. Inside a writing transaction one
+    entry can be added.
+    """
+
+    #: Of the ledger, inside a writing transaction: adds an entry.
+    _write = None
+
+    def __init__(self, header, start):
+        self.header = header
+        self.entries = []
+        self.head = (0, start)
+        self.last = BatchRecord()
+        self._checks = []
+        self._keys = {}
+        self._history, self._seen = History(), 0  # of so many entries
+        self._notes = {name: [content] for name, content in header["notes"].items()}
+        self._notes |= {Fact(name): [content] for name, content in header["facts"].items()}
+
+    def add(self, entry):
+        """Take in the entry that follows the head."""
+        self.entries.append(entry)
+        self.head = (entry.number, entry.digest)
+        if entry.note is not None:
+            name, content = entry.note
+            self._notes.setdefault(name, []).append(content)
+            return
+        self.last = entry.record
+        if not entry.answers:
+            self._checks.append(entry.record.checks)
+            return
+        for place, key in enumerate(entry.answers.columns["key"]):
+            if key is not None:
+                self._keys.setdefault(key, []).append((entry.answers, place))
+
+    # -- what can be read ---------------------------------------------------------------------
+
+    def answers(self):
+        """Yield every answer, oldest first."""
+        for entry in self.entries:
+            yield from entry.answers
+
+    def history(self):
+        """Return every answer in the units of its metric."""
+        later = (
+            answer.in_units() for entry in self.entries[self._seen :] for answer in entry.answers
+        )
+        self._history, self._seen = History((*self._history, *later)), len(self.entries)
+        return self._history
+
+    def accounts(self, *, after=0):
+        """Yield the account of each batch in later entries, oldest first."""
+        for entry in self.entries[after:]:
+            if entry.answers:
+                yield entry.record
+
+    def checks(self):
+        """Return what each check of the holdout said, oldest first."""
+        return list(self._checks)
+
+    def match(self, queries):
+        """Return ``{query: AnswerRecord}`` of queries ``(key, training_value, metric)``.
+
+        A recorded answer is that of its key *and* of the training-side value and metric it was
+        asked with: under others the query is another one. ``None`` for the value: the key alone
+        says what was asked.
+        """
+        found = {}
+        for query in queries:
+            key, training_value, metric = query
+            for answers, place in reversed(self._keys.get(key, ())):
+                answer = answers[place]
+                if training_value is None or (
+                    answer.metric == metric
+                    and abs(answer.training_value - training_value) <= SAME_VALUE
+                ):
+                    found[query] = answer
+                    break
+        return found
+
+    def last_value(self, by, metric):
+        """Return the value in [0, 1] that a submitter was told last for a metric, or ``None``."""
+        for entry in reversed(self.entries if by is not None else ()):
+            if entry.answers and by in entry.answers.columns["by"]:
+                told = [one for one in entry.answers if (one.by, one.metric) == (by, metric)]
+                if told:
+                    return told[-1].value
+        return None
+
+    def notes(self, name):
+        """Return the contents of all notes of that name (a :class:`Fact` or a text), in order."""
+        return list(self._notes.get(name, ()))
+
+    # -- inside a writing transaction ---------------------------------------------------------
+
+    def append(self, record, *, sealed="", answers=()):
+        """Write one batch; durable on return.
+
+        Without answers: what a check said, which moves the account and seals nothing.
+        """
+        self._write("batch", record.to_json(), answers, sealed)
+
+    def note(self, name, content, *, sealed=""):
+        """Write a note (of the package: under a :class:`Fact`), and what it seals.
+
+        Notes are facts about a holdout that must survive with its answers and in their order: how
+        the data were split, that it was closed, which fits are done. Nothing computed from
+        holdout scores may be among them, except released values.
+        """
+        kind, word = ("fact", name.value) if isinstance(name, Fact) else ("note", name)
+        self._write(kind, canonical({"name": word, "content": content}), (), sealed)
+
+
+def parse_entry(number, kind, content, answers, commitment, link, *, last):
+    """Return the :class:`Entry` that a row says; an error of any kind if it cannot be one.
+
+    ``answers``: their text, or :class:`Answers` that were just made and need no second check.
+    ``last``: the account before it. With answers it goes on where the last one stood. Without them
+    it adds a check and its cost, or it closes, after asking for shares of classes.
+    """
+    said = parse_json(content)
+    if kind in ("note", "fact"):
+        name = Fact(said["name"]) if kind == "fact" else said["name"]
+        if said.keys() != {"name", "content"} or not isinstance(said["name"], str):
+            raise ValueError("no note")
+        if answers != "[]":
+            raise ValueError("a note has no answers")
+        return Entry(number, link, commitment, None, (), (name, said["content"]))
+    if kind != "batch":
+        raise ValueError("no kind of entry")
+    record, n_above = BatchRecord.from_content(said), last.n_above
+    if isinstance(answers, str):
+        silent = answers == "[]" and record.size == 0
+        answers = () if silent else Answers.parsed(parse_json(answers), record)
+    if answers:
+        whole = record.number == last.number + 1 and len(answers) <= record.size
+        n_above += int(answers.columns["above"].sum())
+    else:
+        closes = record.closed and not last.closed
+        whole = (
+            (closes or record.checks)
+            and record.closed == closes
+            and record.number == last.number + closes
+            and (record.n_rounds == last.n_rounds or (closes and record.n_rounds > last.n_rounds))
+            and record.released >= last.released
+        )
+    counts = (record.n_answered, record.n_above)
+    if not whole or counts != (last.n_answered + len(answers), n_above):
+        raise ValueError("the counts do not add up")
+    return Entry(number, link, commitment, record, answers, None)
 
 
 def backend_at(place: Any, *, timeout: float = 60.0) -> Backend:
@@ -73,16 +298,16 @@ class Ledger:
         self.timeout = float(timeout)
         self._header = header
         self._expected = head  # must be on the chain when it is first walked
-        self._chain = Chain.from_environment()
+        self._chain = Chain()
         self._book: Any = None  # what this process has verified
-        self._sealed: str | None = None  # what was sealed last, shown to nobody
+        self.sealed: str | None = None  # the state that was sealed last; never to be shown
         self._lock, self._owner = threading.Lock(), os.getpid()
         if create and header is not None:
             facts = {k.value: v for k, v in (notes or {}).items() if isinstance(k, Fact)}
             mine = {k: v for k, v in (notes or {}).items() if not isinstance(k, Fact)}
             first = {"chain": self._chain.kind, "facts": facts, "format": FORMAT, "notes": mine}
             text = canonical(header | first)
-            self.backend.create(text, self._chain.start(text))
+            self.backend.create(text, self._chain.link("header", text))
         with self.transaction() as book:  # walks and checks the whole chain
             self.header = book.header
 
@@ -127,10 +352,6 @@ class Ledger:
                 finally:
                     del self._book._write
 
-    def sealed(self) -> str | None:
-        """Return the state that was sealed last, or ``None``; never to be shown."""
-        return self._sealed
-
     @contextlib.contextmanager
     def _alone(self):
         """Hold the lock of this process's threads."""
@@ -159,9 +380,26 @@ class Ledger:
         if stored.known != book.head[1]:
             raise corrupted(self.backend, "entries seen earlier are missing: it was rolled back")
         for row in stored.rows:
-            book.add(self._verified(book, *row))
-            if row[5] != NOTHING:
-                self._sealed = row[4]
+            number, kind, content, answers, sealed, commitment, link = row
+            expected, previous = book.head[0] + 1, book.head[1]
+            whole = (
+                number == expected
+                and all(isinstance(text, str) for text in row[1:])
+                and digest(sealed) == commitment
+                and self._chain.link(previous, kind, content, answers, commitment) == link
+            )
+            if not whole:
+                raise corrupted(self.backend, f"the chain breaks at entry {expected}")
+            entry = None
+            with contextlib.suppress(Exception):  # what it says could be anything
+                entry = parse_entry(
+                    number, kind, content, answers, commitment, link, last=book.last
+                )
+            if entry is None:
+                raise corrupted(self.backend, f"entry {expected} cannot be read")
+            book.add(entry)
+            if commitment != NOTHING:
+                self.sealed = sealed
         if book.head != stored.head:
             raise corrupted(self.backend, "its log and its head do not agree")
         self._book = book
@@ -175,7 +413,7 @@ class Ledger:
 
     def _write(self, kind, content, answers, sealed):
         """Write the entry that follows the head."""
-        self._book._write = _once
+        self._book._write = None  # a transaction writes one entry
         (number, previous), text = self._book.head, answers.to_json() if answers else "[]"
         commitment = digest(sealed)
         link = self._chain.link(previous, kind, content, text, commitment)
@@ -186,62 +424,42 @@ class Ledger:
         row = Row(number + 1, kind, content, text, sealed, commitment, link)
         self.backend.append(self._book.head, row)
         self._book.add(entry)
-        self._sealed = sealed or self._sealed
-
-    def _verified(self, book, number, kind, content, answers, sealed, commitment, link):
-        """Return the entry that follows the head of the book, or raise."""
-        expected, previous = book.head[0] + 1, book.head[1]
-        texts = (kind, content, answers, sealed, commitment, link)
-        whole = (
-            number == expected
-            and all(isinstance(text, str) for text in texts)
-            and digest(sealed) == commitment
-            and self._chain.link(previous, kind, content, answers, commitment) == link
-        )
-        if not whole:
-            raise corrupted(self.backend, f"the chain breaks at entry {expected}")
-        try:
-            return parse_entry(number, kind, content, answers, commitment, link, last=book.last)
-        except (ValueError, TypeError, OverflowError):
-            pass  # what it says could be anything
-        raise corrupted(self.backend, f"entry {expected} cannot be read")
+        self.sealed = sealed or self.sealed
 
     def _open(self, stored):
         """Return an empty book under the verified header."""
-        header = None
-        with contextlib.suppress(ValueError):
+        header, wanted = None, self._header
+        with contextlib.suppress(Exception):  # what it says could be anything
             header = parse_json(stored.header)
         if not isinstance(header, dict):
             raise corrupted(self.backend, "its header is missing")
         if header.get("format") != FORMAT:
             raise other_format(self.backend, header.get("format"), header.get("made_by"))
         if header.get("chain") != self._chain.kind:
-            self._refuse_key(header)
-        if self._chain.start(stored.header) != stored.start:
+            keyed = header.get("chain") == "hmac-sha256"
+            said = "is sealed with a key" if keyed else "is not sealed with a key, and one is set"
+            fix = "Set it to the key" if keyed else "Unset it to trust the ledger all the same"
+            raise LedgerError(
+                f"ledger {self.backend} {said} (environment variable {KEY_VARIABLE}). {fix}. The "
+                "holdout was not queried."
+            )
+        if self._chain.link("header", stored.header) != stored.start:
             raise corrupted(
                 self.backend, f"its header was edited or sealed with another {KEY_VARIABLE}"
             )
-        self._check_header(header)
-        try:
-            return Book(header, stored.start)
-        except (KeyError, AttributeError, ValueError):
-            pass  # a header that we did not write
-        raise corrupted(self.backend, "its header cannot be read")
-
-    def _refuse_key(self, header):
-        """Raise for a keyed ledger without a key, and for a plain one where a key is set."""
-        keyed = header.get("chain") == "hmac-sha256"
-        said = "is sealed with a key" if keyed else "is not sealed with a key, and one is set"
-        fix = "Set it to the key" if keyed else "Unset it to trust the ledger all the same"
-        raise LedgerError(
-            f"ledger {self.backend} {said} (environment variable {KEY_VARIABLE}). {fix}. The "
-            "holdout was not queried."
-        )
-
-    def _check_header(self, header):
-        if self._header is None:
-            return
-        problems = _differences(json.loads(json.dumps(self._header)), header)
+        problems = []  # what differs, never by how much
+        if wanted is not None and wanted["data"] != header.get("data"):
+            problems = ["other data (values, types, names, or their order, in X or y)"]
+        elif wanted is not None:
+            if wanted["correlation"] != header.get("correlation"):
+                problems.append("another correlation")
+            theirs = header.get("parameters")
+            theirs = theirs if isinstance(theirs, dict) else {}
+            problems += [
+                f"{name}={value!r} here, {theirs.get(name)!r:.80} in the ledger"
+                for name, value in json.loads(json.dumps(wanted["parameters"])).items()
+                if value != theirs.get(name)
+            ]
         if problems:
             raise LedgerMismatchError(
                 f"ledger {self.backend} belongs to another holdout: {'; '.join(problems)}. Pass "
@@ -250,10 +468,9 @@ class Ledger:
                 "ledger of the same records does not know the answers in the first. The holdout "
                 "was not queried."
             )
-
-
-def _once(*entry):
-    raise LedgerError("a transaction writes one entry.")
+        with contextlib.suppress(KeyError, AttributeError, ValueError):  # of a header that we wrote
+            return Book(header, stored.start)
+        raise corrupted(self.backend, "its header cannot be read")
 
 
 @sealed_errors  # the path may be a URL with a password
@@ -302,18 +519,3 @@ def read_notes(path: Any, name: Any, *, timeout: float = 60.0) -> list[Any]:
             return book.notes(name)
     finally:
         backend.close()
-
-
-def _differences(wanted, found):
-    """Say what differs between the header of a holdout and that of a file, never by how much."""
-    if wanted["data"] != found.get("data"):
-        return ["other data (values, types, names, or their order, in X or y)"]
-    problems = ["another correlation"] if wanted["correlation"] != found.get("correlation") else []
-    theirs = found.get("parameters")
-    theirs = theirs if isinstance(theirs, dict) else {}
-    problems.extend(
-        f"{name}={value!r} here, {theirs.get(name)!r:.80} in the ledger"
-        for name, value in wanted["parameters"].items()
-        if value != theirs.get(name)
-    )
-    return problems

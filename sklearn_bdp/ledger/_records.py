@@ -8,36 +8,20 @@ import base64
 import dataclasses
 import hashlib
 import json
-import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any, ClassVar, Self
 
 import numpy as np
-
-_ENCODER = json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=False)
 
 
 def _refused(constant):
     raise ValueError("no finite number")
 
 
-_DECODER = json.JSONDecoder(parse_constant=_refused)
-
-
-def canonical(content: Any) -> str:
-    """Return the one JSON text of ``content``: sorted, compact, floats to the last bit."""
-    return _ENCODER.encode(content)
-
-
-def parse_json(text):
-    """Return what a JSON text says; ``ValueError`` for anything that is none."""
-    if not isinstance(text, str):
-        raise ValueError("text expected")
-    try:
-        return _DECODER.decode(text)
-    except RecursionError:
-        pass  # nested deeper than anything that this package writes
-    raise ValueError("nested too deep")
+#: The one JSON text of a content: sorted, compact, floats to the last bit.
+canonical = json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=False).encode
+#: What a JSON text says; an error for anything that is none.
+parse_json = json.JSONDecoder(parse_constant=_refused).decode
 
 
 def digest(*texts):
@@ -95,24 +79,21 @@ class BatchRecord:
     @classmethod
     def from_content(cls, content: dict[str, Any]) -> Self:
         """Rebuild a record from parsed JSON; ``ValueError`` where a field is none of its kind."""
-        if not isinstance(content, dict) or content.keys() != _KINDS.keys():
+        if content.keys() != _KINDS.keys():
             raise ValueError("a batch record has other fields.")
         for name, kind in _KINDS.items():
-            if not _is_sound(content[name], kind):
+            value = content[name]
+            number = type(value) in (int, float)
+            if number and kind is not int:
+                value = float(value)
+            sound = isinstance(value, kind) and isinstance(value, bool) == (kind is bool)
+            if not sound or (number and not 0 <= value < _MOST):
                 raise ValueError(f"{name} of a batch record is of another kind.")
         return cls(**content)
 
 
 _KINDS = {field.name: field.type for field in dataclasses.fields(BatchRecord)}
-
-
-def _is_sound(value, kind):
-    """Return whether a JSON value is of a field's type, its numbers finite and not negative."""
-    if isinstance(value, bool) or kind is bool:
-        return kind is bool and isinstance(value, bool)
-    if isinstance(value, int) and kind is not int:
-        value = float(value)
-    return isinstance(value, kind) and (not isinstance(value, (int, float)) or 0 <= value < 1e300)
+_MOST = 1e300  # finite, and no product of ours overflows
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -223,6 +204,7 @@ COLUMNS = {
     "key": "text", "metric": "text", "model": "text", "by": "text", "code_length": "length",
     "training_value": "unit", "value": "unit", "lower": "unit", "upper": "unit", "above": "flag",
 }  # fmt: skip
+_TYPES = {"text": {str, type(None)}}  # of values; other columns hold numbers
 
 
 class Answers(Sequence[AnswerRecord]):
@@ -236,32 +218,50 @@ class Answers(Sequence[AnswerRecord]):
         self.batch, self.time = batch, time
         self._scales = {name: tuple(scale) for name, scale in (scales or {}).items()}
         for words, low, high in self._scales.values():
-            if not (isinstance(words, str) and -math.inf < low < high < math.inf):
+            if not (isinstance(words, str) and -_MOST < low < high < _MOST):
                 raise ValueError("no scale")
         if not columns.keys() <= COLUMNS.keys():
             raise ValueError("other columns")
         count = len(columns["value"])
-        self._columns = {
-            name: _column(kind, columns.get(name, [None]), count) for name, kind in COLUMNS.items()
-        }
+        #: Values by name: an array, or the list of texts.
+        self.columns: dict[str, Any] = {}
+        for name, kind in COLUMNS.items():
+            values = columns.get(name, [None])
+            if len(values) == 1 != count:
+                values = [values[0]] * count  # one value is that of all
+            kinds = {float} if isinstance(values, np.ndarray) else {type(one) for one in values}
+            if len(values) != count or not kinds <= _TYPES.get(kind, {int, float}):
+                raise ValueError(f"{name} is no column of {count} values")
+            if kind == "text":
+                self.columns[name] = list(values)
+                continue
+            numbers = np.asarray(values, dtype=float)
+            if not ((numbers >= 0.0) & (numbers <= (_MOST if kind == "length" else 1.0))).all():
+                raise ValueError("numbers out of range")
+            if kind == "flag" and not ((numbers == 0.0) | (numbers == 1.0)).all():
+                raise ValueError("no flags")
+            # -0.0 has no text of its own.
+            self.columns[name] = numbers.astype(int) if kind == "flag" else numbers + 0.0
         self._shapes = shapes
         self._shape_of = np.broadcast_to(np.asarray(shape_of, dtype=int), (count,)).tolist()
         if not all(0 <= of < len(shapes) for of in set(self._shape_of)):
             raise ValueError("no shape")
-        lower, upper = self.column("lower"), self.column("upper")
-        if count == 0 or not (lower <= upper).all():
+        if count == 0 or not (self.columns["lower"] <= self.columns["upper"]).all():
             raise ValueError("no answers")
 
     @classmethod
     def parsed(cls, columns, record):
         """Return what the columns of a batch in a ledger say."""
-        if not isinstance(columns, dict):
-            raise ValueError("no columns")
-        columns = {name: _unpacked(column) for name, column in columns.items()}
+        found = {
+            name: np.frombuffer(base64.b64decode(column, validate=True), "<f8")
+            if isinstance(column, str)
+            else column
+            for name, column in columns.items()
+        }
         asked = {
             name: record.cells[name] for name in ("shapes", "shape_of") if name in record.cells
         }
-        return cls(columns, batch=record.number, time=record.time, scales=record.scales, **asked)
+        return cls(found, batch=record.number, time=record.time, scales=record.scales, **asked)
 
     def to_json(self):
         """Return the canonical text of the columns; one whose values are all equal is one value.
@@ -269,38 +269,28 @@ class Answers(Sequence[AnswerRecord]):
         Longer columns of doubles are packed: their decimals would take longer than their limits.
         """
         texts = {}
-        for name, column in self._columns.items():
-            values = column[:1] if name != "value" and _is_constant(column) else column
-            packed = len(values) > PACKED and isinstance(values, np.ndarray)
-            if packed and values.dtype == float:
-                texts[name] = base64.b64encode(values.astype("<f8").tobytes()).decode()
+        for name, column in self.columns.items():
+            listed = column if isinstance(column, list) else column.tolist()
+            if name != "value" and listed.count(listed[0]) == len(listed):
+                texts[name] = listed[:1]
+            elif len(listed) > PACKED and COLUMNS[name] in ("unit", "length"):
+                texts[name] = base64.b64encode(column.astype("<f8").tobytes()).decode()
             else:
-                texts[name] = list(values) if isinstance(values, list) else values.tolist()
+                texts[name] = listed
         return canonical(texts)
 
-    def column(self, name):
-        """Return the values of one column: an array, or the list of texts."""
-        return self._columns[name]
-
     def __len__(self) -> int:
-        return len(self._columns["value"])
+        return len(self.columns["value"])
 
     def __getitem__(self, place):
         if isinstance(place, slice):
             return list(self)[place]
-        said = {name: column[place] for name, column in self._columns.items()}
-        return self._record(range(len(self))[place], said)
-
-    def __iter__(self) -> Iterator[AnswerRecord]:
-        plain = {n: c if isinstance(c, list) else c.tolist() for n, c in self._columns.items()}
-        for place, values in enumerate(zip(*plain.values(), strict=True)):
-            yield self._record(place, dict(zip(plain, values, strict=True)))
-
-    def _record(self, place, said):
-        for name, kind in COLUMNS.items():
-            if kind in ("unit", "length"):
-                said[name] = float(said[name])
+        said = {
+            name: column[place] if isinstance(column, list) else column[place].item()
+            for name, column in self.columns.items()
+        }
         said["above"] = bool(said["above"])
+        place = range(len(self))[place]
         return AnswerRecord(
             batch=self.batch, position=place, time=self.time,
             shape=self._shapes[self._shape_of[place]],
@@ -310,48 +300,6 @@ class Answers(Sequence[AnswerRecord]):
 
 #: Answers up to which a batch is written in decimals.
 PACKED = 100
-
-
-def _is_constant(column):
-    """Return whether all values of a column are equal."""
-    if isinstance(column, list):
-        return column.count(column[0]) == len(column)
-    return bool((column == column[0]).all())
-
-
-def _unpacked(column):
-    """Return a column as it was before it was written; ``ValueError`` where it is none."""
-    if isinstance(column, str):
-        return np.frombuffer(base64.b64decode(column, validate=True), "<f8")
-    if not isinstance(column, list):
-        raise ValueError("no column")
-    return column
-
-
-def _column(kind, values, count):
-    """Return a column of a kind with so many values; one value is that of all."""
-    whole = isinstance(values, np.ndarray) or len(values) == count
-    values = values if whole else [values[0]] * count if len(values) == 1 else values[:0]
-    if len(values) != count:
-        raise ValueError("columns of other lengths")
-    if kind == "text":
-        if not {type(value) for value in values} <= {str, type(None)}:
-            raise ValueError("no texts")
-        return list(values)
-    numbers = _numbers(values)
-    least, most = (0.0, math.inf) if kind == "length" else (0.0, 1.0)
-    if not ((numbers >= least) & (numbers <= most) & np.isfinite(numbers)).all():
-        raise ValueError("numbers out of range")
-    if kind == "flag" and not ((numbers == 0.0) | (numbers == 1.0)).all():
-        raise ValueError("no flags")
-    return numbers.astype(int) if kind == "flag" else numbers + 0.0  # -0.0 has no text of its own
-
-
-def _numbers(values):
-    """Return numbers as an array; ``ValueError`` where anything else is among them."""
-    if not isinstance(values, np.ndarray) and not {type(v) for v in values} <= {int, float}:
-        raise ValueError("no numbers")
-    return np.asarray(values, dtype=float)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)

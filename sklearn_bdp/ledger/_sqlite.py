@@ -53,7 +53,15 @@ _TRIGGERS = tuple(
     for table in ("header", "log")
     for verb in ("UPDATE", "DELETE")
 )
+_DECLARED = "SELECT type, name, tbl_name, sql FROM sqlite_master"
 _INSERT = "INSERT INTO log VALUES (?, ?, ?, ?, ?, ?, ?)"
+#: Names of SQLite's primary result codes, https://www.sqlite.org/rescode.html
+_BUSY = ("SQLITE_BUSY", "SQLITE_LOCKED")
+_UNAVAILABLE = (
+    "SQLITE_FULL", "SQLITE_READONLY", "SQLITE_PERM", "SQLITE_CANTOPEN", "SQLITE_AUTH",
+    "SQLITE_IOERR", "SQLITE_NOMEM",
+)  # fmt: skip
+_REFUSED = ("SQLITE_CONSTRAINT", "SQLITE_INTERRUPT", "SQLITE_MISUSE")
 
 
 class Connection(sqlite3.Connection):
@@ -113,7 +121,15 @@ class SQLiteBackend(DatabaseBackend):
                     file.write(content)
                     file.flush()
                     os.fsync(file.fileno())
-                return _put_in_place(draft, self.path)
+                try:
+                    os.link(draft, self.path)
+                except FileExistsError:  # another process was first
+                    return False
+                except OSError:  # a file system without hard links
+                    if os.path.lexists(self.path):
+                        return False
+                    os.rename(draft, self.path)
+                return True
             finally:
                 draft.unlink(missing_ok=True)
         except OSError as error:
@@ -216,7 +232,18 @@ class SQLiteBackend(DatabaseBackend):
     def _failure(self, error):
         if isinstance(error, UnicodeDecodeError):
             error = sqlite3.DatabaseError()
-        return _translate(error, self.path) if isinstance(error, sqlite3.Error) else error
+        if not isinstance(error, sqlite3.Error):
+            return error
+        name = getattr(error, "sqlite_errorname", None) or type(error).__name__
+        kind, said = LedgerCorruptedError, "is truncated, overwritten, edited or not a ledger"
+        if name.startswith(_BUSY):
+            kind = LedgerBusyError
+            said = "is held by another process for longer than ledger_timeout"
+        elif name.startswith(_UNAVAILABLE):
+            kind, said = LedgerUnavailableError, f"cannot be read or written: {error}"
+        elif name.startswith(_REFUSED):
+            kind, said = LedgerError, "refused an operation"
+        return kind(f"ledger {self.path} {said} ({name}). The holdout was not queried.")
 
 
 def _check_schema(connection, path):
@@ -226,12 +253,12 @@ def _check_schema(connection, path):
     found = connection.execute("PRAGMA user_version").fetchone()[0]
     if found != FORMAT:
         made_by = "another version"
-        with contextlib.suppress(sqlite3.Error, TypeError, ValueError, AttributeError):
+        with contextlib.suppress(Exception):  # what it says could be anything
             text = connection.execute("SELECT content FROM header").fetchone()[0]
             made_by = parse_json(text).get("made_by")
         raise other_format(path, found, made_by)
     # No view, trigger or table but ours: a crafted one could answer in their place.
-    if _objects(connection) != _expected_objects():
+    if set(connection.execute(_DECLARED)) != _expected_objects():
         raise LedgerCorruptedError(
             f"ledger {path} was edited: its tables or triggers are not those of this package."
         )
@@ -239,17 +266,12 @@ def _check_schema(connection, path):
         raise LedgerCorruptedError(f"ledger {path} is damaged: SQLite's check found a fault.")
 
 
-def _objects(connection):
-    """Return everything that a database declares."""
-    return set(connection.execute("SELECT type, name, tbl_name, sql FROM sqlite_master"))
-
-
 @functools.lru_cache(maxsize=1)
 def _expected_objects():
     with contextlib.closing(sqlite3.connect(":memory:")) as connection:
         for statement in (*_TABLES, *_TRIGGERS):
             connection.execute(statement)
-        return frozenset(_objects(connection))
+        return frozenset(connection.execute(_DECLARED))
 
 
 def _identity(path):
@@ -259,38 +281,3 @@ def _identity(path):
     except OSError:
         return None
     return status.st_dev, status.st_ino
-
-
-def _put_in_place(draft, path):
-    """Give a finished file its name, unless another process was first; return whether it was."""
-    try:
-        os.link(draft, path)
-    except FileExistsError:
-        return False
-    except OSError:  # a file system without hard links
-        if os.path.lexists(path):
-            return False
-        os.rename(draft, path)
-    return True
-
-
-#: Names of SQLite's primary result codes, https://www.sqlite.org/rescode.html
-_BUSY = ("SQLITE_BUSY", "SQLITE_LOCKED")
-_UNAVAILABLE = (
-    "SQLITE_FULL", "SQLITE_READONLY", "SQLITE_PERM", "SQLITE_CANTOPEN", "SQLITE_AUTH",
-    "SQLITE_IOERR", "SQLITE_NOMEM",
-)  # fmt: skip
-_REFUSED = ("SQLITE_CONSTRAINT", "SQLITE_INTERRUPT", "SQLITE_MISUSE")
-
-
-def _translate(error, path):
-    """Return the ledger's own error for an ``sqlite3.Error`` on the file ``path``."""
-    name = getattr(error, "sqlite_errorname", None) or type(error).__name__
-    kind, said = LedgerCorruptedError, "is truncated, overwritten, edited or not a ledger"
-    if name.startswith(_BUSY):
-        kind, said = LedgerBusyError, "is held by another process for longer than ledger_timeout"
-    elif name.startswith(_UNAVAILABLE):
-        kind, said = LedgerUnavailableError, f"cannot be read or written: {error}"
-    elif name.startswith(_REFUSED):
-        kind, said = LedgerError, "refused an operation"
-    return kind(f"ledger {path} {said} ({name}). The holdout was not queried.")
