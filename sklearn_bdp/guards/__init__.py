@@ -6,11 +6,9 @@ words, which is recorded and charged.
 
 from sklearn_bdp.guards._answers import (
     ALL,
+    ANOTHER,
     DEFAULT_METRIC,
-    digests_of_rows,
     forget_accounts,
-    note_answers,
-    open_account,
     share_of,
     targets_digest,
     warn_clipped,
@@ -24,14 +22,22 @@ from sklearn_bdp.guards._dependence import (
     warn_of,
 )
 from sklearn_bdp.guards._guard import GUARDS, Guard
-from sklearn_bdp.guards._reading import ANEW, FINDINGS, MIXED, KnownRows, TrainingRecords
 from sklearn_bdp.guards._row_wise import (
     RowWiseCheck,
     check_later_rows,
     foreign_parts,
     reads_other_rows,
 )
-from sklearn_bdp.guards._rows import cell_codes, count_shared_rows, mixed, row_digests
+from sklearn_bdp.guards._rows import (
+    ANEW,
+    FINDINGS,
+    KnownRows,
+    TrainingRecords,
+    cell_codes,
+    count_shared_rows,
+    mixed,
+    row_digests,
+)
 from sklearn_bdp.guards._tables import (
     ADDED,
     check_agreement,

@@ -8,7 +8,6 @@ their order, which stay when features are added, chosen or transformed.
 from __future__ import annotations
 
 import dataclasses
-import hashlib
 import math
 import multiprocessing
 from typing import Any
@@ -16,12 +15,12 @@ from typing import Any
 import numpy as np
 
 from sklearn_bdp import exceptions
+from sklearn_bdp._digests import data_digest
 from sklearn_bdp._process import ANSWERED
 from sklearn_bdp._sklearn_compat import inside_validation, num_samples
 from sklearn_bdp.accounting import score_tail
 from sklearn_bdp.correlation import Groups, Independent
 from sklearn_bdp.guards._guard import Guard
-from sklearn_bdp.guards._rows import row_digests
 
 #: Part of its range that an interval covers to say nothing.
 ALL = 0.9
@@ -32,9 +31,6 @@ _FEWEST = 20
 #: needs a cross-validated score of the chosen one that is so far too high: 1 in 740 for one
 #: candidate, and about what the best of 400 equal ones reaches.
 CHANCE = 3.0
-#: Part of a holdout's rows that are those of another one where it is a subgroup of it.
-_SUBGROUP = 0.9
-
 ANOTHER = Guard(
     "another account",
     "arguments",
@@ -90,59 +86,21 @@ def targets_digest(X: Any, y: Any) -> str | None:
     """Return what targets are known by; None where they say too little.
 
     Targets that are sorted (or all the same) may be those of any table of that size: there the
-    features count, too.
+    features count, too. Nothing is known of the fits of a search or cross-validation, which are
+    tested from outside, nor in workers.
     """
-    try:
-        codes = row_digests(y)
-        if codes.size < _FEWEST:
-            return None
-        if in_runs(codes) and np.unique(codes).size < codes.size:
-            codes = row_digests(X, y)
-    except (TypeError, ValueError):  # cells without values
+    if num_samples(y) < _FEWEST or multiprocessing.parent_process() or inside_validation():
         return None
-    return hashlib.sha256(codes.tobytes()).hexdigest()
-
-
-def digests_of_rows(X: Any, y: Any) -> Any:
-    """Return what rows with targets are known by; None for cells without values."""
-    try:
-        return row_digests(X, y)
-    except (TypeError, ValueError):
-        return None
+    labels = np.asarray(y)
+    labels = labels.astype(float) if labels.dtype.kind in "biu" else labels
+    repeats = (labels[1:] == labels[:-1]).any()
+    return data_digest(X, labels) if repeats and in_runs(labels) else data_digest(labels)
 
 
 def in_runs(labels: Any) -> bool:
     """Return whether equal labels stand together: the order of the rows says nothing."""
     runs = 1 + np.count_nonzero(labels[1:] != labels[:-1])
     return bool(runs == np.unique(labels).size)
-
-
-def open_account(about: list[str | None], rows: Any) -> bool:
-    """Return whether another account has answered about some of these targets; warn.
-
-    ``rows``: digests of rows with targets. Rows of a subgroup of an asked holdout are among its.
-    """
-    if _is_repeated():
-        return False
-    known = ANSWERED.keys() & set(filter(None, about))
-    if rows is not None and not known and len(np.unique(rows)) >= _FEWEST:
-        others = ((one, has) for one, has in ANSWERED.items() if has is not None)
-        known = {one for one, has in others if np.mean(np.isin(rows, has)) > _SUBGROUP}
-    if known:
-        ANOTHER.warn()
-    return bool(known)
-
-
-def note_answers(about: list[str | None], rows: Any) -> None:
-    """Remember that an account has answered about these targets."""
-    new = set(filter(None, about)) - ANSWERED.keys()
-    if new and not _is_repeated():  # asked last: it walks up the callers
-        ANSWERED.update(dict.fromkeys(new, rows))
-
-
-def _is_repeated():
-    """Return whether this is a worker, or a fit of a search or cross-validation with its test."""
-    return multiprocessing.parent_process() is not None or inside_validation()
 
 
 def share_of(metric, interval):

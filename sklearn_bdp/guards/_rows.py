@@ -1,24 +1,285 @@
-"""Records recognised by their values: training rows that are holdout rows.
+"""Records recognised by their values, and the check that reads the holdout (theory G21).
 
 A record is the same record in another order, type of number, container or column order, and next
 to missing values. Its digest is a sum over columns of a hash of (column, value), so that columns
 may come in any order where they have names, and the zeros of sparse data need not be looked at.
-Digests of holdout records stay in the process; nobody is shown one.
+Digests of holdout records stay in the process; nobody is shown one. The check says one of a few
+words, which is charged. Rows that are known to stand on the training side are never compared again,
+at no charge.
 """
 
+from __future__ import annotations
+
+import dataclasses
 import functools
 import hashlib
 import math
 import numbers
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 from scipy.stats import hypergeom
 
 from sklearn_bdp._digests import as_one_array
+from sklearn_bdp._sklearn_compat import is_frame, safe_indexing
+from sklearn_bdp.correlation import count_shared_labels
+from sklearn_bdp.exceptions import MissingClassesWarning, SharedGroupsWarning, SharedRecordsError
+from sklearn_bdp.guards._guard import Guard
+from sklearn_bdp.guards._tables import same_columns
 
+_WHEN = "when a training set meets a holdout that the caller split off, once for each set"
+#: What a check can find, in the order in which it is looked for: one finding at most is reported.
+FINDINGS = {
+    "rows": Guard(
+        "shared rows",
+        "holdout",
+        _WHEN,
+        "X contains holdout records, more than chance explains. Pass training rows only. If equal "
+        "records are different people or events, make the holdout with allow_shared_rows=True. No "
+        "query was answered. The check read the holdout and is charged.",
+        SharedRecordsError,
+    ),
+    "groups": Guard(
+        "shared groups",
+        "holdout",
+        _WHEN,
+        "Groups of the training set and of the holdout have the same labels. If they are the same "
+        "groups (patients, users, sites), intervals are too good for new ones: divide whole "
+        "groups, as correlation='groups' does. If labels were given anew, make them unique.",
+        SharedGroupsWarning,
+    ),
+    "labels": Guard(
+        "other labels",
+        "holdout",
+        _WHEN,
+        "y has no label in common with the holdout. Code y as the holdout's targets. No query was "
+        "answered. The check read the holdout and is charged.",
+        ValueError,
+    ),
+    "classes": Guard(
+        "missing classes",
+        "holdout",
+        _WHEN,
+        "A class of one side is missing from the other side. If labels are coded in another way "
+        "there (0 and 1, 1 and 2, -1 and 1), code y as the holdout's targets. If not, no model can "
+        "predict a class that it has not seen. The check read the holdout and is charged.",
+        MissingClassesWarning,
+    ),
+}
+MIXED = Guard(
+    "unknown rows",
+    "training set",
+    "when a training set meets a holdout that a search drew",
+    "X contains rows that were not among the training rows when the search drew its holdout. Pass "
+    "X[search.train_indices_], or call holdout.check_training_rows(X, y) first, which is charged.",
+    SharedRecordsError,
+)
+SCORED = Guard(
+    "raw holdout score",
+    "arguments",
+    "when score is given records that fit held out",
+    "X contains {count:,} records that fit held out. Their raw score would make later intervals "
+    "invalid, so score does not return it. Call final_report() for the final score of the best "
+    "model, or score new records. predict and decision_function take any records. The holdout was "
+    "not queried.",
+    SharedRecordsError,
+)
+#: What has to be true where labels of groups stand on both sides.
+ANEW = "groups of the holdout are others than those of the training set (labels given anew)"
+#: Chance below which a class is missing from one side for a reason.
+_NO_CHANCE = 1e-3
+#: Fitted attributes of scikit-learn's models that are training rows: of neighbors, of support
+#: vector machines, of Gaussian processes.
+_KEEPERS = ("_fit_X", "support_vectors_", "X_train_")
+_PARTS = 20  # members of an ensemble, or of a list among the fit parameters, that are looked at
 _TOGETHER = 64  # columns of numbers that are hashed at a time
 _MISSING = np.uint64(0x7FF8DEADBEEF0001)
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class TrainingRecords:
+    """What an analyst brings to a holdout; hashed when it has to be compared."""
+
+    #: Pairs of records and targets; without targets, features are compared alone.
+    tables: tuple
+    train_model: Any = None  # the correlation of the training records, which may name groups
+    classifier: bool = False  # whether targets are classes
+
+    def beside(self, fit_params: Any) -> TrainingRecords:
+        """Return the side with the tables that stand among fit parameters besides."""
+        more = tuple((table, None) for table in _tables_in(fit_params, self.tables[0][0]))
+        return dataclasses.replace(self, tables=(*self.tables, *more)) if more else self
+
+    @functools.cached_property
+    def rows(self) -> list[Any]:
+        """Digests of each table's rows with and without targets; None for cells without values."""
+        found: list[Any] = []
+        for X, y in self.tables:
+            try:
+                bare = row_digests(X)
+                full = bare if y is None else bare + row_digests(np.zeros((bare.size, 1)), y)
+                found.append((full, bare))  # zeros add nothing
+            except (TypeError, ValueError):
+                found.append(None)
+        return found
+
+    @functools.cached_property
+    def groups(self) -> Any:
+        """Digests of the labels of groups; empty where there are none."""
+        labels = getattr(self.train_model, "_labels", None)
+        return np.array([], np.uint64) if labels is None else labels.digests
+
+    @functools.cached_property
+    def digest(self) -> str:
+        """Return what the side is known by: the same records in any order."""
+        state = hashlib.sha256(b"classes" if self.classifier else b"")
+        for codes in (*self.rows, (self.groups,)):
+            state.update(b"table")
+            for part in codes or ():
+                state.update(np.sort(part).tobytes())
+        return state.hexdigest()
+
+    def finding(self, X: Any, y: Any, model: Any, *, rows: bool) -> str | None:
+        """Return what the holdout's records say about it: one of ``FINDINGS``, or nothing."""
+        if rows:
+            for own, targets in self.tables:
+                shared, chance = count_shared_rows(own, targets, X, y)
+                if shared > chance:
+                    return "rows"
+        if self.train_model is not None and count_shared_labels(model, self.train_model)[0]:
+            return "groups"
+        return _finding_of_classes(self.tables[0][1], y, model) if self.classifier else None
+
+
+class KnownRows:
+    """Rows that stand on the training side: drawn there, or compared with the holdout before."""
+
+    def __init__(self) -> None:
+        self.drawn = False  # whether a search drew the holdout and its training rows
+        self.divided = False  # whether a fit was given both sides: X that it divided, or X_val
+        self._added: list[TrainingRecords] = []  # to be hashed when another side comes
+        self._known = [np.array([], np.uint64), np.array([], np.uint64)]
+        self._groups = np.array([], np.uint64)
+        self._sides: set[str] = set()
+
+    def __getstate__(self) -> dict[str, Any]:
+        self._take_in()  # a pickle holds no record
+        return vars(self)
+
+    def add(self, side: TrainingRecords, *, drawn: bool = False) -> None:
+        """Take in a side that has no holdout records."""
+        self.drawn |= drawn
+        self._added.append(side)
+
+    def _take_in(self):
+        for side in self._added:
+            self._sides.add(side.digest)
+            self._groups = np.union1d(self._groups, side.groups)
+            for codes in side.rows:
+                if codes is not None:
+                    self._known = list(map(np.union1d, self._known, codes))
+        self._added = []
+
+    def said_of(self, side: TrainingRecords, *, explicit: bool) -> str | None:
+        """Return what has to be true of a side that need not be compared; None for another one.
+
+        ``explicit``: rows beyond those of a drawn split are compared in place of being refused.
+        """
+        if any(side is one for one in self._added):
+            return ""
+        shares, groups = self._shares(side), np.isin(side.groups, self._groups)
+        if self.drawn and not explicit and any(0.0 < share < 1.0 for share in shares):
+            raise MIXED.error()
+        if self.drawn and groups.any() and not groups.all():
+            FINDINGS["groups"].warn()
+            return ANEW
+        rows_only = side.train_model is None and not side.classifier
+        known = (self.drawn or rows_only) and min(shares, default=1.0) == 1.0
+        return "" if known or side.digest in self._sides else None
+
+    def _shares(self, side):
+        """Return which part of each table's rows is known, where they can be compared."""
+        self._take_in()
+        pairs = zip(side.rows, side.tables, strict=True)
+        return [
+            float(np.isin(codes[0], self._known[y is None]).mean())
+            for codes, (_, y) in pairs
+            if codes is not None and codes[0].size
+        ]
+
+    def kept(self, estimator: Any, X: Any) -> TrainingRecords:
+        """Return the rows that a model keeps; beside a drawn split, unknown ones were transformed.
+
+        ``X``: records of the columns that are compared.
+        """
+        tables = [((rows, None),) for rows in _kept_rows(estimator, X)]
+        if self.drawn:
+            tables = [one for one in tables if any(self._shares(TrainingRecords(one)) or [1.0])]
+        return TrainingRecords(sum(tables, ()))
+
+    def check_scored(self, side: TrainingRecords, X: Any, y: Any) -> None:
+        """Raise where records to be scored are those that a fit held out.
+
+        Whoever called that fit gave it both sides, so that the error tells nothing new. ``X``,
+        ``y``: the holdout's records.
+        """
+        if not self.divided or side.rows[0] is None or not side.rows[0][0].size:
+            return
+        self._take_in()
+        own, targets = side.tables[0]
+        rest = np.flatnonzero(~np.isin(side.rows[0][0], self._known[targets is None]))
+        if rest.size:
+            targets = None if targets is None else safe_indexing(targets, rest)
+            shared, chance = count_shared_rows(safe_indexing(own, rest), targets, X, y)
+            if shared > chance:
+                raise SCORED.error(count=shared)
+
+
+def _finding_of_classes(y, y_holdout, model):
+    """Return what the classes of the two sides say, where chance does not explain it."""
+    labels, held = np.asarray(y), np.asarray(y_holdout)
+    if any(one.size != len(one) or not one.size for one in (labels, held)):  # several outputs
+        return None
+    labels, held = labels.ravel(), held.ravel()
+    text = [one.dtype.kind in "OUST" and isinstance(one[0], str) for one in (labels, held)]
+    if text[0] != text[1]:
+        return None  # of other kinds: an error of its own
+    if not np.isin(held, labels).any():
+        return "labels"
+    n_held = model.effective_n(len(held))
+    for ours, others, size in ((held, labels, len(labels)), (labels, held, n_held)):
+        known, counts = np.unique(ours, return_counts=True)
+        expected = (1.0 - counts / len(ours)) ** size < _NO_CHANCE  # not left out by chance
+        if (~np.isin(known, others) & expected).any():
+            return "classes"
+    return None
+
+
+def _kept_rows(estimator, X, depth=3):
+    """Yield the training rows that a fitted model, or one inside it, keeps as they are."""
+    state = getattr(estimator, "__dict__", None) or {}
+    rows = [state[name] for name in _KEEPERS if name in state]
+    yield from _tables_in([r for r in rows if isinstance(r, np.ndarray) and r.dtype.kind == "f"], X)
+    if not depth or not hasattr(estimator, "get_params"):
+        return
+    for name, inner in state.items():
+        if name.endswith("_") or name == "steps":
+            for part in inner[:_PARTS] if isinstance(inner, (list, tuple)) else [inner]:
+                one = part[1] if isinstance(part, tuple) and len(part) > 1 else part
+                if hasattr(one, "__dict__"):  # numbers, arrays and trees have none
+                    yield from _kept_rows(one, X, depth - 1)
+
+
+def _tables_in(value, X, depth=3):
+    """Yield the tables (``eval_set``, references) that may hold records."""
+    if isinstance(value, dict):
+        value = list(value.values())
+    if isinstance(value, list | tuple) and depth:
+        for part in value[:_PARTS]:
+            yield from _tables_in(part, X, depth - 1)
+    elif (is_frame(value) or getattr(value, "ndim", 0) == 2) and same_columns(value, X):
+        yield value
 
 
 def count_shared_rows(X, y, X_holdout, y_holdout):
@@ -29,69 +290,31 @@ def count_shared_rows(X, y, X_holdout, y_holdout):
     those, four standard deviations and one more record; nothing where the training records are, as
     a whole, the holdout or a part of it that chance cannot have picked.
     """
-    found = _both_digests(X, y, X_holdout, y_holdout)
-    if found is None:
+    shared = None
+    if all(hasattr(table, "iloc") and hasattr(table, "columns") for table in (X, X_holdout)):
+        shared = {*map(str, X.columns)}.intersection(map(str, X_holdout.columns)) or None
+    try:
+        if shared is None and _width(X) != _width(X_holdout):
+            return 0, 0
+        ours = row_digests(X, y, names=shared)
+        theirs = row_digests(X_holdout, None if y is None else y_holdout, names=shared)
+    except (TypeError, ValueError):  # cells without values, ragged rows: nothing to compare
         return 0, 0
-    ours, theirs = found
-    values, counts = np.unique(ours, return_counts=True)
     if ours.size == 0 or theirs.size == 0:
         return 0, 0
-    shared = int(np.isin(ours, theirs).sum())
-    if shared == ours.size and values.size > 1 and _is_part(values, counts, theirs):
-        return shared, 0
+    values, counts = np.unique(ours, return_counts=True)
+    found = int(np.isin(ours, theirs).sum())
+    if found == ours.size and values.size > 1 and 2 * found > theirs.size:
+        # Rows of the holdout one by one: of a large discrete population a sample as large hardly
+        # ever stays within another's counts.
+        known, times = np.unique(theirs, return_counts=True)
+        if np.all(times[np.searchsorted(known, values)] >= counts):
+            return found, 0
     chances = _chances(counts, ours.size, theirs.size)
     expected = float((counts * chances).sum())
     # Twice: once for the records that meet, once because the rate itself is estimated.
     variance = 2.0 * float((counts**2 * chances * (1.0 - chances)).sum())
-    return shared, math.floor(expected + 4.0 * math.sqrt(variance) + 1.0)
-
-
-def row_digests(X, y=None, *, names=None):
-    """Return a 64-bit digest of each record: equal for equal records, whatever they are kept in.
-
-    Numbers count to single precision. ``names``: columns of a frame to look at; ``None``: all
-    columns, known by their places.
-    """
-    if sp.issparse(X):
-        cells, total = X.tocoo(), np.zeros(X.shape[0], np.uint64)
-        salts = np.array([_salt(str(place)) for place in range(X.shape[1])], np.uint64)
-        np.add.at(total, cells.row, column_digest(cells.data, salts[cells.col]))
-    else:
-        plain = as_one_array(X)
-        fast = type(plain) is np.ndarray and plain.ndim == 2 and plain.dtype.kind in "biuf"
-        width, column = column_getter(plain if fast else X)
-        labels = dict(enumerate(map(str, range(width))))
-        if names is not None:
-            labels = {p: f"name {n}" for p, n in enumerate(map(str, X.columns)) if n in names}
-        if not labels:
-            raise ValueError("no columns")
-        if not fast:
-            total = sum(column_digest(column(p), _salt(label)) for p, label in labels.items())
-        else:
-            salts = np.array([_salt(label) for label in labels.values()], np.uint64)
-            plain = plain if names is None else plain[:, list(labels)]
-            total = np.zeros(len(plain), np.uint64)
-            for start in range(0, len(labels), _TOGETHER):
-                block = slice(start, start + _TOGETHER)
-                total += column_digest(plain[:, block], salts[block]).sum(axis=1, dtype=np.uint64)
-    if y is not None:
-        width, column = column_getter(y)
-        for place in range(width):
-            total = total + column_digest(column(place), _salt(f"target {place}"))
-    return total
-
-
-def _both_digests(X, y, X_holdout, y_holdout):
-    """Return digests of both sets of records over the columns they share, or None."""
-    ours, theirs = _names(X), _names(X_holdout)
-    names = None if ours is None or theirs is None else set(ours).intersection(theirs) or None
-    try:
-        if names is None and _width(X) != _width(X_holdout):
-            return None
-        targets = None if y is None else y_holdout
-        return row_digests(X, y, names=names), row_digests(X_holdout, targets, names=names)
-    except (TypeError, ValueError):  # cells without values, ragged rows: nothing to compare
-        return None
+    return found, math.floor(expected + 4.0 * math.sqrt(variance) + 1.0)
 
 
 def _chances(counts, n, n_holdout):
@@ -109,80 +332,86 @@ def _chances(counts, n, n_holdout):
     return np.full(counts.shape, 1.0 - (1.0 - pairs) ** n_holdout)
 
 
-def _is_part(values, counts, theirs):
-    """Return whether these rows are rows of the holdout one by one, so many that chance is out."""
-    known, times = np.unique(theirs, return_counts=True)
-    places = np.searchsorted(known, values)
-    inside = bool(np.all(times[places] >= counts))
-    # Of a large discrete population a sample as large hardly ever stays within another's counts.
-    return inside and int(counts.sum()) * 2 > theirs.size
-
-
-def _names(X):
-    columns = getattr(X, "columns", None)
-    return None if columns is None or not hasattr(X, "iloc") else [str(name) for name in columns]
-
-
 def _width(X):
-    return X.shape[1] if sp.issparse(X) else column_getter(X)[0]
+    return (X if sp.issparse(X) else _as_table(X)).shape[1]
 
 
-def column_getter(data):
-    """Return how many columns records have, and what gives one by its place."""
+def row_digests(X, y=None, *, names=None):
+    """Return a 64-bit digest of each record: equal for equal records, whatever they are kept in.
+
+    Numbers count to single precision. ``names``: columns of a frame to look at; ``None``: all
+    columns, known by their places.
+    """
+    if sp.issparse(X):
+        cells, total = X.tocoo(), np.zeros(X.shape[0], np.uint64)
+        salts = np.array([_salt(str(place)) for place in range(X.shape[1])], np.uint64)
+        np.add.at(total, cells.row, _hashed(cells.data, salts[cells.col]))
+    elif names is None:
+        total = _summed(_as_table(X), "")
+    else:
+        X = X.iloc[:, [str(name) in names for name in X.columns]]
+        total = _summed(_as_table(X), "name ", map(str, X.columns))
+    return total if y is None else total + _summed(_as_table(y), "target ")
+
+
+def _summed(table, prefix, names=None):
+    """Return the sums of the hashes of the cells in each row; columns are known by labels."""
+    labels = list(range(table.shape[1]) if names is None else names)
+    if not labels:
+        raise ValueError("no columns")
+    salts = np.array([_salt(f"{prefix}{label}") for label in labels], np.uint64)
+    total, plain = np.zeros(len(table), np.uint64), isinstance(table, np.ndarray)
+    step = _TOGETHER if plain and table.dtype.kind in "biuf" else 1
+    for start in range(0, len(labels), step):
+        part = slice(start, start + step)
+        block = table[:, part] if plain else table.iloc[:, start].to_numpy()[:, None]
+        total += _hashed(block, salts[part]).sum(axis=1, dtype=np.uint64)
+    return total
+
+
+def _hashed(cells, salts):
+    """Return a hash of each cell under the salt of its column; zeros count nothing."""
+    codes = cell_codes(cells)
+    return np.where(codes == 0, np.uint64(0), mixed(codes, salts))
+
+
+def _as_table(data):
+    """Return a frame, or an array with a column for each cell of a record."""
     if hasattr(data, "iloc"):
-        if not hasattr(data, "columns"):
-            return 1, lambda place: data.to_numpy()
-        return data.shape[1], lambda place: data.iloc[:, place].to_numpy()
-    data = _as_array(data)
-    if data.ndim == 1:
-        return 1, lambda place: data
-    flat = data.reshape(data.shape[0], -1)
-    return flat.shape[1], lambda place: flat[:, place]
+        data = as_one_array(data) if hasattr(data, "columns") else data.to_numpy()
+        if hasattr(data, "columns"):
+            return data
+    elif not hasattr(data, "__array__"):  # the cells of lists keep their types
+        rows = list(data)
+        plain = any(isinstance(row, str | bytes) or not hasattr(row, "__len__") for row in rows)
+        if not plain and len({len(row) for row in rows}) != 1:
+            raise ValueError("rows of one length")
+        data = np.empty(len(rows) if plain else (len(rows), len(rows[0])), dtype=object)
+        for place, row in enumerate(rows):
+            data[place] = row if plain else list(row)
+    data = np.asarray(data)
+    return data[:, None] if data.ndim == 1 else data.reshape(data.shape[0], -1)
 
 
-def column_digest(column, salt):
-    """Return a hash of each cell of a column under a salt; zeros count nothing."""
-    codes = cell_codes(column)
-    return np.where(codes == 0, np.uint64(0), mixed(codes, salt))
-
-
-def _as_array(data):
-    """Return lists as an array whose cells keep their types."""
-    if hasattr(data, "__array__"):
-        return np.asarray(data)
-    rows = list(data)
-    plain = any(isinstance(row, str | bytes) or not hasattr(row, "__len__") for row in rows)
-    if not plain and len({len(row) for row in rows}) != 1:
-        raise ValueError("rows of one length")
-    cells = np.empty(len(rows) if plain else (len(rows), len(rows[0])), dtype=object)
-    for place, row in enumerate(rows):
-        cells[place] = row if plain else list(row)
-    return cells
-
-
-def cell_codes(column, *, single=True):
+def cell_codes(cells, *, single=True):
     """Return a 64-bit code of each cell: 0 for zero, one code for all that is missing.
 
-    ``single``: numbers count to single precision.
+    ``single``: numbers count to single precision, so that a copy in it is the same.
     """
     # A type of pandas (categories, strings, masked numbers) has objects in its cells.
-    plain = isinstance(getattr(column, "dtype", None), np.dtype)
-    column = np.asarray(column, dtype=None if plain else object)
-    if column.dtype.kind in "biuf":
-        return _number_codes(column.astype(np.float64), single)
-    if column.dtype.kind in "mM":
-        codes = column.astype(np.int64).view(np.uint64)
-        return np.where(np.isnat(column), _MISSING, codes)
+    plain = isinstance(getattr(cells, "dtype", None), np.dtype)
+    cells = np.asarray(cells, dtype=None if plain else object)
+    if cells.dtype.kind in "biuf":
+        values = cells.astype(np.float64)
+        with np.errstate(over="ignore", invalid="ignore"):
+            rounded = values.astype(np.float32).astype(np.float64) if single else values
+        codes = (rounded + 0.0).view(np.uint64)  # -0.0 is 0.0
+        return np.where(np.isnan(values), _MISSING, codes)
+    if cells.dtype.kind in "mM":
+        return np.where(np.isnat(cells), _MISSING, cells.astype(np.int64).view(np.uint64))
     known = {}
-    return np.array([_cell_code(cell, known) for cell in column.tolist()], dtype=np.uint64)
-
-
-def _number_codes(numbers, single=True):
-    """Return the bits of numbers, in single precision so that a copy in it is the same."""
-    with np.errstate(over="ignore", invalid="ignore"):
-        rounded = numbers.astype(np.float32).astype(np.float64) if single else numbers
-    codes = (rounded + 0.0).view(np.uint64)  # -0.0 is 0.0
-    return np.where(np.isnan(numbers), _MISSING, codes)
+    codes = [_cell_code(cell, known) for cell in cells.ravel().tolist()]
+    return np.array(codes, dtype=np.uint64).reshape(cells.shape)
 
 
 def _cell_code(cell, known):
@@ -194,7 +423,7 @@ def _cell_code(cell, known):
     cell = cell if isinstance(cell, str | numbers.Real) else str(cell)
     if cell not in known:
         try:
-            known[cell] = _number_codes(np.array([float(cell)]))[0]
+            known[cell] = cell_codes(np.array([float(cell)]))[0]
         except (ValueError, OverflowError):
             known[cell] = _salt(f"text {cell}")
     return known[cell]
@@ -202,9 +431,8 @@ def _cell_code(cell, known):
 
 @functools.lru_cache(maxsize=1024)
 def _salt(text):
-    return np.uint64(
-        int.from_bytes(hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()[:8], "big")
-    )
+    digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()
+    return np.uint64(int.from_bytes(digest[:8], "big"))
 
 
 def mixed(codes, salt):

@@ -15,10 +15,10 @@ import secrets
 import numpy as np
 
 from sklearn_bdp._digests import is_content_key
-from sklearn_bdp._process import LEDGERS
+from sklearn_bdp._process import ANSWERED, LEDGERS
 from sklearn_bdp.accounting import PredictiveCode
 from sklearn_bdp.exceptions import LedgerCorruptedError, LedgerError, ProcessBoundaryError
-from sklearn_bdp.guards import KnownRows, note_answers, open_account
+from sklearn_bdp.guards import ANOTHER, KnownRows
 from sklearn_bdp.holdout._batch import Terms, decide, exhausted_error, next_code_length
 from sklearn_bdp.holdout._certificate import holdout_certificate, width_parts
 from sklearn_bdp.holdout._inputs import first_askings
@@ -31,19 +31,20 @@ class Account:
     """What was asked, answered and learned of one holdout; it holds none of its records.
 
     A pickle finds the ledger again (in this process also one in memory) or can only be read.
-    ``about``, ``rows``: digests of the targets and of the rows that it speaks of.
+    ``about``: digests of the targets that it speaks of.
     """
 
-    def __init__(self, path, header, *, model, seed, timeout, notes, about, rows):
+    def __init__(self, path, header, *, model, seed, timeout, notes, about):
         self.path, self.model, self.seed, self._timeout = path, model, seed, timeout
         self.identity = {name: header[name] for name in ("data", "correlation", "parameters")}
-        self.token, self._about, self._rows = secrets.token_hex(16), about, rows
+        self.token, self._about = secrets.token_hex(16), about
         self._shared = Fact.SHARED_ROWS in notes  # training records may equal holdout records
         self.known = KnownRows()  # rows that stand on the training side
         self.warned = []  # metrics of which it was said that few groups tell hardly anything
         self._learned = None  # last entry learned from, predictor; public, rebuilt from the ledger
         self._head = self._snapshot = None  # of a ledger that is elsewhere
-        if path is None and open_account(about, rows):
+        if path is None and not ANSWERED.isdisjoint(about):
+            ANOTHER.warn()
             notes = {**notes, Fact.ANOTHER_ACCOUNT: True}
         # Drawn once, with the holdout; the order of units follows from it and from the records.
         drawn = secrets.token_hex(16) if seed is None else f"{seed:x}"
@@ -53,7 +54,7 @@ class Account:
         self.settings = _recorded_settings(self._ledger.header, header, path)
 
     def __getstate__(self):
-        state = vars(self) | {"_ledger": None, "_learned": None, "_about": (), "_rows": None}
+        state = vars(self) | {"_ledger": None, "_learned": None, "_about": ()}
         if self.path is not None:
             # The head goes along: a ledger restored from an older copy is recognised.
             state["_head"] = self._head if self._ledger is None else self._ledger.head
@@ -175,7 +176,7 @@ class Account:
 
     def record(self, transaction, record, terms, answers):
         """Write a batch."""
-        note_answers(self._about, self._rows)
+        ANSWERED.update(self._about)
         transaction.append(record, sealed=_sealed(terms), answers=answers)
 
     def note_closing(self, transaction, name, plan):

@@ -24,7 +24,7 @@ from sklearn_bdp._digests import content_key, data_digest
 from sklearn_bdp._process import HOLDOUTS
 from sklearn_bdp._version import __version__
 from sklearn_bdp.correlation import check_correlation, check_order_of_groups
-from sklearn_bdp.guards import TrainingRecords, digests_of_rows, targets_digest
+from sklearn_bdp.guards import TrainingRecords, targets_digest
 from sklearn_bdp.holdout._account import Account
 from sklearn_bdp.holdout._batch import next_code_length
 from sklearn_bdp.holdout._certificate import warn_if_vacuous
@@ -330,10 +330,10 @@ class ReusableHoldout:
             **settings.header(),
         }
         notes = {**(notes or {}), **({Fact.SHARED_ROWS: True} if config.allow_shared_rows else {})}
+        about = {notes.get(Fact.TARGETS), targets_digest(self.X, self.y)} - {None}
         self.account = Account(
             self.ledger, header, model=self.model, seed=seed, timeout=config.ledger_timeout,
-            notes=notes, about=[notes.get(Fact.TARGETS), targets_digest(self.X, self.y)],
-            rows=digests_of_rows(self.X, self.y),
+            notes=notes, about=about,
         )  # fmt: skip
         HOLDOUTS[self.account.token] = self
         self.is_small = warn_if_vacuous(self.account.settings, self.model)

@@ -26,7 +26,7 @@ from sklearn_bdp.accounting import (
     share_cells,
     shares_needed,
 )
-from sklearn_bdp.guards import ANEW, FINDINGS, MIXED
+from sklearn_bdp.guards import ANEW, FINDINGS
 from sklearn_bdp.holdout._settings import margins
 
 
@@ -38,13 +38,9 @@ def check_overlap(holdout: Any, side: Any, *, explicit: bool = False) -> str:
     known costs nothing; a word is charged, recorded, then said.
     """
     known = holdout.account.known
-    if known.mixes(side) and not explicit:
-        raise MIXED.error()
-    if known.mixes_groups(side):
-        FINDINGS["groups"].warn()
-        return ANEW
-    if known.covers(side):
-        return ""
+    said = known.said_of(side, explicit=explicit)
+    if said is not None:
+        return said
     word = _recorded_finding(holdout, side)
     if word in ("rows", "labels"):
         raise FINDINGS[word].error()

@@ -4,7 +4,6 @@ import copy
 import math
 import pickle
 import shutil
-import warnings
 from typing import ClassVar
 
 import numpy as np
@@ -31,7 +30,6 @@ from sklearn.preprocessing import StandardScaler, scale
 from sklearn_bdp import HoldoutConfig, ReusableHoldout, ReusableHoldoutSearchCV
 from sklearn_bdp.correlation import Groups, MarkovNetwork
 from sklearn_bdp.exceptions import (
-    AnotherAccountWarning,
     HoldoutClosedError,
     UnboundedMetricError,
 )
@@ -662,19 +660,6 @@ def test_average_precision_and_auc_are_scikit_learns():
     values = [roc_auc_score(y, X[:, 0]), average_precision_score(y, X[:, 0])]
     assert [row.value for row in rows.rows] == pytest.approx(values)
     assert all(math.isfinite(row.lower) for row in rows.rows)
-
-
-def test_a_new_holdout_of_a_subgroup_is_another_account():
-    """Issue 33: rows of an asked holdout, held out again, are told."""
-    X, y = data(300)
-    women = np.arange(300) % 3 == 0
-    ReusableHoldout(X[women], y[women])  # nothing was asked yet
-    ReusableHoldout(X, y).final_report(Ranks())
-    with pytest.warns(AnotherAccountWarning):
-        ReusableHoldout(X[women], y[women])
-    with warnings.catch_warnings():
-        warnings.simplefilter("error", AnotherAccountWarning)
-        ReusableHoldout(*data(100, seed=5))
 
 
 def test_shares_that_only_one_row_needs_are_paid_by_no_other():
