@@ -14,6 +14,7 @@ from sklearn.model_selection import KFold, ShuffleSplit
 from sklearn_bdp import HoldoutConfig, ReusableHoldout, ReusableHoldoutSearchCV
 from sklearn_bdp.feature_selection import HoldoutFeatureSelector
 from sklearn_bdp.model_selection import HalvingReusableHoldoutSearchCV
+from tests.facts import refused
 
 # Several holdouts of the same records, each for a test of its own.
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn_bdp.exceptions.AnotherAccountWarning")
@@ -34,30 +35,30 @@ def test_fields_are_the_parameters_of_the_holdout_with_their_defaults():
 
 
 @pytest.mark.parametrize(
-    ("changes", "message"),
+    ("changes", "fact"),
     [
-        ({"test_size": 0.0}, "test_size must be"),
-        ({"test_size": 20}, r"pass test_size=20 / len\(X\)"),
-        ({"test_size": "half"}, "test_size must be"),
-        ({"test_size": None}, "test_size must be"),
-        ({"test_size": True}, "test_size must be"),
-        ({"beta": 0.95}, r"for 0\.05 confidence|for 0\.95 confidence"),
-        ({"beta": float("nan")}, "beta must be"),
-        ({"epsilon": -1}, "epsilon must be a positive number, got epsilon=-1"),
-        ({"calibration": "typo"}, "calibration must be one of"),
-        ({"calibration": "zhao2017"}, "n_queries and budget"),
-        ({"threshold": 2.0}, "threshold must be"),
-        ({"resolution": 0.0}, "resolution must be"),
-        ({"budget": 0}, "budget must be"),
-        ({"n_queries": 0}, "n_queries must be"),
-        ({"on_exhausted": "typo"}, "on_exhausted must be one of"),
-        ({"ledger": 3}, "ledger must be a path"),
-        ({"ledger_timeout": -1.0}, "ledger_timeout must be"),
-        ({"allow_shared_rows": 1}, "allow_shared_rows must be"),
+        ({"test_size": 0.0}, "test_size"),
+        ({"test_size": 20}, "test_size=20 / len(X)"),
+        ({"test_size": "half"}, "test_size"),
+        ({"test_size": None}, "test_size"),
+        ({"test_size": True}, "test_size"),
+        ({"beta": 0.95}, "beta"),
+        ({"beta": float("nan")}, "beta"),
+        ({"epsilon": -1}, "epsilon=-1"),
+        ({"calibration": "typo"}, "calibration"),
+        ({"calibration": "zhao2017"}, "n_queries"),
+        ({"threshold": 2.0}, "threshold"),
+        ({"resolution": 0.0}, "resolution"),
+        ({"budget": 0}, "budget"),
+        ({"n_queries": 0}, "n_queries"),
+        ({"on_exhausted": "typo"}, "on_exhausted"),
+        ({"ledger": 3}, "ledger"),
+        ({"ledger_timeout": -1.0}, "ledger_timeout"),
+        ({"allow_shared_rows": 1}, "allow_shared_rows"),
     ],
 )
-def test_fields_are_checked_when_it_is_made(changes, message):
-    with pytest.raises((TypeError, ValueError), match=message):
+def test_fields_are_checked_when_it_is_made(changes, fact):
+    with refused((TypeError, ValueError), fact):
         HoldoutConfig(**changes)
 
 
@@ -92,7 +93,7 @@ def test_a_splitter_may_stand_for_the_size():
     config = HoldoutConfig(splitter, beta=0.1)
     same = ReusableHoldoutSearchCV(LogisticRegression(), GRID, holdout=config).fit(X, Y)
     np.testing.assert_array_equal(plain.holdout_indices_, same.holdout_indices_)
-    with pytest.raises(ValueError, match="exactly one split"):
+    with refused(ValueError, "holdout", "KFold"):
         ReusableHoldoutSearchCV(LogisticRegression(), GRID, holdout=HoldoutConfig(KFold(3))).fit(
             X, Y
         )
@@ -129,10 +130,10 @@ def test_a_search_changes_its_configuration_by_nested_parameters(tmp_path):
     selector = HoldoutFeatureSelector(LogisticRegression()).set_params(holdout__spending="even")
     assert selector.holdout.spending == "even"
     for wrong in ({"holdout__beta": 2.0}, {"holdout__typo": 1}):
-        with pytest.raises(ValueError, match=r"beta must|typo"):
+        with refused(ValueError, next(iter(wrong)).removeprefix("holdout__")):
             plain.set_params(**wrong)
     for fixed in (None, ReusableHoldout(X, Y)):
-        with pytest.raises(ValueError, match="holdout__beta"):
+        with refused(ValueError, "holdout__beta"):
             clone(plain).set_params(holdout=fixed, holdout__beta=0.1)
 
 

@@ -12,6 +12,7 @@ import pytest
 
 from sklearn_bdp.exceptions import HoldoutClosedError
 from sklearn_bdp.holdout import ReusableHoldout
+from tests.facts import refused
 from tests.holdout import workers
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="kill -9 is POSIX")
@@ -101,7 +102,7 @@ def test_a_report_that_was_begun_is_the_only_one_there_is(server, tmp_path, aske
     reports = []
     for file in (path, copy):
         holdout = ReusableHoldout(workers.X, workers.Y, ledger=file)
-        with pytest.raises(HoldoutClosedError, match="begun"):
+        with refused(HoldoutClosedError, "begun"):
             holdout.answer([0.5], workers.scores(1, 5))
         reports.append(holdout.final_report({"mine": workers.Dying()}, scoring=workers.GRADED))
     assert reports[0].rows == reports[1].rows

@@ -8,6 +8,7 @@ import warnings
 import numpy as np
 import pytest
 
+from tests.facts import refused
 from tests.holdout.leak_audit import LeakAudit
 
 SCORE = 738 / 1009
@@ -93,7 +94,7 @@ def test_locals_of_frames_and_causes_are_searched(audit):
 
     with pytest.raises(KeyError) as caught:
         inner()
-    with pytest.raises(AssertionError, match="frame of"):
+    with refused(AssertionError, "frame"):
         audit.check_error(caught.value)
     audit.check_error(caught.value, callers=[__file__])
 

@@ -16,7 +16,6 @@ from sklearn.datasets import load_breast_cancer
 from sklearn.tree import DecisionTreeClassifier
 
 from sklearn_bdp import ReusableHoldoutSearchCV
-from sklearn_bdp._cli import main
 from sklearn_bdp.holdout import ReusableHoldout
 from sklearn_bdp.metrics import Evaluation
 from sklearn_bdp.model_selection import HoldoutScorer
@@ -218,13 +217,13 @@ def test_a_pickle_recognises_a_ledger_restored_from_an_older_copy(server, path):
 # -- many at once ---------------------------------------------------------------------------------
 
 
-def check_counts(path, *, asked, batches):
+def check_counts(command_line, path, *, asked, batches):
     holdout = ReusableHoldout(X, Y, ledger=path)
     history = holdout.history()
     assert len(history) == asked
     assert len({record.key for record in history}) == asked
     assert history[-1].batch == batches
-    assert main(["ledger", "verify", str(path)]) == 0
+    assert command_line("ledger", "verify", path) == 0
 
 
 def run_workers(server, path, *, processes, batches, size, shared):
@@ -237,24 +236,24 @@ def run_workers(server, path, *, processes, batches, size, shared):
         return [job.result() for job in jobs]
 
 
-def test_many_processes_lose_and_double_nothing(server, path, capsys):
+def test_many_processes_lose_and_double_nothing(server, path, capsys, command_line):
     run_workers(server, path, processes=8, batches=6, size=3, shared=True)
     # Each round has one query that all eight ask: answered once.
-    check_counts(path, asked=8 * 6 * 2 + 6, batches=8 * 6)
+    check_counts(command_line, path, asked=8 * 6 * 2 + 6, batches=8 * 6)
 
 
 @pytest.mark.slow
-def test_eight_processes_of_five_hundred_batches(server, path, capsys):
+def test_eight_processes_of_five_hundred_batches(server, path, capsys, command_line):
     run_workers(server, path, processes=8, batches=500, size=3, shared=False)
-    check_counts(path, asked=8 * 500 * 3, batches=8 * 500)
+    check_counts(command_line, path, asked=8 * 500 * 3, batches=8 * 500)
 
 
-def test_processes_that_create_one_ledger_at_once_agree(server, path):
+def test_processes_that_create_one_ledger_at_once_agree(server, path, command_line):
     with concurrent.futures.ProcessPoolExecutor(4, mp_context=server) as pool:
         jobs = [pool.submit(workers.ask_many, path, number, 2, 2, False) for number in range(4)]
         for job in jobs:
             job.result()
-    check_counts(path, asked=16, batches=8)
+    check_counts(command_line, path, asked=16, batches=8)
 
 
 @pytest.mark.parametrize("kept", [False, True], ids=["memory", "ledger"])

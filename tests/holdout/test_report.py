@@ -14,6 +14,7 @@ from sklearn_bdp import ReusableHoldout, ReusableHoldoutSearchCV
 from sklearn_bdp.accounting import share_limits
 from sklearn_bdp.correlation import Groups, MarkovChain
 from sklearn_bdp.exceptions import BudgetExhaustedError, HoldoutClosedError
+from tests.facts import refused
 
 # One table, many holdouts; some are small or under a level of privacy.
 pytestmark = [
@@ -65,7 +66,7 @@ def test_a_closed_holdout_answers_nothing_new_here_or_after_reopening(holdout, p
     first = holdout.answer([0.7], hits(0.7), keys=["a"])
     holdout.final_report(ONES)
     for some in (holdout, ReusableHoldout(X, Y, ledger=path, random_state=0)):
-        with pytest.raises(HoldoutClosedError, match="final report"):
+        with refused(HoldoutClosedError, "report_"):
             some.answer([0.7], hits(0.7))
         with pytest.raises(HoldoutClosedError):
             some.final_report(ONES, scoring="recall")
@@ -129,7 +130,7 @@ def test_preview_spends_nothing_and_checks_its_arguments(holdout):
     holdout.preview(10)
     assert len(holdout.history()) == 0
     for bad in ({"n_queries": 0}, {"score": 2.0}, {"training_size": 0}):
-        with pytest.raises(ValueError, match=next(iter(bad))):
+        with refused(ValueError, next(iter(bad))):
             holdout.preview(**bad)
 
 
@@ -182,14 +183,14 @@ def made(column=0):
 def test_the_report_stands_in_the_ledger_for_every_process(path):
     X, y = said()
     holdout = ReusableHoldout(X, y, ledger=path)
-    with pytest.raises(AttributeError, match="not given a final report"):
+    with pytest.raises(AttributeError):
         _ = holdout.report_
     report = holdout.final_report(made(), scoring=["accuracy", "f1"])
     again = ReusableHoldout(X, y, ledger=path)
     assert again.report_ == report == holdout.report_
     assert str(again.report_) == str(report)
     assert again.final_report(made(), scoring=["accuracy", "f1"]) == report
-    with pytest.raises(HoldoutClosedError, match="report_"):
+    with refused(HoldoutClosedError, "report_"):
         again.final_report(made(1), scoring=["accuracy", "f1"])
 
 
@@ -201,11 +202,11 @@ def test_an_interrupted_report_can_be_completed_and_no_other(path):
     with pytest.raises(KeyboardInterrupt):
         holdout.final_report({"mine": made()})
     for some in (holdout, ReusableHoldout(X, y, ledger=path, random_state=0)):
-        with pytest.raises(HoldoutClosedError, match="begun"):
+        with refused(HoldoutClosedError, "begun"):
             some.final_report({"mine": made(1)})
-        with pytest.raises(HoldoutClosedError, match="begun"):
+        with refused(HoldoutClosedError, "begun"):
             some.final_report({"mine": made()}, scoring="f1")
-        with pytest.raises(HoldoutClosedError, match="begun"):
+        with refused(HoldoutClosedError, "begun"):
             some.answer([0.7], hits(0.7))
     report = ReusableHoldout(X, y, ledger=path, random_state=0).final_report({"mine": made()})
     assert report.lower < 0.8 < report.upper
@@ -227,7 +228,7 @@ def test_a_difference_of_two_models_is_known_better_than_either():
 @pytest.mark.parametrize("compare", [True, "b"])
 def test_a_comparison_needs_two_models(compare):
     X, y = said()
-    with pytest.raises(ValueError, match="compare"):
+    with refused(ValueError, "compare"):
         ReusableHoldout(X, y).final_report(made(), compare=compare)
 
 
@@ -267,8 +268,9 @@ def test_metrics_without_a_proven_interval_are_approximate_and_say_so():
 def test_rows_without_noise_are_refused_under_a_level_of_privacy(scoring):
     X, y = said()
     holdout = ReusableHoldout(X, y, epsilon=1.0)
-    with pytest.raises(ValueError, match="not queried"):
+    with refused(ValueError, "epsilon"):
         holdout.final_report(made(), scoring=scoring)
+    assert len(holdout.history()) == 0
     holdout.answer([0.7], hits(0.7))  # still open
     [row] = holdout.final_report(made(), scoring="recall").rows
     assert row.approximate is None

@@ -14,6 +14,7 @@ from benchmarks.dependence.past import folded, newey_west
 from sklearn_bdp import ReusableHoldout, ReusableHoldoutSearchCV
 from sklearn_bdp.correlation import MarkovChain
 from sklearn_bdp.exceptions import HoldoutClosedError
+from tests.facts import refused
 
 pd = pytest.importorskip("pandas")
 # One table, many holdouts.
@@ -177,11 +178,11 @@ def test_a_recipe_is_refitted_on_all_that_is_known():
 def test_what_cannot_be_reported_is_refused_while_the_holdout_is_open():
     X, y, _ = sales(600)
     search = searched(X, y)
-    with pytest.raises(ValueError, match="compare"):
+    with refused(ValueError, "compare"):
         search.final_report(compare="seasonal-900")
-    with pytest.raises(ValueError, match="refit_every"):
+    with refused(ValueError, "refit_every"):
         search.final_report(refit_every=0)
-    with pytest.raises(ValueError, match="refit_every"):
+    with refused(ValueError, "refit_every"):
         search.final_report(refit_every=pd.Timedelta("-1D"))
     assert search.final_report(compare="naive").rows
     chain = ReusableHoldoutSearchCV(
@@ -191,9 +192,9 @@ def test_what_cannot_be_reported_is_refused_while_the_holdout_is_open():
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         chain.fit(X, y)
-    with pytest.raises(ValueError, match="correlation='time'"):
+    with refused(ValueError, "correlation='time'"):
         chain.final_report(refit_every=30)
-    with pytest.raises(ValueError, match="correlation='time'"):
+    with refused(ValueError, "correlation='time'"):
         chain.final_report(compare="naive")
     assert chain.final_report().rows
 
@@ -204,7 +205,7 @@ def test_a_model_that_looks_at_later_rows_is_refused_while_the_holdout_is_open()
     train = X[:400], labels[:400]
     holdout = ReusableHoldout(X[400:], labels[400:], correlation="time", random_state=0)
     ahead = make_pipeline(FunctionTransformer(lambda A: A - A.mean()), LogisticRegression())
-    with pytest.raises(ValueError, match="later dates"):
+    with refused(ValueError, "dates"):
         holdout.final_report(ahead.fit(*train), training=train)
     rows = holdout.final_report(
         LogisticRegression().fit(*train), compare="naive", training=train
@@ -243,7 +244,7 @@ def test_scores_are_drawn_over_time():
     ax = report.plot(over="time")
     assert len(ax.lines[0].get_xdata()) == 145
     kept = pickle.loads(pickle.dumps(report))
-    with pytest.raises(ValueError, match="over='time'"):
+    with refused(ValueError, "over='time'"):
         kept.plot(over="time")
     assert kept == report
 

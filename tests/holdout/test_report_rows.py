@@ -35,6 +35,7 @@ from sklearn_bdp.exceptions import (
 )
 from sklearn_bdp.guards import forget_accounts
 from sklearn_bdp.metrics import PerRecordScore
+from tests.facts import refused
 
 # One table, many holdouts; some are small or under a level of privacy.
 pytestmark = [
@@ -121,7 +122,7 @@ def test_the_class_that_counts_is_pos_label_as_in_scikit_learn(low, high):
         holdout = ReusableHoldout(X, labels, random_state=0)
         scoring = name
         if isinstance(low, str):
-            with pytest.raises(ValueError, match="pos_label"):
+            with refused(ValueError, "pos_label"):
                 holdout.final_report(model, scoring=name)
             scoring = make_scorer(function, pos_label=high)
         [row] = holdout.final_report(model, scoring=scoring).rows
@@ -380,7 +381,7 @@ def test_predictions_are_reported_like_the_model_that_made_them():
         assert other.model == "mine"
     assert labels.value == pytest.approx(f1_score(y, model.predict(X)))
     holdout = ReusableHoldout(X, y)
-    with pytest.raises(TypeError, match="predictions"):
+    with refused(TypeError, "predictions"):
         holdout.final_report({"mine": model.predict(X)[:-1]}, scoring="accuracy")
 
 
@@ -405,7 +406,7 @@ def test_differences_to_a_named_baseline_an_estimator_or_predictions():
     ).rows  # fmt: skip
     assert rows[3].proven is None
     assert rows[3].approximate[0] < rows[3].value < rows[3].approximate[1]
-    with pytest.raises(ValueError, match="compare"):
+    with refused(ValueError, "compare"):
         ReusableHoldout(X, y).final_report(models, compare="d")
 
 
@@ -478,7 +479,7 @@ def test_subgroups_and_their_gap_have_rows():
     ]
     for wrong in ("age", {"age": X[:, 0]}, {"sex": ["F"]}, 9):
         holdout = ReusableHoldout(frame, y)
-        with pytest.raises(ValueError, match="by"):
+        with refused(ValueError, "by"):
             holdout.final_report(Ranks(), by=wrong)
         holdout.answer([0.5], np.full((1, 1000), 0.5))  # still open
 
@@ -501,7 +502,7 @@ def test_a_report_has_one_target():
         assert row.n_units == 200
         for pair in (row.proven, row.approximate):
             assert pair[0] < value < pair[1]
-    with pytest.raises(ValueError, match="largest"):
+    with refused(ValueError, "largest"):
         ReusableHoldout(X, y, correlation=Groups(groups)).final_report(Ranks(), per="record")
 
 
@@ -520,7 +521,7 @@ def test_both_families_speak_of_the_records_that_count():
         assert pair[0] < 400 / 600 < pair[1] < 0.85  # of all records: .95
     assert rows[1].proven is None  # G19 is about a random record of a random group
     private = ReusableHoldout(X, y, correlation=Groups(groups), epsilon=1.0)
-    with pytest.raises(UnboundedMetricError, match="noise"):
+    with refused(UnboundedMetricError, "noise"):
         private.final_report(Ranks(), scoring="roc_auc", per="record", training=training)
 
 
@@ -531,14 +532,14 @@ def test_the_target_is_said_where_it_cannot_be_chosen():
     assert row.proven[0] < row.value < row.proven[1]
     search = ReusableHoldoutSearchCV(LogisticRegression(), {}, correlation="time", random_state=0)
     search.fit(X, y, times=np.arange(400) // 4)
-    with pytest.raises(ValueError, match="per"):
+    with refused(ValueError, "per"):
         search.final_report(per="record")
     assert search.final_report().rows
     groups = np.repeat(np.arange(150), np.r_[np.full(100, 1), np.full(50, 6)])
     right = Ranks().predict(X) == y
     for scoring, per in (("accuracy", " per record"), ("roc_auc", " per group")):
         holdout = ReusableHoldout(X, y, correlation=Groups(groups), epsilon=2.0, random_state=0)
-        with pytest.raises(UnboundedMetricError, match="one target"):
+        with refused(UnboundedMetricError, "epsilon"):
             holdout.final_report(Ranks(), scoring=["accuracy", "roc_auc"])
         forget_accounts()
         report = holdout.final_report(Ranks(), scoring=scoring)
@@ -567,7 +568,7 @@ def test_an_approximate_interval_ends_where_scores_end():
         else:
             assert low <= row.approximate[0] < row.approximate[1] <= high
             assert row.approximate != (low, high)
-    with pytest.raises(ValueError, match="each of the 169 records"):
+    with refused(ValueError, "by", "169"):
         ReusableHoldout(scaled[400:], y[400:]).final_report(model, by={"big": big})
 
 

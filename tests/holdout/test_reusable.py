@@ -18,6 +18,7 @@ from sklearn_bdp.exceptions import (
 )
 from sklearn_bdp.holdout import ReusableHoldout
 from sklearn_bdp.metrics import PerRecordScore, get_metric
+from tests.facts import refused, warned
 from tests.holdout.planted import HITS, SCORE, fitted
 from tests.holdout.planted import X as X_PLANTED
 from tests.holdout.planted import Y as Y_PLANTED
@@ -71,7 +72,7 @@ def test_a_scalar_query_is_a_batch_of_one(holdout):
 
 def test_answers_are_read_only(holdout):
     answers = holdout.answer([0.7], levels(0.7))
-    with pytest.raises(ValueError, match="read-only"):
+    with refused(ValueError, "read-only"):
         answers.values[0] = 1.0
 
 
@@ -156,7 +157,7 @@ def test_queries_without_keys_are_always_new(holdout):
 
 @pytest.mark.parametrize("keys", [["a"], ["a", ""], ["a", 3], ["a", "x" * 2000], ["a", b"b"]])
 def test_bad_keys_are_refused(holdout, keys):
-    with pytest.raises(ValueError, match="keys must"):
+    with refused(ValueError, "keys"):
         holdout.answer([0.5, 0.5], levels(0.5, 0.5), keys=keys)
     assert len(holdout.history()) == 0
 
@@ -180,12 +181,12 @@ def spent():
 
 def test_raise_records_what_came_before_and_says_so(spent):
     holdout = spent("raise")
-    with pytest.raises(BudgetExhaustedError, match=r"2 in this call"):
+    with refused(BudgetExhaustedError, "2"):
         holdout.answer(GUESSES, FAR, keys=KEYS)
     assert [record.key for record in holdout.history()] == ["a", "b"]
     assert holdout.remaining_budget == 0
     assert holdout.answer(GUESSES[:2], FAR[:2], keys=KEYS[:2]).answered.all()
-    with pytest.raises(BudgetExhaustedError, match="Nothing was recorded"):
+    with refused(BudgetExhaustedError):
         holdout.answer(GUESSES, FAR, keys=KEYS)
     assert len(holdout.history()) == 2
 
@@ -240,37 +241,37 @@ def test_a_numeric_epsilon_has_a_budget_of_ten():
 
 
 @pytest.mark.parametrize(
-    ("arguments", "error", "match"),
+    ("arguments", "error", "fact"),
     [
-        (([0.5], np.ones((1, N - 1))), ValueError, r"shape \(m, 400\)"),
+        (([0.5], np.ones((1, N - 1))), ValueError, "(m, 400)"),
         (([0.5], np.ones(3)), ValueError, "shape"),
         (([0.5], np.full((1, N), np.nan)), ValueError, "finite"),
         (([0.5], np.full((1, N), np.inf)), ValueError, "finite"),
-        (([0.5], np.full((1, N), 1.01)), ValueError, "finite and in"),
-        (([0.5], np.full((1, N), -0.01)), ValueError, "finite and in"),
-        (([0.5], "scores"), TypeError, "array of numbers"),
-        (([0.5], [[object()] * N]), TypeError, "array of numbers"),
+        (([0.5], np.full((1, N), 1.01)), ValueError, "[0, 1]"),
+        (([0.5], np.full((1, N), -0.01)), ValueError, "[0, 1]"),
+        (([0.5], "scores"), TypeError, "per_record_scores"),
+        (([0.5], [[object()] * N]), TypeError, "per_record_scores"),
         (([1.5], levels(0.5)), ValueError, "training_values"),
         (([np.nan], levels(0.5)), ValueError, "training_values"),
-        (([0.5, 0.5], levels(0.5)), ValueError, "training_values must have shape"),
-        (([], np.empty((0, N))), ValueError, "at least one query"),
+        (([0.5, 0.5], levels(0.5)), ValueError, "training_values"),
+        (([], np.empty((0, N))), ValueError, "0"),
     ],
 )
-def test_bad_queries_are_refused_and_free(holdout, arguments, error, match):
-    with pytest.raises(error, match=match):
+def test_bad_queries_are_refused_and_free(holdout, arguments, error, fact):
+    with refused(error, fact):
         holdout.answer(*arguments)
     assert len(holdout.history()) == 0
 
 
 @pytest.mark.parametrize("size", [0, -1, np.nan, [1, 2, 3], "many"])
 def test_bad_training_sizes_are_refused(holdout, size):
-    with pytest.raises((ValueError, TypeError), match="training_size"):
+    with refused((ValueError, TypeError), "training_size"):
         holdout.answer([0.5, 0.5], levels(0.5, 0.5), training_size=size)
     assert len(holdout.history()) == 0
 
 
 @pytest.mark.parametrize(
-    ("options", "match"),
+    ("options", "fact"),
     [
         ({"beta": 0.0}, "beta"),
         ({"beta": 1.0}, "beta"),
@@ -280,7 +281,7 @@ def test_bad_training_sizes_are_refused(holdout, size):
         ({"epsilon": math.inf}, "epsilon"),
         ({"epsilon": "much"}, "epsilon"),
         ({"calibration": "dwork"}, "calibration"),
-        ({"calibration": "zhao2017"}, "n_queries and budget"),
+        ({"calibration": "zhao2017"}, "n_queries"),
         ({"calibration": "zhao2017", "n_queries": 5, "budget": 1, "epsilon": 1.0}, "epsilon"),
         ({"threshold": 0.0}, "threshold"),
         ({"threshold": 2.0}, "threshold"),
@@ -294,14 +295,14 @@ def test_bad_training_sizes_are_refused(holdout, size):
         ({"gap": -1}, "gap"),
         ({"gap": (1, 2, 3)}, "gap"),
         ({"ledger_timeout": -1.0}, "ledger_timeout"),
-        ({"correlation": np.eye(3)[:, :2]}, "correlation|transition|square"),
+        ({"correlation": np.eye(3)[:, :2]}, "transition"),
         ({"correlation": [[0.5, 0.6], [0.5, 0.5]]}, "transition"),
         ({"correlation": [[math.nan, 1.0], [0.5, 0.5]]}, "transition"),
         ({"correlation": Groups(np.zeros(3))}, "3"),
     ],
 )
-def test_bad_parameters_are_refused(options, match):
-    with pytest.raises(ValueError, match=match):
+def test_bad_parameters_are_refused(options, fact):
+    with refused(ValueError, fact):
         ReusableHoldout(X, Y, **options)
 
 
@@ -310,7 +311,7 @@ def test_bad_parameters_are_refused(options, match):
     [{"budget": 2.5}, {"random_state": np.random.default_rng(0)}, {"ledger": 3}, {"gap": "wide"}],
 )
 def test_parameters_of_the_wrong_type_are_refused(options):
-    with pytest.raises(TypeError, match=next(iter(options))):
+    with refused(TypeError, next(iter(options))):
         ReusableHoldout(X, Y, **options)
 
 
@@ -332,7 +333,7 @@ def test_bad_data_are_refused(data, error):
 
 def test_a_short_gap_in_a_slow_chain_is_refused_with_one_that_suffices():
     chain = MarkovChain([[0.99, 0.01], [0.01, 0.99]])
-    with pytest.raises(ValueError, match="drop at least"):
+    with refused(ValueError, "gap"):
         ReusableHoldout(X, Y, correlation=chain, gap=1)
 
 
@@ -377,7 +378,7 @@ def test_changes_of_the_callers_data_do_not_reach_the_holdout():
 
 
 def test_a_holdout_that_is_too_small_says_so():
-    with pytest.warns(VacuousGuaranteeWarning, match="too small"):
+    with warned(VacuousGuaranteeWarning, "12"):
         ReusableHoldout(X[:12], Y[:12])
 
 
@@ -419,7 +420,7 @@ def test_metrics_that_are_no_means_need_independent_records_or_groups():
     score = ReusableHoldout(X_PLANTED, Y_PLANTED).score(fitted(), 0.75, scoring="balanced_accuracy")
     assert score.lower < score.value < score.upper
     chain = ReusableHoldout(X_PLANTED, Y_PLANTED, correlation=[[0.9, 0.1], [0.2, 0.8]])
-    with pytest.raises(ValueError, match="independent"):
+    with refused(ValueError, "independent"):
         chain.score(fitted(), 0.75, scoring="balanced_accuracy")
     assert len(chain.history()) == 0
 
@@ -463,7 +464,7 @@ def test_an_unfitted_model_is_refused_and_costs_nothing():
     holdout = ReusableHoldout(np.zeros((50, 2)), np.arange(50) % 2)
     with pytest.raises(NotFittedError):
         holdout.score(LogisticRegression(), 0.9, scoring="accuracy")
-    with pytest.raises(NotFittedError, match="train_indices_"):
+    with refused(NotFittedError, "train_indices_"):
         holdout.final_report(LogisticRegression())
     assert len(holdout.history()) == 0
 
@@ -473,7 +474,7 @@ def test_bounds_of_regression_errors_never_come_from_the_holdout():
     holdout = ReusableHoldout(X, X[:, 0], random_state=0)
     model = Ridge().fit(X, X[:, 0])
     for scoring in (None, "neg_mean_absolute_error"):
-        with pytest.raises(ValueError, match="bounds"):
+        with refused(ValueError, "bounds"):
             holdout.score(model, -0.1, scoring=scoring)
     assert len(holdout.history()) == 0
     metric = get_metric("neg_mean_absolute_error", bounds=(-5.0, 5.0))
@@ -494,7 +495,7 @@ def test_a_model_that_fails_on_every_record_gets_the_worst_score():
     assert score.lower == 0.0
     assert score.upper < 0.2
     assert len(holdout.history()) == 1
-    with pytest.raises(ValueError, match="columns"):
+    with refused(ValueError, "columns"):
         holdout.score(LogisticRegression().fit(X_PLANTED[:, :1], Y_PLANTED), 0.9)
     assert len(holdout.history()) == 1
 

@@ -12,6 +12,7 @@ from sklearn_bdp.accounting import (
 from sklearn_bdp.correlation import Groups, Independent, MarkovChain
 from sklearn_bdp.holdout import DerivedSettings, HoldoutConfig, ReusableHoldout, margins
 from sklearn_bdp.mechanisms import Thresholdout
+from tests.facts import refused
 
 N = 1000
 
@@ -53,7 +54,7 @@ def test_the_division_of_epsilon_is_better_than_an_even_one():
 
 def test_an_epsilon_that_no_noise_can_meet_is_refused():
     """Every record depends on every other: the noise would bury the scores."""
-    with pytest.raises(ValueError, match="larger epsilon"):
+    with refused(ValueError, "epsilon"):
         derive(Groups(np.zeros(N)), epsilon=1e-6)
 
 
@@ -62,7 +63,7 @@ def test_a_level_that_the_correlation_excludes_is_refused():
         def dp_epsilon(self, bdp_epsilon, n, *, method="tight"):
             return 0.0
 
-    with pytest.raises(ValueError, match="no positive DP level"):
+    with refused(ValueError, "epsilon"):
         derive(Hopeless(), epsilon=1.0)
 
 
@@ -130,6 +131,6 @@ def test_the_certificate_says_whether_the_premise_of_theorem_2_holds(n, verdict)
 
 def test_zhaos_threshold_stays_where_its_error_means_something():
     options = {"calibration": "zhao2017", "n_queries": 1, "budget": 1}
-    with pytest.raises(ValueError, match=r"threshold must be at most 0\.75"):
+    with refused(ValueError, "threshold", "0.75"):
         derive(Independent(), threshold=1.0, **options)
     assert derive(Independent(), threshold=0.75, **options).tau == pytest.approx(1.0)
