@@ -26,10 +26,9 @@ from benchmarks.mechanisms import (
 )
 from sklearn_bdp import ReusableHoldout
 from sklearn_bdp.accounting import (
-    BatchQueries,
     ModelTail,
     PredictiveCode,
-    Reply,
+    Race,
     Spending,
     answer_margin,
     auto_scales,
@@ -38,7 +37,6 @@ from sklearn_bdp.accounting import (
     noise_margin,
     noise_share,
     paced,
-    play_batch,
 )
 from sklearn_bdp.correlation import Groups, Independent, MarkovChain
 from sklearn_bdp.planning import (
@@ -101,25 +99,24 @@ def as_used_width(n, n_queries, overfit, *, score=0.9, beta=0.05, final=False):
         below = noise_margin(failure=share, threshold_scale=scales[0], query_scale=scales[1])
         return below, answer_margin(failure=share, answer_scale=scales[2])
 
+    def exactly(asked):
+        above = abs(asked.predictions[0] - score) > asked.thresholds[0]
+        return 1, asked.cells(0).place(score) if above else None
+
     for query in range(1, n_queries + 1):
         wrong = query % every == 0
-        queries = BatchQueries(
+        spent = code_length(released=released, batch_index=query)
+        outcome = Race(
+            code=code,
+            ask=exactly,
+            margins=margins,
+            n_above=rounds,
             training_values=np.array([min(1.0, score + 0.1 * wrong)]),
             relaxed_to=np.zeros(1),
             sensitivities=np.ones(1),
             training_factors=np.full(1, 4 / 3),
             deviation=lambda positions, predictions: tail.standard_deviation(predictions),
-        )
-        spent = code_length(released=released, batch_index=query)
-        pace = paced(Spending(), query, math.log(0.9 * beta / 2) - spent)
-        game = play_batch(queries, code, margins=margins, n_above=rounds, pace=pace)
-        try:
-            asked = next(game)
-            while True:
-                above = abs(asked.predictions[0] - score) > asked.thresholds[0]
-                asked = game.send(Reply(1, asked.cells(0).place(score) if above else None))
-        except StopIteration as end:
-            outcome = end.value
+        ).run(paced(Spending(), query, math.log(0.9 * beta / 2) - spent))
         released, rounds = released + outcome.released, rounds + outcome.n_above
     least, most = outcome.least, outcome.most
     if final:

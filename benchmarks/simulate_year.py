@@ -28,7 +28,7 @@ from sklearn_bdp.accounting import (
     ModelTail,
     Pace,
     PredictiveCode,
-    Reply,
+    Race,
     Spending,
     _predictive,
     _spending,
@@ -39,9 +39,7 @@ from sklearn_bdp.accounting import (
     noise_margin,
     noise_share,
     paced,
-    play_batch,
 )
-from sklearn_bdp.accounting import BatchQueries as Public
 from sklearn_bdp.correlation import Independent, MarkovChain
 from sklearn_bdp.mechanisms import Thresholdout
 
@@ -100,18 +98,31 @@ class Account:
     def answer(self, training, holdout):
         """Answer one batch; return values, lower and upper ends."""
         self.batch += 1
-        public = Public(
+        spending = self.choice.spending
+        spent = code_length(released=self.released, batch_index=self.batch, spending=spending)
+        log_failure = math.log(self.sampling / 2) - spent
+
+        def ask(asked):
+            run = self.mechanism.answer_run(
+                asked.predictions, holdout[asked.positions], thresholds=asked.thresholds
+            )
+            at, cell = len(run.values) - 1, None
+            if run.above[at]:
+                cell = asked.cells(at).place(float(run.values[at]))
+            return at + 1, cell
+
+        race = Race(
+            code=self.code,
+            ask=ask,
+            margins=self.margins,
+            n_above=self.n_above,
             training_values=training,
             relaxed_to=self.relaxed_part * (training.max() - training),
             sensitivities=np.ones(training.size),
             training_factors=self.factors(training),
             deviation=lambda positions, predictions: self.tail.standard_deviation(predictions),
         )
-        spending = self.choice.spending
-        spent = code_length(released=self.released, batch_index=self.batch, spending=spending)
-        log_failure = math.log(self.sampling / 2) - spent
-        pace = self.choice.pace or paced(spending, self.batch, log_failure)
-        outcome = self._play(public, holdout, pace)
+        outcome = race.run(self.choice.pace or paced(spending, self.batch, log_failure))
         side = log_failure - outcome.places
         lower = self.tail.lower_limit(outcome.least, side)
         upper = self.tail.upper_limit(outcome.most, side)
@@ -129,23 +140,6 @@ class Account:
         value = holdout + self.rng.laplace(0.0, self.scales[2])
         least, most = np.clip([value - margin, value + margin], 0.0, 1.0)
         return float(self.tail.lower_limit(least, side)), float(self.tail.upper_limit(most, side))
-
-    def _play(self, public, holdout, pace):
-        game = play_batch(public, self.code, margins=self.margins, n_above=self.n_above, pace=pace)
-        with contextlib.suppress(StopIteration):
-            asked = next(game)
-            while True:
-                run = self.mechanism.answer_run(
-                    asked.predictions, holdout[asked.positions], thresholds=asked.thresholds
-                )
-                at, cell = len(run.values) - 1, None
-                if run.above[at]:
-                    cell = asked.cells(at).place(float(run.values[at]))
-                try:
-                    asked = game.send(Reply(at + 1, cell))
-                except StopIteration as end:
-                    return end.value
-        raise AssertionError("a batch holds at least one query")
 
 
 def draw_scores(accuracy, size, counts, rng, *, shared):

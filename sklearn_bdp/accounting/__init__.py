@@ -43,16 +43,12 @@ from sklearn_bdp.accounting._noise import (
     zhao_scales,
 )
 from sklearn_bdp.accounting._predictive import Cells, PredictiveCode, place_lengths
-from sklearn_bdp.accounting._race import FixedCells, play_batch
+from sklearn_bdp.accounting._race import Outcome, Race
 from sklearn_bdp.accounting._spending import (
     POLICIES,
-    Asked,
-    BatchQueries,
     FinalPace,
-    Outcome,
     Pace,
     Policy,
-    Reply,
     Spending,
     check_length,
     code_length,

@@ -8,7 +8,7 @@ that may be released. All of it is a function of training-side values and of rel
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -275,23 +275,6 @@ class PredictiveCode:
         tails = tail * TAILS[:, None]
         mixed = (1.0 - tails) * core[:, :, None] + tails * heavy[:, :, None]
         return mixed.reshape(math.prod(_SHAPE), -1)
-
-    def price_below(self, low: FloatOrArray, high: FloatOrArray, mass: Callable[..., Any]) -> Array:
-        """Return the log mass of "below" by component; ``mass(low, high)`` prices intervals so."""
-        return np.log((1.0 - CROSSING) * mass(low, high))
-
-    def price_above(
-        self, cell: tuple[float, ...], central: tuple[float, ...], mass: Callable[..., Any]
-    ) -> Array:
-        """Return the log mass of a released cell by component; ``mass`` prices intervals so.
-
-        ``central`` are the ends of the region of "below".
-        """
-        whole = mass(*cell)
-        low, high = max(cell[0], central[0]), min(cell[1], central[1])
-        inside = mass(low, high) if low < high else 0.0
-        rest = np.maximum(whole - inside, 0.0)
-        return np.log((1.0 - CROSSING) * rest + CROSSING * whole)
 
     def charge(self, log_masses: Array) -> float:
         """Update the mixture by releases of these log masses; return their code length in nats."""

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import dataclasses
 import math
-import typing
 from collections.abc import Callable
 from typing import Any, Literal
 
@@ -17,7 +16,7 @@ from scipy.special import ndtr, ndtri_exp
 
 from sklearn_bdp._checks import check_integer, check_option, check_probability, check_real
 from sklearn_bdp._typing import Array, FloatOrArray
-from sklearn_bdp.accounting._predictive import Cells, PredictiveCode
+from sklearn_bdp.accounting._predictive import PredictiveCode
 
 # Prior of a complaint among checks (theory G21): 20 silent checks cost .18 nats in all, a first
 # complaint about 3 and the log of the number of words. A larger prior makes silence dearer.
@@ -293,64 +292,6 @@ def _best_halves():
 
 
 _STEEPNESS, _BEST = _best_halves()
-
-
-@dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
-class BatchQueries:
-    """What is public of a batch of ``m`` queries; arrays are of shape (m,)."""
-
-    training_values: np.ndarray  # in [0, 1]
-    relaxed_to: np.ndarray  # least thresholds
-    sensitivities: np.ndarray  # in units of 1/n: what noise margins are multiplied by
-    # 1 + n / training size: how much the training side adds to the score's variance.
-    training_factors: np.ndarray
-    deviation: typing.Callable  # (positions, predictions) to standard deviations of the scores
-    # Queries that decide nothing, as other metrics of the same candidates: they come after the
-    # others, coarsely, and are never refined.
-    beside: Array | None = None
-    # By how much intervals of leaders are narrower than these deviations say (theory G15).
-    sharpness: Array | None = None
-
-    def __len__(self) -> int:
-        return self.training_values.size
-
-
-class Asked(typing.NamedTuple):
-    """Queries to compare in this order, up to the first "above"; arrays of shape (k,)."""
-
-    positions: np.ndarray  # in the batch
-    predictions: np.ndarray  # what values are compared with
-    thresholds: np.ndarray  # from which distance they are "above"
-    halves: np.ndarray  # half-widths of the cells that surprises are released in
-
-    def cells(self, place: int, step: float = 0.0) -> Cells:
-        """Return the cells of the query at ``place``: fixed ones of width ``step``, or its own."""
-        center, threshold, half = (float(part[place]) for part in self[1:])
-        return Cells(center, threshold, half, step)
-
-
-class Reply(typing.NamedTuple):
-    """How many were answered, and the cell of the last if it was "above" (else ``None``)."""
-
-    count: int  # type: ignore[assignment]  # shadows tuple.count, which nothing calls
-    cell: int | None
-
-
-class Outcome:
-    """What a batch released and what follows from it; grows while it is played."""
-
-    def __init__(self, size: int) -> None:
-        # Released values, NaN where not answered; ends of their cells, noise margins included.
-        self.values, self.least, self.most = np.full((3, size), np.nan)
-        # Whether the holdout was looked at, answered at all, relaxed.
-        self.above, self.answered, self.relaxed = np.zeros((3, size), dtype=bool)
-        self.places = np.zeros(size)  # code lengths, fixed before the first answer
-        self.released = 0.0  # code length of what the batch released
-        self.n_above = 0  # "above" answers, those of refinements included
-        # Position and cell of the "above" answers of the first pass, and of every refinement.
-        self.first: list[Any] = []
-        self.fine: list[Any] = []
-        self.exhausted = False  # whether the budget ended before the batch
 
 
 def fine_half_width(

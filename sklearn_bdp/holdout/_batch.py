@@ -13,12 +13,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sklearn_bdp.accounting import (
-    BatchQueries,
-    FixedCells,
     ModelTail,
     Outcome,
     PredictiveCode,
-    Reply,
+    Race,
     Units,
     auto_threshold,
     code_length,
@@ -26,7 +24,6 @@ from sklearn_bdp.accounting import (
     final_code_length,
     leaked_length,
     paced,
-    play_batch,
 )
 from sklearn_bdp.exceptions import BudgetExhaustedError
 from sklearn_bdp.holdout._settings import final_noise, margins
@@ -162,33 +159,6 @@ def pace_of(last, settings, length):
     """Return how finely the batch after ``last`` asks, at this code length."""
     log_failure = math.log(settings.sampling_failure / 2.0) - length
     return paced(settings.spending, last.number + 1, log_failure)
-
-
-def fixed_cells(batch, settings, model):
-    """Return how a holdout asks that does not race; ``None`` for one that does."""
-    if settings.races and batch.own_cells is not None:
-        return FixedCells(
-            thresholds=lambda positions, _: (batch.own_cells[positions], np.zeros(len(positions))),
-            resolution=0.0,
-            learned=False,
-            own_cells=True,
-        )
-    if settings.races:
-        return None
-    plain = ModelTail(model, settings.n)
-
-    def thresholds(positions, predictions):
-        if settings.threshold is not None:
-            given = np.full(predictions.shape, settings.threshold)
-            return given, np.zeros(predictions.shape, dtype=bool)
-        chosen = auto_threshold(predictions, settings.n_effective, batch.training_sizes[positions])
-        chosen *= batch.deviations(positions, predictions) / plain.standard_deviation(predictions)
-        relaxed_to = batch.relaxed_to[positions]
-        return np.maximum(chosen, relaxed_to), relaxed_to > chosen
-
-    return FixedCells(
-        thresholds=thresholds, resolution=settings.resolution, learned=settings.learned
-    )
 
 
 @dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
@@ -333,47 +303,52 @@ def _looked_at(batch, terms, share):
 
 def _play(batch, terms, pace):
     """Let the mechanism reply to what the batch asks; return the :class:`Outcome`."""
-    settings = terms.settings
-    public = BatchQueries(
+    settings, mechanism = terms.settings, terms.mechanism
+
+    def ask(asked):
+        """Compare up to the first "above" and name its cell; the noisy value itself stays here."""
+        units = batch.sensitivities[asked.positions]
+        # Units in which every query has sensitivity 1/n, which the noise is made for.
+        run = mechanism.answer_run(
+            asked.predictions / units,
+            batch.values[asked.positions] / units,
+            thresholds=asked.thresholds / units,
+        )
+        count = int(np.count_nonzero(run.answered))
+        if count == 0 or not run.above[count - 1]:
+            return count, None
+        noisy = float(run.values[count - 1] * units[count - 1])
+        return count, asked.cells(count - 1).place(min(1.0, noisy))
+
+    def thresholds(positions, predictions):
+        if settings.threshold is not None:
+            given = np.full(predictions.shape, settings.threshold)
+            return given, np.zeros(predictions.shape, dtype=bool)
+        chosen = auto_threshold(predictions, settings.n_effective, batch.training_sizes[positions])
+        plain = ModelTail(terms.model, settings.n).standard_deviation(predictions)
+        chosen *= batch.deviations(positions, predictions) / plain
+        relaxed_to = batch.relaxed_to[positions]
+        return np.maximum(chosen, relaxed_to), relaxed_to > chosen
+
+    race = Race(
+        code=terms.code,
+        ask=ask,
+        margins=lambda n_above: margins(settings, n_above),
+        n_above=terms.last.n_rounds,
         training_values=batch.training_values,
         relaxed_to=batch.relaxed_to,
         sensitivities=batch.sensitivities,
         training_factors=1.0 + settings.n / batch.training_sizes,
         deviation=batch.deviations,
-        beside=batch.secondary,
+        secondary=batch.secondary,
         sharpness=batch.sharpness(),
     )
-    game = play_batch(
-        public,
-        terms.code,
-        margins=lambda n_above: margins(settings, n_above),
-        n_above=terms.last.n_rounds,
-        pace=pace,
-        fixed=fixed_cells(batch, settings, terms.model),
-    )
-    try:
-        asked = next(game)
-        while True:
-            asked = game.send(_reply(asked, batch, terms.mechanism, settings))
-    except StopIteration as end:
-        return end.value
-
-
-def _reply(asked, batch, mechanism, settings):
-    """Compare up to the first "above" and name its cell; the noisy value itself stays here."""
-    units = batch.sensitivities[asked.positions]
-    # Units in which every query has sensitivity 1/n, which the noise is made for.
-    run = mechanism.answer_run(
-        asked.predictions / units,
-        batch.values[asked.positions] / units,
-        thresholds=asked.thresholds / units,
-    )
-    count = int(np.count_nonzero(run.answered))
-    if count == 0 or not run.above[count - 1]:
-        return Reply(count, None)
-    at = count - 1
-    cells = asked.cells(at, settings.resolution * float(units[at]))
-    return Reply(count, cells.place(min(1.0, float(run.values[at] * units[at]))))
+    if settings.races and batch.own_cells is None:
+        return race.run(pace)
+    if settings.races:
+        own = batch.own_cells
+        return race.walk(lambda at, _: (own[at], np.zeros(len(at), dtype=bool)), own_cells=True)
+    return race.walk(thresholds, resolution=settings.resolution, learned=settings.learned)
 
 
 def _cells(batch, outcome, squares, last, *, by):

@@ -1,6 +1,6 @@
 """The race and its code: transcripts (G7, G17), fixed places, cells that hold."""
 
-import contextlib
+import functools
 import itertools
 import math
 
@@ -8,28 +8,32 @@ import numpy as np
 import pytest
 
 from sklearn_bdp.accounting import (
-    BatchQueries,
     Cells,
     FinalPace,
-    FixedCells,
     Pace,
     PredictiveCode,
-    Reply,
+    Race,
     Spending,
     code_length,
     paced,
     place_lengths,
-    play_batch,
 )
 
 WIDE = Pace(coarse=3.0, price=3.0, patience=3.0)  # few cells: small trees
 COARSE = FinalPace(wanted=5.0, log_failure=-6.0)
 
 
-def batch(training, *, relaxed_to=0.0, n=8, size=8.0, beside=None):
+def margins(n_above):
+    return 0.01, 0.02
+
+
+def batch(training, *, relaxed_to=0.0, n=8, size=8.0, beside=None, margins=margins):
+    """Return what makes a race of a code and of whoever replies."""
     training = np.array(training, dtype=float)
     count = training.size
-    return BatchQueries(
+    return functools.partial(
+        Race,
+        margins=margins,
         training_values=training,
         relaxed_to=np.full(count, relaxed_to),
         sensitivities=np.ones(count),
@@ -37,36 +41,42 @@ def batch(training, *, relaxed_to=0.0, n=8, size=8.0, beside=None):
         deviation=lambda positions, predictions: np.sqrt(
             np.clip(predictions * (1 - predictions), 0.02, None) / n
         ),
-        beside=None if beside is None else np.array(beside),
+        secondary=None if beside is None else np.array(beside),
     )
 
 
-def margins(n_above):
-    return 0.01, 0.02
+class Unanswered(Exception):
+    """A race asked more than was replied so far."""
 
 
-def replies(asked, step=0.0):
+def replies(asked):
     """Every reply that a mechanism could give: all "below", or a first "above" in any cell."""
-    yield Reply(len(asked.positions), None)
+    yield len(asked.positions), None
     for count in range(len(asked.positions)):
-        cells = asked.cells(count, step)
+        cells = asked.cells(count)
         for cell in range(cells.first, cells.last + 1):
-            yield Reply(count + 1, cell)
+            yield count + 1, cell
 
 
-def transcripts(make, *, step=0.0, state=None, history=()):
+def transcripts(queries, play, *, state=None, history=()):
     """Yield ``(outcome, code)`` at the end of every path of one batch."""
-    code = PredictiveCode(**(state or {}))
-    game = make(code)
+    code, left = PredictiveCode(**(state or {})), list(history)
+
+    def ask(asked):
+        if not left:
+            raise Unanswered(asked)
+        return left.pop(0)
+
     try:
-        asked = next(game)
-        for reply in history:
-            asked = game.send(reply)
-    except StopIteration as end:
-        yield end.value, code
-        return
-    for reply in replies(asked, step):
-        yield from transcripts(make, step=step, state=state, history=(*history, reply))
+        yield play(queries(code=code, ask=ask)), code
+    except Unanswered as error:
+        (asked,) = error.args
+        for reply in replies(asked):
+            yield from transcripts(queries, play, state=state, history=(*history, reply))
+
+
+def running(pace):
+    return lambda race: race.run(pace)
 
 
 @pytest.mark.parametrize("pace", [WIDE, COARSE])
@@ -84,34 +94,23 @@ def transcripts(make, *, step=0.0, state=None, history=()):
 def test_transcripts_of_a_race_have_probabilities_that_sum_to_one(training, beside, pace):
     """G7: the code is a probability over everything one batch can release (Kraft)."""
     queries = batch(training, beside=beside)
-    ends = list(transcripts(lambda code: play_batch(queries, code, margins=margins, pace=pace)))
+    ends = list(transcripts(queries, running(pace)))
     assert len(ends) > 2
     assert sum(math.exp(-outcome.released) for outcome, _ in ends) == pytest.approx(1.0, abs=1e-9)
+
+
+def all_alike(threshold):
+    return lambda positions, predictions: (
+        np.full(predictions.shape, threshold), np.zeros(predictions.shape, bool)
+    )  # fmt: skip
 
 
 @pytest.mark.parametrize("learned", [True, False])
 def test_transcripts_of_a_pass_on_a_fixed_grid_sum_to_one(learned):
     queries = batch([0.8, 0.5])
-    fixed = FixedCells(
-        thresholds=lambda positions, predictions: (
-            np.full(predictions.shape, 0.15), np.zeros(predictions.shape, bool)
-        ),
-        resolution=0.3,
-        learned=learned,
-    )  # fmt: skip
-    ends = transcripts(lambda c: play_batch(queries, c, margins=margins, fixed=fixed), step=0.3)
+    alike = all_alike(0.15)
+    ends = transcripts(queries, lambda race: race.walk(alike, resolution=0.3, learned=learned))
     assert sum(math.exp(-o.released) for o, _ in ends) == pytest.approx(1.0, abs=1e-9)
-
-
-def own_cells(half):
-    return FixedCells(
-        thresholds=lambda positions, predictions: (
-            np.full(predictions.shape, half), np.zeros(predictions.shape, bool)
-        ),
-        resolution=0.0,
-        learned=False,
-        own_cells=True,
-    )  # fmt: skip
 
 
 @pytest.mark.parametrize("training", [[0.6], [0.8, 0.5], [0.02, 0.9]])
@@ -119,8 +118,8 @@ def test_transcripts_of_queries_with_cells_of_their_own_sum_to_one(training):
     """What is taught by an earlier batch moves the price at most, and teaches nothing further."""
     queries = batch(training)
     state = PredictiveCode(pairs=[(0.7, -0.2, 1e-4, 0)]).state()
-    make = lambda c: play_batch(queries, c, margins=margins, fixed=own_cells(0.2))  # noqa: E731
-    ends = list(transcripts(make, state=state))
+    play = lambda race: race.walk(all_alike(0.2), own_cells=True)  # noqa: E731
+    ends = list(transcripts(queries, play, state=state))
     assert sum(math.exp(-o.released) for o, _ in ends) == pytest.approx(1.0, abs=1e-9)
     for outcome, code in ends:
         assert len(code.pairs) == 1
@@ -128,11 +127,10 @@ def test_transcripts_of_queries_with_cells_of_their_own_sum_to_one(training):
 
 
 def test_an_answer_moves_no_other_one_where_cells_are_their_own():
-    queries, values = batch([0.62, 0.61, 0.6, 0.61], n=250), np.array([0.5, 0.61, 0.3, 0.62])
-    game = play_batch(
-        queries, PredictiveCode(), margins=lambda n_above: (0.0, 0.0), fixed=own_cells(0.06)
-    )
-    outcome = _play_exactly(game, values)
+    queries = batch([0.62, 0.61, 0.6, 0.61], n=250, margins=lambda n_above: (0.0, 0.0))
+    values = np.array([0.5, 0.61, 0.3, 0.62])
+    race = queries(code=PredictiveCode(), ask=exactly(values))
+    outcome = race.walk(all_alike(0.06), own_cells=True)
     assert outcome.above.tolist() == [True, False, True, False]
     assert outcome.values[[1, 3]].tolist() == [0.61, 0.61]
     assert (np.abs(outcome.values - values) <= 0.06 + 1e-12).all()
@@ -151,9 +149,7 @@ def test_an_adaptive_game_of_three_batches_obeys_kraft():
         total = sum(math.exp(-order - place) for place in place_lengths(np.array(training)))
         if number == most:
             return total
-        for outcome, code in transcripts(
-            lambda c: play_batch(queries, c, margins=margins, pace=WIDE), state=state
-        ):
+        for outcome, code in transcripts(queries, running(WIDE), state=state):
             best = float(np.nanmax(outcome.values))
             weight = math.exp(-outcome.released)
             total += weight * continued(number + 1, code.state(), best, most)
@@ -180,9 +176,7 @@ def test_an_adaptive_game_with_a_report_at_the_worst_moment_obeys_kraft(spending
         queries = batch(training)
         weight = spending.of_batch(number)
         total = weight * np.exp(-place_lengths(np.array(training))).sum()
-        for outcome, code in transcripts(
-            lambda c: play_batch(queries, c, margins=margins, pace=pace), state=state
-        ):
+        for outcome, code in transcripts(queries, running(pace), state=state):
             best = float(np.nanmax(outcome.values))
             total += math.exp(-outcome.released) * heaviest(number + 1, code.state(), best, most)
         return max(report, total)
@@ -202,7 +196,7 @@ def test_places_are_those_of_the_start_whatever_the_answers_are():
     """G7, conditions: re-ranking inside a batch would break the union bound."""
     queries = batch([0.9, 0.4])
     start = place_lengths(np.array([0.9, 0.4]))
-    for outcome, _ in transcripts(lambda c: play_batch(queries, c, margins=margins, pace=WIDE)):
+    for outcome, _ in transcripts(queries, running(WIDE)):
         assert outcome.places.tolist() == start.tolist()
 
 
@@ -213,20 +207,22 @@ def test_what_is_asked_beside_comes_last_and_is_never_the_leader():
     alone = batch([0.5, 0.8, 0.1, 0.2], n=200, size=600.0)
     asked = {}
     for name, given in (("alone", alone), ("beside", queries)):
-        game = play_batch(given, PredictiveCode(), margins=margins, pace=paced(Spending(), 1, -6.0))
-        asked[name] = [next(game)]
-        with contextlib.suppress(StopIteration):
-            while True:
-                asked[name].append(game.send(Reply(len(asked[name][-1].positions), None)))
+        asked[name] = []
+
+        def quietly(one, seen=asked[name]):
+            seen.append(one)
+            return len(one.positions), None
+
+        given(code=PredictiveCode(), ask=quietly).run(paced(Spending(), 1, -6.0))
     first, second = asked["beside"]
     assert first.positions.tolist() == [2]
     assert first.halves == pytest.approx(asked["alone"][0].halves)
     assert second.positions.tolist() == [1, 3, 0]
-    typical = queries.deviation(second.positions, second.predictions) * math.sqrt(4 / 3)
+    race = queries(code=PredictiveCode(), ask=exactly(np.array([0.95, 0.5, 0.8, 0.99])))
+    typical = race.deviation(second.positions, second.predictions) * math.sqrt(4 / 3)
     assert (second.thresholds > 6.0 * typical).all()
     places = place_lengths(np.array([0.1, 0.3, 0.4, 0.2]))  # by rank: 3, 1 (beside), …
-    game = play_batch(queries, PredictiveCode(), margins=margins)
-    assert _play_exactly(game, queries.training_values).places.tolist() == places.tolist()
+    assert race.run(Pace()).places.tolist() == places.tolist()
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -236,26 +232,24 @@ def test_the_value_lies_in_the_released_cell_whatever_is_asked(seed):
     code, m = PredictiveCode(), 30
     for _ in range(4):
         q = rng.random(m) if seed % 2 else np.clip(rng.normal(0.8, 0.05, m), 0, 1)
-        queries = batch(np.clip(q + rng.normal(0.05, 0.1, m), 0, 1), n=100)
-        game = play_batch(queries, code, margins=lambda n_above: (0.0, 0.0))
-        outcome = _play_exactly(game, q)
+        training = np.clip(q + rng.normal(0.05, 0.1, m), 0, 1)
+        queries = batch(training, n=100, margins=lambda n_above: (0.0, 0.0))
+        outcome = queries(code=code, ask=exactly(q)).run(Pace())
         assert ((q >= outcome.least - 1e-9) & (q <= outcome.most + 1e-9)).all()
         assert ((outcome.values >= outcome.least) & (outcome.values <= outcome.most)).all()
 
 
-def _play_exactly(game, q):
-    try:
-        asked = next(game)
-        while True:
-            far = np.abs(q[asked.positions] - asked.predictions) > asked.thresholds
-            if not far.any():
-                asked = game.send(Reply(far.size, None))
-                continue
-            at = int(np.argmax(far))
-            place = asked.cells(at).place(float(q[asked.positions[at]]))
-            asked = game.send(Reply(at + 1, place))
-    except StopIteration as end:
-        return end.value
+def exactly(q):
+    """Reply without noise."""
+
+    def ask(asked):
+        far = np.abs(q[asked.positions] - asked.predictions) > asked.thresholds
+        if not far.any():
+            return far.size, None
+        at = int(np.argmax(far))
+        return at + 1, asked.cells(at).place(float(q[asked.positions[at]]))
+
+    return ask
 
 
 def test_a_well_predicted_batch_costs_next_to_nothing():
@@ -263,7 +257,7 @@ def test_a_well_predicted_batch_costs_next_to_nothing():
     q = np.clip(rng.normal(0.85, 0.015, 500), 0, 1)
     code = PredictiveCode()
     for bound in (3.0, 0.7, 0.7):  # the first learns how good predictions are
-        outcome = _play_exactly(play_batch(batch(q, n=1000, size=3000.0), code, margins=margins), q)
+        outcome = batch(q, n=1000, size=3000.0)(code=code, ask=exactly(q)).run(Pace())
         assert outcome.released < bound
         assert not outcome.above.any()
 
@@ -271,8 +265,7 @@ def test_a_well_predicted_batch_costs_next_to_nothing():
 def test_the_leader_gets_the_finest_cell():
     rng = np.random.default_rng(0)
     q = np.clip(rng.normal(0.85, 0.015, 50), 0, 1)
-    game = play_batch(batch(q + 0.03, n=1000), PredictiveCode(), margins=margins)
-    outcome = _play_exactly(game, q)
+    outcome = batch(q + 0.03, n=1000)(code=PredictiveCode(), ask=exactly(q)).run(Pace())
     widths = outcome.most - outcome.least
     leader = widths[np.argmax(outcome.values)]
     # A fine cell is measured in deviations, which are smaller for a better prediction.
@@ -286,8 +279,8 @@ def test_few_queries_get_narrower_cells_than_many():
     for m in (2, 5, 100):
         q = np.full(m, 0.85)
         q[0] += 0.005
-        game = play_batch(batch(q, n=1000, size=3000.0), PredictiveCode(), margins=margins)
-        outcome = _play_exactly(game, q)
+        race = batch(q, n=1000, size=3000.0)(code=PredictiveCode(), ask=exactly(q))
+        outcome = race.run(Pace())
         widths[m] = np.median(np.sort(outcome.most - outcome.least)[1:])
     assert widths[2] < 0.5 * widths[100]
     assert widths[2] < widths[5] < 0.6 * widths[100]

@@ -9,13 +9,11 @@ from scipy.stats import binom
 
 from sklearn_bdp import ReusableHoldout
 from sklearn_bdp.accounting import (
-    BatchQueries,
     ModelTail,
     Pace,
     PredictiveCode,
-    Reply,
+    Race,
     noise_share,
-    play_batch,
     score_tail,
 )
 from sklearn_bdp.correlation import Independent, MarkovChain
@@ -46,39 +44,34 @@ def replayed(account, last, rows, code, holdout):
     cells, m = account.cells, account.size
     tails = [score_tail(holdout.model, holdout.n, **shape) for shape in cells["shapes"]]
     assert len(tails) == 1
-    queries = BatchQueries(
+    first, fine = dict(map(tuple, cells["first"])), list(cells["fine"])
+    open_positions = set(range(m))
+
+    def ask(asked):
+        if not open_positions:
+            position, cell = fine.pop(0)
+            assert asked.positions.tolist() == [position]
+            return 1, cell
+        hit = [k for k, place in enumerate(asked.positions.tolist()) if place in first]
+        count = hit[0] + 1 if hit else len(asked.positions)
+        open_positions.difference_update(asked.positions[:count].tolist())
+        return count, first[int(asked.positions[count - 1])] if hit else None
+
+    race = Race(
+        code=code,
+        ask=ask,
+        margins=lambda n_above: margins(holdout.account.settings, n_above),
+        n_above=account.n_rounds - _looked(cells),
         training_values=np.array([row.training_value for row in rows]),
         relaxed_to=np.broadcast_to(cells["relaxed_to"], m),
-        beside=np.broadcast_to(cells["secondary"], m),
+        secondary=np.broadcast_to(cells["secondary"], m),
         sensitivities=np.broadcast_to(cells["sensitivities"], m),
         training_factors=np.broadcast_to(1 + holdout.n / np.array(cells["training_sizes"]), m),
         deviation=lambda positions, predictions: tails[0].standard_deviation(predictions),
     )
-    first, fine = dict(map(tuple, cells["first"])), list(cells["fine"])
-    game = play_batch(
-        queries,
-        code,
-        margins=lambda n_above: margins(holdout.account.settings, n_above),
-        n_above=account.n_rounds - _looked(cells),
-        pace=pace_of(last, holdout.account.settings, account.code_length),
-    )
-    open_positions = set(range(m))
-    try:
-        asked = next(game)
-        while True:
-            if not open_positions:
-                position, cell = fine.pop(0)
-                assert asked.positions.tolist() == [position]
-                asked = game.send(Reply(1, cell))
-                continue
-            hit = [k for k, place in enumerate(asked.positions.tolist()) if place in first]
-            count = hit[0] + 1 if hit else len(asked.positions)
-            last = int(asked.positions[count - 1])
-            open_positions -= set(asked.positions[:count].tolist())
-            asked = game.send(Reply(count, first[last] if hit else None))
-    except StopIteration as end:
-        assert not fine
-        return end.value, tails[0]
+    outcome = race.run(pace_of(last, holdout.account.settings, account.code_length))
+    assert not fine
+    return outcome, tails[0]
 
 
 def _looked(cells):
@@ -139,20 +132,17 @@ def test_a_history_of_one_outlier_does_not_make_winners_arbitrary():
 # -- Failure rate by exact enumeration -------------------------------------------------------------
 
 
-def exact_answer(game, q):
+def exactly(q):
     """Reply without noise: a transcript is then a function of the data."""
-    try:
-        asked = next(game)
-        while True:
-            far = np.abs(q[asked.positions] - asked.predictions) > asked.thresholds
-            if not far.any():
-                asked = game.send(Reply(far.size, None))
-                continue
-            at = int(np.argmax(far))
-            place = asked.cells(at).place(float(q[asked.positions[at]]))
-            asked = game.send(Reply(at + 1, place))
-    except StopIteration as end:
-        return end.value
+
+    def ask(asked):
+        far = np.abs(q[asked.positions] - asked.predictions) > asked.thresholds
+        if not far.any():
+            return far.size, None
+        at = int(np.argmax(far))
+        return at + 1, asked.cells(at).place(float(q[asked.positions[at]]))
+
+    return ask
 
 
 def greedy(released, columns, n):
@@ -178,15 +168,17 @@ def game_fails(bits, analyst, *, n, beta, pace, mu, guess, batches=3, columns=2)
         flips = analyst(released, columns, n)
         q = (bits ^ flips).mean(axis=1)
         truth = (flips * (1 - mu) + (1 - flips) * mu).mean(axis=1)
-        queries = BatchQueries(
+        race = Race(
+            code=code,
+            ask=exactly(q),
+            margins=lambda n_above: (0.0, 0.0),
             training_values=guess(truth, number),
             relaxed_to=np.zeros(len(q)),
             sensitivities=np.ones(len(q)),
             training_factors=np.full(len(q), 2.0),
             deviation=lambda positions, predictions: tail.standard_deviation(predictions),
         )
-        game = play_batch(queries, code, margins=lambda n_above: (0.0, 0.0), pace=pace)
-        outcome = exact_answer(game, q)
+        outcome = race.run(pace)
         length = spent + math.log(number * (number + 1)) + outcome.places
         side = math.log(beta / 2) - length
         lower, upper = tail.lower_limit(outcome.least, side), tail.upper_limit(outcome.most, side)
