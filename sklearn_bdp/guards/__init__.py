@@ -17,7 +17,6 @@ from sklearn_bdp.guards._answers import (
 from sklearn_bdp.guards._dependence import (
     check_folds,
     compare_dependence,
-    declaration_hints,
     warn_few_groups,
     warn_of,
 )
@@ -44,6 +43,7 @@ from sklearn_bdp.guards._tables import (
     check_future,
     check_orders,
     check_sorted,
+    declaration_hints,
 )
 
 __all__ = ["GUARDS", "Guard"]

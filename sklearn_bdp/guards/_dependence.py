@@ -17,7 +17,6 @@ from sklearn_bdp.accounting import score_tail
 from sklearn_bdp.correlation import Groups, NetworkModel, SeenStates
 from sklearn_bdp.guards._answers import in_runs
 from sklearn_bdp.guards._guard import Guard
-from sklearn_bdp.guards._tables import IN_TIME, date_hints
 from sklearn_bdp.metrics import get_metric
 
 MISFIT = Guard(
@@ -38,9 +37,6 @@ FEW = Guard(
     "holdout=0.5.",
     exceptions.VacuousGuaranteeWarning,
 )
-#: Hints of the arguments.
-IN_GROUPS = ", but correlation=None assumes independence. Set correlation='groups', with groups="
-UNUSED = "groups= was passed, but neither correlation nor cv uses it. Set correlation='groups'"
 CUT = Guard(
     "folds across groups",
     "training set",
@@ -64,22 +60,6 @@ _NOTHING = (None, None)
 
 #: Records of a fold from which on their scores show dependence of neighbours.
 SMALLEST_FOLD = 40
-
-
-def declaration_hints(X, *, correlation, groups, splitters):
-    """Return what the arguments say about dependence and the declared correlation does not."""
-    names = [type(s).__name__ for s in splitters if hasattr(s, "split")]
-    by_group = next((name for name in names if "Group" in name), None)
-    if correlation is not None:
-        parts = correlation if isinstance(correlation, list | tuple) else [correlation]
-        used = by_group or any(isinstance(part, Groups | str) and part != "time" for part in parts)
-        return () if groups is None or used else (UNUSED,)
-    hints = date_hints(X)
-    if "TimeSeriesSplit" in names:
-        hints = ("TimeSeriesSplit was passed" + IN_TIME,)
-    if groups is not None and len(np.unique(np.asarray(groups, dtype=str))) < len(groups):
-        return ("groups= was passed" + IN_GROUPS, *hints)
-    return (by_group + " was passed" + IN_GROUPS, *hints) if by_group and groups is None else hints
 
 
 def check_folds(model, splits):

@@ -7,7 +7,7 @@ import numpy as np
 from sklearn.utils import get_tags
 
 from sklearn_bdp._checks import check_order
-from sklearn_bdp.correlation import check_order_of_groups, date_numbers, is_dates
+from sklearn_bdp.correlation import Groups, check_order_of_groups, date_numbers, is_dates
 from sklearn_bdp.guards._guard import Guard
 
 #: What to do where columns were added since the holdout was made.
@@ -28,6 +28,9 @@ NARROWED = (
     "Pass all columns and keep the selected ones inside the pipeline: "
     "make_pipeline(ColumnTransformer([('kept', 'passthrough', columns)]), model)"
 )
+#: Hints of the arguments.
+IN_GROUPS = ", but correlation=None assumes independence. Set correlation='groups', with groups="
+UNUSED = "groups= was passed, but neither correlation nor cv uses it. Set correlation='groups'"
 #: What dates say of records that are declared independent.
 IN_TIME = ", but correlation=None assumes independence. Set correlation='time', or reset the index"
 
@@ -38,9 +41,11 @@ REGULAR, ABOUT = 0.75, 0.15
 
 def check_agreement(estimator, division):
     """Raise where a model fitted on the training part cannot fit the holdout."""
+    if division.train is not None:
+        return  # both are of one table
     X, other = division.X, division.X_holdout
-    names, have = _names(X), _names(other)
-    if names is not None and have is not None and names != have:
+    names, have = (list(getattr(table, "columns", [])) for table in (X, other))
+    if names and have and names != have:
         missing = [name for name in names if name not in have][:5]
         extra = [name for name in have if name not in names][:5]
         if missing:
@@ -52,31 +57,34 @@ def check_agreement(estimator, division):
     pairwise = get_tags(estimator).input_tags.pairwise
     if len(width) == len(have) and width != have and not pairwise:
         raise FORM.error(found=f"{have[0]} and not {width[0]} columns", fix=ADDED)
-    if any(map(_is_text_for_numbers, _columns(X), _columns(other))):
+    if ("number", "text") in zip(_kinds(X), _kinds(other), strict=False):
         raise FORM.error(found="text in place of numbers", fix="Pass records of one type")
     if division.y is not None:
         y, held = np.asarray(division.y), np.asarray(division.y_holdout)
         if y.size * len(held) != held.size * len(y):
             raise FORM.error(found="another number of outputs", fix="Pass targets of one form")
-        if _is_text_for_numbers(y, held) or _is_text_for_numbers(held, y):
+        if {*_kinds(y), *_kinds(held)} == {"number", "text"}:
             raise FORM.error(found="labels of another type", fix="Code both sides alike")
 
 
-def _is_text_for_numbers(values, others):
-    return (_kind(values), _kind(others)) == ("number", "text")
+def _kinds(X):
+    """Return what each column of a frame holds, or a whole array, as far as it begins."""
+    found = []
+    for part in X.items() if hasattr(X, "items") else [("", X)]:
+        kind = getattr(getattr(part[1], "dtype", None), "kind", "O")
+        if kind == "O":  # the types of objects are looked at
+            first = np.asarray(part[1][:50], dtype=object).ravel()[:50].tolist()
+            kind = "U" if first and all(isinstance(value, str) for value in first) else kind
+        found.append("number" if kind in "biufc" else "text" if kind in "US" else "other")
+    return found
 
 
 def same_columns(X, other):
     """Return whether two tables have columns that can be compared: by name, else by place."""
-    names, have = _names(X), _names(other)
+    names, have = (getattr(table, "columns", None) for table in (X, other))
     if names is not None and have is not None:
         return set(names) == set(have)
     return _shape(X)[1:] == _shape(other)[1:]
-
-
-def _names(X):
-    columns = getattr(X, "columns", None)
-    return None if columns is None else list(columns)
 
 
 def _shape(X):
@@ -90,20 +98,6 @@ def _shape(X):
         return (len(X),)
 
 
-def _columns(X):
-    """Return the columns of a frame as they begin; any other table is one."""
-    return [X.iloc[:50, place] for place in range(X.shape[1])] if hasattr(X, "iloc") else [X]
-
-
-def _kind(values):
-    """Return what an array or a column holds; the types of objects are looked at."""
-    kind = getattr(getattr(values, "dtype", None), "kind", "O")
-    if kind == "O":
-        found = np.asarray(values, dtype=object).ravel()[:50].tolist()
-        kind = "U" if found and all(isinstance(value, str) for value in found) else kind
-    return "number" if kind in "biufc" else "text" if kind in "US" else "other"
-
-
 def check_orders(owner, X, y, /, *, X_val=None, y_val=None, **beside):
     """Raise where what comes beside the records (groups, weights …) names them in another order."""
     for name, values in {"y": y, **beside}.items():
@@ -111,14 +105,6 @@ def check_orders(owner, X, y, /, *, X_val=None, y_val=None, **beside):
     check_order("y_val", y_val, X_val, of="X_val")
     for records in (X, X_val):
         check_order_of_groups("correlation", owner.correlation, records)
-
-
-def _dates(X):
-    """Return the dates of a frame's index as numbers, or None."""
-    index = getattr(X, "index", None)
-    if not is_dates(index) or len(index) < 2 or bool(index.hasnans):
-        return None
-    return date_numbers(index).astype(np.int64)
 
 
 def check_sorted(X, name="X"):
@@ -140,7 +126,7 @@ def check_future(X, X_val):
     """Raise where a series is not sorted, or the validation records do not come last."""
     check_sorted(X)
     check_sorted(X_val, "X_val")
-    if _dates(X) is None or _dates(X_val) is None:
+    if not _has_dates(X) or not _has_dates(X_val):
         return
     try:
         early = X_val.index.min() <= X.index.max()
@@ -153,21 +139,34 @@ def check_future(X, X_val):
         )
 
 
-def date_hints(X):
-    """Return what the index of records that were declared independent says against it."""
-    dates = _dates(X)
-    if dates is None:
-        return ()
-    steps = np.diff(dates)
-    if (steps >= 0).all() or (steps <= 0).all():
-        return ("X is sorted by date" + IN_TIME,)
-    found = "The index of X is a shuffled calendar"
-    return (found + IN_TIME + ", after X.sort_index()",) if _is_calendar(dates) else ()
+def declaration_hints(X, *, correlation, groups, splitters):
+    """Return what the arguments say about dependence and the declared correlation does not."""
+    names = [type(s).__name__ for s in splitters if hasattr(s, "split")]
+    by_group = next((name for name in names if "Group" in name), None)
+    if correlation is not None:
+        parts = correlation if isinstance(correlation, list | tuple) else [correlation]
+        used = by_group or any(isinstance(part, Groups | str) and part != "time" for part in parts)
+        return () if groups is None or used else (UNUSED,)
+    hints = []
+    if groups is not None and len(np.unique(np.asarray(groups, dtype=str))) < len(groups):
+        hints.append("groups= was passed" + IN_GROUPS)
+    elif by_group and groups is None:
+        hints.append(by_group + " was passed" + IN_GROUPS)
+    if "TimeSeriesSplit" in names:
+        hints.append("TimeSeriesSplit was passed" + IN_TIME)
+    elif _has_dates(X):
+        dates = date_numbers(X.index).astype(np.int64)
+        steps, spaces = np.diff(dates), np.diff(np.sort(dates))
+        alike = np.abs(spaces - np.median(spaces)) <= ABOUT * np.median(spaces)
+        if (steps >= 0).all() or (steps <= 0).all():
+            hints.append("X is sorted by date" + IN_TIME)
+        elif spaces.min() > 0 and alike.mean() >= REGULAR:  # a series, and no list of events
+            found = "The index of X is a shuffled calendar"
+            hints.append(found + IN_TIME + ", after X.sort_index()")
+    return tuple(hints)
 
 
-def _is_calendar(dates):
-    """Return whether sorted dates go in equal steps, each once: a series, and no list of events."""
-    steps = np.diff(np.sort(dates))
-    typical = float(np.median(steps))
-    alike = np.abs(steps - typical) <= ABOUT * typical
-    return bool(steps.min() > 0 and alike.mean() >= REGULAR)
+def _has_dates(X):
+    """Return whether the index of a frame is one of dates, none of them missing."""
+    index = getattr(X, "index", None)
+    return is_dates(index) and len(index) > 1 and not index.hasnans
