@@ -9,11 +9,10 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 
 from benchmarks.dependence.processes import BETA, TIMES, autoregression, regimes
 from sklearn_bdp import ReusableHoldoutSearchCV
-from sklearn_bdp.correlation import MarkovChain, MarkovNetwork
+from sklearn_bdp.correlation import MarkovNetwork
 from sklearn_bdp.exceptions import ModelMisfitWarning
 
 ANGLES = (0.0, 0.2, 0.6, 1.2)
-CHAIN = np.array([[0.99, 0.01], [0.02, 0.98]])
 
 
 class Direction(ClassifierMixin, BaseEstimator):
@@ -97,21 +96,6 @@ def in_time(maker, declared):
     return make
 
 
-def seen(n, rng, time):
-    """Return regimes that are public (theory G11′)."""
-    states, leave = [], np.array([0.01, 0.02])
-    state = int(rng.random() < 1 / 3)
-    while sum(map(len, states)) < n:
-        states.append(np.full(int(rng.geometric(leave[state])), state))
-        state = 1 - state
-    states = np.concatenate(states)[:n]
-    means = np.array([0.95, 0.5])
-    X, y = labelled((rng.random(n) < means[states]).astype(float), rng)
-    mean = float(np.array([2 / 3, 1 / 3]) @ means)
-    correlation = MarkovChain(CHAIN, states=states)
-    return X, y, correlation, lambda _, angle: accuracy(mean)(angle), None
-
-
 def patients(n, rng, time):
     """Return patients of one to nine rows who are easy or hard as a whole."""
     groups = np.repeat(np.arange(n), rng.integers(1, 10, n))[:n]
@@ -188,7 +172,6 @@ MODES = {
     "regimes, true chain": in_time(regimes, "chain"),
     "autoregression, None": in_time(easy, None),
     "autoregression, chain": in_time(easy, "chain"),
-    "states seen": seen,
     "groups": patients,
     "graph": nodes,
 }

@@ -63,7 +63,7 @@ def _within(part, division, k):
     return inside
 
 
-def check_dependence(division, setting, params, *, folds, groups=None, known=None):
+def check_dependence(division, setting, params, *, groups=None, known=None):
     """Compare training-side scores of a candidate with the declared correlation; warn once."""
 
     def score(metric, folds):
@@ -71,7 +71,7 @@ def check_dependence(division, setting, params, *, folds, groups=None, known=Non
         return np.full(num_samples(division.X), np.nan) if found is None else found.astype(float)
 
     return compare_dependence(
-        division, setting.estimator, setting.metric, score, folds=folds, groups=groups, known=known
+        division, setting.estimator, setting.metric, score, groups=groups, known=known
     )
 
 
@@ -132,7 +132,6 @@ class CrossValidation:
             self.division,
             self.verifier.setting,
             self.candidates[best].params,
-            folds=self.splits,
             groups=options.split_params.get("groups"),
             known=self.progress.scores(best, tests, num_samples(self.division.X)),
         )

@@ -29,9 +29,6 @@ from sklearn_bdp.correlation._dependence import (
     DependenceReport,
     check_groups,
     check_independence,
-    check_misfit,
-    check_neighbors,
-    ising_spins,
 )
 from sklearn_bdp.correlation._forest import (
     best_block_costs,
@@ -43,7 +40,6 @@ from sklearn_bdp.correlation._forest import (
 from sklearn_bdp.correlation._graph import DependencyGraph
 from sklearn_bdp.correlation._network import MarkovNetwork, NetworkModel
 from sklearn_bdp.correlation._past import GivenPast
-from sklearn_bdp.correlation._states import SeenStates
 from sklearn_bdp.correlation._strength import slow_autocorrelation_time
 from sklearn_bdp.correlation._tails import (
     binomial_lower_limit,
@@ -61,7 +57,6 @@ __all__ = [
     "Groups",
     "MarkovChain",
     "GivenPast",
-    "SeenStates",
     "DependencyGraph",
     "MarkovNetwork",
     "BayesianNetwork",
@@ -70,8 +65,6 @@ __all__ = [
     "check_correlation",
     "slow_autocorrelation_time",
     "DependenceReport",
-    "check_misfit",
     "check_independence",
     "check_groups",
-    "check_neighbors",
 ]

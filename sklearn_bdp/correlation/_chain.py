@@ -18,7 +18,6 @@ from sklearn_bdp.correlation._cutting import (
     tail_split,
 )
 from sklearn_bdp.correlation._interpolation import Interpolation
-from sklearn_bdp.correlation._states import SeenStates
 from sklearn_bdp.correlation._strength import (
     ENOUGH,
     FEWEST,
@@ -55,10 +54,6 @@ class MarkovChain(CorrelationModel):
         ``False``: record ``i`` depends on state ``i`` of the chain only, in any way (a hidden
         Markov model; the states may also be visible). Always safe. ``True``: the states *are*
         the records, which allows sharper bounds.
-    states : array-like of int, shape (n,), optional
-        *Public* state of every record, known without looking at the records. What is made is then
-        a :class:`SeenStates`: scores are post-stratified, and dependence costs nothing. Its
-        conditions are stronger; read them first.
     interpolation : bool, default=False
         With ``observed=True``: hold out single records between their neighbors, instead of the
         last ones. Given its neighbors a record is independent of all others (theory G27). The
@@ -84,8 +79,7 @@ class MarkovChain(CorrelationModel):
 
     See Also
     --------
-    SeenStates : The same with public states.
-    check_misfit : Test a chain on cross-validated scores.
+    GivenPast : Records in time of which nothing is assumed.
 
     Notes
     -----
@@ -109,29 +103,17 @@ class MarkovChain(CorrelationModel):
     _caveats: tuple[str, ...] = ()
 
     def __new__(
-        cls,
-        transition: ArrayLike = (),
-        *,
-        observed: bool = False,
-        states: ArrayLike | None = None,
-        interpolation: bool = False,
+        cls, transition: ArrayLike = (), *, observed: bool = False, interpolation: bool = False
     ) -> Any:
-        """Return a chain, or with public states the model that uses them (theory G11′)."""
-        if interpolation:
-            if states is not None or not cls(transition, observed=observed).observed:
-                raise ValueError("interpolation=True needs observed=True and no states.")
-            return Interpolation()
-        if states is None:
+        """Return a chain, or the model of records held out between their neighbors."""
+        if not interpolation:
             return super().__new__(cls)
-        return cls(transition, observed=observed).given_states(states)
+        if not cls(transition, observed=observed).observed:
+            raise ValueError("interpolation=True needs observed=True.")
+        return Interpolation()
 
     def __init__(
-        self,
-        transition: ArrayLike,
-        *,
-        observed: bool = False,
-        states: ArrayLike | None = None,
-        interpolation: bool = False,
+        self, transition: ArrayLike, *, observed: bool = False, interpolation: bool = False
     ) -> None:
         self.transition = check_transition(transition)
         if not isinstance(observed, bool | np.bool_):
@@ -290,26 +272,6 @@ class MarkovChain(CorrelationModel):
             f"{len(kept)})",
             caveats,
         )
-
-    def given_states(self, states: ArrayLike) -> SeenStates:
-        """Return the model of records whose states are public (theory G11′).
-
-        Parameters
-        ----------
-        states : array-like of int, shape (n,)
-            State of every record, ``0 … k-1``, known without looking at the records.
-
-        Returns
-        -------
-        SeenStates
-            Scores are post-stratified by state; dependence costs nothing.
-
-        Raises
-        ------
-        ValueError
-            If a state is none of the chain's own.
-        """
-        return SeenStates(states, self.stationary_)
 
     def _declared(self, words, caveats=()):
         """Return the same chain with the words that say where its strength comes from."""

@@ -11,18 +11,13 @@ from scipy import fft, sparse
 from scipy.spatial import cKDTree
 
 from sklearn_bdp._checks import check_array, check_probability
-from sklearn_bdp._typing import Array
-from sklearn_bdp.correlation._base import CorrelationModel
 from sklearn_bdp.correlation._components import label_codes
-from sklearn_bdp.correlation._network import NetworkModel
-from sklearn_bdp.correlation._strength import least_autocorrelation_time
 
 DRAWS = 199  # what the observed scores are compared with
 LONGEST_SERIES = 20_000  # longer series are looked at in their first records
-#: Fewest scores or groups in a row, groups with a place, nodes with a score, scores in time.
-SHORTEST_SERIES, FEWEST_PLACES, FEWEST_NODES, SHORTEST_TIME = 40, 10, 30, 160
+#: Fewest scores or groups in a row, groups with a place.
+SHORTEST_SERIES, FEWEST_PLACES = 40, 10
 NEAREST = 6  # groups around a place that count as its neighbors
-SWEEPS = 25  # of the heat bath, from independent spins; it settles in a few
 
 
 @dataclass(frozen=True)
@@ -50,11 +45,6 @@ _ORDER = (
     "correlation=None too narrow. In time order: set correlation='time'. Shared patients, users or "
     "sites: pass groups= with correlation='groups'"
 )
-_WITHIN_STATES = (
-    "within the public states, scores of neighboring rows agree more than chance explains "
-    "(p = {p:.2g}). If records depend on more than their own state, scores weighted by state have "
-    "another expectation: leave states= out, or add states that carry the memory"
-)
 _GROUPS = (
     "cross-validated scores differ between groups by more than chance explains (p = {p:.2g}): "
     "declare correlation='groups' and pass groups= to fit"
@@ -63,11 +53,6 @@ _NEAR_GROUPS = (
     "cross-validated scores or residuals of neighboring groups agree more than chance explains "
     "(p = {p:.2g}). Groups are declared independent, and intervals are too narrow if they are not. "
     "Declare larger groups or, for other places on this map, MarkovNetwork(graph)"
-)
-_EDGES = (
-    "cross-validated scores or residuals of neighboring nodes agree more than the declared "
-    "influence of edges allows (p = {p:.2g}). Intervals are too narrow if nodes depend that much. "
-    "Estimate the strength from training labels with influence='estimate', or declare more"
 )
 
 
@@ -81,7 +66,6 @@ def check_independence(
     scores: ArrayLike,
     *,
     groups: ArrayLike | None = None,
-    states: ArrayLike | None = None,
     folds: ArrayLike | None = None,
     level: float = 0.005,
 ) -> DependenceReport:
@@ -94,9 +78,6 @@ def check_independence(
         without regard to the order (shuffled folds); with ``folds``, on any others.
     groups : array-like of shape (n,), optional
         A label per record.
-    states : array-like of shape (n,), optional
-        Public state of each record: only the order *within* states is tested, which is what
-        ``MarkovChain(P, states=...)`` needs (theory G11′).
     folds : array-like of shape (n,), optional
         Which model scored a record, for instance the number of its test fold. Scores are
         compared within folds only: a better model does not show dependence.
@@ -131,20 +112,16 @@ def check_independence(
     scores of neighboring rows agree more than chance explains (p =
     """
     series = check_array("scores", scores, shape=(None,))
-    level, strata = check_probability("level", level), None
-    codes, *within = (
-        _codes(name, labels, len(series))
-        for name, labels in (("groups", groups), ("states", states), ("folds", folds))
-    )
+    level = check_probability("level", level)
+    codes, strata = _codes("groups", groups, len(series)), _codes("folds", folds, len(series))
     series = series[:LONGEST_SERIES]
-    if any(part is not None for part in within):
-        kept = np.column_stack([part[: len(series)] for part in within if part is not None])
-        strata = np.unique(kept, axis=0, return_inverse=True)[1].ravel()
+    if strata is not None:
+        strata = np.unique(strata[: len(series)], return_inverse=True)[1]
         series = series - (np.bincount(strata, weights=series) / np.bincount(strata))[strata]
     if len(series) < SHORTEST_SERIES or not np.ptp(series) > 0:
         return DependenceReport(False)
     placed = _permuted(len(series), strata)
-    found = {_ORDER if states is None else _WITHIN_STATES: _p([series], _autocorrelation, placed)}
+    found = {_ORDER: _p([series], _autocorrelation, placed)}
     if codes is not None and 1 < codes.max() + 1 < len(codes):
         member = sparse.csr_array(
             (np.ones(len(series)), (codes[: len(series)], range(len(series))))
@@ -210,118 +187,6 @@ def check_groups(
     if not means or len(sizes) < fewest:
         return DependenceReport(False)
     return _report(level, {_NEAR_GROUPS: _p(means, statistic, _permuted(len(means[0])))})
-
-
-def check_neighbors(
-    model: NetworkModel, scores: ArrayLike, *, level: float = 0.005
-) -> DependenceReport:
-    """Test whether scores along edges agree more than the declared strength allows (theory G25).
-
-    Parameters
-    ----------
-    model : MarkovNetwork or BayesianNetwork
-        The declared network of the training nodes.
-    scores : array-like of shape (n,) or (n, n_kinds)
-        Per-node cross-validated scores; NaN where a node was not scored. Several kinds, such as
-        scores and residuals, are tested together at one level.
-    level : float, default=0.005
-        Significance at which the declaration is reported to be too weak.
-
-    Returns
-    -------
-    DependenceReport
-        The outcome; nothing is raised or warned here.
-
-    See Also
-    --------
-    MarkovNetwork : The model that it tests.
-
-    Notes
-    -----
-    The statistic is Moran's: the sum over edges of products of centered scores. It is compared
-    with the same scores put on nodes by spins of an Ising model with the declared diameters, all
-    attracting each other: the largest scores go to the spins that lean up most. Without influence
-    this is an exact permutation test. Nodes outside the training set are simulated as well,
-    because training nodes also agree by way of them. Of several kinds of scores the largest
-    standardized statistic counts.
-
-    Examples
-    --------
-    >>> import networkx as nx
-    >>> import numpy as np
-    >>> from sklearn_bdp.correlation import MarkovNetwork, check_neighbors
-    >>> path = MarkovNetwork(nx.path_graph(300), influence=0.2)
-    >>> scores = np.random.default_rng(0).random(300)
-    >>> check_neighbors(path, scores).misfit, check_neighbors(path, np.sort(scores)).misfit
-    (False, True)
-    """
-    level = check_probability("level", level)
-    whole, places = model._whole or (model, slice(None))
-    edges, (kinds, known) = whole.adjacency_, _kinds(scores)
-    if len(known) < FEWEST_NODES or not kinds or not np.isfinite(edges.data).all():
-        return DependenceReport(False)
-    leanings = _leanings(edges, np.random.default_rng(20170303), DRAWS)[places][known]
-    ranks = np.argsort(np.argsort(leanings, axis=0), axis=0).T
-    part = model.adjacency_[known][:, known].astype(bool).astype(float)
-    p = _p(kinds, partial(_moran, part), lambda one: np.vstack([one, np.sort(one)[ranks]]))
-    return _report(level, {_EDGES: p})
-
-
-def check_misfit(
-    model: CorrelationModel, *, scores: ArrayLike, level: float = 0.001
-) -> DependenceReport:
-    """Test whether scores in time depend on each other longer than a declared chain allows.
-
-    Parameters
-    ----------
-    model : CorrelationModel
-        The declared chain, a list of chains, or independent records.
-    scores : array-like of shape (n,)
-        Per-record scores of the training set in time, for example cross-validation errors; at least
-        160, or nothing is tested.
-    level : float, default=0.001
-        Significance of the test.
-
-    Returns
-    -------
-    DependenceReport
-        The outcome; nothing is raised or warned here.
-
-    See Also
-    --------
-    check_independence : The test without a declared chain.
-    check_neighbors : The test of a network.
-
-    Notes
-    -----
-    The autocorrelation time of *any* per-record score is at most what the model guarantees, and so
-    is the spectrum at any frequency. A lower limit of the time by the slow swings of the scores
-    that is larger shows too little dependence in the model.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from sklearn_bdp.correlation import Independent, check_misfit
-    >>> scores = np.repeat(np.random.default_rng(0).random(300), 10)
-    >>> print(check_misfit(Independent(), scores=scores).message)
-    by the model 1 record in 1.0 counts, by the scores at least 1 in ...: declare more
-    dependence, or set correlation='time', which assumes nothing about it
-    """
-    level = check_probability("level", level)
-    series = check_array("scores", scores, shape=(None,))
-    if not (model.is_sequential or model.is_independent):
-        raise ValueError(f"model must be a chain of records in time, got {model!r}.")
-    if len(series) < SHORTEST_TIME:
-        return DependenceReport(False)
-    n = model.n_records if model.n_records is not None else max(len(series), 100_000)
-    promised, shown = n / model.effective_n(n), least_autocorrelation_time(series, level)
-    if not shown > promised:
-        return DependenceReport(False)
-    return DependenceReport(
-        True,
-        f"by the model 1 record in {promised:.1f} counts, by the scores at least 1 in {shown:.1f}: "
-        "declare more dependence, or set correlation='time', which assumes nothing about it",
-    )
 
 
 # -- one permutation test -------------------------------------------------------------------------
@@ -402,34 +267,3 @@ def _kinds(scores):
     series = np.asarray(scores, dtype=float).reshape(len(scores), -1)
     known = np.flatnonzero(~np.isnan(series).any(axis=1))
     return [one for one in series[known].T if one.size and np.ptp(one) > 0], known
-
-
-# -- an Ising model -------------------------------------------------------------------------------
-
-
-def ising_spins(diameters, rng, *, draws: int = DRAWS) -> Array:
-    """Return ``draws`` configurations of ±1 spins whose edges have these diameters (heat bath)."""
-    return np.sign(_leanings(diameters, rng, draws).astype(float))
-
-
-def _leanings(diameters, rng, draws):
-    """Return log odds of spins, plus logistic noise: positive where a spin is up."""
-    half = diameters.astype(np.float32) * np.float32(0.5)  # times the neighbors' spins: log odds
-    spins = rng.choice(np.array([-1.0, 1.0], np.float32), size=(diameters.shape[0], draws))
-    leanings, classes = spins.copy(), [(part, half[part]) for part in _colors(diameters)]
-    for _ in range(SWEEPS):
-        for members, edges in classes:
-            chance = 1e-6 + (1.0 - 2e-6) * rng.random((len(members), draws), dtype=np.float32)
-            leanings[members] = edges @ spins + np.log(chance / (1.0 - chance))
-            spins[members] = np.sign(leanings[members])
-    return leanings
-
-
-def _colors(graph):
-    """Return sets of nodes without edges inside, which may be updated together."""
-    color = np.full(graph.shape[0], -1)
-    for node in range(graph.shape[0]):
-        near = color[graph.indices[graph.indptr[node] : graph.indptr[node + 1]]]
-        taken = set(near.tolist())
-        color[node] = next(k for k in range(len(taken) + 1) if k not in taken)
-    return [np.flatnonzero(color == k) for k in range(color.max() + 1)]

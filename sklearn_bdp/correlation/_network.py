@@ -31,8 +31,7 @@ from sklearn_bdp.correlation._cutting import (
 )
 from sklearn_bdp.correlation._forest import best_block_costs, couplings, dobrushin_reach, rooted
 from sklearn_bdp.correlation._graph import FEWEST, GraphModel, adjacency, is_networkx, node_order
-from sklearn_bdp.correlation._states import DegreeCells
-from sklearn_bdp.correlation._tails import component_lower_limit
+from sklearn_bdp.correlation._tails import component_lower_limit, weighted_lower_limit
 
 
 class NetworkModel(GraphModel):
@@ -44,7 +43,6 @@ class NetworkModel(GraphModel):
     _factors: tuple[Any, ...] = ()
     _to_estimate = False  # whether the strength is read off training labels after the split
     is_given_rest: bool = False  # whether all other records are given (theory G13)
-    _whole: Any = None  # the network that it was cut out of, and where
     _kind: str
     _words: str = ""  # where the strength comes from, when it was not declared
 
@@ -201,7 +199,7 @@ class NetworkModel(GraphModel):
         ]
         model = object.__new__(type(self))
         model._set_network(sparse.csr_array(self.adjacency_[indices][:, indices]), factors)
-        model.is_given_rest, model._whole = given_rest or self.is_given_rest, (self, indices)
+        model.is_given_rest = given_rest or self.is_given_rest
         model._words, model._caveats = self._words, (*self._caveats, *caveats)
         model._nodes = self.names(indices)
         model._freeze()
@@ -229,7 +227,7 @@ def nodes_given_rest(network, indices, codes, *, weighted=False):
             f"{degree.mean():.2f} of all.",
         )
     if weighted:
-        return DegreeCells(degree, indices, target=GIVEN_NODES, caveats=caveats, nodes=nodes)
+        return DegreeCells(degree, indices, caveats, nodes)
     return GivenRest(
         codes,
         f"{len(indices)} nodes of a Markov network in {number} components that are independent "
@@ -238,6 +236,53 @@ def nodes_given_rest(network, indices, codes, *, weighted=False):
         caveats=caveats,
         nodes=nodes,
     )
+
+
+class DegreeCells(GivenRest):
+    """Independent nodes given the rest, weighted as their degrees occur in the graph (theory G27).
+
+    ``degrees``: of all nodes, ``held``: the nodes of the holdout. Cells of neighboring degrees hold
+    at least 20 held-out nodes each. No other bound of independent records holds for the weighted
+    mean, so that the model does not count as one of them.
+    """
+
+    is_componentwise = False
+    is_independent = False  # type: ignore[assignment]  # a property elsewhere
+
+    def __init__(self, degrees, held, caveats, nodes):
+        values, counts = np.unique(degrees[held], return_counts=True)
+        ends, seen = [], 0
+        for value, count in zip(values, counts, strict=True):
+            seen += count
+            if seen >= FEWEST:
+                ends, seen = [*ends, value], 0
+        cells = np.searchsorted(ends[:-1], degrees)
+        self.cells_, shares = cells[held], np.bincount(cells) / len(degrees)
+        weights = (shares / np.bincount(self.cells_))[self.cells_]
+        self._record_weights = weights / weights.sum()
+        super().__init__(
+            np.arange(len(held)),
+            f"{len(held)} nodes of a Markov network, independent given all other records at any "
+            f"strength, weighted by {len(shares)} cells of degrees",
+            target=GIVEN_NODES,
+            caveats=(*caveats, "Nodes are weighted so that degrees occur as in the whole graph."),
+            nodes=nodes,
+        )
+
+    def _content(self):
+        return (*super()._content(), self._record_weights)
+
+    def units(self, n: int) -> tuple[int, str]:
+        return self.check_n(n), "records"
+
+    def _spread(self, n, statistical):
+        return n**2 * float(np.sum(self._record_weights**2)) if statistical else math.inf
+
+    def _lower_limit(self, values, levels, n, binary):
+        weights, counts = np.unique(self._record_weights, return_counts=True)
+        if len(weights) == 1:
+            return super()._lower_limit(values, levels, n, binary)
+        return weighted_lower_limit(values, levels, weights, counts)
 
 
 def _entries(matrix, rows, columns):
@@ -288,7 +333,6 @@ class MarkovNetwork(NetworkModel):
     See Also
     --------
     DependencyGraph : Independence without conditioning on neighbors.
-    check_neighbors : Test the declared strength.
 
     Notes
     -----

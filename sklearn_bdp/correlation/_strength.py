@@ -7,7 +7,6 @@ import math
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.fft import dct
-from scipy.stats import chi2
 
 from sklearn_bdp._checks import check_array
 
@@ -78,18 +77,6 @@ def slow_autocorrelation_time(scores: ArrayLike) -> float:
     squares[0] = min(squares[0], squares[1:count].max())
     time = float(squares[:count].mean())
     return max(1.0, time, 0.5 * (time + faster))
-
-
-def least_autocorrelation_time(series, level: float) -> float:
-    """Return a lower limit of the largest spectrum, in records, that fails with this probability.
-
-    The best of the slowest 10, 20, 40, … swings, the level shared among them: few see hidden
-    regimes, many see weak dependence.
-    """
-    squares = _swings(series)[: len(series) // 4]
-    squares[0] = min(squares[0], squares[1:SWINGS].max())
-    counts = SWINGS * 2 ** np.arange(int(math.log2(len(squares) / SWINGS)) + 1)
-    return float((np.cumsum(squares)[counts - 1] / chi2.isf(level / len(counts), counts)).max())
 
 
 def _swings(series):

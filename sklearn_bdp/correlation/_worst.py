@@ -45,19 +45,14 @@ class WorstOf(CorrelationModel):
             raise ValueError(
                 f"models must hold at least one model and nothing else, got {models!r:.60}."
             )
-        if any(m.is_given_past for m in models):
+        if any(m.is_given_past or m._record_weights is not None for m in models):
             raise ValueError(
-                "models must refer to a long run, and records that are judged given their past do "
-                "not: use correlation='time' alone, or a list of chains."
+                "models must refer to plain means in the long run, not to weights or to dates "
+                "given their past: use correlation='time' alone, or a list of chains."
             )
         sizes = sorted({m.n_records for m in models if m.n_records is not None})
         if len(sizes) > 1:
             raise ValueError(f"models must describe one number of records, got {sizes}.")
-        if any(m.record_weights(sizes[0]) is not None for m in models if m.n_records is not None):
-            raise ValueError(
-                "models in a list must refer to plain means, but MarkovChain(P, states=...) weighs "
-                "records by state. Leave states= out."
-            )
         self.models = models
         self._n_records = sizes[0] if sizes else None
         self._freeze()

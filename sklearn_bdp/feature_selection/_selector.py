@@ -302,7 +302,7 @@ class HoldoutFeatureSelector(MetaEstimatorMixin, HoldoutSelectorBase):
         if self.n_features_in_ > n:  # how records depend is seen as well in the best few columns
             best = np.argsort(-ranking.univariate([np.arange(n)])[0], kind="stable")
             shown = replace(setting, X=safe_indexing(setting.X, np.sort(best[:n]), axis=1))
-        check_dependence(division, shown, {}, folds=setting.folds, groups=groups)
+        check_dependence(division, shown, {}, groups=groups)
         proposals = propose(setting, ranking, target=target, n_jobs=self.n_jobs)
         choice = choose(proposals, setting, tol=self.tol, target=target)
         self._select(proposals, choice, division, setting, verifier, ranking)

@@ -14,7 +14,7 @@ from sklearn.utils import get_tags
 from sklearn_bdp import correlation, exceptions
 from sklearn_bdp._sklearn_compat import num_samples
 from sklearn_bdp.accounting import score_tail
-from sklearn_bdp.correlation import Groups, NetworkModel, SeenStates
+from sklearn_bdp.correlation import Groups
 from sklearn_bdp.guards._answers import in_runs
 from sklearn_bdp.guards._guard import Guard
 from sklearn_bdp.metrics import get_metric
@@ -68,55 +68,40 @@ def check_folds(model, splits):
         raise CUT.error()
 
 
-def compare_dependence(division, estimator, metric, score, *, folds, groups=None, known=None):
+def compare_dependence(division, estimator, metric, score, *, groups=None, known=None):
     """Compare training-side scores of one candidate with the declared correlation; warn once.
 
     ``score(metric, folds)`` returns its cross-validated scores, NaN where it cannot be fitted.
-    ``known`` are its scores from the inner cross-validation (``folds``) and the fold of each
-    record; where they do not suit the check, the candidate is fitted again. Returns the report of
-    the check that suits the correlation and the per-record scores behind it; None where there is
-    none.
+    ``known`` are its scores from the inner cross-validation and the fold of each record; where they
+    do not suit the check, the candidate is fitted again. Returns the report of the check that suits
+    the correlation and the per-record scores behind it; None where there is none.
     """
-    found = _compared(division, estimator, metric, score, folds, groups, known)
+    found = _compared(division, estimator, metric, score, groups, known)
     warn_of(division, found[0])
     return found
 
 
-def _compared(division, estimator, metric, score, folds, groups, known):
-    """Return what :func:`compare_dependence` finds: one function for each kind of dependence."""
+def _compared(division, estimator, metric, score, groups, known):
+    """Return what :func:`compare_dependence` finds: of independent records, or of groups."""
     model, n = division.train_model, num_samples(division.X)
     declared = division.model if model is None else model
-    if declared.is_given_past:
-        return _NOTHING  # nothing is assumed that scores could contradict
-    in_time = model is not None and model.is_sequential
     classes = is_classifier(estimator)
+    if declared.is_sequential or division.model.is_given_rest:
+        return _NOTHING  # a strength that is declared is not tested; of others there is nothing to
     if get_tags(estimator).input_tags.pairwise or not (metric.is_mean or classes):
         return _NOTHING
-    if division.model.is_given_rest and not isinstance(division.model, NetworkModel):
-        return _NOTHING  # at any strength (theory G27): there is nothing to check
     if not metric.is_mean:  # another score shows dependence in its place
         name = "neg_brier_score" if hasattr(estimator, "predict_proba") else "accuracy"
         metric, known = get_metric(name, estimator=estimator, y=division.y), None
-    if not in_time:  # folds drawn without regard to the order of rows keep the tests exact
+
+    def scored():  # in folds drawn without regard to the order of rows: the tests stay exact
         mixed = KFold(min(3, n), shuffle=True, random_state=0)
-        folds = list(mixed.split(np.empty((n, 1))))
+        return score(metric, list(mixed.split(np.empty((n, 1)))))
 
-    def scored():
-        return score(metric, folds)
-
-    first = (lambda: known[0]) if known is not None else scored
-    if in_time:
-        scores = _seen(model.unit_means(first()))
-        found = None if scores is None else correlation.check_misfit(declared, scores=scores)
-        return found, scores
-    if model is not None and isinstance(declared, SeenStates):
-        scores = _seen(scored())
-        if scores is None or len(scores) != len(declared.states):
-            return _NOTHING
-        return correlation.check_independence(scores, states=declared.states), scores
     placed = division.places is not None and declared.is_independent
-    if placed or (isinstance(model, NetworkModel | Groups) and not model.is_independent):
-        return _beside(declared if placed else model, first(), estimator, division)
+    if placed or (isinstance(model, Groups) and not model.is_independent):
+        scores = scored() if known is None else known[0]
+        return _beside(declared if placed else model, scores, estimator, division)
     by_class = classes and np.ndim(division.y) == 1 and in_runs(np.asarray(division.y))
     if by_class or not declared.is_independent:
         return _NOTHING
@@ -124,27 +109,23 @@ def _compared(division, estimator, metric, score, folds, groups, known):
 
 
 def _beside(model, scores, estimator, division):
-    """Test what a network or groups promise of neighbors, by scores and by signed residuals.
+    """Test that groups next to each other are independent, by scores and by signed residuals.
 
-    Of groups: that those next to each other are independent. Scores are less the mean of their
-    class, so that a table sorted by class is no dependence.
+    Scores are less the mean of their class, so that a table sorted by class is no dependence.
     """
     if _seen(scores) is None or model.n_records not in (None, len(scores)):
         return _NOTHING
-    kinds, groups, places = [scores], not isinstance(model, NetworkModel), division.places
-    order = _original_order(division) if groups and places is None else slice(None)
+    kinds, places = [scores], division.places
+    order = _original_order(division) if places is None else slice(None)
     if is_classifier(estimator) and np.ndim(division.y) == 1:
         labels = np.asarray(division.y)
         kinds, ordered = [_less_means(scores, labels)], labels[order]
         # Groups of about one class each stand class after class in many tables.
-        many = places is not None or not groups
-        if many or np.count_nonzero(ordered[1:] != ordered[:-1]) >= len(model.sizes_):
+        if places is not None or np.count_nonzero(ordered[1:] != ordered[:-1]) >= len(model.sizes_):
             kinds.append(_residuals(scores, labels))
-    kinds = np.transpose(kinds)[order]
-    if groups:
-        codes = model.components(len(kinds))[order]
-        return correlation.check_groups(kinds, codes, coordinates=places), scores
-    return correlation.check_neighbors(model, kinds), scores
+    codes = model.components(len(scores))[order]
+    found = correlation.check_groups(np.transpose(kinds)[order], codes, coordinates=places)
+    return found, scores
 
 
 def _residuals(scores, labels):

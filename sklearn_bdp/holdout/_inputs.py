@@ -75,7 +75,7 @@ def _mean_sensitivity(n, model):
 def check_per_record_scores(scores, n, model):
     """Return means of the rows of an ``(m, n)`` array of scores in [0, 1], and their moments.
 
-    Records have equal weights unless the model says otherwise (theory G11′). Moments, of shape
+    Records have equal weights unless the model says otherwise. Moments, of shape
     (m, 2), are means and mean squares of the scores of what was drawn independently (G15, G18).
     """
     plain = type(scores) is np.ndarray and scores.dtype.kind in "biuf"

@@ -152,9 +152,9 @@ class ReusableHoldoutSearchCV(Preparation, Savable, GridSearchCV):
     train_indices_, holdout_indices_ : ndarray of int or None
         Rows of the data on each side of the split.
     misfit_report_ : DependenceReport or None
-        Whether cross-validated scores contradict the declared correlation.
+        Whether cross-validated scores contradict declared independence, of records or of groups.
     misfit_scores_ : ndarray of shape (n_training_records,) or None
-        The per-record cross-validated scores behind the report, in time or row order.
+        The per-record cross-validated scores behind the report, in row order.
     scorer_, n_splits_, refit_time_, multimetric_, classes_, n_features_in_, feature_names_in_
         As in :class:`~sklearn.model_selection.GridSearchCV`.
 

@@ -8,7 +8,6 @@ from sklearn_bdp.correlation import (
     DependencyGraph,
     Groups,
     Independent,
-    SeenStates,
     check_correlation,
 )
 
@@ -78,22 +77,12 @@ class _Continued:
 
 
 def plain_model(correlation, *, searched=False):
-    """Return the model of an argument, refusing what a plan cannot be made for.
-
-    That is one that weighs records by public states and, unless it is ``searched``, one that
-    assumes nothing.
-    """
+    """Return the model of an argument; refuse one that assumes nothing, unless ``searched``."""
     model = check_correlation(correlation)
     if model.is_given_past and not searched:
         raise ValueError(
             "correlation='time' assumes nothing about dependence, which the arguments behind these "
             "plans need. Declare a chain, or use plan_search(correlation='time')."
-        )
-    if isinstance(model, SeenStates):
-        raise ValueError(
-            "correlation=MarkovChain(P, states=...) is not supported for plans: its weights depend "
-            "on the states of the holdout, which are not known yet. Plan with correlation=None, "
-            "which is close if states are visited as often as the chain predicts."
         )
     return model
 

@@ -7,7 +7,7 @@ scores; the package computes the inverse only (``mean_lower_limit``).
 import numpy as np
 from scipy.special import rel_entr
 
-from sklearn_bdp.correlation import MarkovChain, SeenStates, WorstOf
+from sklearn_bdp.correlation import MarkovChain, WorstOf
 from sklearn_bdp.correlation._tails import (
     _DEEPEST,
     _LARGEST,
@@ -24,17 +24,14 @@ def log_tail_above(model, mean, value, n):
     mean, value = np.broadcast_arrays(np.asarray(mean, float), np.asarray(value, float))
     if isinstance(model, WorstOf):
         return np.max([log_tail_above(part, mean, value, n) for part in model.models], axis=0)
-    if isinstance(model, SeenStates):
-        # The largest expectation of the records seen, given that of a stationary one.
-        mean = np.minimum(mean / (1.0 - model.unseen_), 1.0)
     result = np.minimum(hoeffding_above(mean, value, model.effective_n(n)), 0.0)
     result = np.minimum(result, _sharper(model, mean, value, n))
     return np.where(value > mean, result, 0.0)
 
 
 def _sharper(model, mean, value, n):
-    if isinstance(model, SeenStates):
-        weights, counts = np.unique(model.weights_, return_counts=True)
+    if model.record_weights(n) is not None:
+        weights, counts = np.unique(model.record_weights(n), return_counts=True)
         return independent_log_tail(mean, value, weights, counts)
     if isinstance(model, MarkovChain):
         return -n * chain_rate(value, mean, model.contraction_)

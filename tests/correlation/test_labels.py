@@ -4,9 +4,17 @@ import networkx as nx
 import numpy as np
 import pytest
 
-from sklearn_bdp.correlation import DependencyGraph, MarkovNetwork, WorstOf, ising_spins
+from benchmarks.dependence.studies import coloring, drawn_again
+from sklearn_bdp.correlation import DependencyGraph, MarkovNetwork, WorstOf
 
 GRID = nx.to_scipy_sparse_array(nx.grid_2d_graph(20, 20))
+
+
+def drawn(influence, rng, draws):
+    """Return draws (columns) of 0/1 labels of an Ising model on the grid."""
+    start, free = rng.integers(0, 2, (400, draws)).astype(float), np.ones(400, dtype=bool)
+    fields = np.zeros(400)
+    return drawn_again(GRID, coloring(GRID), start, free, influence, fields, rng, sweeps=25)
 
 
 def read(graph, labels, known=None):
@@ -17,10 +25,9 @@ def read(graph, labels, known=None):
 @pytest.mark.parametrize("influence", [0.0, 0.3, 0.8])
 def test_upper_limit_is_above_the_truth_and_not_far(influence):
     rng = np.random.default_rng(0)
-    truth = GRID.astype(float) * max(influence, 1e-9)
-    spins = ising_spins(truth, rng, draws=12)
     limits = [
-        read(GRID, spin, np.flatnonzero(rng.random(400) < 0.9)).adjacency_.max() for spin in spins.T
+        read(GRID, labels, np.flatnonzero(rng.random(400) < 0.9)).adjacency_.max()
+        for labels in drawn(influence, rng, 12).T
     ]
     assert np.mean(np.array(limits) >= influence) >= 0.75
     assert np.median(limits) <= influence + 0.6
@@ -28,7 +35,7 @@ def test_upper_limit_is_above_the_truth_and_not_far(influence):
 
 def test_a_strength_is_estimated_after_the_split_only():
     rng = np.random.default_rng(4)
-    labels = (ising_spins(GRID.astype(float), rng, draws=1)[:, 0] > 0).astype(int)
+    labels = drawn(1.0, rng, 1)[:, 0].astype(int)
     model = MarkovNetwork(GRID, influence="estimate")
     split = model.split(400, 0.25, random_state=0)
     with pytest.raises(ValueError, match="estimated"):

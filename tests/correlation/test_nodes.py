@@ -350,12 +350,12 @@ def test_nodes_may_be_weighted_by_their_degrees():
     n = len(split.holdout)
     weights = part.record_weights(n)
     assert weights.sum() == pytest.approx(1.0)
-    assert np.bincount(part.states).min() >= 20
-    cells = np.array([set(degree[split.holdout][part.states == k]) for k in np.unique(part.states)])
+    assert np.bincount(part.cells_).min() >= 20
+    cells = np.array([set(degree[split.holdout][part.cells_ == k]) for k in np.unique(part.cells_)])
     for k, values in enumerate(cells):
         low, high = min(values), max(values)
         share = np.mean((degree >= low) & (degree <= high))
-        assert weights[part.states == k].sum() == pytest.approx(share, abs=0.02)
+        assert weights[part.cells_ == k].sum() == pytest.approx(share, abs=0.02)
     assert part.is_given_rest
     assert 0.8 * n <= part.effective_n(n) <= n
     assert pickle.loads(pickle.dumps(part)) == part

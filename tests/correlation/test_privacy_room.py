@@ -14,7 +14,6 @@ models = [
     Independent(),
     Groups(np.arange(60) // 3),
     MarkovChain(flip),
-    MarkovChain(flip, states=np.arange(60) % 2),
     DependencyGraph(np.kron(np.eye(20), np.ones((3, 3)))),
     MarkovNetwork(0.1 * (ring + ring.T), influence="data"),
     BayesianNetwork(parents, [[0.5, 0.5]] + [flip] * 59),

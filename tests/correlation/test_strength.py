@@ -7,7 +7,6 @@ import pytest
 
 from sklearn_bdp.correlation import (
     MarkovChain,
-    check_misfit,
     slow_autocorrelation_time,
 )
 
@@ -113,14 +112,6 @@ def test_declared_time_is_exact_and_prints_as_code():
     for bad in (0.5, math.nan, math.inf):
         with pytest.raises(ValueError, match="time"):
             MarkovChain.from_autocorrelation_time(bad)
-
-
-def test_what_the_misfit_message_names_fixes_it():
-    scores = regimes(4000, 0.95, np.random.default_rng(3))
-    report = check_misfit(MarkovChain([[0.6, 0.4], [0.4, 0.6]]), scores=scores)
-    assert report.misfit
-    assert "correlation='time'" in report.message
-    assert not check_misfit(MarkovChain.from_scores(scores), scores=scores).misfit
 
 
 def test_too_few_scores_are_refused_by_number():

@@ -573,15 +573,6 @@ def correlation_entries():
             {},
             {"n": ("records", "groups")},
         )
-    yield Entry(
-        "check_misfit",
-        models.check_misfit,
-        {"model": chain, "scores": np.linspace(0, 1, 60)},
-        {
-            "scores": finite_array(1),
-            "level": PROBABILITY,
-        },
-    )
 
 
 def numbers_of_any_shape(value):

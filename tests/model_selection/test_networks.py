@@ -1,4 +1,4 @@
-"""Networks in searches: order of nodes, strength after the split, a declared strength checked."""
+"""Networks in searches: order of nodes, nodes that are not neighbors, strength after the split."""
 
 import warnings
 
@@ -7,8 +7,9 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import KFold, ShuffleSplit
 
+from benchmarks.dependence.studies import coloring, drawn_again
 from sklearn_bdp import ReusableHoldoutSearchCV
-from sklearn_bdp.correlation import DependencyGraph, MarkovNetwork, ising_spins
+from sklearn_bdp.correlation import DependencyGraph, MarkovNetwork
 from sklearn_bdp.exceptions import ModelMisfitWarning, UnboundedMetricError
 
 # Several holdouts of the same records, each for a test of its own.
@@ -21,9 +22,11 @@ GRID, WIDE = (nx.to_scipy_sparse_array(nx.grid_2d_graph(side, side)) for side in
 def nodes(seed, diameter, *, graph=GRID):
     """Labels that follow the network, and a feature that tells them to some degree."""
     rng = np.random.default_rng(seed)
-    strong = MarkovNetwork(graph, influence=diameter).adjacency_
-    state = ising_spins(strong, rng, draws=1)[:, 0] > 0
-    X = rng.normal(size=(len(state), 2))
+    n = graph.shape[0]
+    state = rng.integers(0, 2, (n, 1)).astype(float)
+    free, colors = np.ones(n, dtype=bool), coloring(graph)
+    state = drawn_again(graph, colors, state, free, diameter, np.zeros(n), rng, sweeps=25)[:, 0] > 0
+    X = rng.normal(size=(n, 2))
     # Classifiers do well where the state is on, and are a coin where it is off.
     y = np.where(state, X[:, 0] > 0, rng.random(len(state)) < 0.5).astype(int)
     return X, y, state.astype(int)
@@ -38,18 +41,6 @@ def fit(X, y, correlation, **options):
         search.fit(X, y)
     said = [str(w.message) for w in caught if issubclass(w.category, ModelMisfitWarning)]
     return search, said
-
-
-@pytest.mark.parametrize("networks", [4, pytest.param(8, marks=pytest.mark.slow)])
-def test_a_declared_strength_that_is_too_weak_is_told(networks):
-    weak = MarkovNetwork(WIDE, influence=0.1)
-    drawn = (nodes(seed, 1.8, graph=WIDE)[:2] for seed in range(networks))
-    told = [fit(*data, weak, holdout=0.5)[1] for data in drawn]
-    assert sum("neighboring nodes agree" in " ".join(said) for said in told) >= networks - 1
-    # Of nodes that are not neighbors no strength is used: there is nothing to tell.
-    search, said = fit(*nodes(0, 1.8, graph=WIDE)[:2], weak)
-    assert said == []
-    assert search.holdout_.model.is_independent
 
 
 def test_no_number_is_needed():
@@ -78,25 +69,6 @@ def test_a_buffer_stays_out_of_training():
         fit(X, y, network, holdout=neighbors_kept)
     with pytest.raises(ValueError, match="cuts declared groups"):
         fit(X, y, network, cv=KFold(5, shuffle=True, random_state=0))
-
-
-@pytest.mark.slow
-def test_labels_that_no_feature_tells_show_a_strength_that_is_too_weak():
-    """Models that are right about half of the time: scores hide what residuals show (G25)."""
-    told = []
-    for seed in range(6):
-        X, _, state = nodes(seed, 1.2)
-        X[:, 0] += 0.1 * state
-        told.append(fit(X, state, MarkovNetwork(GRID, influence=0.1), holdout=0.5)[1])
-    assert sum("neighboring nodes agree" in " ".join(said) for said in told) >= 5
-
-
-@pytest.mark.slow
-def test_a_right_strength_is_left_alone():
-    network = MarkovNetwork(GRID, influence=0.3)
-    told = [fit(*nodes(seed, 0.3)[:2], network)[1] for seed in range(4)]
-    told += [fit(X, state, network)[1] for X, _, state in (nodes(seed, 0.3) for seed in range(20))]
-    assert sum(map(bool, told)) <= 1
 
 
 def test_strength_is_read_after_the_split():

@@ -8,9 +8,8 @@ import numpy as np
 
 from sklearn_bdp._bisection import safe_inverse
 from sklearn_bdp.correlation._base import CorrelationModel
-from sklearn_bdp.correlation._components import ComponentModel, Independent
+from sklearn_bdp.correlation._components import ComponentModel
 from sklearn_bdp.correlation._network import AnyStrength
-from sklearn_bdp.correlation._states import SeenStates
 from sklearn_bdp.correlation._worst import WorstOf
 
 
@@ -90,26 +89,12 @@ class ComponentCalibration(Calibration):
 
     def sequential_information(self, dp_epsilon, n):
         # Theory G1: smaller blocks only add terms, since a part may still decide the rest.
-        return self.model._spread(n, False) * dp_epsilon**2 / 8.0
+        sizes, counts = self.model._sizes(n)
+        return float(np.sum(counts * sizes.astype(float) ** 2)) * dp_epsilon**2 / 8.0
 
     def posterior_bias(self, dp_epsilon, n):
         sizes, counts = self.model._sizes(n)
         return float(np.sum(counts * sizes * np.tanh(sizes * dp_epsilon / 4.0)) / n)  # theory G6
-
-
-@calibrate.register(SeenStates)
-class SeenCalibration(ComponentCalibration):
-    """Records that are independent given public states (theory B0)."""
-
-    def __init__(self, model):
-        super().__init__(Independent())
-
-    def check_method(self, n, method):
-        if method != "tight":
-            raise ValueError(
-                f"method={method!r} needs hidden states (MarkovChain without states=); records "
-                "that are independent given public states have method='tight' only."
-            )
 
 
 @calibrate.register(WorstOf)
