@@ -13,7 +13,7 @@ from sklearn import __version__ as sklearn_version
 
 from sklearn_bdp._version import __version__
 from sklearn_bdp.exceptions import LedgerError
-from sklearn_bdp.holdout import DerivedSettings, check_path, next_code_length
+from sklearn_bdp.holdout import DerivedSettings, check_path, route
 from sklearn_bdp.ledger import Fact, Ledger, backend_at, canonical
 
 
@@ -64,7 +64,7 @@ def _show(book, options, out):
     header, last = book.header, book.last
     settings, parameters = header["settings"], header["parameters"]
     n, budget, level = settings["n"], settings["budget"], last.dp_epsilon
-    spent = next_code_length(last, DerivedSettings.recorded(header))
+    spent = route(last, DerivedSettings.recorded(header))[0]
     facts = {
         "ledger of": f"{n:,} records, {header['described'].removeprefix(f'{n} records ')}",
         "confidence": f"at least {100 * (1 - parameters['beta']):g}% for all intervals together",

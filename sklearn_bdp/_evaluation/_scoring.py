@@ -16,7 +16,7 @@ from sklearn_bdp._evaluation._candidates import targets
 from sklearn_bdp._sklearn_compat import num_samples
 from sklearn_bdp.exceptions import ScoreContractError, UnboundedMetricError
 from sklearn_bdp.guards import ALL, DEFAULT_METRIC, share_of
-from sklearn_bdp.holdout import records_for
+from sklearn_bdp.holdout import holdout_certificate, preview_batch, records_for, width_parts
 from sklearn_bdp.ledger import Fact
 from sklearn_bdp.metrics import PerRecordScore, get_metric
 
@@ -224,7 +224,7 @@ def _as_dict(scoring):
 
 def plain_certificate(holdout, division, book):
     """Return the certificate of a holdout, with what has to be true of the splits behind it."""
-    certificate = holdout.account.certificate(book)
+    certificate = holdout_certificate(holdout.account, book)
     said = filter(None, [division.assumption, *book.notes(Fact.ASSUMPTION)])
     return dataclasses.replace(
         certificate, assumptions=(*certificate.assumptions, *dict.fromkeys(said))
@@ -258,7 +258,9 @@ def certified(
         assumptions=(*certificate.assumptions, *assumptions),
         notes=(*certificate.notes, *caveats, *notes),
         baseline=_learned_nothing(metric, division.y),
-        parts=None if answer is None else holdout.account.why_wide(answer),
+        parts=None
+        if answer is None
+        else width_parts(answer, holdout.account.settings, holdout.model),
         **ahead,
     )
 
@@ -288,12 +290,12 @@ def outlook(certificate, holdout, book, metric, score, interval, *, training_siz
     asked, fields = {"metric": metric, "training_size": training_size}, {}
     if not metric.is_mean:
         # The holdout speaks of means over records, which are known better than scores by class.
-        width = holdout.account.preview(book, score=0.5, **asked).half_width
+        width = preview_batch(holdout.account, book, score=0.5, **asked).half_width
         fields = {"next_error": width, "tau": max(certificate.tau, width), "advice": ()}
     if not math.isfinite(score):
         return fields
     unit, half = metric.to_unit(score), 0.5 * share_of(metric, interval)
-    seen = holdout.account.preview(book, score=unit, **asked)
+    seen = preview_batch(holdout.account, book, score=unit, **asked)
     width, span = seen.half_width, metric.upper - metric.lower
     fields["final_error"] = min(seen.half_width_final, half)
     if metric.is_mean and 2.0 * half < ALL:

@@ -2,8 +2,14 @@
 
 from sklearn_bdp._digests import query_key
 from sklearn_bdp.holdout._advance import TrainingSide
-from sklearn_bdp.holdout._batch import Batch, Terms, decide, next_code_length, pace_of, route
-from sklearn_bdp.holdout._certificate import records_for
+from sklearn_bdp.holdout._batch import Batch, Terms, decide, pace_of, route
+from sklearn_bdp.holdout._certificate import (
+    Preview,
+    holdout_certificate,
+    preview_batch,
+    records_for,
+    width_parts,
+)
 from sklearn_bdp.holdout._final import (
     fix_statements,
     fixed_length,
@@ -12,7 +18,7 @@ from sklearn_bdp.holdout._final import (
 )
 from sklearn_bdp.holdout._in_time import Earlier
 from sklearn_bdp.holdout._plan import described_targets
-from sklearn_bdp.holdout._report import FinalReport, Preview
+from sklearn_bdp.holdout._report import FinalReport
 from sklearn_bdp.holdout._reusable import ReusableHoldout
 from sklearn_bdp.holdout._settings import (
     DerivedSettings,

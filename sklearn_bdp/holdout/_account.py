@@ -19,10 +19,8 @@ from sklearn_bdp._process import ANSWERED, LEDGERS
 from sklearn_bdp.accounting import PredictiveCode
 from sklearn_bdp.exceptions import LedgerCorruptedError, LedgerError, ProcessBoundaryError
 from sklearn_bdp.guards import ANOTHER, KnownRows
-from sklearn_bdp.holdout._batch import Terms, decide, exhausted_error, next_code_length
-from sklearn_bdp.holdout._certificate import holdout_certificate, width_parts
-from sklearn_bdp.holdout._inputs import first_askings
-from sklearn_bdp.holdout._report import check_open, preview_batch
+from sklearn_bdp.holdout._batch import Terms, decide, exhausted_error, route
+from sklearn_bdp.holdout._certificate import check_open
 from sklearn_bdp.holdout._settings import DerivedSettings, final_noise, restored_mechanism
 from sklearn_bdp.ledger import AnswerRecord, Answers, Fact, HoldoutAnswers, Ledger, canonical
 
@@ -38,7 +36,7 @@ class Account:
         self.path, self.model, self.seed, self._timeout = path, model, seed, timeout
         self.identity = {name: header[name] for name in ("data", "correlation", "parameters")}
         self.token, self._about = secrets.token_hex(16), about
-        self._shared = Fact.SHARED_ROWS in notes  # training records may equal holdout records
+        self.shared = Fact.SHARED_ROWS in notes  # training records may equal holdout records
         self.known = KnownRows()  # rows that stand on the training side
         self.warned = []  # metrics of which it was said that few groups tell hardly anything
         self._learned = None  # last entry learned from, predictor; public, rebuilt from the ledger
@@ -50,8 +48,23 @@ class Account:
         drawn = secrets.token_hex(16) if seed is None else f"{seed:x}"
         notes = {**notes, Fact.ORDER: drawn}
         self._ledger = Ledger(path, header=header, timeout=timeout, notes=notes)
-        # The numbers in the header are the ones that count.
-        self.settings = _recorded_settings(self._ledger.header, header, path)
+        # The numbers in the header are the ones that count, if its parameters lead to them.
+        known, derived = self._ledger.header, header["settings"]
+        found = known.get("settings")
+        agree = isinstance(found, dict) and found.keys() == derived.keys()
+        for name, value in derived.items() if agree else ():
+            if isinstance(value, float):  # but for rounding
+                number = isinstance(found[name], float | int)
+                agree = agree and number and math.isclose(found[name], value, rel_tol=1e-6)
+            else:
+                agree = agree and found[name] == value
+        if not agree:
+            raise LedgerCorruptedError(
+                f"ledger {path} has numbers in its header that its parameters do not lead to (made "
+                f"by {known.get('made_by')!r:.60}, this is {header['made_by']!r}): it was edited, "
+                "or made by a version that derives others. The holdout was not queried."
+            )
+        self.settings = DerivedSettings.recorded(known)
 
     def __getstate__(self):
         state = vars(self) | {"_ledger": None, "_learned": None, "_about": ()}
@@ -121,20 +134,24 @@ class Account:
             for key, value, label in asked
         ]
         wanted = [name for name in names if name is not None]
-        if len(wanted) == len(batch):
-            with self._open().seen() as book:
+        recorded = len(wanted) == len(batch)
+        if recorded:
+            with self.reading(again=False) as book:
                 known = book.match(wanted)
-            if all(name in known for name in wanted):
-                with self.reading() as transaction:
-                    known = transaction.match(wanted)
-                return _released(batch, [known[name] for name in names], on_exhausted)
-        with self.writing() as transaction:
-            known = transaction.match(wanted)
-            new = first_askings(names, known)
-            answers = self._decide(batch.take(new), transaction) if new else ()
-            left, last = len(new) - len(answers), transaction.last
-            if left and not answers and on_exhausted == "raise":
-                raise exhausted_error(self.settings, last, unanswered=left)
+            recorded = all(name in known for name in wanted)
+        with self.reading() if recorded else self.writing() as book:
+            known, first = book.match(wanted), {}
+            for place, name in enumerate(names):
+                if name not in known:  # each key once
+                    first.setdefault(place if name is None else name, place)
+            new, answers = list(first.values()), ()
+            if new:
+                check_open(book)
+                terms = self.terms(book)
+                record, answers = decide(batch.take(new), terms)
+                if record is not None:
+                    self.record(book, record, terms, answers)
+            left, last = len(new) - len(answers), book.last
         if left and on_exhausted == "raise":
             raise exhausted_error(self.settings, last, answered=len(answers), unanswered=left)
         if answers and not wanted:  # in order
@@ -147,31 +164,49 @@ class Account:
         ]
         return _released(batch, given, on_exhausted)
 
-    def _decide(self, batch, transaction):
-        """Run the mechanism on new queries and write the batch; not durable yet."""
-        check_open(transaction)
-        terms = self.terms(transaction)
-        record, answers = decide(batch, terms)
-        if record is not None:
-            self.record(transaction, record, terms, answers)
-        return answers
-
     def terms(self, transaction, *, fine=False):
-        """Return what a batch is decided under: the account, what was learned, settings, now."""
-        sealed, kept = self._open().sealed, None
+        """Return what a batch is decided under: the account, what was learned, settings, now.
+
+        Thresholdout is as it was after the last batch, with noise of its own for this one; with
+        less noise (``fine``) for the final report.
+        """
+        sealed, kept, seed = self._open().sealed, None, self.seed
         if sealed is not None:
             kept = {}  # of another version, unless it can be read
             with contextlib.suppress(ValueError, RecursionError):
                 kept = json.loads(sealed)
+        noise = bytes.fromhex(kept["noise"]) if fine else None
+        if seed is not None:
+            # Seed and batch number: the same in every process, never the same twice.
+            number = transaction.last.number + 1
+            noise = np.random.default_rng(np.random.SeedSequence([seed, number]))
+        if kept is None:
+            mechanism = self.settings.mechanism(random_state=noise)
+        else:
+            if seed is not None:
+                noise.integers(0, 2**32, size=8)  # a seed gives the noise that it always gave
+            mechanism = restored_mechanism(kept, self.settings, random_state=noise)
+        if fine:
+            scale = self.settings.answer_scale * final_noise(self.settings)
+            state = mechanism.state() | {"answer_scale": scale}
+            mechanism = type(mechanism).from_state(state, random_state=noise)
+        # What draws one visit of each patient (theory G19) is the same for life, and secret:
+        # whoever knew it could choose models that fit these visits.
+        if kept is not None:
+            slices = int(kept["slices"])
+        elif seed is not None:
+            slices = int(np.random.SeedSequence([seed, 0]).generate_state(1)[0])
+        else:
+            slices = secrets.randbits(128)
         return Terms(
             last=transaction.last,
             code=self.code(transaction),
-            mechanism=self._mechanism(kept, transaction.last.number + 1, fine=fine),
+            mechanism=mechanism,
             settings=self.settings,
             model=self.model,
             time=datetime.datetime.now(datetime.UTC).isoformat(timespec="microseconds"),
-            seeded=self.seed is not None,
-            seed=self._slices_seed(kept),
+            seeded=seed is not None,
+            seed=slices,
         )
 
     def record(self, transaction, record, terms, answers):
@@ -192,54 +227,7 @@ class Account:
         self._learned = (book.head[0], known)
         return known.copy()
 
-    def _slices_seed(self, kept):
-        """Return what draws one visit of each patient (theory G19), the same for life and secret.
-
-        Whoever knew it could choose models that fit these visits.
-        """
-        if kept is not None:
-            return int(kept["slices"])
-        if self.seed is not None:
-            return int(np.random.SeedSequence([self.seed, 0]).generate_state(1)[0])
-        return secrets.randbits(128)
-
-    def _mechanism(self, kept, number, *, fine):
-        """Return Thresholdout after the last batch, with noise of its own for this one.
-
-        ``fine``: with less noise, for the final report.
-        """
-        noise = None
-        if self.seed is not None:
-            # Seed and batch number: the same in every process, never the same twice.
-            noise = np.random.default_rng(np.random.SeedSequence([self.seed, number]))
-        elif fine:
-            noise = bytes.fromhex(kept["noise"])
-        if kept is None:
-            mechanism = self.settings.mechanism(random_state=noise)
-        else:
-            if self.seed is not None:
-                noise.integers(0, 2**32, size=8)  # a seed gives the noise that it always gave
-            mechanism = restored_mechanism(kept, self.settings, random_state=noise)
-        if fine:
-            scale = self.settings.answer_scale * final_noise(self.settings)
-            state = mechanism.state() | {"answer_scale": scale}
-            mechanism = type(mechanism).from_state(state, random_state=noise)
-        return mechanism
-
     # -- what can be read ---------------------------------------------------------------------
-
-    def certificate(self, book):
-        """Return the guarantee as it stands in ``book``."""
-        shared = self._shared or bool(book.notes(Fact.SHARED_ROWS))
-        return holdout_certificate(book, self, shared=shared)
-
-    def preview(self, book, **asked):
-        """Return what the next batch would get as things stand in ``book``."""
-        return preview_batch(self, book, **asked)
-
-    def why_wide(self, answer):
-        """Return the parts of an answer's half-width: sampling, what was asked, noise; or None."""
-        return width_parts(answer, self.settings, self.model)
 
     def facts(self):
         """Return ``{label: text}``: shape, promise and information spent; never a score."""
@@ -254,7 +242,7 @@ class Account:
                 last = book.last
             facts["answered"] = f"{last.n_answered:,}"
             facts["of these from the holdout"] = f"{last.n_above:,}"
-            spent = next_code_length(last, self.settings)
+            spent = route(last, self.settings)[0]
             facts["information spent"] = f"{spent:.3g} nats"
             if self.settings.budget is not None:
                 facts["budget left"] = f"{self.settings.budget - last.n_rounds}"
@@ -293,24 +281,3 @@ def _released(batch, answers, on_exhausted):
             )  # fmt: skip
     columns = [np.array([getattr(one, name) for one in given]) for name in (*names, "answered")]
     return HoldoutAnswers(*columns, given)
-
-
-def _recorded_settings(found, made, path):
-    """Return the settings in a ledger's header; those that its parameters do not lead to fail."""
-    if _agree(found.get("settings"), made["settings"]):
-        return DerivedSettings.recorded(found)
-    raise LedgerCorruptedError(
-        f"ledger {path} has numbers in its header that its parameters do not lead to (made by "
-        f"{found.get('made_by')!r:.60}, this is {made['made_by']!r}): it was edited, or made by a "
-        "version that derives others. The holdout was not queried."
-    )
-
-
-def _agree(found, derived):
-    """Return whether two sets of settings are equal but for rounding."""
-    if isinstance(derived, dict):
-        names = isinstance(found, dict) and set(found) == set(derived)
-        return names and all(_agree(found[name], derived[name]) for name in derived)
-    if isinstance(derived, float):
-        return isinstance(found, float | int) and math.isclose(found, derived, rel_tol=1e-6)
-    return found == derived

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -123,13 +123,10 @@ class Batch:
 LEADING = math.log(8.0)
 
 
-def next_code_length(last: BatchRecord, settings: DerivedSettings) -> float:
-    """Return the code length of a lone query after the account ``last``, in nats."""
-    return route(last, settings)[0]
-
-
-def route(last, settings, *, report=False):
-    r"""Return the code length of the next batch, places not included, and what it rests on.
+def route(
+    last: BatchRecord, settings: DerivedSettings, *, report: bool = False
+) -> tuple[float, str]:
+    """Return the code length of the next batch in nats, without places, and what it rests on.
 
     ``report``: of a final report instead, its parts not included.
 
@@ -137,22 +134,18 @@ def route(last, settings, *, report=False):
     half the failure probability each (``ln 2`` nats), and the shorter length may be used.
     """
 
-    def length(released):
-        if report:
-            return final_code_length(
-                released=released, n_batches=last.number, spending=settings.spending
-            )
-        return code_length(
-            released=released, batch_index=last.number + 1, spending=settings.spending
+    lengths = {"code": last.released}
+    if settings.information is not None:
+        lengths["leakage"] = leaked_length(
+            information=settings.information, failure=settings.sampling_failure / 2.0
         )
-
-    if settings.information is None:
-        return length(last.released), "code"
-    leaked = leaked_length(
-        information=settings.information, failure=settings.sampling_failure / 2.0
-    )
-    best, name = min((last.released, "code"), (leaked, "leakage"))
-    return length(best) + math.log(2.0), name
+    by = min(lengths, key=lambda name: (lengths[name], name))
+    given: dict[str, Any] = {"released": lengths[by], "spending": settings.spending}
+    if report:
+        length = final_code_length(n_batches=last.number, **given)
+    else:
+        length = code_length(batch_index=last.number + 1, **given)
+    return length + (0.0 if settings.information is None else math.log(2.0)), by
 
 
 def pace_of(last, settings, length):

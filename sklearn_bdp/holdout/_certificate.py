@@ -1,11 +1,15 @@
-"""The guarantee of a holdout as it stands, from public numbers only."""
+"""What holds of a holdout as it stands, and what the next batch will get: from public numbers."""
+
+from __future__ import annotations
 
 import dataclasses
 import math
 import warnings
+from typing import Any
 
 import numpy as np
 
+from sklearn_bdp._card import Card, Shown
 from sklearn_bdp._checks import caller_level
 from sklearn_bdp.accounting import (
     Certificate,
@@ -15,30 +19,128 @@ from sklearn_bdp.accounting import (
     code_length,
     fine_half_width,
     half_width,
+    place_lengths,
     score_tail,
     zhao_required_n,
 )
 from sklearn_bdp.correlation import check_correlation
-from sklearn_bdp.exceptions import VacuousGuaranteeWarning
+from sklearn_bdp.exceptions import HoldoutClosedError, VacuousGuaranteeWarning
 from sklearn_bdp.holdout._batch import pace_of, route
 from sklearn_bdp.holdout._settings import final_noise, margins
+from sklearn_bdp.holdout._side_queries import with_prevalence
 from sklearn_bdp.ledger import BatchRecord, Fact
 
 _GOALS = (0.4, 0.3, 0.2, 0.1, 0.05, 0.02, 0.01)
 
 
-def _reach(last, settings, code=None):
-    """Return the pre-sampling half-width of a lone query near 1/2."""
-    z_below, z_above = margins(settings, last.n_rounds)
-    threshold = _threshold(last, settings, code)
+def check_open(transaction, asked=None):
+    """Raise HoldoutClosedError where a final report was given, or another one was begun."""
+    last, begun = transaction.last, transaction.notes(Fact.CLOSING)
+    if last.closed:
+        raise HoldoutClosedError(
+            f"This holdout was closed by its final report on {last.time[:10]}. Its intervals "
+            "assume no later queries. holdout.report_ shows the report again, and recorded answers "
+            "remain free by key. Use new records to verify another model."
+        )
+    if begun and begun[0]["asked"] != asked:
+        raise HoldoutClosedError(
+            "A final report on this holdout was begun and interrupted. Only that report can be "
+            "completed: call final_report again with the same models and metrics. Use new records "
+            "for anything else."
+        )
+
+
+@dataclasses.dataclass(frozen=True)
+class Preview(Shown):
+    """Expected widths and cost of the next batch.
+
+    Parameters
+    ----------
+    n_queries : int
+        Queries of the batch.
+    score : float
+        The score in [0, 1] it was worked out for.
+    half_width : float
+        Half-width of the interval of the leader, if it is not surprising.
+    half_width_others : float
+        The same for a query of middle rank that does not lead.
+    code_length : float
+        Code length of the leader in nats: the information its interval pays for.
+    expected_spending : float
+        Nats that the batch is expected to add for all later ones.
+    half_width_final : float
+        Half-width of a final report on such a score, if it were given now instead.
+    note : str, default=""
+        Which share of positive records was assumed, for scores by class.
+
+    See Also
+    --------
+    sklearn_bdp.ReusableHoldout.preview : Returns this.
+    sklearn_bdp.plan_search : The same before a holdout exists.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn_bdp import ReusableHoldout
+    >>> holdout = ReusableHoldout(np.zeros((1000, 1)), np.arange(1000) % 2)
+    >>> seen = holdout.preview(100, score=0.9)
+    >>> bool(seen.half_width < seen.half_width_others < 0.2)
+    True
+    """
+
+    n_queries: int
+    score: float
+    half_width: float
+    half_width_others: float
+    code_length: float
+    expected_spending: float
+    half_width_final: float
+    note: str = ""
+
+    def _card(self):
+        return Card(
+            f"{self.n_queries:,} queries at scores near {self.score:.3g}: about "
+            f"±{self.half_width:.3g} for the selected one, about ±{self.half_width_others:.3g} for "
+            "the others.",
+            [
+                f"Expected spending: {self.expected_spending:.2g} nats. A final report now: about "
+                f"±{self.half_width_final:.3g}.{self.note}"
+            ],
+        )
+
+
+def _lone(last, settings, model, code=None):
+    """Return threshold, pre-sampling half-width and sampling half-width of a lone query near 1/2.
+
+    No threshold is larger.
+    """
+    length, (below, above) = route(last, settings)[0], margins(settings, last.n_rounds)
+    if settings.threshold is not None:
+        threshold = settings.threshold
+    elif settings.races:
+        code = PredictiveCode() if code is None else code.copy()
+        code.begin()
+        half = fine_half_width(
+            pace_of(last, settings, length),
+            code,
+            predictions=0.5,
+            deviation=lambda _: math.sqrt(0.25 / settings.n_effective),
+            factor=2.0,
+            drift=code.predict([0.5])[1],
+            alone=True,
+        )
+        threshold = float(np.max(half))
+    else:
+        threshold = float(auto_threshold(0.5, settings.n_effective, settings.n))
     cell = threshold if settings.races else settings.resolution / 2.0
-    return max(threshold + z_below, cell + z_above)
+    level = math.log(settings.sampling_failure) - length
+    sampling = float(np.ravel(half_width(level, model, settings.n))[0])
+    return threshold, max(threshold + below, cell + above), sampling
 
 
 def warn_if_vacuous(settings, model):
     """Warn where even a first answer near 1/2 would say nothing; return whether it would."""
-    last = BatchRecord()
-    width = _reach(last, settings) + _sampling(last, settings=settings, model=model)
+    width = sum(_lone(BatchRecord(), settings, model)[1:])
     if width < 0.5:
         return False
     enough, (count, name) = "", model.units(settings.n)
@@ -53,34 +155,27 @@ def warn_if_vacuous(settings, model):
     return True
 
 
-def fixed_reach(last, settings, part):
-    """Return the pre-sampling half-width where batches are asked in one pass.
-
-    ``part``: deviation of the score as a part of that of a score of 1/2.
-    """
-    below, above = margins(settings, last.n_rounds)
-    threshold = _threshold(last, settings)
-    if settings.threshold is None:
-        threshold *= part
-    return max(threshold + below, settings.resolution / 2.0 + above)
-
-
-def _sampling(last, *, settings, model):
-    level = math.log(settings.sampling_failure) - route(last, settings)[0]
-    return float(np.ravel(half_width(level, model, settings.n))[0])
-
-
-def holdout_certificate(book, account, *, shared):
-    """Return the :class:`Certificate` as things stand in ``book``, what can be read of a ledger.
-
-    ``shared``: whether training records may equal holdout records.
-    """
+def holdout_certificate(account: Any, book: Any) -> Certificate:
+    """Return the guarantee as things stand in ``book``, what can be read of a ledger."""
     last, settings, model = book.last, account.settings, account.model
-    code = account.code(book)
-    alpha = _sampling(last, settings=settings, model=model)
-    threshold = _threshold(last, settings, code)
-    widest = _reach(last, settings, code) + alpha
-    dp_epsilon, bdp_epsilon = _levels(last, settings=settings, model=model)
+    threshold, reach, sampling = _lone(last, settings, model, account.code(book))
+    widest, advice = reach + sampling, ""
+    if settings.threshold is None:  # one that was given does not shrink with more records
+        # Threshold, sampling error, grid and automatic noise all shrink like 1 / sqrt(n).
+        advice = records_for(_GOALS, widest, model.units(settings.n))
+        if last.closed:
+            advice = "The final report closed the holdout: it accepts no new query."
+    # Levels are for life with a numeric epsilon, else those used so far.
+    dp_epsilon, bdp_epsilon = last.dp_epsilon, math.inf
+    if settings.budget is not None and dp_epsilon is not None:
+        dp_epsilon = settings.mechanism().dp_epsilon(1.0 / settings.n)
+    if dp_epsilon is None or not math.isfinite(dp_epsilon) or model.is_given_past:
+        dp_epsilon = math.inf
+    else:
+        bdp_epsilon = float(model.bdp_epsilon(dp_epsilon, settings.n)) if dp_epsilon else 0.0
+    final = None
+    if not last.closed:
+        final = report_half_width(last, settings, ModelTail(model, settings.n), 0.5)
     return Certificate(
         tau=min(1.0, max(widest, last.widest)),
         beta=settings.parameters["beta"],
@@ -89,32 +184,22 @@ def holdout_certificate(book, account, *, shared):
         bdp_epsilon=bdp_epsilon,
         n=settings.n,
         n_effective=settings.n_effective,
-        sampling=min(1.0, alpha),
+        sampling=min(1.0, sampling),
         noise=margins(settings, last.n_rounds)[0],
         threshold=threshold,
         mechanism=settings.scales(),
-        assumptions=_assumptions(
-            last,
-            model=model,
-            settings=settings,
-            kept=_kept(account.path, bool(book.notes(Fact.ANOTHER_ACCOUNT))),
-            seeded=account.seed is not None,
-            shared=shared,
-        ),
+        assumptions=_assumptions(account, book),
         n_queries=settings.parameters["n_queries"],
         budget=settings.budget,
         resolution=settings.resolution,
         correlation=model.describe(),
         target=target_of(model, settings.n),
         n_relaxed=last.n_relaxed,
-        # A threshold that was given does not shrink with more records.
-        advice=_advice(last, widest, model.units(settings.n)) if settings.threshold is None else (),
+        advice=(advice,) if advice else (),
         notes=_notes(last, settings=settings, model=model),
         n_answers=last.n_answered,
         next_error=None if last.closed else min(1.0, widest),
-        final_error=None
-        if last.closed
-        else report_half_width(last, settings, ModelTail(model, settings.n), 0.5),
+        final_error=final,
         spending=settings.spending.describe(),
     )
 
@@ -172,37 +257,6 @@ def target_of(model, n, ahead=1):
     return "new records like these" if model.target == "new records" else model.target
 
 
-def _threshold(last, settings, code=None):
-    """Return the threshold of a lone query whose prediction is 1/2, the largest there is."""
-    if settings.threshold is not None:
-        return settings.threshold
-    if settings.races:
-        code = PredictiveCode() if code is None else code.copy()
-        code.begin()
-        half = fine_half_width(
-            pace_of(last, settings, route(last, settings)[0]),
-            code,
-            predictions=0.5,
-            deviation=lambda _: math.sqrt(0.25 / settings.n_effective),
-            factor=2.0,
-            drift=code.predict([0.5])[1],
-            alone=True,
-        )
-        return float(np.max(half))
-    return float(auto_threshold(0.5, settings.n_effective, settings.n))
-
-
-def _advice(last, width, units):
-    """Return how many more records, or groups, would make the next answer clearly sharper.
-
-    Threshold, sampling error, grid and automatic noise all shrink like ``1 / sqrt(n)``.
-    """
-    if last.closed:
-        return ("The final report closed the holdout: it accepts no new query.",)
-    advice = records_for(_GOALS, width, units)
-    return (advice,) if advice else ()
-
-
 def records_for(goals, width, units, span=1.0):
     """Return how many more records, or groups, give the next goal; empty if none is left."""
     goals = [goal for goal in goals if goal <= 0.8 * width]
@@ -213,21 +267,9 @@ def records_for(goals, width, units, span=1.0):
     return f"about {more:,} more {name} give ±{goals[0] * span:.3g}"
 
 
-def _levels(last, *, settings, model):
-    """Return the DP and BDP levels: for life with a numeric epsilon, else those used so far."""
-    if settings.budget is not None and last.dp_epsilon is not None:
-        dp_epsilon = settings.mechanism().dp_epsilon(1.0 / settings.n)
-    else:
-        dp_epsilon = last.dp_epsilon
-    if dp_epsilon is None or not math.isfinite(dp_epsilon) or model.is_given_past:
-        return math.inf, math.inf
-    if dp_epsilon == 0.0:
-        return 0.0, 0.0
-    return dp_epsilon, float(model.bdp_epsilon(dp_epsilon, settings.n))
-
-
-def _assumptions(last, *, model, settings, kept, seeded, shared):
+def _assumptions(account, book):
     """Return what has to be true, one plain sentence each."""
+    last, settings, model = book.last, account.settings, account.model
     lines = [
         "rows are in time order, and which dates are held out did not depend on outcomes"
         if model.is_given_past
@@ -236,7 +278,7 @@ def _assumptions(last, *, model, settings, kept, seeded, shared):
         "the queries of one batch are fixed before any of its answers is seen",
         *model.caveats,
     ]
-    if shared:
+    if account.shared or book.notes(Fact.SHARED_ROWS):
         lines.append(
             "training records that equal holdout records are other records that look the same "
             "(allowed by allow_shared_rows)"
@@ -248,29 +290,23 @@ def _assumptions(last, *, model, settings, kept, seeded, shared):
             "the holdout was cut from the sequence of the training data with the declared gap "
             f"({settings.cut_failure:.2g} of beta pays for it)"
         )
-    lines.extend(kept)
-    if seeded or last.seeded:
+    if account.path is None and book.notes(Fact.ANOTHER_ACCOUNT):
+        lines.append(
+            "kept in memory only, and another account had answered about the same targets in this "
+            "process before: no query here (features, candidates) was chosen from its answers or "
+            "on these records (pass holdout= on to keep both in one ledger)"
+        )
+    elif account.path is None:
+        lines.append(
+            "kept in memory only: no other holdout is made of these records, now or later (give a "
+            "ledger to enforce this)"
+        )
+    if account.seed is not None or last.seeded:
         lines.append(
             "fixed random_state, for tests only: no one who queries the holdout knows the seed, "
             "which reveals the noise"
         )
     return tuple(lines)
-
-
-def _kept(ledger, another):
-    """Return what has to be true of other accounts of the same records."""
-    if ledger is not None:
-        return ()
-    if another:
-        return (
-            "kept in memory only, and another account had answered about the same targets in this "
-            "process before: no query here (features, candidates) was chosen from its answers or "
-            "on these records (pass holdout= on to keep both in one ledger)",
-        )
-    return (
-        "kept in memory only: no other holdout is made of these records, now or later (give a "
-        "ledger to enforce this)",
-    )
 
 
 def _notes(last, *, settings, model):
@@ -319,3 +355,74 @@ def _zhao_line(settings, *, model, answered):
     if answered >= n_queries:
         return line + f"n={settings.n:,} suffices, but n_queries={n_queries} are used up"
     return line + f"n={settings.n:,} suffices for n_queries={n_queries}"
+
+
+def preview_batch(
+    account: Any,
+    book: Any,
+    *,
+    score: float,
+    training_size: float,
+    n_queries: int = 1,
+    metric: Any = None,
+    prevalence: float | None = None,
+    spending: bool = False,
+) -> Preview:
+    """Return the :class:`Preview` of a batch as things stand in ``book``.
+
+    ``metric``: whose scores are meant; accuracy by default. ``spending``: whether to work out what
+    the batch will spend, too.
+    """
+    check_open(book)
+    last, code, settings, model = book.last, account.code(book), account.settings, account.model
+    note = ""
+    if metric is not None:
+        metric, note = with_prevalence(metric, prevalence, last.shares, settings.n)
+    tail: Any = ModelTail(model, settings.n, binary=metric is None or metric.is_binary)
+    if metric is not None and not metric.is_mean:
+        shape = metric.expected_shape(settings.n)
+        tail = score_tail(model, settings.n, **dataclasses.asdict(shape))
+    length, places = route(last, settings)[0], place_lengths(np.zeros(n_queries))
+    deviation = float(tail.standard_deviation(score))
+    typical = deviation * math.sqrt(1.0 + settings.n / training_size)
+    below, above = margins(settings, last.n_rounds)
+    drift = float(code.predict([score])[1][0])
+    if settings.races:
+        pace = pace_of(last, settings, length)
+        fine = fine_half_width(
+            pace, code, predictions=score, deviation=lambda at: float(tail.standard_deviation(at)),
+            factor=(typical / deviation) ** 2, drift=drift, places=places[0], alone=n_queries == 1,
+        )  # fmt: skip
+        coarse = max(fine, pace.coarsely(n_queries) * typical)
+        reaches = fine + max(below, above), coarse + below
+    else:  # in one pass
+        threshold = settings.threshold
+        if threshold is None:
+            threshold = float(auto_threshold(0.5, settings.n_effective, settings.n))
+            threshold *= deviation / float(tail.standard_deviation(0.5))
+        fine = coarse = max(threshold + below, settings.resolution / 2.0 + above)
+        reaches = fine, coarse
+    side = math.log(settings.sampling_failure / 2.0) - length
+    own = zip(reaches, (places[0], places[(n_queries - 1) // 2]), strict=True)
+    widths = [half_of(tail, score, side - place, reach) for reach, place in own]
+    expected = math.nan
+    if spending:  # the entropy of what the batch releases under the code itself
+        expected, weights = 0.0, np.exp(code.log_weights)
+        for half, steps, count in ((fine, 200.0, 1), (coarse, 1.0, n_queries - 1)):
+            cells = np.arange(-steps, steps + 1.0)
+            edges = np.concatenate([[-np.inf], (2.0 * cells[1:] - 1.0) * half + score, [np.inf]])
+            ones = np.ones(cells.size)
+            mass = weights @ code.masses(
+                edges[:-1], edges[1:], score * ones, typical * ones, drift * ones
+            )
+            expected -= count * float((mass * np.log(np.maximum(mass, 1e-300))).sum())
+    return Preview(
+        n_queries=n_queries,
+        score=float(score),
+        half_width=float(widths[0]),
+        half_width_others=float(widths[1 if n_queries > 1 else 0]),
+        code_length=float(length + places[0]),
+        expected_spending=float(expected),
+        half_width_final=float(report_half_width(last, settings, tail, score)),
+        note=note,
+    )

@@ -16,12 +16,12 @@ from sklearn_bdp._checks import sealed_errors
 from sklearn_bdp._digests import data_digest
 from sklearn_bdp.holdout._advance import check_plan, prepared
 from sklearn_bdp.holdout._batch import decide, exhausted_error, route
-from sklearn_bdp.holdout._certificate import target_of
+from sklearn_bdp.holdout._certificate import check_open, target_of, width_parts
 from sklearn_bdp.holdout._in_time import WalkForward
 from sklearn_bdp.holdout._inputs import batch_of_evaluations
 from sklearn_bdp.holdout._measures import Predicted, Records
 from sklearn_bdp.holdout._plan import CLASSES, Plan, planned_report
-from sklearn_bdp.holdout._report import FinalReport, ReportRow, check_open
+from sklearn_bdp.holdout._report import FinalReport, ReportRow
 from sklearn_bdp.holdout._rows import Rows
 from sklearn_bdp.ledger import Answers, Fact, canonical
 from sklearn_bdp.metrics import Evaluation
@@ -214,7 +214,7 @@ def _through_noise(holdout: Any, plan: Plan, terms: Any) -> Any:
         raise exhausted_error(settings, terms.last, unanswered=plan.n_proven)
     for one, row, answer in zip(plan.statements, said, answers, strict=True):
         _, low, high = one.ends
-        parts = np.array(holdout.account.why_wide(answer) or (0.0, 0.0, 0.0))
+        parts = np.array(width_parts(answer, settings, model) or (0.0, 0.0, 0.0))
         ends = np.array([answer.value, answer.lower, answer.upper])
         value, *pair = (low + (high - low) * ends).tolist()
         row |= {"value": value, "proven": pair, "parts": ((high - low) * parts).tolist()}

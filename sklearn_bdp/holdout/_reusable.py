@@ -26,8 +26,12 @@ from sklearn_bdp._version import __version__
 from sklearn_bdp.correlation import check_correlation, check_order_of_groups
 from sklearn_bdp.guards import TrainingRecords, targets_digest
 from sklearn_bdp.holdout._account import Account
-from sklearn_bdp.holdout._batch import next_code_length
-from sklearn_bdp.holdout._certificate import warn_if_vacuous
+from sklearn_bdp.holdout._batch import route
+from sklearn_bdp.holdout._certificate import (
+    holdout_certificate,
+    preview_batch,
+    warn_if_vacuous,
+)
 from sklearn_bdp.holdout._final import report_and_close, shown_report
 from sklearn_bdp.holdout._inputs import (
     batch_of_evaluations,
@@ -51,8 +55,9 @@ from sklearn_bdp.metrics import forecast_metric, get_metric
 if TYPE_CHECKING:
     from sklearn_bdp.accounting import Certificate
     from sklearn_bdp.holdout._advance import TrainingSide
+    from sklearn_bdp.holdout._certificate import Preview
     from sklearn_bdp.holdout._in_time import Earlier
-    from sklearn_bdp.holdout._report import FinalReport, Preview
+    from sklearn_bdp.holdout._report import FinalReport
     from sklearn_bdp.metrics import BoundedMetric, Evaluation
 
 
@@ -304,9 +309,15 @@ class ReusableHoldout:
         holdout._open(config, X, y, correlation, gap, random_state, notes)
         return holdout
 
-    def _open(self, config, X, y, correlation, gap, random_state, notes):
+    def _open(
+        self, config: HoldoutConfig, X: Any, y: Any, correlation: Any, gap: Any,
+        random_state: int | None, notes: dict[Any, Any] | None,
+    ) -> None:  # fmt: skip
         """Check the records, work out the settings, and open the ledger."""
         self.config, self.ledger = config, check_path(config.ledger)
+        self.beta: float = float(config.beta)
+        self.on_exhausted: str = config.on_exhausted
+        self.allow_shared_rows: bool = bool(config.allow_shared_rows)
         seed = random_state
         seed = None if seed is None else check_integer("random_state", seed, low=0)
         X, y = as_frame(X), as_frame(y)
@@ -337,21 +348,6 @@ class ReusableHoldout:
         )  # fmt: skip
         HOLDOUTS[self.account.token] = self
         self.is_small = warn_if_vacuous(self.account.settings, self.model)
-
-    @property
-    def beta(self) -> float:
-        """Probability that any of the intervals is wrong."""
-        return float(self.config.beta)
-
-    @property
-    def on_exhausted(self) -> str:
-        """What happens to queries once the budget is used up."""
-        return self.config.on_exhausted
-
-    @property
-    def allow_shared_rows(self) -> bool:
-        """Whether training records may equal holdout records."""
-        return bool(self.config.allow_shared_rows)
 
     # -- queries ------------------------------------------------------------------------------
 
@@ -640,9 +636,9 @@ class ReusableHoldout:
         if prevalence is not None:
             prevalence = check_probability("prevalence", prevalence)
         with self.account.reading() as book:
-            return self.account.preview(
-                book, n_queries=count, score=expected, training_size=size, metric=metric,
-                prevalence=prevalence,
+            return preview_batch(
+                self.account, book, n_queries=count, score=expected, training_size=size,
+                metric=metric, prevalence=prevalence, spending=True,
             )  # fmt: skip
 
     # -- the end ------------------------------------------------------------------------------
@@ -837,7 +833,7 @@ class ReusableHoldout:
     def information_spent(self) -> float:
         """Code length of the next query, in nats: what adaptivity has cost so far."""
         with self.account.reading() as book:
-            return float(next_code_length(book.last, self.account.settings))
+            return float(route(book.last, self.account.settings)[0])
 
     @property
     def remaining_budget(self) -> int | None:
@@ -858,7 +854,7 @@ class ReusableHoldout:
             all answers so far, and for the next query if its score is near 1/2.
         """
         with self.account.reading() as book:
-            return self.account.certificate(book)
+            return holdout_certificate(self.account, book)
 
     def history(self) -> History:
         """Return everything released so far, oldest first.

@@ -87,10 +87,20 @@ class DerivedSettings:
                         "MarkovChain.from_autocorrelation_time(records), or leave "
                         f"{name}={usual!r}."
                     )
-        cut_failure, left = _parts_of_beta(parameters, model)
+        beta, gap = parameters["beta"], parameters["gap"]
+        # Theory H6: a cut out of one chain costs the Dobrushin coefficient, on each side.
+        cut_failure = float(sum(model.cut_failure(side) for side in gap))
+        left = beta - cut_failure
+        if not left > beta / 10:
+            raise ValueError(
+                f"gap={gap} between training set and holdout fails with probability "
+                f"{cut_failure:.3g}, too much of beta={beta:g}: drop at least "
+                f"{model.gap_for(beta / (4 * len(gap)))} records on each side that touches "
+                "training data."
+            )
         noise_failure, n_effective = NOISE_PART * left, float(model.effective_n(n))
         first = noise_share(noise_failure, 0) / 2.0  # half for the threshold, half for the answer
-        epsilon, beta, budget = (parameters[name] for name in ("epsilon", "beta", "budget"))
+        epsilon, budget = parameters["epsilon"], parameters["budget"]
         threshold = None if parameters["threshold"] == "auto" else parameters["threshold"]
         printed, tau = parameters["calibration"] == "zhao2017", None
         if printed:
@@ -140,11 +150,6 @@ class DerivedSettings:
         return dataclasses.replace(settings, information=known if math.isfinite(known) else None)
 
     @functools.cached_property
-    def known_margins(self) -> dict[int, tuple[float, float]]:
-        """Noise margins by the number of rounds before; see :func:`margins`."""
-        return {}
-
-    @functools.cached_property
     def spending(self) -> Spending:
         """How failure probability is spread over the life of the holdout."""
         return Spending(self.parameters["spending"], self.parameters["n_searches"])
@@ -167,29 +172,6 @@ class DerivedSettings:
         """Return a fresh Thresholdout; the holdout gives a threshold with every query."""
         threshold = 0.5 if self.threshold is None else self.threshold
         return Thresholdout(threshold, random_state=random_state, **self.scales())
-
-
-def _check_gap(gap):
-    """Return the gaps between the holdout and the training records around it, as a list."""
-    sides = gap if isinstance(gap, tuple | list) else (gap,)
-    if len(sides) > 2:
-        raise ValueError(f"gap must be a number of records, or (before, after), got gap={gap!r}.")
-    return [check_integer("gap", side, low=0) for side in sides if side is not None]
-
-
-def _parts_of_beta(parameters, model):
-    """Return the failure probability that cuts cost, and what is left of beta."""
-    beta, gap = parameters["beta"], parameters["gap"]
-    # Theory H6: a cut out of one chain costs the Dobrushin coefficient, on each side.
-    cut_failure = float(sum(model.cut_failure(side) for side in gap))
-    left = beta - cut_failure
-    if not left > beta / 10:
-        raise ValueError(
-            f"gap={gap} between training set and holdout fails with probability {cut_failure:.3g}, "
-            f"too much of beta={beta:g}: drop at least {model.gap_for(beta / (4 * len(gap)))} "
-            "records on each side that touches training data."
-        )
-    return cut_failure, left
 
 
 def restored_mechanism(kept, settings, *, random_state=None):
@@ -218,16 +200,13 @@ def margins(settings, n_above):
 
     Half of the round's share of failure goes to its threshold, half to its answer.
     """
-    if n_above not in settings.known_margins:
+    known = vars(settings).setdefault("_margins", {})  # kept: no field, in no comparison
+    if n_above not in known:
         share = noise_share(settings.noise_failure, n_above) / 2.0
-        below = noise_margin(
-            failure=share,
-            threshold_scale=settings.threshold_scale,
-            query_scale=settings.query_scale,
-        )
-        answer = answer_margin(failure=share, answer_scale=settings.answer_scale)
-        settings.known_margins[n_above] = below, answer
-    return settings.known_margins[n_above]
+        scales = {"threshold_scale": settings.threshold_scale, "query_scale": settings.query_scale}
+        below = noise_margin(failure=share, **scales)
+        known[n_above] = below, answer_margin(failure=share, answer_scale=settings.answer_scale)
+    return known[n_above]
 
 
 @dataclasses.dataclass(frozen=True, repr=False)
@@ -306,29 +285,6 @@ class HoldoutConfig:
                     f"got {type(self.test_size).__name__}."
                 )
             check_fraction("test_size", self.test_size)
-        object.__setattr__(self, "_checked", self._calibration())
-        check_option("on_exhausted", self.on_exhausted, ON_EXHAUSTED)
-        if isinstance(check_path(self.ledger), LedgerURL):  # without the password, if it had one
-            object.__setattr__(self, "ledger", check_path(self.ledger))
-        check_real("ledger_timeout", self.ledger_timeout, low=0.0, high=1e6)
-        check_boolean("allow_shared_rows", self.allow_shared_rows)
-
-    def checked(self, gap: Any = None) -> dict[str, Any]:
-        """Return what a holdout is calibrated with, checked, as plain JSON values.
-
-        Parameters
-        ----------
-        gap : int, pair of int or None, default=None
-            Records dropped between the training data and the holdout.
-
-        Returns
-        -------
-        dict
-            Parameters by name, as a ledger keeps them.
-        """
-        return vars(self)["_checked"] | {"gap": _check_gap(gap)}
-
-    def _calibration(self):
         check_option("calibration", self.calibration, ("tight", "zhao2017"))
         found: dict[str, Any] = {"calibration": self.calibration}
         for name, low, high, closed in (
@@ -358,7 +314,34 @@ class HoldoutConfig:
                 )
         spread = Spending(self.spending, self.n_searches)
         found |= {"spending": spread.name, "n_searches": spread.n_searches}
-        return found | {"beta": check_beta(self.beta)}
+        found["beta"] = check_beta(self.beta)
+        object.__setattr__(self, "_checked", found)
+        check_option("on_exhausted", self.on_exhausted, ON_EXHAUSTED)
+        if isinstance(check_path(self.ledger), LedgerURL):  # without the password, if it had one
+            object.__setattr__(self, "ledger", check_path(self.ledger))
+        check_real("ledger_timeout", self.ledger_timeout, low=0.0, high=1e6)
+        check_boolean("allow_shared_rows", self.allow_shared_rows)
+
+    def checked(self, gap: Any = None) -> dict[str, Any]:
+        """Return what a holdout is calibrated with, checked, as plain JSON values.
+
+        Parameters
+        ----------
+        gap : int, pair of int or None, default=None
+            Records dropped between the training data and the holdout.
+
+        Returns
+        -------
+        dict
+            Parameters by name, as a ledger keeps them.
+        """
+        sides = gap if isinstance(gap, tuple | list) else (gap,)
+        if len(sides) > 2:
+            raise ValueError(
+                f"gap must be a number of records, or (before, after), got gap={gap!r}."
+            )
+        sides = [check_integer("gap", side, low=0) for side in sides if side is not None]
+        return vars(self)["_checked"] | {"gap": sides}
 
     def __repr__(self) -> str:
         changed = [

@@ -92,7 +92,7 @@ class BatchRecord:
         return cls(**content)
 
 
-_KINDS = {field.name: field.type for field in dataclasses.fields(BatchRecord)}
+_KINDS: dict[str, Any] = {field.name: field.type for field in dataclasses.fields(BatchRecord)}
 _MOST = 1e300  # finite, and no product of ours overflows
 
 

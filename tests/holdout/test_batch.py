@@ -26,7 +26,6 @@ from sklearn_bdp.holdout import (
     Terms,
     decide,
     margins,
-    next_code_length,
     route,
 )
 
@@ -83,7 +82,7 @@ def test_the_charge_is_made_of_releases_place_and_order():
     assert [a.code_length for a in answers] == pytest.approx(
         code_length(released=0.0, batch_index=1) + place_lengths([0.9, 0.5])
     )
-    assert next_code_length(first, chosen) == pytest.approx(
+    assert route(first, chosen)[0] == pytest.approx(
         code_length(released=first.released, batch_index=2)
     )
     second, _ = run(queries([0.5], [0.5]), chosen, last=first, mechanism=mechanism, code=code)
