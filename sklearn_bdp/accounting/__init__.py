@@ -42,20 +42,25 @@ from sklearn_bdp.accounting._noise import (
     noise_share,
     zhao_scales,
 )
-from sklearn_bdp.accounting._predictive import Cells, PredictiveCode, place_lengths
-from sklearn_bdp.accounting._race import Outcome, Race
+from sklearn_bdp.accounting._race import (
+    Cells,
+    FinalPace,
+    Outcome,
+    Pace,
+    Race,
+    fine_half_width,
+    paced,
+)
 from sklearn_bdp.accounting._spending import (
     POLICIES,
-    FinalPace,
-    Pace,
     Policy,
+    PredictiveCode,
     Spending,
     check_length,
     code_length,
     final_code_length,
-    fine_half_width,
     leaked_length,
-    paced,
+    place_lengths,
 )
 from sklearn_bdp.accounting._squares import (
     drawn_variances,

@@ -1,4 +1,4 @@
-"""A batch as a race: coarse cells for all, fine ones for whoever leads (theory G7).
+"""A batch as a race: coarse cells for all, fine ones for whoever leads (theory G7, G17).
 
 One function asks and is told: behind it stands the holdout's mechanism, or a test that replies
 with every possibility there is. A race sees released cells only.
@@ -12,19 +12,212 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.special import ndtr, ndtri_exp
 
-from sklearn_bdp._typing import Array
-from sklearn_bdp.accounting._predictive import (
-    CROSSING,
-    OUTSIDE,
-    RIM,
-    Cells,
-    PredictiveCode,
-    place_lengths,
-)
-from sklearn_bdp.accounting._spending import FinalPace, Pace, fine_half_width
+from sklearn_bdp._typing import Array, FloatOrArray
+from sklearn_bdp.accounting._spending import PredictiveCode, Spending, place_lengths
+
+# Noise may release the central cell as "above": it is priced like the rim of the cell, and any
+# cell at this part of its price besides.
+RIM, CROSSING = 0.04, 1e-4
+# Noise of a second draw may leave the cell that the first one found.
+OUTSIDE = 1e-3
 
 _AHEAD = 8192  # queries compared in one go: an "above" moves the predictions of the rest
+
+# Theory G17, all by ``benchmarks/simulate_year.py`` on other seeds than are reported. Half-widths
+# that are wanted of a leader in batch 1, 2, 5, ..., in deviations, and the finest cell, in
+# deviations of the prediction; by logarithms between them. A first cell that is finer would cost
+# the report more than "even" does; later ones that are finer would surprise more often than that
+# the few intervals still to come are worth (``--sweep least``).
+_AGES = np.log([1, 2, 5, 10, 20, 50])
+_WANTED, _LEAST = (5.1, 7.8, 7.9, 8.0, 8.0, 8.8), (2.6, 2.5, 2.5, 2.6, 3.2, 4.2)
+_MOST = 5.0  # coarsest fine cell, in deviations of the prediction
+_FINEST = 0.6  # finest cell, in deviations of the score
+_SKEW = 0.12  # what limits lie beyond the normal quantile
+_COARSE = 6.5  # half-width of coarse cells, in deviations of prediction and score
+# Cells that surprises are released in: those of a leader in parts of its threshold, from the
+# second batch on, and those of others in parts of a fine cell.
+_SURPRISED, _OTHERS = 1.0 / 3.0, 0.6
+_TOWARD = (1.5, 0.04)  # how far scores may lie toward 1/2: in drifts, and of drifts up to this
+_LONE = 4.0  # lone queries until they are priced like the leader of a search
+_NARROW, _WIDENING = 1.5, 0.9  # coarse cells: of one query, and by how much with the log of m
+
+
+@dataclasses.dataclass(frozen=True)
+class Pace:
+    """How finely ``spending="even"`` asks; chosen by ``benchmarks/simulate_year.py --sweep``."""
+
+    # Half-width of the coarse cells of a large batch, in deviations of prediction and score.
+    coarse: float = 5.5
+    # Deviations of the score that a first nat is worth: it widens every later interval.
+    price: float = 2.0
+    # Fine cells of an ordinary life. Towards their end fewer intervals are to come and a nat is
+    # worth less; beyond, a stream of queries is asked ever more coarsely, so that its cost grows
+    # like the logarithm of its length.
+    patience: float = 18.0
+
+    def coarsely(self, m: int) -> float:
+        """Return the half-width of coarse cells in a batch of ``m``, in the same deviations.
+
+        A surprise costs nats, and each of many queries may be one; a few get narrower cells.
+        """
+        return min(self.coarse, _NARROW + _WIDENING * math.log(m))
+
+    def fine(self, known: FloatOrArray, n_fine: int, *, alone: bool = False, **_: Any) -> Any:
+        """Return half-widths of the next fine cells, in deviations of the score.
+
+        The sum of half-width and price of the expected code length is least (normal predictions).
+        ``known`` are deviations of the predictions, in deviations of the score. The first lone
+        queries (``alone``: a batch of one) are asked more finely: one may well be all that is ever
+        asked.
+        """
+        age = n_fine / self.patience
+        worth = self.price * (1.0 - 1.5 * age + age**2)
+        if alone:
+            worth *= min(1.0, (1.0 + n_fine) / _LONE)
+        return known * np.interp(np.log(known / worth), _STEEPNESS, _BEST)
+
+    def surprised(self, fine: Array, thresholds: Array, **_: Any) -> Array:
+        """Return half-widths of the cells that surprises are released in: fine ones."""
+        return fine
+
+
+@dataclasses.dataclass(frozen=True)
+class FinalPace:
+    """How finely ``spending="final"`` asks in one batch (theory G17): as widths are wanted.
+
+    An interim answer says whether the holdout still agrees; a cell is as wide as the interval
+    that is wanted allows, and never finer than the prediction deserves.
+    """
+
+    wanted: float  # half-width of the leader's interval, in deviations of the score
+    log_failure: float  # of one side of an interval, the place in the batch apart
+    least: float = _LEAST[0]  # finest cell, in deviations of the prediction
+
+    def coarsely(self, m: int) -> float:
+        """Return the half-width of coarse cells, in deviations of prediction and score."""
+        return _COARSE
+
+    def fine(
+        self, known: FloatOrArray, n_fine: int, *, places: FloatOrArray = 0.0, **_: Any
+    ) -> Any:
+        """Return half-widths of the next fine cells, in deviations of the score.
+
+        ``known`` are deviations of the predictions in the same unit, ``places`` code lengths of
+        the places in the batch.
+        """
+        sampling = -ndtri_exp(np.minimum(self.log_failure - np.asarray(places), -math.log(2.0)))
+        half = self.wanted - sampling - _SKEW
+        # The first fine cell of a life is as narrow as wanted: nothing is known before it.
+        half = np.maximum(half, self.least * known if n_fine else 0.0)
+        return np.maximum(np.minimum(half, _MOST * known), _FINEST)
+
+    def surprised(self, fine: Array, thresholds: Array, *, leads: bool, first: bool) -> Array:
+        """Return half-widths of the cells that surprises are released in.
+
+        The holdout has been looked at anyway, and narrow cells teach how far off predictions are.
+        """
+        if leads:
+            return fine if first else np.minimum(fine, _SURPRISED * thresholds)
+        return _OTHERS * fine
+
+
+def paced(spending: Spending, batch_index: int, log_failure: float) -> Pace | FinalPace:
+    """Return how finely a batch asks; ``log_failure`` is that of one side of its intervals."""
+    if not spending.policy.coarse:
+        return Pace()
+    # Whoever plans ahead wants no first interval.
+    age = math.log(batch_index + (spending.n_searches is not None))
+    wanted, least = (float(np.interp(age, _AGES, row)) for row in (_WANTED, _LEAST))
+    return FinalPace(wanted, log_failure, least)
+
+
+def _best_halves():
+    """Return ln(slope) and the half-width x that minimises slope * x + entropy(x)."""
+    halves = np.geomspace(0.02, 6.0, 400)
+    cells = np.arange(-350.0, 351.0)
+    entropy = np.empty(halves.size)
+    for place, half in enumerate(halves):
+        mass = np.diff(ndtr((2.0 * np.append(cells, 351.0) - 1.0) * half))
+        entropy[place] = -(mass * np.log(np.maximum(mass, 1e-300))).sum()
+    slopes = np.geomspace(1e-5, 50.0, 300)
+    best = halves[np.argmin(slopes[:, None] * halves + entropy, axis=1)]
+    return np.log(slopes), best
+
+
+_STEEPNESS, _BEST = _best_halves()
+
+
+def fine_half_width(
+    pace: Pace | FinalPace,
+    code: PredictiveCode,
+    *,
+    predictions: FloatOrArray,
+    deviation: Callable[[Any], Any],
+    factor: FloatOrArray,
+    drift: FloatOrArray,
+    sharpness: FloatOrArray = 1.0,
+    places: FloatOrArray = 0.0,
+    alone: bool = False,
+) -> Any:
+    """Return half-widths of fine cells, in score units: as fine as the prediction is good.
+
+    The code knows how good predictions have been, and how many fine cells there were.
+    ``deviation`` gives that of scores at predictions, ``factor`` is ``1 + n / training size``,
+    ``drift`` the deviation of the common offset; ``sharpness`` is the deviation that intervals go
+    by, in deviations of the score, ``places`` code lengths of the places in the batch.
+    """
+    predictions, own = np.asarray(predictions, dtype=float), deviation(predictions)
+    scale, drift_scale = code.scales()
+    drift = drift_scale * np.asarray(drift)
+    known = np.hypot(scale * own * np.sqrt(factor), drift)
+    toward = _TOWARD[0] * np.minimum(drift, _TOWARD[1])
+    moved = predictions + np.clip(0.5 - predictions, -toward, toward)
+    unit = np.maximum(own, deviation(moved)) * sharpness
+    return unit * pace.fine(known * sharpness / unit, code.n_fine, places=places, alone=alone)
+
+
+class Cells:
+    """Cells that a query may be released in, and the region that "below" stands for.
+
+    Cells of half-width ``half`` stand around ``center``, the prediction, or are fixed ones of width
+    ``step`` that start at 0, where that is positive.
+    """
+
+    def __init__(
+        self, center: float, threshold: float, half: float | None = None, step: float = 0.0
+    ) -> None:
+        self.center, self.threshold = center, threshold
+        half = threshold if half is None else half
+        self.width, self.origin = (step, 0.0) if step > 0 else (2.0 * half, center - half)
+        self.first, self.last = self._place(0.0), self._place(1.0)
+        if step > 0 and self.last * self.width >= 1.0 - 1e-9 and self.last > self.first:
+            self.last -= 1  # 1 belongs to the last whole cell
+
+    def _place(self, value):
+        return math.floor((value - self.origin) / self.width)
+
+    def place(self, value: float) -> int:
+        """Return the number of the cell of a value; the end cells take what is beyond."""
+        return min(max(self._place(value), self.first), self.last)
+
+    def edges(self, number: int) -> tuple[float, ...]:
+        """Return the ends of a cell; those of end cells are infinite."""
+        low = self.origin + number * self.width
+        return (
+            -math.inf if number == self.first else low,
+            math.inf if number == self.last else low + self.width,
+        )
+
+    def central(self, rim: float = RIM) -> tuple[float, ...]:
+        """Return the ends of the region of "below", less its rim: that part counts as outside."""
+        inner = (1.0 - rim) * self.threshold
+        low, high = self.center - inner, self.center + inner
+        return (
+            -math.inf if self.center - self.threshold <= 0.0 else low,
+            math.inf if self.center + self.threshold >= 1.0 else high,
+        )
 
 
 class Asked(NamedTuple):
@@ -78,7 +271,7 @@ class Race:
     deviation: Callable[[Array, Array], Array]  # of scores, for positions and predictions
     # Queries that decide nothing, as other metrics of the same candidates: they come after the
     # others, coarsely, and are never refined.
-    secondary: Array | None = None
+    secondary: Any = None  # array of bool
     # By how much intervals of leaders are narrower than these deviations say (theory G15).
     sharpness: Array | None = None
 
@@ -177,7 +370,8 @@ class Race:
             walks = leads and self.knew
             if walks and cell is not None:
                 _, typical, drift = (float(part[0]) for part in law)
-                expected = (code.scale * typical) ** 2 + (code.drift_scale * drift) ** 2
+                scale, drift_scale = code.scales()
+                expected = (scale * typical) ** 2 + (drift_scale * drift) ** 2
             quiet = count - (cell is not None)
             if quiet:
                 stretch = tuple(part[:quiet] for part in law)
@@ -297,7 +491,7 @@ class Race:
         half = 0.5 * (self.high[position] - self.low[position])
         # As scores vary where they are found to be, not where they were predicted.
         deviation = self.deviation(np.array([position]), np.array([value]))[0]
-        own = (self.code.scale * deviation) ** 2 * self.training_factors[position]
+        own = (self.code.scales()[0] * deviation) ** 2 * self.training_factors[position]
         self.taught[position] = self.code.learn(
             self.training_values[position],
             value,

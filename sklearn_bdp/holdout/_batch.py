@@ -226,7 +226,7 @@ def decide(batch, terms, *, pace=None, statements=None):
         n_relaxed=last.n_relaxed + done - int(kept.sum()),
         dp_epsilon=level,  # None where none is finite, and ever after
         closed=closes,
-        spending=spending.recorded(weight),
+        spending={"name": spending.name, "weight": weight},
     )
     columns = {
         "key": batch.keys, "metric": metrics, "model": models, "by": levels,

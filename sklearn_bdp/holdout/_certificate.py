@@ -200,7 +200,7 @@ def holdout_certificate(account: Any, book: Any) -> Certificate:
         n_answers=last.n_answered,
         next_error=None if last.closed else min(1.0, widest),
         final_error=final,
-        spending=settings.spending.describe(),
+        spending=settings.spending.policy.words,
     )
 
 

@@ -240,7 +240,7 @@ def shown_report(holdout: Any, record: Any) -> FinalReport:
         "rows": tuple(ReportRow.of(row, target) for row in content["rows"]),
         "units": tuple(content["units"]),
         "assumptions": tuple(assumptions),
-        "spending": settings.spending.describe(),
+        "spending": settings.spending.policy.words,
     }
     return FinalReport(**(content | known), beta=holdout.beta, n=settings.n, time=record.time)
 
