@@ -14,6 +14,7 @@ from sklearn_bdp.accounting import (
     star_limits,
     unit_moments,
 )
+from tests.facts import refused
 
 ONES = (1.0, 1.0)
 
@@ -216,9 +217,9 @@ def test_one_hit_among_records_that_are_not_alike_needs_its_own_limit():
 
 
 def test_nothing_is_known_of_a_row_that_no_training_unit_is_in():
-    with pytest.raises(ValueError, match="counts"):
+    with refused(ValueError, "counts"):
         unit_moments([0.0, 0.0], [0.0, 0.0])
-    with pytest.raises(ValueError, match="sums"):
+    with refused(ValueError, "sums"):
         star_limits(
             [2.0], [1.0], bound=1.0, moments=UnitMoments(0.5, 0.2, 1.0), log_inverse_level=3
         )

@@ -10,6 +10,7 @@ from sklearn_bdp.accounting import (
     leaked_length,
 )
 from tests.accounting.routes import adaptive_failure
+from tests.facts import refused
 
 EVEN = Spending("even")
 WAYS = [Spending(), EVEN, Spending("final", 1), Spending("final", 40), Spending("even", 8)]
@@ -66,19 +67,21 @@ def test_leakage_spends_exactly_the_failure_probability():
     [{"released": math.nan}, {"released": -1.0}, {"batch_index": 0}, {"batch_index": -3}],
 )
 def test_impossible_accounts_raise(change):
-    with pytest.raises(ValueError, match=next(iter(change))):
+    with refused(ValueError, next(iter(change))):
         code_length(**({"released": 2.0, "batch_index": 1} | change))
 
 
 @pytest.mark.parametrize("information", [-1.0, np.nan])
 def test_impossible_leakage_raises(information):
-    with pytest.raises(ValueError, match="information"):
+    with refused(ValueError, "information"):
         leaked_length(information=information, failure=0.05)
 
 
 @pytest.mark.parametrize(
-    "change", [{"name": "pocock"}, {"name": None}, {"n_searches": 0}, {"n_searches": 2.5}]
+    ("name", "value"),
+    [("spending", "pocock"), ("spending", None), ("n_searches", 0), ("n_searches", 2.5)],
 )
-def test_impossible_spending_raises(change):
-    with pytest.raises((ValueError, TypeError), match=r"spending|n_searches"):
+def test_impossible_spending_raises(name, value):
+    change = {"name" if name == "spending" else name: value}
+    with refused((ValueError, TypeError), name):
         Spending(**change)

@@ -10,6 +10,7 @@ from scipy.special import logsumexp, xlogy
 from scipy.stats import beta as beta_distribution
 
 from sklearn_bdp.accounting import past_limits, past_lower_limit, past_mean_limit
+from tests.facts import refused
 
 GRID = 24  # expectations that an adversary may choose for each date: multiples of 1/24
 
@@ -264,5 +265,5 @@ def test_pairs_need_no_declared_range():
 
 def test_bad_input_is_named():
     for bad in ({"horizon": 0}, {"stakes": [-1.0]}, {"shares": [2.0]}):
-        with pytest.raises(ValueError, match=next(iter(bad))):
+        with refused(ValueError, next(iter(bad))):
             past_lower_limit([0.0, 1.0], -1.0, **{"stakes": [1.0], **bad})

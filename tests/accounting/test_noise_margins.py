@@ -12,6 +12,7 @@ from sklearn_bdp.accounting import (
 )
 from sklearn_bdp.mechanisms import thresholdout_epsilon
 from tests.accounting.routes import noise_tail
+from tests.facts import refused
 
 
 def _tail_by_integration(z, a, b):
@@ -78,11 +79,11 @@ def test_cost_of_a_run_matches_the_published_constants():
 
 @pytest.mark.parametrize("bad", [math.nan, -1.0, math.inf])
 def test_bad_scales_raise(bad):
-    with pytest.raises(ValueError, match="threshold_scale"):
+    with refused(ValueError, "threshold_scale"):
         noise_margin(failure=0.01, threshold_scale=bad, query_scale=1.0)
-    with pytest.raises(ValueError, match="answer_scale"):
+    with refused(ValueError, "answer_scale"):
         answer_margin(failure=0.01, answer_scale=bad)
-    with pytest.raises(ValueError, match="query_scale"):
+    with refused(ValueError, "query_scale"):
         thresholdout_epsilon(
             sensitivity=0.1, budget=1, threshold_scale=1.0, query_scale=bad, answer_scale=1.0
         )
@@ -90,12 +91,12 @@ def test_bad_scales_raise(bad):
 
 @pytest.mark.parametrize("failure", [0.0, 1.0, math.nan, -0.1])
 def test_bad_failures_raise(failure):
-    with pytest.raises(ValueError, match="failure"):
+    with refused(ValueError, "failure"):
         noise_margin(failure=failure, threshold_scale=1.0, query_scale=1.0)
 
 
 def test_unknown_noise_raises():
-    with pytest.raises(ValueError, match="noise must be one of"):
+    with refused(ValueError, "noise='cauchy'"):
         noise_margin(failure=0.1, threshold_scale=1.0, query_scale=1.0, noise="cauchy")
 
 

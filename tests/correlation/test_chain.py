@@ -9,6 +9,7 @@ import pytest
 
 from sklearn_bdp.correlation import MarkovChain
 from sklearn_bdp.correlation.privacy import block_information, calibrate
+from tests.facts import refused
 
 from .levels import sequential_epsilon
 from .oracle import bdp_leakage, block_leakage, chain_distribution, leakage, sequential_leakage
@@ -166,7 +167,7 @@ def test_a_deterministic_chain_costs_all_its_records():
         cycle = MarkovChain([[0.0, 1.0], [1.0, 0.0]], observed=observed)
         assert sequential_epsilon(cycle, 0.1, 50) == pytest.approx(5.0)
         assert cycle.cut_failure(10) == 1.0
-        with pytest.raises(ValueError, match="unlimited memory"):
+        with refused(ValueError, "failure=0.01"):
             cycle.gap_for(0.01)
     assert MarkovChain([[0.0, 1.0], [1.0, 0.0]]).bdp_epsilon(0.1, 50) == pytest.approx(5.0)
     assert MarkovChain([[1.0]]).bdp_epsilon(0.1, 50) == pytest.approx(0.1)
@@ -174,16 +175,16 @@ def test_a_deterministic_chain_costs_all_its_records():
 
 def test_zeros_name_the_route_that_works():
     zero = MarkovChain([[0.5, 0.5], [1.0, 0.0]], observed=True)
-    with pytest.raises(ValueError, match=r"positive transition probabilities.*quilt"):
+    with refused(ValueError, "method='blanket'", "method='quilt'"):
         zero.bdp_epsilon(0.1, 10, method="blanket")
     assert zero.bdp_epsilon(0.1, 1000, method="quilt") < 100
     assert zero.bdp_epsilon(0.1, 1000) < 1.0
 
 
 def test_what_is_no_stationary_chain_is_refused():
-    with pytest.raises(ValueError, match="irreducible"):
+    with refused(ValueError, "irreducible"):
         MarkovChain(np.eye(2))
-    with pytest.raises(TypeError, match="observed"):
+    with refused(TypeError, "observed"):
         MarkovChain(P1, observed="yes")
 
 
@@ -199,7 +200,7 @@ def test_gaps_by_hand():
     assert list(split.holdout) == list(range(750, 1000))
     assert split.train[-1] == 749 - split.gap
     assert chain.cut_failure(split.gap) <= 1e-3
-    with pytest.raises(ValueError, match="gap of 30"):
+    with refused(ValueError, 30, 40):
         chain.split(40, 0.3)
 
 
@@ -211,7 +212,7 @@ def test_folds_are_blocks_with_gaps():
     for train, test in pairs:
         distance = np.abs(train[:, None] - test[None, :]).min()
         assert distance == gap + 1
-    with pytest.raises(ValueError, match="training records"):
+    with refused(ValueError, "n_splits", 8):
         chain.folds(10, 2)
 
 
@@ -219,7 +220,7 @@ def test_subset_is_contiguous():
     chain = MarkovChain(P1)
     assert chain.subset([3, 4, 5]) == chain
     for bad in ([3, 5], [5, 4], [1, 1]):
-        with pytest.raises(ValueError, match="indices"):
+        with refused(ValueError, "indices"):
             chain.subset(bad)
 
 
@@ -228,13 +229,13 @@ def test_from_states():
     assert chain.transition == pytest.approx(np.array([[3 / 6, 3 / 6], [2 / 4, 2 / 4]]))
     wide = MarkovChain.from_states([[0, 1], np.array([1, 0, 1])], n_states=3)
     assert wide.transition[2] == pytest.approx([1 / 3] * 3)
-    with pytest.raises(ValueError, match="integers"):
+    with refused(ValueError, "integers"):
         MarkovChain.from_states([0.5, 1.0])
-    with pytest.raises(ValueError, match="at least one transition"):
+    with refused(ValueError, "states"):
         MarkovChain.from_states([1])
-    with pytest.raises(ValueError, match="n_states"):
+    with refused(ValueError, "n_states"):
         MarkovChain.from_states([0, 5], n_states=2)
-    with pytest.raises(ValueError, match="at least 0"):
+    with refused(ValueError, "states"):
         MarkovChain.from_states([0, -1])
 
 
@@ -249,9 +250,9 @@ def test_values_are_frozen_comparable_and_picklable():
     assert copy.deepcopy(chain) is chain
     assert chain != MarkovChain(P2)
     assert chain != MarkovChain(P1, observed=True)
-    with pytest.raises(AttributeError, match="frozen"):
+    with refused(AttributeError, "frozen"):
         chain.observed = True
-    with pytest.raises(ValueError, match="read-only"):
+    with refused(ValueError, "read-only"):
         again.transition[0, 0] = 1.0
     assert chain.describe() == (
         "stationary two-state Markov chain, spectral gap 0.30, 1 record in 5.7 counts"

@@ -13,6 +13,7 @@ from sklearn_bdp.correlation import (
     WorstOf,
     check_correlation,
 )
+from tests.facts import refused
 
 P1 = [[0.9, 0.1], [0.2, 0.8]]
 
@@ -31,20 +32,20 @@ def test_every_form_becomes_its_model():
 
 
 @pytest.mark.parametrize(
-    ("correlation", "error", "message"),
+    ("correlation", "error", "fact"),
     [
-        ("chain", ValueError, "'groups'.*got correlation='chain'"),
-        ("groups", ValueError, "needs groups="),
-        (3.0, ValueError, "square transition matrix"),
-        (object(), TypeError, "correlation must be None"),
-        (MarkovChain, TypeError, "must be an instance"),
-        ([], ValueError, "at least one model"),
-        (np.array([[0.5, 0.6], [0.5, 0.5]]), ValueError, "rows that sum to one"),
-        (np.array([[np.nan, 1.0], [0.5, 0.5]]), ValueError, "finite"),
-        (np.ones((2, 3)), ValueError, "square"),
-        (np.ones(4), ValueError, "square"),
+        ("chain", ValueError, "correlation='chain'"),
+        ("groups", ValueError, "groups="),
+        (3.0, ValueError, "3.0"),
+        (object(), TypeError, "correlation"),
+        (MarkovChain, TypeError, "MarkovChain"),
+        ([], ValueError, "models"),
+        (np.array([[0.5, 0.6], [0.5, 0.5]]), ValueError, "transition"),
+        (np.array([[np.nan, 1.0], [0.5, 0.5]]), ValueError, "nan"),
+        (np.ones((2, 3)), ValueError, "(2, 3)"),
+        (np.ones(4), ValueError, "(4,)"),
     ],
 )
-def test_everything_else_is_refused_with_a_reason(correlation, error, message):
-    with pytest.raises(error, match=message):
+def test_everything_else_is_refused_with_a_reason(correlation, error, fact):
+    with refused(error, fact):
         check_correlation(correlation)

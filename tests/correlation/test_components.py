@@ -10,6 +10,7 @@ import pytest
 from scipy import sparse
 
 from sklearn_bdp.correlation import DependencyGraph, Groups, Independent
+from tests.facts import refused
 
 from .levels import sequential_epsilon
 from .oracle import bdp_leakage
@@ -48,18 +49,18 @@ def test_labels_do_not_matter_only_the_partition():
 
 
 @pytest.mark.parametrize(
-    ("groups", "error", "message"),
+    ("groups", "error", "fact"),
     [
-        ([], ValueError, "at least one label"),
-        ([1.0, float("nan")], ValueError, "NaN at position 1"),
-        ([[1], [2]], TypeError, "hashable labels"),
-        (np.ones((2, 2)), ValueError, "one label per record"),
-        ("abc", TypeError, "array of labels"),
-        (3, TypeError, "array of labels"),
+        ([], ValueError, "groups"),
+        ([1.0, float("nan")], ValueError, "NaN"),
+        ([[1], [2]], TypeError, "[1]"),
+        (np.ones((2, 2)), ValueError, "(2, 2)"),
+        ("abc", TypeError, "'abc'"),
+        (3, TypeError, "3"),
     ],
 )
-def test_bad_groups_are_named(groups, error, message):
-    with pytest.raises(error, match=message):
+def test_bad_groups_are_named(groups, error, fact):
+    with refused(error, fact):
         Groups(groups)
 
 
@@ -69,7 +70,7 @@ def test_values_are_frozen_comparable_and_picklable(model):
     assert copy.deepcopy(model) == model
     assert hash(copy.copy(model)) == hash(model)
     assert len(model.fingerprint()) == 64
-    with pytest.raises(AttributeError, match="frozen"):
+    with refused(AttributeError, "frozen"):
         model.codes_ = None
     assert model != "model"
     assert repr(model).startswith(type(model).__name__)
@@ -78,23 +79,23 @@ def test_values_are_frozen_comparable_and_picklable(model):
 def test_arguments_are_checked_before_anything_else():
     model = Groups([0, 0, 1])
     for bad in (-1.0, math.nan, math.inf):
-        with pytest.raises(ValueError, match="dp_epsilon"):
+        with refused(ValueError, "dp_epsilon"):
             model.bdp_epsilon(bad, 3)
-        with pytest.raises(ValueError, match="bdp_epsilon"):
+        with refused(ValueError, "bdp_epsilon"):
             model.dp_epsilon(bad, 3)
-        with pytest.raises(ValueError, match="dp_epsilon"):
+        with refused(ValueError, "dp_epsilon"):
             sequential_epsilon(model, bad, 3)
-    with pytest.raises(TypeError, match="dp_epsilon"):
+    with refused(TypeError, "dp_epsilon"):
         model.bdp_epsilon("0.1", 3)
-    with pytest.raises(ValueError, match="n must be 3"):
+    with refused(ValueError, "n=4", 3):
         model.bdp_epsilon(0.1, 4)
-    with pytest.raises(ValueError, match="n must be an integer of at least 1"):
+    with refused(ValueError, "n=0"):
         Independent().bdp_epsilon(0.1, 0)
-    with pytest.raises(ValueError, match="method must be one of"):
+    with refused(ValueError, "method='best'"):
         model.bdp_epsilon(0.1, 3, method="best")
-    with pytest.raises(ValueError, match="strength of the dependence"):
+    with refused(ValueError, "method='blanket'", "MarkovNetwork"):
         model.bdp_epsilon(0.1, 3, method="blanket")
-    with pytest.raises(ValueError, match="transition matrix"):
+    with refused(ValueError, "method='spectral'", "MarkovChain"):
         model.bdp_epsilon(0.1, 3, method="spectral")
     assert model.bdp_epsilon(0.0, 3) == 0.0
     assert model.dp_epsilon(0.0, 3) == 0.0
@@ -106,11 +107,11 @@ def test_graph_components():
     numbered = nx.Graph([(2, 0), (1, 3)])
     assert DependencyGraph(numbered, nodelist=range(4)).components_.tolist() == [0, 1, 0, 1]
     assert DependencyGraph(numbered, nodelist=[2, 0, 1, 3]).components_.tolist() == [0, 0, 1, 1]
-    with pytest.raises(ValueError, match=r"not come in ascending order.*\[2, 0, 1, 3\].*nodelist="):
+    with refused(ValueError, "[2, 0, 1, 3]", "nodelist="):
         DependencyGraph(numbered)
-    with pytest.raises(ValueError, match="every node of graph once, got 3 names for 4"):
+    with refused(ValueError, "nodelist", 3, 4):
         DependencyGraph(numbered, nodelist=[0, 1, 2])
-    with pytest.raises(ValueError, match="needs a networkx graph"):
+    with refused(ValueError, "nodelist=", "ndarray"):
         DependencyGraph(np.zeros((2, 2)), nodelist=[0, 1])
     letters = nx.Graph([("b", "a"), ("c", "d")])
     assert DependencyGraph(letters, nodelist=list("acbd")).components_.tolist() == [0, 1, 0, 1]
@@ -122,17 +123,17 @@ def test_graph_components():
 
 
 @pytest.mark.parametrize(
-    ("graph", "error", "message"),
+    ("graph", "error", "fact"),
     [
-        (np.ones((2, 3)), ValueError, "square"),
-        (np.ones(3), ValueError, "square"),
+        (np.ones((2, 3)), ValueError, "(2, 3)"),
+        (np.ones(3), ValueError, "(3,)"),
         (np.array([[0, np.nan], [0, 0]]), ValueError, "NaN"),
-        (nx.Graph(), ValueError, "not empty"),
-        ("graph", TypeError, "networkx graph"),
+        (nx.Graph(), ValueError, "(0, 0)"),
+        ("graph", TypeError, "graph"),
     ],
 )
-def test_bad_graphs_are_named(graph, error, message):
-    with pytest.raises(error, match=message):
+def test_bad_graphs_are_named(graph, error, fact):
+    with refused(error, fact):
         DependencyGraph(graph)
 
 
@@ -143,7 +144,7 @@ def test_subset_of_a_graph_keeps_dependence_through_dropped_records():
     assert model.subset([0, 2, 3]) == Groups([0, 0, 1])
     assert model.subset([4, 3]) == DependencyGraph(nx.path_graph(2))
     for bad in ([], [0, 0], [7], [-1], [0.5]):
-        with pytest.raises(ValueError, match="indices"):
+        with refused(ValueError, "indices"):
             model.subset(bad)
     mask = np.array([True, False, True, False, False])
     assert model.subset(mask) == Groups([0, 0])

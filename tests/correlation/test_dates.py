@@ -9,6 +9,7 @@ from sklearn.linear_model import LogisticRegression
 
 from sklearn_bdp import ReusableHoldoutSearchCV
 from sklearn_bdp.correlation import date_numbers, horizon_in_dates
+from tests.facts import refused
 
 pd = pytest.importorskip("pandas")
 DAYS = pd.date_range("2015-01-01", periods=600)
@@ -37,7 +38,7 @@ def fitted(X, y, **fit):
 @pytest.mark.parametrize("form", ["%Y%m%d", "%Y%m", "%d.%m.%Y", "%Y"])
 def test_text_that_is_not_certainly_a_date_is_refused(form):
     X, y, days = shops()
-    with pytest.raises(ValueError, match="to_datetime"):
+    with refused(ValueError, "to_datetime"):
         fitted(X, y, times=days.strftime(form))
 
 
@@ -67,10 +68,10 @@ def test_levels_of_an_index_are_dates_or_refused():
         assert set(days[fitted(named, y).holdout_indices_]) == wanted
     uncertain = "%Y-%m-%d", "%Y%m%d", "%Y"
     for index in (lambda d, form=form: d.strftime(form) for form in uncertain):
-        with pytest.raises(ValueError, match="to_datetime"):
+        with refused(ValueError, "to_datetime"):
             fitted(shops(index)[0], y)
     flat = X.set_axis(days.strftime("%Y%m%d"), axis=0)
-    with pytest.raises(ValueError, match="to_datetime"):
+    with refused(ValueError, "to_datetime"):
         fitted(flat, y)
     objects = fitted(X.set_axis(days.date, axis=0), y)
     assert set(days[objects.holdout_indices_]) == wanted
@@ -79,10 +80,10 @@ def test_levels_of_an_index_are_dates_or_refused():
 def test_a_missing_date_says_so():
     X, y, days = shops()
     for index in (days.where(days != days[5]), days[: len(X)].where(np.arange(len(X)) != 7)):
-        with pytest.raises(ValueError, match="NaT"):
+        with refused(ValueError, "NaT"):
             fitted(X.set_axis(index, axis=0), y)
     one = X[:600].set_axis(DAYS.where(DAYS[5] != DAYS), axis=0)
-    with pytest.raises(ValueError, match="NaT"):
+    with refused(ValueError, "NaT"):
         fitted(one, y[:600])
 
 
@@ -98,7 +99,7 @@ def test_a_horizon_is_a_number_of_dates_or_a_span_of_time():
     series = fitted(X[:600].set_axis(DAYS, axis=0), y[:600], horizon=pd.Timedelta("7D"))
     assert series.holdout_indices_.min() > series.train_indices_.max() + 5
     for bad in ({"horizon": pd.Timedelta("7D")}, {"horizon": pd.Timedelta("-1D"), "times": days}):
-        with pytest.raises(ValueError, match="horizon must be"):
+        with refused(ValueError, "horizon"):
             fitted(X, y, **bad)
 
 

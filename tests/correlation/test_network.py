@@ -10,6 +10,7 @@ from scipy import sparse
 
 from sklearn_bdp.correlation import BayesianNetwork, Groups, MarkovChain, MarkovNetwork
 from sklearn_bdp.correlation.privacy import calibrate
+from tests.facts import refused
 
 from .levels import sequential_epsilon
 from .oracle import (
@@ -114,7 +115,7 @@ def test_tables_with_zeros_fall_back_on_components():
     model = BayesianNetwork([[], [0]], [[0.5, 0.5], np.eye(2)])
     assert model.bdp_epsilon(0.1, 2) == pytest.approx(0.2)
     assert sequential_epsilon(model, 0.1, 2) == pytest.approx(0.2)
-    with pytest.raises(ValueError, match=r"blanket.*positive probabilities"):
+    with refused(ValueError, "method='blanket'", "method='quilt'"):
         model.bdp_epsilon(0.1, 2, method="blanket")
     table = np.array([[1.0, 0.0], [0.5, 0.5]])
     half = BayesianNetwork([[], [0]], [[0.5, 0.5], table])
@@ -140,25 +141,28 @@ def test_containers_agree():
 
 
 @pytest.mark.parametrize(
-    ("arguments", "message"),
+    ("arguments", "fact"),
     [
-        ({"graph": nx.path_graph(3), "influence": math.inf}, "influence must be a finite number"),
-        ({"graph": np.array([[0, np.inf], [np.inf, 0]]), "influence": "data"}, "must be finite"),
-        ({"graph": nx.path_graph(3), "influence": -1.0}, "influence must be a finite number"),
-        ({"graph": nx.path_graph(3), "influence": math.nan}, "influence must be a finite number"),
-        ({"graph": nx.path_graph(3), "influence": "w"}, "attribute 'w' on every edge"),
-        ({"graph": np.eye(3), "influence": "x"}, "needs a networkx graph"),
-        ({"graph": np.array([[0, -1.0], [-1.0, 0]])}, "nonnegative"),
-        ({"graph": np.ones((2, 3))}, "square"),
+        ({"graph": nx.path_graph(3), "influence": math.inf}, "influence=inf"),
+        (
+            {"graph": np.array([[0, np.inf], [np.inf, 0]]), "influence": "data"},
+            "MarkovNetwork(graph)",
+        ),
+        ({"graph": nx.path_graph(3), "influence": -1.0}, "influence=-1.0"),
+        ({"graph": nx.path_graph(3), "influence": math.nan}, "influence=nan"),
+        ({"graph": nx.path_graph(3), "influence": "w"}, "'w'"),
+        ({"graph": np.eye(3), "influence": "x"}, "influence='x'"),
+        ({"graph": np.array([[0, -1.0], [-1.0, 0]])}, -1),
+        ({"graph": np.ones((2, 3))}, "(2, 3)"),
     ],
 )
-def test_bad_arguments_are_named(arguments, message):
-    with pytest.raises(ValueError, match=message):
+def test_bad_arguments_are_named(arguments, fact):
+    with refused(ValueError, fact):
         MarkovNetwork(**arguments)
 
 
 def test_graph_must_match_the_records():
-    with pytest.raises(ValueError, match="n must be 3"):
+    with refused(ValueError, "n=4", 3):
         MarkovNetwork(nx.path_graph(3), influence=1.0).bdp_epsilon(0.1, 4)
 
 

@@ -18,6 +18,7 @@ from sklearn_bdp.correlation import (
     WorstOf,
     check_order_of_groups,
 )
+from tests.facts import refused
 
 pd = pytest.importorskip("pandas")
 
@@ -89,7 +90,7 @@ def test_an_unlabelled_hub_ties_its_leaves():
     hidden = MarkovNetwork(star, labelled=range(1, 101))
     assert hidden.n_records == 100
     assert hidden.given_rest(np.arange(100)).largest_component(100) == 100
-    with pytest.raises(ValueError, match="estimate"):
+    with refused(ValueError, "estimate"):
         hidden.split(100, 0.25)  # one leaf at most: fewer than 20 units
     seen = MarkovNetwork(star)
     split = seen.split(101, 0.25, random_state=0)
@@ -159,7 +160,7 @@ def test_a_giant_component_below_half_is_held_out_as_well():
         assert 0.4 < np.mean(held < 960) < 0.56
         assert model.given_rest(held).is_independent
     joined = nx.disjoint_union(nx.path_graph(1100), nx.empty_graph(900))
-    with pytest.raises(ValueError, match=r"MarkovNetwork\(graph\)"):
+    with refused(ValueError, "MarkovNetwork(graph)"):
         DependencyGraph(joined).split(2000, 0.25)
 
 
@@ -196,7 +197,7 @@ def test_the_order_of_nodes_is_remembered(make, again):
         if isinstance(part, Groups) and part.n_records < 40:
             continue  # a component was cut: groups, which have no names
         check_order_of_groups("correlation", part, rows)
-        with pytest.raises(ValueError, match="order"):
+        with refused(ValueError, "order"):
             check_order_of_groups("correlation", part, rows[::-1])
 
 
@@ -214,11 +215,11 @@ def test_rows_are_matched_to_nodes_by_name_mask_or_position():
     assert masked.given_rest([0, 1]).components(2).tolist() == [0, 0]  # b joins a and c
     assert MarkovNetwork(graph).given_rest([0, 2]).components(2).tolist() == [0, 1]
     for bad in (["a", "a"], ["z"], [], [True, False]):
-        with pytest.raises(ValueError, match="labelled"):
+        with refused(ValueError, "labelled"):
             MarkovNetwork(graph, labelled=bad)
-    with pytest.raises(ValueError, match="influence=None"):
+    with refused(ValueError, "influence=None"):
         MarkovNetwork(graph, influence=1.0, labelled=["a"])
-    with pytest.raises(ValueError, match="nodelist= needs a networkx graph"):
+    with refused(ValueError, "nodelist=", "csr_array"):
         MarkovNetwork(matrix, nodelist=[5, 0, 2])
 
 
@@ -288,9 +289,9 @@ def test_components_declared_as_groups_or_graph_are_one():
 
 def test_too_few_places_are_refused_with_what_to_do():
     dense = DependencyGraph(nx.complete_graph(100), reach="edges")
-    with pytest.raises(ValueError, match="smaller range"):
+    with refused(ValueError, "reach='edges'", 20):
         dense.split(100, 0.25)
-    with pytest.raises(ValueError, match="reach"):
+    with refused(ValueError, "reach"):
         DependencyGraph(nx.path_graph(3), reach="paths")
 
 
@@ -304,7 +305,7 @@ def test_distances_are_no_strengths():
     near = kneighbors_graph(places, 8, mode="distance")
     ranged = radius_neighbors_graph(places, 0.1, mode="distance")
     for graph in (near.maximum(near.T), ranged):
-        with pytest.raises(ValueError, match="distances"):
+        with refused(ValueError, "distances"):
             MarkovNetwork(graph, influence="data")
         assert MarkovNetwork(graph).n_records == 500
     near.data = np.exp(-40 * near.data)
@@ -313,13 +314,13 @@ def test_distances_are_no_strengths():
 
 def test_messages_name_what_to_do():
     network = MarkovNetwork(nx.path_graph(30))
-    with pytest.raises(ValueError, match=r"n must be 30.*labelled="):
+    with refused(ValueError, "n=20", 30, "labelled="):
         network.check_n(20)
-    with pytest.raises(ValueError, match="disjoint_union"):
+    with refused(ValueError, "disjoint_union_all"):
         network.check_n(60)
-    with pytest.raises(ValueError, match="disjoint_union"):
+    with refused(ValueError, "disjoint_union_all"):
         WorstOf([network, network]).split(30, 0.25)
-    with pytest.raises(ValueError, match="regression"):
+    with refused(ValueError, "regression"):
         MarkovNetwork(nx.path_graph(30), influence="estimate").estimated(
             np.linspace(0, 1, 30), np.arange(20)
         )
@@ -360,5 +361,5 @@ def test_nodes_may_be_weighted_by_their_degrees():
     assert 0.8 * n <= part.effective_n(n) <= n
     assert pickle.loads(pickle.dumps(part)) == part
     assert model != MarkovNetwork(graph)
-    with pytest.raises(ValueError, match="influence=None"):
+    with refused(ValueError, "influence=None"):
         MarkovNetwork(graph, influence=0.1, by_degree=True)

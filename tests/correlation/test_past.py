@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from sklearn_bdp.correlation import GivenPast
+from tests.facts import refused
 
 DAYS = np.datetime64("2026-01-01") + np.arange(200)
 
@@ -66,9 +67,9 @@ def test_rows_of_a_date_stay_together():
     model = GivenPast([1, 1, 2, 2, 3, 3])
     assert model.subset([2, 3, 4, 5]).units(4) == (2, "dates")
     for cut in ([0, 2], [0, 1, 4, 5]):
-        with pytest.raises(ValueError, match="one date"):
+        with refused(ValueError, "holdout=0.25"):
             model.subset(cut)
-    with pytest.raises(ValueError, match="ascending"):
+    with refused(ValueError, "ascending"):
         GivenPast().subset([2, 1])
 
 
@@ -76,7 +77,7 @@ def test_rows_of_a_date_stay_together():
     "times", [["2026-01-01", "NaT"], [1.0, np.nan], ["Monday", "Tuesday"], [True], [[1], [2]], []]
 )
 def test_bad_dates_are_named(times):
-    with pytest.raises(ValueError, match="times"):
+    with refused(ValueError, "times"):
         GivenPast(times)
 
 
@@ -85,5 +86,5 @@ def test_dates_of_pandas_sort_as_dates():
     days = pd.date_range("2026-01-01", periods=4, tz="Europe/Berlin")
     for times in (days[::-1], pd.Series(days[::-1]), days[::-1].tz_localize(None).to_period("D")):
         assert GivenPast(times).codes_.tolist() == [3, 2, 1, 0]
-    with pytest.raises(ValueError, match="missing"):
+    with refused(ValueError, "missing"):
         GivenPast(pd.Series([days[0], pd.NaT]))

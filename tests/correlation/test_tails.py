@@ -13,6 +13,7 @@ from sklearn_bdp.correlation import (
     MarkovChain,
     MarkovNetwork,
 )
+from tests.facts import refused
 
 from .oracle import (
     chain_distribution,
@@ -202,7 +203,7 @@ def test_tails_are_vectorised_capped_and_checked():
     assert log_tail_above(model, 0.5, 0.4, 10) == 0.0
     assert log_tail_above(model, 0.0, 0.5, 10) == -np.inf
     assert log_tail_above(model, 0.5, 1.0, 10) == pytest.approx(10 * math.log(0.5))
-    with pytest.raises(ValueError, match="alpha"):
+    with refused(ValueError, "alpha"):
         model.log_tail(-0.1, 10)
 
 
@@ -211,5 +212,5 @@ def test_a_sensitivity_admits_bounds_for_any_query_only():
     assert model.log_tail(0.2, 200, sensitivity=1 / 200) == model.log_tail(0.2, 200)
     chain = MarkovChain([[0.9, 0.1], [0.2, 0.8]])
     assert chain.log_tail(0.2, 1000, sensitivity=1e-3) >= chain.log_tail(0.2, 1000)
-    with pytest.raises(ValueError, match="sensitivity"):
+    with refused(ValueError, "sensitivity"):
         model.log_tail(0.1, 200, sensitivity=0.0)

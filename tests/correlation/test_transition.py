@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from sklearn_bdp.correlation import _transition as kernels
+from tests.facts import refused
 
 P1 = np.array([[0.9, 0.1], [0.2, 0.8]])
 CYCLE = np.array([[0.0, 1.0, 0.0], [0.0, 0.0, 1.0], [1.0, 0.0, 0.0]])
@@ -61,21 +62,21 @@ def test_mixing_bounds_never_fall_below_the_truth():
 
 
 @pytest.mark.parametrize(
-    ("matrix", "message"),
+    ("matrix", "fact"),
     [
-        ([[0.5, 0.6], [0.5, 0.5]], "rows that sum to one, got 1.1 in row 0"),
-        ([[0.5, 0.5]], "square"),
-        ([[np.nan, 1.0], [0.5, 0.5]], "finite"),
-        ([[1.5, -0.5], [0.5, 0.5]], "finite numbers in"),
-        ([0.5, 0.5], "square"),
-        (np.zeros((0, 0)), "square"),
+        ([[0.5, 0.6], [0.5, 0.5]], "1.1"),
+        ([[0.5, 0.5]], "(1, 2)"),
+        ([[np.nan, 1.0], [0.5, 0.5]], "nan"),
+        ([[1.5, -0.5], [0.5, 0.5]], "-0.5"),
+        ([0.5, 0.5], "(2,)"),
+        (np.zeros((0, 0)), "(0, 0)"),
     ],
 )
-def test_bad_transition_matrices_are_named(matrix, message):
-    with pytest.raises(ValueError, match=message):
+def test_bad_transition_matrices_are_named(matrix, fact):
+    with refused(ValueError, fact):
         kernels.check_transition(matrix)
 
 
 def test_text_is_not_a_transition_matrix():
-    with pytest.raises(TypeError, match="transition must be an array"):
+    with refused(TypeError, "transition"):
         kernels.check_transition("weather")

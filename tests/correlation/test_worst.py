@@ -11,6 +11,7 @@ from sklearn_bdp.correlation import (
     WorstOf,
     check_correlation,
 )
+from tests.facts import refused
 
 from .tails import log_tail_above
 
@@ -38,7 +39,7 @@ def test_every_answer_is_the_worst():
 
 
 def test_a_missing_method_is_named():
-    with pytest.raises(ValueError, match="transition matrix"):
+    with refused(ValueError, "method='spectral'", "MarkovChain"):
         WorstOf([Groups([0, 0]), MarkovChain(P1)]).bdp_epsilon(0.1, 2, method="spectral")
 
 
@@ -52,16 +53,16 @@ def test_components_are_cut_where_all_models_allow():
     assert len(model.folds(5, 3)) == 3
     assert model.is_componentwise
     assert model.subset([0, 3]).n_records == 2
-    with pytest.raises(ValueError, match="does not say where to cut"):
+    with refused(ValueError, "X_val"):
         WorstOf([MarkovChain(P1), Groups([0, 0])]).split(2, 0.5)
     assert len(WorstOf([Independent()]).split(10, 0.5).holdout) == 5
 
 
 def test_bad_lists_are_named():
-    with pytest.raises(ValueError, match="at least one model"):
+    with refused(ValueError, "models", "()"):
         WorstOf([])
-    with pytest.raises(ValueError, match="nothing else"):
+    with refused(ValueError, "models", "[[0.9, 0.1], [0.2, 0.8]]"):
         WorstOf([P1])
-    with pytest.raises(ValueError, match="one number of records"):
+    with refused(ValueError, "[2, 3]"):
         WorstOf([Groups([0, 1]), Groups([0, 1, 2])])
     assert check_correlation([None, P1]).n_records is None

@@ -11,6 +11,7 @@ from sklearn.model_selection import PredefinedSplit, ShuffleSplit, StratifiedShu
 
 from sklearn_bdp._evaluation import divide
 from sklearn_bdp.correlation import DependencyGraph, Groups, Independent, MarkovChain, MarkovNetwork
+from tests.facts import refused
 
 CHAIN = [[0.9, 0.1], [0.2, 0.8]]
 
@@ -145,7 +146,7 @@ def test_a_splitter_may_cut_the_holdout_out_of_the_middle():
 
 
 def test_a_random_split_of_a_chain_is_refused():
-    with pytest.raises(ValueError, match="contiguous"):
+    with refused(ValueError, "contiguous"):
         parts(CHAIN, holdout=ShuffleSplit(n_splits=1, random_state=0))
 
 
@@ -173,7 +174,7 @@ def test_a_splitter_that_cuts_groups_is_refused_with_their_number(case):
     splitter = ShuffleSplit(n_splits=1, test_size=0.25, random_state=0)
     ((_, test),) = splitter.split(np.zeros(200))
     cut = int((np.bincount(test // 2, minlength=100) == 1).sum())
-    with pytest.raises(ValueError, match=rf"(?s)ShuffleSplit.* puts {cut} of 100 groups"):
+    with refused(ValueError, "ShuffleSplit", cut, 100):
         parts(correlation, holdout=splitter, groups=groups)
 
 
@@ -186,7 +187,7 @@ def test_a_validation_set_tied_to_training_records_is_refused(case):
     assert made.model.n_records == 50
     assert made.train_model.n_records == known.shape[0]
     sides = {"X_val": np.ones((51, 1)), "y_val": np.zeros(51)}
-    with pytest.raises(ValueError, match="X_val puts 1 of 100 groups"):
+    with refused(ValueError, "X_val", 1, 100):
         parts(correlation, n=149, groups=groups, **sides)
 
 
@@ -196,20 +197,20 @@ def test_of_another_validation_set_independence_is_assumed():
 
 
 def test_a_model_of_another_number_of_records_is_refused():
-    with pytest.raises(ValueError, match="records"):
+    with refused(ValueError, "records"):
         parts(Groups(np.arange(10)))
 
 
 @pytest.mark.parametrize(
-    ("params", "match"),
+    ("params", "fact"),
     [
-        ({"holdout": 0.001}, "record"),
+        ({"holdout": 0.001}, "holdout=0.001"),
         ({"X_val": np.ones((3, 1))}, "y_val"),
         ({"y_val": np.ones(3)}, "X_val"),
-        ({"X_val": np.ones((0, 1)), "y_val": np.ones(0)}, "at least one"),
+        ({"X_val": np.ones((0, 1)), "y_val": np.ones(0)}, "X_val"),
         ({"correlation": "groups", "X_val": np.ones((3, 1)), "y_val": np.ones(3)}, "groups_val"),
     ],
 )
-def test_what_is_refused(params, match):
-    with pytest.raises((ValueError, TypeError), match=match):
+def test_what_is_refused(params, fact):
+    with refused((ValueError, TypeError), fact):
         parts(**params)

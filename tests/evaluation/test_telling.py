@@ -24,6 +24,7 @@ from sklearn_bdp.exceptions import (
 )
 from sklearn_bdp.feature_selection import HoldoutFeatureSelector
 from sklearn_bdp.metrics import PerRecordScore, get_metric
+from tests.facts import refused
 
 NAIVE = {"var_smoothing": [1e-9, 1e-3]}
 
@@ -135,15 +136,15 @@ def negative_cost(estimator, X, y):
 
 @pytest.mark.parametrize("options", [{}, WORKERS, {"training_score": "resubstitution"}])
 @pytest.mark.parametrize(
-    ("function", "upper", "message"),
+    ("function", "upper", "facts"),
     [
-        (cost, 1.0, r"numbers from 0 to 1, got 5 on a training record"),
-        (negative_cost, 5.0, r"numbers from 0 to 5, got -5 on a training record"),
-        (mean_cost, 5.0, r"one number per record, .* got the single number"),
+        (cost, 1.0, ["cost", 1, 5]),
+        (negative_cost, 5.0, ["negative_cost", 5, -5]),
+        (mean_cost, 5.0, ["mean_cost"]),
     ],
 )
 def test_a_broken_contract_ends_the_search_before_the_holdout_is_asked(
-    costly, function, upper, message, options
+    costly, function, upper, facts, options
 ):
     X, y = costly
     holdout = ReusableHoldout(X[400:], y[400:])
@@ -152,7 +153,7 @@ def test_a_broken_contract_ends_the_search_before_the_holdout_is_asked(
     found.set_params(holdout=holdout, random_state=None)
     with warnings.catch_warnings():
         warnings.simplefilter("error", UserWarning)
-        with pytest.raises(ScoreContractError, match=message):
+        with refused(ScoreContractError, *facts):
             found.fit(X[:400], y[:400])
     plain = ReusableHoldout(X[400:], y[400:]).information_spent
     assert holdout.information_spent - plain < 0.05  # rows were compared, silently
@@ -193,7 +194,7 @@ def test_continuous_targets_are_refused_by_type_and_not_listed():
     X = np.zeros((200, 2))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        with pytest.raises(ValueError, match=r"needs class labels .* got continuous"):
+        with refused(ValueError, "accuracy", "continuous"):
             search(LogisticRegression(), {"C": [1.0]}).fit(X, y)
 
 
@@ -239,14 +240,14 @@ def confusion_cost(y, predicted):
 
 @pytest.mark.parametrize("scoring", ["f1", make_scorer(f1_score), make_scorer(confusion_cost)])
 def test_refusals_lead_to_declared_costs(costly, scoring):
-    with pytest.raises(UnboundedMetricError, match="PerRecordScore"):
+    with refused(UnboundedMetricError, "PerRecordScore"):
         search(LogisticRegression(), {"C": [1.0]}, scoring=scoring).fit(*costly)
     with pytest.raises(UnboundedMetricError):
         HoldoutScorer(ReusableHoldout(*costly), scoring=scoring)
 
 
 def test_a_number_of_records_is_answered_with_a_fraction(costly):
-    with pytest.raises(ValueError, match=r"To hold out 20 of your records, pass holdout=20 / len"):
+    with refused(ValueError, "holdout=20 / len(X)"):
         search(LogisticRegression(), {"C": [1.0]}, holdout=20).fit(*costly)
 
 

@@ -16,6 +16,7 @@ from sklearn.neighbors import KNeighborsClassifier
 
 from sklearn_bdp import HoldoutConfig, ReusableHoldout, ReusableHoldoutSearchCV
 from sklearn_bdp.exceptions import SharedRecordsError
+from tests.facts import refused
 
 SILENT = -math.log(1 - 0.05 / 1.05)  # a first check that says nothing
 FIRST = -math.log(0.05 / 1.05) + math.log(4)  # a first word
@@ -144,12 +145,12 @@ def test_a_drawn_split_needs_no_look_at_the_holdout():
     again = clone(first).set_params(
         holdout=first.holdout_, random_state=None, param_grid={"C": [3]}
     )
-    with pytest.raises(SharedRecordsError, match="not among the training rows"):
+    with refused(SharedRecordsError, "X[search.train_indices_]"):
         again.fit(X, y)
     assert first.holdout_.information_spent == spent
     # Records of another table mixed among them are answered alike: nothing of the holdout is told.
     other, labels = noise(5)
-    with pytest.raises(SharedRecordsError, match="not among the training rows"):
+    with refused(SharedRecordsError, "X[search.train_indices_]"):
         again.fit(np.r_[X[part], other], np.r_[y[part], labels])
     again.fit(X[part], y[part])
     first.holdout_.check_training_rows(other, labels)  # charged

@@ -12,6 +12,7 @@ from sklearn.naive_bayes import GaussianNB
 from sklearn_bdp import HoldoutConfig, ReusableHoldoutSearchCV
 from sklearn_bdp.correlation import MarkovChain, check_independence
 from sklearn_bdp.exceptions import ModelMisfitWarning, SharedRecordsError
+from tests.facts import refused
 
 pd = pytest.importorskip("pandas")
 
@@ -132,15 +133,15 @@ def test_a_series_is_verified_on_its_sorted_future(correlation, kind):
     if kind == "periods":
         X, y = X.to_period("D"), y.to_period("D")
     early, late = slice(0, 600), slice(600, 900)
-    with pytest.raises(ValueError, match="X_val must come after X"):
+    with refused(ValueError, "X_val"):
         messages(X[late], y[late], X_val=X[early], y_val=y[early], correlation=correlation)
-    with pytest.raises(ValueError, match="X_val must come after X"):
+    with refused(ValueError, "X_val"):
         messages(X[::2], y[::2], X_val=X[1::2], y_val=y[1::2], correlation=correlation)
     order = np.random.default_rng(0).permutation(300)
     shuffled = {"X_val": X[late].iloc[order], "y_val": y[late].iloc[order]}
-    with pytest.raises(ValueError, match=r"pass X_val\.sort_index"):
+    with refused(ValueError, "X_val.sort_index()"):
         messages(X[early], y[early], **shuffled, correlation=correlation)
-    with pytest.raises(ValueError, match=r"pass X\.sort_index"):
+    with refused(ValueError, "X.sort_index()"):
         messages(X[::-1], y[::-1], correlation=correlation)
     found = messages(X[early], y[early], X_val=X[late], y_val=y[late], correlation=correlation)
     assert found[1] == []
@@ -161,7 +162,7 @@ def test_rows_of_the_gap_are_no_training_rows(ledger, tmp_path):
     with warnings.catch_warnings():
         warnings.simplefilter("error", ModelMisfitWarning)
         again(train)
-    with pytest.raises(SharedRecordsError, match="not among the training rows"):
+    with refused(SharedRecordsError, "X[search.train_indices_]"):
         again(np.arange(start))
 
 

@@ -19,6 +19,7 @@ from sklearn_bdp.exceptions import (
     VacuousGuaranteeWarning,
 )
 from sklearn_bdp.feature_selection import HoldoutCorrelationFilter, HoldoutFeatureSelector
+from tests.facts import refused, warned
 
 GRID = {"C": [0.1, 1.0, 10.0]}
 SLOW = [[0.98, 0.02], [0.02, 0.98]]
@@ -186,7 +187,7 @@ def test_sorted_dates_are_understood():
     (message,) = fit(shuffled, y)[1]
     assert "shuffled calendar" in message
     assert "sort_index()" in message
-    with pytest.raises(ValueError, match="time order"):
+    with refused(ValueError, "X.sort_index()"):
         fit(shuffled, y, correlation="time")
 
 
@@ -239,11 +240,11 @@ def test_validation_set_in_time(regimes):
 
 def test_time_refuses_what_it_cannot_mean(regimes):
     X, y = regimes
-    with pytest.raises(UnboundedMetricError, match="not a mean over records"):
+    with refused(UnboundedMetricError, "scoring='roc_auc'"):
         fit(X, y, correlation="time", scoring="roc_auc")
-    with pytest.raises(ValueError, match="cannot change the holdout"):
+    with refused(ValueError, "correlation='time'"):
         fit(X, y, correlation="time", holdout=ReusableHoldout(X[:100], y[:100], random_state=0))
-    with pytest.raises(ValueError, match="fraction"):
+    with refused(ValueError, "fraction"):
         fit(X, y, correlation="time", holdout=TimeSeriesSplit(2))
 
 
@@ -255,9 +256,9 @@ def test_selectors_know_time_and_independence(regimes):
         LogisticRegression(), correlation="time", random_state=0, n_features_to_select=1
     ).fit(X, y)
     assert selector.holdout_.model.is_given_past
-    with pytest.warns(ModelMisfitWarning, match="correlation='time'"):
+    with warned(ModelMisfitWarning, "correlation='time'"):
         selector.set_params(correlation=None).fit(X, y)
-    with pytest.warns(ModelMisfitWarning, match="groups= was passed"):
+    with warned(ModelMisfitWarning, "correlation='groups'", "groups="):
         HoldoutCorrelationFilter(random_state=0).fit(X, y, groups=np.arange(len(y)) // 5)
 
 
@@ -276,7 +277,7 @@ def few(n_groups, **settings):
     )
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        with pytest.raises((RuntimeError, ValueError), match=r"fitted|fits failed"):
+        with refused((RuntimeError, ValueError)):
             search.fit(X, y, groups=np.arange(4 * n_groups) // 4)
     told = [str(w.message) for w in caught if w.category is VacuousGuaranteeWarning]
     return next((text for text in told if "groups (patients" in text), None)
@@ -351,7 +352,7 @@ def test_dependence_is_noticed_under_metrics_that_are_no_means(scoring):
     search = ReusableHoldoutSearchCV(
         LogisticRegression(), {"C": [0.1, 1.0]}, scoring=scoring, random_state=0
     )
-    with pytest.warns(ModelMisfitWarning, match=r"may be wrong\. Scores of neighboring rows agree"):
+    with warned(ModelMisfitWarning, "p = 0.005"):
         search.fit(X, y)
     shuffled = rng.permutation(900)
     with warnings.catch_warnings():
@@ -374,7 +375,7 @@ def test_few_groups_say_before_any_fit_what_they_know_of_an_auc():
         correlation="groups",
         random_state=0,
     )
-    with pytest.warns(VacuousGuaranteeWarning, match=r"roc_auc near 0.8 .* Nested"):
+    with warned(VacuousGuaranteeWarning, "roc_auc", "0.8"):
         search.fit(X, y, groups=patient)
 
 
@@ -417,7 +418,7 @@ def test_groups_inside_a_list_are_used():
 def test_inner_folds_that_cut_declared_groups_are_refused_before_any_fit(cv):
     X, y, patient = of_patients()
     search = ReusableHoldoutSearchCV(NeverFitted(), GRID, correlation="groups", cv=cv)
-    with pytest.raises(ValueError, match="cv cuts declared groups"):
+    with refused(ValueError, "cv=5", "GroupKFold()"):
         search.fit(X, y, groups=patient)
 
 

@@ -5,7 +5,6 @@ import contextlib
 import json
 import os
 import pickle
-import re
 import resource
 import shutil
 import sqlite3
@@ -31,6 +30,7 @@ from sklearn_bdp.exceptions import (
 )
 from sklearn_bdp.holdout import ReusableHoldout
 from sklearn_bdp.ledger import Answers, BatchRecord, Chain, Fact, Ledger, read_notes
+from tests.facts import refused
 from tests.holdout import workers
 from tests.ledger.failing import Failing
 
@@ -152,28 +152,28 @@ def test_an_answer_is_not_released_when_its_commit_fails(path, written):
 
 
 @pytest.mark.parametrize(
-    ("change", "named"),
+    ("change", "facts"),
     [
-        ({"X": X + 1}, "other data"),
-        ({"X": X[:-1], "y": Y[:-1]}, "other data"),
-        ({"X": X[:-1], "y": Y[:-1], "gap": 3}, "other data"),
-        ({"y": 1 - Y}, "other data"),
-        ({"X": X.astype(np.float32)}, "other data"),
-        ({"y": Y.astype(float)}, "other data"),
-        ({"X": X[::-1], "y": Y[::-1]}, "other data"),
-        ({"X": pd.DataFrame(X).add_prefix("c")}, "other data"),
-        ({"correlation": [[0.9, 0.1], [0.2, 0.8]]}, "another correlation"),
-        ({"beta": 0.1}, "beta=0.1 here, 0.05 in the ledger"),
-        ({"budget": 5}, "budget=5 here, None in the ledger"),
-        ({"threshold": 0.2}, "threshold=0.2"),
-        ({"resolution": 0.1}, "resolution=0.1"),
-        ({"epsilon": 100.0}, "epsilon=100.0"),
-        ({"gap": 3}, "gap"),
+        ({"X": X + 1}, ["data"]),
+        ({"X": X[:-1], "y": Y[:-1]}, ["data"]),
+        ({"X": X[:-1], "y": Y[:-1], "gap": 3}, ["data"]),
+        ({"y": 1 - Y}, ["data"]),
+        ({"X": X.astype(np.float32)}, ["data"]),
+        ({"y": Y.astype(float)}, ["data"]),
+        ({"X": X[::-1], "y": Y[::-1]}, ["data"]),
+        ({"X": pd.DataFrame(X).add_prefix("c")}, ["data"]),
+        ({"correlation": [[0.9, 0.1], [0.2, 0.8]]}, ["correlation"]),
+        ({"beta": 0.1}, ["beta=0.1", 0.05]),
+        ({"budget": 5}, ["budget=5", None]),
+        ({"threshold": 0.2}, ["threshold=0.2"]),
+        ({"resolution": 0.1}, ["resolution=0.1"]),
+        ({"epsilon": 100.0}, ["epsilon=100.0"]),
+        ({"gap": 3}, ["gap"]),
     ],
 )
-def test_another_holdout_is_refused(used, change, named):
+def test_another_holdout_is_refused(used, change, facts):
     arguments = {"X": X, "y": Y, **change}
-    with pytest.raises(LedgerMismatchError, match=re.escape(named)):
+    with refused(LedgerMismatchError, *facts):
         ReusableHoldout(arguments.pop("X"), arguments.pop("y"), ledger=used, **arguments)
 
 
@@ -228,7 +228,7 @@ def test_ordinary_edits_are_refused_by_the_file_itself(used):
             "DELETE FROM log",
             "UPDATE header SET content = ''",
         ):
-            with pytest.raises(sqlite3.IntegrityError, match="append-only"):
+            with refused(sqlite3.IntegrityError, "append-only"):
                 connection.execute(statement)
 
 
@@ -248,7 +248,7 @@ def test_a_file_of_something_else_is_left_alone(path):
     path.unlink()
     with contextlib.closing(sqlite3.connect(path)) as connection:
         connection.execute("CREATE TABLE mine (x)")
-    with pytest.raises(LedgerCorruptedError, match="not a ledger of this package"):
+    with refused(LedgerCorruptedError, path.name):
         make(path)
 
 
@@ -281,7 +281,7 @@ def test_going_back_to_an_older_copy_is_noticed_by_a_running_holdout(path, tmp_p
     shutil.copy(path, older)
     holdout.answer([0.1], scores(seed=1))
     shutil.copy(older, path)
-    with pytest.raises(LedgerCorruptedError, match="rolled back"):
+    with refused(LedgerCorruptedError, path.name):
         holdout.answer([0.1], scores(seed=2))
 
 
@@ -301,7 +301,7 @@ def test_a_deleted_or_replaced_file_is_noticed(path, tmp_path):
 def test_another_format_is_named_with_the_version_that_wrote_it(used, version):
     name = "UPDATE header SET content = replace(content, 'sklearn_bdp 0', 'sklearn_bdp 7')"
     edit(used, f"PRAGMA user_version = {version}", "DROP TABLE head", name)
-    with pytest.raises(LedgerVersionError, match=rf"format {version}, written by sklearn_bdp 7"):
+    with refused(LedgerVersionError, version, "7.1.0"):
         make(used)
 
 
@@ -312,7 +312,7 @@ def test_a_mechanism_of_another_version_is_named_without_its_noise(used, monkeyp
         raise ValueError(f"state must be of version 0, got {state}")
 
     monkeypatch.setattr("sklearn_bdp.mechanisms.Thresholdout.from_state", unknown)
-    with pytest.raises(LedgerVersionError, match="another version") as caught:
+    with refused(LedgerVersionError) as caught:
         holdout.answer([0.5], scores())
     assert "noise" not in str(caught.value)
     assert len(holdout.history()) == 6
@@ -338,7 +338,7 @@ def test_an_edit_with_links_computed_anew_is_noticed_by_whoever_saw_more(used, s
     running, asleep = make(used), pickle.dumps(make(used))
     rewrite(used, lambda number, text: text.replace('"a1"', '"x1"'))
     assert "x1" in make(used).recorded(["x1"])  # a stranger sees nothing: documented
-    with pytest.raises(LedgerCorruptedError, match="rolled back"):
+    with refused(LedgerCorruptedError, used.name):
         running.answer([0.5], scores())
     with concurrent.futures.ProcessPoolExecutor(1, mp_context=server) as pool:
         assert pool.submit(workers.revive, asleep).result()["error"] == "LedgerCorruptedError"
@@ -350,7 +350,7 @@ def test_dropped_batches_are_noticed_by_whoever_saw_more(used):
         (link,) = connection.execute("SELECT digest FROM log WHERE number = 2").fetchone()
     edit(used, "DELETE FROM log WHERE number = 3", f"UPDATE head SET number = 2, digest = '{link}'")
     assert len(make(used).history()) == 4  # documented, too
-    with pytest.raises(LedgerCorruptedError, match="rolled back"):
+    with refused(LedgerCorruptedError, used.name):
         running.answer([0.5], scores())
 
 
@@ -361,7 +361,7 @@ def test_a_key_shows_edits_to_strangers(path, monkeypatch):
     with monkeypatch.context() as stranger:
         stranger.delenv("SKLEARN_BDP_LEDGER_KEY")
         rewrite(path, lambda number, text: text.replace('"a1"', '"x1"'))
-    with pytest.raises(LedgerCorruptedError, match="chain breaks"):
+    with refused(LedgerCorruptedError, "entry 1"):
         make(path)
 
 
@@ -370,16 +370,16 @@ def test_a_key_is_needed_where_one_was_used_and_only_there(path, tmp_path, monke
     make(plain)
     monkeypatch.setenv("SKLEARN_BDP_LEDGER_KEY", "correct horse battery staple")
     make(path)
-    with pytest.raises(LedgerError, match="not sealed with a key"):
+    with refused(LedgerError, "SKLEARN_BDP_LEDGER_KEY"):
         make(plain)
     monkeypatch.setenv("SKLEARN_BDP_LEDGER_KEY", "another key of enough length")
-    with pytest.raises(LedgerCorruptedError, match="another SKLEARN_BDP_LEDGER_KEY"):
+    with refused(LedgerCorruptedError, "SKLEARN_BDP_LEDGER_KEY"):
         make(path)
     monkeypatch.setenv("SKLEARN_BDP_LEDGER_KEY", "short")
-    with pytest.raises(LedgerError, match="at least 16"):
+    with refused(LedgerError, "SKLEARN_BDP_LEDGER_KEY", 16, 5):
         make(path)
     monkeypatch.delenv("SKLEARN_BDP_LEDGER_KEY")
-    with pytest.raises(LedgerError, match="is sealed with a key"):
+    with refused(LedgerError, "SKLEARN_BDP_LEDGER_KEY"):
         make(path)
 
 
@@ -414,7 +414,7 @@ def test_a_crafted_entry_is_one_clear_error(used, name):
         return crafted if about_content else json.dumps(json.loads(old) | crafted)
 
     rewrite(used, change)
-    with pytest.raises(LedgerCorruptedError, match="cannot be read"):
+    with refused(LedgerCorruptedError, "entry 2"):
         make(used)
 
 
@@ -443,10 +443,10 @@ def test_columns_are_read_back_as_they_were_written():
     assert list(again)[:3] == list(Answers(columns, **about | {"shapes": (None,)}))
     assert len(again) == 180
     for text in ("AAAA", "?", ""):
-        with pytest.raises(ValueError, match=r"."):
+        with refused(ValueError):
             Answers.parsed(json.loads(packed) | {"value": text}, record)
     for wrong in (2, -1, [0, 1], "x"):
-        with pytest.raises(ValueError, match=r"shape|literal|broadcast"):
+        with refused(ValueError):
             Answers(columns, shape_of=wrong, **about)
 
 
@@ -468,7 +468,7 @@ def test_a_crafted_header_cannot_change_the_noise(path, change):
     header["settings"] = {**header["settings"], **change}
     path.unlink()
     Ledger(path, header=header).close()
-    with pytest.raises(LedgerCorruptedError, match="numbers in its header"):
+    with refused(LedgerCorruptedError, "header"):
         make(path)
 
 
@@ -528,7 +528,7 @@ def test_notes_in_memory_travel_with_the_snapshot(server):
 def test_an_edited_note_is_noticed(path):
     make(path).note("closed", False)
     edit(path, "UPDATE log SET content = replace(content, 'false', 'true')")
-    with pytest.raises(LedgerCorruptedError, match="chain breaks"):
+    with refused(LedgerCorruptedError, "entry 1"):
         make(path)
 
 
@@ -551,7 +551,7 @@ def test_a_note_that_json_cannot_say_is_refused_and_writes_nothing(path, content
 
 @pytest.mark.parametrize("name", ["missing/holdout.sqlite", ""])
 def test_places_that_are_no_files_are_named(tmp_path, name):
-    with pytest.raises(LedgerUnavailableError, match=r"cannot be created|was not found"):
+    with refused(LedgerUnavailableError, tmp_path):
         make(tmp_path / name)
 
 
@@ -561,7 +561,7 @@ def test_a_full_disk_is_named_and_nothing_is_released(path):
     limit = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (path.stat().st_size + 4096, limit[1]))
     try:
-        with pytest.raises(LedgerUnavailableError, match="cannot be read or written"):
+        with refused(LedgerUnavailableError, "SQLITE_IOERR_WRITE"):
             holdout.answer(np.full(2000, 0.1), scores(2000))
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limit)
@@ -614,7 +614,7 @@ def test_waiting_for_another_process_is_bounded(path):
     holdout = make(path, ledger_timeout=0.2)
     with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")
-        with pytest.raises(LedgerBusyError, match="ledger_timeout"):
+        with refused(LedgerBusyError, "ledger_timeout"):
             holdout.answer([0.5], scores())
         other.execute("ROLLBACK")
     assert holdout.answer([0.5], scores()).answered.all()
@@ -632,7 +632,7 @@ def test_waiting_for_another_thread_is_bounded(path):
     thread = threading.Thread(target=hold)
     thread.start()
     inside.wait(10)
-    with pytest.raises(LedgerBusyError, match="thread"):
+    with refused(LedgerBusyError, "thread"):
         holdout.answer([0.5], scores())
     done.set()
     thread.join()
@@ -640,7 +640,7 @@ def test_waiting_for_another_thread_is_bounded(path):
 
 
 def test_a_ledger_is_not_pickled_on_its_own(used):
-    with pytest.raises(TypeError, match="ReusableHoldout"):
+    with refused(TypeError, "ReusableHoldout"):
         pickle.dumps(Ledger(used))
 
 

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from scipy import integrate, stats
 
 from sklearn_bdp.mechanisms import Thresholdout, to_cell
+from tests.facts import refused
 
 SCALES = {"threshold_scale": 0.05, "query_scale": 0.1, "answer_scale": 0.05}
 
@@ -242,32 +243,30 @@ def test_without_a_cap_every_query_is_answered():
 
 
 @pytest.mark.parametrize(
-    ("training", "holdout", "thresholds"),
+    ("training", "holdout", "thresholds", "fact"),
     [
-        ([0.5, math.nan], [0.5, 0.5], None),
-        ([0.5, 0.5], [math.nan, 0.5], None),
-        ([0.5, 0.5], [0.5, math.inf], None),
-        ([0.5, 0.5], [0.5, 1.1], None),
-        ([0.5, 0.5], [-0.1, 0.5], None),
-        ([0.5, 1e9], [0.5, 0.5], None),
-        ([0.5], [0.5, 0.5], None),
-        (0.5, [0.5, 0.5], None),
-        ([[0.5]], [[0.5]], None),
-        ([0.5, 0.5], [0.5, 0.5], [0.1, math.nan]),
-        ([0.5, 0.5], [0.5, 0.5], [0.1, 0.1, 0.1]),
-        ([0.5, 0.5], [0.5, 0.5], [0.1, -0.1]),
-        ([0.5, 0.5], ["a", "b"], None),
-        (None, [0.5, 0.5], None),
-        ([0.5, 0.5j], [0.5, 0.5], None),
+        ([0.5, math.nan], [0.5, 0.5], None, "training_values"),
+        ([0.5, 0.5], [math.nan, 0.5], None, "holdout_values"),
+        ([0.5, 0.5], [0.5, math.inf], None, "holdout_values"),
+        ([0.5, 0.5], [0.5, 1.1], None, "holdout_values"),
+        ([0.5, 0.5], [-0.1, 0.5], None, "holdout_values"),
+        ([0.5, 1e9], [0.5, 0.5], None, "training_values"),
+        ([0.5], [0.5, 0.5], None, "training_values"),
+        (0.5, [0.5, 0.5], None, "training_values"),
+        ([[0.5]], [[0.5]], None, "training_values"),
+        ([0.5, 0.5], [0.5, 0.5], [0.1, math.nan], "thresholds"),
+        ([0.5, 0.5], [0.5, 0.5], [0.1, 0.1, 0.1], "thresholds"),
+        ([0.5, 0.5], [0.5, 0.5], [0.1, -0.1], "thresholds"),
+        ([0.5, 0.5], ["a", "b"], None, "holdout_values"),
+        (None, [0.5, 0.5], None, "training_values"),
+        ([0.5, 0.5j], [0.5, 0.5], None, "training_values"),
     ],
 )
-def test_bad_queries_are_refused_and_cost_nothing(training, holdout, thresholds):
+def test_bad_queries_are_refused_and_cost_nothing(training, holdout, thresholds, fact):
     mechanism = make(budget=3)
     before = mechanism.state()
     for method in (mechanism.answer, mechanism.answer_run):
-        with pytest.raises(
-            (TypeError, ValueError), match=r"training_values|holdout_values|thresholds"
-        ):
+        with refused((TypeError, ValueError), fact):
             method(training, holdout, thresholds=thresholds)
     assert mechanism.state() == before
 
@@ -289,7 +288,7 @@ def test_bad_queries_are_refused_and_cost_nothing(training, holdout, thresholds)
 )
 def test_bad_parameters_are_refused_by_name(name, value):
     options = {"threshold": 0.1, **SCALES, name: value}
-    with pytest.raises((TypeError, ValueError), match=name):
+    with refused((TypeError, ValueError), name):
         Thresholdout(options.pop("threshold"), **options)
 
 
@@ -301,7 +300,7 @@ def test_t1_refreshed_and_not():
     assert make(budget=3).dp_epsilon(0.01) == pytest.approx(1.8)
     assert make(budget=3, refresh=False).dp_epsilon(0.01) == pytest.approx(0.01 * (20 + 60 + 60))
     assert make().dp_epsilon(0.01, rounds=3) == pytest.approx(1.8)
-    with pytest.raises(ValueError, match="rounds"):
+    with refused(ValueError, "rounds"):
         make().dp_epsilon(0.01)
 
 
@@ -311,7 +310,7 @@ def test_gaussian_noise_has_no_finite_level():
 
 @pytest.mark.parametrize("sensitivity", [0.0, -1.0, math.nan, 2.0, None])
 def test_bad_sensitivities_are_refused(sensitivity):
-    with pytest.raises((TypeError, ValueError), match="sensitivity"):
+    with refused((TypeError, ValueError), "sensitivity"):
         make(budget=1).dp_epsilon(sensitivity)
 
 
@@ -449,7 +448,7 @@ def test_contradictory_states_are_refused(change):
 def test_incomplete_states_are_refused():
     state = make().state()
     for name in state:
-        with pytest.raises(ValueError, match="state"):
+        with refused(ValueError, "state"):
             Thresholdout.from_state({k: v for k, v in state.items() if k != name})
 
 
@@ -512,7 +511,7 @@ def test_dwork2017_practical_is_gaussian_with_the_same_ratios():
 )
 def test_presets_refuse_bad_arguments(name, value):
     options = {"tau": 0.1, "beta": 0.05, "n_queries": 10, "budget": 1, name: value}
-    with pytest.raises((TypeError, ValueError), match=name):
+    with refused((TypeError, ValueError), name):
         Thresholdout.zhao2017(**options)
 
 

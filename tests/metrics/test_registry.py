@@ -23,6 +23,7 @@ from sklearn_bdp.metrics import (
     get_metric,
 )
 from sklearn_bdp.planning import plan_search
+from tests.facts import refused
 
 Y_BINARY = np.array([0, 1, 1, 0])
 Y_CLASSES = np.array(["a", "b", "c", "a"])
@@ -50,7 +51,7 @@ def test_every_scikit_learn_name_is_available_or_refused_with_a_reason():
                 name, y=targets(name)
             )
         else:
-            with pytest.raises(UnboundedMetricError, match="Instead, use"):
+            with refused(UnboundedMetricError, name):
                 get_metric(name)
 
 
@@ -83,21 +84,19 @@ def test_every_name_is_taken_from_the_plan_to_the_report(name):
     ["f1", "f1_macro", "precision", "average_precision", "r2", "neg_root_mean_squared_error"],
 )
 def test_what_the_final_report_gives_names_it(name):
-    with pytest.raises(UnboundedMetricError, match=rf"final_report\(scoring='{name}'\)"):
+    with refused(UnboundedMetricError, f"final_report(scoring='{name}')"):
         get_metric(name)
 
 
 def test_unknown_names_list_what_there_is():
-    with pytest.raises(
-        ValueError, match=r"Did you mean .accuracy.*: accuracy, balanced_accuracy"
-    ) as caught:
+    with refused(ValueError, "'accuracy'", "accuracy, balanced_accuracy") as caught:
         get_metric("acuracy")
     assert not isinstance(caught.value, UnboundedMetricError)
 
 
 @pytest.mark.parametrize("scoring", [["accuracy"], {"a": "accuracy"}, 3, ("accuracy", "roc_auc")])
 def test_several_metrics_are_several_queries(scoring):
-    with pytest.raises(TypeError, match="scoring must be one"):
+    with refused(TypeError, "scoring"):
         get_metric(scoring)
 
 
@@ -152,7 +151,7 @@ def test_ranges_come_from_training_targets_and_are_noted():
 def test_metrics_pass_through():
     metric = get_metric("accuracy")
     assert get_metric(metric) is metric
-    with pytest.raises(TypeError, match="options"):
+    with refused(TypeError, "options"):
         get_metric(metric, k=3)
 
 
@@ -205,7 +204,7 @@ def test_default_of_regressors_is_the_clipped_absolute_error_and_says_so_without
 
 @pytest.mark.parametrize("estimator", [KMeans(), StandardScaler(), None, object()])
 def test_no_default_for_anything_else(estimator):
-    with pytest.raises(UnboundedMetricError, match="neither a classifier nor a regressor"):
+    with refused(UnboundedMetricError, "scoring=", "PerRecordScore"):
         default_metric(estimator, Y_BINARY)
 
 
@@ -243,7 +242,7 @@ def test_scorers_of_labels_and_quantiles_are_recognised():
 @pytest.mark.parametrize("name", ["accuracy", "neg_zero_one_loss", "neg_hamming_loss"])
 def test_several_outputs_of_several_classes_are_refused_at_once(name):
     """scikit-learn cannot score them either, so cross-validation would end in NaN."""
-    with pytest.raises(ValueError, match="PerRecordScore"):
+    with refused(ValueError, "PerRecordScore"):
         get_metric(name, y=np.array([[0, 2], [1, 1], [2, 0]]))
 
 
@@ -266,14 +265,14 @@ def test_several_outputs_of_several_classes_are_refused_at_once(name):
     ],
 )
 def test_other_callables_are_refused(scorer):
-    with pytest.raises(UnboundedMetricError, match="scoring"):
+    with refused(UnboundedMetricError, "scoring"):
         get_metric(scorer)
 
 
 def test_scorers_that_ask_for_sample_weights_are_refused():
     with sklearn.config_context(enable_metadata_routing=True):
         scorer = sk.make_scorer(sk.accuracy_score).set_score_request(sample_weight=True)
-    with pytest.raises(UnboundedMetricError, match="sample weights"):
+    with refused(UnboundedMetricError, "scoring='accuracy'"):
         get_metric(scorer)
 
 
@@ -317,7 +316,7 @@ def test_declared_scores_are_clipped_to_their_range(ridge):
 def test_a_score_that_is_no_number_per_record_is_an_error_on_the_training_side(ridge):
     model, X, y = ridge
     metric = get_metric(PerRecordScore(lambda e, X, y: 0.7, name="whole"))
-    with pytest.raises(ValueError, match="whole must give one number per record"):
+    with refused(ValueError, "whole", "(150,)", 0.7):
         metric.training_score(model, X, y)
     assert metric.evaluate(model, X, y).value == 0.0
 

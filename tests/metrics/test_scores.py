@@ -15,6 +15,7 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.svm import SVC
 
 from sklearn_bdp.metrics import get_metric
+from tests.facts import refused
 
 
 class Fixed(ClassifierMixin, BaseEstimator):
@@ -145,14 +146,14 @@ def test_top_k_refuses_pairwise_decision_values():
     X, y = load_iris(return_X_y=True)
     X, y = np.r_[X, X[:50] + 5], np.r_[y, np.full(50, 3)]
     model = SVC(decision_function_shape="ovo").fit(X, y)
-    with pytest.raises(ValueError, match="one score per class"):
+    with refused(ValueError, "top_k_accuracy", "(200, 6)"):
         get_metric("top_k_accuracy").training_score(model, X, y)
 
 
 def test_labels_of_another_type_than_the_models_are_an_error():
     model, X, y = fixed(["a", "b"], classes=[0, 1], labels=[0, 1])
     for labels in (y, y.astype(object)):
-        with pytest.raises(ValueError, match=r"labels that are numbers, got .* are text"):
+        with refused(ValueError):
             get_metric("accuracy").evaluate(model, X, labels)
     del model.classes_  # nothing is known about the model: a miss
     assert get_metric("accuracy").evaluate(model, X, y).value == 0.0
@@ -161,9 +162,9 @@ def test_labels_of_another_type_than_the_models_are_an_error():
 def test_columns_that_are_not_the_models_are_an_error_before_anything_is_asked():
     X, y = load_iris(return_X_y=True, as_frame=True)
     model = LogisticRegression(max_iter=500).fit(X, y)
-    with pytest.raises(ValueError, match="fitted with 4 columns, got records of 3"):
+    with refused(ValueError, 4, 3):
         get_metric("accuracy").evaluate(model, X.to_numpy()[:, :3], y)
-    with pytest.raises(ValueError, match="other columns, or in another order"):
+    with refused(ValueError, "sepal length (cm)"):
         get_metric("accuracy").evaluate(model, X[X.columns[::-1]], y)
 
 
@@ -184,5 +185,5 @@ def test_a_class_that_the_holdout_lacks_is_no_error_and_tells_nothing():
 def test_roc_auc_refuses_a_model_of_other_classes():
     told = {"classes": ["a", "b"], "proba": [[0, 1], [1, 0]]}
     model, X, y = fixed(["a", "c"], **told)
-    with pytest.raises(ValueError, match="a model of the same two"):
+    with refused(ValueError, "roc_auc", "['a', 'c']"):
         get_metric("roc_auc", y=["a", "c"]).evaluate(model, X, y)
