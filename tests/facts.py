@@ -4,8 +4,8 @@ import re
 
 import pytest
 
-#: Two plain words in a row: wording, not the name of a parameter, a class, a remedy, or a value.
-WORDING = re.compile(r"[a-z]{2,}[,;:.]? [A-Za-z]{2,}")
+#: Three words in a row are wording, not a parameter, a class, a metric, a remedy's name, a value.
+WORDING = re.compile(r"[A-Za-z]{2,} [a-z]+ [a-z]{2,}")
 
 
 def refused(kind, *facts):
@@ -22,4 +22,10 @@ def carrying(facts):
     """Return a pattern of the messages in which each fact stands by itself, in any order."""
     texts = [fact.__name__ if isinstance(fact, type) else str(fact) for fact in facts]
     assert not any(map(WORDING.search, texts)), f"{texts}: facts are names and values"
-    return "(?s)" + "".join(rf"(?=.*(?<!\w){re.escape(text)}(?!\w))" for text in texts)
+    return "(?s)" + "".join(f"(?=.*{standing_by_itself(text)})" for text in texts)
+
+
+def standing_by_itself(text):
+    """Return a pattern of the text that is no part of a longer name or number."""
+    before, after = (r"\b" if re.match(r"\w", end) else "" for end in (text[0], text[-1]))
+    return before + re.escape(text) + after
