@@ -15,7 +15,7 @@ from sklearn_bdp.metrics._base import (
     silenced,
 )
 from sklearn_bdp.metrics._by_class import ClassMetric
-from sklearn_bdp.metrics._means import Clipping
+from sklearn_bdp.metrics._means import Clipping, PerRecordScore
 from sklearn_bdp.metrics._registry import (
     available_metrics,
     check_scoring,
@@ -23,7 +23,6 @@ from sklearn_bdp.metrics._registry import (
     forecast_metric,
     get_metric,
 )
-from sklearn_bdp.metrics._wrapper import PerRecordScore
 
 __all__ = [
     "BoundedMetric",

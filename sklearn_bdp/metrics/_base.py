@@ -93,7 +93,8 @@ class BoundedMetric(abc.ABC):
     note: str = dataclasses.field(default="", compare=False)
 
     is_mean: ClassVar[bool]
-    #: Methods of a model whose response is scored, the preferred one first.
+    #: Methods of a model whose response is scored, the preferred one first; none where a function
+    #: of the caller knows what it asks.
     _methods: ClassVar[tuple[str, ...]] = ("predict",)
     #: Whether predictions are all that the score asks a model for, whatever object gives them.
     by_predictions: ClassVar[bool] = False
@@ -306,6 +307,7 @@ class BoundedMetric(abc.ABC):
         return self.lower + value * (self.upper - self.lower)
 
     def _check(self, estimator, X, y) -> Array:
+        """Return targets as an array; raise where their form, or the model's, does not fit."""
         self._check_estimator(estimator)
         y = as_labels(y)
         if num_samples(X) != len(y) or not len(y):
@@ -313,7 +315,8 @@ class BoundedMetric(abc.ABC):
                 f"X and y must have the same positive number of records, got {num_samples(X)} and "
                 f"{len(y)}."
             )
-        self._check_schema(estimator, X, y)
+        if self._methods:
+            check_schema(estimator, X, y)
         if y.ndim != 1 and not self._multioutput:
             raise ValueError(
                 f"{self.name} needs one target per record, got y of shape {y.shape}. Score several "
@@ -321,20 +324,17 @@ class BoundedMetric(abc.ABC):
             )
         return y
 
-    def _check_schema(self, estimator, X, y):
-        """Raise ValueError if columns or label types are not those of the model."""
-        check_schema(estimator, X, y)
-
     def _check_estimator(self, estimator):
         """Raise TypeError if the estimator lacks the method the metric needs."""
         if any(hasattr(estimator, method) for method in self._methods[:-1]):
             return
-        last = self._methods[-1]
-        for needed in (last, "classes_") if last == "predict_proba" else (last,):
-            if not hasattr(estimator, needed):
-                raise TypeError(
-                    f"{self.name} needs an estimator with {needed}, got {type(estimator).__name__}."
-                )
+        for last in self._methods[-1:]:
+            for needed in (last, "classes_") if last == "predict_proba" else (last,):
+                if not hasattr(estimator, needed):
+                    raise TypeError(
+                        f"{self.name} needs an estimator with {needed}, got "
+                        f"{type(estimator).__name__}."
+                    )
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -374,12 +374,16 @@ def check_schema(estimator, X, y):
         )
     classes = np.asarray(getattr(estimator, "classes_", []))
     if classes.ndim == 1 and classes.size and y is not None and y.ndim == 1:
-        of_model, of_records = _is_text(classes), _is_text(y)
+        of_model, of_records = (
+            "text"
+            if labels.dtype.kind in "US" or (labels.dtype == object and isinstance(labels[0], str))
+            else "numbers"
+            for labels in (classes, y)
+        )
         if of_model != of_records:
-            kinds = ("numbers", "text")
             raise ValueError(
-                f"the model was fitted with labels that are {kinds[of_model]}, got records whose "
-                f"labels are {kinds[of_records]}."
+                f"the model was fitted with labels that are {of_model}, got records whose labels "
+                f"are {of_records}."
             )
 
 
@@ -387,26 +391,6 @@ def same_names(first, second):
     """Return whether columns have the same names, but for marks that LightGBM replaces by "_"."""
     first, second = ([re.sub(r"\W", "_", str(name)) for name in names] for names in (first, second))
     return first == second
-
-
-def _is_text(labels):
-    return labels.dtype.kind in "US" or (labels.dtype == object and isinstance(labels[0], str))
-
-
-def take_rows(X, start, stop):
-    """Return a copy of a contiguous part of the records, of the same type.
-
-    A copy, because models may work in place (``StandardScaler(copy=False)``): the holdout must be
-    the same for the next query, and for the second attempt at this one.
-    """
-    if hasattr(X, "iloc"):
-        return X.iloc[start:stop].copy()
-    if scipy.sparse.issparse(X) and X.format in ("coo", "dia", "bsr"):
-        X = X.tocsr()
-    if hasattr(X, "__array_namespace__") and not isinstance(X, np.ndarray):
-        return X.__array_namespace__().asarray(X[start:stop, ...], copy=True)
-    part = X[start:stop]
-    return part.copy() if hasattr(part, "copy") else part
 
 
 def as_labels(y: Any) -> Array:
@@ -420,12 +404,22 @@ def as_labels(y: Any) -> Array:
 
 
 def score_rows(score, estimator, X, y):
-    """Return one number per row, NaN for rows on which the model fails (with any `Exception`)."""
+    """Return one number per row, NaN for rows on which the model fails (with any `Exception`).
+
+    Models may work in place (``StandardScaler(copy=False)``) and get copies: the holdout must be
+    the same for the next query, and for the second attempt at this one.
+    """
+    if scipy.sparse.issparse(X) and X.format in ("coo", "dia", "bsr"):
+        X = X.tocsr()
     rows = np.full(len(y), np.nan)
     pending = [(0, len(y))]
     while pending:
         start, stop = pending.pop()
-        part = take_rows(X, start, stop)
+        part = X.iloc[start:stop] if hasattr(X, "iloc") else X[start:stop]
+        if hasattr(X, "__array_namespace__") and not isinstance(X, np.ndarray):
+            part = X.__array_namespace__().asarray(X[start:stop, ...], copy=True)
+        elif hasattr(part, "copy"):
+            part = part.copy()
         try:
             scores = np.asarray(score(estimator, part, y[start:stop].copy()), dtype=float)
             if scores.shape != (stop - start,):

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+import difflib
 import inspect
 import math
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
+from sklearn import metrics
 from sklearn.base import is_classifier, is_regressor
 from sklearn.utils.multiclass import type_of_target
 
@@ -16,34 +18,19 @@ from sklearn_bdp._checks import check_array, check_integer, check_real
 from sklearn_bdp._metric_names import NAMES
 from sklearn_bdp.exceptions import UnboundedMetricError
 from sklearn_bdp.metrics._base import BoundedMetric, as_labels
-from sklearn_bdp.metrics._by_class import BalancedAccuracy, Recall, RocAuc
+from sklearn_bdp.metrics._by_class import BalancedAccuracy, ClassMetric, Recall, RocAuc
 from sklearn_bdp.metrics._means import (
     Accuracy,
     BrierScore,
     ClippedError,
     HammingScore,
     LogLoss,
+    PerRecordScore,
     PinballLoss,
     TopKAccuracy,
 )
-from sklearn_bdp.metrics._refusals import refuse, unwrap_scorer
-from sklearn_bdp.metrics._wrapper import PerRecordScore
 
 _WIDEST = 1e100  # its square is a double
-
-
-def _n_classes(name, estimator, y, n_classes):
-    """Number of classes from the option, the fitted estimator or the training targets."""
-    if n_classes is not None:
-        return check_integer("n_classes", n_classes, low=2)
-    if hasattr(estimator, "classes_"):
-        return max(2, len(estimator.classes_))
-    if y is not None:
-        return max(2, len(np.unique(as_labels(y))))
-    raise ValueError(
-        f"{name} needs the number of classes for its range: pass y= (training targets), a fitted "
-        "estimator=, or n_classes=."
-    )
 
 
 def _check_classes(name, y, *, multilabel=False):
@@ -61,57 +48,6 @@ def _check_classes(name, y, *, multilabel=False):
         raise ValueError(f"{name} needs class labels ({', '.join(allowed)}), got {target} targets.")
 
 
-def _share(kind, lower, upper, shown=None):
-    def make(name, estimator, y):
-        _check_classes(name, y, multilabel=True)
-        return kind(name=shown or name, lower=lower, upper=upper)
-
-    return make
-
-
-def _top_k(name, estimator, y, k=2):
-    _check_classes(name, y)
-    k = check_integer("k", k, low=1)
-    if (y is not None or hasattr(estimator, "classes_")) and not k < (
-        n_classes := _n_classes(name, estimator, y, None)
-    ):
-        raise ValueError(f"k must be below the number of classes, {n_classes}, got k={k}.")
-    return TopKAccuracy(name=name, lower=0.0, upper=1.0, k=k)
-
-
-def _brier(name, estimator, y, n_classes=None):
-    _check_classes(name, y)
-    # scikit-learn halves the score for two classes and not for more.
-    lower = -1.0 if _n_classes(name, estimator, y, n_classes) == 2 else -2.0
-    return BrierScore(name="neg_brier_score", lower=lower, upper=0.0)
-
-
-def _log_loss(name, estimator, y, clip=None):
-    _check_classes(name, y)
-    note = ""
-    if clip is None:
-        clip = 0.01
-        note = "probabilities of the true class below clip=0.01 count as 0.01"
-    clip = check_real("clip", clip, low=0.0, high=1.0, closed="neither")
-    return LogLoss(name="neg_log_loss", lower=math.log(clip), upper=0.0, clip=clip, note=note)
-
-
-def _error(power):
-    def make(name, estimator, y, bounds=None):
-        width, note = _cap(name, y, bounds)
-        lower = -float(np.mean(np.asarray(width, dtype=float) ** power))
-        return ClippedError(name=name, lower=lower, upper=0.0, power=power, width=width, note=note)
-
-    return make
-
-
-def _pinball(name, estimator, y, alpha=0.5, bounds=None):
-    alpha = check_real("alpha", alpha, low=0.0, high=1.0)
-    width, note = _cap(name, y, bounds)
-    lower = -max(alpha, 1.0 - alpha) * float(np.mean(width))
-    return PinballLoss(name=name, lower=lower, upper=0.0, width=width, alpha=alpha, note=note)
-
-
 def _cap(name, y, bounds):
     """Return the largest error that counts, of each output, and a note where nobody gave it."""
     targets, given = None if y is None else as_labels(y), bounds is not None
@@ -124,12 +60,12 @@ def _cap(name, y, bounds):
             f"{name} needs finite numbers as targets, one for each record and output, got an array "
             f"of shape {targets.shape} and type {targets.dtype}."
         )
-    if not given and targets is None:
-        raise ValueError(
-            f"{name} needs bounds=(low, high) of the target, as in get_metric({name!r}, "
-            "bounds=(low, high)), or y= (training targets) to take them from."
-        )
     if not given:
+        if targets is None:
+            raise ValueError(
+                f"{name} needs bounds=(low, high) of the target, as in get_metric({name!r}, "
+                "bounds=(low, high)), or y= (training targets) to take them from."
+            )
         targets = targets.astype(float)
         bounds = targets.min(axis=0), targets.max(axis=0)
     if np.shape(bounds)[:1] != (2,) or len(np.shape(bounds)) > 2:
@@ -152,64 +88,93 @@ def _cap(name, y, bounds):
         shown = ", ".join(f"{part:g}" for part in width)
         note = (
             f"errors are clipped at {shown}, the range of the training targets; pass "
-            "bounds=(low, high) to change it" + _HEAVY * _heavy_tailed(targets)
+            "bounds=(low, high) to change it"
         )
+        lower, middle, upper = np.quantile(targets, [0.25, 0.5, 0.75])
+        # Positive targets reach ten times further above the median than half of them do.
+        if targets.min() > 0.0 and targets.max() - middle > 10.0 * max(upper - lower, 1e-12):
+            note += ". The target has a heavy tail, so intervals are wide: fit and score log(y)"
     return (width[0] if len(width) == 1 else tuple(width)), note
 
 
-_HEAVY = ". The target has a heavy tail, so that intervals are wide: fit and score log(y)"
+#: Class of each metric, lower end of its range (None: it follows from targets or options), and the
+#: options that it takes.
+_METRICS: dict[str, tuple[type[BoundedMetric], float | None, tuple[str, ...]]] = {
+    "accuracy": (Accuracy, 0.0, ()),
+    "zero_one_loss": (Accuracy, -1.0, ()),
+    "neg_zero_one_loss": (Accuracy, -1.0, ()),
+    "neg_hamming_loss": (HammingScore, -1.0, ()),
+    "top_k_accuracy": (TopKAccuracy, 0.0, ("k",)),
+    "neg_brier_score": (BrierScore, None, ("n_classes",)),
+    "neg_log_loss": (LogLoss, None, ("clip",)),
+    "neg_mean_absolute_error": (ClippedError, None, ("bounds",)),
+    "neg_mean_squared_error": (ClippedError, None, ("bounds",)),
+    "neg_mean_pinball_loss": (PinballLoss, None, ("alpha", "bounds")),
+    "balanced_accuracy": (BalancedAccuracy, 0.0, ()),
+    "recall": (Recall, 0.0, ("pos_label",)),
+    "specificity": (Recall, 0.0, ("pos_label",)),
+    "roc_auc": (RocAuc, 0.0, ()),
+}
 
 
-def _heavy_tailed(targets):
-    """Return whether positive targets reach ten times further above the median than half do."""
-    if not targets.min() > 0.0:
-        return False
-    low, middle, high = np.quantile(targets, [0.25, 0.5, 0.75])
-    return bool(targets.max() - middle > 10.0 * max(high - low, 1e-12))
-
-
-def _by_class(kind, *, binary=False, **fixed):
-    def make(name, estimator, y):
-        _check_classes(name, y)
+def _made(name, estimator, y, options):
+    """Return the metric of a name; options and targets that do not fit raise."""
+    kind, lower, _ = _METRICS[name]
+    facts: dict[str, Any] = {}
+    classes = getattr(estimator, "classes_", None)  # those of a fitted model are public
+    if issubclass(kind, ClippedError):
+        width, facts["note"] = _cap(name, y, options.get("bounds"))
+        largest, facts["width"] = np.asarray(width, dtype=float), width
+        if kind is PinballLoss:
+            alpha = check_real("alpha", options.get("alpha", 0.5), low=0.0, high=1.0)
+            facts["alpha"], lower = alpha, -max(alpha, 1.0 - alpha) * float(np.mean(largest))
+        else:
+            facts["power"] = power = 2 if name == "neg_mean_squared_error" else 1
+            lower = -float(np.mean(largest**power))
+        return kind(name=name, lower=lower, upper=0.0, **facts)
+    _check_classes(name, y, multilabel=issubclass(kind, Accuracy))
+    if issubclass(kind, ClassMetric):
+        binary = kind is RocAuc or name == "specificity"
         if binary and y is not None and len(np.unique(as_labels(y))) != 2:
             raise UnboundedMetricError(
                 f"{name} is available for two classes only. Use 'balanced_accuracy' or "
                 "'neg_brier_score'."
             )
-        classes = None  # those of a fitted model are public
-        if y is None and hasattr(estimator, "classes_"):
-            classes = tuple(np.asarray(estimator.classes_).tolist())
-        metric = kind(name=name, lower=0.0, upper=1.0, classes=classes, **fixed).informed(y)
+        if y is None and classes is not None:
+            facts["classes"] = tuple(np.asarray(classes).tolist())
+        if kind is Recall:
+            facts |= {"pos_label": options.get("pos_label", 1), "other": name == "specificity"}
+        metric = kind(name=name, lower=0.0, upper=1.0, **facts).informed(y)
         if metric.classes:
             metric.expected_shape(1)  # an option that does not fit is told before anything is asked
         return metric
-
-    return make
-
-
-def _recall(*, other):
-    def make(name, estimator, y, pos_label=1):
-        return _by_class(Recall, binary=other, other=other, pos_label=pos_label)(name, estimator, y)
-
-    return make
-
-
-_MAKERS = {
-    "accuracy": _share(Accuracy, 0.0, 1.0),
-    "zero_one_loss": _share(Accuracy, -1.0, 0.0, "neg_zero_one_loss"),
-    "neg_zero_one_loss": _share(Accuracy, -1.0, 0.0),
-    "neg_hamming_loss": _share(HammingScore, -1.0, 0.0),
-    "top_k_accuracy": _top_k,
-    "neg_brier_score": _brier,
-    "neg_log_loss": _log_loss,
-    "neg_mean_absolute_error": _error(1),
-    "neg_mean_squared_error": _error(2),
-    "neg_mean_pinball_loss": _pinball,
-    "balanced_accuracy": _by_class(BalancedAccuracy),
-    "recall": _recall(other=False),
-    "specificity": _recall(other=True),
-    "roc_auc": _by_class(RocAuc, binary=True),
-}
+    if kind in (TopKAccuracy, BrierScore):
+        count = options.get("n_classes")
+        if count is not None:
+            count = check_integer("n_classes", count, low=2)
+        elif classes is not None or y is not None:
+            count = max(2, len(np.unique(as_labels(y)) if classes is None else classes))
+    if kind is TopKAccuracy:
+        facts["k"] = k = check_integer("k", options.get("k", 2), low=1)
+        if count is not None and not k < count:
+            raise ValueError(f"k must be below the number of classes, {count}, got k={k}.")
+    elif kind is BrierScore:
+        if count is None:
+            raise ValueError(
+                f"{name} needs the number of classes for its range: pass y= (training targets), a "
+                "fitted estimator=, or n_classes=."
+            )
+        # scikit-learn halves the score for two classes and not for more.
+        return BrierScore(name=name, lower=-1.0 if count == 2 else -2.0, upper=0.0)
+    elif kind is LogLoss:
+        clip = options.get("clip")
+        if clip is None:
+            clip = 0.01
+            facts["note"] = "probabilities of the true class below clip=0.01 count as 0.01"
+        clip = check_real("clip", clip, low=0.0, high=1.0, closed="neither")
+        return LogLoss(name=name, lower=math.log(clip), upper=0.0, clip=clip, **facts)
+    name = "neg_zero_one_loss" if name == "zero_one_loss" else name
+    return kind(name=name, lower=lower, upper=lower + 1.0, **facts)
 
 
 def available_metrics() -> list[str]:
@@ -291,17 +256,19 @@ def get_metric(
             raise TypeError(f"options must be empty for {scoring.name}, got {sorted(options)}.")
         return scoring.informed(y)
     if not isinstance(scoring, str) and callable(scoring):
-        scoring, found = unwrap_scorer(scoring, NAMES)
+        scoring, found = _unwrapped(scoring)
         options |= found
     if not isinstance(scoring, str):
         raise TypeError(
             "scoring must be one name, scorer, PerRecordScore or None (each metric is a query "
             f"of its own), got {type(scoring).__name__}."
         )
-    if scoring not in _MAKERS:
-        refuse(scoring, NAMES)
-    _check_options(scoring, options)
-    return _MAKERS[scoring](scoring, estimator, y, **options)
+    if scoring not in _METRICS:
+        _refuse(scoring)
+    allowed = _METRICS[scoring][2]
+    if unknown := sorted(set(options).difference(allowed)):
+        raise TypeError(f"{scoring} takes the options {[*allowed]}, got {', '.join(unknown)}.")
+    return _made(scoring, estimator, y, options)
 
 
 def forecast_metric(scoring: Any) -> BoundedMetric | None:
@@ -321,7 +288,7 @@ def forecast_metric(scoring: Any) -> BoundedMetric | None:
         return scoring
     # A range needs one of these, and any will do.
     known: dict[str, Any] = {"bounds": (0.0, 1.0), "n_classes": 2}
-    taken = inspect.signature(_MAKERS[scoring]).parameters if scoring in _MAKERS else ()
+    taken = _METRICS[scoring][2] if scoring in _METRICS else ()
     return get_metric(scoring, **{name: known[name] for name in known if name in taken})
 
 
@@ -334,19 +301,12 @@ def check_scoring(scoring: Any) -> None:
         As for `get_metric`.
     """
     if isinstance(scoring, str):
-        if scoring not in _MAKERS:
-            refuse(scoring, NAMES)
+        if scoring not in _METRICS:
+            _refuse(scoring)
     elif callable(scoring):
-        unwrap_scorer(scoring, NAMES)
+        _unwrapped(scoring)
     elif not isinstance(scoring, BoundedMetric | PerRecordScore | None):
         get_metric(scoring)
-
-
-def _check_options(name, options):
-    allowed = [*inspect.signature(_MAKERS[name]).parameters][3:]
-    unknown = sorted(set(options) - set(allowed))
-    if unknown:
-        raise TypeError(f"{name} takes the options {allowed}, got {', '.join(unknown)}.")
 
 
 def default_metric(estimator: Any, y: ArrayLike | None = None) -> BoundedMetric:
@@ -384,40 +344,147 @@ def default_metric(estimator: Any, y: ArrayLike | None = None) -> BoundedMetric:
     >>> default_metric(LogisticRegression()).name, default_metric(Ridge(), y=[0.0, 1.0, 2.0]).name
     ('accuracy', 'neg_mean_absolute_error')
     """
-    if _is_kind(is_classifier, estimator):
-        metric = get_metric("accuracy", estimator=estimator, y=y)
-        return dataclasses.replace(metric, note=_own_score(estimator))
-    if _is_kind(is_regressor, estimator):
-        metric = get_metric("neg_mean_absolute_error", estimator=estimator, y=y)
+    try:
+        classifier, regressor = is_classifier(estimator), is_regressor(estimator)
+    except AttributeError:  # an object without estimator tags is of no kind
+        classifier = regressor = False
+    if classifier:
+        metric, part = get_metric("accuracy", estimator=estimator, y=y), estimator
+        while getattr(part, "steps", None):  # a pipeline scores by its last step
+            part = part.steps[-1][1]
+        module = getattr(getattr(type(part), "score", None), "__module__", "sklearn.base")
+        # Searches and their kin score by ``scoring``, whose default is the model's own score.
+        plain = getattr(part, "scoring", None) in (None, "accuracy")
+        if module == "sklearn.base" or (
+            plain and module.split(".")[0] in ("sklearn", "sklearn_bdp")
+        ):
+            return metric
         note = (
-            f"scoring is neg_mean_absolute_error, as R² has no bounded sensitivity; {metric.note}"
+            f"scoring is accuracy on both sides: {type(part).__name__} has a score of its own, "
+            "about whose range nothing is known"
         )
         return dataclasses.replace(metric, note=note)
+    if regressor:
+        metric = get_metric("neg_mean_absolute_error", estimator=estimator, y=y)
+        note = "scoring is neg_mean_absolute_error, as R² has no bounded sensitivity; "
+        return dataclasses.replace(metric, note=note + metric.note)
     raise UnboundedMetricError(
         f"estimator={type(estimator).__name__} is neither a classifier nor a regressor, so nothing "
         "is known about the range of its score. Pass scoring=, for your own score a PerRecordScore."
     )
 
 
-def _own_score(estimator):
-    """Say so where the estimator's ``score`` may be anything but accuracy."""
-    part = estimator
-    while getattr(part, "steps", None):  # a pipeline scores by its last step
-        part = part.steps[-1][1]
-    module = getattr(getattr(type(part), "score", None), "__module__", "sklearn.base")
-    # Searches and their kin score by ``scoring``, whose default is the model's own score.
-    plain = getattr(part, "scoring", None) in (None, "accuracy")
-    if module == "sklearn.base" or (plain and module.split(".")[0] in ("sklearn", "sklearn_bdp")):
-        return ""
-    return (
-        f"scoring is accuracy on both sides: {type(part).__name__} has a score of its own, about "
-        "whose range nothing is known"
+# -- Refusals: the one place that looks inside scorers --------------------------------------------
+
+_ERRORS = "use 'neg_mean_absolute_error' or 'neg_mean_squared_error' with bounds=(low, high)"
+_RANKS = "use 'roc_auc' (two classes), 'neg_brier_score' or 'neg_log_loss'"
+#: Names of one family, why they are refused and what to use instead (``doc/metrics.md`` has more).
+_FAMILIES = {
+    "f1 precision jaccard matthews_corrcoef positive_likelihood_ratio negative_likelihood_ratio": (
+        "it divides by a count that one record can change from 0 to 1. Instead, use "
+        "'balanced_accuracy', 'accuracy' or 'neg_brier_score', or a PerRecordScore if you know "
+        "what each error costs"
+    ),
+    "average_precision roc_auc_ovr roc_auc_ovo": f"no bound is proved. Instead, {_RANKS}",
+    "recall": (  # recall_weighted and the like
+        "averages of recalls weigh classes by counts that one record can change. Instead, use "
+        "'balanced_accuracy', or get_metric('recall', pos_label=...) for one class"
+    ),
+    "d2_brier d2_log_loss": f"it divides by a loss on the holdout's targets. Instead, {_RANKS}",
+    "r2 explained_variance d2_absolute_error root_mean_squared_error root_mean_squared_log_error "
+    "mean_absolute_percentage_error mean_gamma_deviance mean_poisson_deviance "
+    "mean_squared_log_error max_error median_absolute_error": (
+        f"there is no bound on what one record can change. Instead, {_ERRORS}, or a PerRecordScore"
+    ),
+    "adjusted_mutual_info adjusted_rand completeness fowlkes_mallows homogeneity mutual_info "
+    "normalized_mutual_info rand v_measure": (
+        "it compares clusterings of all records at once. Instead, use a PerRecordScore"
+    ),
+}
+_REASONS = {name: reason for names, reason in _FAMILIES.items() for name in names.split()}
+#: What a final report gives, read from the closed holdout.
+_REPORTED = {"f1", "precision", "average_precision", "r2", "explained_variance"}
+_REPORTED.add("root_mean_squared_error")
+
+
+def _family(name):
+    """Return the name under which a metric is refused."""
+    name = str(name).removeprefix("neg_").removesuffix("_score")
+    for suffix in ("_micro", "_macro", "_weighted", "_samples"):
+        name = name.removesuffix(suffix)
+    return name
+
+
+def _refuse(name):
+    """Raise the error for a metric that is not available."""
+    if (family := _family(name)) in _REASONS:
+        message = f"scoring={name!r} cannot choose candidates: {_REASONS[family]}."
+        if family in _REPORTED:
+            message += f" Report {name} at the end: search.final_report(scoring={name!r})."
+        raise UnboundedMetricError(message)
+    near = difflib.get_close_matches(str(name), [*NAMES, *_REASONS], n=1)
+    hint = f" Did you mean {near[0]!r}?" if near else ""
+    raise ValueError(
+        f"scoring={name!r} is not a metric.{hint} Metrics that can be verified: "
+        f"{', '.join(NAMES)}. Your own: PerRecordScore(function, lower, upper)."
     )
 
 
-def _is_kind(check, estimator):
-    """Ask scikit-learn; an object without estimator tags is of no kind."""
-    try:
-        return check(estimator)
-    except AttributeError:
-        return False
+_WRAP_IT = (
+    "Use a metric's name, or declare one bounded number per record with "
+    "PerRecordScore(function, lower, upper)."
+)
+_RANKING = ("decision_function", "predict_proba")
+#: What a scorer of that name asks a model for; all others: ``predict``.
+_RESPONSES = {
+    "top_k_accuracy": _RANKING,
+    "roc_auc": _RANKING,
+    "neg_brier_score": "predict_proba",
+    "neg_log_loss": "predict_proba",
+}
+#: Arguments that mean here what they mean there, and those that make no difference: the Brier score
+#: of two classes is the same whichever is positive, the classes of a log loss are the model's.
+_KEPT = {("top_k_accuracy", "k"), ("recall", "pos_label"), ("neg_mean_pinball_loss", "alpha")}
+_IGNORED = {("neg_brier_score", "pos_label"), ("neg_log_loss", "labels")}
+
+
+def _unwrapped(scorer):
+    """Return (name, options) of a scorer made by ``make_scorer`` from a supported metric.
+
+    Others raise `UnboundedMetricError`.
+    """
+    function = getattr(scorer, "_score_func", None)
+    described = getattr(function or scorer, "__name__", type(scorer).__name__)
+    plain, name = described.removesuffix("_score"), None
+    if function is not None and getattr(metrics, described, None) is function:
+        names = (f"neg_{plain}", f"neg_{plain.removesuffix('_loss')}", plain)
+        name = next((one for one in names if one in NAMES), None)
+        if name is None and _family(plain) in _REASONS:
+            _refuse(plain)
+    if name is None:
+        raise UnboundedMetricError(
+            f"scoring={described} is not supported: the range of its values, and how far one "
+            f"record can move them, are unknown. {_WRAP_IT}"
+        )
+    defaults, options, wrong = inspect.signature(function).parameters, {}, ""
+    for key, value in scorer._kwargs.items():
+        if (name, key) in _KEPT:
+            options[key] = value
+        elif (name, key) not in _IGNORED:
+            same = key in defaults and value is defaults[key].default
+            wrong = wrong if same else f"{key}={value!r}"
+    response = _RESPONSES.get(name, "predict")
+    metadata = getattr(getattr(scorer, "_metadata_request", None), "score", None)
+    requests = getattr(metadata, "requests", {}).values()
+    if scorer._sign != (-1 if name.startswith("neg_") else 1):
+        wrong = "the wrong greater_is_better (it would look for the worst model)"
+    elif scorer._response_method not in (response, list(response)):
+        wrong = f"response_method={scorer._response_method!r}"
+    elif any(wanted not in (None, False) for wanted in requests):
+        wrong = "sample weights or other metadata"
+    if wrong:
+        raise UnboundedMetricError(
+            f"scoring is made from {described} with {wrong}, for which no bound is proved. Use "
+            f"scoring={name!r}. {_WRAP_IT}"
+        )
+    return name, options
