@@ -1,6 +1,14 @@
 """One candidate: split, folds, open a holdout, fit, score, digest; for searches and selectors."""
 
-from sklearn_bdp._evaluation._candidates import Candidate, Experiment, fit_candidate
+from sklearn_bdp._evaluation._candidates import (
+    Candidate,
+    Experiment,
+    NoAnswer,
+    PrefixMemory,
+    Task,
+    WholeJob,
+    fit_candidate,
+)
 from sklearn_bdp._evaluation._division import (
     Division,
     FitData,
@@ -9,13 +17,16 @@ from sklearn_bdp._evaluation._division import (
     divide,
     divide_for,
     fold_file,
+    inner_folds,
     open_holdout,
     recorded_seed,
 )
 from sklearn_bdp._evaluation._fits import (
+    CrossValidation,
     FoldScores,
     ModelStore,
     Progress,
+    check_dependence,
 )
 from sklearn_bdp._evaluation._fitted import Savable, clipping_of, report_chosen
 from sklearn_bdp._evaluation._scoring import (
@@ -29,11 +40,5 @@ from sklearn_bdp._evaluation._scoring import (
     secondary_metrics,
     training_scorers,
     verified_metric,
-)
-from sklearn_bdp._evaluation._training_side import (
-    CrossValidation,
-    FoldOptions,
-    check_dependence,
-    inner_folds,
 )
 from sklearn_bdp._evaluation._verifier import Assessment, Verifier

@@ -21,7 +21,7 @@ from sklearn.dummy import DummyClassifier, DummyRegressor
 from sklearn.pipeline import Pipeline
 
 from sklearn_bdp._digests import KnownModel, copied
-from sklearn_bdp._sklearn_compat import check_method_params, num_samples, safe_indexing
+from sklearn_bdp._sklearn_compat import Nobody, check_method_params, num_samples, safe_indexing
 from sklearn_bdp.exceptions import ScoreContractError
 
 
@@ -82,64 +82,88 @@ class Outcome:
     clipping: object = None  # what clipping changes on training records, where that was found out
 
 
-def evaluate(setting, candidate, *, keyed=False, memory=None):
-    """Fit a candidate on the training part and score each holdout record; return the outcome.
+@dataclass(frozen=True)
+class NoAnswer:
+    """Stands for the answer of a query that was not asked."""
 
-    ``keyed``: with a key of the fitted model. ``memory``: steps that candidates of a worker share.
-    """
-    start = time.perf_counter()
-    try:
-        model = fit_candidate(setting, candidate, memory)
-    except Exception as error:
-        if setting.error_score == "raise":
-            if not hasattr(error, "__notes__"):  # the frames do not survive, their text does
-                error.add_note(traceback.format_exc())
-            raise
-        return Outcome(fit_time=time.perf_counter() - start, error=traceback.format_exc())
-    fitted = time.perf_counter()
-    shares = PrefixMemory() if memory is None else memory
-    return replace(
-        _scored(setting, candidate, model, shares, keyed=keyed),
-        model=model,
-        fit_time=fitted - start,
-        score_time=time.perf_counter() - fitted,
-    )
+    source: str = "unanswered"
+    value: float = math.nan
+    lower: float = math.nan
+    upper: float = math.nan
 
 
-def _scored(setting, candidate, model, memory, *, keyed):
-    """Return what the holdout is asked about a fitted model."""
-    X, X_holdout = (columns_of(each, candidate.columns) for each in (setting.X, setting.X_holdout))
-    asked = {None: setting.metric, **setting.secondary}
-    keys = dict.fromkeys(asked)
-    if keyed:
-        # Before the model sees the holdout: what it may keep of it must not get into a key.
-        predictor = memory.sharing(model, X, "training")
-        known = KnownModel(model, predictor=predictor)
-        keys = {n: known.key(metric, X, columns=candidate.columns) for n, metric in asked.items()}
-    y = targets(setting.X, setting.y)
+@dataclass(frozen=True, eq=False)
+class Task:
+    """One fit."""
 
-    def scored(name):
-        metric = asked[name]
-        shared = memory.sharing(model, X_holdout, "holdout", metric=metric)
-        evaluation, value = metric.evaluate(shared, X_holdout, setting.y_holdout), math.nan
-        clipping = None
-        if setting.resubstitution:
-            shared = memory.sharing(model, X, "training", metric=metric)
-            metric.check_training(shared, X, y)
-            found = metric.evaluate(shared, X, y)
-            value, clipping = found.value, metric.clipping(shared, X, y, found.per_record)
-        return Outcome(training=value, evaluation=evaluation, key=keys[name], clipping=clipping)
+    row: int  # row of the candidate in ``cv_results_``
+    candidate: Candidate = field(repr=False)
+    keyed: bool = False  # whether the key comes from the fitted model
+    name: str | None = None  # what a fit on a fold is known by after an interruption
+    progress: tuple = (0, 0)  # row among the candidates of this round, for messages
+    context: object = field(default=None, repr=False)  # of scikit-learn's callbacks
 
-    found = scored(None)
-    secondary = {}
-    for name in setting.secondary:
+
+@dataclass(frozen=True, eq=False)
+class WholeJob:
+    """Fit on the whole training part and score each holdout record."""
+
+    setting: Experiment = field(repr=False)
+    caller: object = field(default=None, repr=False)  # the search, for callbacks
+    part: str = "whole"
+
+    def run(self, task, memory=None):
+        """Return the :class:`Outcome` of one candidate.
+
+        ``memory``: steps that candidates of a worker share.
+        """
+        setting, start = self.setting, time.perf_counter()
+        context = task.context or Nobody()  # callbacks are shown no data
+        context.call_on_fit_task_begin(estimator=self.caller)
         try:
-            secondary[name] = scored(name)
+            model = fit_candidate(setting, task.candidate, memory)
+        except Exception as error:
+            if setting.error_score == "raise":
+                if not hasattr(error, "__notes__"):  # the frames do not survive, their text does
+                    error.add_note(traceback.format_exc())
+                raise
+            return Outcome(fit_time=time.perf_counter() - start, error=traceback.format_exc())
+        finally:
+            context.call_on_fit_task_end(estimator=self.caller)
+        fitted = time.perf_counter()
+        shares = PrefixMemory() if memory is None else memory
+        outcome = _scored(setting, task, model, shares)
+        took = {"fit_time": fitted - start, "score_time": time.perf_counter() - fitted}
+        return replace(outcome, model=model, **took)
+
+
+def _scored(setting, task, model, memory):
+    """Return what the holdout is asked about a fitted model."""
+    columns, y = task.candidate.columns, targets(setting.X, setting.y)
+    X, X_holdout = (columns_of(each, columns) for each in (setting.X, setting.X_holdout))
+    asked, keys, found = {None: setting.metric, **setting.secondary}, {}, {}
+    if task.keyed:
+        # Before the model sees the holdout: what it may keep of it must not get into a key.
+        known = KnownModel(model, predictor=memory.sharing(model, X, "training"))
+        keys = {name: known.key(metric, X, columns=columns) for name, metric in asked.items()}
+    for name, metric in asked.items():
+        try:
+            shared = memory.sharing(model, X_holdout, "holdout", metric=metric)
+            evaluation = metric.evaluate(shared, X_holdout, setting.y_holdout)
+            value, clipping = math.nan, None
+            if setting.resubstitution:
+                shared = memory.sharing(model, X, "training", metric=metric)
+                metric.check_training(shared, X, y)
+                trained = metric.evaluate(shared, X, y)
+                value, clipping = trained.value, metric.clipping(shared, X, y, trained.per_record)
+            found[name] = Outcome(value, evaluation, keys.get(name), clipping=clipping)
         except ScoreContractError:
             raise
-        except Exception:  # a metric that this model cannot be asked about
-            continue
-    return replace(found, secondary=secondary)
+        except Exception:
+            if name is None:
+                raise
+            continue  # a metric that this model cannot be asked about
+    return replace(found.pop(None), secondary=found)
 
 
 def fit_candidate(setting, candidate, memory=None):
@@ -151,22 +175,17 @@ def fit_candidate(setting, candidate, memory=None):
 
 
 def fit_clone(setting, candidate, X, y, fit_params, memory=None):
-    """Fit a clone on some records; a constant prediction where there are no columns."""
+    """Fit a clone on some records; without columns, the constant that suits the metric."""
     if candidate.columns == ():
-        return _baseline(setting).fit(X, y)
+        if is_classifier(setting.estimator):
+            return DummyClassifier(strategy="prior").fit(X, y)
+        middle = "median" if "absolute" in setting.metric.name else "mean"
+        return DummyRegressor(strategy=middle).fit(X, y)
     estimator = clone(setting.estimator).set_params(**clone(candidate.params, safe=False))
     shared = contextlib.nullcontext() if memory is None else memory.lent(estimator, "whole")
     with shared:
         estimator.fit(X, **fit_params) if y is None else estimator.fit(X, y, **fit_params)
     return estimator
-
-
-def _baseline(setting):
-    """Return the best model without features: the constant that suits the metric."""
-    if is_classifier(setting.estimator):
-        return DummyClassifier(strategy="prior")
-    absolute = "absolute" in setting.metric.name
-    return DummyRegressor(strategy="median" if absolute else "mean")
 
 
 def columns_of(X, columns):
@@ -176,16 +195,6 @@ def columns_of(X, columns):
     if not columns:
         return np.zeros((num_samples(X), 1))
     return safe_indexing(X, np.asarray(columns), axis=1)
-
-
-def attempt(setting, candidate):
-    """Return cross-validated scores as :func:`cross_validated`, or None and what failed."""
-    try:
-        return cross_validated(setting, candidate)[0], ""
-    except ScoreContractError:
-        raise
-    except Exception:
-        return None, traceback.format_exc()
 
 
 def cross_validated(setting, candidate):
@@ -252,13 +261,7 @@ class PrefixMemory:
                 self._place = None
                 return function(transformer, X, y, *args, **params)
             self._place = (*self._place, name)
-            if self._place in self._kept:
-                self._kept.move_to_end(self._place)
-                transformed, fitted = self._kept[self._place]
-                return copied(transformed), fitted
-            transformed, fitted = function(transformer, X, y, *args, **params)
-            self._keep(self._place, transformed, fitted)
-            return transformed, fitted
+            return self.recalled(self._place, lambda: function(transformer, X, y, *args, **params))
 
         return remembered
 
@@ -273,25 +276,21 @@ class PrefixMemory:
             return model
         return SharedPipeline(model, self, (*self._place, ("records", label)), num_samples(X))
 
-    def transformed(self, place, model, X):
-        """Return what the steps before the last make of records, as a copy."""
+    def recalled(self, place, make):
+        """Return transformed records and a fitted step, or make them and keep a copy if it fits."""
         if place in self._kept:
             self._kept.move_to_end(place)
-            return copied(self._kept[place][0])
-        found = model[:-1].transform(X)
-        self._keep(place, found, None)
-        return found
-
-    def _keep(self, place, transformed, fitted):
-        """Keep a copy of what a step gave, while there is room."""
+            transformed, fitted = self._kept[place]
+            return copied(transformed), fitted
+        transformed, fitted = make()
         size = _size(transformed)
-        if size is None or size > self.bound:
-            return
-        self._kept[place] = copied(transformed), fitted
-        self._bytes += size
+        if size is not None and size <= self.bound:
+            self._kept[place] = copied(transformed), fitted
+            self._bytes += size
         while self._bytes > self.bound:
             _, (oldest, _) = self._kept.popitem(last=False)
             self._bytes -= _size(oldest)
+        return transformed, fitted
 
 
 class SharedPipeline:
@@ -314,8 +313,9 @@ class SharedPipeline:
     def _say(self, name, plain, X):
         if num_samples(X) != self._n:
             return plain(X)
-        transformed = self._memory.transformed(self._place, self._pipeline, X)
-        return getattr(self._pipeline[-1], name)(transformed)
+        pipeline = self._pipeline
+        found, _ = self._memory.recalled(self._place, lambda: (pipeline[:-1].transform(X), None))
+        return getattr(pipeline[-1], name)(found)
 
 
 def _name(transformer):

@@ -14,7 +14,13 @@ import joblib
 import numpy as np
 import sklearn
 from sklearn.base import is_classifier
-from sklearn.model_selection import StratifiedGroupKFold, StratifiedKFold, StratifiedShuffleSplit
+from sklearn.model_selection import (
+    PredefinedSplit,
+    StratifiedGroupKFold,
+    StratifiedKFold,
+    StratifiedShuffleSplit,
+    check_cv,
+)
 from sklearn.utils import check_array as check_values
 from sklearn.utils import check_random_state, get_tags, indexable
 
@@ -370,6 +376,41 @@ def _one_split(splitter, X, y, groups):
     if np.intersect1d(train, test).size:
         raise ValueError(f"holdout={splitter!r} puts records on both sides of the split.")
     return train, test
+
+
+def inner_folds(cv, division, *, classifier):
+    """Return the inner cross-validation on the training part.
+
+    Numbers obey the correlation. Index lists and ``PredefinedSplit`` speak of the data given to
+    ``fit``: what is held out drops out of them.
+    """
+    model = division.train_model
+    if cv is None or isinstance(cv, numbers.Integral):
+        if model is not None and not (model.is_independent and model.n_records is None):
+            n_splits = 5 if cv is None else cv
+            cv = model.folds(num_samples(division.X), n_splits, random_state=0)
+    elif division.train is not None:
+        if isinstance(cv, PredefinedSplit):
+            cv = PredefinedSplit(cv.test_fold[division.train])
+        elif not hasattr(cv, "split"):
+            cv = [tuple(_within(part, division, k) for part in fold) for k, fold in enumerate(cv)]
+    return check_cv(cv, division.y, classifier=classifier)
+
+
+def _within(part, division, k):
+    """Return positions in the training part of records given by position in all data."""
+    part = np.asarray(part)
+    if not part.size or part.dtype.kind not in "biu":
+        got = f"holds {part.dtype}" if part.size else "is empty"
+        raise ValueError(f"cv must hold positions of records: fold {k} (counted from 0) {got}.")
+    part = np.flatnonzero(part) if part.dtype == bool else part
+    places = np.full(max(division.train.max(), division.holdout.max(), part.max()) + 1, -1)
+    places[division.train] = np.arange(division.train.size)
+    inside = places[part]
+    inside = inside[inside >= 0]
+    if not inside.size:
+        raise ValueError(f"cv must have training records, fold {k} (counted from 0) has none.")
+    return inside
 
 
 def _training_model(model, train):

@@ -1,4 +1,4 @@
-"""All fits of a search in one parallel call: folds of the training part, and the whole of it.
+"""Cross-validation of candidates: all fits of a search in one parallel call, and what is kept.
 
 Fits that share a part of the data travel together, so that it is shipped rarely and transformers
 that candidates share are fitted once. Results come back as they are ready, so that an
@@ -19,18 +19,33 @@ import time
 import traceback
 import weakref
 from concurrent.futures import BrokenExecutor
-from dataclasses import astuple, dataclass, field
+from dataclasses import astuple, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+import joblib
 import numpy as np
-from joblib import effective_n_jobs
 from sklearn.base import clone
 from sklearn.utils.parallel import Parallel, delayed
 
-from sklearn_bdp._evaluation._candidates import PrefixMemory, evaluate
+from sklearn_bdp._checks import sealed_errors
+from sklearn_bdp._digests import object_digest
+from sklearn_bdp._evaluation._candidates import (
+    Candidate,
+    PrefixMemory,
+    Task,
+    WholeJob,
+    cross_validated,
+)
 from sklearn_bdp._evaluation._scoring import Kept
-from sklearn_bdp._sklearn_compat import Nobody, fit_and_score
+from sklearn_bdp._sklearn_compat import (
+    fit_and_score,
+    insert_error_scores,
+    num_samples,
+    report_failures,
+)
+from sklearn_bdp.exceptions import ScoreContractError
+from sklearn_bdp.guards import check_folds, compare_dependence, warn_of
 from sklearn_bdp.metrics import Clipping
 
 #: What ends a search from outside: the user, or the death of a worker. What is finished is kept.
@@ -42,17 +57,6 @@ _CALLS = 16
 ROOM = 2**25
 #: Bytes of a fold's per-record scores up to which they are written beside a ledger.
 _LONGEST_LINE = 2**18
-
-
-@dataclass(frozen=True, eq=False)
-class Task:
-    """One fit."""
-
-    row: int  # row of the candidate in ``cv_results_``
-    candidate: object = field(repr=False)
-    keyed: bool = False  # whether the key comes from the fitted model
-    progress: tuple = (0, 0)  # row among the candidates of this round, for messages
-    context: object = field(default=None, repr=False)  # of scikit-learn's callbacks
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,52 +105,31 @@ class FoldJob:
         return FoldScores(result, kept.scores[0].astype(np.float32), kept.clipping[0])
 
 
-@dataclass(frozen=True, eq=False)
-class WholeJob:
-    """Fit on the whole training part and score each holdout record."""
+def run_jobs(jobs, take, *, n_jobs, pre_dispatch):
+    """Run fits and hand each result to ``take`` as soon as it is there.
 
-    setting: object = field(repr=False)
-    caller: object = field(default=None, repr=False)  # the search, for callbacks
-    part: str = "whole"
-
-    def run(self, task, memory):
-        """Return the :class:`Outcome` of one candidate."""
-        context = task.context or Nobody()  # callbacks are shown no data
-        context.call_on_fit_task_begin(estimator=self.caller)
-        try:
-            return evaluate(self.setting, task.candidate, keyed=task.keyed, memory=memory)
-        finally:
-            context.call_on_fit_task_end(estimator=self.caller)
-
-
-def _telling(take, total):
-    """Return ``take``, which then says once a minute how many of the fits are left."""
+    Once a minute, it is said how many of the fits are left.
+    """
     start = last = time.monotonic()
-    done = 0
-
-    def taken(*result):
-        nonlocal last, done
-        take(*result)
-        done, now = done + 1, time.monotonic()
+    total = sum(len(tasks) for _, tasks in jobs)
+    for done, (job, task, result) in enumerate(_results(jobs, total, n_jobs, pre_dispatch), 1):
+        take(job, task, result)
+        now = time.monotonic()
         if now - last >= _EVERY and done < total:
             last, left = now, (now - start) / done * (total - done) / 60.0
             print(f"{done:,} of {total:,} fits, about {left:,.0f} min left", file=sys.stderr)
 
-    return taken
 
-
-def run_jobs(jobs, take, *, n_jobs, pre_dispatch):
-    """Run fits and hand each result to ``take`` as soon as it is there."""
-    take = _telling(take, sum(len(tasks) for _, tasks in jobs))
-    workers = effective_n_jobs(n_jobs)
+def _results(jobs, total, n_jobs, pre_dispatch):
+    """Yield job, task and result of each fit."""
+    workers = joblib.effective_n_jobs(n_jobs)
     if workers == 1:
         memory = PrefixMemory()
         for job, tasks in jobs:
             for task in tasks:
-                take(job, task, job.run(task, memory))
+                yield job, task, job.run(task, memory)
         return
-    count = sum(len(tasks) for _, tasks in jobs)
-    size = max(1, math.ceil(count / (workers * _CALLS)))
+    size = max(1, math.ceil(total / (workers * _CALLS)))
     chunks = [
         (job, tasks[start : start + size])
         for job, tasks in jobs
@@ -161,7 +144,7 @@ def run_jobs(jobs, take, *, n_jobs, pre_dispatch):
     for place, results in found:
         job, tasks = chunks[place]
         for task, result in zip(tasks, results, strict=True):
-            take(job, task, result)
+            yield job, task, result
 
 
 def _run_chunk(place, job, tasks):
@@ -264,7 +247,8 @@ class Progress:
             rows = [r for r in self._rows.values() if any(f.scores is not None for f in r.values())]
             if len(rows) < 2:
                 return
-            for fold in min(rows, key=_mean_score).values():
+            means = [np.mean([f.sums[1] / max(f.sums[0], 1) for f in r.values()]) for r in rows]
+            for fold in rows[int(np.argmin(np.nan_to_num(means, nan=-np.inf)))].values():
                 if fold.scores is not None:
                     self._left += fold.scores.nbytes
                     fold.scores = None
@@ -294,12 +278,6 @@ class Progress:
         for part, test in enumerate(tests):
             scores[test], fold[test] = kept[part].scores, part
         return scores, fold
-
-
-def _mean_score(folds):
-    """Return the mean score of a candidate in its folds so far."""
-    values = [fold.sums[1] / max(fold.sums[0], 1) for fold in folds.values()]
-    return float(np.mean(values)) if np.isfinite(values).all() else -np.inf
 
 
 class ModelStore:
@@ -340,3 +318,208 @@ class ModelStore:
             self._file.seek(place)
             return pickle.load(self._file)
         return place
+
+
+def check_dependence(division, setting, params, *, groups=None, known=None):
+    """Compare training-side scores of a candidate with the declared correlation; warn once."""
+
+    def score(metric, folds):
+        try:
+            one = replace(setting, metric=metric, folds=folds)
+            return cross_validated(one, Candidate(params))[0].astype(float)
+        except ScoreContractError:
+            raise
+        except Exception:
+            return np.full(num_samples(division.X), np.nan)
+
+    return compare_dependence(
+        division, setting.estimator, setting.metric, score, groups=groups, known=known
+    )
+
+
+class CrossValidation:
+    """Ordinary cross-validation of candidates on the training set, and what it says of the records.
+
+    ``search`` declares it, as in scikit-learn; ``name``: its score that ranks; ``splitter``: None
+    where scores come with the fit for verification; ``kept``: what ``scorers`` tell of the fits
+    that go on; ``context``: the root of scikit-learn's callbacks, if there are any.
+
+    ``results``: ``cv_results_`` of the training set, and ``scores`` in score units; None without
+    a splitter. ``report``: what the scores per record, in time or row order, say about dependence.
+    """
+
+    def __init__(
+        self, search, name, division, verifier, progress, *, splitter, split_params, scorers, kept,
+        context,
+    ):  # fmt: skip
+        self.search, self.name, self.division = search, name, division
+        self.verifier, self.progress = verifier, progress
+        self.splitter, self.split_params = splitter, split_params
+        self.scorers, self.kept, self.context = scorers, kept, context
+        self.metric, self.secondary = verifier.setting.metric, verifier.setting.secondary
+        self.candidates, self.out, self._more = [], [], collections.defaultdict(list)
+        self.results, self.scores, self.splits = None, None, []
+        self.report = self.per_record = None
+        self.first = 0  # row of the first candidate that is not eliminated
+        self._verification = None
+
+    @sealed_errors  # frames of workers in this process hold raw scores
+    def evaluate(self, candidate_params, cv=None, more_results=None, callback_ctx=None):
+        """Cross-validate candidates; the signature is that of scikit-learn's searches."""
+        search, division, verifier = self.search, self.division, self.verifier
+        made, first = [Candidate(params) for params in candidate_params], len(self.candidates)
+        splits = self._splits(cv or self.splitter)
+        if search.verbose > 0:
+            print(
+                f"Fitting {len(splits)} folds for each of {len(made)} candidates, totalling "
+                f"{len(made) * len(splits)} fits"
+            )
+        tasks = [
+            Task(first + place, candidate, progress=(place, len(made)))
+            for place, candidate in enumerate(made)
+        ]
+        found = {}  # what scikit-learn reports about each fold, by row and part
+        jobs = self._fold_jobs(tasks, splits, found, callback_ctx)
+        caller = None if self.context is None else search
+        if search.verify == "all" and not search._eliminates:  # every candidate needs a whole fit
+            whole = verifier.whole_tasks(tasks)
+            if caller is not None:
+                whole = self._heard(whole)
+            jobs.append((WholeJob(verifier.setting, caller), whole))
+        dates = division.dates_given_past()
+
+        def score(row):
+            return float(np.mean([self._value(found.get((row, k))) for k in range(len(splits))]))
+
+        def take(job, task, result):
+            if isinstance(job, WholeJob):
+                verifier.take(task, result, guess=float(np.nan_to_num(score(task.row))))
+                return
+            found[task.row, job.part] = dict(result.result)
+            self._value(result.result)  # raises where the metric to verify is missing
+            units = result.scores
+            if units is not None and dates is not None:  # dates are judged given their past
+                _, codes = np.unique(dates[job.test], return_inverse=True)
+                units = np.bincount(codes, weights=units.astype(float)) / np.bincount(codes)
+            self.progress.add(task.row, job.part, task.name, result, units)
+
+        try:
+            run_jobs(jobs, take, **verifier.dispatch)
+        except INTERRUPTIONS:  # what is finished on both sides is asked before the exit
+            verifier.ask_finished(tasks, {t.row: self.metric.to_unit(score(t.row)) for t in tasks})
+            raise
+        out = [found[task.row, part] for task in tasks for part in range(len(splits))]
+        if not out:
+            raise ValueError(
+                "No fits were performed. Was the CV iterator empty? Were there no candidates?"
+            )
+        report_failures(out, search.error_score)
+        if callable(search.scoring):
+            insert_error_scores(out, search.error_score)
+        if search._eliminates:
+            self.first = first
+        self.splits, self.candidates, self.out = splits, self.candidates + made, self.out + out
+        for key, value in (more_results or {}).items():
+            self._more[key].extend(value)
+        params = [candidate.params for candidate in self.candidates]
+        self.results = search._format_results(params, len(splits), self.out, self._more)
+        self.scores = np.asarray(self.results[f"mean_test_{self.name}"], dtype=float)
+        return self.results
+
+    def _splits(self, splitter):
+        """Return the folds of the training set."""
+        division, expected = self.division, self.search.n_splits_
+        try:
+            splits = list(splitter.split(division.X, division.y, **self.split_params))
+        except ValueError as error:
+            raise ValueError(
+                f"cv={splitter} cannot divide the {num_samples(division.X)} training records: "
+                f"{str(error).rstrip('.')}. Set fewer folds, such as cv=2, or bring more records."
+            ) from error
+        check_folds(division.train_model, splits)
+        if len(splits) != expected:
+            raise ValueError(
+                "cv.split and cv.get_n_splits return inconsistent results. Expected "
+                f"{expected} splits, got {len(splits)}"
+            )
+        return splits
+
+    def _fold_jobs(self, tasks, splits, found, callback_ctx):
+        """Return the fits on folds that are not known yet; those that are go to ``found``."""
+        search, division, setting = self.search, self.division, self.verifier.setting
+        fixed = {
+            "scorer": self.scorers,
+            "fit_params": setting.fit_params,
+            "score_params": {},
+            "return_train_score": search.return_train_score,
+            "return_n_test_samples": True,
+            "return_times": True,
+            "return_parameters": False,
+            "error_score": search.error_score,
+            "verbose": search.verbose,
+            "caller": None if self.context is None else search,
+        }
+        digests = [object_digest(task.candidate.params) for task in tasks]
+        jobs = []
+        for part, (train, test) in enumerate(splits):
+            fold, todo = joblib.hash((part, train, test), hash_name="sha1"), []
+            for task, digest in zip(tasks, digests, strict=True):
+                name = digest and f"{task.row} {fold} {digest}"
+                known = self.progress.find(task.row, part, name)
+                if known is not None:
+                    found[task.row, part] = dict(known.result)
+                    continue
+                own = replace(task, name=name)
+                if callback_ctx is not None:
+                    place = task.progress[0] * len(splits) + part
+                    named = {"task_name": "candidate-split-evaluation", "task_id": place}
+                    own = replace(own, context=callback_ctx.subcontext(**named))
+                todo.append(own)
+            options = {**fixed, "split_progress": (part, len(splits))}
+            data = division.X, division.y, train, test
+            jobs.append((FoldJob(part, setting.estimator, *data, options, self.kept), todo))
+        return jobs
+
+    def _heard(self, tasks):
+        """Return whole fits of which callbacks hear as verification."""
+        if self._verification is None:
+            self._verification = self.context.subcontext(
+                task_name="verification", max_subtasks=None, sequential_subtasks=False
+            ).call_on_fit_task_begin(estimator=self.search)
+        return [
+            replace(task, context=self._verification.subcontext(task_name="fit", task_id=task.row))
+            for task in tasks
+        ]
+
+    def _value(self, result):
+        """Return the verified metric's score of one fold; NaN where it is not known."""
+        scores = np.nan if result is None else result["test_scores"]
+        if not isinstance(scores, dict):
+            return scores
+        if self.name not in scores:  # a caller's scorer of several metrics
+            raise ValueError(
+                f"refit={self.name!r} must name one of the scores that scoring returns, got "
+                f"{sorted(scores) if scores else 'no dict of scores'}."
+            )
+        return scores[self.name]
+
+    def check(self):
+        """Compare the scores of the best candidate with the declared correlation."""
+        last = self.scores[self.first :]  # earlier rounds of halving had smaller folds
+        if np.isnan(last).all():
+            warn_of(self.division)
+            return
+        best = self.first + int(np.nanargmax(last))
+        tests = [test for _, test in self.splits]
+        self.report, self.per_record = check_dependence(
+            self.division,
+            self.verifier.setting,
+            self.candidates[best].params,
+            groups=self.split_params.get("groups"),
+            known=self.progress.scores(best, tests, num_samples(self.division.X)),
+        )
+
+    def close(self):
+        """Tell callbacks that all is done."""
+        for context in filter(None, (self._verification, self.context)):
+            context.call_on_fit_task_end(estimator=self.search)

@@ -12,7 +12,7 @@ from sklearn.metrics import check_scoring, get_scorer_names
 from sklearn.model_selection import GridSearchCV
 
 from sklearn_bdp._card import digits
-from sklearn_bdp._evaluation._candidates import targets
+from sklearn_bdp._evaluation._candidates import NoAnswer, targets
 from sklearn_bdp._sklearn_compat import num_samples
 from sklearn_bdp.exceptions import ScoreContractError, UnboundedMetricError
 from sklearn_bdp.guards import ALL, DEFAULT_METRIC, share_of
@@ -232,7 +232,7 @@ def plain_certificate(holdout, division, book):
 
 
 def certified(
-    holdout, division, metric, *, of, score, interval, training, answer=None, notes=(),
+    holdout, division, metric, *, of, score, interval, training, answer, notes=(),
     assumptions=(),
 ):  # fmt: skip
     """Return the certificate of a holdout, led by the score of what was chosen.
@@ -259,7 +259,7 @@ def certified(
         notes=(*certificate.notes, *caveats, *notes),
         baseline=_learned_nothing(metric, division.y),
         parts=None
-        if answer is None
+        if isinstance(answer, NoAnswer)
         else width_parts(answer, holdout.account.settings, holdout.model),
         **ahead,
     )

@@ -24,18 +24,15 @@ from sklearn_bdp._digests import (
 )
 from sklearn_bdp._evaluation._candidates import (
     Candidate,
+    NoAnswer,
     Outcome,
+    Task,
+    WholeJob,
     columns_of,
     fit_candidate,
     targets,
 )
-from sklearn_bdp._evaluation._fits import (
-    INTERRUPTIONS,
-    ModelStore,
-    Task,
-    WholeJob,
-    run_jobs,
-)
+from sklearn_bdp._evaluation._fits import INTERRUPTIONS, ModelStore, run_jobs
 from sklearn_bdp._sklearn_compat import num_samples, report_failures
 from sklearn_bdp.accounting import RELAXED_PART
 from sklearn_bdp.exceptions import BudgetExhaustedError
@@ -48,8 +45,7 @@ class Assessment:
 
     columns: tuple | None  # the subset of columns; ``None``: all
     training: float  # training-side score
-    answer: Any = None  # the holdout's, with all its facts; None where it was not asked
-    unanswered: str = "unanswered"  # what stands for its source until then
+    answer: Any = field(default_factory=NoAnswer)  # the holdout's, with all its facts
     variance: float = math.nan  # of a record's training-side score
     key: str | None = None  # what the query is known by
     #: What the workers returned. It holds raw scores until the query is asked.
@@ -59,38 +55,14 @@ class Assessment:
     secondary: dict = field(default_factory=dict)
 
     @property
-    def released(self):
-        """Return the released score; NaN without an answer."""
-        return math.nan if self.answer is None else self.answer.value
-
-    @property
-    def lower(self):
-        """Return the lower end of its interval."""
-        return math.nan if self.answer is None else self.answer.lower
-
-    @property
-    def upper(self):
-        """Return the upper end of its interval."""
-        return math.nan if self.answer is None else self.answer.upper
-
-    @property
-    def source(self):
-        """Return where the answer came from."""
-        return self.unanswered if self.answer is None else self.answer.source
-
-    @property
     def rank(self):
         """Return what candidates are ranked by: the smaller of both scores.
 
         Of thousands of candidates some are lucky on the holdout by chance, and they would win if
         its answers alone counted; bad luck and overfitting may only lower a score.
         """
-        return min(self.training, self.released) if math.isfinite(self.released) else math.nan
-
-    @property
-    def is_ready(self):
-        """Whether it can be asked: both sides are scored."""
-        return self.outcome.evaluation is not None and math.isfinite(self.training)
+        value = self.answer.value
+        return min(self.training, value) if math.isfinite(value) else math.nan
 
 
 class Verifier:
@@ -99,8 +71,9 @@ class Verifier:
     def __init__(self, setting, holdout, *, n_jobs=None, pre_dispatch, dates=None):
         self.setting = setting
         self.holdout = holdout
-        self._dispatch = {"n_jobs": n_jobs, "pre_dispatch": pre_dispatch}
+        self.dispatch = {"n_jobs": n_jobs, "pre_dispatch": pre_dispatch}
         self._metrics = {None: setting.metric, **setting.secondary}  # None: what ranks
+        self._own_code = has_own_code(setting.estimator)
         self._recipes, self._recorded = {}, {}
         self._ready, self._models = {}, ModelStore()
         self.row_wise = RowWiseCheck(dates)
@@ -126,10 +99,6 @@ class Verifier:
         recipe = self._recipes[place][1]
         kind = "candidate" if name is None else "secondary"
         return None if recipe is None else content_key(kind, recipe, candidate.columns)
-
-    @functools.cached_property
-    def _own_code(self):
-        return has_own_code(self.setting.estimator)
 
     @functools.cached_property
     def _data(self):
@@ -180,7 +149,7 @@ class Verifier:
             )
 
         try:
-            run_jobs([(job, todo)], take, **self._dispatch)
+            run_jobs([(job, todo)], take, **self.dispatch)
         except INTERRUPTIONS:
             fitted = {row: outcome.training for row, outcome in self._ready.items()}
             self.ask_finished(tasks, known or fitted)
@@ -233,7 +202,6 @@ class Verifier:
             if variances is not None:
                 one.variance = variances[place]
             found.append(one)
-        complete = [one for one in found if math.isfinite(one.training)]
         queries = [query for one in found for query in (one, *one.secondary.values())]
         recorded = self._look_up([query.key for query in queries])
         for query in queries:
@@ -245,12 +213,17 @@ class Verifier:
         # A constant prediction never fails, and alone it is not worth an answer.
         fits = [one.outcome.error or None for one in found if one.columns != ()]
         report_failures([{"fit_error": error} for error in fits], self.setting.error_score)
-        ranked = [one for one in found if one.is_ready]
+
+        def is_ready(query):
+            return query.outcome.evaluation is not None and math.isfinite(query.training)
+
+        ranked = list(filter(is_ready, found))
         if in_search and ranked:  # a breach of contract ends the search before it is asked
             leader = max(ranked, key=lambda one: one.training)
             self.setting.metric.check_clipping(leader.outcome.clipping)
-        others = [one.secondary[name] for name in secondary for one in complete]
-        others = [query for query in others if query.is_ready]
+        scored = [one for one in found if math.isfinite(one.training)]
+        others = [one.secondary[name] for name in secondary for one in scored]
+        others = list(filter(is_ready, others))
         if self.holdout.remaining_budget is None:
             self._ask(ranked, others)
         else:  # a budget is for what ranks: the rest is a batch of its own, which may find none
@@ -306,9 +279,8 @@ class Verifier:
             query.answer = answer
             self._recorded.pop(query.key, None)  # it is in the ledger now
 
-    def model(self, assessment, candidate=None, *, row=None):
+    def model(self, candidate, row=None):
         """Return the verified model of a candidate, fitted on the training part."""
-        candidate = Candidate(columns=assessment.columns) if candidate is None else candidate
         model = self._models.get(candidate.columns if row is None else row)
         if model is None:
             model = fit_candidate(self.setting, candidate)

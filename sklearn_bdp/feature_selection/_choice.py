@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sklearn_bdp._evaluation import Assessment
+from sklearn_bdp._evaluation import Assessment, NoAnswer
 
 #: Level at which the training side speaks against the constant prediction. The holdout has to
 #: score the subset above it, too: a useless one does so in every second case.
@@ -116,7 +116,7 @@ def _luck(proposals, places, best, constant, setting):
 
 def unverified(proposals):
     """Return what is known of the proposals before the holdout was asked."""
-    return [Assessment(one.columns, one.training, unanswered="not asked") for one in proposals]
+    return [Assessment(one.columns, one.training, NoAnswer("not asked")) for one in proposals]
 
 
 def verify(verifier, proposals, choice, found, most):
@@ -134,7 +134,9 @@ def verify(verifier, proposals, choice, found, most):
 
 def ask(verifier, proposals, found, places):
     """Put some proposals to the holdout as one batch, and enter what it says."""
-    places = [place for place in places if place is not None and found[place].answer is None]
+    places = [
+        place for place in places if place is not None and isinstance(found[place].answer, NoAnswer)
+    ]
     if places:
         training = [proposals[place].training for place in places]
         asked = verifier.assess([proposals[place].columns for place in places], training)
@@ -149,16 +151,16 @@ def judge(found, choice, *, verified):
     """
     if math.isnan(choice.luck):
         return choice.constant is None or choice.asked, False
-    answer, constant = found[choice.chosen], found[choice.constant]
-    agreed = not verified or answer.rank > constant.released
-    return bool(choice.luck <= LEVEL and agreed), bool(answer.lower > constant.upper)
+    best, constant = found[choice.chosen], found[choice.constant].answer
+    agreed = not verified or best.rank > constant.value
+    return bool(choice.luck <= LEVEL and agreed), bool(best.answer.lower > constant.upper)
 
 
 def path_table(proposals, found, chosen, metric):
     """Return ``accuracy_path_``: one entry per subset in each array, in score units."""
 
     def scores(name):
-        return metric.from_unit(np.array([getattr(one, name) for one in found]))
+        return metric.from_unit(np.array([getattr(one.answer, name) for one in found]))
 
     features = np.empty(len(proposals), dtype=object)
     features[:] = [one.columns for one in proposals]
@@ -166,10 +168,10 @@ def path_table(proposals, found, chosen, metric):
         "ranking": np.array([one.ranking for one in proposals]),
         "n_features": np.array([len(one.columns) for one in proposals]),
         "features": features,
-        "training_score": scores("training"),
-        "holdout_score": scores("released"),
+        "training_score": metric.from_unit(np.array([one.training for one in found])),
+        "holdout_score": scores("value"),
         "holdout_lower": scores("lower"),
         "holdout_upper": scores("upper"),
-        "answered_from": np.array([one.source for one in found]),
+        "answered_from": np.array([one.answer.source for one in found]),
         "selected": np.arange(len(proposals)) == chosen,
     }

@@ -234,7 +234,7 @@ def path_report(selector, proposals, found, choice, proved, place, metric, ranki
     lines = [] if selector.confirmed_ else [summary]
     if failed := sum(math.isnan(one.training) for one in proposals):
         lines.append(f"{failed:,} of {len(proposals):,} subsets could not be fitted.")
-    if math.isnan(found[place].released):
+    if math.isnan(found[place].answer.value):
         lines.append(
             "Not verified: all records chose (holdout=None), or the holdout gave no answer."
         )
@@ -305,8 +305,9 @@ def _count(proposal):
 
 def _scored(metric, found):
     """Return a released value with its interval, in score units, as text."""
-    if math.isnan(found.released):
+    answer = found.answer
+    if math.isnan(answer.value):
         return f"{metric.from_unit(found.training):.3g} in cross-validation"
-    ends = (found.released, found.lower, found.upper)
+    ends = (answer.value, answer.lower, answer.upper)
     value, low, high = (float(metric.from_unit(end)) for end in ends)
     return f"{value:.3g} [{low:.3g}, {high:.3g}]"

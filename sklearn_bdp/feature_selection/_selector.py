@@ -381,13 +381,13 @@ class HoldoutFeatureSelector(MetaEstimatorMixin, HoldoutSelectorBase):
         self.support_ = np.zeros(self.n_features_in_, dtype=bool)
         self.support_[list(columns)] = True
         self.n_features_to_select_ = len(columns)
+        candidate, answer = Candidate(columns=columns), found.answer
         if verifier is not None:
-            self.estimator_ = verifier.model(found)
+            self.estimator_ = verifier.model(candidate)
         else:
-            self.estimator_ = fit_candidate(setting, Candidate(columns=columns))
-        score, lower, upper = (
-            float(metric.from_unit(value)) for value in (found.released, found.lower, found.upper)
-        )
+            self.estimator_ = fit_candidate(setting, candidate)
+        ends = (answer.value, answer.lower, answer.upper)
+        score, lower, upper = (float(metric.from_unit(value)) for value in ends)
         self.score_, self.interval_ = score, (lower, upper)
         variance = None
         if metric.is_mean:
@@ -399,7 +399,7 @@ class HoldoutFeatureSelector(MetaEstimatorMixin, HoldoutSelectorBase):
         shown = {f"{type(self.estimator_).__name__} of {len(found.columns):,} features": found}
         shown |= {} if fixed is found else {"fixed": fixed}
         return {
-            name: (list(one.columns), verifier.model(one), one.training)
+            name: (list(one.columns), verifier.model(Candidate(columns=one.columns)), one.training)
             for name, one in shown.items()
             if verifier is not None and one is not None and one.columns
         }

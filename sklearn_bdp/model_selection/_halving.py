@@ -163,8 +163,8 @@ class HalvingReusableHoldoutSearchCV(ReusableHoldoutSearchCV):
     def _prepare(self, progress, data):
         """Divide the data, and work out the resources from the training set."""
         folds = super()._prepare(progress, data)
-        division, split_params = folds.division, folds.options.split_params
-        self._check_resources(division.X, division.y, split_params)
+        division = folds.division
+        self._check_resources(division.X, division.y, folds.split_params)
         return folds
 
     def _check_resources(self, X, y, split_params):

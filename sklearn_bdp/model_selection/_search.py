@@ -5,26 +5,47 @@ from __future__ import annotations
 import math
 import numbers
 import time
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
+import sklearn
 from numpy.typing import ArrayLike
+from sklearn.base import clone, is_classifier
 from sklearn.metrics import get_scorer_names
 from sklearn.model_selection import GridSearchCV, ParameterGrid, ParameterSampler
-from sklearn.utils import indexable
+from sklearn.utils import Bunch, indexable
+from sklearn.utils.metadata_routing import process_routing
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
-from sklearn_bdp._checks import check_integer, check_real
+from sklearn_bdp._checks import caller_level, check_integer, check_real
+from sklearn_bdp._digests import data_digest, object_digest
 from sklearn_bdp._evaluation import (
     RULES,
+    Assessment,
     Candidate,
+    CrossValidation,
+    Experiment,
     FitData,
+    MetricScorer,
+    Progress,
     Savable,
+    Verifier,
+    check_owner,
+    check_proved,
     check_records,
+    divide_for,
+    fold_file,
+    inner_folds,
+    open_holdout,
     public_scorer,
+    recorded_seed,
     report_chosen,
+    secondary_metrics,
+    training_scorers,
+    verified_metric,
 )
 from sklearn_bdp._sklearn_compat import (
     Interval,
@@ -33,14 +54,15 @@ from sklearn_bdp._sklearn_compat import (
     check_method_params,
     fit_context,
     num_samples,
+    root_context,
 )
 from sklearn_bdp._typing import Correlation, RandomState
 from sklearn_bdp.correlation import date_numbers
-from sklearn_bdp.guards import TrainingRecords, warn_of
+from sklearn_bdp.exceptions import UnboundedMetricError, UnweightedScoreWarning
+from sklearn_bdp.guards import TrainingRecords, check_agreement, warn_of
 from sklearn_bdp.holdout import ReusableHoldout, TrainingSide
 from sklearn_bdp.metrics import BoundedMetric, PerRecordScore, available_metrics, check_scoring
-from sklearn_bdp.model_selection._stages import (
-    Preparation,
+from sklearn_bdp.model_selection._results import (
     certificate_of,
     chosen_row,
     in_words,
@@ -57,7 +79,7 @@ _NEEDS_HOLDOUT = "This %(name)s needs a fit with a holdout: call fit, and do not
 _STILL_POSSIBLE = 3.0
 
 
-class ReusableHoldoutSearchCV(Preparation, Savable, GridSearchCV):
+class ReusableHoldoutSearchCV(Savable, GridSearchCV):
     r"""Hyperparameter search by cross-validation, verified on a reusable holdout.
 
     Works like :class:`~sklearn.model_selection.GridSearchCV` (or, with ``n_iter``, like
@@ -368,11 +390,13 @@ class ReusableHoldoutSearchCV(Preparation, Savable, GridSearchCV):
             self._sampling_seed = progress.seed
             folds = self._prepare(progress, data)
             try:
-                if folds.options.splitter is None:  # scores come with the fits
+                if folds.splitter is None:  # scores come with the fits
                     folds.candidates = [Candidate(params) for params in self._candidates()]
                     warn_of(folds.division)
                 else:
-                    folds.run(self._run_search)
+                    heard = {} if folds.context is None else {"callback_ctx": folds.context}
+                    self._run_search(folds.evaluate, **heard)
+                    folds.check()
                 found = self._ask(folds)
             finally:
                 folds.verifier.forget()
@@ -392,8 +416,133 @@ class ReusableHoldoutSearchCV(Preparation, Savable, GridSearchCV):
             progress.file.remove()
         return self
 
+    # -- before the first query: what can go wrong goes wrong while nothing is spent
+
+    def _check_options(self, X_val):
+        """Check what can be checked before any work; return what a new holdout will be."""
+        if self.training_score == "resubstitution":
+            if isinstance(self.refit, str) and self.refit == "one_se":
+                raise ValueError(
+                    "refit='one_se' needs the standard errors of training_score='cv', got "
+                    "training_score='resubstitution'."
+                )
+            if self.verify != "all":
+                raise ValueError(
+                    "verify must be 'all' with training_score='resubstitution', where the training "
+                    f"score comes with the fit, got verify={self.verify!r}."
+                )
+        if self.n_iter is None:  # a candidate of each grid, for its names
+            some = [ParameterGrid(grid)[0] for grid in ParameterGrid(self.param_grid).param_grid]
+        else:
+            spaces = ParameterSampler(self.param_grid, self.n_iter).param_distributions
+            some = [next(iter(ParameterSampler(space, 1, random_state=0))) for space in spaces]
+        for candidate in filter(None, some):  # the empty one sets nothing
+            clone(self.estimator).set_params(**clone(candidate, safe=False))
+        config = check_owner(self, X_val)
+        if X_val is not None and has_fit_parameter(self.estimator, "X_val"):
+            raise ValueError(
+                f"X_val is ambiguous: {type(self.estimator).__name__}.fit has a parameter of this "
+                "name, and the search makes it the holdout. Pass the holdout records as "
+                "holdout=ReusableHoldout(X_val, y_val). Nothing was fitted."
+            )
+        return config
+
+    def _signature(self, data):
+        """Return a digest of parameters and data, or None."""
+        params = self.get_params(deep=False)
+        for name in ("n_jobs", "pre_dispatch", "verbose"):
+            params.pop(name)
+        return object_digest((params, data_digest(*data.parts())))
+
+    def _resumed(self, config, data):
+        """Return what an interrupted run of the same search left behind, or a new start."""
+        before, known = self.__dict__.pop("_unfinished", (None, None))
+        if known is not None and known == self._signature(data):
+            return before
+        seed, split = recorded_seed(self, config, data)
+        file = fold_file(config, lambda: self._signature(data))
+        return Progress(seed=seed, split=split, config=config, file=file)
+
+    def _prepare(self, progress, data):
+        """Divide the data and open the holdout, when nothing that can be checked is wrong.
+
+        Returns the :class:`CrossValidation` of the training set, with the verifier of the holdout.
+        """
+        division = progress.division
+        if division is None:
+            division = divide_for(self, progress.config, self.estimator, data, split=progress.split)
+        params, groups = data.params, data.groups
+        if division.train is not None:
+            params = check_method_params(data.X, params, indices=division.train)
+            groups = None if groups is None else np.asarray(groups)[division.train]
+        name, metric = verified_metric(self, division.y)
+        metric = metric.informed(division.y, division.train_groups())
+        check_proved(metric, division.model)
+        check_agreement(self.estimator, division)
+        routed = self._routed(params, groups)
+        splitter, self.n_splits_ = None, 1
+        if self.training_score == "cv":
+            splitter = inner_folds(self.cv, division, classifier=is_classifier(self.estimator))
+            self.n_splits_ = splitter.get_n_splits(division.X, division.y, **routed.splitter.split)
+            self._checked_cv_orig = splitter  # where scikit-learn's halving looks for it
+        progress.division = division
+        if progress.holdout is None:
+            progress.holdout = open_holdout(
+                self, division, split=progress.split, metric=metric, fit_params=routed.estimator.fit
+            )
+        secondary = secondary_metrics(self, name, division)
+        setting = Experiment(
+            estimator=clone(self.estimator), X=division.X, y=division.y,
+            X_holdout=division.X_holdout, y_holdout=division.y_holdout, metric=metric,
+            fit_params=routed.estimator.fit, error_score=self.error_score,
+            resubstitution=splitter is None, secondary=secondary,
+        )  # fmt: skip
+        verifier = Verifier(
+            setting, progress.holdout, n_jobs=self.n_jobs, pre_dispatch=self.pre_dispatch,
+            dates=division.dates_given_past(),
+        )  # fmt: skip
+        kept = {}
+        return CrossValidation(
+            self, name, division, verifier, progress,
+            splitter=splitter, split_params=routed.splitter.split, kept=kept,
+            scorers=training_scorers(self, name, metric, secondary, kept),
+            context=root_context(self, division.X, division.y, params.get("sample_weight")),
+        )  # fmt: skip
+
+    def _routed(self, params, groups):
+        """Return what goes to the estimator's ``fit`` and to the splitter."""
+        if sklearn.get_config()["enable_metadata_routing"]:
+            if groups is not None and self.get_metadata_routing().consumes("fit", ["groups"]):
+                params = {**params, "groups": groups}
+            routed = process_routing(self, "fit", **params)
+            if routed.scorer.score:
+                raise UnboundedMetricError(
+                    f"scoring asks for {sorted(routed.scorer.score)}: a weighted score has no "
+                    "proved sensitivity. Let only fit request them."
+                )
+            return routed
+        if params.get("sample_weight") is not None:
+            warnings.warn(
+                "sample_weight goes to fit. In scores, each record counts once, in the training "
+                "set and in the holdout.",
+                UnweightedScoreWarning,
+                stacklevel=caller_level(),
+            )
+        return Bunch(estimator=Bunch(fit=params), splitter=Bunch(split={"groups": groups}))
+
+    def _get_scorers(self):
+        """Return scikit-learn's scorers; bounded metrics that it does not know need no routing."""
+        try:
+            return super()._get_scorers()
+        except (TypeError, ValueError):
+            if self.holdout is None:
+                raise
+            return MetricScorer(None), "score"
+
+    # -- queries, and what was released
+
     def _ask(self, folds):
-        """Return the assessments of the verified candidates by row."""
+        """Return the assessments by row; candidates that are not shown have no answer."""
         verifier, rows = folds.verifier, self._shown(folds)
         candidates = [folds.candidates[row] for row in rows]
         training = None if folds.scores is None else folds.metric.to_unit(folds.scores[rows])
@@ -405,11 +554,14 @@ class ReusableHoldoutSearchCV(Preparation, Savable, GridSearchCV):
             print(f"Verifying {len(rows)} candidates on {verifier.holdout.n} holdout records")
         verifier.fit(rows, candidates, training)
         variances = [folds.progress.variance(row) for row in rows]
-        found = verifier.assess(
+        found = [Assessment(None, math.nan) for _ in folds.candidates]
+        asked = verifier.assess(
             candidates, training, rows=rows, secondary=secondary, variances=variances
         )
+        for row, one in zip(rows, asked, strict=True):
+            found[row] = one
         folds.close()
-        return dict(zip(rows, found, strict=True))
+        return found
 
     def _shown(self, folds):
         """Return the rows shown to the holdout: those with a training-side score, best first."""
@@ -452,12 +604,22 @@ class ReusableHoldoutSearchCV(Preparation, Savable, GridSearchCV):
         self.holdout_, self._metric = verifier.holdout, folds.metric
         self._n_metrics = 1 + len(folds.secondary)
         self._training_size = num_samples(division.X)
-        self._choose(folds)
+        results = self.cv_results_
+        if callable(self.refit):
+            best = self._select_best_index(self.refit, folds.name, results)
+        else:
+            rule = self.refit if self.refit in RULES else "best"
+            error = self._standard_error(folds) if rule == "one_se" else None
+            best = chosen_row(rule, results, error)
+        self.best_index_, self.best_params_ = best, results["params"][best]
+        self._variance = folds.progress.variance(best)
+        ends = (results[f"holdout_{name}"][best] for name in ("score", "lower", "upper"))
+        self.best_score_, *interval = map(float, ends)
+        self.best_interval_ = tuple(interval)
         if self.refit is not False:
-            start, best = time.perf_counter(), self.best_index_
-            outcome = found[best].outcome if best in found else None
-            self.best_estimator_ = verifier.model(None, folds.candidates[best], row=best)
-            took = math.nan if outcome is None else outcome.fit_time
+            start = time.perf_counter()
+            self.best_estimator_ = verifier.model(folds.candidates[best], best)
+            took = getattr(found[best].outcome, "fit_time", math.nan)
             self.refit_time_ = time.perf_counter() - start if math.isnan(took) else took
             if hasattr(self.best_estimator_, "feature_names_in_"):
                 self.feature_names_in_ = self.best_estimator_.feature_names_in_
@@ -568,21 +730,3 @@ class ReusableHoldoutSearchCV(Preparation, Savable, GridSearchCV):
             self._metric, self._variance,
             scoring=scoring, compare=compare, by=by, per=per, refit_every=refit_every,
         )  # fmt: skip
-
-    def _choose(self, folds):
-        """Set ``best_index_`` and what follows from it."""
-        results = self.cv_results_
-        if callable(self.refit):
-            self.best_index_ = self._select_best_index(self.refit, folds.name, results)
-        else:
-            rule = self.refit if self.refit in RULES else "best"
-            error = self._standard_error(folds) if rule == "one_se" else None
-            self.best_index_ = chosen_row(rule, results, error)
-        best = self.best_index_
-        self._variance = folds.progress.variance(best)
-        self.best_params_ = results["params"][best]
-        self.best_score_ = float(results["holdout_score"][best])
-        self.best_interval_ = (
-            float(results["holdout_lower"][best]),
-            float(results["holdout_upper"][best]),
-        )

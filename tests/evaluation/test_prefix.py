@@ -11,8 +11,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
 from sklearn_bdp import ReusableHoldoutSearchCV
-from sklearn_bdp._evaluation import Candidate, Experiment
-from sklearn_bdp._evaluation._candidates import PrefixMemory, evaluate
+from sklearn_bdp._evaluation import Candidate, Experiment, PrefixMemory, Task, WholeJob
 from sklearn_bdp.metrics import PerRecordScore, get_metric
 
 
@@ -68,7 +67,8 @@ def setting_of(data, first, metric, **options):
 
 def outcomes(setting, memory):
     grid = [{"logisticregression__C": C} for C in (0.01, 1.0, 100.0)]
-    return [evaluate(setting, Candidate(params), keyed=True, memory=memory) for params in grid]
+    tasks = [Task(row, Candidate(params), keyed=True) for row, params in enumerate(grid)]
+    return [WholeJob(setting).run(task, memory) for task in tasks]
 
 
 def test_a_search_transforms_what_is_left_out_once_for_all_that_share_a_step(data):
