@@ -23,6 +23,7 @@ from sklearn_bdp.planning import (
     plan_holdout,
     plan_search,
 )
+from tests.facts import refused, warned
 
 P1 = [[0.9, 0.1], [0.2, 0.8]]
 P2 = [[0.9, 0.1], [0.1, 0.9]]
@@ -45,20 +46,23 @@ def _models(n):
 # Reference values: n needed by Zhao's Theorem 2, G1, G2 and Hoeffding's floor.
 REFERENCE = [
     (0.1, 100, 1, None, 1.165e6, 6.7e4, 6.6e3, 415),
-    pytest.param(0.1, 100, 1, P1, 7.82e7, 5.4e5, 3.8e4, 2.4e3, marks=pytest.mark.slow),
-    pytest.param(0.05, 1000, 10, None, 5.853e7, 1.8e6, 2.6e5, 2.1e3, marks=pytest.mark.slow),
-    pytest.param(0.05, 1000, 10, P2, 6.48e9, 2.1e7, 2.4e6, 1.9e4, marks=pytest.mark.slow),
+    (0.1, 100, 1, P1, 7.82e7, 5.4e5, 3.8e4, 2.4e3),
+    (0.05, 1000, 10, None, 5.853e7, 1.8e6, 2.6e5, 2.1e3),
+    (0.05, 1000, 10, P2, 6.48e9, 2.1e7, 2.4e6, 1.9e4),
 ]
 
 
+@pytest.mark.parametrize("full", [False, pytest.param(True, marks=pytest.mark.slow)])
 @pytest.mark.parametrize(("tau", "m", "b", "chain", "zhao", "g1", "g2", "floor"), REFERENCE)
-def test_planner_reproduces_the_reference_table(tau, m, b, chain, zhao, g1, g2, floor):
+def test_planner_reproduces_the_reference_table(tau, m, b, chain, zhao, g1, g2, floor, full):
+    """Without G1, whose noise is optimized, unless in full."""
     common = {"tau": tau, "n_queries": m, "budget": b, "correlation": chain}
     assert plan_holdout(route="zhao2017", **common) == pytest.approx(zhao, rel=2e-3)
     assert plan_holdout(route="transcript", **common) == pytest.approx(g2, rel=0.03)
     assert plan_holdout(route="floor", **common) == pytest.approx(floor, rel=0.03)
     # The division found here is never worse than the prototype's and at most a quarter better.
-    assert 0.75 * g1 <= plan_holdout(route="bdp", **common) <= 1.01 * g1
+    if full:
+        assert 0.75 * g1 <= plan_holdout(route="bdp", **common) <= 1.01 * g1
 
 
 @pytest.mark.parametrize(
@@ -70,7 +74,7 @@ def test_planner_reproduces_the_reference_table(tau, m, b, chain, zhao, g1, g2, 
         ("splitting", P1),
         ("floor", None),
         ("floor", P1),
-        ("posterior", None),
+        pytest.param("posterior", None, marks=pytest.mark.slow),
         pytest.param("bdp", None, marks=pytest.mark.slow),
         pytest.param("bdp", P1, marks=pytest.mark.slow),
         pytest.param("posterior", P1, marks=pytest.mark.slow),
@@ -90,7 +94,7 @@ def routes_and_models():
     """Yield all pairs; routes that optimize noise take a second for each of the slow ones."""
     for route in ROUTES:
         for name in ("independent", "chain", "groups", "graph", "list"):
-            long = route in ("best", "bdp", "posterior") and name in ("groups", "list")
+            long = route in ("best", "bdp", "posterior") and name in ("groups", "graph", "list")
             yield pytest.param(route, name, marks=[pytest.mark.slow] * long)
 
 
@@ -100,7 +104,7 @@ def test_every_route_answers_for_every_model_within_a_second(name, route):
     n = 3000
     model = _models(n)[name]
     if route == "dwork2017" and name != "independent":
-        with pytest.raises(ValueError, match="independent records only"):
+        with refused(ValueError, "route='dwork2017'"):
             certify(n, correlation=model, n_queries=10, budget=2, route=route)
         return
     start = time.process_time()
@@ -175,12 +179,12 @@ def test_a_mechanism_without_grid_or_noise_is_not_certified():
         certificate = certify(10**6, n_queries=10, budget=1, mechanism=bare)
     assert certificate.tau == 1.0
     assert certificate.is_vacuous
-    with pytest.raises(ValueError, match="resolution > 0"):
+    with refused(ValueError, "resolution"):
         certify(10**6, n_queries=10, budget=1, mechanism=bare, route="transcript")
 
 
 def test_vacuous_guarantees_say_so_with_the_records_needed():
-    with pytest.warns(VacuousGuaranteeWarning, match="records are needed"):
+    with warned(VacuousGuaranteeWarning, "n=50", "60,106"):
         certificate = certify(50, n_queries=1000, budget=10)
     assert str(certificate).startswith("Vacuous")
     needed = plan_holdout(tau=0.1, n_queries=1000, budget=10)
@@ -228,7 +232,7 @@ def test_tied_models_are_continued_by_the_planner_only():
     bigger = Groups(np.arange(n + (-n) % 5) // 5)
     size = len(bigger.codes_)
     assert certify(size, correlation=bigger, **common).tau <= 0.1 * (1 + 1e-3)
-    with pytest.raises(ValueError, match="n must be 1000"):
+    with refused(ValueError, 1000, "n=999"):
         certify(999, n_queries=10, budget=1, correlation=groups)
 
 
@@ -254,13 +258,13 @@ def test_tied_models_are_continued_by_the_planner_only():
 )
 def test_bad_parameters_raise_and_name_themselves(change):
     args = {"n_queries": 10, "budget": 1} | change
-    with pytest.raises(ValueError, match=next(iter(change))):
+    with refused(ValueError, next(iter(change))):
         certify(1000, **args)
 
 
 @pytest.mark.parametrize("n", [0, -5])
 def test_impossible_sizes_raise(n):
-    with pytest.raises(ValueError, match="n must be"):
+    with refused(ValueError, "n"):
         certify(n, n_queries=10, budget=1)
 
 
@@ -273,15 +277,15 @@ def test_wrong_types_raise(change):
 
 @pytest.mark.parametrize("tau", [0.0, 0.5, 1.0, -0.1, math.nan, math.inf])
 def test_planner_refuses_vacuous_targets(tau):
-    with pytest.raises(ValueError, match="tau"):
+    with refused(ValueError, "tau"):
         plan_holdout(tau=tau, n_queries=10, budget=1)
 
 
 def test_mechanism_and_epsilon_exclude_each_other():
     mechanism = Thresholdout.zhao2017(0.1, 0.05, 10, 1)
-    with pytest.raises(ValueError, match="exclude each other"):
+    with refused(ValueError, "mechanism", "epsilon"):
         certify(1000, n_queries=10, budget=1, mechanism=mechanism, epsilon=1.0)
-    with pytest.raises(ValueError, match="budget must cover"):
+    with refused(ValueError, "budget=5", "budget=1"):
         certify(1000, n_queries=10, budget=1, mechanism=Thresholdout.zhao2017(0.1, 0.05, 10, 5))
 
 
@@ -325,6 +329,6 @@ def test_one_connected_component_is_refused_with_what_to_do_instead(plan):
     path = csr_array((np.ones(11), (np.arange(11), np.arange(1, 12))), shape=(12, 12))
     options = {"n_queries": 20, "budget": 1} if plan is plan_holdout else {}
     for model in (DependencyGraph(path), Groups([0] * 5)):
-        with pytest.raises(ValueError, match="MarkovNetwork") as error:
+        with refused(ValueError, "MarkovNetwork") as error:
             plan(tau=0.1, correlation=model, **options)
         assert "split by nodes" in str(error.value)

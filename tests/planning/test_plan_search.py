@@ -12,6 +12,7 @@ from sklearn_bdp._metric_names import BINARY, BY_CLASS, NAMES
 from sklearn_bdp.correlation import Groups, MarkovChain, MarkovNetwork
 from sklearn_bdp.metrics import available_metrics, get_metric
 from sklearn_bdp.planning import expected_half_width, plan_holdout, plan_search
+from tests.facts import refused
 
 P1 = [[0.9, 0.1], [0.2, 0.8]]
 
@@ -102,7 +103,7 @@ def test_a_plan_is_a_number_and_says_its_units():
     ],
 )
 def test_bad_input_raises(bad):
-    with pytest.raises((ValueError, TypeError), match=list(bad)[-1]):
+    with refused((ValueError, TypeError), list(bad)[-1]):
         plan_search(**bad)
 
 
