@@ -2,7 +2,7 @@
 
 from sklearn_bdp._digests import query_key
 from sklearn_bdp.holdout._advance import TrainingSide
-from sklearn_bdp.holdout._batch import Batch, Terms, decide, pace_of, route
+from sklearn_bdp.holdout._batch import Terms, check_overlap, decide, pace_of, route
 from sklearn_bdp.holdout._certificate import (
     Preview,
     holdout_certificate,
@@ -17,6 +17,7 @@ from sklearn_bdp.holdout._final import (
     report_statements,
 )
 from sklearn_bdp.holdout._in_time import Earlier
+from sklearn_bdp.holdout._inputs import Batch
 from sklearn_bdp.holdout._plan import described_targets
 from sklearn_bdp.holdout._report import FinalReport
 from sklearn_bdp.holdout._reusable import ReusableHoldout
@@ -27,7 +28,6 @@ from sklearn_bdp.holdout._settings import (
     is_splitter,
     margins,
 )
-from sklearn_bdp.holdout._side_queries import check_overlap
 from sklearn_bdp.ledger import AnswerRecord, BatchRecord, History, HoldoutAnswers
 
 __all__ = [

@@ -7,27 +7,35 @@ raw holdout values come in, go to the mechanism, and are not in anything that go
 from __future__ import annotations
 
 import dataclasses
+import datetime
+import json
 import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from sklearn_bdp._checks import sealed_errors
 from sklearn_bdp.accounting import (
     ModelTail,
     Outcome,
     PredictiveCode,
     Race,
-    Units,
     auto_threshold,
+    check_length,
+    class_floors,
     code_length,
-    drawn_variances,
     final_code_length,
     leaked_length,
     paced,
+    plan_squares,
+    score_tail,
+    share_cells,
+    shares_needed,
 )
 from sklearn_bdp.exceptions import BudgetExhaustedError
+from sklearn_bdp.guards import ANEW, FINDINGS
+from sklearn_bdp.holdout._inputs import Batch
 from sklearn_bdp.holdout._settings import final_noise, margins
-from sklearn_bdp.holdout._side_queries import ask_shares, ask_squares, asked_finely, planned
 from sklearn_bdp.ledger import Answers, BatchRecord
 
 if TYPE_CHECKING:
@@ -36,89 +44,7 @@ if TYPE_CHECKING:
     from sklearn_bdp.mechanisms import Thresholdout
 
 
-#: Fields of a batch that its queries share.
-_SHARED = {"shapes", "tails", "units"}
-
-
-@dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
-class Batch:
-    """``m`` queries that were fixed before any was answered, checked."""
-
-    training_values: np.ndarray  # (m,): training-side values, in [0, 1]
-    #: (m,): values on the holdout, in [0, 1]: for the mechanism only.
-    values: np.ndarray = dataclasses.field(repr=False)
-    shapes: tuple  # what is public of how scores vary: arguments of ``score_tail``
-    tails: tuple  # the tail of each shape: what limits expectations
-    tail_of: np.ndarray  # (m,): which of the tails is whose
-    #: (m,): sensitivity in units of ``1/n``, at least 1: what noise is scaled by.
-    sensitivities: np.ndarray
-    training_sizes: np.ndarray  # (m,): records behind each training-side value
-    #: (m,): least threshold of each query where thresholds are chosen automatically.
-    relaxed_to: np.ndarray
-    secondary: np.ndarray  # (m,): which queries decide nothing
-    keys: list  # the keys, ``None`` for queries that cannot be asked again for free
-    #: (m,): variance of a record's score on the training side; NaN: unknown or of no use.
-    variances: np.ndarray
-    #: (m, 2): means and mean squares of the units' scores on the holdout: for the mechanism only.
-    squares: np.ndarray = dataclasses.field(repr=False)
-    units: Units  # what was drawn independently
-    #: (m,): half-widths of cells of their own for queries that have nothing in common; or None.
-    own_cells: np.ndarray | None = None
-    #: What scores by class are made of, None for others: for the mechanism only.
-    by_class: list = dataclasses.field(repr=False)
-    #: What the ledger says of each query: metric by name, its words and range, the model.
-    labels: list
-
-    def __len__(self):
-        return len(self.keys)
-
-    def take(self, positions):
-        """Return the queries at these positions, in ascending order."""
-        if len(positions) == len(self):
-            return self
-        chosen = {}
-        for name in {field.name for field in dataclasses.fields(self)} - _SHARED:
-            values = getattr(self, name)
-            if isinstance(values, np.ndarray):
-                chosen[name] = values[positions]
-            elif values is not None:
-                chosen[name] = [values[position] for position in positions]
-        return dataclasses.replace(self, **chosen)
-
-    def deviations(self, positions, predictions):
-        """Return standard deviations of the scores at public predictions."""
-        result = np.empty(len(positions))
-        for index, chosen in self._by_tail(positions):
-            result[chosen] = self.tails[index].standard_deviation(predictions[chosen])
-        return result
-
-    def sharpness(self):
-        """Return how much less than in the worst case scores are known to vary, as a ratio."""
-        known, result = np.isfinite(self.variances), np.ones(len(self))
-        if known.any():  # records are independent then, or groups of them
-            worst = self.deviations(np.arange(len(self)), self.training_values) ** 2
-            worst /= self.units.squares
-            drawn = drawn_variances(self.variances, worst, self.training_sizes)
-            result[known] = np.minimum(np.sqrt(drawn / worst), 1.0)[known]
-        return result
-
-    def limits(self, least, most, log_failure):
-        """Return the ends of intervals whose two sides share a failure probability."""
-        side = log_failure - math.log(2.0)
-        lower, upper = np.empty((2, len(self)))
-        for index, chosen in self._by_tail(np.arange(len(self))):
-            lower[chosen], upper[chosen] = self.tails[index].limits(
-                least[chosen], most[chosen], side[chosen], self.training_values[chosen]
-            )
-        return lower, upper
-
-    def _by_tail(self, positions):
-        if len(self.tails) == 1:
-            return [(0, slice(None))]
-        tail_of = self.tail_of[positions]
-        return [(index, tail_of == index) for index in np.unique(tail_of)]
-
-
+MOST = 16  # queries of a batch whose squares are asked
 #: About the code length of the place of a leader: rates of limits by squares are chosen for it.
 LEADING = math.log(8.0)
 
@@ -198,9 +124,15 @@ def decide(batch, terms, *, pace=None, statements=None):
         return None, []
     lengths = length + outcome.places
     least, most = np.fmax(outcome.least, 0.0), np.fmin(outcome.most, 1.0)
-    fine, rounds = asked_finely(plan, batch, outcome), last.n_rounds + outcome.n_above
-    squares = ask_squares(plan, batch, fine, terms, rounds)
-    lower, upper = squares.limits(batch, least, most, failure - lengths)
+    squared, known_squares, released, n_above = ask_squares(plan, batch, outcome, terms)
+    if plan is None:
+        squared = None
+        lower, upper = batch.limits(least, most, failure - lengths)
+    else:  # the better of plain limits and of limits by squares; each has its share
+        lower, upper = batch.limits(least, most, failure - lengths + plan.shares[0])
+        side = failure - lengths - math.log(2.0)
+        sharper, below = plan.limits(least, most, side, known_squares)
+        lower, upper = np.maximum(lower, sharper), np.minimum(upper, below)
     values, kept = outcome.values[:done], ~outcome.relaxed[:done]
     ends = np.maximum(values - lower[:done], upper[:done] - values)
     spending = settings.spending
@@ -218,10 +150,10 @@ def decide(batch, terms, *, pace=None, statements=None):
         code_length=length,
         n_answered=last.n_answered + done,
         n_above=last.n_above + int(outcome.above.sum()),
-        n_rounds=rounds + squares.n_above,
-        released=last.released + outcome.released + squares.released,
+        n_rounds=last.n_rounds + outcome.n_above + n_above,
+        released=last.released + outcome.released + released,
         code=code.state(after=known),
-        cells=_cells(batch, outcome, squares, last, by=by),
+        cells=_cells(batch, outcome, squared, last, by=by),
         widest=max(last.widest, float(np.max(ends[kept], initial=0.0))),
         n_relaxed=last.n_relaxed + done - int(kept.sum()),
         dp_epsilon=level,  # None where none is finite, and ever after
@@ -344,38 +276,36 @@ def _play(batch, terms, pace):
     return race.walk(thresholds, resolution=settings.resolution, learned=settings.learned)
 
 
-def _cells(batch, outcome, squares, last, *, by):
+def _cells(batch, outcome, squared, last, *, by):
     """Return what was released, cell by cell, and the public inputs: enough to recompute all."""
-    extra = {}
-    if squares.plan is not None:
-        listed = [None if math.isnan(value) else value for value in batch.variances.tolist()]
-        extra = {"squares": squares.cells, "variances": listed}
+    public = {
+        "training_sizes": batch.training_sizes,
+        "relaxed_to": batch.relaxed_to,
+        "secondary": batch.secondary,
+        "sensitivities": batch.sensitivities,
+        "shape_of": batch.tail_of,
+    }
     if batch.own_cells is not None:
-        extra["own_cells"] = _compact(batch.own_cells)
-    return extra | {
+        public["own_cells"] = batch.own_cells
+    cells = {
         "route": by,
         # Whether a score over pairs was ever asked for: the certificate says so.
         "pairs": bool(last.cells.get("pairs")) or any(s["kind"] == "pairs" for s in batch.shapes),
         "first": outcome.first,
         "fine": outcome.fine,
-        "training_sizes": _compact(batch.training_sizes),
-        "relaxed_to": _compact(batch.relaxed_to),
-        "secondary": _compact(batch.secondary),
-        "sensitivities": _compact(batch.sensitivities),
         "shapes": list(batch.shapes),
-        "shape_of": _compact(batch.tail_of),
     }
-
-
-def _compact(values):
-    """Return a list, or one number where all are equal."""
-    listed = np.asarray(values).tolist()
-    return listed[0] if len(set(listed)) == 1 else listed
+    for name, values in public.items():  # one number where all are equal
+        listed = values.tolist()
+        cells[name] = listed[0] if len(set(listed)) == 1 else listed
+    if squared is not None:
+        variances = [None if math.isnan(value) else value for value in batch.variances.tolist()]
+        cells |= {"squares": squared, "variances": variances}
+    return cells
 
 
 def exhausted_error(settings, last, *, answered=0, unanswered):
     """Return the error that says what was spent and what can still be done."""
-    n_above, n_answered = last.n_above, last.n_answered
     done = "Nothing was recorded for this batch. "
     if answered:
         done = (
@@ -383,8 +313,217 @@ def exhausted_error(settings, last, *, answered=0, unanswered):
             "this call). "
         )
     return BudgetExhaustedError(
-        f"budget={settings.budget} is used up. Answered in all: {n_answered}, corrected by the "
-        f"holdout: {n_above}, unanswered in this batch: {unanswered}. {done}Recorded answers "
-        "remain free. Set on_exhausted='nan' or 'training' to continue without the holdout. Only "
-        "new records add budget."
+        f"budget={settings.budget} is used up. Answered in all: {last.n_answered}, corrected by "
+        f"the holdout: {last.n_above}, unanswered in this batch: {unanswered}. {done}Recorded "
+        "answers remain free. Set on_exhausted='nan' or 'training' to continue without the "
+        "holdout. Only new records add budget."
     )
+
+
+# -- shares of classes before a batch, squares after it, and checks ---------------------------
+
+
+#: Slices of one record per group: more make scores less noisy, and cost time.
+N_SLICES = 64
+
+
+def ask_shares(batch: Batch, terms: Terms) -> tuple[Any, Terms]:
+    """Ask the shares of classes that a batch needs and that nobody asked before.
+
+    Scores by class need floors under the counts of their classes (theory G20). What the mechanism
+    said of a share is recorded with the batch and used by all later ones. Of patients with several
+    visits, slices with one visit each are scored (G19).
+
+    Returns the batch with its values, tails and sensitivities, and the terms with what was
+    released for it; ``(None, terms)`` where the budget does not suffice.
+    """
+    wanted = [
+        index
+        for index, shape in enumerate(batch.shapes)
+        if shape["kind"] in ("pairs", "class_means")
+        and shape["class_floors"] is None
+        and index in batch.tail_of
+    ]
+    if not wanted:
+        return batch, terms
+    model, settings, mechanism, last = terms.model, terms.settings, terms.mechanism, terms.last
+    n, slices, shapes = settings.n, None, list(batch.shapes)
+    if not model.is_independent:
+        slices = one_of_each_group(model, n, terms.seed)
+    units = n if slices is None else slices.shape[1]
+    unit = n / units  # one record is one unit of a slice
+    values, sensitivities, tails = batch.values.copy(), batch.sensitivities.copy(), [*batch.tails]
+    for index in wanted:
+        shape, places = shapes[index], np.flatnonzero(batch.tail_of == index)
+        n_classes = len(shape["classes"])
+        # A share is recorded with the set of classes it is one of.
+        names = [json.dumps([one, *shape["classes"]]) for one in range(n_classes)]
+        needed = shares_needed(n_classes, shape["counted"], sliced=slices is not None)
+        new = [one for one in needed if names[one] not in last.shares]
+        budget = mechanism.remaining_budget
+        if budget is not None and budget <= len(new):  # one is left for the batch
+            return None, terms
+        shares = share_cells(shape["class_counts"], n_classes, model, n, shape["inside"])
+        counts = batch.by_class[places[0]].least_counts(n_classes, slices)
+        for one in new:
+            cells, share = shares[one], float(counts[one]) / units
+            if n_classes == 2 and names[1 - one] in last.shares:
+                cells = shares[1 - one].of_other(*last.shares[names[1 - one]][1:])
+            low, high = cells.ends(None)
+            run = mechanism.answer_run(
+                np.array([0.5 * (low + high) / unit]),
+                np.array([share / unit]),
+                thresholds=np.array([0.5 * (high - low) / unit]),
+            )
+            cell, (margin, above) = None, margins(settings, last.n_rounds)
+            if run.above[0]:
+                cell, margin = cells.place(float(run.values[0]) * unit), above
+                low, high = cells.ends(cell)
+            ends = [cell, max(0.0, low - margin * unit), min(1.0, high + margin * unit)]
+            last = dataclasses.replace(
+                last,
+                n_rounds=last.n_rounds + int(cell is not None),
+                released=last.released + cells.price(cell),
+                shares=last.shares | {names[one]: ends},
+            )
+        # The scores are divided by counts that are known by now.
+        known = {one: tuple(last.shares[names[one]][1:]) for one in needed}
+        floors = class_floors(known, units, n_classes, sliced=slices is not None)
+        shapes[index] = shape | {"class_floors": floors}
+        tails[index] = score_tail(model, n, **shapes[index])
+        for place in places:
+            rows = batch.by_class[place]
+            values[place] = min(1.0, max(0.0, rows.value(floors, slices)))
+            sensitivities[place] = max(1.0, n * rows.sensitivity(floors))
+    batch = dataclasses.replace(
+        batch, values=values, sensitivities=sensitivities, shapes=tuple(shapes), tails=tuple(tails)
+    )
+    return batch, dataclasses.replace(terms, last=last)
+
+
+def one_of_each_group(model, n, seed):
+    """Return slices of one record per group, chosen at random: positions, a row for each slice."""
+    _, group = np.unique(model.components(n), return_inverse=True)
+    order, sizes = np.argsort(group, kind="stable"), np.bincount(group)
+    starts = np.cumsum(sizes) - sizes
+    chosen = np.random.default_rng(seed).random((N_SLICES, sizes.size))
+    return order[starts + np.floor(chosen * sizes).astype(int)]
+
+
+def with_prevalence(metric, prevalence, shares, n):
+    """Return a metric of two classes with a share of positive records, and where that is from.
+
+    ``shares``: those that the holdout was asked for. By default 1/2.
+    """
+    if metric.is_mean or (prevalence is None and metric.class_counts):
+        return metric, ""
+    note = ""
+    if prevalence is None:
+        known = [ends for name, (_, *ends) in shares.items() if len(json.loads(name)) == 3]
+        prevalence = 0.5 * sum(known[-1]) if known else 0.5
+        source = "as recorded" if known else "assumed"
+        note = f" The share of positive records is {prevalence:.3g}, {source} (see prevalence=)."
+    counts = (max(1, round(n * (1.0 - prevalence))), max(1, round(n * prevalence)))
+    return dataclasses.replace(metric, classes=(0, 1), class_counts=counts), note
+
+
+def planned(batch, terms, log_failure):
+    """Return the plan of a batch, or None where no variance is of use; nothing was asked yet."""
+    code, settings = terms.code, terms.settings
+    if not settings.races or not np.isfinite(batch.variances).any():
+        return None
+    code.expect(batch.training_values)  # as the race will, which changes nothing twice
+    centers = batch.training_values
+    if batch.own_cells is None:
+        centers, _ = code.predict(batch.training_values)
+    plan = plan_squares(
+        centers,
+        batch.variances,
+        training_sizes=batch.training_sizes * batch.units.count / settings.n,
+        units=batch.units,
+        log_failure=log_failure,
+    )
+    return plan if plan.eligible.any() else None
+
+
+def ask_squares(
+    plan: Any, batch: Batch, outcome: Outcome, terms: Terms
+) -> tuple[list[Any], dict[int, float], float, int]:
+    """Ask the mechanism how much the scores of whoever leads vary; a race knows no budget.
+
+    Returns each position with the first level that held; upper limits of mean squared deviations by
+    position, noise margins included; nats released; and how many levels did not hold.
+    """
+    if plan is None:
+        return [], {}, 0.0, 0
+    leads = outcome.answered & ~batch.secondary
+    first = int(np.argmax(np.where(leads, outcome.values, -np.inf)))
+    fine = [first, *(place for place, _ in reversed(outcome.fine + outcome.first))]
+    if batch.own_cells is not None:
+        fine = np.argsort(-batch.training_values, kind="stable").tolist()
+    fine = [p for p in dict.fromkeys(fine) if plan.eligible[p] and outcome.answered[p]]
+    deviations, n_rounds = plan.deviations(batch.squares), terms.last.n_rounds + outcome.n_above
+    unit = max(1.0, terms.settings.n * batch.units.sensitivity)
+    cells, known, released, n_above = [], {}, 0.0, 0
+    for place in fine[:MOST]:
+        found = None
+        for level, limit in enumerate(plan.levels[place]):
+            run = terms.mechanism.answer_run(
+                np.zeros(1),
+                deviations[place : place + 1] / unit,
+                thresholds=np.array([limit / unit]),
+            )
+            if not run.above[0]:
+                found = level
+                margin = unit * margins(terms.settings, n_rounds + n_above)[0]
+                known[place] = min(1.0, float(limit) + margin)
+                break
+            n_above += 1
+        cells.append([place, found])
+        released += plan.price(found)
+    return cells, known, released, n_above
+
+
+@sealed_errors
+def check_overlap(holdout: Any, side: Any, *, explicit: bool = False) -> str:
+    """Compare a training side with a holdout; return what has to be true besides, or nothing.
+
+    ``explicit``: rows beyond those of a drawn split are compared in place of being refused. What is
+    known costs nothing; a word is charged, recorded, then said.
+    """
+    known, settings = holdout.account.known, holdout.account.settings
+    said = known.said_of(side, explicit=explicit)
+    if said is not None:
+        return said
+    word = None
+    # An exact word has no finite level of privacy: under a declared one no check is made.
+    if settings.information is None and settings.tau is None:
+        with holdout.account.writing() as book:
+            last, before = book.last, book.checks()
+            words = [check["word"] for check in before if check["of"] == side.digest]
+            if words and not last.closed:
+                word = words[0]
+            elif not last.closed:  # then nothing is asked any more
+                rows = not holdout.allow_shared_rows
+                word = side.finding(holdout.X, holdout.y, holdout.model, rows=rows)
+                length = check_length(
+                    n_checks=len(before),
+                    n_complaints=sum(check["word"] is not None for check in before),
+                    complaint=word is not None,
+                    n_words=len(FINDINGS),
+                )
+                after = dataclasses.replace(
+                    last,
+                    time=datetime.datetime.now(datetime.UTC).isoformat(timespec="microseconds"),
+                    size=0,
+                    released=last.released + length,
+                    dp_epsilon=None,  # no finite level of privacy holds from now on
+                    checks={"of": side.digest, "word": word},
+                )
+                book.append(after)
+    if word in ("rows", "labels"):
+        raise FINDINGS[word].error()
+    known.add(side)
+    if word is not None:
+        FINDINGS[word].warn()
+    return ANEW if word == "groups" else ""

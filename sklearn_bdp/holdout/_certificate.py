@@ -25,9 +25,8 @@ from sklearn_bdp.accounting import (
 )
 from sklearn_bdp.correlation import check_correlation
 from sklearn_bdp.exceptions import HoldoutClosedError, VacuousGuaranteeWarning
-from sklearn_bdp.holdout._batch import pace_of, route
+from sklearn_bdp.holdout._batch import pace_of, route, with_prevalence
 from sklearn_bdp.holdout._settings import final_noise, margins
-from sklearn_bdp.holdout._side_queries import with_prevalence
 from sklearn_bdp.ledger import BatchRecord, Fact
 
 _GOALS = (0.4, 0.3, 0.2, 0.1, 0.05, 0.02, 0.01)

@@ -18,7 +18,7 @@ from sklearn_bdp.holdout._advance import check_plan, prepared
 from sklearn_bdp.holdout._batch import decide, exhausted_error, route
 from sklearn_bdp.holdout._certificate import check_open, target_of, width_parts
 from sklearn_bdp.holdout._in_time import WalkForward
-from sklearn_bdp.holdout._inputs import batch_of_evaluations
+from sklearn_bdp.holdout._inputs import make_batch
 from sklearn_bdp.holdout._measures import Predicted, Records
 from sklearn_bdp.holdout._plan import CLASSES, Plan, planned_report
 from sklearn_bdp.holdout._report import FinalReport, ReportRow
@@ -197,9 +197,8 @@ def _through_noise(holdout: Any, plan: Plan, terms: Any) -> Any:
             mean, sensitivity = float(halved.mean()), found[0].sensitivity
             found = [Evaluation(per_record=halved, value=mean, sensitivity=sensitivity)]
         evaluations += found
-    batch = batch_of_evaluations(
-        evaluations, settings.n, model,
-        training_values=[one.expected for one in plan.statements],
+    batch = make_batch(
+        settings.n, model, [one.expected for one in plan.statements], evaluations=evaluations,
         own_cells=np.ones(len(evaluations)),  # deviations are taken from what was expected
     )  # fmt: skip
     units = list(model.units(settings.n))

@@ -1,9 +1,12 @@
 """Checks of queries. Messages never quote a per-record score or anything computed from one."""
 
+from __future__ import annotations
+
 import copy
 import dataclasses
 import math
 import pickle
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -18,58 +21,203 @@ from sklearn_bdp._checks import (
 )
 from sklearn_bdp._digests import copied, query_key
 from sklearn_bdp._sklearn_compat import num_samples
-from sklearn_bdp.accounting import Units, score_tail
-from sklearn_bdp.holdout._batch import Batch
+from sklearn_bdp.accounting import Units, drawn_variances, score_tail
 from sklearn_bdp.metrics import Evaluation
 
 _LONGEST_KEY = 1000
 
+#: Fields of a batch that its queries share.
+_SHARED = {"shapes", "tails", "units"}
 
-def batch_of_scores(scores, n, model, **asked):
-    """Return the :class:`Batch` of queries with an ``(m, n)`` array of scores in [0, 1].
 
-    ``asked``: what else a query says; see :func:`_checked`.
+@dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
+class Batch:
+    """``m`` queries that were fixed before any was answered, checked."""
+
+    training_values: np.ndarray  # (m,): training-side values, in [0, 1]
+    #: (m,): values on the holdout, in [0, 1]: for the mechanism only.
+    values: np.ndarray = dataclasses.field(repr=False)
+    shapes: tuple  # what is public of how scores vary: arguments of ``score_tail``
+    tails: tuple  # the tail of each shape: what limits expectations
+    tail_of: np.ndarray  # (m,): which of the tails is whose
+    #: (m,): sensitivity in units of ``1/n``, at least 1: what noise is scaled by.
+    sensitivities: np.ndarray
+    training_sizes: np.ndarray  # (m,): records behind each training-side value
+    #: (m,): least threshold of each query where thresholds are chosen automatically.
+    relaxed_to: np.ndarray
+    secondary: np.ndarray  # (m,): which queries decide nothing
+    keys: list  # the keys, ``None`` for queries that cannot be asked again for free
+    #: (m,): variance of a record's score on the training side; NaN: unknown or of no use.
+    variances: np.ndarray
+    #: (m, 2): means and mean squares of the units' scores on the holdout: for the mechanism only.
+    squares: np.ndarray = dataclasses.field(repr=False)
+    units: Units  # what was drawn independently
+    #: (m,): half-widths of cells of their own for queries that have nothing in common; or None.
+    own_cells: np.ndarray | None = None
+    #: What scores by class are made of, None for others: for the mechanism only.
+    by_class: list = dataclasses.field(repr=False)
+    #: What the ledger says of each query: metric by name, its words and range, the model.
+    labels: list
+
+    def __len__(self):
+        return len(self.keys)
+
+    def take(self, positions):
+        """Return the queries at these positions, in ascending order."""
+        if len(positions) == len(self):
+            return self
+        chosen = {}
+        for name in {field.name for field in dataclasses.fields(self)} - _SHARED:
+            values = getattr(self, name)
+            if isinstance(values, np.ndarray):
+                chosen[name] = values[positions]
+            elif values is not None:
+                chosen[name] = [values[position] for position in positions]
+        return dataclasses.replace(self, **chosen)
+
+    def deviations(self, positions, predictions):
+        """Return standard deviations of the scores at public predictions."""
+        result = np.empty(len(positions))
+        for index, tail in enumerate(self.tails):
+            chosen = self.tail_of[positions] == index
+            if chosen.any():
+                result[chosen] = tail.standard_deviation(predictions[chosen])
+        return result
+
+    def sharpness(self):
+        """Return how much less than in the worst case scores are known to vary, as a ratio."""
+        known, result = np.isfinite(self.variances), np.ones(len(self))
+        if known.any():  # records are independent then, or groups of them
+            worst = self.deviations(np.arange(len(self)), self.training_values) ** 2
+            worst /= self.units.squares
+            drawn = drawn_variances(self.variances, worst, self.training_sizes)
+            result[known] = np.minimum(np.sqrt(drawn / worst), 1.0)[known]
+        return result
+
+    def limits(self, least, most, log_failure):
+        """Return the ends of intervals whose two sides share a failure probability."""
+        side = log_failure - math.log(2.0)
+        lower, upper = np.empty((2, len(self)))
+        for index, tail in enumerate(self.tails):
+            chosen = self.tail_of == index
+            if chosen.any():
+                lower[chosen], upper[chosen] = tail.limits(
+                    least[chosen], most[chosen], side[chosen], self.training_values[chosen]
+                )
+        return lower, upper
+
+
+def make_batch(
+    n: int,
+    model: Any,
+    training_values: Any,
+    *,
+    scores: Any = None,
+    evaluations: Any = None,
+    training_size: Any = None,
+    keys: Any = None,
+    relaxed_to: Any = None,
+    secondary: Any = None,
+    training_variance: Any = None,
+    own_cells: Any = None,
+    about: Any = None,
+) -> Batch:
+    """Return the checked :class:`Batch` of what is asked about ``n`` records of ``model``.
+
+    ``scores``: an ``(m, n)`` array in [0, 1]; or ``evaluations``, made by bounded metrics.
     """
-    values, squares = check_per_record_scores(scores, n, model)
-    # The type of an array is no measurement: integers in [0, 1] can be nothing but bits.
-    binary = np.asarray(scores).dtype.kind in {"b", "u", "i"}
-    return _checked(
-        n, model,
-        values=values,
-        shapes=({"kind": "mean", "binary": binary},),
-        tail_of=np.zeros(values.size, dtype=int),
-        sensitivities=np.full(values.size, _mean_sensitivity(n, model)),
-        squares=squares,
-        by_class=[None] * values.size,
-        **asked,
-    )  # fmt: skip
-
-
-def batch_of_evaluations(evaluations, n, model, **asked):
-    """Return the :class:`Batch` of queries with evaluations made by a bounded metric."""
-    found = [_one(evaluation, n, model) for evaluation in evaluations]
-    shapes = {}
-    shape_of = [shapes.setdefault(tuple(sorted(s.items())), len(shapes)) for *_, s in found]
-    values, squares, largest = (np.array([one[part] for one in found]) for part in range(3))
-    return _checked(
-        n, model,
-        values=values,
-        shapes=tuple(map(dict, shapes)),
-        tail_of=np.array(shape_of, dtype=int),
-        sensitivities=largest,
-        squares=squares,
-        by_class=[evaluation.by_class for evaluation in evaluations],
-        **asked,
-    )  # fmt: skip
-
-
-def _mean_sensitivity(n, model):
-    """Return what one record can do to a mean over records, in units of ``1/n``.
-
-    Noise is scaled by it for a level of privacy, which is not stated given the past.
-    """
+    # What one record can do to a mean over records, in units of 1/n. Noise is scaled by it for a
+    # level of privacy, which is not stated given the past.
     weights = None if model.is_given_past else model.record_weights(n)
-    return 1.0 if weights is None else max(1.0, n * float(weights.max()))
+    one_record = 1.0 if weights is None else max(1.0, n * float(weights.max()))
+    if evaluations is None:
+        values, squares = check_per_record_scores(scores, n, model)
+        # The type of an array is no measurement: integers in [0, 1] can be nothing but bits.
+        binary = np.asarray(scores).dtype.kind in {"b", "u", "i"}
+        shapes: Any = ({"kind": "mean", "binary": binary},)
+        tail_of: Any = np.zeros(values.size, dtype=int)
+        sensitivities, by_class = np.full(values.size, one_record), [None] * values.size
+    else:
+        shapes, tail_of, found, by_class = {}, [], [], []
+        for one in evaluations:
+            if not isinstance(one, Evaluation) or (one.per_record is None and one.shape.is_mean):
+                raise TypeError(
+                    f"evaluations must come from BoundedMetric.evaluate, got {type(one).__name__}."
+                )
+            if one.per_record is not None:
+                (value,), (square,) = check_per_record_scores(one.per_record, n, model)
+                found.append((value, square, one_record))
+            elif model.is_given_rest or not model.is_componentwise:
+                raise ValueError(
+                    "a metric that is not a mean over records needs independent records or groups, "
+                    f"got the correlation: {model.describe()}. Use a mean over records, for "
+                    "instance scoring='accuracy' or 'neg_brier_score'."
+                )
+            elif not (0.0 <= one.value <= 1.0 and 0.0 < one.sensitivity <= 1.0):
+                raise ValueError("an evaluation must have a value and a sensitivity in [0, 1].")
+            else:
+                value = float(one.value)
+                found.append((value, np.full(2, value), max(1.0, float(one.sensitivity) * n)))
+            shape = tuple(sorted(vars(one.shape).items()))
+            tail_of.append(shapes.setdefault(shape, len(shapes)))
+            by_class.append(one.by_class)
+        values, squares, sensitivities = (
+            np.array([row[part] for row in found]) for part in range(3)
+        )
+        shapes, tail_of = tuple(map(dict, shapes)), np.array(tail_of, dtype=int)
+    count = len(tail_of)
+    if count == 0:
+        raise ValueError("a batch must hold at least one query, got 0.")
+    training = np.atleast_1d(check_array("training_values", training_values, low=0.0, high=1.0))
+    if training.shape != (count,):
+        raise ValueError(
+            f"training_values must have shape ({count},), one for each query, got {training.shape}."
+        )
+    alike = model.is_independent or model.is_given_past
+    dates = model.units(n)[0] if model.is_given_past else n
+    units = Units.records(dates) if alike else Units.of(_groups(model, n)[2])
+    if model.is_given_past:
+        units = dataclasses.replace(units, sensitivity=1.0 / n)
+    variances = np.full(count, np.nan)  # NaN where of no use (theory G15, G18)
+    if training_variance is not None:
+        given = np.asarray(training_variance, dtype=float)
+        _each("training_variance", np.nan_to_num(given), count, high=0.25)
+        bits = np.array([shape["binary"] and dates == n for shape in shapes])  # of units
+        useful = np.array([shape["kind"] == "mean" for shape in shapes]) & ~bits
+        useful &= alike or model.is_componentwise
+        # Scores of one group are taken to agree by a quarter: a guess for sharp limits, no bound.
+        drawn = given * (0.25 + 0.75 / (1 if alike else n * units.squares))
+        variances = np.where(useful[tail_of], drawn, np.nan)
+    if own_cells is not None:
+        own_cells = check_array("own_cells", own_cells, shape=(count,), low=1e-12, high=1.0)
+    labels: list[Any] = [(None, None, None, None)] * count
+    if about is not None:
+        scales = {}
+        for metric, *_ in about:
+            if id(metric) not in scales:
+                words = metric.measured, float(metric.lower), float(metric.upper)
+                scales[id(metric)] = metric_key(metric), words
+        labels = [(*scales[id(metric)], name, next(iter(by), None)) for metric, name, *by in about]
+    return Batch(
+        training_values=training,
+        values=values,
+        shapes=shapes,
+        tails=tuple(score_tail(model, n, **shape) for shape in shapes),
+        tail_of=tail_of,
+        sensitivities=sensitivities,
+        training_sizes=_each(
+            "training_size", n if training_size is None else training_size, count, low=1.0
+        ),
+        relaxed_to=_each("relaxed_to", 0.0 if relaxed_to is None else relaxed_to, count, high=1.0),
+        secondary=np.full(count, False if secondary is None else secondary, dtype=bool),
+        keys=check_keys(keys, count),
+        variances=variances,
+        squares=squares,
+        units=units,
+        own_cells=own_cells,
+        by_class=by_class,
+        labels=labels,
+    )
 
 
 def check_per_record_scores(scores, n, model):
@@ -98,23 +246,19 @@ def check_per_record_scores(scores, n, model):
         means = array.mean(axis=1, dtype=float)
     else:
         means = np.clip(array @ weights, 0.0, 1.0)
-    return means, np.column_stack(_moments(array, means, n, model))
-
-
-def _moments(array, means, n, model):
-    """Return means and mean squares of records' scores, or of groups' by squared weights."""
-    dates = getattr(model, "codes_", None) if model.is_given_past else None
-    if dates is not None:
+    if model.is_given_past and getattr(model, "codes_", None) is not None:
         own = np.array([model.unit_means(row) for row in array])
-        return means, np.mean(own**2, axis=1)
+        return means, np.column_stack([means, np.mean(own**2, axis=1)])
     if array.dtype.kind in "biu":
-        return means, means
-    if model.is_independent or not model.is_componentwise:
-        return means, np.einsum("ij,ij->i", array, array, dtype=float) / n
-    order, starts, sizes = _groups(model, n)
-    own = np.add.reduceat(array[:, order], starts, axis=1) / sizes
-    weights = sizes**2 / np.sum(sizes**2)
-    return own @ weights, own**2 @ weights
+        squares = means
+    elif model.is_independent or not model.is_componentwise:
+        squares = np.einsum("ij,ij->i", array, array, dtype=float) / n
+    else:
+        order, starts, sizes = _groups(model, n)
+        own = np.add.reduceat(array[:, order], starts, axis=1) / sizes
+        share = sizes**2 / np.sum(sizes**2)
+        return means, np.column_stack([own @ share, own**2 @ share])
+    return means, np.column_stack([means, squares])
 
 
 def _groups(model, n):
@@ -123,89 +267,6 @@ def _groups(model, n):
     sizes = np.bincount(group).astype(float)
     starts = (np.cumsum(sizes) - sizes).astype(int)
     return np.argsort(group, kind="stable"), starts, sizes
-
-
-def _one(evaluation, n, model):
-    """Return value, mean square and sensitivity of one evaluation, and its public shape."""
-    known = isinstance(evaluation, Evaluation)
-    if not known or (evaluation.per_record is None and evaluation.shape.is_mean):
-        raise TypeError(
-            f"evaluations must come from BoundedMetric.evaluate, got {type(evaluation).__name__}."
-        )
-    if evaluation.per_record is not None:
-        (value,), (square,) = check_per_record_scores(evaluation.per_record, n, model)
-        return value, square, _mean_sensitivity(n, model), vars(evaluation.shape)
-    if model.is_given_rest or not model.is_componentwise:
-        raise ValueError(
-            "a metric that is not a mean over records needs independent records or groups, got the "
-            f"correlation: {model.describe()}. Use a mean over records, for instance "
-            "scoring='accuracy' or 'neg_brier_score'."
-        )
-    value, sensitivity = float(evaluation.value), float(evaluation.sensitivity)
-    if not (0.0 <= value <= 1.0 and 0.0 < sensitivity <= 1.0):
-        raise ValueError("an evaluation must have a value and a sensitivity in [0, 1].")
-    moments = np.full(2, value)  # of no use
-    return value, moments, max(1.0, sensitivity * n), vars(evaluation.shape)
-
-
-def metric_key(metric):
-    """Return what a ledger knows a metric by."""
-    return f"{metric.name} {query_key(repr(metric))[:16]}"
-
-
-def _labels(about, count):
-    """Return what the ledger says of queries: metric, its words and range; model, submitter."""
-    if about is None:
-        return [(None, None, None, None)] * count
-    metrics = {id(metric): metric for metric, *_ in about}
-    scales = {
-        each: (metric_key(m), (m.measured, float(m.lower), float(m.upper)))
-        for each, m in metrics.items()
-    }
-    return [(*scales[id(metric)], model, next(iter(by), None)) for metric, model, *by in about]
-
-
-def _checked(
-    n, model, *, shapes, tail_of, training_values, training_size=None, keys=None, relaxed_to=None,
-    secondary=None, training_variance=None, own_cells=None, about=None, **scored,
-):  # fmt: skip
-    """Return the :class:`Batch` of what was ``scored`` and of what was asked, which is checked."""
-    count = tail_of.size
-    if count == 0:
-        raise ValueError("a batch must hold at least one query, got 0.")
-    training = np.atleast_1d(check_array("training_values", training_values, low=0.0, high=1.0))
-    if training.shape != (count,):
-        raise ValueError(
-            f"training_values must have shape ({count},), one for each query, got {training.shape}."
-        )
-    sizes = n if training_size is None else training_size
-    dates = model.units(n)[0] if model.is_given_past else n
-    bits = np.array([shape["binary"] and dates == n for shape in shapes])  # of units
-    useful = np.array([shape["kind"] == "mean" for shape in shapes]) & ~bits
-    useful = useful[tail_of] & (
-        model.is_independent or model.is_componentwise or model.is_given_past
-    )
-    alike = model.is_independent or model.is_given_past
-    units = Units.records(dates) if alike else Units.of(_groups(model, n)[2])
-    if model.is_given_past:
-        units = dataclasses.replace(units, sensitivity=1.0 / n)
-    if own_cells is not None:
-        own_cells = check_array("own_cells", own_cells, shape=(count,), low=1e-12, high=1.0)
-    return Batch(
-        training_values=training,
-        shapes=shapes,
-        tails=tuple(score_tail(model, n, **shape) for shape in shapes),
-        tail_of=tail_of,
-        training_sizes=_each("training_size", sizes, count, low=1.0),
-        relaxed_to=_each("relaxed_to", 0.0 if relaxed_to is None else relaxed_to, count, high=1.0),
-        secondary=np.full(count, False if secondary is None else secondary, dtype=bool),
-        keys=check_keys(keys, count),
-        variances=_variances(training_variance, useful, 1 if alike else n * units.squares),
-        units=units,
-        own_cells=own_cells,
-        labels=_labels(about, count),
-        **scored,
-    )
 
 
 def _each(name, values, count, *, low=0.0, high=math.inf):
@@ -219,14 +280,9 @@ def _each(name, values, count, *, low=0.0, high=math.inf):
     return np.full(count, array)
 
 
-def _variances(given, useful, count):
-    """Return training-side variances of ``count`` units; NaN where of no use (G15, G18)."""
-    if given is None:
-        return np.full(useful.size, np.nan)
-    values = np.asarray(given, dtype=float)
-    _each("training_variance", np.nan_to_num(values), useful.size, high=0.25)
-    # Scores of one group are taken to agree by a quarter: a guess for sharp limits, no bound.
-    return np.where(useful, values * (0.25 + 0.75 / count), np.nan)
+def metric_key(metric):
+    """Return what a ledger knows a metric by."""
+    return f"{metric.name} {query_key(repr(metric))[:16]}"
 
 
 def check_training_value(metric, value):
@@ -281,15 +337,6 @@ def check_data(X, y):
     if n < 2:
         raise ValueError(f"a holdout must hold at least 2 records, got {n}.")
     return n
-
-
-def first_askings(keys, known):
-    """Return the positions that need a new answer, each key once."""
-    first: dict = {}
-    for position, key in enumerate(keys):
-        if key is None or key not in known:
-            first.setdefault(position if key is None else key, position)
-    return list(first.values())
 
 
 def freeze_data(X):

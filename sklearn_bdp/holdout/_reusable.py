@@ -26,7 +26,7 @@ from sklearn_bdp._version import __version__
 from sklearn_bdp.correlation import check_correlation, check_order_of_groups
 from sklearn_bdp.guards import TrainingRecords, targets_digest
 from sklearn_bdp.holdout._account import Account
-from sklearn_bdp.holdout._batch import route
+from sklearn_bdp.holdout._batch import check_overlap, route
 from sklearn_bdp.holdout._certificate import (
     holdout_certificate,
     preview_batch,
@@ -34,12 +34,11 @@ from sklearn_bdp.holdout._certificate import (
 )
 from sklearn_bdp.holdout._final import report_and_close, shown_report
 from sklearn_bdp.holdout._inputs import (
-    batch_of_evaluations,
-    batch_of_scores,
     check_data,
     check_keys,
     check_training_value,
     freeze_data,
+    make_batch,
     metric_key,
 )
 from sklearn_bdp.holdout._plan import check_predictions
@@ -48,7 +47,6 @@ from sklearn_bdp.holdout._settings import (
     HoldoutConfig,
     check_path,
 )
-from sklearn_bdp.holdout._side_queries import check_overlap
 from sklearn_bdp.ledger import AnswerRecord, Fact, History, HoldoutAnswers
 from sklearn_bdp.metrics import forecast_metric, get_metric
 
@@ -402,8 +400,8 @@ class ReusableHoldout:
         LedgerError
             One of its subclasses, if the ledger cannot be used; nothing is released.
         """
-        batch = batch_of_scores(
-            per_record_scores, self.n, self.model, training_values=training_values,
+        batch = make_batch(
+            self.n, self.model, training_values, scores=per_record_scores,
             training_size=training_size, keys=keys, relaxed_to=relaxed_to,
             training_variance=training_variance,
         )  # fmt: skip
@@ -453,8 +451,8 @@ class ReusableHoldout:
         HoldoutAnswers
             As for :meth:`answer`.
         """
-        batch = batch_of_evaluations(
-            evaluations, self.n, self.model, training_values=training_values,
+        batch = make_batch(
+            self.n, self.model, training_values, evaluations=evaluations,
             training_size=training_size, keys=keys, relaxed_to=relaxed_to, secondary=secondary,
             training_variance=training_variance, own_cells=own_cells, about=about,
         )  # fmt: skip

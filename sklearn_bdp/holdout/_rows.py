@@ -20,12 +20,12 @@ from sklearn_bdp.accounting import (
     share_limits,
     star_limits,
 )
+from sklearn_bdp.holdout._batch import ask_shares
 from sklearn_bdp.holdout._certificate import target_of
 from sklearn_bdp.holdout._in_time import calendar, past_row
-from sklearn_bdp.holdout._inputs import batch_of_evaluations
+from sklearn_bdp.holdout._inputs import make_batch
 from sklearn_bdp.holdout._measures import Records, is_label, reads
 from sklearn_bdp.holdout._plan import BETS, CLASSES, COUNTS, FREE, PAST, TAIL, Plan, Statement
-from sklearn_bdp.holdout._side_queries import ask_shares
 
 LONG_RUN = "the long run of the same process"
 
@@ -100,7 +100,7 @@ class Rows:
                 found[place] = evaluation
                 continue
             batch, terms = ask_shares(
-                batch_of_evaluations([evaluation], n, model, training_values=[one.expected]), terms
+                make_batch(n, model, [one.expected], evaluations=[evaluation]), terms
             )
             found[place] = batch
         return terms, found
