@@ -17,8 +17,7 @@ from sklearn_bdp.holdout._final import (
     report_statements,
 )
 from sklearn_bdp.holdout._in_time import Earlier
-from sklearn_bdp.holdout._inputs import Batch
-from sklearn_bdp.holdout._plan import described_targets
+from sklearn_bdp.holdout._inputs import Batch, described_targets
 from sklearn_bdp.holdout._report import FinalReport
 from sklearn_bdp.holdout._reusable import ReusableHoldout
 from sklearn_bdp.holdout._settings import (

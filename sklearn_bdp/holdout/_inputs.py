@@ -22,9 +22,10 @@ from sklearn_bdp._checks import (
 from sklearn_bdp._digests import copied, query_key
 from sklearn_bdp._sklearn_compat import num_samples
 from sklearn_bdp.accounting import Units, drawn_variances, score_tail
-from sklearn_bdp.metrics import Evaluation
+from sklearn_bdp.metrics import Evaluation, as_labels
 
 _LONGEST_KEY = 1000
+_MOST_CLASSES = 1000  # integers with more values are numbers
 
 #: Fields of a batch that its queries share.
 _SHARED = {"shapes", "tails", "units"}
@@ -358,3 +359,18 @@ def freeze_data(X):
         if isinstance(part, np.ndarray):
             part.setflags(write=False)
     return frozen
+
+
+def described_targets(y: Any) -> dict[str, Any] | None:
+    """Return what a ledger may say of *training* targets: their classes, or their range."""
+    y = as_labels(y)
+    if y.ndim != 1 or not len(y):
+        return None
+    if y.dtype.kind in "fc":
+        finite = y[np.isfinite(y)].astype(float)
+        return {"low": finite.min(), "high": finite.max()} if finite.size else None
+    classes, counts = np.unique(y, return_counts=True)
+    if len(classes) > _MOST_CLASSES:
+        numbers = y.dtype.kind in "iu"
+        return {"low": float(y.min()), "high": float(y.max())} if numbers else None
+    return {"classes": classes.tolist(), "counts": counts.tolist()}

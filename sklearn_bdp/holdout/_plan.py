@@ -31,7 +31,6 @@ from sklearn_bdp.holdout._measures import (
 from sklearn_bdp.ledger import Fact
 from sklearn_bdp.metrics import as_labels, get_metric
 
-_MOST_CLASSES = 1000  # integers with more values are numbers
 _MOST_LEVELS = 20  # of a column that makes subgroups
 _UNKNOWN = UnitMoments(0.5, 0.25, 1.0)  # any moments are valid (theory G28)
 
@@ -495,21 +494,6 @@ def _training_targets(holdout, training):
             return np.repeat(np.asarray(known["classes"]), known["counts"])
         return np.array([known["low"], known["high"]])
     return None if holdout.training_sample is None else holdout.training_sample[1]
-
-
-def described_targets(y: Any) -> dict[str, Any] | None:
-    """Return what a ledger may say of *training* targets: their classes, or their range."""
-    y = as_labels(y)
-    if y.ndim != 1 or not len(y):
-        return None
-    if y.dtype.kind in "fc":
-        finite = y[np.isfinite(y)].astype(float)
-        return {"low": finite.min(), "high": finite.max()} if finite.size else None
-    classes, counts = np.unique(y, return_counts=True)
-    if len(classes) > _MOST_CLASSES:
-        numbers = y.dtype.kind in "iu"
-        return {"low": float(y.min()), "high": float(y.max())} if numbers else None
-    return {"classes": classes.tolist(), "counts": counts.tolist()}
 
 
 def _most_records(holdout, training, dependence):
