@@ -3,7 +3,6 @@
 import inspect
 
 import numpy as np
-import pytest
 from sklearn.dummy import DummyClassifier
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.exceptions import FitFailedWarning
@@ -13,6 +12,7 @@ from sklearn.model_selection import GridSearchCV, cross_validate
 from sklearn.svm import SVC
 
 from sklearn_bdp import _sklearn_compat as compat
+from tests.facts import refused, warned
 
 
 def test_the_search_base_class_is_the_base_of_grid_search():
@@ -79,7 +79,7 @@ def test_what_a_scorer_returns_is_looked_at_outside_of_the_try():
 
     X, y = np.arange(12.0).reshape(6, 2), np.array([0, 1] * 3)
     for scoring in (lambda *_: Refusal(), {"one": lambda *_: Refusal()}):
-        with pytest.raises(MemoryError, match="loud"):
+        with refused(MemoryError, "loud"):
             cross_validate(DummyClassifier(), X, y, scoring=scoring, cv=2)
 
 
@@ -116,7 +116,7 @@ def test_failed_fits_are_reported_and_get_the_error_score():
     results = [dict(failed), good]
     compat.insert_error_scores(results, np.nan)
     assert set(results[0]["test_scores"]) == {"a"}
-    with pytest.warns(FitFailedWarning, match="1 fits failed out of a total of 2"):
+    with warned(FitFailedWarning, 1, 2):
         compat.report_failures(results, np.nan)
 
 
@@ -126,5 +126,5 @@ def test_fit_runs_in_a_context_that_checks_parameters():
         def fit(self, X, y):
             return self
 
-    with pytest.raises(ValueError, match="'C' parameter"):
+    with refused(ValueError, "'C' parameter"):
         Checked(C=-1.0).fit([[0.0]], [0])

@@ -19,6 +19,7 @@ from benchmarks.mechanisms import (
 from sklearn_bdp.correlation import MarkovChain
 from sklearn_bdp.mechanisms import Thresholdout
 from sklearn_bdp.planning import certify
+from tests.facts import refused
 
 
 @pytest.mark.parametrize(("m", "values"), [(1, 3), (4, 2), (5, 4)])
@@ -98,20 +99,20 @@ def test_every_cited_mechanism_has_a_certificate(mechanism):
     larger = certify_mechanism(80_000, mechanism, n_queries=30, budget=3)
     assert larger.tau < certificate.tau
     # The library itself asks a holdout through Thresholdout only.
-    with pytest.raises(TypeError, match="must be a Thresholdout"):
+    with refused(TypeError, "mechanism", "Thresholdout"):
         certify(20_000, n_queries=30, budget=3, mechanism=mechanism)
-    with pytest.raises(ValueError, match="n_queries must be"):
+    with refused(ValueError, "n_queries=0"):
         certify_mechanism(20_000, mechanism, n_queries=0, budget=3)
 
 
 def test_certificates_need_what_they_need():
     chain = MarkovChain([[0.9, 0.1], [0.2, 0.8]])
-    with pytest.raises(ValueError, match="independent records"):
+    with refused(ValueError, "DataSplitting"):
         certify_mechanism(1000, DataSplitting(3), n_queries=3, budget=1, correlation=chain)
     gaussian = NoiseAddition(0.01, n_queries=3, noise="gaussian")
-    with pytest.raises(ValueError, match="give it a resolution"):
+    with refused(ValueError, "resolution"):
         certify_mechanism(1000, gaussian, n_queries=3, budget=1, correlation=chain)
-    with pytest.raises(ValueError, match="n_queries must be at most"):
+    with refused(ValueError, "n_queries=3", "n_queries=4"):
         certify_mechanism(1000, DataSplitting(3), n_queries=4, budget=1)
 
 

@@ -12,6 +12,8 @@ import pytest
 from scipy.special import ndtr
 from scipy.stats import ks_2samp
 
+from tests.facts import refused
+
 ROOT = Path(__file__).resolve().parents[2]
 if not (ROOT / "benchmarks" / "experiments").is_dir():
     pytest.skip("benchmarks are not part of an installation", allow_module_level=True)
@@ -146,7 +148,7 @@ def test_order_of_the_text_picks_first_and_verifies_then():
         [1],
         [1, 0],
     ]
-    with pytest.raises(ValueError, match="order must be"):
+    with refused(ValueError, "order='typo'"):
         select(TRAINING, HOLDOUT, 100, [2], order="typo")
 
 
@@ -268,7 +270,7 @@ def test_finished_repetitions_are_not_run_again(tmp_path, monkeypatch):
 
 def test_other_settings_are_not_mixed_in(tmp_path):
     first = run(tmp_path, 2)
-    with pytest.raises(ValueError, match=r"other settings \(seed\)"):
+    with refused(ValueError, "(seed)", "--restart"):
         run(tmp_path, 2, seed=1)
     np.testing.assert_array_equal(run(tmp_path, 2), first)  # nothing was touched
     assert not np.array_equal(run(tmp_path, 2, seed=1, restart=True), first)

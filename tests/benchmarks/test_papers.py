@@ -11,6 +11,7 @@ import pytest
 
 from sklearn_bdp.correlation import MarkovChain
 from tests.correlation.levels import sequential_epsilon
+from tests.facts import refused
 
 ROOT = Path(__file__).resolve().parents[2]
 if not (ROOT / "benchmarks" / "papers").is_dir():
@@ -142,7 +143,7 @@ def test_corrected_theorem_3_is_sharper_by_up_to_sixteen():
     printed = theorems.approximate_information(1.0, 10**6, 0.05, source="zhao2017")
     assert 15 < printed / corrected < 16.1
     assert theorems.approximate_information(1.0, 10**6, 0.05, source="dwork2015") > corrected
-    with pytest.raises(ValueError, match="source"):
+    with refused(ValueError, "source"):
         theorems.approximate_information(1.0, 10, 0.05, source="typo")
 
 
@@ -193,9 +194,9 @@ def test_rogers_order_needs_independent_records_first():
     nats, beta = theorems.rogers_information(0.1, 1e-12, 1000)
     assert nats == pytest.approx(0.01 * 1000 + 1000 * math.sqrt(1e-11))
     assert beta == pytest.approx(math.exp(-10) + 1000 * math.sqrt(1e-11))
-    with pytest.raises(ValueError, match="any distribution"):
+    with refused(ValueError, "1"):
         theorems.composed_information([(1.0, 0.1, True), (nats, beta, False)])
-    with pytest.raises(ValueError, match="epsilon"):
+    with refused(ValueError, "epsilon"):
         theorems.rogers_information(0.6, 1e-12, 1000)
 
 
@@ -246,7 +247,7 @@ def test_lemma_1_follows_from_g1_for_independent_records(tau):
     for n in np.unique(np.geomspace(1, 1e8, 100).astype(int)).tolist():
         ours = theorems.adaptive_log_failure(math.log(2) - 2 * tau**2 * n, n * (tau / 3) ** 2 / 8)
         assert ours <= max(theorems.zhao_log_failure(tau, n, tau / 3), 0.0) + 1e-12
-    with pytest.raises(ValueError, match="epsilon must be at most"):
+    with refused(ValueError, "epsilon", "tau/(3nΔ)"):
         theorems.zhao_log_failure(tau, 100, tau)
 
 

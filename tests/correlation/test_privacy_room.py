@@ -36,19 +36,11 @@ search = ReusableHoldoutSearchCV(LogisticRegression(), {"C": [0.1, 1.0]}).fit(X,
 LOADED = "print([m for m in sys.modules if m.startswith('sklearn_bdp.correlation.privacy')])"
 
 
-def run(code):
+def test_limits_tails_splits_folds_and_a_search_load_no_levels_and_a_level_loads_them():
+    """In one process: one that imports everything takes seconds."""
+    level = "models[2].bdp_epsilon(0.01, 60)"
+    code = "\n".join([MODELS, LOADED, SEARCH, LOADED, level, LOADED])
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    return done.stdout.strip().splitlines()[-1]
-
-
-def test_limits_tails_splits_and_folds_load_no_levels():
-    assert run(MODELS + LOADED) == "[]"
-
-
-def test_a_search_loads_no_levels():
-    assert run(SEARCH + LOADED) == "[]"
-
-
-def test_a_level_loads_the_room():
-    code = MODELS + "models[2].bdp_epsilon(0.01, 60)\n" + LOADED
-    assert "privacy._chains" in run(code)
+    models, search, after = done.stdout.splitlines()
+    assert models == search == "[]"
+    assert "privacy._chains" in after

@@ -9,6 +9,7 @@ from sklearn.metrics import roc_auc_score
 
 from sklearn_bdp.exceptions import NothingConfirmedWarning
 from sklearn_bdp.feature_selection import HoldoutFeatureSelector, contributions
+from tests.facts import warned
 
 N = 400
 BALANCED = np.arange(N) % 2
@@ -130,7 +131,7 @@ def test_the_holdout_has_to_agree_that_the_selected_subset_helps(released, helps
 
 
 def test_noise_is_told_with_a_warning():
-    with pytest.warns(NothingConfirmedWarning, match="Not distinguished from chance"):
+    with warned(NothingConfirmedWarning):
         selected(path([0.5, 0.5]), holdout=0.25)
 
 

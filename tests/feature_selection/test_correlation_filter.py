@@ -17,6 +17,7 @@ from sklearn.utils.estimator_checks import check_estimator
 from sklearn_bdp import HoldoutConfig, ReusableHoldout
 from sklearn_bdp.exceptions import NothingSelectedError, UnknownFeaturesError
 from sklearn_bdp.feature_selection import HoldoutCorrelationFilter
+from tests.facts import refused, warned
 
 #: Each fit has a holdout of its own here, of the same targets: that is what is compared.
 ANEW = pytest.mark.filterwarnings("ignore::sklearn_bdp.exceptions.AnotherAccountWarning")
@@ -111,7 +112,7 @@ def test_an_attribute_that_fades_on_the_holdout_is_dropped():
 
 
 def test_noise_leaves_nothing_and_says_so():
-    with pytest.warns(UserWarning, match="No attribute was kept"):
+    with warned(UserWarning, 300):
         fitted = HoldoutCorrelationFilter(random_state=0).fit(*planted(1000, 300, n_true=0, seed=1))
     assert not fitted.support_.any()
 
@@ -120,8 +121,8 @@ def test_nothing_to_hand_on_is_a_readable_outcome_in_a_pipeline():
     X, y = planted(600, 50, n_true=0, seed=1)
     screen = HoldoutCorrelationFilter(random_state=0)
     with (
-        pytest.warns(UserWarning, match="none of 50"),
-        pytest.raises(NothingSelectedError, match=r"both sides confirm.*on_empty='keep_best'"),
+        warned(UserWarning, 50),
+        refused(NothingSelectedError, "on_empty='keep_best'"),
     ):
         make_pipeline(screen, GaussianNB()).fit(X, y)
 
@@ -129,7 +130,7 @@ def test_nothing_to_hand_on_is_a_readable_outcome_in_a_pipeline():
 def test_keep_best_hands_on_a_stopgap_and_says_so():
     X, y = planted(600, 50, n_true=0, seed=1)
     screen = HoldoutCorrelationFilter(random_state=0, on_empty="keep_best")
-    with pytest.warns(UserWarning, match="No attribute was kept"):
+    with warned(UserWarning, 50):
         make_pipeline(screen, GaussianNB()).fit(X, y)
     assert screen.get_support(indices=True).tolist() == [int(np.argmin(screen.pvalues_))]
     assert not screen.confirmed_
@@ -220,7 +221,7 @@ def test_groups_and_validation_sets(data):
 
 def test_columns_without_names_are_not_guessed(data):
     holdout = ReusableHoldout(data[0][:500, :10], data[1][:500], random_state=0)
-    with pytest.raises(UnknownFeaturesError, match="no names"):
+    with refused(UnknownFeaturesError, "DataFrames"):
         HoldoutCorrelationFilter(holdout=holdout).fit(data[0][500:], data[1][500:])
 
 
@@ -237,7 +238,7 @@ def test_columns_without_names_are_not_guessed(data):
 )
 def test_bad_input_is_refused_before_anything_is_spent(data, params, tmp_path):
     ledger = tmp_path / "ledger.sqlite"
-    with pytest.raises((ValueError, TypeError), match=r".{20}"):
+    with refused((ValueError, TypeError), next(iter(params))):
         HoldoutCorrelationFilter(**({"holdout": HoldoutConfig(ledger=ledger)} | params)).fit(*data)
     assert not ledger.exists()
 

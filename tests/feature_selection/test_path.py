@@ -24,6 +24,7 @@ from sklearn_bdp import HoldoutConfig, ReusableHoldout, ReusableHoldoutSearchCV
 from sklearn_bdp.correlation import MarkovChain, MarkovNetwork
 from sklearn_bdp.exceptions import ModelMisfitWarning, NothingConfirmedWarning
 from sklearn_bdp.feature_selection import HoldoutCorrelationFilter, HoldoutFeatureSelector
+from tests.facts import refused, warned
 
 #: Each fit has a holdout of its own here, of the same targets: that is what is compared.
 ANEW = pytest.mark.filterwarnings("ignore::sklearn_bdp.exceptions.AnotherAccountWarning")
@@ -102,7 +103,7 @@ def test_more_subsets_are_verified_on_request_and_change_nothing(data):
 def test_on_noise_it_is_said_and_the_one_best_feature_is_handed_on():
     X, y = planted(400, 200, n_true=0, seed=1)
     chooser = selector()
-    with pytest.warns(NothingConfirmedWarning, match="Not distinguished from chance"):
+    with warned(NothingConfirmedWarning):
         make_pipeline(chooser, GaussianNB()).fit(X, y)
     assert chooser.support_.sum() == 1
     assert not chooser.confirmed_
@@ -110,7 +111,7 @@ def test_on_noise_it_is_said_and_the_one_best_feature_is_handed_on():
     assert "Not distinguished from chance" in str(chooser.report())
     assert "The one best feature is handed on" in str(chooser.report())
     assert chooser.estimator_.n_features_in_ == 1
-    with pytest.warns(NothingConfirmedWarning, match="They are kept"):
+    with warned(NothingConfirmedWarning):
         assert selector(on_empty="keep_best").fit(X, y).support_.sum() > 1
 
 
@@ -124,9 +125,9 @@ def test_without_a_holdout_all_records_choose_and_nothing_is_verified(data):
     assert fitted.train_indices_.size == 800
     assert fitted.estimator_.n_features_in_ == fitted.n_features_to_select_
     assert "Not verified: all records chose" in str(fitted.report())
-    with pytest.raises(ValueError, match="holdout=None"):
+    with refused(ValueError, "holdout=None"):
         fitted.final_report()
-    with pytest.raises(ValueError, match="X_val"):
+    with refused(ValueError, "X_val"):
         selector(holdout=None).fit(*data, X_val=data[0], y_val=data[1])
 
 
@@ -413,7 +414,7 @@ def test_fixed_features_alone_are_verified(data, n_columns, wanted):
 def test_when_nothing_is_better_than_the_fixed_features_they_stay(data):
     X, y = data
     chooser = selector(fixed_features=[0, 1, 2, 3])
-    with pytest.warns(NothingConfirmedWarning, match="no better than the fixed features alone"):
+    with warned(NothingConfirmedWarning, "fixed"):
         assert chooser.fit_transform(X[:, :30], y).shape == (len(y), 4)
     assert not chooser.confirmed_
 
@@ -475,7 +476,7 @@ def test_other_bounded_metrics(data, scoring):
 )
 def test_bad_rankings_are_refused_before_anything_is_spent(data, ranking, tmp_path):
     ledger = tmp_path / "ledger.sqlite"
-    with pytest.raises((ValueError, TypeError), match=r".{20}"):
+    with refused((ValueError, TypeError), "ranking"):
         selector(ranking=ranking, holdout=HoldoutConfig(ledger=ledger)).fit(*data)
     assert not ledger.exists()
 
@@ -499,7 +500,7 @@ def test_narrowed_columns_are_answered_with_what_to_do(data):
     frame, y = pd.DataFrame(data[0][:, :10]).add_prefix("f"), data[1]
     holdout = ReusableHoldout(frame[600:], y[600:], random_state=0)
     search = ReusableHoldoutSearchCV(GaussianNB(), {"var_smoothing": [1e-9]}, holdout=holdout)
-    with pytest.raises(ValueError, match=r"ColumnTransformer.*passthrough") as error:
+    with refused(ValueError, "ColumnTransformer", "passthrough") as error:
         search.fit(frame[["f0", "f1"]][:600], y[:600])
     assert "added" not in str(error.value)
 

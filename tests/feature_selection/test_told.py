@@ -24,6 +24,7 @@ from sklearn_bdp.exceptions import (
     VacuousGuaranteeWarning,
 )
 from sklearn_bdp.feature_selection import HoldoutCorrelationFilter, HoldoutFeatureSelector
+from tests.facts import refused, warned
 
 #: Each fit has a holdout of its own here, of the same targets: that is what is compared.
 ANEW = pytest.mark.filterwarnings("ignore::sklearn_bdp.exceptions.AnotherAccountWarning")
@@ -71,7 +72,7 @@ def columns_by_type():
 def test_where_every_fit_fails_the_first_line_is_the_cause_and_nothing_is_asked():
     frame, y = patients()
     holdout = ReusableHoldout(frame[["site"]][200:], y[200:], random_state=0)
-    with pytest.raises(ValueError, match="The holdout was not queried") as error:
+    with refused(ValueError, "ValueError") as error:
         selector(columns_that_lack(), holdout=holdout).fit(frame[["site"]][:200], y[:200])
     assert str(error.value).splitlines()[0].startswith("ValueError: Some column names")
     assert len(holdout.history()) == 0
@@ -110,9 +111,9 @@ def test_missing_values_and_text_are_handed_on_as_they_are():
     chooser = pipeline[0]
     kept = chooser.transform(fresh)
     pd.testing.assert_frame_equal(kept, fresh.loc[:, chooser.support_])
-    with pytest.raises(ValueError, match="feature names"):
+    with refused(ValueError, "m0"):
         chooser.transform(fresh.rename(columns={"m0": "other"}))
-    with pytest.raises(ValueError, match="feature names"):
+    with refused(ValueError, "m11"):
         chooser.transform(fresh.drop(columns="m11"))
 
 
@@ -126,7 +127,7 @@ def test_so_are_missing_values_in_arrays_and_in_frames_of_numbers():
         kept = pipeline[0].transform(X)
         assert isinstance(kept, np.ndarray)
         np.testing.assert_array_equal(kept, numbers.to_numpy()[:, pipeline[0].support_])
-    with pytest.raises(ValueError, match="NaN"):
+    with refused(ValueError, "NaN"):
         selector().fit(numbers.to_numpy(), y)
     chooser = selector(model).fit(numbers, y).set_output(transform="pandas")
     pd.testing.assert_frame_equal(chooser.transform(numbers), numbers.loc[:, chooser.support_])
@@ -136,7 +137,7 @@ def test_a_column_that_no_estimator_takes_need_not_be_selected():
     X, y = planted()
     text = np.where(np.random.default_rng(0).random(len(y)) < 0.5, "north", "south")
     frame = pd.DataFrame(X).add_prefix("m").assign(site=text)
-    with pytest.warns(FitFailedWarning, match="could not convert string"):
+    with warned(FitFailedWarning, "'south'"):
         chooser = selector().fit(frame, y)
     assert "site" not in chooser.transform(frame).columns
 
@@ -148,7 +149,7 @@ def test_missing_values_are_refused_alike_in_any_column():
         X_missing = X.copy()
         X_missing[5, column] = np.nan
         for table in (X_missing, pd.DataFrame(X_missing).add_prefix("m")):
-            with pytest.raises(ValueError, match="Input X contains NaN"):
+            with refused(ValueError, "NaN"):
                 selector().fit(table, y)
 
 
@@ -164,7 +165,7 @@ def test_columns_with_infinite_values_are_named_before_any_fit(kind):
     X[3, 4] = np.inf
     chooser = kind(Unfitted()) if kind is HoldoutFeatureSelector else kind()
     for table, name in ((X, "4"), (pd.DataFrame(X).add_prefix("m").assign(t="a"), "m4")):
-        with pytest.raises(ValueError, match="infinity") as error:
+        with refused(ValueError, "infinity") as error:
             chooser.fit(table, y)
         assert name in str(error.value)
 
@@ -174,16 +175,16 @@ def test_columns_in_levels_are_told_to_be_joined(chooser):
     X, y = planted()
     frame = pd.DataFrame(X, columns=pd.MultiIndex.from_product([["a", "b"], range(6)]))
     made = selector() if chooser else HoldoutCorrelationFilter()
-    with pytest.raises(ValueError, match="MultiIndex"):
+    with refused(ValueError, "MultiIndex"):
         made.fit(frame, y)
 
 
 def test_a_column_of_text_is_named():
     X, y = planted()
     frame = pd.DataFrame(X).add_prefix("m").assign(site="north")
-    with pytest.raises(ValueError, match="site"):
+    with refused(ValueError, "site"):
         HoldoutCorrelationFilter().fit(frame, y)
-    with pytest.warns(FitFailedWarning, match="site"):
+    with warned(FitFailedWarning, "site"):
         selector().fit(frame.assign(site=np.where(X[:, 5] > 0, "n", "s")), y)
 
 
@@ -191,7 +192,7 @@ def test_columns_that_share_a_name_are_named():
     X, y = planted()
     frame = pd.DataFrame(X, columns=[*"abcdefghij", "b", "a"])
     for chooser in (selector(), HoldoutCorrelationFilter(random_state=0)):
-        with pytest.raises(ValueError, match=r"share a name: \['a', 'b'\]"):
+        with refused(ValueError, "['a', 'b']"):
             chooser.fit(frame, y)
 
 
@@ -201,7 +202,7 @@ def test_after_a_failed_fit_nothing_is_fitted(fitted_before):
     chooser = selector()
     if fitted_before:
         chooser.fit(X, y)
-    with pytest.raises(ValueError, match="NaN"):
+    with refused(ValueError, "NaN"):
         chooser.fit(np.where(X > 3, np.nan, X), y)
     for ask in (chooser.get_feature_names_out, chooser.get_support, chooser.report):
         with pytest.raises(NotFittedError):
@@ -274,7 +275,7 @@ def test_asked_for_noise_is_rarely_confirmed(seeds):
 
 def test_where_nothing_was_told_from_chance_nobody_says_that_nothing_helps():
     X, y = planted(n_true=0, seed=2)
-    with pytest.warns(NothingConfirmedWarning, match="Not distinguished from chance"):
+    with warned(NothingConfirmedWarning):
         fitted = selector().fit(X, y)
     told = str(fitted.report()) + str(fitted.certificate_)
     assert "This does not prove that they are useless" in told
@@ -332,9 +333,9 @@ def test_the_last_word_is_on_the_verified_model():
     fitted = selector(holdout=holdout, random_state=None)
     fitted.fit(frame[:800], y[:800])
     fitted = pickle.loads(pickle.dumps(fitted))
-    with pytest.raises(TypeError, match=r"selector\.final_report\(\)"):
+    with refused(TypeError, "selector.final_report()"):
         holdout.final_report(fitted)
-    with pytest.raises(TypeError, match=r"selector\.final_report\(\)"):
+    with refused(TypeError, "selector.final_report()"):
         holdout.final_report(fitted, scoring="accuracy")
     report = fitted.final_report()
     raw = fitted.estimator_.score(frame.loc[800:, fitted.support_], y[800:])
@@ -369,7 +370,7 @@ def test_the_panel_the_covariate_and_their_difference_are_one_report(named):
 
 def test_without_fixed_features_there_is_nothing_to_compare_with():
     fitted = selector().fit(*planted())
-    with pytest.raises(ValueError, match="fixed_features"):
+    with refused(ValueError, "fixed_features"):
         fitted.final_report(compare="fixed")
     assert len(fitted.final_report().rows) == 1
 
@@ -380,7 +381,7 @@ def test_a_heavy_tailed_target_is_told_to_be_logged():
     rng = np.random.default_rng(0)
     X = rng.standard_normal((300, 4))
     y = np.exp(2.0 * rng.standard_normal(300) + X[:, 0])
-    with pytest.warns(DefaultMetricWarning, match=r"log\(y\)"):
+    with warned(DefaultMetricWarning, "log(y)"):
         HoldoutFeatureSelector(LinearRegression(), cv=3, random_state=0).fit(X, y)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")

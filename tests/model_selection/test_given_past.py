@@ -15,6 +15,7 @@ from sklearn_bdp.correlation import GivenPast, MarkovChain, WorstOf
 from sklearn_bdp.exceptions import UnboundedMetricError
 from sklearn_bdp.feature_selection import HoldoutCorrelationFilter
 from sklearn_bdp.metrics import PerRecordScore
+from tests.facts import refused
 
 pd = pytest.importorskip("pandas")
 
@@ -96,23 +97,23 @@ def test_intervals_are_those_of_independent_dates():
 )
 def test_levels_of_privacy_need_a_declared_chain(given):
     X, y = series(300)
-    with pytest.raises(ValueError, match="declared chain"):
+    with refused(ValueError, "correlation='time'"):
         fitted(X, y, holdout=HoldoutConfig(**given))
-    with pytest.raises(ValueError, match="declared chain"):
+    with refused(ValueError, "correlation='time'"):
         ReusableHoldout(X, y, correlation="time", **given)
     for model in (GivenPast(), GivenPast(np.arange(300) // 3)):
-        with pytest.raises(ValueError, match="declared dependence"):
+        with refused(ValueError, "correlation='time'"):
             model.bdp_epsilon(0.1, 300)
-        with pytest.raises(ValueError, match="declared dependence"):
+        with refused(ValueError, "correlation='time'"):
             model.dp_epsilon(0.1, 300)
-    with pytest.raises(ValueError, match="long run"):
+    with refused(ValueError, "correlation='time'"):
         WorstOf([GivenPast(), MarkovChain.from_autocorrelation_time(3.0)])
 
 
 @pytest.mark.parametrize("scoring", ["roc_auc", "balanced_accuracy", "recall"])
 def test_scores_by_class_are_refused_by_name(scoring):
     X, y = series(300)
-    with pytest.raises(UnboundedMetricError, match=scoring):
+    with refused(UnboundedMetricError, scoring):
         fitted(X, y, scoring=scoring)
 
 
@@ -132,7 +133,7 @@ def less_mean(X):
 def test_models_that_look_at_later_rows_are_refused_before_the_holdout_is_asked(function):
     X, y = series()
     model = make_pipeline(FunctionTransformer(function), LogisticRegression())
-    with pytest.raises(ValueError, match="later dates"):
+    with refused(ValueError, "FunctionTransformer"):
         fitted(X, y, model)
     fitted(X, y, make_pipeline(FunctionTransformer(trailing), LogisticRegression()))
     declared = MarkovChain.from_autocorrelation_time(50.0)
@@ -160,7 +161,7 @@ def test_rows_of_one_date_may_know_each_other():
     X.index = np.repeat(X.index[:300], 4)
     order = np.random.default_rng(0).permutation(len(X))
     assert fitted(X.iloc[order], y[order], WithinDay()).holdout_.model.units(300)[0] == 75
-    with pytest.raises(ValueError, match="later dates"):
+    with refused(ValueError, "WithinDay"):
         fitted(X.iloc[order], y[order], WithinDay(later=True))
 
 
@@ -170,17 +171,17 @@ def test_training_rows_from_after_the_holdout_are_refused():
     kept = {"holdout": first.holdout_, "correlation": None}
     fitted(X.iloc[:600], y[:600], grid={"C": [3.0]}, **kept)
     for rows in (slice(800, 1000), slice(500, 650)):
-        with pytest.raises(ValueError, match="before its first outcome"):
+        with refused(ValueError, "X"):
             fitted(X.iloc[rows], y[rows], **kept)
-    with pytest.raises(ValueError, match="cuts the last records itself"):
+    with refused(ValueError, "correlation='time'", "ShuffleSplit"):
         fitted(X, y, holdout=ShuffleSplit(1, random_state=0))
-    with pytest.raises(ValueError, match="on or after the first date"):
+    with refused(ValueError, "ShuffleSplit"):
         fitted(X, y, holdout=ShuffleSplit(1, random_state=0), correlation=GivenPast())
-    with pytest.raises(ValueError, match="X_val must come after X"):
+    with refused(ValueError, "X_val"):
         fitted(X[500:], y[500:], fit={"X_val": X[:500], "y_val": y[:500]})
     panel = X.set_axis(np.repeat(X.index[:250], 4), axis=0)
     first = fitted(panel, y)
-    with pytest.raises(ValueError, match="before its first outcome"):
+    with refused(ValueError, "X"):
         fitted(panel, y, holdout=first.holdout_)
 
 

@@ -12,6 +12,7 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.tree import DecisionTreeClassifier
 
 from sklearn_bdp import ReusableHoldoutSearchCV
+from tests.facts import warned
 
 # Several holdouts of the same records, each for a test of its own.
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn_bdp.exceptions.AnotherAccountWarning")
@@ -114,6 +115,6 @@ def test_folds_of_all_data_are_taken_once(data, kind):
 
 def test_a_plain_regressor_has_a_bounded_score_by_default():
     X, y = make_regression(400, 3, noise=5.0, random_state=0)
-    with pytest.warns(UserWarning, match="absolute"):
+    with warned(UserWarning, "neg_mean_absolute_error"):
         fitted = search(LinearRegression(), {"fit_intercept": [True, False]}).fit(X, y)
     assert np.isfinite(fitted.best_score_)

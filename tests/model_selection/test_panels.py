@@ -9,6 +9,7 @@ from sklearn.linear_model import Ridge
 from sklearn_bdp import HoldoutConfig, ReusableHoldoutSearchCV
 from sklearn_bdp.correlation import MarkovChain
 from sklearn_bdp.metrics import PerRecordScore
+from tests.facts import refused
 
 pd = pytest.importorskip("pandas")
 SHOPS, DAYS = 20, 400
@@ -75,9 +76,9 @@ def test_a_chain_describes_one_record_per_date(scoring):
         correlation=MarkovChain.from_autocorrelation_time(9.0),
     )  # fmt: skip
     for given in ({"times": days}, {"horizon": 30}):
-        with pytest.raises(ValueError, match="need correlation='time'"):
+        with refused(ValueError, "correlation='time'"):
             model.fit(X, y, **given)
-    with pytest.raises(ValueError, match="need correlation='time'"):
+    with refused(ValueError, "correlation='time'"):
         model.fit(pd.DataFrame(X, index=pd.DatetimeIndex(days)), y)
 
 
@@ -87,7 +88,7 @@ def test_a_validation_set_of_later_dates(scoring):
     options = {"X_val": X[cut:], "y_val": y[cut:], "times": days}
     model = fitted(scoring, X[:cut], y[:cut], **options)
     assert model.holdout_.model.units(model.holdout_.n) == (100, "dates")
-    with pytest.raises(ValueError, match="X_val must come after X"):
+    with refused(ValueError, "X_val"):
         fitted(scoring, X[cut:], y[cut:], X_val=X[:cut], y_val=y[:cut], times=np.roll(days, -cut))
 
 
@@ -103,29 +104,29 @@ def test_labels_known_later_leave_dates_out(scoring):
 
 
 @pytest.mark.parametrize(
-    ("change", "message"),
+    ("change", "fact"),
     [
-        (lambda d: {"times": d[:-1]}, "one date per record of X, 8000, got 7999"),
+        (lambda d: {"times": d[:-1]}, 7999),
         (
             lambda d: {"times": np.where(d == d[0], np.datetime64("NaT"), d)},
-            r"20 are missing \(NaT\)",
+            "(NaT)",
         ),
-        (lambda d: {"times": np.repeat(["Mon", "Tue"], 4000)}, "Text without an order"),
-        (lambda d: {"times": d, "horizon": -1}, "horizon must be"),
+        (lambda d: {"times": np.repeat(["Mon", "Tue"], 4000)}, "'Mon'"),
+        (lambda d: {"times": d, "horizon": -1}, "horizon=-1"),
     ],
 )
-def test_bad_dates_are_named_before_any_fit(scoring, change, message):
+def test_bad_dates_are_named_before_any_fit(scoring, change, fact):
     X, y, days, _ = sales()
-    with pytest.raises(ValueError, match=message):
+    with refused(ValueError, fact):
         fitted(scoring, X, y, **change(days))
 
 
 def test_dates_need_records_in_time(scoring):
     X, y, days, _ = sales()
     model = ReusableHoldoutSearchCV(Ridge(), {"alpha": [1.0]}, scoring=scoring)
-    with pytest.raises(ValueError, match="Set correlation='time'"):
+    with refused(ValueError, "correlation='time'"):
         model.fit(X, y, times=days)
-    with pytest.raises(ValueError, match="plain cross-validation"):
+    with refused(ValueError, "holdout=None"):
         model.set_params(holdout=None, scoring=None).fit(X, y, times=days)
 
 
@@ -140,5 +141,5 @@ class Dated(Ridge):
 def test_times_belong_to_one_of_two(scoring):
     X, y, days, _ = sales()
     model = ReusableHoldoutSearchCV(Dated(), {"alpha": [1.0]}, scoring=scoring, correlation="time")
-    with pytest.raises(ValueError, match=r"Dated\.fit and of the search"):
+    with refused(ValueError, "times=", "Dated.fit"):
         model.fit(X, y, times=days)

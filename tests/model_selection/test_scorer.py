@@ -21,7 +21,8 @@ from sklearn.model_selection import (
 from sklearn.preprocessing import StandardScaler
 
 from sklearn_bdp import HoldoutScorer, ReusableHoldout
-from sklearn_bdp.exceptions import ProcessBoundaryError, UnboundedMetricError, UnknownFeaturesError
+from sklearn_bdp.exceptions import UnboundedMetricError, UnknownFeaturesError
+from tests.facts import refused
 
 
 @pytest.fixture(scope="module")
@@ -116,7 +117,7 @@ def test_columns_that_the_holdout_lacks_are_refused(data, holdout):
     X, _, y, _ = data
     other = X.rename(columns={"worst radius": "something else"})
     fitted = model().fit(other, y)
-    with pytest.raises(UnknownFeaturesError, match="something else"):
+    with refused(UnknownFeaturesError, "['something else']"):
         HoldoutScorer(holdout)(fitted, other, y)
     assert len(holdout.history()) == 0
 
@@ -131,7 +132,7 @@ def test_selectors_that_strip_names_are_refused_before_anything_is_spent(data, d
     selection = SequentialFeatureSelector(
         model(), scoring=HoldoutScorer(holdout), direction=direction, cv=2
     )
-    with pytest.raises(UnknownFeaturesError, match="HoldoutFeatureSelector"):
+    with refused(UnknownFeaturesError, "HoldoutFeatureSelector"):
         selection.fit(X, y)
     assert len(holdout.history()) == 0
 
@@ -147,13 +148,6 @@ def test_two_workers_answer_through_the_ledger(data, tmp_path):
     assert len(holdout.history()) == 5
 
 
-def test_two_workers_without_a_ledger_raise_clearly(data, holdout):
-    X, _, y, _ = data
-    with pytest.raises(ProcessBoundaryError, match="ledger"):
-        cross_val_score(model(), X, y, scoring=HoldoutScorer(holdout), n_jobs=2)
-    assert len(holdout.history()) == 0
-
-
 def test_regression_scores_come_in_units_of_the_target():
     X, y = load_diabetes(return_X_y=True)
     X, X_holdout, y, y_holdout = train_test_split(X, y, random_state=0)
@@ -166,15 +160,15 @@ def test_bad_queries_are_refused_before_anything_is_spent(data, holdout):
     X, X_holdout, y, y_holdout = data
     fitted = model().fit(X, y)
     scorer = HoldoutScorer(holdout)
-    with pytest.raises(ValueError, match="sample_weight"):
+    with refused(ValueError, "sample_weight"):
         scorer(fitted, X, y, sample_weight=np.ones(len(y)))
-    with pytest.raises(ValueError, match="contains holdout records"):
+    with refused(ValueError, "X"):
         scorer(fitted, X_holdout, y_holdout)
-    with pytest.raises(ValueError, match="y must"):
+    with refused(ValueError, "y"):
         scorer(fitted, X)
     with pytest.raises(UnboundedMetricError):
         HoldoutScorer(holdout, scoring="f1")(fitted, X, y)
-    with pytest.raises(TypeError, match="ReusableHoldout"):
+    with refused(TypeError, "ReusableHoldout"):
         HoldoutScorer(X_holdout)
     assert len(holdout.history()) == 0
 

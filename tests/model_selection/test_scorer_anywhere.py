@@ -43,6 +43,7 @@ from sklearn_bdp.exceptions import (
     UnboundedMetricError,
     UnknownFeaturesError,
 )
+from tests.facts import refused, warned
 
 
 @pytest.fixture(scope="module")
@@ -124,7 +125,7 @@ SAYS_SO = "does not support sample_weight" in inspect.getsource(sklearn.model_se
 def told():
     if not SAYS_SO:
         return contextlib.nullcontext()
-    return pytest.warns(UserWarning, match="does not support sample_weight")
+    return warned(UserWarning, "sample_weight")
 
 
 def test_weights_go_to_fit_and_the_search_says_that_the_score_has_none(data, holdout):
@@ -152,7 +153,7 @@ def test_an_in_memory_holdout_gives_one_error_in_workers(data, holdout, several)
         scoring, refit = {"one": scoring, "two": "accuracy"}, "one"
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        with pytest.raises(ProcessBoundaryError, match=r"ledger"):
+        with refused(ProcessBoundaryError, "ledger"):
             grid_search(holdout, scoring, refit=refit, n_jobs=2).fit(X, y)
     assert len(holdout.history()) == 0
 
@@ -202,7 +203,7 @@ def test_unbounded_metrics_end_the_run_and_failing_models_do_not(data, holdout):
         def predict(self, X):
             raise RuntimeError("no")
 
-    with pytest.warns(UserWarning, match="Scoring failed"):
+    with warned(UserWarning, "nan"):
         scores = cross_val_score(Fails(), X, y, scoring=HoldoutScorer(holdout), cv=2)
     assert np.isnan(scores).all()
     assert len(holdout.history()) == 0
@@ -211,7 +212,7 @@ def test_unbounded_metrics_end_the_run_and_failing_models_do_not(data, holdout):
 def test_thresholds_are_tuned_with_a_plain_metric_and_verified_afterwards(data, holdout):
     X, _, y, _ = data
     scorer = HoldoutScorer(holdout)
-    with pytest.raises(AttributeError, match="plain metric"):
+    with refused(AttributeError, "TunedThresholdClassifierCV", "scoring='balanced_accuracy'"):
         TunedThresholdClassifierCV(LogisticRegression(), scoring=scorer).fit(X, y)
     assert len(holdout.history()) == 0
     assert scorer(TunedThresholdClassifierCV(LogisticRegression()).fit(X, y), X, y) > 0.9
@@ -222,7 +223,7 @@ def test_scores_of_predictions_are_refused_and_folds_are_not():
     X, X_holdout, y, y_holdout = train_test_split(X, y, random_state=0)
     holdout = ReusableHoldout(X_holdout, y_holdout, random_state=0)
     scorer = HoldoutScorer(holdout, scoring="neg_mean_absolute_error")
-    with pytest.raises(ValueError, match="cv=5"):
+    with refused(ValueError, "cv=5"):
         RidgeCV([0.1, 1.0], scoring=scorer).fit(X, y)
     assert len(holdout.history()) == 0
     found = RidgeCV([0.1, 1.0], scoring=scorer, cv=2).fit(X, y)
@@ -248,7 +249,7 @@ def test_early_stopping_by_the_holdout_is_refused_and_the_remedy_works(
     scorer = HoldoutScorer(holdout, scoring="accuracy")
     for model in (kind(**options), make_pipeline(OrdinalEncoder(), kind(**options))):
         name = "scoring" if model.__class__ is kind else f"{kind.__name__.lower()}__scoring"
-        with pytest.raises(ValueError, match="scoring='loss' to stop by a part of the training"):
+        with refused(ValueError, "scoring='loss'"):
             model.set_params(**{name: scorer}).fit(X, y)
     assert len(holdout.history()) == 0
     if kind is HistGradientBoostingClassifier:
@@ -265,7 +266,7 @@ def test_encoded_rows_of_a_table_with_text_are_refused_and_the_remedy_works(data
         make_column_transformer((OrdinalEncoder(), ["size"]), remainder="passthrough"),
         HistGradientBoostingClassifier(max_iter=10),
     ).fit(with_text[0], y)
-    with pytest.raises(ValueError, match=r"were transformed.*scorer\(pipeline, X, y\)"):
+    with refused(ValueError, "scorer(pipeline, X, y)"):
         scorer(pipeline[-1], pipeline[:-1].transform(with_text[0]), y)
     assert len(holdout.history()) == 0
     assert scorer(pipeline, with_text[0], y) > 0.8
@@ -338,7 +339,7 @@ def test_columns_shuffled_in_some_of_the_rows_are_refused(data, holdout, one_col
     base = scorer(one_column, X, y)
     assert scorer(one_column, X[10:60], y[10:60]) == base
     for max_samples in (0.5, 40):
-        with pytest.raises(ValueError, match="max_samples"):
+        with refused(ValueError, "max_samples"):
             permutation_importance(one_column, X, y, scoring=scorer, max_samples=max_samples)
     assert len(holdout.history()) == 1
 
@@ -351,6 +352,7 @@ def test_importances_by_several_metrics(data, holdout, one_column):
         assert found[name].importances_mean.argmax() == 22
 
 
+@pytest.mark.slow
 def test_importances_in_workers(data, on_disk, one_column):
     X, _, y, _ = data
     importance = {
@@ -388,7 +390,7 @@ def test_a_zeroed_column_is_zeroed_on_the_holdout_and_noise_is_refused(data, hol
     zeroed[:, 22] = 0.0
     assert scorer(one_column, zeroed, y) < base - 0.2
     noisy = X + (np.arange(30) == 22) * 0.1
-    with pytest.raises(ValueError, match="carried over"):
+    with refused(ValueError, "X", 22):
         scorer(one_column, noisy, y)
     assert len(holdout.history()) == 2
 
@@ -414,7 +416,7 @@ def test_importances_of_a_search_that_used_the_same_scorer(data, holdout):
     assert found.importances_mean.max() > 0
 
 
-@pytest.mark.parametrize("n_jobs", [None, 2])
+@pytest.mark.parametrize("n_jobs", [None, pytest.param(2, marks=pytest.mark.slow)])
 def test_eliminated_columns_are_found_by_their_values(data, on_disk, n_jobs):
     X, _, y, _ = data
     found = RFECV(
@@ -432,10 +434,10 @@ def test_columns_that_look_the_same_are_refused(data):
     holdout = ReusableHoldout(X_holdout, y_holdout, random_state=0)
     scorer = HoldoutScorer(holdout)
     scorer(LogisticRegression().fit(X, y), X, y)
-    with pytest.raises(UnknownFeaturesError, match="without names"):
+    with refused(UnknownFeaturesError, 5):
         scorer(LogisticRegression().fit(X[:, :5], y), X[:, :5], y)
     assert len(holdout.history()) == 1
-    with pytest.raises(UnknownFeaturesError, match="several columns are equal"):
+    with refused(UnknownFeaturesError, 50):
         RFECV(LogisticRegression(), scoring=scorer, cv=2, step=10).fit(X, y)
     assert len(holdout.history()) == 2  # of all columns, in the first fold
 
@@ -443,7 +445,7 @@ def test_columns_that_look_the_same_are_refused(data):
 def test_the_last_interval_is_readable_from_every_copy(data, holdout):
     X, _, y, _ = data
     scorer = HoldoutScorer(holdout)
-    with pytest.raises(AttributeError, match="history"):
+    with refused(AttributeError, "history"):
         _ = scorer.last_answer_
     search = GridSearchCV(LogisticRegression(), {"C": [1.0]}, scoring=scorer, cv=2).fit(X, y)
     answer, record = scorer.last_answer_, holdout.history()[-1]
@@ -463,7 +465,7 @@ class TestNeighbours:
         holdout = ReusableHoldout(X_holdout[:, 20:24], y_holdout, random_state=0)
         options = {"scoring": HoldoutScorer(holdout), "cv": cv, "k_features": 1}
         make = selection.SequentialFeatureSelector
-        with pytest.raises(UnknownFeaturesError, match="HoldoutFeatureSelector"):
+        with refused(UnknownFeaturesError, "HoldoutFeatureSelector"):
             make(LogisticRegression(), forward=True, **options).fit(X[:, 20:24], y)
         assert len(holdout.history()) == 0
         found = make(LogisticRegression(), forward=False, **options).fit(X[:, 20:24], y)

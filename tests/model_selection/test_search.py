@@ -38,6 +38,7 @@ from sklearn_bdp.exceptions import (
     UnboundedMetricError,
     VacuousGuaranteeWarning,
 )
+from tests.facts import refused, warned
 
 # Several holdouts of the same records, each for a test of its own.
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn_bdp.exceptions.AnotherAccountWarning")
@@ -135,7 +136,9 @@ def test_holdout_records_are_never_fitted_on(data):
     assert not any(records & held_out for records in seen)
 
 
-@pytest.mark.parametrize("training_score", ["cv", "resubstitution"])
+@pytest.mark.parametrize(
+    "training_score", ["cv", pytest.param("resubstitution", marks=pytest.mark.slow)]
+)
 def test_answers_do_not_depend_on_n_jobs(data, training_score):
     one = search(training_score=training_score, n_jobs=1).fit(*data).cv_results_
     two = search(training_score=training_score, n_jobs=2).fit(*data).cv_results_
@@ -247,7 +250,7 @@ def test_the_next_search_keeps_groups_whole_or_says_that_it_cannot(data):
     assert again.cv_results_["mean_test_score"] == pytest.approx(
         grouped.cv_results_["mean_test_score"], abs=0.02
     )
-    with pytest.warns(UserWarning, match="groups="):
+    with warned(UserWarning, "groups="):
         search(holdout=first.holdout_).fit(*part)
 
 
@@ -276,7 +279,7 @@ def test_a_splitter_that_cuts_groups_is_refused_before_any_fit(data):
     X = rng.standard_normal((100, 3))[groups]  # records of a group are alike, labels are noise
     y = rng.integers(0, 2, 100)[groups]
     cutter = ShuffleSplit(n_splits=1, test_size=0.25, random_state=0)
-    with pytest.raises(ValueError, match=r"ShuffleSplit.*of 100 groups"):
+    with refused(ValueError, "ShuffleSplit", 100):
         search(holdout=cutter, correlation="groups").fit(X, y, groups=groups)
 
 
@@ -355,7 +358,7 @@ def test_nested_cloned_pickled_in_a_pipeline(data):
 
 def test_regression_chooses_a_bounded_metric_and_says_so():
     X, y = load_diabetes(return_X_y=True)
-    with pytest.warns(UserWarning, match="R"):
+    with warned(UserWarning, "neg_mean_absolute_error"):
         fitted = ReusableHoldoutSearchCV(Ridge(), {"alpha": [0.1, 1.0]}, random_state=0).fit(X, y)
     assert fitted.best_score_ < 0  # an error in the units of y, larger is better
     low, high = fitted.best_interval_
@@ -371,7 +374,7 @@ def test_other_bounded_metrics(data, scoring):
 
 def test_a_candidate_that_cannot_be_fitted_is_not_shown(data):
     estimator = LogisticRegression()
-    with pytest.warns(FitFailedWarning, match="fits failed"):
+    with warned(FitFailedWarning, 5, 10):
         fitted = ReusableHoldoutSearchCV(estimator, {"C": [-1.0, 1.0]}, random_state=0).fit(*data)
     assert fitted.cv_results_["answered_from"].tolist()[0] == "unanswered"
     assert fitted.best_params_ == {"C": 1.0}
@@ -428,27 +431,29 @@ BAD = {
 @pytest.mark.parametrize("case", BAD)
 def test_bad_input_is_refused_before_anything_is_spent(data, case, tmp_path):
     ledger = tmp_path / "ledger.sqlite"
-    with pytest.raises((ValueError, TypeError), match=r".{20}"):
+    ((name, value),) = BAD[case].items()
+    fact = "transition" if name == "correlation" and value != "groups" else name
+    with refused((ValueError, TypeError), fact):
         search(**{"holdout": HoldoutConfig(ledger=ledger), **BAD[case]}).fit(*data)
     assert not ledger.exists()
 
 
 def test_r2_is_refused_with_a_reason():
     X, y = load_diabetes(return_X_y=True)
-    with pytest.raises(UnboundedMetricError, match="scoring='r2'"):
+    with refused(UnboundedMetricError, "scoring='r2'"):
         ReusableHoldoutSearchCV(Ridge(), {"alpha": [1.0]}, scoring="r2").fit(X, y)
 
 
 def test_a_reused_holdout_leaves_no_room_for_another(data):
     first = search().fit(*data)
-    with pytest.raises(TypeError, match=r"test_size must be .* got ReusableHoldout"):
+    with refused(TypeError, "test_size", "ReusableHoldout"):
         HoldoutConfig(first.holdout_, beta=0.01)
-    with pytest.raises(ValueError, match="X_val"):
+    with refused(ValueError, "X_val"):
         search(holdout=first.holdout_).fit(*data, X_val=data[0], y_val=data[1])
 
 
 def test_y_is_needed_with_a_holdout(data):
-    with pytest.raises(ValueError, match="requires y"):
+    with refused(ValueError, "y"):
         search().fit(data[0])
 
 
@@ -462,14 +467,14 @@ def test_a_spent_budget_raises_and_the_error_says_what_to_do(data):
         random_state=0,
     )
     fitted = None
-    with pytest.raises(BudgetExhaustedError, match="budget"):
+    with refused(BudgetExhaustedError, "budget"):
         fitted = tree.fit(X, y)
     assert fitted is None
 
 
 def test_a_small_holdout_says_that_it_promises_little():
     X, y = load_iris(return_X_y=True)
-    with pytest.warns(VacuousGuaranteeWarning, match="plan_holdout"):
+    with warned(VacuousGuaranteeWarning, "plan_holdout"):
         search(holdout=4 / 150).fit(X, y)
 
 

@@ -25,6 +25,7 @@ from sklearn.tree import DecisionTreeClassifier
 from sklearn_bdp import HoldoutConfig, ReusableHoldout, ReusableHoldoutSearchCV
 from sklearn_bdp.exceptions import HoldoutClosedError, UnboundedMetricError
 from sklearn_bdp.metrics import PerRecordScore
+from tests.facts import refused, warned
 
 # Several holdouts of the same records, each for a test of its own.
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn_bdp.exceptions.AnotherAccountWarning")
@@ -186,13 +187,13 @@ def test_scorers_that_return_a_dict(data):
     for name in ("mean_test_accuracy", "mean_test_f1", "holdout_score"):
         np.testing.assert_array_equal(fitted.cv_results_[name], plain.cv_results_[name])
     assert "holdout_score_f1" not in fitted.cv_results_
-    with pytest.raises(UnboundedMetricError, match="refit='f1'"):
+    with refused(UnboundedMetricError, "refit='f1'"):
         search(NeverFits(), scoring=both, refit="f1").fit(*data)
     with pytest.raises(UnboundedMetricError) as caught:
         search(NeverFits(), scoring=both).fit(*data)
     assert "refit='name'" in caught.value.__notes__[0]
-    for scoring, got in ((both, "accuracy"), (lambda estimator, X, y: 0.5, "no dict")):
-        with pytest.raises(ValueError, match=f"refit='roc_auc' must name one.*{got}"):
+    for scoring, got in ((both, "accuracy"), (lambda estimator, X, y: 0.5, "dict")):
+        with refused(ValueError, "refit='roc_auc'", got):
             search(scoring=scoring, refit="roc_auc").fit(*data)
 
 
@@ -227,8 +228,8 @@ EARLY = {
         {"grid": [{"max_depth": [1]}, {"typo": randint(1, 9)}], "n_iter": 2},
         "typo",
     ),
-    "correlation is unknown": ({"correlation": "group"}, "'groups', 'time'"),
-    "holdout is data": ({"holdout": np.ones((20, 8))}, r"got ndarray\. .* X_val and y_val"),
+    "correlation is unknown": ({"correlation": "group"}, "correlation='group'"),
+    "holdout is data": ({"holdout": np.ones((20, 8))}, "ndarray"),
     "cv is one": ({"cv": 1}, "cv"),
     "auto without folds": ({"verify": "auto", "training_score": "resubstitution"}, "verify"),
     "one_se without folds": ({"refit": "one_se", "training_score": "resubstitution"}, "refit"),
@@ -237,27 +238,27 @@ EARLY = {
 
 @pytest.mark.parametrize("case", EARLY)
 def test_bad_parameters_are_named_before_any_fit(data, case, tmp_path):
-    params, word = EARLY[case]
+    params, fact = EARLY[case]
     ledger = tmp_path / "ledger.sqlite"
-    with pytest.raises((ValueError, TypeError), match=word):
+    with refused((ValueError, TypeError), fact):
         search(NeverFits(), **{"holdout": HoldoutConfig(ledger=ledger), **params}).fit(*data)
     assert not ledger.exists()
 
 
 @pytest.mark.parametrize("name", ["sample_weight", "groups"])
 def test_what_comes_beside_the_records_has_their_length(data, name):
-    with pytest.raises(ValueError, match=f"{name} must hold one value per record, got 3 for 600"):
+    with refused(ValueError, name, 3, 600):
         search(NeverFits()).fit(*data, **{name: [1, 2, 3]})
 
 
 @pytest.mark.parametrize("n", [0, 1])
 def test_records_are_needed_on_both_sides(data, n):
-    with pytest.raises(ValueError, match=f"at least 2 records.* n_samples={n}"):
+    with refused(ValueError, "2", f"n_samples={n}"):
         search(NeverFits()).fit(data[0][:n], data[1][:n])
 
 
 def test_without_a_model_there_is_no_last_word_on_it(data):
-    with pytest.raises(ValueError, match="refit=False"):
+    with refused(ValueError, "refit=False"):
         search(refit=False).fit(*data).final_report()
 
 
@@ -266,11 +267,11 @@ def strings(y):
 
 
 OTHER = {
-    "fewer columns": (lambda X, y: (X[:, :5], y), "8 columns"),
-    "more columns": (lambda X, y: (np.c_[X, X], y), "8 columns"),
+    "fewer columns": (lambda X, y: (X[:, :5], y), 8),
+    "more columns": (lambda X, y: (np.c_[X, X], y), 8),
     "labels of another type": (lambda X, y: (X, strings(y)), "labels"),
     "labels coded otherwise": (lambda X, y: (X, y + 10), "label"),
-    "two outputs": (lambda X, y: (X, np.c_[y, y]), "output"),
+    "two outputs": (lambda X, y: (X, np.c_[y, y]), "outputs"),
     "text for numbers": (lambda X, y: (X.astype(str), y), "text"),
     "fewer labels": (lambda X, y: (X, y[:-1]), "inconsistent"),
 }
@@ -279,7 +280,7 @@ OTHER = {
 @pytest.mark.parametrize("reused", [False, True])
 @pytest.mark.parametrize("case", OTHER)
 def test_a_holdout_that_does_not_fit_is_refused_before_any_fit(data, case, reused):
-    change, word = OTHER[case]
+    change, fact = OTHER[case]
     X, y = data
     other = change(X[400:], y[400:])
     arguments = {"X_val": other[0], "y_val": other[1]}
@@ -287,13 +288,13 @@ def test_a_holdout_that_does_not_fit_is_refused_before_any_fit(data, case, reuse
     if reused and case != "fewer labels":
         arguments = {}
         estimator = search(NeverFits(), holdout=ReusableHoldout(*other), random_state=None)
-    with pytest.raises(ValueError, match=word):
+    with refused(ValueError, fact):
         estimator.fit(X[:400], y[:400], **arguments)
 
 
 def test_columns_in_another_order_are_refused(data):
     frame = pd.DataFrame(data[0]).add_prefix("f")
-    with pytest.raises(ValueError, match="another order"):
+    with refused(ValueError, "X[holdout.X.columns]"):
         search(NeverFits()).fit(
             frame[:400], data[1][:400], X_val=frame[400:].iloc[:, ::-1], y_val=data[1][400:]
         )
@@ -337,7 +338,7 @@ def test_weights_go_to_fit_and_both_sides_count_each_record_once():
     y = rng.integers(0, 2, 2000)
     X = rng.standard_normal((2000, 3))
     weight = np.where(y == 1, 100.0, 1.0)
-    with pytest.warns(UserWarning, match="counts once"):
+    with warned(UserWarning, "sample_weight"):
         fitted = search(cv=3).fit(X, y, sample_weight=weight)
     assert (fitted.best_estimator_.predict(X) == 1).mean() > 0.9
     assert abs(fitted.cv_results_["training_score"] - 0.5).max() < 0.06
@@ -384,7 +385,7 @@ def test_clusterers_need_no_targets(data):
             model, {"n_clusters": [2, 9]}, scoring=score, training_score=training_score
         ).fit(data[0])
         assert fitted.best_params_ == {"n_clusters": 9}
-    with pytest.raises(ValueError, match="requires y"):
+    with refused(ValueError, "y"):
         search(model, {"n_clusters": [2]}).fit(data[0])
 
 
@@ -416,15 +417,15 @@ def test_folds_given_for_all_data_lose_what_is_held_out(data, kind):
 
 
 @pytest.mark.parametrize(
-    ("fold", "match"),
+    ("fold", "facts"),
     [
-        (([], [0]), "fold 1 .* is empty"),
-        (([0], np.array([], int)), "fold 1 .* is empty"),
-        (([0.5], [0]), "fold 1 .* holds float64"),
+        (([], [0]), ["cv", "fold 1"]),
+        (([0], np.array([], int)), ["cv", "fold 1"]),
+        (([0.5], [0]), ["cv", "fold 1", "float64"]),
     ],
 )
-def test_folds_that_hold_no_positions_are_named(data, fold, match):
-    with pytest.raises(ValueError, match=match):
+def test_folds_that_hold_no_positions_are_named(data, fold, facts):
+    with refused(ValueError, *facts):
         search(cv=[*full_folds(600)[:1], fold]).fit(*data)
 
 
@@ -441,7 +442,7 @@ def test_metadata_routing_hands_weights_to_fit_and_groups_to_the_splitter(data):
         )
         plain = search(tree, correlation="groups").fit(*data, groups=groups, sample_weight=weight)
         wanted = sklearn.base.clone(tree).set_score_request(sample_weight=True)
-        with pytest.raises(UnboundedMetricError, match="sample_weight"):
+        with refused(UnboundedMetricError, "sample_weight"):
             search(wanted).fit(*data, sample_weight=weight)
     assert fitted.n_splits_ == plain.n_splits_ == 3
     train = fitted.train_indices_
@@ -606,7 +607,7 @@ def test_groups_of_a_validation_set_are_given_beside_it_or_after_those_of_the_re
 )
 def test_groups_of_one_part_only_are_refused_with_both_ways(data, labels):
     X, y = data[0][:400], data[1][:400]
-    with pytest.raises(ValueError, match=r"groups_val= .*or all 400 labels as groups="):
+    with refused(ValueError, "groups_val=", 400):
         search(correlation="groups").fit(X[:300], y[:300], X_val=X[300:], y_val=y[300:], **labels)
-    with pytest.raises(ValueError, match="groups_val was given without X_val"):
+    with refused(ValueError, "groups_val", "X_val"):
         search().fit(X, y, groups_val=y)
