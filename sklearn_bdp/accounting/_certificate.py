@@ -164,58 +164,68 @@ class Certificate(Shown):
             return self
         return replace(self, units=(str(name), float(lower), float(upper)))
 
-    def _error(self, error=None):
-        """Return an error (by default the certified one) as text, in score units if known."""
-        error = self.tau if error is None else error
-        if self.units is None:
-            return f"±{_up(error)}"
-        name, lower, upper = self.units
-        return (
-            f"±{_up(error * (upper - lower))} ({name}, from {lower:.4g} to {upper:.4g}; "
-            f"±{_up(error)} of that range)"
-        )
-
     @property
     def is_vacuous(self) -> bool:
         """Whether the guarantee is vacuous: an error of 1/2 or more."""
         return not self.tau < 0.5
 
-    @property
-    def _range(self):
-        """Ends of the scores' range, in score units."""
-        return (0.0, 1.0) if self.units is None else self.units[1:]
+    def _card(self):
+        low, high = (0.0, 1.0) if self.units is None else self.units[1:]
+        span, final, picture, good = high - low, "", "", not self.is_vacuous
+        if self.final_error is not None and self.final_error < 0.45:
+            final = f"±{_up(self.final_error * span)}"
+        lines = [self._confidence()]
+        if self.chosen is None:
+            title = self._title(span)
+            if final:
+                lines.append(f"A final report now would know a middling score to {final}.")
+        else:
+            name, score, lower, upper = self.chosen
+            good = upper - lower < 0.5 * span  # the first line speaks of the chosen one
+            picture = interval_picture(
+                score, lower, upper, bounds=(low, high), baseline=self.baseline
+            )
+            final = final and f"a final report now would be known to {final}"
+            so_far = "; ".join(filter(None, (self.verdict, final)))
+            said = f"{digits(score)}. {so_far[0].upper()}{so_far[1:]}" if so_far else digits(score)
+            title = stated(name, said, lower, upper, self.target)
+            if math.isnan(score):
+                title = f"{name}: not verified. The holdout was not queried about it."
+        lines += self._outlook(span)
+        if self.parts is not None:
+            lines.append(why_wide([span * part for part in self.parts]))
+        sections = [
+            ("It holds if", self.assumptions),
+            ("Note", self.notes),
+            ("What stands behind it", list(self._facts(span))),
+        ]
+        return Card(title, lines, sections, picture, good)
 
-    @property
-    def _span(self):
-        return self._range[1] - self._range[0]
+    def _title(self, span):
+        """Return the first line where nothing was chosen: what is known, in score units."""
+        error = f"±{_up(self.tau)}"
+        if self.units is not None:
+            name, low, high = self.units
+            of = f"({name}, from {low:.4g} to {high:.4g}; {error} of that range)"
+            error = f"±{_up(self.tau * span)} {of}"
+        if self.n_answers:
+            return f"{self.n_answers:,} verified so far. Widest interval: {error}."
+        if self.is_vacuous:
+            return (
+                f"Vacuous: with {self.n:,} records the certified error is {error[1:]}. "
+                f"An error of 0.5 or more {'of the range ' if self.units else ''}says nothing."
+            )
+        which = "The" if self.n_queries == 1 else "The first" if self.n_answers == 0 else "Every"
+        on = self.target if self._given_past else "new records"
+        return f"{which} answer is within {error} of the expected score on {on}."
 
     @property
     def _given_past(self):
         """Whether intervals refer to the dates of the holdout, each given its past (G26)."""
         return ", judged " in self.target
 
-    def _headline(self):
-        """Return the first line: what is known, in score units."""
-        if self.chosen is not None:
-            name, score, lower, upper = self.chosen
-            if math.isnan(score):
-                return f"{name}: not verified. The holdout was not queried about it."
-            so_far = "; ".join(filter(None, (self.verdict, self._final(" now would be known to"))))
-            said = f"{digits(score)}. {so_far[0].upper()}{so_far[1:]}" if so_far else digits(score)
-            return stated(name, said, lower, upper, self.target)
-        if self.n_answers:
-            return f"{self.n_answers:,} verified so far. Widest interval: {self._error()}."
-        if self.is_vacuous:
-            return (
-                f"Vacuous: with {self.n:,} records the certified error is {self._error()[1:]}. "
-                f"An error of 0.5 or more {'of the range ' if self.units else ''}says nothing."
-            )
-        which = "The" if self.n_queries == 1 else "The first" if self.n_answers == 0 else "Every"
-        on = self.target if self._given_past else "new records"
-        return f"{which} answer is within {self._error()} of the expected score on {on}."
-
-    def _scope(self):
-        """Return the second line: how many at once, how surely, on what."""
+    def _confidence(self):
+        """Return the second line: how many at once, how surely, on which records."""
         if self.n_queries == 1 or (self.chosen is not None and (self.n_answers or 0) <= 1):
             held = "this interval is correct"
         elif self.chosen is not None:
@@ -227,102 +237,65 @@ class Certificate(Shown):
             held = "this interval and all later ones are correct"
         else:
             held = f"all {'' if self.n_queries is None else f'{self.n_queries:,} '}are correct"
-        chance = f"{100 * (1 - self.beta):.6g}%"
-        return f"Confidence: at least {chance} that {held}. Holdout: {self._records()}."
-
-    def _records(self):
-        """Return the number of records, what they are worth, and their groups."""
-        words = self.correlation or "independent records"
+        words, on = self.correlation or "independent records", f"{self.n:,} records "
         if self._given_past:
             dates = self.target.partition(", ")[0].removeprefix("these ")
-            same = dates.startswith(f"{self.n:,} ")
-            return dates if same else f"{self.n:,} records on {dates}"
-        if words == "independent records":
-            return f"{self.n:,} independent records"
-        lead, places = f"{self.n} records ", 0 if self.n_effective >= 10.0 else 1
-        groups = words.removeprefix(lead) + ", " if words.startswith(lead) else ""
-        worth = f"{self.n_effective:,.{places}f}"
-        return f"{self.n:,} records {groups}worth about {worth} independent ones"
-
-    def _outlook(self):
-        """Return the line on what comes next and what more records would give; or None."""
-        span = self._span
-        if self.outlook is not None and self.next_error is not None:
-            (width, more), scale = self.outlook, ""
-            nothing, like = width >= 0.45, "at a similar score"  # nine tenths of the range
+            on = dates if dates.startswith(f"{self.n:,} ") else f"{on}on {dates}"
+        elif words == "independent records":
+            on = f"{self.n:,} independent records"
         else:
-            width, more = self.next_error, self.advice[0] if self.advice else ""
+            lead, places = f"{self.n} records ", 0 if self.n_effective >= 10.0 else 1
+            on += f"{words.removeprefix(lead)}, " if words.startswith(lead) else ""
+            on += f"worth about {self.n_effective:,.{places}f} independent ones"
+        chance = f"{100 * (1 - self.beta):.6g}%"
+        return f"Confidence: at least {chance} that {held}. Holdout: {on}."
+
+    def _outlook(self, span):
+        """Return what comes next, and what more records would give, as no line or one."""
+        if self.outlook is not None and self.next_error is not None:
+            (width, more), like = self.outlook, "at a similar score"
+            nothing = width >= 0.45  # nine tenths of the range
+        else:
+            width, more, like = self.next_error, "".join(self.advice[:1]), "at a middling score"
             if width is None:
-                return more or None
-            nothing, scale = not width < 0.5, "" if span == 1.0 else " of the range"
-            like = "at a middling score"
+                return [more] if more else []
+            nothing = not width < 0.5
+            more += " of the range" if more and span != 1.0 else ""
         line = f"Next single query {like}: about ±{_up(width * span)}"
         line += ", the whole range." if nothing else "."
-        return f"{line} {more[0].upper()}{more[1:]}{scale}." if more else line
+        return [f"{line} {more[0].upper()}{more[1:]}." if more else line]
 
-    def _final(self, words):
-        """Return what a final report would give now; nothing where that says nothing."""
-        if self.final_error is None or not self.final_error < 0.45:
-            return ""
-        return f"a final report{words} ±{_up(self.final_error * self._span)}"
-
-    def _first_lines(self):
-        stop = "" if self.chosen is not None else self._final(" now would know a middling score to")
-        stop = stop and f"{stop[0].upper()}{stop[1:]}."
-        why = None if self.parts is None else why_wide([self._span * part for part in self.parts])
-        lines = (self._headline(), self._scope(), stop, self._outlook(), why)
-        return [line for line in lines if line]
-
-    def _facts(self):
-        rows = [
-            ("proved by", ROUTE_NAMES.get(self.route, self.route)),
-            ("correlation", self.correlation or "independent records"),
-        ]
+    def _facts(self, span):
+        """Yield what stands behind it, each with its label."""
+        yield "proved by", ROUTE_NAMES.get(self.route, self.route)
+        yield "correlation", self.correlation or "independent records"
         if self.n_answers:
             ahead = "" if self.next_error is None else ", the next one near 1/2 included"
-            rows.append(("widest interval", f"±{_up(self.tau)}{ahead}"))
+            yield "widest interval", f"±{_up(self.tau)}{ahead}"
         if self.n_relaxed:
-            rows.append(("relaxed", f"{self.n_relaxed:,} kept wide because they trail the best"))
+            yield "relaxed", f"{self.n_relaxed:,} kept wide because they trail the best"
         if self.budget is not None or self.route == "as used":
             budget = "no cap" if self.budget is None else f"{self.budget:,}"
-            rows.append(("answers from the holdout", budget))
+            yield "answers from the holdout", budget
         if self.spending:
-            rows.append(("spending", self.spending))
+            yield "spending", self.spending
         if self.c is not None and not self.is_vacuous:
-            honest = f"a cross-validated score off by less than {self.c * self.tau:.3g} spends none"
-            rows.append(("budget honesty", honest))
+            off = f"{self.c * self.tau:.3g}"
+            yield "budget honesty", f"a cross-validated score off by less than {off} spends none"
         lone = f"sampling {self.sampling:.3g}, noise {self.noise:.3g}"
         if self.threshold is not None:
             lone += f", threshold {self.threshold:.3g}"
         if self.units is not None:
-            lone += f" of the range, {self._span:.4g}"
-        rows.append(("parts" if self.n_answers is None else "parts, query near 1/2", lone))
+            lone += f" of the range, {span:.4g}"
+        yield "parts" if self.n_answers is None else "parts, query near 1/2", lone
         if self.resolution > 0:
-            rows.append(("answers rounded to", f"cells of {self.resolution:.3g}"))
+            yield "answers rounded to", f"cells of {self.resolution:.3g}"
+        level = "none: no finite level is claimed"
         if math.isfinite(self.dp_epsilon):
             level = f"ε′ = {self.dp_epsilon:.4g} (DP), ε = {self.bdp_epsilon:.4g} (Bayesian DP)"
-        else:
-            level = "none: no finite level is claimed"
-            if self._given_past:
-                level = "none is stated without declared dependence"
-        rows.append(("privacy of the holdout", level))
-        return rows
-
-    def _card(self):
-        picture, good = "", not self.is_vacuous
-        if self.chosen is not None:
-            _, score, lower, upper = self.chosen
-            good = upper - lower < 0.5 * self._span  # the first line speaks of the chosen one
-            picture = interval_picture(
-                score, lower, upper, bounds=self._range, baseline=self.baseline
-            )
-        title, *lines = self._first_lines()
-        sections = [
-            ("It holds if", self.assumptions),
-            ("Note", self.notes),
-            ("What stands behind it", self._facts()),
-        ]
-        return Card(title, lines, sections, picture, good)
+        elif self._given_past:
+            level = "none is stated without declared dependence"
+        yield "privacy of the holdout", level
 
 
 def _up(value):

@@ -20,7 +20,9 @@ References
 """
 
 import decimal
+import functools
 import hashlib
+import itertools
 import math
 import os
 from fractions import Fraction
@@ -29,6 +31,7 @@ import numpy as np
 
 from sklearn_bdp._checks import check_integer
 
+FINEST = 2.0**-44  # step of the grid that all noise lives on
 _LEADING = 63  # bits of U taken from the first word; its last bit is the sign
 _ENOUGH = 2**53  # a prefix of U this large pins E down to double precision
 # Query noise per draw: a first one for whoever asks little, later ones large enough to hide call
@@ -36,58 +39,55 @@ _ENOUGH = 2**53  # a prefix of U this large pins E down to double precision
 _FIRST, _BLOCK = 64, 4096
 
 
-class SystemBits:
-    """Words from the operating system's cryptographic generator."""
-
-    def words(self, size):
-        """Return ``size`` independent uniform 64-bit words."""
-        return np.frombuffer(os.urandom(8 * size), dtype=np.uint64)
-
-
-class SecretBits:
-    """Words that follow from a secret alone, by SHAKE-256, so that noise survives a crash."""
-
-    def __init__(self, secret, key):
-        self._secret, self._key, self._count = secret, key, 0
-
-    def words(self, size):
-        """Return ``size`` 64-bit words, uniform to whoever does not know the secret."""
-        self._count += 1
-        stream = hashlib.shake_256(self._secret + repr((*self._key, self._count)).encode())
-        return np.frombuffer(stream.digest(8 * size), dtype=np.uint64)
-
-
-class SeededBits:
-    """Words from a seeded generator: for tests and reproducible demonstrations only."""
-
-    def __init__(self, seed_sequence):
-        self._generator = np.random.Generator(np.random.PCG64(seed_sequence))
-
-    def words(self, size):
-        """Return ``size`` independent uniform 64-bit words."""
-        return self._generator.integers(0, 2**64, size=size, dtype=np.uint64)
-
-
 def bit_sources(random_state, count, *, key=()):
-    """Return ``count`` independent sources of random bits, objects with ``words(size)``.
+    """Return ``count`` independent functions that return so many uniform 64-bit words.
 
     ``None`` stands for the operating system's cryptographic generator; an int or a Generator makes
-    the noise reproducible and void as a protection; 32 random bytes that are kept secret make it
-    reproducible to whoever has them, and to nobody else. ``key`` is the position in the life of the
-    mechanism: it keeps one resumed from its state with the same seed from replaying noise.
+    the noise reproducible and void as a protection (for tests); 32 random bytes that are kept
+    secret make it reproducible to whoever has them, so that it survives a crash, and to nobody
+    else. ``key`` is the position in the life of the mechanism: it keeps one resumed from its state
+    with the same seed from replaying noise.
     """
     if random_state is None:
-        return [SystemBits() for _ in range(count)]
+        return [lambda size: np.frombuffer(os.urandom(8 * size), dtype=np.uint64)] * count
     if isinstance(random_state, bytes):
-        return [SecretBits(random_state, (*key, index)) for index in range(count)]
+        return [_secret_words(random_state, (*key, index)) for index in range(count)]
     if isinstance(random_state, np.random.Generator):
         entropy = [int(word) for word in random_state.integers(0, 2**32, size=8)]
     else:
         entropy = check_integer("random_state", random_state, low=0)
-    return [
-        SeededBits(np.random.SeedSequence(entropy, spawn_key=(*key, index)))
-        for index in range(count)
-    ]
+    seeds = [np.random.SeedSequence(entropy, spawn_key=(*key, index)) for index in range(count)]
+    generators = [np.random.Generator(np.random.PCG64(seed)) for seed in seeds]
+    return [functools.partial(one.integers, 0, 2**64, dtype=np.uint64) for one in generators]
+
+
+def _secret_words(secret, key):
+    """Return a function whose words follow from a secret alone, by SHAKE-256."""
+    calls = itertools.count(1)
+
+    def words(size):
+        stream = hashlib.shake_256(secret + repr((*key, next(calls))).encode())
+        return np.frombuffer(stream.digest(8 * size), dtype=np.uint64)
+
+    return words
+
+
+def fine_step(*magnitudes):
+    """Return the fine grid's step for numbers of at most these magnitudes.
+
+    A power of two, so that multiples up to 2**52 steps are exact doubles. 2**-44 unless scales
+    beyond 4 ask for more room: noise of 64 scales (probability below 1e-27) must stay exact.
+    """
+    largest = max(4.0, *magnitudes)
+    return FINEST * 2.0 ** math.ceil(math.log2(largest / 4.0))
+
+
+def to_grid(values, step):
+    """Round values to multiples of the fine grid's step.
+
+    Halves go up everywhere, so that values ``d`` apart are at most ``ceil(d / step)`` steps apart.
+    """
+    return np.floor(values / step + 0.5) * step
 
 
 class Exponentials:
@@ -99,7 +99,7 @@ class Exponentials:
 
     def __init__(self, bits, size):
         self._bits = bits
-        words = bits.words(size)
+        words = bits(size)
         self.signs = 1.0 - 2.0 * (words & np.uint64(1))
         self._prefix = words >> np.uint64(1)
         self._extended = {}
@@ -116,7 +116,7 @@ class Exponentials:
     def _more(self, index):
         """Extend the known bits of one uniform by a word; return (prefix, length)."""
         prefix, length = self._extended.get(index, (int(self._prefix[index]), _LEADING))
-        self._extended[index] = ((prefix << 64) | int(self._bits.words(1)[0]), length + 64)
+        self._extended[index] = ((prefix << 64) | int(self._bits(1)[0]), length + 64)
         return self._extended[index]
 
     def exceeds(self, index, bound):
@@ -129,7 +129,7 @@ class Exponentials:
         prefix, length = self._extended.get(index, (int(self._prefix[index]), _LEADING))
         while True:
             # U lies in [prefix, prefix + 1) / 2**length, and E > bound means U < exp(-bound).
-            low, high = _scaled_exp(bound, length)
+            low, high = scaled_exp(bound, length)
             if prefix + 1 <= low:
                 return True
             if prefix >= high:
@@ -154,7 +154,7 @@ class Exponentials:
         return parts
 
 
-def _scaled_exp(bound, length):
+def scaled_exp(bound, length):
     """Return Decimals around ``exp(-bound) * 2**length``."""
     digits = 25 + int(0.302 * length)
     with decimal.localcontext(prec=digits) as context:
@@ -197,7 +197,7 @@ def grid_gaussian(bits, size, *, scale, step):
 
 def _gaussian(block, bits):
     """Return standard Gaussian variates made of exponential ones."""
-    angle = (2.0 * np.pi * 2.0**-64) * bits.words(block.values.size)
+    angle = (2.0 * np.pi * 2.0**-64) * bits(block.values.size)
     return np.sqrt(2.0 * block.values) * np.cos(angle)
 
 
@@ -214,20 +214,17 @@ class Pool:
         self._used = 0
         self._owner = os.getpid()
 
-    def _refill(self):
-        if self._used == self._values.size or self._owner != os.getpid():
-            self._values, self._used, self._owner = self._draw(), 0, os.getpid()
-
     def take(self, count):
         """Return the next ``count`` variates as an array."""
-        parts, missing = [], count
+        parts, missing = [np.empty(0)], count
         while missing:
-            self._refill()
+            if self._used == self._values.size or self._owner != os.getpid():
+                self._values, self._used, self._owner = self._draw(), 0, os.getpid()
             part = self._values[self._used : self._used + missing]
             self._used += part.size
             missing -= part.size
             parts.append(part)
-        return np.concatenate(parts) if parts else np.empty(0)
+        return np.concatenate(parts)
 
 
 class NoisyThreshold:
@@ -285,44 +282,37 @@ class NoisyThreshold:
         hits, position = [], 0
         while position < noisy.size and len(hits) != most:
             self.level_used = True
-            position = noisy.size
-            for index in self._hits(noisy, margins, start=hits[-1] + 1 if hits else 0):
-                hits.append(index)
+            found = self._next_above(noisy, margins, position)
+            position = noisy.size if found is None else found + 1
+            if found is not None:
+                hits.append(found)
                 if self._refresh:
                     self.draw_level()
-                if self._refresh or len(hits) == most:
-                    position = index + 1
-                    break
         self._used += position
         return hits, position
 
-    def _hits(self, noisy, margins, *, start):
-        """Yield the indices of margins above the present level, exactly."""
-        level = self.level
-        for index in _exceeding(noisy, start, level - self._slack):
-            if self._exact and noisy[index] <= level + self._slack:
-                gap = Fraction(level) - Fraction(float(margins[index]))
-                if not self._noise_exceeds(self._used + index, gap):
-                    continue
-            yield index
+    def _next_above(self, noisy, margins, start):
+        """Return the first index from ``start`` on above the present level, exactly, or None.
 
-    def _noise_exceeds(self, index, gap):
-        """Return whether the exact Laplace variate is larger than ``gap``."""
-        bound = gap / Fraction(self._scale)
-        if self._block.signs[index] > 0:
-            return self._block.exceeds(index, bound)
-        return bound < 0 and not self._block.exceeds(index, -bound)
-
-
-def _exceeding(noisy, start, level):
-    """Yield the indices from ``start`` on where ``noisy`` exceeds ``level``.
-
-    Looks at the whole block first, and after a hit a few entries at a time: where hits are dense
-    the level will have changed by then.
-    """
-    width = 32 if start else noisy.size
-    while start < noisy.size:
-        found = np.flatnonzero(noisy[start : start + width] > level)
-        yield from (start + found).tolist()
-        start += width
-        width *= 4
+        Looks at the whole block first, and after a hit a few entries at a time: where hits are
+        dense the level will have changed by then.
+        """
+        width = 32 if start else noisy.size
+        while start < noisy.size:
+            found = np.flatnonzero(noisy[start : start + width] > self.level - self._slack)
+            for index in (start + found).tolist():
+                if not self._exact or noisy[index] > self.level + self._slack:
+                    return index
+                # The exact Laplace variate has to be larger than the gap.
+                bound = (Fraction(self.level) - Fraction(float(margins[index]))) / Fraction(
+                    self._scale
+                )
+                place = self._used + index
+                if self._block.signs[place] > 0:
+                    above = self._block.exceeds(place, bound)
+                else:
+                    above = bound < 0 and not self._block.exceeds(place, -bound)
+                if above:
+                    return index
+            start, width = start + width, 4 * width
+        return None

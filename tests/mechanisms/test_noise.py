@@ -8,32 +8,33 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from sklearn_bdp.mechanisms import Thresholdout, _noise
-from sklearn_bdp.mechanisms._noise import (
+from sklearn_bdp.mechanisms import (
     Exponentials,
     Pool,
-    _scaled_exp,
+    Thresholdout,
     bit_sources,
+    fine_step,
     grid_gaussian,
     grid_laplace,
+    released_value,
+    scaled_exp,
+    to_grid,
 )
-from sklearn_bdp.mechanisms._values import fine_step, released_value, to_grid
 from tests.facts import refused
 
 resolutions = st.floats(1e-3, 1.0)
 
 
-class Words:
-    """A source that hands out given words, then seeded ones."""
+def words(given):
+    """Return a source that hands out given words, then seeded ones."""
+    left, rng = list(given), np.random.default_rng(0)
 
-    def __init__(self, words):
-        self._words = list(words)
-        self._rng = np.random.default_rng(0)
+    def source(size):
+        first = [left.pop(0) for _ in range(min(size, len(left)))]
+        rest = rng.integers(0, 2**64, size=size - len(first), dtype=np.uint64)
+        return np.concatenate([np.array(first, dtype=np.uint64), rest])
 
-    def words(self, size):
-        given = [self._words.pop(0) for _ in range(min(size, len(self._words)))]
-        rest = self._rng.integers(0, 2**64, size=size - len(given), dtype=np.uint64)
-        return np.concatenate([np.array(given, dtype=np.uint64), rest])
+    return source
 
 
 def seeded(seed=0):
@@ -57,9 +58,8 @@ def test_doubles_are_within_the_promised_error_of_the_exact_variate():
 
 def test_small_uniforms_get_more_bits_until_the_double_is_accurate():
     # First word: prefix 0, then a word with 3 leading bits only, then a full one.
-    block = Exponentials(Words([1, 5, 2**63]), 1)
-    prefix, length = block._extended[0]
-    assert prefix == (5 << 64) | 2**63
+    block = Exponentials(words([1, 5, 2**63]), 1)
+    prefix, length = (5 << 64) | 2**63, 63 + 2 * 64
     assert block.values[0] == pytest.approx(length * math.log(2) - math.log(prefix), rel=1e-14)
 
 
@@ -79,7 +79,7 @@ def exp_by_series(bound, digits):
 )
 @pytest.mark.parametrize("length", [63, 127, 511])
 def test_scaled_exp_brackets_the_exponential_tightly(bound, length):
-    low, high = map(Fraction, _scaled_exp(bound, length))
+    low, high = map(Fraction, scaled_exp(bound, length))
     exact_low, exact_high = exp_by_series(bound, digits=200)
     assert low <= exact_low * 2**length
     assert exact_high * 2**length <= high
@@ -88,10 +88,10 @@ def test_scaled_exp_brackets_the_exponential_tightly(bound, length):
 
 def test_comparison_that_doubles_cannot_decide_is_decided_by_further_bits():
     # U starts like exp(-1): only the bits after the first word can tell.
-    prefix = int(_scaled_exp(Fraction(1), 63)[0])
+    prefix = int(scaled_exp(Fraction(1), 63)[0])
     smallest, largest = 0, 2**64 - 1
-    below = Exponentials(Words([prefix << 1, smallest]), 1)
-    above = Exponentials(Words([prefix << 1, largest]), 1)
+    below = Exponentials(words([prefix << 1, smallest]), 1)
+    above = Exponentials(words([prefix << 1, largest]), 1)
     assert below.exceeds(0, Fraction(1))
     assert not above.exceeds(0, Fraction(1))
 
@@ -102,7 +102,7 @@ def test_comparison_has_the_exact_probability_at_coarse_knowledge():
     bound = Fraction(3, 4)
     hits = 0
     for top in range(2**12):
-        hits += Exponentials(Words([top << 52]), 1).exceeds(0, bound)
+        hits += Exponentials(words([top << 52]), 1).exceeds(0, bound)
     assert abs(hits / 2**12 - math.exp(-0.75)) <= 2.0**-12
 
 
@@ -173,22 +173,22 @@ def test_sources_are_independent_and_keyed_by_position():
     first, second = bit_sources(3, 2)
     (later,) = bit_sources(3, 1, key=(5, 1))
     (again, _) = bit_sources(3, 2)
-    words = first.words(8)
-    assert not np.array_equal(words, second.words(8))
-    assert not np.array_equal(words, later.words(8))
-    np.testing.assert_array_equal(words, again.words(8))
+    drawn = first(8)
+    assert not np.array_equal(drawn, second(8))
+    assert not np.array_equal(drawn, later(8))
+    np.testing.assert_array_equal(drawn, again(8))
 
 
 def test_default_source_is_the_operating_system(monkeypatch):
     monkeypatch.setattr(os, "urandom", lambda size: b"\x07" * size)
     (source,) = bit_sources(None, 1)
-    assert (source.words(3) == 0x0707070707070707).all()
+    assert (source(3) == 0x0707070707070707).all()
 
 
 def test_generator_as_random_state_is_advanced():
     rng = np.random.default_rng(0)
     (first,), (second,) = bit_sources(rng, 1), bit_sources(rng, 1)
-    assert not np.array_equal(first.words(4), second.words(4))
+    assert not np.array_equal(first(4), second(4))
 
 
 @pytest.mark.parametrize("random_state", [-1, 1.5, "0", True, np.random.RandomState(0)])
@@ -212,11 +212,9 @@ def test_a_forked_child_does_not_share_drawn_noise():
     assert theirs not in pool.take(63)
 
 
-def test_queries_beyond_a_block_of_noise_are_answered(monkeypatch):
-    monkeypatch.setattr(_noise, "_FIRST", 3)
-    monkeypatch.setattr(_noise, "_BLOCK", 7)
+def test_queries_beyond_a_block_of_noise_are_answered():
     scales = {"threshold_scale": 0.01, "query_scale": 0.02, "answer_scale": 0.01}
-    values = np.linspace(0.2, 0.8, 100)
+    values = np.linspace(0.2, 0.8, 10_000)
     answers = Thresholdout(0.1, **scales, random_state=0).answer(values, values[::-1])
     assert answers.answered.all()
 
