@@ -81,6 +81,12 @@ def test_without_holdout_it_is_grid_search_bit_for_bit(data, refit, scoring):
         np.testing.assert_array_equal(ours.predict_proba(data[0]), theirs.predict_proba(data[0]))
 
 
+def test_more_samples_than_candidates_are_all_of_them(data):
+    with warned(UserWarning, "n_iter=10"):
+        fitted = search(n_iter=10).fit(*data)
+    assert len(fitted.cv_results_["params"]) == len(GRID["C"])
+
+
 def test_without_holdout_and_with_n_iter_it_is_randomized_search(data):
     space = {"C": np.logspace(-3, 3, 50)}
     ours = ReusableHoldoutSearchCV(

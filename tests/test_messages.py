@@ -1,0 +1,284 @@
+"""The wording of messages, in one place: typical mistakes, and the sentence that answers each.
+
+All other tests hold the facts of a message (``tests/facts.py``), so that its words may improve.
+"""
+
+import networkx as nx
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.cluster import KMeans
+from sklearn.datasets import make_classification
+from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.model_selection import KFold
+
+from sklearn_bdp import (
+    HoldoutConfig,
+    HoldoutScorer,
+    ReusableHoldout,
+    ReusableHoldoutSearchCV,
+    certify,
+    plan_holdout,
+)
+from sklearn_bdp.correlation import DependencyGraph, Groups, MarkovNetwork
+from sklearn_bdp.exceptions import (
+    DefaultMetricWarning,
+    SklearnBdpWarning,
+    VacuousGuaranteeWarning,
+)
+from sklearn_bdp.feature_selection import HoldoutFeatureSelector
+from sklearn_bdp.metrics import PerRecordScore, available_metrics, get_metric
+
+X, Y = make_classification(200, 6, random_state=0)
+FRAME = pd.DataFrame(X).add_prefix("x")
+LABELS = pd.Series(Y, index=FRAME.index)
+DAYS = pd.date_range("2026-01-01", periods=200)
+PATH = nx.path_graph(6)
+
+
+class NeverFits(LogisticRegression):
+    """Every mistake is found before the first fit."""
+
+    def fit(self, X, y, sample_weight=None):
+        raise AssertionError("fitted")
+
+
+def search(X=X, y=Y, *, estimator=None, grid=None, fit=None, **options):
+    estimator = NeverFits() if estimator is None else estimator
+    search = ReusableHoldoutSearchCV(estimator, grid or {"C": [0.1, 1.0]}, **options)
+    return search.fit(X, y, **(fit or {}))
+
+
+def loss(estimator, X, y):
+    return np.full(len(y), 5.0)
+
+
+def mean_loss(estimator, X, y):
+    return 0.5
+
+
+def scored(function):
+    score = PerRecordScore(function, 0.0, 1.0)
+    return search(estimator=LogisticRegression(), scoring=score)
+
+
+def closed():
+    holdout = ReusableHoldout(X[100:], Y[100:], random_state=0)
+    model = LogisticRegression().fit(X[:100], Y[:100])
+    holdout.final_report(model, scoring="accuracy")
+    return holdout.score(LogisticRegression(C=0.01).fit(X[:100], Y[:100]), 0.9, scoring="accuracy")
+
+
+def spent():
+    holdout = ReusableHoldout(X, Y, budget=1, epsilon=100.0, threshold=1e-3, random_state=0)
+    return holdout.answer([0.5] * 8, np.tile([[0.0], [1.0]], (4, 200)))
+
+
+def another_beta(folder):
+    ReusableHoldout(X, Y, ledger=folder / "a.sqlite")
+    return ReusableHoldout(X, Y, ledger=folder / "a.sqlite", beta=0.1)
+
+
+def no_ledger(folder):
+    (folder / "notes.txt").write_text("nothing")
+    return ReusableHoldout(X, Y, ledger=folder / "notes.txt")
+
+
+#: What somebody does, and the sentence that says what to do instead.
+MISTAKES = {
+    "a number of records as the holdout": (
+        lambda: HoldoutConfig(20),
+        "To hold out 20 of your records, pass test_size=20 / len(X).",
+    ),
+    "k-fold as the holdout": (
+        lambda: search(holdout=KFold(4)),
+        "Use ShuffleSplit(n_splits=1) or a fraction; k-fold splitters belong in cv.",
+    ),
+    "a ledger as the holdout": (
+        lambda: search(holdout="holdout.sqlite"),
+        "To keep a ledger file, pass HoldoutConfig(ledger=path).",
+    ),
+    "a confidence for a failure probability": (
+        lambda: HoldoutConfig(beta=0.95),
+        "so for 0.95 confidence give beta=0.05, got beta=0.95.",
+    ),
+    "a metric misspelled": (lambda: search(scoring="acuracy"), "Did you mean 'accuracy'?"),
+    "a metric without bounds": (
+        lambda: search(scoring="f1"),
+        "Instead, use 'balanced_accuracy', 'accuracy'",
+    ),
+    "no metric for clusters": (
+        lambda: search(estimator=KMeans(), grid={"n_clusters": [2]}),
+        "so nothing is known about the range of its score.",
+    ),
+    "a loss out of its range": (
+        lambda: scored(loss),
+        "was declared with numbers from 0 to 1, got 5 on a training record",
+    ),
+    "a mean for scores per record": (
+        lambda: scored(mean_loss),
+        "Return the numbers before they are averaged.",
+    ),
+    "no labels for a metric by class": (
+        lambda: get_metric("roc_auc").evaluate(LogisticRegression(), X, Y),
+        "Pass training labels, as in get_metric('roc_auc', y=y_train).",
+    ),
+    "a correlation misspelled": (lambda: search(correlation="Time"), "Did you mean 'time'?"),
+    "an autocorrelation time": (
+        lambda: search(correlation=5),
+        "MarkovChain.from_autocorrelation_time(5)",
+    ),
+    "rows that do not sum to one": (
+        lambda: search(correlation=[[0.5, 0.6], [0.5, 0.5]]),
+        "transition must have rows that sum to one, got 1.1 in row 0.",
+    ),
+    "groups without labels": (
+        lambda: search(correlation="groups"),
+        "correlation='groups' needs groups=, one label per record, got None.",
+    ),
+    "labels that are missing": (
+        lambda: Groups([1.0, float("nan")]),
+        "groups must not hold NaN, got NaN at position 1.",
+    ),
+    "dates without time": (
+        lambda: search(fit={"times": DAYS}),
+        "Set correlation='time'.",
+    ),
+    "a date that is missing": (
+        lambda: search(correlation="time", fit={"times": DAYS.where(DAYS[0] < DAYS)}),
+        "times must hold a date for every record, 1 are missing (NaT).",
+    ),
+    "dates that are not sorted": (
+        lambda: search(FRAME.set_index(DAYS[::-1]), correlation="time"),
+        "pass X.sort_index(), and its targets in that order.",
+    ),
+    "a level of privacy without a model": (
+        lambda: search(correlation="time", holdout=HoldoutConfig(epsilon=0.1)),
+        "epsilon=0.1 needs a declared chain",
+    ),
+    "folds that cut groups": (
+        lambda: search(correlation="groups", cv=KFold(5), fit={"groups": np.arange(200) // 4}),
+        "Leave cv=5, or pass GroupKFold() with groups=.",
+    ),
+    "a graph in one piece": (
+        lambda: search(correlation=DependencyGraph(nx.path_graph(200))),
+        "A component counts as one record, so nothing representative can be held out.",
+    ),
+    "nodes in another order": (
+        lambda: DependencyGraph(nx.Graph([(2, 0), (1, 3)])),
+        "Pass nodelist= with the node of each row of X",
+    ),
+    "labels of a regression in a network": (
+        lambda: MarkovNetwork(PATH, influence="estimate").estimated([0.5] * 6, np.arange(6)),
+        "Use MarkovNetwork(graph), which needs no strength.",
+    ),
+    "half a validation set": (
+        lambda: search(fit={"X_val": X[:20]}),
+        "X_val was given without y_val; give both or neither.",
+    ),
+    "a validation set of fewer columns": (
+        lambda: search(X[20:], Y[20:], fit={"X_val": X[:20, :5], "y_val": Y[:20]}),
+        "The holdout must have the form of X and y, got 5 and not 6 columns.",
+    ),
+    "columns in another order": (
+        lambda: search(
+            FRAME[20:], Y[20:], fit={"X_val": FRAME[:20].iloc[:, ::-1], "y_val": Y[:20]}
+        ),
+        "got columns in another order. Pass X[holdout.X.columns].",
+    ),
+    "training rows as the validation set": (
+        lambda: search(fit={"X_val": X[:100], "y_val": Y[:100]}),
+        "Pass training rows only.",
+    ),
+    "targets in another order": (
+        lambda: search(FRAME, LABELS[::-1]),
+        "Rows are matched by their places: pass y.loc[X.index]",
+    ),
+    "too few weights": (
+        lambda: search(fit={"sample_weight": [1.0, 1.0, 1.0]}),
+        "sample_weight must hold one value per record, got 3 for 200 records.",
+    ),
+    "a scorer without its holdout": (
+        lambda: HoldoutScorer("accuracy"),
+        "Pass the holdout first: HoldoutScorer(holdout, scoring='accuracy').",
+    ),
+    "scores out of range": (
+        lambda: ReusableHoldout(X, Y).answer([0.5], [np.full(200, 2.0)]),
+        "must be finite and in [0, 1]",
+    ),
+    "a query after the final report": (
+        closed,
+        "holdout.report_ shows the report again, and recorded answers remain free by key.",
+    ),
+    "more than the budget": (
+        spent,
+        "Set on_exhausted='nan' or 'training' to continue without the holdout.",
+    ),
+    "another failure probability than in the ledger": (
+        another_beta,
+        "belongs to another holdout: beta=0.1 here, 0.05 in the ledger.",
+    ),
+    "a file of something else": (no_ledger, "is truncated, overwritten, edited or not a ledger"),
+    "a folder for a ledger": (
+        lambda folder: ReusableHoldout(X, Y, ledger=folder),
+        "it is a folder; name a file in it.",
+    ),
+    "two columns of one name": (
+        lambda: HoldoutFeatureSelector(NeverFits()).fit(
+            FRAME.set_axis(["a", "a", *"bcde"], axis=1), Y
+        ),
+        "X has columns that share a name: ['a']. Rename them.",
+    ),
+    "an error of one half": (
+        lambda: plan_holdout(tau=0.5, n_queries=10, budget=1),
+        "tau must be a finite number in (0, 0.5), got tau=0.5.",
+    ),
+}
+
+
+# few groups are quick
+@pytest.mark.filterwarnings("ignore::sklearn_bdp.exceptions.VacuousGuaranteeWarning")
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_a_mistake_is_answered_by_what_to_do_before_any_fit(mistake, tmp_path):
+    call, sentence = MISTAKES[mistake]
+    with pytest.raises(Exception) as error:  # noqa: PT011 (the sentence is the point)
+        call(tmp_path) if call.__code__.co_argcount else call()
+    assert type(error.value) is not AssertionError
+    assert sentence in str(error.value)
+
+
+@pytest.mark.parametrize("scoring", ["acuracy", ["accuracy", "acuracy"]], ids=str)
+def test_a_misspelled_metric_gets_those_that_work(scoring):
+    with pytest.raises(ValueError, match="Did you mean 'accuracy'") as error:
+        search(scoring=scoring, refit=False)
+    assert ", ".join(available_metrics()) in str(error.value)
+    assert "r2" not in str(error.value)
+
+
+@pytest.mark.parametrize("n", [5, 8])
+def test_folds_that_tiny_data_cannot_be_divided_into(n):
+    X, y = np.arange(2.0 * n).reshape(n, 2), np.arange(n) % 2
+    with (
+        pytest.warns(SklearnBdpWarning),
+        pytest.raises(ValueError, match=r"training records.*cv=2"),
+    ):
+        search(X, y)
+
+
+@pytest.mark.parametrize("frame", [False, True])
+def test_columns_without_finite_numbers_are_named(frame):
+    broken = X.copy()
+    broken[3, 2], broken[7, 5] = np.inf, np.nan
+    with pytest.raises(ValueError, match="Input X contains"):
+        search(pd.DataFrame(broken).add_prefix("x") if frame else broken)
+
+
+def test_a_default_metric_is_told_with_its_clip():
+    with pytest.warns(DefaultMetricWarning, match="errors are clipped at"):
+        fitted = search(y=3.0 * X[:, 0], estimator=Ridge(), grid={"alpha": [1.0]}, random_state=0)
+    assert "clipped at" in str(fitted.certificate_)
+
+
+def test_a_guarantee_that_says_nothing_names_the_records_needed():
+    with pytest.warns(VacuousGuaranteeWarning, match="About 60,106 records are needed for ±0.1"):
+        certify(50, n_queries=1000, budget=10)
