@@ -484,63 +484,53 @@ def fold_file(config, signature):
 
 def divide_for(owner, config, estimator, data, *, split=None):
     """Return the :class:`Division` of :class:`FitData` that the owner's parameters describe."""
-    X, y, groups, X_val = data.X, data.y, data.groups, data.X_val
-    places = _places(X, data.coordinates)
-    declared = correlation = owner.correlation
+    X, y, groups, places, correlation = data.X, data.y, data.groups, None, owner.correlation
+    if data.coordinates is not None:
+        places = data.coordinates
+        if isinstance(places, list | tuple) and all(isinstance(name, str) for name in places):
+            missing = [name for name in places if name not in getattr(X, "columns", ())]
+            if missing:
+                raise ValueError(f"coordinates must name columns of X, got {missing}.")
+            places = X[list(places)]
+        places = check_array("coordinates", places, shape=(num_samples(X), None))
+    declared = given = correlation
     if config is None and declared is None:
-        model = owner.holdout.model  # describes the training records, too; groups say which
-        tied = groups is not None and model.n_records is not None
-        declared = None if model.is_independent else "groups" if tied else model
+        given = owner.holdout.model  # describes the training records, too; groups say which
+        tied = groups is not None and given.n_records is not None
+        declared = None if given.is_independent else "groups" if tied else given
     hints = declaration_hints(
         X,
         correlation=declared,
         groups=groups,
         splitters=[getattr(owner, "cv", None), getattr(config, "test_size", None)],
     )
-    assumption = ""
-    given = owner.holdout.model if config is None and correlation is None else correlation
     in_time = given == "time" if isinstance(given, str) else getattr(given, "is_sequential", False)
+    said = ""
     if in_time or data.times is not None or data.horizon:
-        correlation, assumption = correlation_in_time(
-            owner, config, estimator, X, X_val=X_val, dates=(data.times, data.horizon),
-            in_time=in_time,
-        )  # fmt: skip
-    about = None
+        correlation, said = correlation_in_time(owner, config, estimator, data, in_time=in_time)
     if config is None:
         division = _reused(owner, X, y, correlation, groups)
     else:
         division = divide(
             estimator, X, y, test_size=config.test_size, correlation=correlation, groups=groups,
-            groups_val=data.groups_val, X_val=X_val, y_val=data.y_val,
+            groups_val=data.groups_val, X_val=data.X_val, y_val=data.y_val,
             random_state=owner.random_state if split is None else split["seed"],
         )  # fmt: skip
-        if X_val is None and y is not None:
-            about = targets_digest(X, y)
-    said = ". ".join(filter(None, (division.assumption, assumption)))
     # The training records as a holdout sees them that the caller split off.
     model = division.train_model
     if model is None and groups is not None and num_samples(groups) == num_samples(division.X):
         model = check_correlation("groups", groups=groups)
     classifier = is_classifier(estimator) and division.y is not None
-    side = TrainingRecords(((division.X, division.y),), train_model=model, classifier=classifier)
-    if places is not None and division.train is not None:
-        places = places[division.train]
+    split_here = division.train is not None
     return replace(
-        division, hints=hints, assumption=said, about=about, side=side, config=config, places=places
+        division,
+        hints=hints,
+        assumption=". ".join(filter(None, (division.assumption, said))),
+        about=targets_digest(X, y) if split_here and y is not None else None,
+        side=TrainingRecords(((division.X, division.y),), train_model=model, classifier=classifier),
+        config=config,
+        places=places[division.train] if split_here and places is not None else places,
     )
-
-
-def _places(X, coordinates):
-    """Return the places of the records, given as an array or as names of columns."""
-    if coordinates is None:
-        return None
-    listed = isinstance(coordinates, list | tuple)
-    if listed and all(isinstance(name, str) for name in coordinates):
-        missing = [name for name in coordinates if name not in getattr(X, "columns", ())]
-        if missing:
-            raise ValueError(f"coordinates must name columns of X, got {missing}.")
-        coordinates = X[list(coordinates)]
-    return check_array("coordinates", coordinates, shape=(num_samples(X), None))
 
 
 def _reused(owner, X, y, correlation, groups):
@@ -577,9 +567,35 @@ def open_holdout(owner, division, *, split=None, metric=None, fit_params=None):
     ``metric``: what it will be asked about; few groups may tell hardly anything about it.
     ``fit_params``: what goes to ``fit`` besides, which may hold records, too.
     """
-    side, is_new = division.side, division.config is not None
-    holdout = _new_holdout(owner, division, split) if is_new else owner.holdout
-    if is_new:
+    side, holdout = division.side, owner.holdout
+    if division.config is not None:
+        # Sizes of groups before the split; of training data that came alone.
+        models = [division.train_model, None if division.train is None else division.model]
+        sizes = [
+            int(np.unique(model.components(num_samples(X)), return_counts=True)[1].max())
+            for model, X in zip(models, (division.X, division.X_holdout), strict=True)
+            if isinstance(model, Groups)
+        ]
+        notes = {
+            Fact.SPLIT: split,
+            Fact.ASSUMPTION: division.assumption,
+            Fact.TARGETS: division.about,
+            Fact.TRAINING_TARGETS: described_targets(division.y),
+            Fact.LARGEST_GROUP: max(sizes, default=None),
+            Fact.STRATIFIED: division.stratified,
+        }
+        seed = owner.random_state
+        if seed is not None and not isinstance(seed, numbers.Integral):
+            seed = int(check_random_state(seed).randint(np.iinfo(np.int32).max))
+        holdout = ReusableHoldout.opened(
+            division.config,
+            division.X_holdout,
+            division.y_holdout,
+            correlation=division.model,
+            gap=division.gap,
+            random_state=seed,
+            notes={k: v for k, v in notes.items() if v},
+        )
         holdout.account.known.divided, holdout.earlier = True, division.earlier
     if division.train is not None:
         holdout.account.known.add(side, drawn=True)
@@ -592,38 +608,3 @@ def open_holdout(owner, division, *, split=None, metric=None, fit_params=None):
     if metric is not None:
         warn_few_groups(holdout, division, metric)
     return holdout
-
-
-def _largest_group(division):
-    """Return the size of the largest group before the split; of training data that came alone."""
-    models = [division.train_model, None if division.train is None else division.model]
-    sizes = [
-        np.unique(model.components(num_samples(X)), return_counts=True)[1].max()
-        for model, X in zip(models, (division.X, division.X_holdout), strict=True)
-        if isinstance(model, Groups)
-    ]
-    return int(max(sizes)) if sizes else None
-
-
-def _new_holdout(owner, division, split):
-    """Return a new holdout of the held out records."""
-    notes = {
-        Fact.SPLIT: split,
-        Fact.ASSUMPTION: division.assumption,
-        Fact.TARGETS: division.about,
-        Fact.TRAINING_TARGETS: described_targets(division.y),
-        Fact.LARGEST_GROUP: _largest_group(division),
-        Fact.STRATIFIED: division.stratified,
-    }
-    seed = owner.random_state
-    if seed is not None and not isinstance(seed, numbers.Integral):
-        seed = int(check_random_state(seed).randint(np.iinfo(np.int32).max))
-    return ReusableHoldout.opened(
-        division.config,
-        division.X_holdout,
-        division.y_holdout,
-        correlation=division.model,
-        gap=division.gap,
-        random_state=seed,
-        notes={k: v for k, v in notes.items() if v},
-    )

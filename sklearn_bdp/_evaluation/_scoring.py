@@ -15,7 +15,7 @@ from sklearn_bdp._card import digits
 from sklearn_bdp._evaluation._candidates import NoAnswer, targets
 from sklearn_bdp._sklearn_compat import num_samples
 from sklearn_bdp.exceptions import ScoreContractError, UnboundedMetricError
-from sklearn_bdp.guards import ALL, DEFAULT_METRIC, share_of
+from sklearn_bdp.guards import ALL, DEFAULT_METRIC, share_of, warn_of_choice
 from sklearn_bdp.holdout import holdout_certificate, preview_batch, records_for, width_parts
 from sklearn_bdp.ledger import Fact
 from sklearn_bdp.metrics import PerRecordScore, get_metric
@@ -101,7 +101,7 @@ class DictScorer:
         return {**scores, self.name: self.verified(estimator, X, y)}
 
 
-def verified_metric(search, y):
+def verified_metric(search, division):
     """Return the name of the verified metric among those of the search, and the metric."""
     scoring, refit = search.scoring, search.refit
     named = isinstance(refit, str) and refit not in RULES
@@ -114,29 +114,34 @@ def verified_metric(search, y):
                 f"callable, a rule of {list(RULES)} or False it is the first, got refit={refit!r}."
             )
         name = refit if named else names[0]
-        chosen = scoring[name] if isinstance(scoring, dict) else name
-        return name, bounded_metric(search, chosen, y)
-    if not named or (isinstance(scoring, str) and refit == scoring):
-        try:
-            return "score", bounded_metric(search, scoring, y)
-        except UnboundedMetricError as error:
-            if callable(scoring):
-                error.add_note(
-                    "If it returns a dict of scores, set refit='name' to the one to verify."
-                )
-            raise
-    if not callable(scoring):
+        return name, _informed(search, _as_dict(scoring)[name], division)
+    if named and not callable(scoring) and refit != scoring:
         raise ValueError(
             f"refit must be a bool, a callable or one of {list(RULES)} with a single metric, got "
             f"refit={refit!r}."
         )
+    several = named and callable(scoring)  # a callable that returns a dict
     try:
-        return refit, bounded_metric(search, refit, y)  # a callable that returns a dict
+        if several:
+            return refit, _informed(search, refit, division)
+        return "score", _informed(search, scoring, division)
     except (TypeError, ValueError) as error:
-        raise UnboundedMetricError(
-            f"scoring is a callable, and refit={refit!r} does not name a bounded metric that "
-            f"could be verified on the holdout: {error}"
-        ) from None
+        if several:
+            raise UnboundedMetricError(
+                f"scoring is a callable, and refit={refit!r} does not name a bounded metric that "
+                f"could be verified on the holdout: {error}"
+            ) from None
+        if callable(scoring) and isinstance(error, UnboundedMetricError):
+            error.add_note("If it returns a dict of scores, set refit='name' to the one to verify.")
+        raise
+
+
+def _informed(search, scoring, division):
+    """Return the bounded metric that knows the training targets, where it is proved."""
+    metric = bounded_metric(search, scoring, division.y)
+    metric = metric.informed(division.y, division.train_groups())
+    check_proved(metric, division.model)
+    return metric
 
 
 def check_proved(metric, model):
@@ -178,10 +183,7 @@ def secondary_metrics(search, name, division):
             continue
         with warnings.catch_warnings(), contextlib.suppress(TypeError, ValueError):
             warnings.simplefilter("ignore")
-            metric = bounded_metric(search, scoring, division.y)
-            metric = metric.informed(division.y, division.train_groups())
-            check_proved(metric, division.model)
-            result[other] = metric
+            result[other] = _informed(search, scoring, division)
     return result
 
 
@@ -232,15 +234,18 @@ def plain_certificate(holdout, division, book):
 
 
 def certified(
-    holdout, division, metric, *, of, score, interval, training, answer, notes=(),
+    holdout, division, metric, *, of, score, interval, training, answer, clipping, notes=(),
     assumptions=(),
 ):  # fmt: skip
-    """Return the certificate of a holdout, led by the score of what was chosen.
+    """Return the certificate, led by the score of what was chosen; warn where that misleads.
 
     ``of``: what was chosen, in words; ``score``, ``interval`` and ``training`` (its cross-validated
-    score) in score units; ``answer``: the holdout's, which says why the interval is so wide.
+    score) in score units; ``answer``: the holdout's, which says why the interval is so wide;
+    ``clipping``: what clipping changes on training records.
     """
-    caveats = [metric.caveat] if metric.caveat else []
+    facts = {"of": of, "score": score, "interval": interval, "training": training}
+    warn_of_choice(holdout, metric, division, **facts, clipping=clipping)
+    caveats, span = [metric.caveat] if metric.caveat else [], metric.upper - metric.lower
     past = holdout.model.is_given_past
     if caveats and holdout.model.is_sequential and not past:  # a loss of a declared range
         caveats.append(_APPROXIMATE.format(metric.name))
@@ -251,36 +256,30 @@ def certified(
             certificate, holdout, book, metric, score, interval,
             training_size=num_samples(division.X),
         )  # fmt: skip
+    verdict, baseline, parts = "", None, None
+    if abs(score - training) < CONFIRMED * span:
+        verdict = "the holdout confirms cross-validation"
+    elif math.isfinite(training):
+        change = f"{score - training:+.3g} (cross-validated: {digits(training)})"
+        verdict = f"the holdout corrects cross-validation by {change}"
+    if metric.name == "roc_auc":  # of a model that has learned nothing
+        baseline = 0.5
+    elif metric.name in ("accuracy", "balanced_accuracy"):
+        counts = np.unique(np.asarray(division.y), return_counts=True)[1]
+        by_class = metric.name == "balanced_accuracy"
+        baseline = float(1 / counts.size if by_class else counts.max() / counts.sum())
+    if not isinstance(answer, NoAnswer):
+        parts = width_parts(answer, holdout.account.settings, holdout.model)
     return dataclasses.replace(
         certificate,
         chosen=(f"{metric.measured} of {of}", score, *interval),
-        verdict=_verdict(training, score, metric.upper - metric.lower),
+        verdict=verdict,
         assumptions=(*certificate.assumptions, *assumptions),
         notes=(*certificate.notes, *caveats, *notes),
-        baseline=_learned_nothing(metric, division.y),
-        parts=None
-        if isinstance(answer, NoAnswer)
-        else width_parts(answer, holdout.account.settings, holdout.model),
+        baseline=baseline,
+        parts=parts,
         **ahead,
     )
-
-
-def _verdict(training, score, span):
-    """Return what happened to a cross-validated score when it was verified."""
-    if not math.isfinite(training) or abs(score - training) < CONFIRMED * span:
-        return "the holdout confirms cross-validation" if math.isfinite(training) else ""
-    change = f"{score - training:+.3g} (cross-validated: {digits(training)})"
-    return f"the holdout corrects cross-validation by {change}"
-
-
-def _learned_nothing(metric, y):
-    """Return the score of a model that has learned nothing, from training labels; None: unknown."""
-    if metric.name == "roc_auc":
-        return 0.5
-    if metric.name not in ("accuracy", "balanced_accuracy"):
-        return None
-    counts = np.unique(np.asarray(y), return_counts=True)[1]
-    return float(counts.max() / counts.sum() if metric.name == "accuracy" else 1 / counts.size)
 
 
 def outlook(certificate, holdout, book, metric, score, interval, *, training_size):

@@ -1,7 +1,5 @@
 """Records in time: their dates, and what describes how they depend (theory G24, G26)."""
 
-from dataclasses import dataclass
-
 import numpy as np
 from sklearn.utils.validation import has_fit_parameter
 
@@ -21,48 +19,102 @@ from sklearn_bdp.holdout import is_splitter
 LATER = "the validation records come after all training records, whose labels were known by then"
 
 
-def correlation_in_time(owner, config, estimator, X, *, X_val, dates, in_time):
+def correlation_in_time(owner, config, estimator, data, *, in_time):
     """Return the correlation of records in time, and what the certificate says of their dates.
 
-    ``dates``: what was given as ``times=`` and ``horizon=``, which need records ``in_time``.
+    Dates and a horizon need records ``in_time``.
     """
-    correlation, said = owner.correlation, []
-    own = config is None and correlation is None  # the holdout's own model describes all records
-    times = check_times(
-        estimator, X, X_val=X_val, correlation=owner.holdout.model if own else correlation,
-        times=dates[0], horizon=dates[1], in_time=in_time,
-    )  # fmt: skip
-    known = times.values if times is not None else _dates_of(X)
-    if config is None and owner.holdout.model.is_given_past:
-        _check_before(known if times is None else times.values[: times.n], owner.holdout)
+    correlation, X, X_val = owner.correlation, data.X, data.X_val
+    given = owner.holdout.model if config is None else None  # it describes all records
+    if data.times is not None and has_fit_parameter(estimator, "times"):
+        raise ValueError(
+            f"times= is a parameter of {type(estimator).__name__}.fit and of the search. Put dates "
+            "into the index of X (a DatetimeIndex or a date level of a MultiIndex) instead."
+        )
+    if not in_time:
+        raise ValueError(
+            "times= and horizon= need records in time, got "
+            f"correlation={given if correlation is None else correlation!r}. Set "
+            "correlation='time'."
+        )
+    times, horizon = _dates(data)
+    known = times
+    if times is None and (dates := index_dates(X)) is not None:
+        known = date_numbers(dates, "X.index")
+    if given is not None and given.is_given_past:
+        _check_before(known, owner.holdout)
     if isinstance(correlation, str):
-        correlation = _given_past(owner, config, X, X_val, times, known)
-        if X_val is not None and known is None:
-            said.append(LATER)
+        if given is not None and not given.is_sequential:
+            raise ValueError(
+                "correlation='time' cannot change the holdout that was passed in, whose records "
+                f"are declared as: {given.describe()}. Make the holdout by a search with "
+                "correlation='time', or with correlation=MarkovChain.from_scores(scores)."
+            )
+        if given is None and is_splitter(config.test_size):
+            raise ValueError(
+                "correlation='time' cuts the last records itself: give holdout a fraction, or "
+                f"X_val and y_val, got holdout={owner.holdout!r}."
+            )
+        if times is None and X_val is not None:
+            check_future(X, X_val)
+        correlation = None
+        if given is None:
+            step = "date" if known is None else step_of(known)
+            correlation = GivenPast(horizon=max(1, horizon), step=step)
     if times is not None:
-        past = owner.holdout.model if correlation is None else correlation
+        past = given if correlation is None else correlation
         if not getattr(past, "is_given_past", False):
             raise ValueError(
                 "times=, horizon= and several records on one date need correlation='time'. A chain "
                 "describes rows in time order, one record at each step, got "
                 f"correlation={past!r}."
             )
-        correlation = GivenPast(times.values, horizon=past.horizon, step=past.step)
+        correlation = GivenPast(times, horizon=past.horizon, step=past.step)
     if known is not None:
-        said.append(gaps_in_words(known))
-    return correlation, ". ".join(filter(None, said))
+        return correlation, gaps_in_words(known)
+    return correlation, LATER if X_val is not None and isinstance(owner.correlation, str) else ""
 
 
-def _dates_of(X):
-    """Return the dates of a frame's index, or None."""
-    dates = index_dates(X)
-    return None if dates is None else date_numbers(dates, "X.index")
+def _dates(data):
+    """Return dates of the records as numbers, those of ``X`` then of ``X_val``, and the horizon.
+
+    No dates, and no horizon, where rows are one series in order.
+    """
+    n, times = num_samples(data.X), data.times
+    both = {"X": data.X} if data.X_val is None else {"X": data.X, "X_val": data.X_val}
+    total = sum(map(num_samples, both.values()))
+    if times is None:
+        found = {name: index_dates(part, name) for name, part in both.items()}
+        dated = all(dates is not None for dates in found.values())
+        if not (dated and any(dates.has_duplicates for dates in found.values())):
+            for name, part in both.items():
+                check_sorted(part, name)
+            if not data.horizon:
+                return None, 0
+            if not dated:
+                return np.arange(total), horizon_in_dates(data.horizon, None)
+        values = [date_numbers(dates, f"{name}.index") for name, dates in found.items()]
+        values = np.concatenate(values)
+    else:
+        values = date_numbers(times)
+    if len(values) != total:
+        of = " followed by ".join(both)
+        raise ValueError(
+            f"times must hold one date per record of {of}, {total}, got {len(values)}."
+        )
+    if data.X_val is not None and values[n:].min() <= values[:n].max():
+        raise ValueError(
+            "X_val must come after X, and rows of one date stay on one side, got X until "
+            f"{values[:n].max()} and X_val from {values[n:].min()}."
+        )
+    return values, horizon_in_dates(data.horizon, values)
 
 
 def _check_before(dates, holdout):
     """Raise where training rows of a known date are not all before a given holdout."""
     first = getattr(holdout.model, "dates_", None)
-    first = _dates_of(holdout.X) if first is None else first
+    if first is None and (found := index_dates(holdout.X)) is not None:
+        first = date_numbers(found, "X.index")
     if dates is None or first is None or dates.dtype.kind != first.dtype.kind:
         return
     if not dates.max() < first.min():
@@ -71,77 +123,3 @@ def _check_before(dates, holdout):
             f"outcome: the holdout begins at {first.min()}, and X has rows until {dates.max()}. "
             "Pass the training rows, such as X[search.train_indices_]. The holdout was not queried."
         )
-
-
-@dataclass(frozen=True)
-class Times:
-    """Dates of the records as numbers: those given to ``fit``, then those of ``X_val``."""
-
-    values: np.ndarray
-    n: int  # records given to fit
-    horizon: int  # dates until a label is known
-
-
-def check_times(estimator, X, *, X_val, correlation, times, horizon, in_time):
-    """Return the :class:`Times` of the records, or None where rows are one series in order."""
-    if times is not None and has_fit_parameter(estimator, "times"):
-        raise ValueError(
-            f"times= is a parameter of {type(estimator).__name__}.fit and of the search. Put dates "
-            "into the index of X (a DatetimeIndex or a date level of a MultiIndex) instead."
-        )
-    if not in_time:
-        raise ValueError(
-            f"times= and horizon= need records in time, got correlation={correlation!r}. Set "
-            "correlation='time'."
-        )
-    n = num_samples(X)
-    both = [("X", X)] if X_val is None else [("X", X), ("X_val", X_val)]
-    if times is None:
-        found = [index_dates(part, name) for name, part in both]
-        dated = all(part is not None for part in found)
-        if not (dated and any(part.has_duplicates for part in found)):
-            for name, part in both:
-                check_sorted(part, name)
-            if not horizon:
-                return None
-            if not dated:
-                dates = horizon_in_dates(horizon, None)
-                return Times(np.arange(sum(num_samples(part) for _, part in both)), n, dates)
-        values = np.concatenate(
-            [date_numbers(one, f"{name}.index") for one, (name, _) in zip(found, both, strict=True)]
-        )
-    else:
-        values = date_numbers(times)
-    total = sum(num_samples(part) for _, part in both)
-    if len(values) != total:
-        of = "X" if X_val is None else "X followed by X_val"
-        raise ValueError(
-            f"times must hold one date per record of {of}, {total}, got {len(values)}."
-        )
-    if X_val is not None and values[n:].min() <= values[:n].max():
-        raise ValueError(
-            "X_val must come after X, and rows of one date stay on one side, got X until "
-            f"{values[:n].max()} and X_val from {values[n:].min()}."
-        )
-    return Times(values, n, horizon_in_dates(horizon, values))
-
-
-def _given_past(owner, config, X, X_val, times, known):
-    """Return the model that ``"time"`` stands for; None for that of the holdout passed in."""
-    if config is None:
-        if owner.holdout.model.is_sequential:
-            return None  # the holdout's own model describes the training records, too
-        raise ValueError(
-            "correlation='time' cannot change the holdout that was passed in, whose records are "
-            f"declared as: {owner.holdout.model.describe()}. Make the holdout by a search with "
-            "correlation='time', or with correlation=MarkovChain.from_scores(scores)."
-        )
-    if is_splitter(config.test_size):
-        raise ValueError(
-            "correlation='time' cuts the last records itself: give holdout a fraction, or X_val "
-            f"and y_val, got holdout={owner.holdout!r}."
-        )
-    if times is None and X_val is not None:
-        check_future(X, X_val)
-    horizon = 1 if times is None else max(1, times.horizon)
-    return GivenPast(horizon=horizon, step="date" if known is None else step_of(known))

@@ -42,7 +42,6 @@ from sklearn_bdp.feature_selection._choice import ask, choose, judge, path_table
 from sklearn_bdp.feature_selection._proposals import propose
 from sklearn_bdp.feature_selection._rankings import Ranking, make_units
 from sklearn_bdp.feature_selection._report import path_report
-from sklearn_bdp.guards import warn_of_choice
 from sklearn_bdp.holdout import FinalReport, TrainingSide
 
 
@@ -407,24 +406,19 @@ class HoldoutFeatureSelector(MetaEstimatorMixin, HoldoutSelectorBase):
     def _certify(self, division, setting, found):
         """Set the certificate; warn if the score misleads."""
         metric, (low, high) = setting.metric, self.interval_
-        known = {
-            "of": "the selected features",
-            "score": self.score_,
-            "interval": self.interval_,
-            "training": float(metric.from_unit(found.training)),
-        }
         self.holdout_.training_side = TrainingSide(
             division.X, division.y, division.train_groups(), setting.folds
         )
-        clipping = clipping_of(setting, np.flatnonzero(self.support_))
-        warn_of_choice(self.holdout_, metric, division, **known, clipping=clipping)
         note = (
             f"Selected {self.support_.sum():,} of {self.n_features_in_:,} features; verified "
             f"{metric.name} {self.score_:.3g} [{low:.3g}, {high:.3g}]."
         )
         self.certificate_ = certified(
-            self.holdout_, division, metric, **known, notes=(note,), answer=found.answer
-        )
+            self.holdout_, division, metric, of="the selected features", score=self.score_,
+            interval=self.interval_, training=float(metric.from_unit(found.training)),
+            answer=found.answer, clipping=clipping_of(setting, np.flatnonzero(self.support_)),
+            notes=(note,),
+        )  # fmt: skip
 
     def _keep_stability(self, proposal, ranking):
         """Set ``stability_``; return how many units each half chooses, and the share of each."""

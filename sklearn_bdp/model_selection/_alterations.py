@@ -43,7 +43,10 @@ def column_codes(X, *, single=False):
         return None
     X = X if hasattr(X, "iloc") else np.asarray(X)
     plain = isinstance(X, np.ndarray) and X.dtype.kind in "biuf"
-    columns = [X] if plain else [_column(X, place) for place in range(X.shape[1])]
+    columns = [X]
+    if not plain:
+        at = X.iloc if hasattr(X, "iloc") else X
+        columns = [np.asarray(at[:, place]) for place in range(X.shape[1])]
     codes = [cell_codes(column, single=single) for column in columns]
     return mixed(np.column_stack(codes), _SALT) if X.shape[1] else None
 
@@ -64,7 +67,25 @@ def recognise(reference, reference_y, X, y):
         same = before is None and after is None and data_digest(reference) == data_digest(X)
         return Alteration() if same else None
     if len(before) == len(after) and same_targets:
-        return _by_columns(before, after, places, X.shape[1])
+        shuffled, constant, unexplained = [], [], []
+        for at in np.flatnonzero((before != after).any(axis=0)).tolist():
+            place, column = at if places is None else int(places[at]), after[:, at]
+            if np.array_equal(np.sort(before[:, at]), np.sort(column)):
+                shuffled.append((place, int(ordered(column[:, None])[0])))
+            elif (column == column[0]).all():
+                constant.append((place, int(column[0])))
+            else:
+                unexplained.append(place)
+        if not unexplained:
+            return Alteration(tuple(shuffled), tuple(constant))
+        if len(unexplained) == X.shape[1]:
+            return None
+        raise ValueError(
+            "X must be the data that this model was scored on before, other rows, or the same rows "
+            "with columns shuffled or set to one value, got other values in the columns "
+            f"{unexplained} (counted from 0), which cannot be carried over to the holdout. Columns "
+            "need unique names in permutation_importance. Nothing was spent."
+        )
     if not len(after) < len(before):
         return None
     places = np.arange(1, before.shape[1] + 1, dtype=np.uint64) * _SALT
@@ -93,15 +114,10 @@ def find_columns(seen, X):
     order = {}
     for place, digest in enumerate(seen[1].tolist()):
         order.setdefault(digest, []).append(place)
-    found = [order.get(digest, []) for digest in _ordered(codes).tolist()]
+    found = [order.get(digest, []) for digest in ordered(codes).tolist()]
     if any(len(places) != 1 for places in found):
         return None
     return [places[0] for places in found]
-
-
-def ordered_digests(codes):
-    """Return the number of rows and a digest of each column, as ``find_columns`` takes them."""
-    return len(codes), _ordered(codes)
 
 
 def altered_records(records, X, alteration):
@@ -137,40 +153,7 @@ def _is_single(X):
     return any(getattr(k, "kind", "O") == "f" and k.itemsize < 8 for k in kinds)
 
 
-def _by_columns(before, after, places, width):
-    """Compare the same rows, column by column; ``places``: which of ``width``, None: all."""
-    shuffled, constant, unexplained = [], [], []
-    for at in np.flatnonzero((before != after).any(axis=0)).tolist():
-        place, column = at if places is None else int(places[at]), after[:, at]
-        if np.array_equal(np.sort(before[:, at]), np.sort(column)):
-            shuffled.append((place, int(_ordered(column[:, None])[0])))
-        elif (column == column[0]).all():
-            constant.append((place, int(column[0])))
-        else:
-            unexplained.append(place)
-    if not unexplained:
-        return Alteration(tuple(shuffled), tuple(constant))
-    if len(unexplained) == width:
-        return None
-    raise _strange(unexplained)
-
-
-def _strange(places):
-    """Return the error about columns whose change cannot be carried over."""
-    return ValueError(
-        f"X must be the data that this model was scored on before, other rows, or the same rows "
-        f"with columns shuffled or set to one value, got other values in the columns {places} "
-        "(counted from 0), which cannot be carried over to the holdout. Columns need unique names "
-        "in permutation_importance. Nothing was spent."
-    )
-
-
-def _column(X, place):
-    """Return one column of an array or data frame."""
-    return np.asarray(X.iloc[:, place] if hasattr(X, "iloc") else X[:, place])
-
-
-def _ordered(codes):
+def ordered(codes):
     """Return a digest of each column: its values and their order."""
     places = np.arange(1, len(codes) + 1, dtype=np.uint64) * _SALT
     return mixed(codes, places[:, None]).sum(axis=0)

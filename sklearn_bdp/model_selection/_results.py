@@ -13,7 +13,6 @@ from scipy.stats import rankdata
 from sklearn_bdp._checks import caller_level
 from sklearn_bdp._evaluation import NoAnswer, certified
 from sklearn_bdp.exceptions import UnverifiedWarning
-from sklearn_bdp.guards import warn_of_choice
 
 #: Characters up to which a model is named by its code.
 _SHORT = 80
@@ -68,16 +67,9 @@ def _columns(metric, answers, *, end=""):
 
 
 def certificate_of(search, folds, found):
-    """Return the certificate of a search, and warn where its score is not what it seems."""
+    """Return the certificate of a search, and warn of what is not verified."""
     metric, best, results = folds.metric, search.best_index_, search.cv_results_
     training = results["training_score"]
-    # A score by resubstitution is too good by construction.
-    facts = {
-        "of": "the chosen candidate",
-        "score": search.best_score_,
-        "interval": search.best_interval_,
-        "training": training[best] if search.training_score == "cv" else np.nan,
-    }
     start, notes = "answered_from_", []
     if not np.isfinite(training).any():
         notes.append(_NOTHING)
@@ -91,12 +83,14 @@ def certificate_of(search, folds, found):
         )
     for note in notes:
         warnings.warn(note, UnverifiedWarning, stacklevel=caller_level())
-    clipping = folds.progress.clipping(best) or getattr(found[best].outcome, "clipping", None)
-    warn_of_choice(search.holdout_, metric, folds.division, **facts, clipping=clipping)
-    assumed = folds.verifier.row_wise.assumptions
+    one = found[best]
     return certified(
-        search.holdout_, folds.division, metric, **facts, notes=notes, assumptions=assumed,
-        answer=found[best].answer,
+        search.holdout_, folds.division, metric, of="the chosen candidate",
+        score=search.best_score_, interval=search.best_interval_, answer=one.answer, notes=notes,
+        # A score by resubstitution is too good by construction.
+        training=training[best] if search.training_score == "cv" else np.nan,
+        clipping=folds.progress.clipping(best) or getattr(one.outcome, "clipping", None),
+        assumptions=folds.verifier.row_wise.assumptions,
     )  # fmt: skip
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import weakref
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -28,7 +27,7 @@ from sklearn_bdp.model_selection._alterations import (
     altered_records,
     column_codes,
     find_columns,
-    ordered_digests,
+    ordered,
     recognise,
 )
 
@@ -50,25 +49,6 @@ class _Refusal:
     def item(self):
         """Raise the refusal."""
         raise self._error
-
-
-def _refuse_aloud(method: Callable[..., float]) -> Callable[..., float]:
-    """Let refusals leave a scorer as errors, also where cross-validation would write NaN."""
-
-    @functools.wraps(method)
-    def wrapper(self, estimator, X, y=None, sample_weight=None):
-        in_validation = called_by_validation()
-        try:
-            return method(self, estimator, X, y, sample_weight, in_validation)
-        except _ModelFailed as failure:
-            error = failure.__cause__
-        except Exception as refusal:
-            if in_validation:
-                return _Refusal(refusal)
-            raise
-        raise error
-
-    return wrapper
 
 
 class _ModelFailed(Exception):
@@ -199,14 +179,8 @@ class HoldoutScorer:
         self.scoring = scoring
         self._memory = _Memory()
 
-    @_refuse_aloud
     def __call__(
-        self,
-        estimator: Any,
-        X: Any,
-        y: ArrayLike | None = None,
-        sample_weight: None = None,
-        _in_validation: bool = False,
+        self, estimator: Any, X: Any, y: ArrayLike | None = None, sample_weight: None = None
     ) -> float:
         """Return the verified score of a fitted model.
 
@@ -235,18 +209,36 @@ class HoldoutScorer:
         BudgetExhaustedError, ProcessBoundaryError, LedgerError
             As :meth:`ReusableHoldout.answer <sklearn_bdp.ReusableHoldout.answer>`.
         """
-        _refuse_early_stopping(estimator)
-        X, y = as_frame(X), as_frame(y)
-        self._check(X, y, sample_weight)
-        columns = self._columns(estimator, X, y)
-        records = self.holdout.X
+        in_validation = called_by_validation()
+        try:
+            return self._score(estimator, as_frame(X), as_frame(y), sample_weight, in_validation)
+        except _ModelFailed as failure:
+            error: Any = failure.__cause__
+        except Exception as refusal:
+            if not in_validation:
+                raise
+            refused: Any = _Refusal(refusal)
+            return refused
+        raise error
+
+    def _score(self, estimator, X, y, sample_weight, in_validation):
+        """Return the verified score, or the plain one of rows that a fold was trained on."""
+        self._check(estimator, X, y, sample_weight)
+        columns, records = self._columns(estimator, X, y), self.holdout.X
         if columns is not None:
             records = safe_indexing(records, columns, axis=1)
-        _refuse_encoded(X, records)
-        seen = self._identify(estimator, X, y, _in_validation)
-        metric, key, is_new = seen.metric, seen.key, seen not in self._memory.models
+        kinds = {str(dtype).split("(")[0] for dtype in getattr(records, "dtypes", ())}
+        given = getattr(X, "dtypes", [getattr(X, "dtype", "")])
+        if kinds & _TEXT and not {"", *_TEXT} & {str(dtype).split("(")[0] for dtype in given}:
+            raise ValueError(
+                "X has numbers where the holdout has text or categories: these rows were "
+                "transformed. Fit one pipeline with the transformer, pipeline.fit(X, y), and score "
+                "it on the rows as they were: scorer(pipeline, X, y). The holdout was not queried."
+            )
+        seen, memory = self._identify(estimator, X, y, in_validation), self._memory
+        metric, key, is_new = seen.metric, seen.key, seen not in memory.models
         alteration = Alteration() if is_new else recognise(seen.X, seen.y, X, y)
-        if alteration is None and not _in_validation and num_samples(X) < num_samples(seen.X):
+        if alteration is None and not in_validation and num_samples(X) < num_samples(seen.X):
             raise ValueError(
                 f"X must be all {num_samples(seen.X)} rows that this model was scored on before, "
                 f"or some of them as they were, got {num_samples(X)} others. In "
@@ -257,7 +249,7 @@ class HoldoutScorer:
             check_overlap(self.holdout, TrainingRecords(((X, y),)))
             self.holdout.check_model(estimator)
         if is_new:  # and neither its rows nor itself was refused
-            self._memory.models = [*self._memory.models, seen][-_MODELS:]
+            memory.models = [*memory.models, seen][-_MODELS:]
         if key is not None and columns is not None:  # equal columns here may differ on the holdout
             key = content_key("columns", key, [str(column) for column in columns])
         try:
@@ -267,16 +259,18 @@ class HoldoutScorer:
         except Exception as error:
             raise _ModelFailed from error
         if not alteration:
-            self._memory.row_wise.ask(estimator, X)
-            self._memory.row_wise.ask_score(metric, estimator, X, y)
-        if alteration is None and _in_validation and seen.is_about(estimator):
+            memory.row_wise.ask(estimator, X)
+            memory.row_wise.ask_score(metric, estimator, X, y)
+        if alteration is None and in_validation and seen.is_about(estimator):
             return float(metric.from_unit(value))  # rows that the model was trained on
         if alteration:
             records, key = altered_records(records, X, alteration), alteration.key(key)
-        if not self._memory.warned:
+        if not memory.warned:
             clipping = metric.clipping(estimator, X, y, per_record)
-            self._memory.warned = warn_clipped(metric, clipping, f"the {type(estimator).__name__}")
-        variance = _variance(metric, estimator, X, y)
+            memory.warned = warn_clipped(metric, clipping, f"the {type(estimator).__name__}")
+        variance = None
+        if metric.is_mean and not metric.is_binary:  # where it is of use
+            variance = min(float(np.var(metric.evaluate(estimator, X, y).per_record)), 0.25)
         return self._ask(estimator, metric, records, value, key, num_samples(X), variance)
 
     @sealed_errors  # the evaluation below is raw
@@ -297,8 +291,15 @@ class HoldoutScorer:
         """Return what a key holds of a scorer inside a model."""
         return (type(self).__name__, self.holdout, self.scoring)
 
-    def _check(self, X, y, sample_weight):
+    def _check(self, estimator, X, y, sample_weight):
         """Refuse what is no training data for this holdout, before anything is computed."""
+        if is_being_fitted(estimator):
+            raise ValueError(
+                f"HoldoutScorer cannot stop {type(estimator).__name__} early. Each iteration would "
+                "be a query, and the later ones would get intervals several times as wide. Pass "
+                "scoring='loss' to stop by a part of the training rows, then verify the fitted "
+                "model. The holdout was not queried."
+            )
         self.holdout.account.check_home()
         if sample_weight is not None:
             raise ValueError(
@@ -350,18 +351,27 @@ class HoldoutScorer:
         expected = getattr(self.holdout.X, "shape", (0, None))[1:]
         names = getattr(model, "feature_names_in_", None)
         if names is not None and hasattr(self.holdout.X, "columns"):
-            return _named(names, self.holdout.X.columns)
+            have = self.holdout.X.columns
+            missing = [name for name in names if name not in set(have)]
+            if missing:
+                raise UnknownFeaturesError(
+                    f"The estimator was fitted on columns that the holdout lacks: {missing}. "
+                    "Nothing was spent."
+                )
+            return None if same_names(names, have) else list(names)
         fitted_on = getattr(model, "n_features_in_", None)
         if fitted_on is None and len(getattr(X, "shape", ())) == 2:
             fitted_on = X.shape[1]
         if not expected or fitted_on is None:
             return None
-        fold = query_key(np.asarray(y))
+        fold, folds = query_key(np.asarray(y)), self._memory.folds
         if fitted_on == expected[0]:
-            self._remember_fold(fold, X)
+            codes = None if fold in folds else column_codes(X)
+            if codes is not None:  # by the digests of all columns some can be found later
+                kept = dict(list(folds.items())[-_FOLDS + 1 :])
+                self._memory.folds = {**kept, fold: (len(codes), ordered(codes))}
             return None
-        seen = self._memory.folds.get(fold)
-        found = None if seen is None else find_columns(seen, X)
+        found = find_columns(folds[fold], X) if fold in folds else None
         if found is None:
             raise UnknownFeaturesError(
                 f"The estimator was fitted on {fitted_on} columns without names. They cannot be "
@@ -371,15 +381,6 @@ class HoldoutScorer:
                 "SequentialFeatureSelector strips names). The holdout was not queried."
             )
         return found
-
-    def _remember_fold(self, fold, X):
-        """Keep the digests of all columns of a fold, by which some of them can be found later."""
-        if fold in self._memory.folds:
-            return
-        codes = column_codes(X)
-        if codes is not None:
-            kept = list(self._memory.folds.items())[-_FOLDS + 1 :]
-            self._memory.folds = {**dict(kept), fold: ordered_digests(codes)}
 
     @property
     def last_answer_(self) -> AnswerRecord:
@@ -421,46 +422,3 @@ class HoldoutScorer:
     def __repr__(self) -> str:
         scoring = "" if self.scoring is None else f", scoring={self.scoring!r}"
         return f"HoldoutScorer({self.holdout!r}{scoring})"
-
-
-def _refuse_early_stopping(estimator):
-    """Raise where a model asks about its iterations while it is fitted."""
-    if is_being_fitted(estimator):
-        raise ValueError(
-            f"HoldoutScorer cannot stop {type(estimator).__name__} early. Each iteration would be "
-            "a query, and the later ones would get intervals several times as wide. Pass "
-            "scoring='loss' to stop by a part of the training rows, then verify the fitted model. "
-            "The holdout was not queried."
-        )
-
-
-def _refuse_encoded(X, records):
-    """Raise where the training rows are numbers and the holdout has text in their columns."""
-    kinds = {str(dtype).split("(")[0] for dtype in getattr(records, "dtypes", ())}
-    given = getattr(X, "dtypes", [getattr(X, "dtype", "")])
-    if kinds & _TEXT and not {"", *_TEXT} & {str(dtype).split("(")[0] for dtype in given}:
-        raise ValueError(
-            "X has numbers where the holdout has text or categories: these rows were transformed. "
-            "Fit one pipeline with the transformer, pipeline.fit(X, y), and score it on the rows "
-            "as they were: scorer(pipeline, X, y). The holdout was not queried."
-        )
-
-
-def _variance(metric, estimator, X, y):
-    """Return the variance of a record's training-side score, where it is of use."""
-    if not metric.is_mean or metric.is_binary:
-        return None
-    return min(float(np.var(metric.evaluate(estimator, X, y).per_record)), 0.25)
-
-
-def _named(names, have):
-    """Return the names of the columns a model was fitted on, or None where they are all."""
-    if same_names(names, have):
-        return None
-    missing = [name for name in names if name not in set(have)]
-    if missing:
-        raise UnknownFeaturesError(
-            f"The estimator was fitted on columns that the holdout lacks: {missing}. Nothing "
-            "was spent."
-        )
-    return list(names)

@@ -34,7 +34,6 @@ from sklearn_bdp._evaluation import (
     Savable,
     Verifier,
     check_owner,
-    check_proved,
     check_records,
     divide_for,
     fold_file,
@@ -475,9 +474,7 @@ class ReusableHoldoutSearchCV(Savable, GridSearchCV):
         if division.train is not None:
             params = check_method_params(data.X, params, indices=division.train)
             groups = None if groups is None else np.asarray(groups)[division.train]
-        name, metric = verified_metric(self, division.y)
-        metric = metric.informed(division.y, division.train_groups())
-        check_proved(metric, division.model)
+        name, metric = verified_metric(self, division)
         check_agreement(self.estimator, division)
         routed = self._routed(params, groups)
         splitter, self.n_splits_ = None, 1
