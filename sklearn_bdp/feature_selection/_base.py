@@ -106,7 +106,18 @@ class HoldoutSelectorBase(Savable, SelectorMixin, BaseEstimator):
             )
         tags = self.__sklearn_tags__().input_tags
         if is_frame(X):
-            check_names(X)
+            if getattr(X.columns, "nlevels", 1) > 1:
+                raise ValueError(
+                    f"X has MultiIndex columns, such as {X.columns[0]!r}, but needs one name each. "
+                    "Join the levels: X.columns = ['_'.join(map(str, c)) for c in X.columns]. The "
+                    "holdout was not queried."
+                )
+            names, count = np.unique(list(map(str, X.columns)), return_counts=True)
+            if (count > 1).any():
+                raise ValueError(
+                    f"X has columns that share a name: {names[count > 1].tolist()[:5]}. Rename "
+                    "them. The holdout was not queried."
+                )
             validate_data(self, X, skip_check_array=True)
             y = column_or_1d(y, warn=True)
             check_consistent_length(X, y)
@@ -159,22 +170,6 @@ class HoldoutSelectorBase(Savable, SelectorMixin, BaseEstimator):
             self.train_indices_, self.holdout_indices_ = np.arange(num_samples(division.X)), ()
 
 
-def check_names(X):
-    """Raise where columns of a frame cannot be told apart by their names."""
-    if getattr(X.columns, "nlevels", 1) > 1:
-        raise ValueError(
-            f"X has MultiIndex columns, such as {X.columns[0]!r}, but needs one name each. "
-            "Join the levels: X.columns = ['_'.join(map(str, c)) for c in X.columns]. The holdout "
-            "was not queried."
-        )
-    names, places = np.unique(np.asarray(X.columns, dtype=object).astype(str), return_counts=True)
-    if (places > 1).any():
-        raise ValueError(
-            f"X has columns that share a name: {names[places > 1].tolist()[:5]}. Rename them. The "
-            "holdout was not queried."
-        )
-
-
 def check_finite(X, *, allow_nan):
     """Raise where columns hold infinite values, or missing ones that nobody takes; name them."""
     if scipy.sparse.issparse(X):
@@ -187,20 +182,16 @@ def check_finite(X, *, allow_nan):
     values = np.asarray(X, dtype=float)
     with np.errstate(all="ignore"):
         found = np.flatnonzero(~np.isfinite(values.sum(axis=0)))
-    for word, is_bad, remedy in _NOT_FINITE[: 1 if allow_nan else 2]:
+    for word, is_bad, remedy in (
+        ("infinity", np.isinf, "Replace it, by NaN where the estimator takes missing values."),
+        ("NaN", np.isnan, "Use a pipeline that begins with an imputer."),
+    )[: 1 if allow_nan else 2]:
         bad = found[is_bad(values[:, found]).any(axis=0)]
         if bad.size:
             raise ValueError(
                 f"Input X contains {word} in the columns {names[bad].tolist()[:5]}, which the "
                 f"estimator does not take. {remedy} The holdout was not queried."
             )
-
-
-#: What is refused in columns, how it is found, and what to do about it.
-_NOT_FINITE = (
-    ("infinity", np.isinf, "Replace it, by NaN where the estimator takes missing values."),
-    ("NaN", np.isnan, "Use a pipeline that begins with an imputer."),
-)
 
 
 def _aligned(X, X_holdout):

@@ -16,7 +16,7 @@ import scipy.sparse
 from sklearn.base import is_classifier
 
 from sklearn_bdp._checks import check_integer, check_option, check_real
-from sklearn_bdp._sklearn_compat import holds_numbers, is_frame, safe_indexing
+from sklearn_bdp._sklearn_compat import holds_numbers, is_frame, num_samples, safe_indexing
 
 #: Pairs of complementary halves behind a share; few for a caller's score, which may take long.
 _PAIRS, _FEW_PAIRS = 25, 3
@@ -75,7 +75,7 @@ class Units:
         return count - fixed
 
 
-def make_units(n_features, names, *, fixed_features, feature_groups):
+def make_units(n_features, names, fixed_features, feature_groups):
     """Return the :class:`Units` of the columns; a group with a fixed column is fixed as a whole."""
     fixed = set(_columns("fixed_features", fixed_features, n_features, names))
     groups = [
@@ -248,8 +248,12 @@ def _numbers(X):
     if scipy.sparse.issparse(X):
         return X.tocsc()
     if is_frame(X) and not holds_numbers(X):
-        columns = [_codes(safe_indexing(X, place, axis=1)) for place in range(X.shape[1])]
-        values = np.column_stack(columns)
+        values = np.empty((num_samples(X), X.shape[1]))
+        for place in range(X.shape[1]):
+            column = safe_indexing(X, place, axis=1)
+            if is_text(column):  # by their place in alphabetical order
+                column = np.unique(np.asarray(column).astype(str), return_inverse=True)[1]
+            values[:, place] = np.asarray(column, dtype=float)
     else:
         values = np.array(X, dtype=float)  # a copy
     with np.errstate(all="ignore"):
@@ -257,13 +261,6 @@ def _numbers(X):
     values -= np.where(np.isfinite(center), center, 0.0)
     np.nan_to_num(values, copy=False)
     return values
-
-
-def _codes(column):
-    """Return a column as numbers; categories by their place in alphabetical order."""
-    if is_text(column):
-        return np.unique(np.asarray(column).astype(str), return_inverse=True)[1].astype(float)
-    return np.asarray(column, dtype=float)
 
 
 def is_text(column):

@@ -184,10 +184,8 @@ def screening_report(screen):
         f"(smallest p-value in the training set: {screen.pvalues_.min():.2g})."
     )
     if not screen.confirmed_:
-        stopgap = [
-            f"Kept as a stopgap (on_empty='keep_best'): {name}." for name in rows["attribute"]
-        ]
-        lines[:0] = [summary, *stopgap]
+        stopgap = "Kept as a stopgap (on_empty='keep_best'): {}."
+        lines[:0] = [summary, *map(stopgap.format, rows["attribute"])]
     title = f"{type(screen).__name__}: {count:,} of {total:,} attributes kept, both sides agree"
     return summary, SelectionReport(title, tuple(lines), rows)
 
@@ -228,9 +226,24 @@ def path_report(selector, proposals, found, choice, proved, place, metric, ranki
 
     ``shares``: of half samples that chose each unit, when each half chose ``size`` of them.
     """
-    units, handed = ranking.units, proposals[place]
+    units, handed, best = ranking.units, proposals[place], proposals[choice.chosen]
+    least = "the fixed features alone" if units.fixed else "a constant prediction"
     scored = [_scored(metric, one) for one in found]
-    summary = _summary(choice, proposals, scored, place, units)
+    compared = ""
+    if choice.constant is not None:
+        compared = f", {least} scores {scored[choice.constant]}"
+    kept = "The fixed features alone are" if units.fixed else "The one best feature is"
+    kept += " handed on; on_empty='keep_best' keeps the others"
+    if choice.asked:
+        kept = "They are kept because n_features_to_select asks for them"
+    elif place == choice.chosen:
+        kept = "They are kept"
+    summary = (
+        f"{NOT_TOLD}: the best features may be no better than {least}. The "
+        f"{_features(best.columns)} ({best.ranking}) score {scored[choice.chosen]}{compared}. "
+        f"{kept}. This does not prove that they are useless. Add records, or do not interpret the "
+        "list."
+    )
     lines = [] if selector.confirmed_ else [summary]
     if failed := sum(math.isnan(one.training) for one in proposals):
         lines.append(f"{failed:,} of {len(proposals):,} subsets could not be fitted.")
@@ -242,9 +255,17 @@ def path_report(selector, proposals, found, choice, proved, place, metric, ranki
         lines.append(f"Verified: together they score {scored[place]} ({metric.name}).")
         if choice.constant not in (None, place):
             then = "shown to be better" if proved else "the intervals do not separate them"
-            lines.append(f"Verified: {_least(units)} scores {scored[choice.constant]}; {then}.")
+            lines.append(f"Verified: {least} scores {scored[choice.constant]}; {then}.")
     if handed.chosen:
-        lines += _stability_lines(handed, shares, size)
+        share = STABLE if handed.ranking == "stable" else OFTEN
+        often = sum(shares[unit] >= share for unit in handed.chosen)
+        bound = min(useless_bound(size, share, shares.size), size)
+        lines += [
+            f"Chosen in the training set: ranking {handed.ranking!r}, {_features(handed.columns)}.",
+            f"Stability: of {_features(handed.chosen)} {often:,} come back in {share:.0%} of half "
+            f"samples that choose {size:,} each. Of features that are chosen no oftener than at "
+            f"random, at most {bound:.2g} are expected to (Shah and Samworth 2013).",
+        ]
     lines.append(
         "Not verified: that any single feature is needed, or that one left out is useless. No "
         "false discovery rate is proved."
@@ -261,46 +282,8 @@ def path_report(selector, proposals, found, choice, proved, place, metric, ranki
     return summary, SelectionReport(title, tuple(lines), rows)
 
 
-def _summary(choice, proposals, scored, place, units):
-    """Return sentences on a selection that is not told apart from chance."""
-    best, compared = proposals[choice.chosen], ""
-    if choice.constant is not None:
-        compared = f", {_least(units)} scores {scored[choice.constant]}"
-    kept = "The fixed features alone are" if units.fixed else "The one best feature is"
-    kept += " handed on; on_empty='keep_best' keeps the others"
-    if choice.asked:
-        kept = "They are kept because n_features_to_select asks for them"
-    elif place == choice.chosen:
-        kept = "They are kept"
-    return (
-        f"{NOT_TOLD}: the best features may be no better than {_least(units)}. The {_count(best)} "
-        f"({best.ranking}) score {scored[choice.chosen]}{compared}. {kept}. This does not prove "
-        "that they are useless. Add records, or do not interpret the list."
-    )
-
-
-def _least(units):
-    """Return what every subset is compared with."""
-    return "the fixed features alone" if units.fixed else "a constant prediction"
-
-
-def _stability_lines(handed, shares, size):
-    """Return how the training set chose, and how stable that is."""
-    share = STABLE if handed.ranking == "stable" else OFTEN
-    count, often = len(handed.chosen), sum(shares[unit] >= share for unit in handed.chosen)
-    bound = useless_bound(size, share, shares.size)
-    listed = f"{count:,} feature{'s' * (count != 1)}"
-    return [
-        f"Chosen in the training set: ranking {handed.ranking!r}, {_count(handed)}.",
-        f"Stability: of {listed} {often:,} come back in {share:.0%} of half samples that choose "
-        f"{size:,} each. Of features that are chosen no oftener than at random, at most "
-        f"{min(bound, size):.2g} are expected to (Shah and Samworth 2013).",
-    ]
-
-
-def _count(proposal):
-    count = len(proposal.columns)
-    return f"{count:,} feature{'s' * (count != 1)}"
+def _features(listed):
+    return f"{len(listed):,} feature{'s' * (len(listed) != 1)}"
 
 
 def _scored(metric, found):
@@ -308,6 +291,5 @@ def _scored(metric, found):
     answer = found.answer
     if math.isnan(answer.value):
         return f"{metric.from_unit(found.training):.3g} in cross-validation"
-    ends = (answer.value, answer.lower, answer.upper)
-    value, low, high = (float(metric.from_unit(end)) for end in ends)
-    return f"{value:.3g} [{low:.3g}, {high:.3g}]"
+    ends = map(metric.from_unit, (answer.value, answer.lower, answer.upper))
+    return "{:.3g} [{:.3g}, {:.3g}]".format(*map(float, ends))

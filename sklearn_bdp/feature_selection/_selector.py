@@ -19,8 +19,10 @@ from sklearn.utils.validation import check_is_fitted
 
 from sklearn_bdp._checks import caller_level, check_integer, check_option, check_real
 from sklearn_bdp._evaluation import (
+    Assessment,
     Candidate,
     Experiment,
+    NoAnswer,
     Verifier,
     bounded_metric,
     certified,
@@ -38,8 +40,7 @@ from sklearn_bdp._typing import Correlation, RandomState
 from sklearn_bdp.correlation import date_numbers
 from sklearn_bdp.exceptions import NothingConfirmedWarning
 from sklearn_bdp.feature_selection._base import HoldoutSelectorBase
-from sklearn_bdp.feature_selection._choice import ask, choose, judge, path_table, unverified, verify
-from sklearn_bdp.feature_selection._proposals import propose
+from sklearn_bdp.feature_selection._path import ask, choose, judge, path_table, propose, verify
 from sklearn_bdp.feature_selection._rankings import Ranking, make_units
 from sklearn_bdp.feature_selection._report import path_report
 from sklearn_bdp.holdout import FinalReport, TrainingSide
@@ -280,42 +281,24 @@ class HoldoutFeatureSelector(MetaEstimatorMixin, HoldoutSelectorBase):
         BudgetExhaustedError
             When the holdout has spent its budget and ``on_exhausted="raise"``.
         """
-        self._check_options()
+        if not callable(self.ranking):
+            check_option("ranking", self.ranking, ("univariate",))
+        if self.tol != "auto":
+            check_real("tol", self.tol, low=0.0)
+        if self.verify != "all":
+            check_integer("verify", self.verify, low=1)
+        check_option("on_empty", self.on_empty, ("baseline", "keep_best"))
         X, y = self._check_data(X, y, X_val, y_val, groups=groups, **params)
         check_records(self.estimator, X, y)
-        units = make_units(
-            self.n_features_in_,
-            getattr(self, "feature_names_in_", None),
-            fixed_features=self.fixed_features,
-            feature_groups=self.feature_groups,
-        )
+        names = getattr(self, "feature_names_in_", None)
+        units = make_units(self.n_features_in_, names, self.fixed_features, self.feature_groups)
         target = units.target(self.n_features_to_select) if len(units) else 0
-        division, setting, verifier, groups = self._prepare(
-            X, y, params, X_val=X_val, y_val=y_val, groups=groups,
-            dates=(None if times is None else date_numbers(times), horizon),
-        )  # fmt: skip
-        ranking = Ranking.of(
-            self.ranking, units, setting.X, setting.y, setting.estimator, division.train_model
-        )
-        shown, n = setting, len(ranking.targets)
-        if self.n_features_in_ > n:  # how records depend is seen as well in the best few columns
-            best = np.argsort(-ranking.univariate([np.arange(n)])[0], kind="stable")
-            shown = replace(setting, X=safe_indexing(setting.X, np.sort(best[:n]), axis=1))
-        check_dependence(division, shown, {}, groups=groups)
-        proposals = propose(setting, ranking, target=target, n_jobs=self.n_jobs)
-        choice = choose(proposals, setting, tol=self.tol, target=target)
-        self._select(proposals, choice, division, setting, verifier, ranking)
-        if not (self.confirmed_ or choice.asked or verifier is None):
-            warnings.warn(self._told[0], NothingConfirmedWarning, stacklevel=caller_level())
-        return self
-
-    def _prepare(self, X, y, params, *, X_val, y_val, groups, dates):
-        """Return divided data, what stays the same from subset to subset, and who asks."""
         if sklearn.get_config()["enable_metadata_routing"]:
             params = dict(process_routing(self, "fit", **params).estimator.fit)
         division, split = self._divide(
-            self.estimator, X, y, X_val=X_val, y_val=y_val, groups=groups, dates=dates
-        )
+            self.estimator, X, y, X_val=X_val, y_val=y_val, groups=groups,
+            dates=(None if times is None else date_numbers(times), horizon),
+        )  # fmt: skip
         metric, verifier = bounded_metric(self, self.scoring, division.y), None
         check_proved(metric, division.model)
         if division.train is not None:
@@ -340,11 +323,25 @@ class HoldoutFeatureSelector(MetaEstimatorMixin, HoldoutSelectorBase):
                 setting, holdout, n_jobs=self.n_jobs, pre_dispatch="2*n_jobs",
                 dates=division.dates_given_past(),
             )  # fmt: skip
-        return division, setting, verifier, groups
+        ranking = Ranking.of(
+            self.ranking, units, setting.X, setting.y, setting.estimator, division.train_model
+        )
+        shown, n = setting, len(ranking.targets)
+        if self.n_features_in_ > n:  # how records depend is seen as well in the best few columns
+            best = np.argsort(-ranking.univariate([np.arange(n)])[0], kind="stable")
+            shown = replace(setting, X=safe_indexing(setting.X, np.sort(best[:n]), axis=1))
+        check_dependence(division, shown, {}, groups=groups)
+        proposals = propose(setting, ranking, target=target, n_jobs=self.n_jobs)
+        choice = choose(proposals, setting, tol=self.tol, target=target)
+        self._select(proposals, choice, division, setting, verifier, ranking)
+        if not (self.confirmed_ or choice.asked or verifier is None):
+            warnings.warn(self._told[0], NothingConfirmedWarning, stacklevel=caller_level())
+        return self
 
     def _select(self, proposals, choice, division, setting, verifier, ranking):
         """Ask the holdout; set what is selected, what was found, and what is said of it."""
-        found, place, metric = unverified(proposals), choice.chosen, setting.metric
+        metric, place = setting.metric, choice.chosen
+        found = [Assessment(one.columns, one.training, NoAnswer("not asked")) for one in proposals]
         if verifier is not None:
             verify(verifier, proposals, choice, found, self.verify)
         self.confirmed_, proved = judge(found, choice, verified=verifier is not None)
@@ -353,55 +350,47 @@ class HoldoutFeatureSelector(MetaEstimatorMixin, HoldoutSelectorBase):
             if verifier is not None:
                 ask(verifier, proposals, found, [place])
         self.accuracy_path_ = path_table(proposals, found, place, metric)
-        self._keep_subset(proposals[place], found[place], setting, verifier)
-        self._keep_sides(None if verifier is None else verifier.holdout, division)
-        fixed = None if choice.constant is None else found[choice.constant]
-        self._reported = self._models(found[place], fixed, verifier)
-        if verifier is not None:
-            self._certify(division, setting, found[place])
-        size, shares = self._keep_stability(proposals[place], ranking)
-        self._told = path_report(
-            self, proposals, found, choice, proved, place, metric, ranking, shares, size
-        )
-
-    def _check_options(self):
-        """Check what can be checked before any work."""
-        if not callable(self.ranking):
-            check_option("ranking", self.ranking, ("univariate",))
-        if self.tol != "auto":
-            check_real("tol", self.tol, low=0.0)
-        if self.verify != "all":
-            check_integer("verify", self.verify, low=1)
-        check_option("on_empty", self.on_empty, ("baseline", "keep_best"))
-
-    def _keep_subset(self, proposal, found, setting, verifier):
-        """Set what is selected, its model and its score."""
-        metric, columns = setting.metric, proposal.columns
+        proposal, best = proposals[place], found[place]
         self.support_ = np.zeros(self.n_features_in_, dtype=bool)
-        self.support_[list(columns)] = True
-        self.n_features_to_select_ = len(columns)
-        candidate, answer = Candidate(columns=columns), found.answer
-        if verifier is not None:
-            self.estimator_ = verifier.model(candidate)
-        else:
-            self.estimator_ = fit_candidate(setting, candidate)
-        ends = (answer.value, answer.lower, answer.upper)
-        score, lower, upper = (float(metric.from_unit(value)) for value in ends)
-        self.score_, self.interval_ = score, (lower, upper)
-        variance = None
+        self.support_[list(proposal.columns)] = True
+        self.n_features_to_select_ = len(proposal.columns)
+        answer = best.answer
+        ends = map(metric.from_unit, (answer.value, answer.lower, answer.upper))
+        self.score_, *interval = map(float, ends)
+        self.interval_ = tuple(interval)
+        variance, self._reported = None, {}
         if metric.is_mean:
             variance = min(float(np.nanvar(proposal.scores.astype(float))), 0.25)
         self._training_side = metric, variance
-
-    def _models(self, found, fixed, verifier):
-        """Return columns, model and cross-validated score, by name, of what may be reported."""
-        shown = {f"{type(self.estimator_).__name__} of {len(found.columns):,} features": found}
-        shown |= {} if fixed is found else {"fixed": fixed}
-        return {
-            name: (list(one.columns), verifier.model(Candidate(columns=one.columns)), one.training)
-            for name, one in shown.items()
-            if verifier is not None and one is not None and one.columns
-        }
+        self._keep_sides(None if verifier is None else verifier.holdout, division)
+        if verifier is None:
+            self.estimator_ = fit_candidate(setting, Candidate(columns=proposal.columns))
+        else:
+            self.estimator_ = verifier.model(Candidate(columns=proposal.columns))
+            shown = {f"{type(self.estimator_).__name__} of {len(best.columns):,} features": best}
+            if choice.constant not in (None, place):
+                shown["fixed"] = found[choice.constant]
+            self._reported = {  # columns, model, cross-validated score
+                name: (
+                    list(one.columns),
+                    verifier.model(Candidate(columns=one.columns)),
+                    one.training,
+                )
+                for name, one in shown.items()
+                if one.columns
+            }
+            self._certify(division, setting, best)
+        n, size, shares = len(ranking.targets), 0, np.full(len(ranking.units), np.nan)
+        if proposal.chosen:
+            stable = proposal.ranking == "stable"
+            size = ranking.stable_size(n) if stable else len(proposal.chosen)
+            shares = ranking.shares(np.arange(n), size)
+        self.stability_ = np.ones(self.n_features_in_)
+        for members, share in zip(ranking.units.members, shares, strict=True):
+            self.stability_[list(members)] = share
+        self._told = path_report(
+            self, proposals, found, choice, proved, place, metric, ranking, shares, size
+        )
 
     def _certify(self, division, setting, found):
         """Set the certificate; warn if the score misleads."""
@@ -419,18 +408,6 @@ class HoldoutFeatureSelector(MetaEstimatorMixin, HoldoutSelectorBase):
             answer=found.answer, clipping=clipping_of(setting, np.flatnonzero(self.support_)),
             notes=(note,),
         )  # fmt: skip
-
-    def _keep_stability(self, proposal, ranking):
-        """Set ``stability_``; return how many units each half chooses, and the share of each."""
-        size, shares = 0, np.full(len(ranking.units), np.nan)
-        if proposal.chosen:
-            n, stable = len(ranking.targets), proposal.ranking == "stable"
-            size = ranking.stable_size(n) if stable else len(proposal.chosen)
-            shares = ranking.shares(np.arange(n), size)
-        self.stability_ = np.ones(self.n_features_in_)
-        for members, share in zip(ranking.units.members, shares, strict=True):
-            self.stability_[list(members)] = share
-        return size, shares
 
     def final_report(
         self,
