@@ -21,9 +21,8 @@ class Floors(ComponentModel):
 
     def __init__(self, floors):
         self.floors = np.asarray(floors)
-        self._freeze()
-
-    n_records = property(lambda self: len(self.floors))
+        self.n_records = len(self.floors)
+        self._freeze(self.floors)
 
     def components(self, n):
         return np.unique(self.floors, return_inverse=True)[1]
@@ -33,9 +32,6 @@ class Floors(ComponentModel):
 
     def describe(self):
         return f"{len(set(self.floors.tolist()))} floors"
-
-    def _content(self):
-        return (self.floors,)
 
 
 class Pairs(CorrelationModel):
@@ -50,17 +46,14 @@ class Pairs(CorrelationModel):
     def describe(self):
         return "every record may stand twice"
 
-    def _content(self):
-        return ()
-
     def _spread(self, n, statistical):
         return 2.0 * n
 
-    def _split(self, n, holdout, random_state):
-        return ComponentModel._split(Floors(np.arange(n) // 2), n, holdout, random_state)
+    def split(self, n, holdout, *, random_state=None):
+        return Floors(np.arange(n) // 2).split(n, holdout, random_state=random_state)
 
-    def _folds(self, n, n_splits, random_state):
-        return ComponentModel._folds(Floors(np.arange(n) // 2), n, n_splits, random_state)
+    def folds(self, n, n_splits, *, random_state=None):
+        return Floors(np.arange(n) // 2).folds(n, n_splits, random_state=random_state)
 
 
 @pytest.mark.filterwarnings("ignore::sklearn_bdp.exceptions.AnotherAccountWarning")  # a level, too

@@ -5,7 +5,7 @@ follows from a level of differential privacy (:mod:`sklearn_bdp.correlation.priv
 asked). In ``__all__`` stands what users call; the other names serve the packages above and tests.
 """
 
-from sklearn_bdp.correlation._base import Bound, CorrelationModel
+from sklearn_bdp.correlation._base import Bound, CorrelationModel, Split
 from sklearn_bdp.correlation._bayes import BayesianNetwork
 from sklearn_bdp.correlation._chain import MarkovChain
 from sklearn_bdp.correlation._components import (
@@ -15,7 +15,6 @@ from sklearn_bdp.correlation._components import (
     check_order_of_groups,
     count_shared_labels,
 )
-from sklearn_bdp.correlation._cutting import Split
 from sklearn_bdp.correlation._dates import (
     date_numbers,
     gaps_in_words,
@@ -24,7 +23,7 @@ from sklearn_bdp.correlation._dates import (
     is_dates,
     step_of,
 )
-from sklearn_bdp.correlation._declared import check_correlation, check_declared
+from sklearn_bdp.correlation._declared import WorstOf, check_correlation, check_declared
 from sklearn_bdp.correlation._dependence import (
     DependenceReport,
     check_groups,
@@ -49,7 +48,6 @@ from sklearn_bdp.correlation._tails import (
     weighted_lower_limit,
 )
 from sklearn_bdp.correlation._transition import stationary_distribution
-from sklearn_bdp.correlation._worst import WorstOf
 
 __all__ = [
     "CorrelationModel",

@@ -4,63 +4,88 @@ from __future__ import annotations
 
 import hashlib
 import math
-from abc import abstractmethod
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sklearn_bdp._checks import check_array, check_option, check_real
-from sklearn_bdp._typing import Array
-from sklearn_bdp.correlation._cutting import Divisible
+from sklearn_bdp._checks import check_array, check_integer, check_option, check_real
+from sklearn_bdp._typing import Array, Seed
 from sklearn_bdp.correlation._tails import hoeffding_lower_limit
 
 Bound: TypeAlias = Literal["tight", "quilt", "blanket", "spectral"]
 METHODS = get_args(Bound)
 
 
-class CorrelationModel(Divisible):
+@dataclass(frozen=True, eq=False)
+class Split:
+    """Training and holdout records that respect a correlation model.
+
+    Parameters
+    ----------
+    train : ndarray of int
+        Indices of the training records, ascending.
+    holdout : ndarray of int
+        Indices of the holdout records, ascending.
+    gap : int
+        Records dropped between the two (chains only, else 0).
+
+    Examples
+    --------
+    >>> from sklearn_bdp.correlation import MarkovChain
+    >>> split = MarkovChain.from_autocorrelation_time(2.0).split(1000, 0.2)
+    >>> len(split.train), len(split.holdout), split.gap
+    (794, 200, 6)
+    """
+
+    train: np.ndarray
+    holdout: np.ndarray
+    gap: int = 0
+
+
+class CorrelationModel(ABC):
     """Base class of correlation models: frozen, comparable, picklable, cheap to copy.
 
     ``n`` is always the number of holdout records; leakage and influence are in nats.
     Two models are equal when they are of one class and hold the same content. Attributes are set
-    once; subclasses call ``_freeze()`` when they are. Results may be remembered; the memory is
-    bounded and never part of a pickle.
+    in the constructor, which ends with ``_freeze(...)`` of that content. Results may be remembered;
+    the memory is bounded and never part of a pickle.
     """
 
+    #: Number of records that the model is tied to, or None for any number.
+    n_records: int | None = None
+
+    #: True when all records are independent of each other.
+    is_independent: bool = False
+
     #: True when whole components of records are independent of each other.
-    is_componentwise = False
+    is_componentwise: bool = False
 
     #: True of a holdout whose components are independent given what is known (the graph, other
     #: records) and need not be alike (theory G27): means are bounded, class scores are refused.
-    is_given_rest = False
+    is_given_rest: bool = False
 
     #: True when the holdout is drawn among records that depend on the training records, because
     #: bounds hold given any values of the others (theory G13, G27).
-    holds_given_rest = False
+    holds_given_rest: bool = False
 
     #: True when the records come in time and only a gap cuts them.
-    is_sequential = False
+    is_sequential: bool = False
 
     #: True when each date is judged given its past, and nothing is assumed (theory G26).
-    is_given_past = False
+    is_given_past: bool = False
 
+    #: Sentences that a certificate must add: what is assumed, what is not covered.
+    caveats: tuple[str, ...] = ()
+
+    #: What intervals refer to, in the words of a certificate's first line.
+    target: str = "new records"
+
+    _content: tuple[Any, ...]  # what makes two models equal
     _record_weights: Array | None = None
-
-    @property
-    def is_independent(self) -> bool:
-        """Whether all records are independent of each other."""
-        return False
-
-    @property
-    def caveats(self) -> tuple[str, ...]:
-        """Sentences that a certificate must add: what is assumed, what is not covered."""
-        return ()
-
-    @property
-    def target(self) -> str:
-        """What intervals refer to, in the words of a certificate's first line."""
-        return "later records of the same process" if self.is_sequential else "new records"
+    _size_hint = ""  # what to do where the number of records is another one
 
     @abstractmethod
     def describe(self) -> str:
@@ -77,9 +102,12 @@ class CorrelationModel(Divisible):
 
     # -- a frozen value -----------------------------------------------------------------------
 
-    @abstractmethod
-    def _content(self):
-        """Return the canonical content: a tuple of strings, numbers and arrays."""
+    def _freeze(self, *content):
+        """Allow no further change; ``content``: strings, numbers, arrays that make models equal."""
+        for value in vars(self).values():
+            if isinstance(value, np.ndarray):
+                value.setflags(write=False)
+        vars(self).update(_content=content, _memory={}, _frozen=True)
 
     def fingerprint(self) -> str:
         """Return the SHA-256 of the canonical content: equal for equal models.
@@ -90,21 +118,14 @@ class CorrelationModel(Divisible):
             Hexadecimal.
         """
         digest = hashlib.sha256(type(self).__name__.encode())
-        for part in self._content():
+        for part in self._content:
             if isinstance(part, np.ndarray):
-                part = np.ascontiguousarray(part)
+                part = np.ascontiguousarray(part, np.int64 if part.dtype.kind == "i" else None)
                 digest.update(f"|{part.dtype.str}{part.shape}|".encode())
                 digest.update(part.tobytes())
             else:
                 digest.update(f"|{part!r}".encode())
         return digest.hexdigest()
-
-    def _freeze(self):
-        for value in vars(self).values():
-            if isinstance(value, np.ndarray):
-                value.setflags(write=False)
-        self.__dict__["_memory"] = {}
-        self.__dict__["_frozen"] = True
 
     def __setattr__(self, name, value):
         if self.__dict__.get("_frozen", False):
@@ -115,8 +136,8 @@ class CorrelationModel(Divisible):
         return {key: value for key, value in vars(self).items() if key != "_memory"}
 
     def __setstate__(self, state):
-        self.__dict__.update(state)
-        self._freeze()
+        vars(self).update(state)
+        CorrelationModel._freeze(self, *self._content)
 
     def __copy__(self):
         return self
@@ -142,6 +163,32 @@ class CorrelationModel(Divisible):
         return memory[key]
 
     # -- size -------------------------------------------------------------------------------
+
+    def check_n(self, n: int) -> int:
+        """Return ``n`` as an int after checking that the model describes that many records.
+
+        Parameters
+        ----------
+        n : int
+            Number of records.
+
+        Returns
+        -------
+        int
+            The checked number.
+
+        Raises
+        ------
+        ValueError
+            If ``n`` is not positive or not the number of records the model is tied to.
+        """
+        n = check_integer("n", n, low=1)
+        if self.n_records is not None and n != self.n_records:
+            raise ValueError(
+                f"n must be {self.n_records}, the number of records that the correlation "
+                f"describes, got n={n}.{self._size_hint}"
+            )
+        return n
 
     def record_weights(self, n: int) -> Array | None:
         """Return the weights of the records in the score of the model.
@@ -176,21 +223,6 @@ class CorrelationModel(Divisible):
         """
         return self.check_n(n), "records"
 
-    def unit_means(self, scores: ArrayLike) -> Array:
-        """Return scores of the units that come in time: records, or means of dates.
-
-        Parameters
-        ----------
-        scores : array-like of shape (n,)
-            Per-record scores; NaN where a record was not scored.
-
-        Returns
-        -------
-        ndarray
-            One score per unit, in time order.
-        """
-        return np.asarray(scores, dtype=float)
-
     # -- which records may depend on each other ---------------------------------------------
 
     def components(self, n: int) -> Array:
@@ -222,6 +254,107 @@ class CorrelationModel(Divisible):
             1 for independent records, ``n`` where every record may depend on every other.
         """
         return self.check_n(n)
+
+    # -- cutting without cutting dependence -----------------------------------------------------
+
+    @abstractmethod
+    def split(self, n: int, holdout: float, *, random_state: Seed = None) -> Split:
+        """Return a :class:`Split` that cuts no dependence.
+
+        Parameters
+        ----------
+        n : int
+            Number of records to split.
+        holdout : float
+            Fraction of the records for the holdout, in (0, 1).
+        random_state : None, int or numpy.random.Generator, default=None
+            Source of the random choice, where there is one.
+
+        Returns
+        -------
+        Split
+            Index arrays and the gap between them.
+
+        Raises
+        ------
+        ValueError
+            If a side would be empty.
+        """
+
+    @abstractmethod
+    def folds(
+        self, n: int, n_splits: int, *, random_state: Seed = None
+    ) -> list[tuple[Array, Array]]:
+        """Return index arrays of folds that cut no dependence.
+
+        Parameters
+        ----------
+        n : int
+            Number of records.
+        n_splits : int
+            Number of folds, at least 2.
+        random_state : None, int or numpy.random.Generator, default=None
+            ``None`` keeps the order of the records; otherwise they (or their groups) are
+            shuffled first.
+
+        Returns
+        -------
+        list of tuple of ndarray
+            ``n_splits`` pairs ``(train, test)``; every record is in exactly one test set, except
+            that the first block of forward-chaining folds is trained on only.
+        """
+
+    def cut_failure(self, gap: int) -> float:
+        """Return the failure probability that cutting next to training data costs.
+
+        Parameters
+        ----------
+        gap : int
+            Records dropped between the training data and the holdout.
+
+        Returns
+        -------
+        float
+            0 unless the records form a chain.
+        """
+        check_integer("gap", gap, low=0)
+        return 0.0
+
+    def gap_for(self, failure: float) -> int:
+        """Return the smallest gap that costs at most ``failure``.
+
+        Parameters
+        ----------
+        failure : float
+            Allowed :meth:`cut_failure`, in (0, 1).
+
+        Returns
+        -------
+        int
+            Records to drop; 0 unless the records form a chain.
+        """
+        check_real("failure", failure, low=0.0, high=1.0, closed="neither")
+        return 0
+
+    def gaps(self, train: Array, holdout: Array) -> tuple[int | None, int | None]:
+        """Return how much lies between a holdout and the training records on each side.
+
+        Parameters
+        ----------
+        train, holdout : ndarray of int
+            Places of the records.
+
+        Returns
+        -------
+        tuple of (int or None)
+            Records (or dates) dropped before and after the holdout; None on a side
+            without training records.
+        """
+        before, after = train[train < holdout.min()], train[train > holdout.max()]
+        return (
+            int(holdout.min() - before.max() - 1) if before.size else None,
+            int(after.min() - holdout.max() - 1) if after.size else None,
+        )
 
     # -- levels of privacy --------------------------------------------------------------------
 
@@ -509,3 +642,48 @@ class CorrelationModel(Divisible):
         ValueError
             If the records are not distinct, or, for a chain, not contiguous and ascending.
         """
+
+
+def generator(random_state):
+    """Return a numpy Generator for ``None``, an int, a Generator or a legacy RandomState."""
+    if isinstance(random_state, np.random.RandomState):
+        return np.random.default_rng(random_state.randint(2**31 - 1, size=4))
+    return np.random.default_rng(random_state)
+
+
+def holdout_size(n, holdout):
+    """Return the number of holdout records, after checking that no side is empty."""
+    fraction = check_real("holdout", holdout, low=0.0, high=1.0, closed="neither")
+    size = math.ceil(n * fraction - 1e-9)
+    if not 1 <= size <= n - 1:
+        raise ValueError(
+            f"holdout must leave records on both sides, got holdout={holdout!r} of n={n} records: "
+            f"{size} for the holdout and {n - size} for training."
+        )
+    return size
+
+
+def check_splits(n_splits, available, what):
+    """Return ``n_splits`` as an int between 2 and what is available."""
+    n_splits = check_integer("n_splits", n_splits, low=2)
+    if not n_splits <= available:
+        raise ValueError(
+            f"n_splits must be at most {available}, the number of {what}, got n_splits={n_splits}."
+        )
+    return n_splits
+
+
+def check_indices(indices, n) -> Array:
+    """Return ``indices`` as an array of distinct record numbers (below ``n`` if given)."""
+    array = np.asarray(indices)
+    if array.ndim == 1 and array.dtype == bool and n is not None and len(array) == n:
+        return np.flatnonzero(array)
+    if array.ndim != 1 or not len(array) or not np.issubdtype(array.dtype, np.integer):
+        raise ValueError(
+            f"indices must be a non-empty one-dimensional array of record numbers, "
+            f"got shape {array.shape} of {array.dtype}."
+        )
+    high = math.inf if n is None else n
+    if not (array.min() >= 0 and array.max() < high and len(np.unique(array)) == len(array)):
+        raise ValueError(f"indices must be distinct and in [0, {high}), got {array[:5]}…")
+    return array

@@ -76,7 +76,7 @@ class BayesianNetwork(NetworkModel):
                 )
             factors.append(((*parents[i], i), array))
         check_values(factors, n)
-        self._set_network(diameter_graph(factors, n), factors)
+        self._set_network(diameter_graph(factors, n), factors=factors)
         self._freeze()
 
     def _roots(self):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import numpy as np
@@ -9,15 +10,21 @@ from numpy.typing import ArrayLike
 
 from sklearn_bdp._bisection import doubled, last_whole
 from sklearn_bdp._checks import check_integer, check_real
-from sklearn_bdp.correlation._base import CorrelationModel
-from sklearn_bdp.correlation._cutting import (
-    FOLD_FAILURE,
-    SPLIT_FAILURE,
-    block_folds,
+from sklearn_bdp._typing import Array, Seed
+from sklearn_bdp.correlation._base import (
+    CorrelationModel,
+    Split,
     check_indices,
-    tail_split,
+    check_splits,
+    generator,
+    holdout_size,
 )
-from sklearn_bdp.correlation._interpolation import Interpolation
+from sklearn_bdp.correlation._components import (
+    ComponentModel,
+    GivenRest,
+    Independent,
+    unnamed_groups,
+)
 from sklearn_bdp.correlation._strength import (
     ENOUGH,
     FEWEST,
@@ -41,6 +48,10 @@ from sklearn_bdp.correlation._transition import (
     stationary_distribution,
     transition_counts,
 )
+
+SPLIT_FAILURE = 1e-3  # what the gap of a chain's `split` may cost
+FOLD_FAILURE = 0.05  # inner cross-validation carries no promise; a short gap will do
+_DRIFT = "A future unlike the past (drift) is not covered."
 
 
 class MarkovChain(CorrelationModel):
@@ -99,8 +110,9 @@ class MarkovChain(CorrelationModel):
     """
 
     is_sequential = True
+    target = "later records of the same process"
+    caveats = (_DRIFT,)
     _words = ""  # where the strength comes from, when no transition matrix was given
-    _caveats: tuple[str, ...] = ()
 
     def __new__(
         cls, transition: ArrayLike = (), *, observed: bool = False, interpolation: bool = False
@@ -129,7 +141,7 @@ class MarkovChain(CorrelationModel):
         self.dobrushin_ = dobrushin(self.transition)
         self.spectral_gap_ = spectral_gap(self.transition, self.stationary_)
         self.contraction_ = operator_norm(self.transition, self.stationary_)
-        self._freeze()
+        self._freeze(self.transition, self.observed)
 
     @classmethod
     def from_states(
@@ -276,17 +288,9 @@ class MarkovChain(CorrelationModel):
     def _declared(self, words, caveats=()):
         """Return the same chain with the words that say where its strength comes from."""
         model = object.__new__(type(self))
-        model.__dict__.update(self.__getstate__(), _words=words, _caveats=tuple(caveats))
-        model._freeze()
+        vars(model).update(self.__getstate__(), _words=words, caveats=(*caveats, _DRIFT))
+        model._freeze(self.transition, self.observed, words, *caveats)
         return model
-
-    def _folds(self, n, n_splits, random_state):
-        # Declared by how slowly scores forget: records in time, so the past predicts the future.
-        return block_folds(n, n_splits, self.gap_for(FOLD_FAILURE), forward=bool(self._words))
-
-    @property
-    def caveats(self) -> tuple[str, ...]:
-        return (*self._caveats, "A future unlike the past (drift) is not covered.")
 
     def __repr__(self) -> str:
         if self._words:
@@ -296,10 +300,6 @@ class MarkovChain(CorrelationModel):
         rows = " ".join(rows.split())
         extra = ", observed=True" if self.observed else ""
         return f"MarkovChain({rows}{extra})"
-
-    def _content(self):
-        words = (self._words, *self._caveats) if self._words else ()
-        return (self.transition, self.observed, *words)
 
     def describe(self) -> str:
         if self._words:
@@ -350,8 +350,15 @@ class MarkovChain(CorrelationModel):
         enough = lambda gap: self.cut_failure(gap) <= failure  # noqa: E731
         return last_whole(enough, *doubled(enough, 1))
 
-    def _split(self, n, holdout, random_state):
-        return tail_split(n, holdout, self.gap_for(SPLIT_FAILURE))
+    def split(self, n: int, holdout: float, *, random_state: Seed = None) -> Split:
+        return tail_split(self.check_n(n), holdout, self.gap_for(SPLIT_FAILURE))
+
+    def folds(
+        self, n: int, n_splits: int, *, random_state: Seed = None
+    ) -> list[tuple[Array, Array]]:
+        # Declared by how slowly scores forget: records in time, so the past predicts the future.
+        gap = self.gap_for(FOLD_FAILURE)
+        return block_folds(self.check_n(n), n_splits, gap, forward=bool(self._words))
 
     def subset(self, indices: ArrayLike) -> CorrelationModel:
         places = check_indices(indices, None)
@@ -361,3 +368,91 @@ class MarkovChain(CorrelationModel):
                 f"between changes its transition matrix, got {places[:5]}…"
             )
         return self
+
+
+def tail_split(n, holdout, gap):
+    """Cut a contiguous tail for the holdout and drop ``gap`` records before it."""
+    size = holdout_size(n, holdout)
+    if not n - size - gap >= 1:
+        raise ValueError(
+            f"holdout must leave training records, got holdout={holdout!r} of n={n} records with a "
+            f"gap of {gap} (the chain has so long a memory): {n - size - gap} records are left for "
+            "training."
+        )
+    return Split(np.arange(n - size - gap), np.arange(n - size, n), gap)
+
+
+def block_folds(n, n_splits, gap, *, forward=False):
+    """Return contiguous test blocks; training drops ``gap`` records on both sides of a block.
+
+    ``forward``: each trains on what came before only, and the first block on nothing.
+    """
+    if forward:
+        n_splits = check_splits(n_splits, n - 1, "records less one")
+        edges = np.arange(1, n_splits + 2) * n // (n_splits + 1)
+    else:
+        n_splits = check_splits(n_splits, n, "records")
+        edges = np.arange(n_splits + 1) * n // n_splits
+    place, pairs = np.arange(n), []
+    for low, high in itertools.pairwise(edges):
+        train = place[(place < low - gap) | ((place >= high + gap) & (not forward))]
+        if not len(train):
+            raise ValueError(
+                f"n_splits must leave training records, got n_splits={n_splits} with n={n} "
+                f"and a gap of {gap} records next to every block. Use more records, fewer folds or "
+                "a smaller holdout."
+            )
+        pairs.append((train, place[low:high]))
+    return pairs
+
+
+class Interpolation(ComponentModel):
+    """An observed chain for interpolation: ``MarkovChain(P, observed=True, interpolation=True)``.
+
+    Of every two records at most one is held out. Given its two neighbors in time, a record is
+    independent of all others, at any strength.
+    """
+
+    holds_given_rest = True
+
+    def __init__(self) -> None:
+        self._freeze()
+
+    def describe(self) -> str:
+        return "an observed Markov chain, whose records are held out between their neighbors"
+
+    def _sizes(self, n):
+        return np.array([n]), np.array([1])
+
+    def split(self, n: int, holdout: float, *, random_state: Seed = None) -> Split:
+        rng, size = generator(random_state), holdout_size(self.check_n(n), holdout)
+        every_other = np.arange(rng.integers(2), n, 2)
+        chosen = np.sort(rng.permutation(every_other)[:size])
+        return Split(np.setdiff1d(np.arange(n), chosen), chosen)
+
+    def folds(
+        self, n: int, n_splits: int, *, random_state: Seed = None
+    ) -> list[tuple[Array, Array]]:
+        return Independent().folds(n, n_splits, random_state=random_state)
+
+    def given_rest(self, indices: ArrayLike) -> CorrelationModel:
+        order = np.argsort(indices := check_indices(indices, None))
+        runs: Array = np.empty(len(order), dtype=np.int64)  # neighbors in time stay together
+        runs[order] = np.cumsum(np.diff(indices[order], prepend=indices[order[0]]) > 1)
+        return GivenRest(
+            runs,
+            f"{len(runs)} records of an observed Markov chain in {runs.max() + 1} stretches that "
+            "are independent given all other records",
+            target="these records, given those before and after them",
+            caveats=(
+                "Interpolation: a record is predicted with its neighbors in time in the training "
+                "set. Intervals do not refer to forecasts. Given these neighbors, a record does "
+                "not depend on others.",
+            ),
+        )
+
+    def training_part(self, indices: ArrayLike) -> CorrelationModel:
+        return unnamed_groups(np.arange(len(check_indices(indices, None))))
+
+    def subset(self, indices: ArrayLike) -> CorrelationModel:
+        return unnamed_groups(np.zeros(len(check_indices(indices, None)), dtype=np.int64))

@@ -9,22 +9,22 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from sklearn_bdp._checks import check_order
-from sklearn_bdp._typing import Array
-from sklearn_bdp.correlation._base import CorrelationModel
-from sklearn_bdp.correlation._cutting import (
+from sklearn_bdp._typing import Array, Seed
+from sklearn_bdp.correlation._base import (
+    CorrelationModel,
+    Split,
     check_indices,
-    component_folds,
-    component_split,
-    random_folds,
-    random_split,
+    check_splits,
+    generator,
+    holdout_size,
 )
 from sklearn_bdp.correlation._tails import binomial_lower_limit, component_lower_limit
 
 
-class ComponentwiseModel(CorrelationModel):
-    """Shared part of models whose components are independent; they say which with ``components``.
+class ComponentModel(CorrelationModel):
+    """Shared part of models that know only which records may depend on each other.
 
-    Whole components are cut.
+    They say it by ``components``; whole components are cut.
     """
 
     is_componentwise = True
@@ -38,30 +38,55 @@ class ComponentwiseModel(CorrelationModel):
     def largest_component(self, n: int) -> int:
         return int(self._sizes(self.check_n(n))[0].max())
 
-    def _split(self, n, holdout, random_state):
-        return component_split(self.components(n), holdout, random_state=random_state)
-
-    def _folds(self, n, n_splits, random_state):
-        return component_folds(self.components(n), n_splits, random_state=random_state)
-
-
-class ComponentModel(ComponentwiseModel):
-    """Shared part of models that know only which records may depend on each other."""
+    def units(self, n: int) -> tuple[int, str]:
+        n = self.check_n(n)
+        return (n, "records") if self.is_independent else (int(self._sizes(n)[1].sum()), "groups")
 
     def _spread(self, n, statistical):
         sizes, counts = self._sizes(n)
         return float(np.sum(counts * sizes.astype(float) ** 2))
-
-    def units(self, n: int) -> tuple[int, str]:
-        if self.is_independent:
-            return super().units(n)
-        return int(self._sizes(self.check_n(n))[1].sum()), "groups"
 
     def _lower_limit(self, values, levels, n, binary):
         sizes, counts = self._sizes(n)
         if binary and sizes.max() == 1:
             return binomial_lower_limit(values, levels, n)  # theory G8
         return component_lower_limit(values, levels, sizes, counts)
+
+    def split(self, n: int, holdout: float, *, random_state: Seed = None) -> Split:
+        n = self.check_n(n)
+        labels, size = self.components(n), holdout_size(n, holdout)
+        sizes = np.bincount(labels)
+        if len(sizes) < 2:
+            raise ValueError(
+                f"holdout needs at least two independent components to cut between, got one "
+                f"component of {n} records: bring a separate holdout or a finer model."
+            )
+        total, chosen = 0, np.zeros(len(sizes), dtype=bool)
+        for component in generator(random_state).permutation(len(sizes)):
+            if abs(total + sizes[component] - size) < abs(total - size):
+                total += sizes[component]
+                chosen[component] = True
+        if not 0 < total < n:  # one giant component: take it or the others, whichever is nearer
+            giant = int(np.argmax(sizes))
+            others = abs(n - sizes[giant] - size) < abs(sizes[giant] - size)
+            chosen = (np.arange(len(sizes)) == giant) != others
+        return Split(np.flatnonzero(~chosen[labels]), np.flatnonzero(chosen[labels]))
+
+    def folds(
+        self, n: int, n_splits: int, *, random_state: Seed = None
+    ) -> list[tuple[Array, Array]]:
+        labels = self.components(self.check_n(n))
+        sizes = np.bincount(labels)
+        n_splits = check_splits(n_splits, len(sizes), "independent components")
+        ties = np.arange(len(sizes))
+        if random_state is not None:
+            ties = generator(random_state).permutation(len(sizes))
+        load, place = np.zeros(n_splits, dtype=int), np.empty(len(sizes), dtype=int)
+        for component in ties[np.argsort(-sizes[ties], kind="stable")]:  # the largest first
+            place[component] = np.argmin(load)
+            load[place[component]] += sizes[component]
+        fold = place[labels]
+        return [(np.flatnonzero(fold != k), np.flatnonzero(fold == k)) for k in range(n_splits)]
 
 
 class Independent(ComponentModel):
@@ -82,16 +107,16 @@ class Independent(ComponentModel):
     1000.0
     """
 
+    is_independent = True
+
     def __init__(self) -> None:
         self._freeze()
 
     def __repr__(self) -> str:
         return "Independent()"
 
-    def _content(self):
-        return ()
-
-    is_independent = True
+    def describe(self) -> str:
+        return "independent records"
 
     def _spread(self, n, statistical):
         return float(n)
@@ -102,14 +127,19 @@ class Independent(ComponentModel):
     def components(self, n: int) -> Array:
         return np.arange(self.check_n(n))
 
-    def describe(self) -> str:
-        return "independent records"
+    def split(self, n: int, holdout: float, *, random_state: Seed = None) -> Split:
+        size = holdout_size(self.check_n(n), holdout)
+        order = generator(random_state).permutation(n)
+        return Split(np.sort(order[size:]), np.sort(order[:size]))
 
-    def _split(self, n, holdout, random_state):
-        return random_split(n, holdout, random_state=random_state)
-
-    def _folds(self, n, n_splits, random_state):
-        return random_folds(n, n_splits, random_state=random_state)
+    def folds(
+        self, n: int, n_splits: int, *, random_state: Seed = None
+    ) -> list[tuple[Array, Array]]:
+        n_splits = check_splits(n_splits, self.check_n(n), "records")
+        order = np.arange(n) if random_state is None else generator(random_state).permutation(n)
+        fold = np.empty(n, dtype=int)
+        fold[order] = np.arange(n) * n_splits // n
+        return [(np.flatnonzero(fold != k), np.flatnonzero(fold == k)) for k in range(n_splits)]
 
     def subset(self, indices: ArrayLike) -> CorrelationModel:
         check_indices(indices, None)
@@ -127,38 +157,23 @@ class GivenRest(ComponentModel):
 
     def __init__(self, codes, words, *, target, caveats=(), nodes=None):
         self.codes_ = np.unique(codes, return_inverse=True)[1]
-        self._words, self._target, self._caveats, self._nodes = words, target, caveats, nodes
-        self._freeze()
-
-    def _content(self):
-        return (self.codes_, self._words, self._target, *self._caveats)
-
-    @property
-    def n_records(self) -> int:
-        return len(self.codes_)
-
-    @property
-    def is_independent(self) -> bool:
-        return int(self.codes_.max()) + 1 == len(self.codes_)
+        self.n_records = len(self.codes_)
+        # No other bound of independent records holds for a weighted mean.
+        alone = int(self.codes_.max()) + 1 == self.n_records
+        self.is_independent = alone and self._record_weights is None
+        self.target, self.caveats, self._words, self._nodes = target, caveats, words, nodes
+        self._freeze(self.codes_, words, target, *caveats)
 
     def components(self, n: int) -> Array:
         self.check_n(n)
         return self.codes_
 
-    @property
-    def target(self) -> str:
-        return self._target
-
-    @property
-    def caveats(self) -> tuple[str, ...]:
-        return self._caveats
-
     def describe(self) -> str:
         return self._words
 
     def subset(self, indices: ArrayLike) -> CorrelationModel:
-        codes = self.codes_[check_indices(indices, len(self.codes_))]
-        return GivenRest(codes, self._words, target=self._target, caveats=self._caveats)
+        codes = self.codes_[check_indices(indices, self.n_records)]
+        return GivenRest(codes, self._words, target=self.target, caveats=self.caveats)
 
 
 def label_codes(groups):
@@ -230,32 +245,19 @@ class Groups(ComponentModel):
     _labels: Labels | None = None
 
     def __init__(self, groups: ArrayLike) -> None:
-        self.codes_ = label_codes(groups)
-        self.sizes_ = np.bincount(self.codes_)
-        self._labels = Labels.of(groups, self.codes_)
-        self._freeze()
+        self.codes_ = codes = label_codes(groups)
+        self.sizes_, self.n_records = np.bincount(codes), len(codes)
+        self._labels = Labels.of(groups, codes)
+        self.is_independent = bool(self.sizes_.max() == 1)
+        self.target = "new records" if self.is_independent else "records of new groups"
+        self._freeze(codes)
 
     def __repr__(self) -> str:
         return f"Groups(<{len(self.codes_)} records in {len(self.sizes_)} groups>)"
 
-    def _content(self):
-        return (self.codes_.astype(np.int64),)
-
-    @property
-    def n_records(self) -> int | None:
-        return len(self.codes_)
-
-    @property
-    def is_independent(self) -> bool:
-        return bool(self.sizes_.max() == 1)
-
     def components(self, n: int) -> Array:
         self.check_n(n)
         return self.codes_
-
-    @property
-    def target(self) -> str:
-        return "new records" if self.is_independent else "records of new groups"
 
     def describe(self) -> str:
         return (

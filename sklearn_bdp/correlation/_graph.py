@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import heapq
 from typing import Any
 
 import numpy as np
@@ -10,22 +11,16 @@ from scipy import sparse
 from scipy.sparse.csgraph import connected_components, reverse_cuthill_mckee
 
 from sklearn_bdp._checks import check_option
-from sklearn_bdp._typing import Array
-from sklearn_bdp.correlation._base import CorrelationModel
-from sklearn_bdp.correlation._components import (
-    ComponentwiseModel,
-    GivenRest,
-    Groups,
-    unnamed_groups,
-)
-from sklearn_bdp.correlation._cutting import (
+from sklearn_bdp._typing import Array, Seed
+from sklearn_bdp.correlation._base import (
+    CorrelationModel,
     Split,
-    buffered_set,
     check_indices,
     check_splits,
     generator,
     holdout_size,
 )
+from sklearn_bdp.correlation._components import ComponentModel, GivenRest, Groups, unnamed_groups
 
 #: Nodes without common edges that a holdout must have (theory G27).
 FEWEST = 20
@@ -69,7 +64,19 @@ def adjacency(graph, *, weight=None, nodelist=None):
     graph to read; by default every edge weighs 1. ``nodelist``: its nodes in record order.
     """
     if is_networkx(graph):
-        matrix = _from_networkx(graph, weight, node_order(graph, nodelist))
+        nodes = node_order(graph, nodelist)
+        number, ends, data = {node: i for i, node in enumerate(nodes)}, [], []
+        for a, b, attributes in graph.edges(data=True):
+            if weight is not None and weight not in attributes:
+                raise ValueError(
+                    f"graph must have attribute {weight!r} on every edge (or set influence= to a "
+                    f"number or 'estimate'), edge ({a!r}, {b!r}) has none."
+                )
+            ends.append((number[a], number[b]))
+            data.append(1.0 if weight is None else float(attributes[weight]))
+        places, n = np.array(ends, dtype=int).reshape(-1, 2).T, len(nodes)
+        # Parallel edges of a multigraph add up, which is safe for influences.
+        matrix = sparse.csr_array(sparse.coo_array((data, places), shape=(n, n), dtype=float))
     elif nodelist is not None:
         raise ValueError(f"nodelist= needs a networkx graph, got {type(graph).__name__}.")
     elif sparse.issparse(graph):
@@ -98,65 +105,31 @@ def adjacency(graph, *, weight=None, nodelist=None):
     return matrix
 
 
-def _from_networkx(graph, weight, nodes):
-    number = {node: i for i, node in enumerate(nodes)}
-    rows, columns, data = [], [], []
-    for a, b, attributes in graph.edges(data=True):
-        if weight is not None and weight not in attributes:
-            raise ValueError(
-                f"graph must have attribute {weight!r} on every edge (or set influence= to a "
-                f"number or 'estimate'), edge ({a!r}, {b!r}) has none."
-            )
-        rows.append(number[a])
-        columns.append(number[b])
-        data.append(1.0 if weight is None else float(attributes[weight]))
-    n = len(nodes)
-    # Parallel edges of a multigraph add up, which is safe for influences.
-    return sparse.csr_array(sparse.coo_array((data, (rows, columns)), shape=(n, n), dtype=float))
-
-
-class GraphModel(ComponentwiseModel):
+class GraphModel(ComponentModel):
     """Shared part of models tied to a graph whose components are independent."""
 
+    n_records: int
     _nodes: tuple[Any, ...] | None = None  # names of the records; models may be equal without
-    _caveats: tuple[str, ...] = ()
     _size_hint = (
         " Rows of X are nodes, in the order of the graph. For several graphs, use "
         "networkx.disjoint_union_all. If only some nodes have a row, use "
         "MarkovNetwork(graph, labelled=X.index)."
     )
 
-    def _name(self, graph, nodelist):
-        self._nodes = tuple(node_order(graph, nodelist)) if is_networkx(graph) else None
-
-    def names(self, indices):
-        """Return the names of some records, None where the graph gave none."""
-        return None if self._nodes is None else tuple(self._nodes[place] for place in indices)
-
-    @property
-    def target(self) -> str:
-        if self.is_independent:
-            return super().target
-        excluded = any("too large to be held out" in line for line in self._caveats)
-        return "new components of the graph" + ", not the largest one" * excluded
-
-    def _part(self, indices):
-        """Return what the records stand for where the largest component could not be held out."""
-        sizes = np.bincount(self.components_)
-        giant = int(np.argmax(sizes))
-        if (self.components_[indices] == giant).any() or sizes[giant] <= len(indices):
-            return ()
-        return (
-            f"Intervals apply to components like those held out: the largest component, "
-            f"{100 * sizes[giant] / sizes.sum():.0f}% of all nodes, is too large to be held out.",
-        )
-
-    def _set_graph(self, matrix, n=None):
+    def _set_graph(self, matrix, n=None, nodes=None, caveats=()):
         """Set the graph, whose first ``n`` nodes are the records (by default all)."""
         self._indptr, self._indices, self._data = matrix.indptr, matrix.indices, matrix.data
         codes = connected_components(matrix, directed=False)[1]
         self.components_ = np.unique(codes[:n], return_inverse=True)[1].astype(np.int64)
-        self.n_components_ = int(self.components_.max()) + 1
+        self.n_components_, self.n_records = int(self.components_.max()) + 1, len(self.components_)
+        self.is_independent = self.n_components_ == self.n_records
+        self.caveats, self._nodes = caveats, nodes
+        excluded = any("too large to be held out" in line for line in caveats)
+        components = "new components of the graph" + ", not the largest one" * excluded
+        self.target = "new records" if self.is_independent else components
+
+    def _freeze(self, *more):
+        super()._freeze(self.n_records, self._indptr, self._indices, self._data, *more)
 
     def __repr__(self) -> str:
         return (
@@ -170,29 +143,29 @@ class GraphModel(ComponentwiseModel):
         n = len(self._indptr) - 1
         return sparse.csr_array((self._data, self._indices, self._indptr), shape=(n, n))
 
-    @property
-    def n_records(self) -> int:
-        return len(self.components_)
-
-    @property
-    def is_independent(self) -> bool:
-        return self.n_components_ == self.n_records
-
     def components(self, n: int) -> Array:
         self.check_n(n)
         return self.components_
 
-    def _content(self):
-        return (
-            len(self.components_),
-            self._indptr.astype(np.int64),
-            self._indices.astype(np.int64),
-            self._data,
-        )
+    def names(self, indices):
+        """Return the names of some records, None where the graph gave none."""
+        return None if self._nodes is None else tuple(self._nodes[place] for place in indices)
 
-    def _whole_components(self, indices):
+    def _is_whole(self, indices):
+        """Return whether the records are whole components."""
         kept = np.bincount(self.components_[indices], minlength=self.n_components_)
         return bool(np.all((kept == 0) | (kept == np.bincount(self.components_))))
+
+    def _excluded(self, indices):
+        """Return what the records stand for where the largest component could not be held out."""
+        sizes = np.bincount(self.components_)
+        giant = int(np.argmax(sizes))
+        if (self.components_[indices] == giant).any() or sizes[giant] <= len(indices):
+            return ()
+        return (
+            f"Intervals apply to components like those held out: the largest component, "
+            f"{100 * sizes[giant] / sizes.sum():.0f}% of all nodes, is too large to be held out.",
+        )
 
 
 class DependencyGraph(GraphModel, Groups):
@@ -253,25 +226,17 @@ class DependencyGraph(GraphModel, Groups):
     def __init__(
         self, graph: Any, *, reach: str = "components", nodelist: ArrayLike | None = None
     ) -> None:
-        self.reach = check_option("reach", reach, ("components", "edges"))
+        reach = check_option("reach", reach, ("components", "edges"))
         matrix = adjacency(graph, nodelist=nodelist)
+        nodes = tuple(node_order(graph, nodelist)) if is_networkx(graph) else None
+        self._set_structure(matrix, reach, nodes)
+
+    def _set_structure(self, matrix, reach, nodes, caveats=()):
+        self.reach, self.holds_given_rest = reach, reach == "edges"
         matrix.data = np.ones_like(matrix.data)
-        self._set_graph(matrix)
+        self._set_graph(matrix, nodes=nodes, caveats=caveats)
         self.codes_, self.sizes_ = self.components_, np.bincount(self.components_)
-        self._name(graph, nodelist)
-        self._freeze()
-
-    @property
-    def holds_given_rest(self) -> bool:  # type: ignore[override]  # computed, a constant elsewhere
-        """Whether single nodes are held out."""
-        return self.reach == "edges"
-
-    @property
-    def caveats(self) -> tuple[str, ...]:
-        return self._caveats
-
-    def _content(self):
-        return (*super()._content(), self.reach)
+        self._freeze(reach)
 
     def describe(self) -> str:
         return (
@@ -279,10 +244,11 @@ class DependencyGraph(GraphModel, Groups):
             f"components, the largest of {self.sizes_.max()}"
         )
 
-    def _split(self, n, holdout, random_state):
+    def split(self, n: int, holdout: float, *, random_state: Seed = None) -> Split:
+        n = self.check_n(n)
         if self.reach == "components":
             self._check_parts(n, n / 2)
-            return super()._split(n, holdout, random_state)
+            return super().split(n, holdout, random_state=random_state)
         wanted = holdout_size(n, holdout)
         chosen, left = buffered_set(self.adjacency_, holdout, generator(random_state))
         if len(chosen) < min(FEWEST, wanted):
@@ -293,10 +259,13 @@ class DependencyGraph(GraphModel, Groups):
             )
         return Split(left, chosen)
 
-    def _folds(self, n, n_splits, random_state):
+    def folds(
+        self, n: int, n_splits: int, *, random_state: Seed = None
+    ) -> list[tuple[Array, Array]]:
+        n = self.check_n(n)
         if self.reach == "components":
             self._check_parts(n, n - 1)
-            return super()._folds(n, n_splits, random_state)
+            return super().folds(n, n_splits, random_state=random_state)
         n_splits, graph = check_splits(n_splits, n, "records"), self.adjacency_
         # Stretches of this order are compact: few of their neighbors are outside and lost.
         order, pairs = reverse_cuthill_mckee(graph, symmetric_mode=True), []
@@ -355,9 +324,44 @@ class DependencyGraph(GraphModel, Groups):
 
     def subset(self, indices: ArrayLike) -> CorrelationModel:
         indices = check_indices(indices, self.n_records)
-        if self.reach == "components" and not self._whole_components(indices):
+        if self.reach == "components" and not self._is_whole(indices):
             # A dropped record may still carry dependence between its neighbours.
             return unnamed_groups(self.components_[indices])
-        part = DependencyGraph(self.adjacency_[indices][:, indices], reach=self.reach)
-        vars(part).update(_caveats=self._part(indices), _nodes=self.names(indices))
+        part = object.__new__(DependencyGraph)
+        matrix = sparse.csr_array(self.adjacency_[indices][:, indices])
+        matrix.sort_indices()
+        names, caveats = self.names(indices), self._excluded(indices)
+        part._set_structure(matrix, self.reach, names, caveats)
         return part
+
+
+def buffered_set(near, fraction, rng):
+    """Return rows of which no two are neighbors, and what is left without their neighbors.
+
+    The rows are a ``fraction`` of what is used, buffer excluded. Of the free rows the one comes
+    next that costs least: the training rows lost to the buffer in relation to ``1 + degree``
+    (theory G27). Costs only fall, so a lazy heap holds each of them.
+    """
+    n, degree = near.shape[0], np.diff(near.indptr)
+    start, columns = near.indptr.tolist(), near.indices.tolist()
+    lost, ties, free, chosen = degree.tolist(), rng.random(n).tolist(), [True] * n, []
+    scale = (1.0 / (1.0 + degree)).tolist()
+    heap = [(lost[row] * scale[row], ties[row], row) for row in range(n)]
+    heapq.heapify(heap)
+    left = n  # rows that are free
+    while heap and len(chosen) < fraction * (len(chosen) + left):
+        cost, _, row = heapq.heappop(heap)
+        if not free[row] or cost != lost[row] * scale[row] or lost[row] + 1 >= left:
+            continue
+        left -= lost[row] + 1
+        free[row] = False
+        chosen.append(row)
+        for buffer in columns[start[row] : start[row + 1]]:
+            if not free[buffer]:
+                continue
+            free[buffer] = False
+            for other in columns[start[buffer] : start[buffer + 1]]:
+                lost[other] -= 1
+                if free[other]:
+                    heapq.heappush(heap, (lost[other] * scale[other], ties[other], other))
+    return np.sort(chosen), np.flatnonzero(free)

@@ -1,4 +1,4 @@
-"""Networks of records with known strength of dependence along each edge."""
+"""Networks of records: of any strength of dependence, or with a known one along each edge."""
 
 from __future__ import annotations
 
@@ -12,26 +12,33 @@ from scipy import sparse
 from scipy.sparse.csgraph import connected_components
 
 from sklearn_bdp._checks import check_real
-from sklearn_bdp.correlation._base import CorrelationModel
-from sklearn_bdp.correlation._components import (
-    ComponentModel,
-    GivenRest,
-    label_codes,
-    unnamed_groups,
-)
-from sklearn_bdp.correlation._coupling import CONFIDENCE, label_coupling
-from sklearn_bdp.correlation._cutting import (
+from sklearn_bdp._typing import Array, Seed
+from sklearn_bdp.correlation._base import (
+    CorrelationModel,
     Split,
     check_indices,
     generator,
     holdout_size,
-    independent_set,
-    random_folds,
-    random_split,
 )
+from sklearn_bdp.correlation._components import (
+    GivenRest,
+    Independent,
+    label_codes,
+    unnamed_groups,
+)
+from sklearn_bdp.correlation._coupling import CONFIDENCE, label_coupling
 from sklearn_bdp.correlation._forest import best_block_costs, couplings, dobrushin_reach, rooted
 from sklearn_bdp.correlation._graph import FEWEST, GraphModel, adjacency, is_networkx, node_order
 from sklearn_bdp.correlation._tails import component_lower_limit, weighted_lower_limit
+
+GIVEN_NODES = "these nodes, given the training nodes"
+_GIVEN_CAVEATS = (
+    "Intervals refer to the expected score on the holdout nodes, given the training nodes and the "
+    "features of all nodes, not to new graphs or new maps. A prediction uses no label of another "
+    "holdout node.",
+    "Given its neighbors, the label of a node does not depend on other nodes. A hidden common "
+    "cause of many nodes is not covered. Features are not computed from labels.",
+)
 
 
 class NetworkModel(GraphModel):
@@ -40,19 +47,35 @@ class NetworkModel(GraphModel):
     Forests are bounded by couplings along edges (theory H5), any graph by walks (Dobrushin).
     """
 
-    _factors: tuple[Any, ...] = ()
     _to_estimate = False  # whether the strength is read off training labels after the split
-    is_given_rest: bool = False  # whether all other records are given (theory G13)
     _kind: str
-    _words: str = ""  # where the strength comes from, when it was not declared
 
-    def _set_network(self, matrix, factors=()):
-        self._set_graph(matrix)
-        self._factors = tuple(factors)
+    def _set_network(
+        self, matrix, *, nodes=None, factors=(), given_rest=False, words="", caveats=()
+    ):
+        """Set the diameters; ``given_rest``: whether all other records are given (theory G13).
+
+        ``words``, ``caveats``: where the strength comes from, when it was not declared.
+        """
+        self._set_graph(matrix, nodes=nodes, caveats=caveats)
+        self._factors, self._words, self._assumed = tuple(factors), words, caveats
         sizes = np.bincount(self.components_)
         edges = np.bincount(self.components_, weights=np.diff(matrix.indptr)) / 2
         self._component_sizes = sizes
         self._is_tree = edges == sizes - 1  # per component
+        self.is_given_rest = given_rest
+        if given_rest:
+            self.target, self.caveats = GIVEN_NODES, caveats + _GIVEN_CAVEATS
+        # Split by nodes are components too large to hold out, where no edge is infinite.
+        self._is_finite = self._to_estimate or bool(np.isfinite(self._data).all())
+        large = given_rest or sizes.max() > self.n_records / 4
+        self.holds_given_rest = bool(large and self._is_finite)
+
+    def _freeze(self):
+        tables = [part for scope, table in self._factors for part in (scope, table)]
+        given = ("given the rest",) if self.is_given_rest else ()
+        given += (self._words, *self._assumed) if self._words else ()
+        super()._freeze(*tables, *given)
 
     # -- derived structure, computed once ---------------------------------------------------
 
@@ -60,11 +83,13 @@ class NetworkModel(GraphModel):
         """Order of the records in tree components, positions of parents, diameters to them."""
 
         def compute():
-            matrix = self.adjacency_
+            matrix, n = self.adjacency_, self.n_records
             order, parent = rooted(matrix, self._roots(), self._is_tree[self.components_])
             child = np.flatnonzero(parent >= 0)
             diameters = np.zeros(len(parent))
-            diameters[child] = _entries(matrix, order[child], order[parent[child]])
+            held = np.repeat(np.arange(n), np.diff(matrix.indptr)) * n + matrix.indices
+            places = np.searchsorted(held, order[child] * n + order[parent[child]])
+            diameters[child] = matrix.data[places]
             return order, parent, diameters
 
         return self._remember("rooted", compute)
@@ -89,6 +114,8 @@ class NetworkModel(GraphModel):
 
     # -- concentration ----------------------------------------------------------------------
 
+    units = CorrelationModel.units
+
     def _spread(self, n, statistical):
         return self._remember("spread", self._compute_spread)
 
@@ -103,9 +130,9 @@ class NetworkModel(GraphModel):
 
     def _lower_limit(self, values, levels, n, binary):
         # Components are independent (theory G12); inside them the dependence may be weak (H5).
-        sizes, counts = np.unique(self._component_sizes, return_counts=True)
+        sizes, counts = self._sizes(n)
         return np.maximum(
-            super()._lower_limit(values, levels, n, binary),
+            CorrelationModel._lower_limit(self, values, levels, n, binary),
             component_lower_limit(values, levels, sizes, counts),
         )
 
@@ -118,28 +145,12 @@ class NetworkModel(GraphModel):
             "counts" + (", given all other records" if self.is_given_rest else "")
         )
 
-    def _content(self):
-        tables = [part for scope, table in self._factors for part in (scope, table)]
-        given = ("given the rest",) if self.is_given_rest else ()
-        given += (self._words, *self._caveats) if self._words else ()
-        return (*super()._content(), *tables, *given)
-
-    @property
-    def holds_given_rest(self) -> bool:  # type: ignore[override]  # computed here, fixed below
-        """Whether it is split by nodes: components too large to hold out, no infinite edge."""
-        large = self.is_given_rest or self._component_sizes.max() > self.n_records / 4
-        return bool(large and self._is_finite)
-
-    @property
-    def _is_finite(self):
-        return self._to_estimate or bool(np.isfinite(self._data).all())
-
-    def _split(self, n, holdout, random_state):
-        size = holdout_size(n, holdout)
+    def split(self, n: int, holdout: float, *, random_state: Seed = None) -> Split:
+        size = holdout_size(self.check_n(n), holdout)
         if self._component_sizes.max() <= size or not self._is_finite:
-            return super()._split(n, holdout, random_state)
+            return super().split(n, holdout, random_state=random_state)
         rng = generator(random_state)
-        drawn = random_split(n, holdout, random_state=rng)
+        drawn = Independent().split(n, holdout, random_state=rng)
         if self._to_estimate or self._words:  # strengths that are read off labels
             return drawn
         chosen = independent_set(self.adjacency_, size, rng)
@@ -149,10 +160,11 @@ class NetworkModel(GraphModel):
             chosen = drawn.holdout if worth > len(chosen) else chosen
         return Split(np.setdiff1d(np.arange(n), chosen), chosen)
 
-    def _folds(self, n, n_splits, random_state):
-        if self.holds_given_rest:
-            return random_folds(n, n_splits, random_state=random_state)
-        return super()._folds(n, n_splits, random_state)
+    def folds(
+        self, n: int, n_splits: int, *, random_state: Seed = None
+    ) -> list[tuple[Array, Array]]:
+        folds = Independent().folds if self.holds_given_rest else super().folds
+        return folds(self.check_n(n), n_splits, random_state=random_state)
 
     def given_rest(self, indices: ArrayLike) -> CorrelationModel:
         """Return the network of a holdout given all other records (theory G13, G27).
@@ -168,26 +180,18 @@ class NetworkModel(GraphModel):
                 "influence='estimate' is read off training labels by searches and selectors, once "
                 "they have split the nodes. Elsewhere call estimated(labels, known) of the network."
             )
-        if self._whole_components(indices) or not self._is_finite:
+        if self._is_whole(indices) or not self._is_finite:
             return self.subset(indices)
         if not self.adjacency_[indices][:, indices].nnz:
             return nodes_given_rest(self, indices, np.arange(len(indices)))
         return self._induced(indices, tables=False, given_rest=True)
 
-    @property
-    def target(self) -> str:
-        return GIVEN_NODES if self.is_given_rest else super().target
-
-    @property
-    def caveats(self) -> tuple[str, ...]:
-        return self._caveats + _GIVEN_CAVEATS * self.is_given_rest
-
     def subset(self, indices: ArrayLike) -> CorrelationModel:
         indices = check_indices(indices, self.n_records)
-        if not self._whole_components(indices):
+        if not self._is_whole(indices):
             # A dropped record may still carry dependence between its neighbours.
             return unnamed_groups(self.components_[indices])
-        return self._induced(indices, caveats=self._part(indices))
+        return self._induced(indices, caveats=self._excluded(indices))
 
     def _induced(self, indices, *, tables=True, given_rest=False, caveats=()):
         number = np.full(self.n_records, -1)
@@ -198,22 +202,16 @@ class NetworkModel(GraphModel):
             if tables and number[scope[-1]] >= 0
         ]
         model = object.__new__(type(self))
-        model._set_network(sparse.csr_array(self.adjacency_[indices][:, indices]), factors)
-        model.is_given_rest = given_rest or self.is_given_rest
-        model._words, model._caveats = self._words, (*self._caveats, *caveats)
-        model._nodes = self.names(indices)
+        model._set_network(
+            sparse.csr_array(self.adjacency_[indices][:, indices]),
+            nodes=self.names(indices),
+            factors=factors,
+            given_rest=given_rest or self.is_given_rest,
+            words=self._words,
+            caveats=(*self._assumed, *caveats),
+        )
         model._freeze()
         return model
-
-
-GIVEN_NODES = "these nodes, given the training nodes"
-_GIVEN_CAVEATS = (
-    "Intervals refer to the expected score on the holdout nodes, given the training nodes and the "
-    "features of all nodes, not to new graphs or new maps. A prediction uses no label of another "
-    "holdout node.",
-    "Given its neighbors, the label of a node does not depend on other nodes. A hidden common "
-    "cause of many nodes is not covered. Features are not computed from labels.",
-)
 
 
 def nodes_given_rest(network, indices, codes, *, weighted=False):
@@ -247,7 +245,6 @@ class DegreeCells(GivenRest):
     """
 
     is_componentwise = False
-    is_independent = False  # type: ignore[assignment]  # a property elsewhere
 
     def __init__(self, degrees, held, caveats, nodes):
         values, counts = np.unique(degrees[held], return_counts=True)
@@ -269,11 +266,10 @@ class DegreeCells(GivenRest):
             nodes=nodes,
         )
 
-    def _content(self):
-        return (*super()._content(), self._record_weights)
+    def _freeze(self, *content):
+        super()._freeze(*content, self._record_weights)
 
-    def units(self, n: int) -> tuple[int, str]:
-        return self.check_n(n), "records"
+    units = CorrelationModel.units
 
     def _spread(self, n, statistical):
         return n**2 * float(np.sum(self._record_weights**2)) if statistical else math.inf
@@ -283,13 +279,6 @@ class DegreeCells(GivenRest):
         if len(weights) == 1:
             return super()._lower_limit(values, levels, n, binary)
         return weighted_lower_limit(values, levels, weights, counts)
-
-
-def _entries(matrix, rows, columns):
-    """Return ``matrix[rows[k], columns[k]]`` for entries that exist."""
-    n = matrix.shape[0]
-    held = np.repeat(np.arange(n), np.diff(matrix.indptr)) * n + matrix.indices
-    return matrix.data[np.searchsorted(held, rows * n + columns)]
 
 
 class MarkovNetwork(NetworkModel):
@@ -360,14 +349,15 @@ class MarkovNetwork(NetworkModel):
         cls,
         graph: Any = None,
         *,
-        influence: Any = None,
-        nodelist: Any = None,
-        labelled: Any = None,
+        influence: float | str | None = None,
+        nodelist: ArrayLike | None = None,
+        labelled: ArrayLike | None = None,
         by_degree: bool = False,
     ) -> Any:
         """Return a network; without strengths the one that needs none (theory G27)."""
-        any_strength = graph is not None and influence is None  # a pickle gives no arguments
-        return super().__new__(AnyStrength if any_strength else cls)
+        if graph is None or influence is not None:  # a pickle gives no arguments
+            return super().__new__(cls)
+        return AnyStrength(graph, nodelist, labelled, bool(by_degree))
 
     def __init__(
         self,
@@ -378,24 +368,19 @@ class MarkovNetwork(NetworkModel):
         labelled: ArrayLike | None = None,
         by_degree: bool = False,
     ) -> None:
-        self.by_degree = bool(by_degree)
-        if isinstance(self, AnyStrength):
-            self._set_structure(graph, nodelist, labelled)
-            self._freeze()
-            return
         if labelled is not None or by_degree:
             raise ValueError(
                 f"labelled= and by_degree= need influence=None, got influence={influence!r}. A "
                 "strength bounds nothing where neighbors have no label."
             )
-        if isinstance(influence, str) and influence == "estimate":
+        self._to_estimate = isinstance(influence, str) and influence == "estimate"
+        if self._to_estimate:
             matrix = adjacency(graph, nodelist=nodelist)
             matrix.data = np.full_like(matrix.data, math.inf)  # until it is estimated
-            self._to_estimate = True
         else:
             matrix = influence_graph(graph, influence, nodelist)
-        self._set_network(matrix)
-        self._name(graph, nodelist)
+        nodes = tuple(node_order(graph, nodelist)) if is_networkx(graph) else None
+        self._set_network(matrix, nodes=nodes)
         self._freeze()
 
     def estimated(self, labels: ArrayLike, known: ArrayLike) -> MarkovNetwork:
@@ -456,26 +441,26 @@ class MarkovNetwork(NetworkModel):
         influence = label_coupling(part, label_codes(values))
         structure.data = np.full_like(structure.data, influence)
         model = object.__new__(type(self))
-        model._set_network(structure)
-        model._nodes = self._nodes
-        model._words = (
-            f"assumed from {len(places)} training labels (pseudo-likelihood, influence of an edge "
-            f"at most {influence:.3g} at confidence {CONFIDENCE:g}): "
-        )
-        model._caveats = (
-            "Assumed, not proved: labels follow a Potts model with one coupling for all edges, "
-            "and scores depend on each other no more than labels do.",
+        model._set_network(
+            structure,
+            nodes=self._nodes,
+            words=f"assumed from {len(places)} training labels (pseudo-likelihood, influence of an "
+            f"edge at most {influence:.3g} at confidence {CONFIDENCE:g}): ",
+            caveats=(
+                "Assumed, not proved: labels follow a Potts model with one coupling for all edges, "
+                "and scores depend on each other no more than labels do.",
+            ),
         )
         model._freeze()
         return model
 
 
-class AnyStrength(MarkovNetwork, ComponentModel):
+class AnyStrength(GraphModel):
     """A Markov network of which only the graph is known: ``MarkovNetwork(graph)`` (theory G27)."""
 
     holds_given_rest = True
 
-    def _set_structure(self, graph, nodelist, labelled):
+    def __init__(self, graph, nodelist, labelled, by_degree):
         named = is_networkx(graph)
         if nodelist is not None and not named:
             adjacency(graph, nodelist=nodelist)  # refused
@@ -486,8 +471,9 @@ class AnyStrength(MarkovNetwork, ComponentModel):
             matrix = sparse.csr_array(matrix[order][:, order])
             matrix.sort_indices()
         matrix.data = np.full_like(matrix.data, math.inf)
-        self._set_graph(matrix, len(rows))
-        self._nodes = tuple(rows) if named else None
+        self.by_degree = by_degree
+        self._set_graph(matrix, len(rows), tuple(rows) if named else None)
+        self._freeze(by_degree)
 
     def __repr__(self) -> str:
         return super().__repr__().replace(type(self).__name__, "MarkovNetwork", 1)
@@ -500,14 +486,8 @@ class AnyStrength(MarkovNetwork, ComponentModel):
             f"{self.n_components_} independent components, of any strength"
         )
 
-    _spread = ComponentModel._spread
-    _lower_limit = ComponentModel._lower_limit
-
-    def _content(self):
-        return (*GraphModel._content(self), self.by_degree)
-
-    def _split(self, n, holdout, random_state):
-        size, graph = holdout_size(n, holdout), self.adjacency_[:n]
+    def split(self, n: int, holdout: float, *, random_state: Seed = None) -> Split:
+        size, graph = holdout_size(self.check_n(n), holdout), self.adjacency_[:n]
         if len(self._indptr) - 1 > n:  # a component of the others counts as one neighbor
             count, codes = connected_components(self.adjacency_[n:, n:], directed=False)
             places = np.r_[np.arange(n), n + codes][graph.indices]
@@ -522,8 +502,10 @@ class AnyStrength(MarkovNetwork, ComponentModel):
             )
         return Split(np.setdiff1d(np.arange(n), chosen), chosen)
 
-    def _folds(self, n, n_splits, random_state):
-        return random_folds(n, n_splits, random_state=random_state)
+    def folds(
+        self, n: int, n_splits: int, *, random_state: Seed = None
+    ) -> list[tuple[Array, Array]]:
+        return Independent().folds(self.check_n(n), n_splits, random_state=random_state)
 
     def given_rest(self, indices: ArrayLike) -> CorrelationModel:
         """Return the components of the holdout given all other records (theory G27).
@@ -612,3 +594,26 @@ def _are_distances(matrix):
             return False
         found += opposite.nnz // 2
     return found >= 30
+
+
+def independent_set(near, size, rng):
+    """Return at most ``size`` rows of which no two are neighbors, ascending (theory G27).
+
+    ``near`` is a CSR array with one row per record. Its first columns are records; each further
+    column is a component of nodes without a record, which at most one chosen row may touch. Rows
+    come in the order of ``Exp(1) / (1 + degree)``: the weights undo the preference of greedy sets
+    for nodes of low degree. Reads the graph and the seed only.
+    """
+    n, width = near.shape
+    order = np.argsort(rng.exponential(size=n) / (1.0 + np.diff(near.indptr)), kind="stable")
+    start, columns = near.indptr.tolist(), near.indices
+    blocked, chosen = np.zeros(width, dtype=bool), []
+    for row in order.tolist():
+        touched = columns[start[row] : start[row + 1]]
+        if blocked[row] or (width > n and blocked[touched[touched >= n]].any()):
+            continue
+        blocked[touched] = True
+        chosen.append(row)
+        if len(chosen) == size:
+            break
+    return np.sort(chosen)

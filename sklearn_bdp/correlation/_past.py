@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from sklearn_bdp._checks import check_integer
-from sklearn_bdp._typing import Array
-from sklearn_bdp.correlation._base import CorrelationModel
-from sklearn_bdp.correlation._cutting import Split, block_folds, check_indices, tail_split
+from sklearn_bdp._typing import Array, Seed
+from sklearn_bdp.correlation._base import CorrelationModel, Split, check_indices
+from sklearn_bdp.correlation._chain import block_folds, tail_split
 from sklearn_bdp.correlation._dates import date_numbers
 
 
@@ -71,29 +71,31 @@ class GivenPast(CorrelationModel):
 
     is_sequential = True
     is_given_past = True
+    target = "later records of the same process"
 
     def __init__(
         self, times: ArrayLike | None = None, *, horizon: int = 1, step: str = "date"
     ) -> None:
         self.horizon = check_integer("horizon", horizon, low=1)
         self.step, self._dated = str(step), times is not None
+        self.caveats = (
+            "no training record, and no feature, carries a label that became known on or after "
+            "the first holdout date",
+        )
         if times is not None:
-            self.dates_, codes = np.unique(date_numbers(times), return_inverse=True)
-            self.codes_, self.counts_ = codes, np.bincount(codes)
+            self.dates_, self.codes_ = np.unique(date_numbers(times), return_inverse=True)
+            self.counts_, self.n_records = np.bincount(self.codes_), len(self.codes_)
             if np.ptp(self.counts_):
-                self._record_weights = 1.0 / (len(self.counts_) * self.counts_[codes])
-        self._freeze()
+                self._record_weights = 1.0 / (len(self.counts_) * self.counts_[self.codes_])
+                weighted = (
+                    "Dates weigh equally: scores are those of a random record of a random date."
+                )
+                self.caveats += (weighted,)
+        self._freeze(self.horizon, self.step, *([self.codes_] if self._dated else []))
 
     def __repr__(self) -> str:
         of = f"<{self.describe().partition(',')[0]}>, " if self._dated else ""
         return f"GivenPast({of}horizon={self.horizon}, step={self.step!r})"
-
-    def _content(self):
-        return (self.horizon, self.step, *([self.codes_] if self._dated else []))
-
-    @property
-    def n_records(self) -> int | None:
-        return len(self.codes_) if self._dated else None
 
     def units(self, n: int) -> tuple[int, str]:
         n = self.check_n(n)
@@ -104,17 +106,6 @@ class GivenPast(CorrelationModel):
         if not self._dated:
             return said
         return f"panel of {len(self.codes_)} records on {len(self.dates_)} dates, {said}"
-
-    @property
-    def caveats(self) -> tuple[str, ...]:
-        known = (
-            "no training record, and no feature, carries a label that became known on or after "
-            "the first holdout date"
-        )
-        if self._record_weights is None:
-            return (known,)
-        weighted = "Dates weigh equally: scores are those of a random record of a random date."
-        return known, weighted
 
     def unit_means(self, scores: ArrayLike) -> Array:
         """Return the mean score of each date.
@@ -163,11 +154,13 @@ class GivenPast(CorrelationModel):
             return super().gaps(train, holdout)
         return super().gaps(np.unique(self.codes_[train]), np.unique(self.codes_[holdout]))
 
-    def _split(self, n, holdout, random_state):
+    def split(self, n: int, holdout: float, *, random_state: Seed = None) -> Split:
         cut = tail_split(self.units(n)[0], holdout, self.gap_for(0.5))
         return Split(self._rows(cut.train), self._rows(cut.holdout), cut.gap)
 
-    def _folds(self, n, n_splits, random_state):
+    def folds(
+        self, n: int, n_splits: int, *, random_state: Seed = None
+    ) -> list[tuple[Array, Array]]:
         # Half of the first block at most: cross-validation carries no promise.
         dates = self.units(n)[0]
         gap = min(self.gap_for(0.5), dates // (2 * n_splits + 2))

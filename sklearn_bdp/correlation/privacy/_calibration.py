@@ -9,8 +9,8 @@ import numpy as np
 from sklearn_bdp._bisection import safe_inverse
 from sklearn_bdp.correlation._base import CorrelationModel
 from sklearn_bdp.correlation._components import ComponentModel
+from sklearn_bdp.correlation._declared import WorstOf
 from sklearn_bdp.correlation._network import AnyStrength
-from sklearn_bdp.correlation._worst import WorstOf
 
 
 class Calibration:
