@@ -74,20 +74,18 @@ from sklearn_bdp.accounting._tails import (
     ShareCells,
     Tail,
     Units,
-    class_floors,
     half_width,
+    least_counts,
     score_tail,
     share_cells,
     shares_needed,
 )
 from sklearn_bdp.accounting._transfer import (
+    least_accuracy,
     log_binomials,
     log_transcripts,
     posterior_excess,
     sampling_half_width,
-)
-from sklearn_bdp.accounting._zhao import (
-    least_accuracy,
     zhao_accuracy,
     zhao_premise,
     zhao_required_n,

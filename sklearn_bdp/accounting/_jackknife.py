@@ -91,7 +91,9 @@ def approximate_row(
     n_units = int(units.max()) + 1
     share = np.ones(len(units)) if per_record else 1.0 / np.bincount(units)[units]
     inside = [np.ones(len(units), bool) if mask is None else mask for _, mask in sides]
-    shown = _count(units, np.logical_or.reduce(inside))
+    shown, same = _count(units, np.logical_or.reduce(inside)), np.array_equal(inside[0], inside[-1])
+    # Differences of thresholded predictions rest on the units that disagree.
+    discordant = paired and same and statistic.response == "labels"
 
     def row(value=math.nan, ends=(math.nan, math.nan), notes=()):
         value, ends = (-value, (-ends[1], -ends[0])) if statistic.negative else (value, ends)
@@ -103,26 +105,27 @@ def approximate_row(
             for (said, _), mask in zip(sides, inside, strict=True)
         ]
 
-    blocks, n_blocks, reason, series = units, n_units, None, np.zeros(0)
+    blocks, n_blocks, reason, series, rarest = units, n_units, None, np.zeros(0), None
     if times is not None:
         with contextlib.suppress(Exception):  # refused below
             if statistic is not GENERIC:
                 each = [left_out for _, left_out in without(units, n_units)]
                 series = each[0] - each[1] if paired else each[0]
-        if math.isnan(times):
-            known = len(series) >= 16 and np.all(np.isfinite(series))
-            times = n_units / slow_autocorrelation_time(series) if known else 0.0
-        n_blocks = next((count for least, count in _BLOCKS if times >= least), 0)
-        if n_blocks == 0:
-            n_blocks, reason = 2, f"{times:.0f} autocorrelation times are too few. 200 are needed."
+        n_blocks, reason = _blocks_in_time(n_units, times, series)
         blocks = units * n_blocks // n_units
     try:
         found = without(blocks, n_blocks)
-        cells = _cells(statistic, y, sides, inside, units)
+        if statistic.cells is not None and discordant:
+            rarest = _count(units, inside[0] & (sides[0][0] != sides[1][0]))
+        elif statistic.cells is not None:
+            rarest = min(
+                _count(units, mask & cell)
+                for (said, _), mask in zip(sides, inside, strict=True)
+                for cell in statistic.cells(y, said)
+            )
     except Exception:  # the words of the error could be about records
         return row(notes=["It could not be computed."])
     value = found[0][0] - found[1][0] if paired else found[0][0]
-    rarest = min((min(one) for one in cells), default=None)
     with np.errstate(all="ignore"):
         at_end = not np.isfinite(_SCALES[statistic.scale][0](np.array([v for v, _ in found]))).all()
     if shown < _LEAST_UNITS:
@@ -133,36 +136,14 @@ def approximate_row(
         reason = "The score is at an end of its range, which has no approximate interval."
     if reason:
         return row(value, notes=[reason])
-    # G28: units of the rarer class bound the degrees of freedom, but for differences of
-    # thresholded predictions, which rest on the units that disagree.
-    same = not paired or np.array_equal(inside[0], inside[1])
-    bounded = statistic.cells is not None and not (
-        paired and same and statistic.response == "labels"
-    )
-    events: list[Any] = [
-        min(_count(units, mask & (y == c)) for c in np.unique(y[mask])) if bounded else n_units
-        for mask in inside
-    ]
+    # G28: units of the rarer class bound the degrees of freedom.
+    events: list[Any] = [n_units, n_units]
+    if statistic.cells is not None and not discordant:
+        events = [
+            min(_count(units, mask & (y == c)) for c in np.unique(y[mask])) for mask in inside
+        ]
     apart = not same and not np.intersect1d(units[inside[0]], units[inside[1]]).size
-    notes = []
-    if apart and statistic.scale == "unit" and statistic.response in ("scores", "all_chances"):
-        (low, high), (least, most) = (
-            jackknife_interval(whole, rest, level, scale="unit", events=few)
-            for (whole, rest), few in zip(found, events, strict=True)
-        )
-        lower = value - math.hypot(found[0][0] - low, most - found[1][0])  # MOVER
-        upper = value + math.hypot(high - found[0][0], found[1][0] - least)
-    else:
-        left_out = found[0][1] - found[1][1] if paired else found[0][1]
-        scale = "raw" if paired else statistic.scale
-        lower, upper = jackknife_interval(
-            value, left_out, level, scale=scale, events=min(events),
-            skewed=statistic.skewed[paired],
-        )  # fmt: skip
-        off = left_out - left_out.mean()
-        third = abs(float(np.sum(off**3))) / max(float(np.sum(off**2)) ** 1.5, 1e-300)
-        if scale == "raw" and third * norm.isf(0.5 * level) ** 3 / 3.0 > 1.0:
-            notes.append("A few units dominate this row.")
+    lower, upper, notes = _interval(statistic, value, found, events, level, apart=apart)
     if not lower <= upper:
         return row(value, notes=["The units show no spread. There is no approximate interval."])
     notes += _warned(statistic, shown, rarest, level, paired, times)
@@ -175,16 +156,36 @@ def _count(units, chosen):
     return int(np.count_nonzero(np.bincount(units[chosen])))
 
 
-def _cells(statistic, y, sides, inside, units):
-    """Return for each side in how many units each cell that must be filled is."""
-    if statistic.cells is None:
-        return []
-    if len(sides) == 2 and statistic.response == "labels" and np.array_equal(inside[0], inside[1]):
-        return [[_count(units, inside[0] & (sides[0][0] != sides[1][0]))]]  # who is discordant
-    return [
-        [_count(units, mask & cell) for cell in statistic.cells(y, said)]
-        for (said, _), mask in zip(sides, inside, strict=True)
-    ]
+def _blocks_in_time(n_units, times, series):
+    """Return how many blocks of time are left out, and why there is no interval, or None."""
+    if math.isnan(times):
+        known = len(series) >= 16 and np.all(np.isfinite(series))
+        times = n_units / slow_autocorrelation_time(series) if known else 0.0
+    for least, count in _BLOCKS:
+        if times >= least:
+            return count, None
+    return 2, f"{times:.0f} autocorrelation times are too few. 200 are needed."
+
+
+def _interval(statistic, value, found, events, level, *, apart):
+    """Return both ends of a row or a difference, and what makes them less trustworthy."""
+    paired = len(found) == 2
+    if apart and statistic.scale == "unit" and statistic.response in ("scores", "all_chances"):
+        (low, high), (least, most) = (
+            jackknife_interval(whole, rest, level, scale="unit", events=few)
+            for (whole, rest), few in zip(found, events, strict=True)
+        )
+        lower = value - math.hypot(found[0][0] - low, most - found[1][0])  # MOVER
+        return lower, value + math.hypot(high - found[0][0], found[1][0] - least), []
+    left_out = found[0][1] - found[1][1] if paired else found[0][1]
+    scale, skewed = "raw" if paired else statistic.scale, statistic.skewed[paired]
+    ends = jackknife_interval(
+        value, left_out, level, scale=scale, events=min(events), skewed=skewed
+    )
+    off = left_out - left_out.mean()
+    third = abs(float(np.sum(off**3))) / max(float(np.sum(off**2)) ** 1.5, 1e-300)
+    few = scale == "raw" and third * norm.isf(0.5 * level) ** 3 / 3.0 > 1.0
+    return *ends, ["A few units dominate this row."] if few else []
 
 
 def _warned(statistic, shown, rarest, level, paired, times):

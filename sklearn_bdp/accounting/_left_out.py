@@ -68,10 +68,12 @@ def of_sums(terms: Callable[..., Any], function: Callable[..., Any]) -> Callable
     return left_out
 
 
-def _ratio(above, below=None):
+def _everyone(y, said):
+    return np.ones(len(y), bool)
+
+
+def _ratio(above, below=_everyone):
     """Return ``left_out`` for the sum of one term by that of another, or by the count: a mean."""
-    if below is None:
-        return of_sums(lambda y, said: (above(y, said),), lambda count, total: _part(total, count))
     return of_sums(
         lambda y, said: (above(y, said), below(y, said)),
         lambda _, total, among: _part(total, among),
@@ -290,10 +292,11 @@ def _table():
     heavy = error | {"heavy": True}
     f1 = of_sums(lambda y, said: ((y == 1) & (said == 1), y == 1, said == 1), _f1)
     explained = of_sums(lambda y, said: (y, y**2, _square(y, said)), _explained)
+    root = of_sums(lambda y, said: (_square(y, said),), _root)
     slope, intercept = (functools.partial(_calibration, slope=one) for one in (True, False))
     ovr, ovo = (functools.partial(_mean_auc, pairs=one) for one in (False, True))
     return {
-        "accuracy": _share(lambda y, said: np.ones(len(y), bool), trust=(0.005, 0.002)),
+        "accuracy": _share(_everyone, trust=(0.005, 0.002)),
         "recall": _share(lambda y, said: y == 1, **threshold),
         "specificity": _share(lambda y, said: y == 0, **threshold),
         "precision": _share(lambda y, said: said == 1, **threshold),
@@ -322,8 +325,8 @@ def _table():
             lambda y, said: np.abs(y - said), trust=(0.001, 0.005), **error
         ),
         "neg_mean_squared_error": _mean_loss(_square, trust=(0.002, 0.005), **heavy),
-        "neg_root_mean_squared_error": _mean_loss(_square, trust=(0.002, 0.005), **heavy)._replace(
-            left_out=of_sums(lambda y, said: (_square(y, said),), _root)
+        "neg_root_mean_squared_error": Statistic(
+            "values", root, "loss", negative=True, trust=(0.002, 0.005), **heavy
         ),
         "neg_mean_poisson_deviance": _mean_loss(
             lambda y, said: 2.0 * (xlogy(y, y / said) - y + said), **heavy

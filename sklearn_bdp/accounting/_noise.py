@@ -15,7 +15,7 @@ from scipy.stats import norm
 
 from sklearn_bdp._checks import check_array, check_option, check_probability, check_real
 from sklearn_bdp._typing import Array, FloatOrArray
-from sklearn_bdp.accounting._zhao import zhao_accuracy
+from sklearn_bdp.accounting._transfer import zhao_accuracy
 from sklearn_bdp.correlation import CorrelationModel
 
 _NOISES = ("laplace", "gaussian")

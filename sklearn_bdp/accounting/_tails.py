@@ -57,6 +57,7 @@ class Tail(abc.ABC):
     ``log(f / 2)``. They are monotone in the value and in the failure probability.
     """
 
+    @abc.abstractmethod
     def lower_limit(self, values: FloatOrArray, log_failure: FloatOrArray) -> Array:
         """Return lower limits for the expectations of fixed queries.
 
@@ -72,13 +73,6 @@ class Tail(abc.ABC):
         ndarray
             Limits in [0, 1], at most ``values``.
         """
-        values = check_array("values", values, low=0.0, high=1.0)
-        levels = check_array("log_failure", log_failure, high=0.0)
-        return self._lower(*np.broadcast_arrays(values, levels))
-
-    @abc.abstractmethod
-    def _lower(self, values, levels):
-        """Return lower limits for arrays of one shape, which are checked."""
 
     def upper_limit(self, values: FloatOrArray, log_failure: FloatOrArray) -> Array:
         """Return upper limits for the expectations of fixed queries.
@@ -139,11 +133,10 @@ class Tail(abc.ABC):
         """
 
 
-def _spread(prediction, effective_n):
-    """Return the deviation of a mean of ``effective_n`` bits, drawn slightly towards 1/2."""
-    prediction = check_array("prediction", prediction, low=0.0, high=1.0)
-    drawn = (prediction * effective_n + 1.0) / (effective_n + 2.0)
-    return np.sqrt(drawn * (1.0 - drawn) / effective_n)
+def _checked(values, log_failure):
+    """Return checked arrays of one shape."""
+    values = check_array("values", values, low=0.0, high=1.0)
+    return np.broadcast_arrays(values, check_array("log_failure", log_failure, high=0.0))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -158,10 +151,7 @@ class ModelTail(Tail):
     binary: bool = False
 
     def lower_limit(self, values: FloatOrArray, log_failure: FloatOrArray) -> Array:
-        return self._lower(values, log_failure)  # the model checks them
-
-    def _lower(self, values, levels):
-        return self.model.mean_lower_limit(values, levels, self.n, binary=self.binary)
+        return self.model.mean_lower_limit(values, log_failure, self.n, binary=self.binary)
 
     def limits(
         self, least: Array, most: Array, log_failure: Array, expected: Array | None = None
@@ -175,7 +165,10 @@ class ModelTail(Tail):
         return np.minimum(lower, least), np.maximum(1.0 - turned, most)
 
     def standard_deviation(self, prediction: FloatOrArray) -> Array:
-        return _spread(prediction, self.model.effective_n(self.n))
+        worth = self.model.effective_n(self.n)
+        prediction = check_array("prediction", prediction, low=0.0, high=1.0)
+        drawn = (prediction * worth + 1.0) / (worth + 2.0)  # slightly towards 1/2
+        return np.sqrt(drawn * (1.0 - drawn) / worth)
 
 
 def half_width(log_failure: FloatOrArray, model: CorrelationModel, n: int) -> Array:
@@ -246,40 +239,18 @@ class ShareCells:
         # shares of slices vary together; inside, the least of them is far down.
         part, least = 0.5 * (_CELL if n_classes == 2 else _MANY), _LEAST_VARIANCE * inside
         half = part * math.sqrt((1.0 - inside + least + spread) / n + behind)
-        low = 0.5 * _LEAST * math.sqrt(inside / n)
-        return cls._made(
-            max(0.0, math.asin(math.sqrt(share)) - low), half,
-            surprise=_UNKNOWN if n_training is None else _SURPRISE,
-            step=2.0 * part * math.sqrt(1.0 / n),
-            low=low,
-            error=part * math.sqrt((2.0 * least + 4.0 * spread) / n),
-        )  # fmt: skip
+        step, low = 2.0 * part * math.sqrt(1.0 / n), 0.5 * _LEAST * math.sqrt(inside / n)
+        angle = max(0.0, math.asin(math.sqrt(share)) - low)
+        surprise = _UNKNOWN if n_training is None else _SURPRISE
+        error = part * math.sqrt((2.0 * least + 4.0 * spread) / n)
+        return cls(*_edges(angle, half, step), surprise, step, low, error)
 
     def of_other(self, low: float, high: float) -> Self:
         """Return the cells of the other of two classes, once this one's share lies between ends."""
         ends = [math.asin(math.sqrt(end)) for end in (low, high)]
         angle, half = 0.5 * (math.pi - sum(ends)) - 2.0 * self.low, 0.5 * (ends[1] - ends[0])
-        return self._made(
-            max(0.0, angle), half + self.error + 1e-9, surprise=_SURPRISE, step=self.step,
-            low=self.low, error=self.error,
-        )  # fmt: skip
-
-    @classmethod
-    def _made(cls, angle, half, *, step, **others):
-        """Return cells around an angle, outward to both ends of the range."""
-        sides = [cls._outward(angle, sign, half, step) for sign in (-1.0, 1.0)]
-        return cls(len(sides[0]) - 1, (*reversed(sides[0]), *sides[1]), step=step, **others)
-
-    @staticmethod
-    def _outward(angle, sign, half, step):
-        """Return the edges of cells on one side of the central one, to the end of the range."""
-        edges, width = [angle + sign * half], step
-        while 0.0 < edges[-1] < 0.5 * math.pi:
-            # d(log odds) = 4 d(angle) / sin(2 angle)
-            far = 0.25 * _FAR * math.sin(2.0 * edges[-1])
-            edges.append(edges[-1] + sign * max(step, min(width, far)))
-            width *= 2.0
-        return [min(max(edge, 0.0), 0.5 * math.pi) for edge in edges]
+        center, edges = _edges(max(0.0, angle), half + self.error + 1e-9, self.step)
+        return dataclasses.replace(self, center=center, edges=edges, surprise=_SURPRISE)
 
     def ends(self, cell: int | None) -> tuple[float, float]:
         """Return the shares between which a cell lies."""
@@ -300,6 +271,20 @@ class ShareCells:
         return -math.log(self.surprise * 0.5 * (near + 1.0 / (len(self.edges) - 2)))
 
 
+def _edges(angle, half, step):
+    """Return the place of the central cell, and the edges of all, outward to both ends."""
+    sides = []
+    for sign in (-1.0, 1.0):
+        edges, width = [angle + sign * half], step
+        while 0.0 < edges[-1] < 0.5 * math.pi:
+            # d(log odds) = 4 d(angle) / sin(2 angle)
+            far = 0.25 * _FAR * math.sin(2.0 * edges[-1])
+            edges.append(edges[-1] + sign * max(step, min(width, far)))
+            width *= 2.0
+        sides.append([min(max(edge, 0.0), 0.5 * math.pi) for edge in edges])
+    return len(sides[0]) - 1, (*reversed(sides[0]), *sides[1])
+
+
 def shares_needed(
     n_classes: int, counted: Sequence[int] | None, *, sliced: bool
 ) -> tuple[int, ...]:
@@ -312,7 +297,7 @@ def shares_needed(
     return tuple(range(n_classes)) if counted is None else tuple(counted)
 
 
-def class_floors(
+def least_counts(
     ends: dict[int, tuple[float, float]], n: int, n_classes: int, *, sliced: bool
 ) -> tuple[int, ...]:
     """Return the least counts of all classes that shares between such ends allow."""
@@ -334,28 +319,18 @@ def share_cells(
     Of dependent records whole groups are counted, in the holdout as in the training data;
     ``inside``: which part of each share's variance lies inside training groups.
     """
-    units = model.units(n)[0]
-    known: Sequence[Any] = (
-        [0.0] * n_classes if model.is_independent else inside or [None] * n_classes
-    )
-    if class_counts is None:
-        return [
-            ShareCells.around(1.0 / n_classes, units, None, n_classes, inside=own) for own in known
-        ]
-    total = sum(class_counts)
+    units, total = model.units(n)[0], sum(class_counts or ())
+    known: Sequence[Any] = inside or [None] * n_classes
+    if model.is_independent:
+        known = [0.0] * n_classes
+    behind = None if class_counts is None else total * units / n
+    shares = [1.0 / n_classes] * n_classes
+    if class_counts is not None:
+        shares = [count / total for count in class_counts]
     return [
-        ShareCells.around(count / total, units, total * units / n, n_classes, inside=own)
-        for count, own in zip(class_counts, known, strict=True)
+        ShareCells.around(share, units, behind, n_classes, inside=own)
+        for share, own in zip(shares, known, strict=True)
     ]
-
-
-def _expected_floors(class_counts, n_classes, counted, model, n, inside):
-    """Return the floors to be expected where nothing was asked yet."""
-    sliced = not model.is_independent
-    cells = share_cells(class_counts, n_classes, model, n, inside)
-    needed = shares_needed(n_classes, counted, sliced=sliced)
-    ends = {one: cells[one].ends(None) for one in needed}
-    return class_floors(ends, model.units(n)[0], n_classes, sliced=sliced)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -371,7 +346,8 @@ class PairsTail(Tail):
 
     class_floors: tuple
 
-    def _lower(self, values, levels):
+    def lower_limit(self, values: FloatOrArray, log_failure: FloatOrArray) -> Array:
+        values, levels = _checked(values, log_failure)
         smallest = min(self.class_floors)
         if smallest < 1:
             return np.zeros(values.shape)
@@ -400,7 +376,8 @@ class ClassMeansTail(Tail):
 
     class_floors: tuple  # of the classes that are counted
 
-    def _lower(self, values, levels):
+    def lower_limit(self, values: FloatOrArray, log_failure: FloatOrArray) -> Array:
+        values, levels = _checked(values, log_failure)
         floors = np.array(self.class_floors, float)
         sure = floors >= 1.0
         part = float(np.mean(sure))
@@ -430,8 +407,8 @@ class KnownTail(Tail):
 
     known: float
 
-    def _lower(self, values, levels):
-        return np.full(values.shape, self.known)
+    def lower_limit(self, values: FloatOrArray, log_failure: FloatOrArray) -> Array:
+        return np.full(_checked(values, log_failure)[0].shape, self.known)
 
     def limits(
         self, least: Array, most: Array, log_failure: Array, expected: Array | None = None
@@ -521,9 +498,12 @@ def score_tail(
             f"get_metric('roc_auc', y=y_train), got classes={tuple(classes)} and "
             f"class_counts={class_counts}."
         )
-    floors = class_floors
-    if floors is None:
-        floors = _expected_floors(class_counts, len(given), counted, model, n, inside)
+    floors, sliced = class_floors, not model.is_independent
+    if floors is None:  # those to be expected where nothing was asked yet
+        cells = share_cells(class_counts, len(given), model, n, inside)
+        needed = shares_needed(len(given), counted, sliced=sliced)
+        ends = {one: cells[one].ends(None) for one in needed}
+        floors = least_counts(ends, model.units(n)[0], len(given), sliced=sliced)
     if kind == "pairs":
         return PairsTail(tuple(floors))
     return ClassMeansTail(tuple(floors if counted is None else (floors[one] for one in counted)))

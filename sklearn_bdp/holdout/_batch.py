@@ -22,10 +22,10 @@ from sklearn_bdp.accounting import (
     Race,
     auto_threshold,
     check_length,
-    class_floors,
     code_length,
     final_code_length,
     leaked_length,
+    least_counts,
     paced,
     plan_squares,
     score_tail,
@@ -388,7 +388,7 @@ def ask_shares(batch: Batch, terms: Terms) -> tuple[Any, Terms]:
             )
         # The scores are divided by counts that are known by now.
         known = {one: tuple(last.shares[names[one]][1:]) for one in needed}
-        floors = class_floors(known, units, n_classes, sliced=slices is not None)
+        floors = least_counts(known, units, n_classes, sliced=slices is not None)
         shapes[index] = shape | {"class_floors": floors}
         tails[index] = score_tail(model, n, **shapes[index])
         for place in places:

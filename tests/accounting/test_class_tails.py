@@ -11,7 +11,7 @@ from sklearn_bdp.accounting import (
     ClassMeansTail,
     PairsTail,
     ShareCells,
-    class_floors,
+    least_counts,
     score_tail,
     share_cells,
     shares_needed,
@@ -162,9 +162,9 @@ def test_floors_follow_from_the_ends_of_shares():
     assert shares_needed(2, None, sliced=False) == shares_needed(2, (0,), sliced=False) == (1,)
     assert shares_needed(2, None, sliced=True) == (0, 1)
     assert shares_needed(4, (2,), sliced=False) == (2,)
-    assert class_floors({1: (0.25, 0.4)}, 100, 2, sliced=False) == (60, 25)
-    assert class_floors({0: (0.1, 0.2), 1: (0.25, 0.4)}, 10, 2, sliced=True) == (1, 3)
-    assert class_floors({2: (0.301, 0.4)}, 100, 3, sliced=False) == (0, 0, 31)
+    assert least_counts({1: (0.25, 0.4)}, 100, 2, sliced=False) == (60, 25)
+    assert least_counts({0: (0.1, 0.2), 1: (0.25, 0.4)}, 10, 2, sliced=True) == (1, 3)
+    assert least_counts({2: (0.301, 0.4)}, 100, 3, sliced=False) == (0, 0, 31)
 
 
 @pytest.mark.parametrize(("n", "most"), [(5000, 6.9), (10**6, 7.6)])
