@@ -15,7 +15,7 @@ from sklearn_bdp._card import digits
 from sklearn_bdp._evaluation._candidates import NoAnswer, targets
 from sklearn_bdp._sklearn_compat import num_samples
 from sklearn_bdp.exceptions import ScoreContractError, UnboundedMetricError
-from sklearn_bdp.guards import ALL, DEFAULT_METRIC, share_of, warn_of_choice
+from sklearn_bdp.guards import ALL, DEFAULT_METRIC, warn_of_choice
 from sklearn_bdp.holdout import holdout_certificate, preview_batch, records_for, width_parts
 from sklearn_bdp.ledger import Fact
 from sklearn_bdp.metrics import PerRecordScore, get_metric
@@ -293,9 +293,10 @@ def outlook(certificate, holdout, book, metric, score, interval, *, training_siz
         fields = {"next_error": width, "tau": max(certificate.tau, width), "advice": ()}
     if not math.isfinite(score):
         return fields
-    unit, half = metric.to_unit(score), 0.5 * share_of(metric, interval)
+    unit, span = metric.to_unit(score), metric.upper - metric.lower
+    half = 0.5 * (interval[1] - interval[0]) / span
     seen = preview_batch(holdout.account, book, score=unit, **asked)
-    width, span = seen.half_width, metric.upper - metric.lower
+    width = seen.half_width
     fields["final_error"] = min(seen.half_width_final, half)
     if metric.is_mean and 2.0 * half < ALL:
         # It may be known how little scores vary (theory G15).

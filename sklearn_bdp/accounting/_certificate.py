@@ -187,10 +187,10 @@ class Certificate(Shown):
             )
             final = final and f"a final report now would be known to {final}"
             so_far = "; ".join(filter(None, (self.verdict, final)))
-            said = f"{digits(score)}. {so_far[0].upper()}{so_far[1:]}" if so_far else digits(score)
-            title = stated(name, said, lower, upper, self.target)
-            if math.isnan(score):
-                title = f"{name}: not verified. The holdout was not queried about it."
+            title = f"{name}: not verified. The holdout was not queried about it."
+            if not math.isnan(score):
+                so_far = f". {so_far[0].upper()}{so_far[1:]}" if so_far else ""
+                title = stated(name, digits(score) + so_far, lower, upper, self.target)
         lines += self._outlook(span)
         if self.parts is not None:
             lines.append(why_wide([span * part for part in self.parts]))

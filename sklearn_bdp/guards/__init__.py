@@ -4,22 +4,6 @@ Guards that read the training set are free. Guards that read the holdout report 
 words, which is recorded and charged.
 """
 
-from sklearn_bdp.guards._answers import (
-    ALL,
-    ANOTHER,
-    DEFAULT_METRIC,
-    forget_accounts,
-    share_of,
-    targets_digest,
-    warn_clipped,
-    warn_of_choice,
-)
-from sklearn_bdp.guards._dependence import (
-    check_folds,
-    compare_dependence,
-    warn_few_groups,
-    warn_of,
-)
 from sklearn_bdp.guards._guard import GUARDS, Guard
 from sklearn_bdp.guards._row_wise import (
     RowWiseCheck,
@@ -29,13 +13,26 @@ from sklearn_bdp.guards._row_wise import (
 )
 from sklearn_bdp.guards._rows import (
     ANEW,
+    ANOTHER,
     FINDINGS,
     KnownRows,
     TrainingRecords,
     cell_codes,
     count_shared_rows,
+    forget_accounts,
     mixed,
     row_digests,
+    targets_digest,
+)
+from sklearn_bdp.guards._scores import (
+    ALL,
+    DEFAULT_METRIC,
+    check_folds,
+    compare_dependence,
+    warn_clipped,
+    warn_few_groups,
+    warn_of,
+    warn_of_choice,
 )
 from sklearn_bdp.guards._tables import (
     ADDED,

@@ -5,7 +5,9 @@ to missing values. Its digest is a sum over columns of a hash of (column, value)
 may come in any order where they have names, and the zeros of sparse data need not be looked at.
 Digests of holdout records stay in the process; nobody is shown one. The check says one of a few
 words, which is charged. Rows that are known to stand on the training side are never compared again,
-at no charge.
+at no charge. An account in memory knows nothing of others: whoever makes a new one of records that
+were asked about starts from nothing, and its intervals with it. Such records are known by their
+targets, in their order, which stay when features are added, chosen or transformed.
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ import dataclasses
 import functools
 import hashlib
 import math
+import multiprocessing
 import numbers
 from typing import Any
 
@@ -21,13 +24,28 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.stats import hypergeom
 
-from sklearn_bdp._digests import as_one_array
-from sklearn_bdp._sklearn_compat import is_frame, safe_indexing
+from sklearn_bdp._digests import as_one_array, data_digest
+from sklearn_bdp._process import ANSWERED
+from sklearn_bdp._sklearn_compat import inside_validation, is_frame, num_samples, safe_indexing
 from sklearn_bdp.correlation import count_shared_labels
-from sklearn_bdp.exceptions import MissingClassesWarning, SharedGroupsWarning, SharedRecordsError
+from sklearn_bdp.exceptions import (
+    AnotherAccountWarning,
+    MissingClassesWarning,
+    SharedGroupsWarning,
+    SharedRecordsError,
+)
 from sklearn_bdp.guards._guard import Guard
 from sklearn_bdp.guards._tables import same_columns
 
+ANOTHER = Guard(
+    "another account",
+    "arguments",
+    "when a holdout in memory is made",
+    "Queries about these targets were answered before in this process, by another account. The "
+    "intervals of both are not valid together. Pass holdout=search.holdout_ on, with "
+    "X[search.train_indices_], or give both one ledger.",
+    AnotherAccountWarning,
+)
 _WHEN = "when a training set meets a holdout that the caller split off, once for each set"
 #: What a check can find, in the order in which it is looked for: one finding at most is reported.
 FINDINGS = {
@@ -87,6 +105,8 @@ SCORED = Guard(
 )
 #: What has to be true where labels of groups stand on both sides.
 ANEW = "groups of the holdout are others than those of the training set (labels given anew)"
+#: Targets below which equal ones may well be those of other records.
+_FEWEST = 20
 #: Chance below which a class is missing from one side for a reason.
 _NO_CHANCE = 1e-3
 #: Fitted attributes of scikit-learn's models that are training rows: of neighbors, of support
@@ -442,3 +462,29 @@ def mixed(codes, salt):
         bits = (bits ^ (bits >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
         bits = (bits ^ (bits >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
         return bits ^ (bits >> np.uint64(31))
+
+
+def forget_accounts() -> None:
+    """Forget what was answered, as a new process would."""
+    ANSWERED.clear()
+
+
+def targets_digest(X: Any, y: Any) -> str | None:
+    """Return what targets are known by; None where they say too little.
+
+    Targets that are sorted (or all the same) may be those of any table of that size: there the
+    features count, too. Nothing is known of the fits of a search or cross-validation, which are
+    tested from outside, nor in workers.
+    """
+    if num_samples(y) < _FEWEST or multiprocessing.parent_process() or inside_validation():
+        return None
+    labels = np.asarray(y)
+    labels = labels.astype(float) if labels.dtype.kind in "biu" else labels
+    repeats = (labels[1:] == labels[:-1]).any()
+    return data_digest(X, labels) if repeats and in_runs(labels) else data_digest(labels)
+
+
+def in_runs(labels: Any) -> bool:
+    """Return whether equal labels stand together: the order of the rows says nothing."""
+    runs = 1 + np.count_nonzero(labels[1:] != labels[:-1])
+    return bool(runs == np.unique(labels).size)

@@ -1,6 +1,5 @@
 """Displays: draw what is already computed (matplotlib comes with the ``plot`` extra)."""
 
-from sklearn_bdp.inspection._budget import BudgetDisplay
-from sklearn_bdp.inspection._search import HoldoutSearchDisplay
+from sklearn_bdp.inspection._displays import BudgetDisplay, HoldoutSearchDisplay
 
 __all__ = ["HoldoutSearchDisplay", "BudgetDisplay"]

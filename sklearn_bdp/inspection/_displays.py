@@ -1,19 +1,78 @@
-"""Cross-validated and verified scores of a search."""
+"""Displays of a search and of what a holdout has spent; matplotlib is loaded when they draw."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
 from sklearn_bdp._typing import Array
-from sklearn_bdp.inspection._style import BLUE, GREY, RED, Display, finish, ink, whole_numbers
 
 if TYPE_CHECKING:
+    from sklearn_bdp.holdout import ReusableHoldout
     from sklearn_bdp.model_selection import ReusableHoldoutSearchCV
 
+#: Colours of Okabe and Ito: told apart without colour vision.
+BLUE, RED = "#0072B2", "#D55E00"
+GREY = "#767676"
 _SHOWN = 20  # candidates that are drawn: those with the best verified scores, and the chosen one
+
+
+class Display:
+    """Base of the displays."""
+
+    def plot(self, ax: Any = None, **kwargs: Any) -> Self:
+        """Draw what was computed.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, default=None
+            Where to draw; new axes by default.
+        **kwargs : dict
+            Passed to ``plot`` of the main line.
+
+        Returns
+        -------
+        Display
+            Itself; ``ax_`` and ``figure_`` say where.
+
+        Raises
+        ------
+        ImportError
+            If matplotlib is not installed.
+        """
+        if ax is None:
+            try:
+                import matplotlib.pyplot as plt
+            except ImportError as error:
+                raise ImportError(
+                    f"{type(self).__name__}.plot needs matplotlib, which is not installed. It "
+                    "comes with the `plot` extra: pip install 'sklearn-bdp[plot]'."
+                ) from error
+            _, ax = plt.subplots(layout="constrained")
+        self.figure_, self.ax_ = ax.figure, ax
+        self._draw(ax, kwargs)
+        return self
+
+    def _draw(self, ax, kwargs):
+        raise NotImplementedError
+
+
+def finish(ax, *, above=False, **labels):
+    """Set labels, a faint grid and a frameless legend, ``above`` the axes where it would cover."""
+    ax.set(**labels)
+    ax.grid(alpha=0.3, linewidth=0.5)
+    ax.set_axisbelow(True)
+    place = {"loc": "lower center", "bbox_to_anchor": (0.5, 1.0), "ncols": 2} if above else {}
+    ax.legend(frameon=False, fontsize="small", **place)
+
+
+def whole_numbers(axis):
+    """Let an axis have ticks at whole numbers only."""
+    from matplotlib.ticker import MaxNLocator
+
+    axis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -133,7 +192,11 @@ class HoldoutSearchDisplay(Display):
                 "search must be fitted and have verified scores (cv_results_['holdout_score']); "
                 "with holdout=None there are none."
             )
-        series = _released(results)
+        known = results.get("training_score", results.get("mean_test_score"))
+        series = {"training_score": np.asarray(known, dtype=float)}
+        for name in ("holdout_score", "holdout_lower", "holdout_upper"):
+            series[name] = np.asarray(results[name], dtype=float)
+        series["answered_from"] = np.asarray(results["answered_from"], dtype=str)
         verified = np.where(np.isnan(series["holdout_score"]), -np.inf, series["holdout_score"])
         best, labels = getattr(search, "best_index_", -1), None
         x_label = param = _only_parameter(results["params"]) if param is None else param
@@ -145,21 +208,27 @@ class HoldoutSearchDisplay(Display):
         else:
             shown, position, labels = _by_parameter(results, param, verified)
         place = np.flatnonzero(np.asarray(shown) == best)
+        refit: Any = getattr(search, "refit", None)  # of the metric that ranks
+        if f"holdout_score_{refit}" not in results:
+            refit = getattr(search, "scoring", None)
+        by_default = refit.replace("_", " ") if isinstance(refit, str) else "score"
         made = cls(
             **{name: values[shown] for name, values in series.items()},
             position=position,
             best=int(place[0]) if place.size else None,
             tick_labels=labels,
             x_label=x_label,
-            score_name=score_name or _score_name(search, results),
+            score_name=score_name or by_default,
             baseline=getattr(getattr(search, "certificate_", None), "baseline", None),
         )
         return made.plot(ax=ax, **kwargs)
 
     def _draw(self, ax, kwargs):
         """Draw both series, the intervals, the baseline and the chosen candidate."""
+        from matplotlib import rcParams
+
         x, asked = np.asarray(self.position, dtype=float), ~np.isnan(self.holdout_score)
-        dark, paper = ink(ax)
+        dark, paper = rcParams["text.color"], ax.get_facecolor()
         style: dict[str, Any] = {"color": BLUE, "marker": "o", "mfc": "none", "lw": 1, "ms": 5}
         style["ls"] = "-" if self.tick_labels is None else "none"
         (self.training_line_,) = ax.plot(x, self.training_score, label="cross-validated", **style)
@@ -190,7 +259,12 @@ class HoldoutSearchDisplay(Display):
             style = {"ls": "none", "marker": "*", "ms": 15, "mfc": paper, "mec": dark}
             label = f"chosen: {score:.3f} in [{low:.3f}, {high:.3f}]"
             ax.plot([x[self.best]], [score], label=label, **style)
-            self._zoom(ax, low, high)
+            known = [*self.training_score, *self.holdout_score, low, high]
+            least, most = np.nanmin(known), np.nanmax(known)
+            if self.baseline is not None and self.baseline > 2 * least - most:
+                least = min(least, self.baseline)
+            edge = 0.08 * (most - least) or 0.01
+            ax.set_ylim(least - edge, most + edge)
             if np.nanmax(self.holdout_upper - self.holdout_lower) > 1.3 * (high - low):
                 x_label += "\n(longer intervals: candidates that trail, relaxed)"
         if self.tick_labels is not None:
@@ -202,32 +276,6 @@ class HoldoutSearchDisplay(Display):
         elif len(x) > 2 and x.min() > 0 and x.max() / x.min() >= 100:
             ax.set_xscale("log")
         finish(ax, above=True, xlabel=x_label, ylabel=self.score_name)
-
-    def _zoom(self, ax, lower, upper):
-        """Show the scores and the chosen interval, and the baseline unless it is far below."""
-        known = [*self.training_score, *self.holdout_score, lower, upper]
-        low, high = np.nanmin(known), np.nanmax(known)
-        if self.baseline is not None and self.baseline > 2 * low - high:
-            low = min(low, self.baseline)
-        edge = 0.08 * (high - low) or 0.01
-        ax.set_ylim(low - edge, high + edge)
-
-
-def _released(results):
-    """Return the series of the metric that ranks."""
-    known = results.get("training_score", results.get("mean_test_score"))
-    series = {"training_score": np.asarray(known, dtype=float)}
-    for name in ("holdout_score", "holdout_lower", "holdout_upper"):
-        series[name] = np.asarray(results[name], dtype=float)
-    series["answered_from"] = np.asarray(results["answered_from"], dtype=str)
-    return series
-
-
-def _score_name(search, results):
-    """Return the name of the metric that ranks."""
-    refit = getattr(search, "refit", None)
-    name = refit if f"holdout_score_{refit}" in results else getattr(search, "scoring", None)
-    return name.replace("_", " ") if isinstance(name, str) else "score"
 
 
 def _only_parameter(candidates):
@@ -255,3 +303,125 @@ def _by_parameter(results, param, verified):
         order = np.argsort(np.asarray(values, dtype=float), kind="stable")
         return rows[order], np.asarray(values, dtype=float)[order], None
     return rows, np.arange(len(rows)), [str(value) for value in values]
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class BudgetDisplay(Display):
+    """Information spent, batch by batch.
+
+    Make it with :meth:`from_holdout`. Every answer of a batch pays the same number of nats, which
+    grows with what earlier answers gave away; half-widths grow like its square root.
+
+    Parameters
+    ----------
+    nats : ndarray of shape (n_batches,)
+        What each answer of the batch pays, in nats.
+    n_answers, n_above : ndarray of int, shape (n_batches,)
+        Answers in the batch, and how many of them came from the holdout.
+    next_nats : float or None, default=None
+        What the next single query would pay, in nats.
+    remaining : int or None, default=None
+        How many more answers may come from the holdout; None if that is not limited.
+
+    Attributes
+    ----------
+    ax_ : matplotlib Axes
+        Axes of the plot.
+    figure_ : matplotlib Figure
+        Figure of the plot.
+    line_ : matplotlib Line2D
+        The information line.
+
+    See Also
+    --------
+    sklearn_bdp.ReusableHoldout : Its ``history()`` is what is drawn.
+
+    Examples
+    --------
+    >>> from types import SimpleNamespace
+    >>> from sklearn_bdp.inspection import BudgetDisplay
+    >>> history = [SimpleNamespace(batch=1, code_length=2.0, above=False),
+    ...            SimpleNamespace(batch=1, code_length=2.0, above=True),
+    ...            SimpleNamespace(batch=2, code_length=7.5, above=False)]
+    >>> holdout = SimpleNamespace(history=lambda: history, remaining_budget=None)
+    >>> display = BudgetDisplay.from_holdout(holdout)
+    >>> display.n_answers.tolist(), display.n_above.tolist(), display.nats.tolist()
+    ([2, 1], [1, 0], [2.0, 7.5])
+    """
+
+    nats: Array
+    n_answers: Array
+    n_above: Array
+    next_nats: float | None = None
+    remaining: int | None = None
+
+    @classmethod
+    def from_holdout(
+        cls, holdout: ReusableHoldout, *, ax: Any = None, **kwargs: Any
+    ) -> BudgetDisplay:
+        """Draw the history of a holdout; nothing is asked and nothing spent.
+
+        Parameters
+        ----------
+        holdout : ReusableHoldout
+            With at least one answer.
+        ax : matplotlib Axes, default=None
+            Where to draw; new axes by default.
+        **kwargs : dict
+            Passed to :meth:`plot`.
+
+        Returns
+        -------
+        BudgetDisplay
+            Drawn; ``ax_`` and ``figure_`` say where.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If ``holdout`` is not a holdout, or has no answers yet.
+        """
+        if not callable(getattr(holdout, "history", None)):
+            raise TypeError(f"holdout must be a ReusableHoldout, got holdout={holdout!r:.60}.")
+        history = holdout.history()
+        if len(history) == 0:
+            raise ValueError("holdout must have answered something, got an empty history.")
+        batches = [record.batch for record in history]
+        _, first, number = np.unique(batches, return_index=True, return_inverse=True)
+        return cls(
+            nats=np.array([history[int(place)].code_length for place in first], dtype=float),
+            n_answers=np.bincount(number),
+            n_above=np.bincount(number, weights=[bool(r.above) for r in history]).astype(int),
+            next_nats=getattr(holdout, "information_spent", None),
+            remaining=getattr(holdout, "remaining_budget", None),
+        ).plot(ax=ax, **kwargs)
+
+    def _draw(self, ax, kwargs):
+        """Draw the information; numbers say how many answers came from the holdout."""
+        from matplotlib import rcParams
+
+        dark, paper = rcParams["text.color"], ax.get_facecolor()
+        batch, looked = np.arange(1, len(self.nats) + 1), np.flatnonzero(self.n_above)
+        style = {"color": BLUE, "lw": 1.5, "marker": "o", "mfc": paper, "ms": 5}
+        (self.line_,) = ax.plot(batch, self.nats, label="batch", **{**style, **kwargs})
+        if looked.size:
+            label = "batch with corrected answers (how many)"
+            style = {"ls": "none", "marker": "s", "ms": 7, "color": dark}
+            ax.plot(batch[looked], self.nats[looked], label=label, **style)
+        if self.next_nats is not None:
+            style = {"ls": "none", "marker": "D", "mfc": paper, "mec": RED}
+            ax.plot([len(batch) + 1], [self.next_nats], label="next query", **style)
+        for place in looked:
+            where = {"xytext": (0, 7), "textcoords": "offset points", "ha": "center"}
+            ax.annotate(f"{self.n_above[place]:,}", (batch[place], self.nats[place]), **where)
+        whole_numbers(ax.xaxis)
+        total, above = self.n_answers.sum(), self.n_above.sum()
+        left = "" if self.remaining is None else f", {self.remaining:,} more allowed"
+        finish(
+            ax,
+            xlabel="batch",
+            ylabel="information spent (nats)",
+            title=f"{total:,} answers, {above:,} corrected by the holdout{left}",
+        )
+        ax.title.set_fontsize("medium")
+        ax.margins(y=0.15)
+        ax.set_ylim(bottom=0)
