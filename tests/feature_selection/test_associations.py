@@ -106,7 +106,7 @@ def test_a_claim_agrees_with_its_interval_and_the_rates_are_scipys():
     assert fewer > 0
 
 
-@pytest.mark.parametrize("n", [600, 1000])
+@pytest.mark.parametrize("n", [600, pytest.param(1000, marks=pytest.mark.slow)])
 def test_it_proves_what_a_single_look_at_the_holdout_proves(n):
     """At least .9 of Bonferroni's, and of Benjamini and Hochberg's, on the same candidates."""
     counts = np.zeros(5)

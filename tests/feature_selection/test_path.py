@@ -56,7 +56,10 @@ def few_useless(fitted, n_true=4):
     return set(range(n_true)) <= set(columns) and len(columns) <= 4 * n_true
 
 
-@pytest.mark.parametrize("ranking", ["univariate", f_classif, mutual_info_classif])
+@pytest.mark.parametrize(
+    "ranking",
+    ["univariate", f_classif, pytest.param(mutual_info_classif, marks=pytest.mark.slow)],
+)
 def test_every_ranking_finds_the_true_features_in_one_small_batch(data, ranking):
     X, y = data
     fitted = selector(ranking=ranking).fit(X[:, :40], y)
@@ -463,7 +466,7 @@ def test_units_of_measurement_do_not_matter(data):
     assert set(one.get_support(indices=True)) >= {0, 1, 2, 3}
 
 
-@pytest.mark.parametrize("scoring", ["roc_auc", "neg_brier_score", "balanced_accuracy"])
+@pytest.mark.parametrize("scoring", ["roc_auc", "neg_brier_score"])
 def test_other_bounded_metrics(data, scoring):
     fitted = selector(scoring=scoring, cv=10).fit(*data)
     assert set(fitted.get_support(indices=True)) >= {0, 1, 2}
@@ -529,8 +532,8 @@ def test_a_frame_takes_few_more_steps_per_column_than_an_array():
         return sum(entry.callcount for entry in profile.getstats())
 
     named = lambda X: pd.DataFrame(X).add_prefix("f")  # noqa: E731
-    grown = [calls(kind, 2000) - calls(kind, 500) for kind in (named, np.asarray)]
-    assert grown[0] < grown[1] + 300 * 1500
+    grown = [calls(kind, 1000) - calls(kind, 250) for kind in (named, np.asarray)]
+    assert grown[0] < grown[1] + 300 * 750
 
 
 @ANEW
@@ -546,7 +549,7 @@ def test_how_many_fits_there_are_does_not_depend_on_the_number_of_columns():
             return super().fit(X, y)
 
     counts = []
-    for n_features in (500, 2000):
+    for n_features in (500, 1200):
         Counting.count = 0
         X, y = planted(400, n_features)
         chooser = HoldoutFeatureSelector(Counting(), cv=3, random_state=0)

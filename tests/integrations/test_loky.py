@@ -25,11 +25,11 @@ def test_a_killed_worker_costs_neither_budget_nor_finished_folds(tmp_path, n_rec
     X = rng.normal(size=(600, N_CANDIDATES))
     y = (X[:, 0] + rng.normal(size=600) > 0).astype(int)
 
-    def made(name, deadly):
+    def made(name, deadly, seconds=0.1):
         # As bytes: a string that names a file stands for what the file says, and logs grow.
         log, flag = (os.fsencode(tmp_path / file) for file in (name, "died"))
         # Slow enough that joblib hands fits out one by one: a batch that dies is lost whole.
-        model = Dying(log, seconds=0.1, deadly=deadly, flag=flag)
+        model = Dying(log, seconds=seconds, deadly=deadly, flag=flag)
         grid = {"column": list(range(N_CANDIDATES))}
         return ReusableHoldoutSearchCV(model, grid, cv=2, random_state=0, n_jobs=2)
 
@@ -40,7 +40,7 @@ def test_a_killed_worker_costs_neither_budget_nor_finished_folds(tmp_path, n_rec
     folds = [fit for fit in finished(tmp_path / "fits.log") if fit[1] == "225"]
     assert len(folds) - len(set(folds)) <= 2  # what the two workers had not handed over yet
     assert len(search.holdout_.history()) == N_CANDIDATES
-    alone = made("alone.log", None).set_params(n_jobs=None).fit(X, y)
+    alone = made("alone.log", None, seconds=0.0).set_params(n_jobs=None).fit(X, y)
     np.testing.assert_array_equal(
         search.cv_results_["mean_test_score"], alone.cv_results_["mean_test_score"]
     )

@@ -18,7 +18,7 @@ GRID = {"max_depth": [1, 2, 3, 5, 8, 13], "min_samples_leaf": [1, 3, 9]}
 RESOURCES = [
     {},
     {"factor": 2},
-    {"min_resources": "smallest"},
+    pytest.param({"min_resources": "smallest"}, marks=pytest.mark.slow),
     {"min_resources": 60, "max_resources": 500},
     {"min_resources": "smallest", "max_resources": 300, "aggressive_elimination": True},
 ]
@@ -35,14 +35,14 @@ def tree():
 
 
 def halving(**options):
-    return HalvingReusableHoldoutSearchCV(tree(), GRID, **{"random_state": 0, "cv": 3, **options})
+    return HalvingReusableHoldoutSearchCV(tree(), GRID, **{"random_state": 0, "cv": 2, **options})
 
 
 @pytest.mark.parametrize("resources", RESOURCES, ids=repr)
 def test_rungs_are_those_of_scikit_learn(data, resources):
     search = halving(**resources).fit(*data)
     X, y = (part[search.train_indices_] for part in data)
-    plain = HalvingGridSearchCV(tree(), GRID, random_state=0, cv=3, **resources).fit(X, y)
+    plain = HalvingGridSearchCV(tree(), GRID, random_state=0, cv=2, **resources).fit(X, y)
     assert search.n_candidates_ == plain.n_candidates_
     assert search.n_resources_ == plain.n_resources_
     for name in ("iter", "n_resources", "mean_test_score", "params"):
@@ -58,7 +58,7 @@ GRIDS = [
 
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("seed", [0, *(pytest.param(s, marks=pytest.mark.slow) for s in (1, 2, 3))])
-@pytest.mark.parametrize("size", [120, 569])
+@pytest.mark.parametrize("size", [120, pytest.param(569, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("grid", GRIDS, ids=len)
 def test_on_its_defaults_it_is_halving_on_the_training_rows(grid, size, seed):
     X, y = (part[:size] for part in load_breast_cancer(return_X_y=True))
@@ -120,7 +120,7 @@ def test_an_existing_holdout_and_random_candidates(data):
 
 def test_without_a_holdout_it_is_plain_halving(data):
     search = halving(holdout=None).fit(*data)
-    plain = HalvingGridSearchCV(tree(), GRID, random_state=0, cv=3).fit(*data)
+    plain = HalvingGridSearchCV(tree(), GRID, random_state=0, cv=2).fit(*data)
     assert search.best_params_ == plain.best_params_
     assert search.best_index_ == plain.best_index_
     assert search.n_candidates_ == plain.n_candidates_

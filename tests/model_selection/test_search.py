@@ -65,8 +65,10 @@ def assert_same_results(ours, theirs):
             np.testing.assert_array_equal(np.asarray(ours[name]), np.asarray(theirs[name]))
 
 
-@pytest.mark.parametrize("refit", [True, False])
-@pytest.mark.parametrize("scoring", [None, "roc_auc", ["accuracy", "f1"]])
+@pytest.mark.parametrize(
+    ("scoring", "refit"),
+    [(None, True), ("roc_auc", False), (["accuracy", "f1"], True), (["accuracy", "f1"], False)],
+)
 def test_without_holdout_it_is_grid_search_bit_for_bit(data, refit, scoring):
     refit = "f1" if refit and isinstance(scoring, list) else refit
     options = {"scoring": scoring, "refit": refit, "cv": 3, "return_train_score": True}
