@@ -18,30 +18,22 @@ _CONTENT = "content:"
 _PLAIN = {type(None), bool, int, float, bytes, tuple, list}
 
 
-class Hasher(pickle.Pickler):
-    """Takes in values as pickle does, by their content alone: it remembers no object.
+def digest_of(values, other):
+    """Return the SHA-256 of values, taken in as pickle does, but by their content alone.
 
     ``other`` gives the digest of whatever is no plain value; ``None``: as pickle takes it.
     """
-
-    def __init__(self, other):
-        self._state, self._other = hashlib.sha256(), other
-        super().__init__(types.SimpleNamespace(write=self._state.update), protocol=4)
-        self.fast = True
-
-    def persistent_id(self, value):
-        """Return what stands for a value."""
-        return None if type(value) in _PLAIN else self._other(value)
-
-    def hash(self, values):
-        """Return the digest of values."""
-        self.dump(values)
-        return self._state.hexdigest()
+    state = hashlib.sha256()
+    pickler = pickle.Pickler(types.SimpleNamespace(write=state.update), protocol=4)
+    pickler.fast = True  # it remembers no object
+    pickler.persistent_id = lambda value: None if type(value) in _PLAIN else other(value)
+    pickler.dump(values)
+    return state.hexdigest()
 
 
 def data_digest(*data):
     """Return the SHA-256 of shapes, types, names, categories in their order, and values."""
-    return Hasher(functools.partial(_data, odd=_cell)).hash(data)
+    return digest_of(data, functools.partial(_data, odd=_cell))
 
 
 def query_key(*parts: Any) -> str:
@@ -76,7 +68,7 @@ def query_key(*parts: Any) -> str:
     False
     """
     plain = [part.item() if isinstance(part, np.generic) else part for part in parts]
-    return Hasher(functools.partial(_data, odd=_refused)).hash(plain)
+    return digest_of(plain, functools.partial(_data, odd=_refused))
 
 
 def content_key(*parts):
@@ -119,7 +111,7 @@ def _data(value, *, odd):
         return array_digest(made)
     if isinstance(made, tuple):
         odd = _cell if made[0] == "objects" else odd  # their class may be anything
-        return Hasher(functools.partial(_data, odd=odd)).hash(made)
+        return digest_of(made, functools.partial(_data, odd=odd))
     return odd(value)
 
 

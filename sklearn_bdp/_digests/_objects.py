@@ -21,7 +21,7 @@ import scipy.sparse as sp
 import scipy.special
 from sklearn.base import BaseEstimator
 
-from sklearn_bdp._digests._content import Hasher, array_digest, table_content
+from sklearn_bdp._digests._content import array_digest, digest_of, table_content
 from sklearn_bdp._digests._installed import file_digest, installed_version, is_installed_code
 
 #: Parameters of installed estimators that say how work is done, not what comes out.
@@ -74,7 +74,7 @@ class Walk:
     def digest(self, *values):
         """Return the digest of some values; raise Opaque where something cannot be read."""
         try:
-            return Hasher(self._other).hash(values)
+            return digest_of(values, self._other)
         except Exception as error:  # whatever a part of it raises
             raise Opaque(type(error).__name__) from None
 

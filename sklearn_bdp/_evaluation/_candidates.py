@@ -49,6 +49,11 @@ class Experiment:
     #: Secondary metrics that each candidate is asked about; they decide nothing.
     secondary: dict = field(default_factory=dict)
 
+    @property
+    def metrics(self):
+        """All metrics by name; ``None`` is what ranks."""
+        return {None: self.metric, **self.secondary}
+
 
 @dataclass(frozen=True, eq=False)
 class Candidate:
@@ -130,23 +135,24 @@ class WholeJob:
             return Outcome(fit_time=time.perf_counter() - start, error=traceback.format_exc())
         finally:
             context.call_on_fit_task_end(estimator=self.caller)
-        fitted = time.perf_counter()
-        shares = PrefixMemory() if memory is None else memory
-        outcome = _scored(setting, task, model, shares)
+        fitted, keys = time.perf_counter(), {}
+        columns, shares = task.candidate.columns, PrefixMemory() if memory is None else memory
+        if task.keyed:
+            # Before the model sees the holdout: what it may keep of it must not get into a key.
+            X = columns_of(setting.X, columns)
+            known = KnownModel(model, predictor=shares.sharing(model, X, "training"))
+            for name, metric in setting.metrics.items():
+                keys[name] = known.key(metric, X, columns=columns)
+        outcome = _scored(setting, columns, model, shares, keys)
         took = {"fit_time": fitted - start, "score_time": time.perf_counter() - fitted}
         return replace(outcome, model=model, **took)
 
 
-def _scored(setting, task, model, memory):
+def _scored(setting, columns, model, memory, keys):
     """Return what the holdout is asked about a fitted model."""
-    columns, y = task.candidate.columns, targets(setting.X, setting.y)
     X, X_holdout = (columns_of(each, columns) for each in (setting.X, setting.X_holdout))
-    asked, keys, found = {None: setting.metric, **setting.secondary}, {}, {}
-    if task.keyed:
-        # Before the model sees the holdout: what it may keep of it must not get into a key.
-        known = KnownModel(model, predictor=memory.sharing(model, X, "training"))
-        keys = {name: known.key(metric, X, columns=columns) for name, metric in asked.items()}
-    for name, metric in asked.items():
+    y, found = targets(setting.X, setting.y), {}
+    for name, metric in setting.metrics.items():
         try:
             shared = memory.sharing(model, X_holdout, "holdout", metric=metric)
             evaluation = metric.evaluate(shared, X_holdout, setting.y_holdout)

@@ -72,7 +72,7 @@ class Verifier:
         self.setting = setting
         self.holdout = holdout
         self.dispatch = {"n_jobs": n_jobs, "pre_dispatch": pre_dispatch}
-        self._metrics = {None: setting.metric, **setting.secondary}  # None: what ranks
+        self._metrics = setting.metrics
         self._own_code = has_own_code(setting.estimator)
         self._recipes, self._recorded = {}, {}
         self._ready, self._models = {}, ModelStore()
@@ -184,32 +184,12 @@ class Verifier:
         come with the fit), ``variances`` those of records' training scores.
         """
         candidates = [c if isinstance(c, Candidate) else Candidate(columns=c) for c in candidates]
-        in_search, secondary = rows is not None, secondary or {}
-        if not in_search:
+        if rows is None:
             rows = [candidate.columns for candidate in candidates]
             # The holdout sees those with a training-side score.
             shown = np.flatnonzero(np.isfinite(training))
             self.fit(*([part[place] for place in shown] for part in (rows, candidates, training)))
-        found = []
-        for place, (row, candidate) in enumerate(zip(rows, candidates, strict=True)):
-            outcome = self._ready.pop(row, Outcome())
-            own = None if training is None or outcome.error else float(training[place])
-            one = self._query(candidate, outcome, own)
-            for name, scores in secondary.items():
-                own = None if scores is None else float(scores[place])
-                other = outcome.secondary.get(name, Outcome())
-                one.secondary[name] = self._query(candidate, other, own, name)
-            if variances is not None:
-                one.variance = variances[place]
-            found.append(one)
-        queries = [query for one in found for query in (one, *one.secondary.values())]
-        recorded = self._look_up([query.key for query in queries])
-        for query in queries:
-            record = recorded.get(query.key)
-            if record is not None:
-                query.answer = record
-                if not math.isfinite(query.training):
-                    query.training = record.training_value
+        found = self._queries(candidates, rows, training, secondary or {}, variances)
         # A constant prediction never fails, and alone it is not worth an answer.
         fits = [one.outcome.error or None for one in found if one.columns != ()]
         report_failures([{"fit_error": error} for error in fits], self.setting.error_score)
@@ -218,37 +198,83 @@ class Verifier:
             return query.outcome.evaluation is not None and math.isfinite(query.training)
 
         ranked = list(filter(is_ready, found))
-        if in_search and ranked:  # a breach of contract ends the search before it is asked
+        if ranked:  # a breach of contract ends the search before it is asked
             leader = max(ranked, key=lambda one: one.training)
             self.setting.metric.check_clipping(leader.outcome.clipping)
         scored = [one for one in found if math.isfinite(one.training)]
-        others = [one.secondary[name] for name in secondary for one in scored]
+        others = [one.secondary[name] for name in secondary or () for one in scored]
         others = list(filter(is_ready, others))
-        if self.holdout.remaining_budget is None:
-            self._ask(ranked, others)
-        else:  # a budget is for what ranks: the rest is a batch of its own, which may find none
-            self._ask(ranked, [])
-            with contextlib.suppress(BudgetExhaustedError):
-                self._ask([], others)
-        if in_search:
-            for one in found:
-                one.outcome = replace(one.outcome, evaluation=None, secondary={})
-                for other in one.secondary.values():
-                    other.outcome = None
+        batches = [(ranked, others)]
+        if self.holdout.remaining_budget is not None:
+            # It is for what ranks: the rest is a batch of its own, which may find none left.
+            batches = [(ranked, []), ([], others)]
+        for ranked, others in batches:
+            queries = [*ranked, *others]
+            if not queries:
+                continue
+            values = np.array([query.training for query in queries])
+            is_secondary = np.arange(len(queries)) >= len(ranked)
+            leader = values[~is_secondary].max(initial=0.0)
+            try:
+                answers = self.holdout.answer_evaluations(
+                    values,
+                    [query.outcome.evaluation for query in queries],
+                    training_size=num_samples(self.setting.X),
+                    keys=[query.key for query in queries],
+                    relaxed_to=np.where(is_secondary, 0.0, RELAXED_PART * (leader - values)),
+                    secondary=is_secondary,
+                    training_variance=[query.variance for query in queries],
+                    about=[query.about for query in queries],
+                )
+            except BudgetExhaustedError:
+                if ranked:
+                    raise
+                continue
+            for query, answer in zip(queries, answers, strict=True):
+                query.answer = answer
+                self._recorded.pop(query.key, None)  # it is in the ledger now
+        for one in found:
+            one.outcome = replace(one.outcome, evaluation=None, secondary={})
+            for other in one.secondary.values():
+                other.outcome = None
         return found
 
-    def _query(self, candidate, outcome, training, name=None):
-        """Return the query about a candidate by a metric; ``training``: unless it comes with it."""
-        key = self.key(candidate, name)
-        if key is None and outcome.key is not None:
-            key = outcome.key if name is None else content_key("secondary", outcome.key)
-        return Assessment(
-            candidate.columns,
-            outcome.training if training is None else training,
-            key=key,
-            outcome=outcome,
-            about=(self._metrics[name], candidate.words),
-        )
+    def _queries(self, candidates, rows, training, secondary, variances):
+        """Return the queries about fitted candidates, with answers where these are recorded."""
+
+        def query(candidate, outcome, value, name=None):
+            key = self.key(candidate, name)
+            if key is None and outcome.key is not None:
+                key = outcome.key if name is None else content_key("secondary", outcome.key)
+            return Assessment(
+                candidate.columns,
+                outcome.training if value is None else float(value),
+                key=key,
+                outcome=outcome,
+                about=(self._metrics[name], candidate.words),
+            )
+
+        found = []
+        for place, (row, candidate) in enumerate(zip(rows, candidates, strict=True)):
+            outcome = self._ready.pop(row, Outcome())
+            known = training is not None and not outcome.error
+            one = query(candidate, outcome, training[place] if known else None)
+            for name, scores in secondary.items():
+                other = outcome.secondary.get(name, Outcome())
+                value = None if scores is None else scores[place]
+                one.secondary[name] = query(candidate, other, value, name)
+            if variances is not None:
+                one.variance = variances[place]
+            found.append(one)
+        queries = [each for one in found for each in (one, *one.secondary.values())]
+        recorded = self._look_up([each.key for each in queries])
+        for each in queries:
+            record = recorded.get(each.key)
+            if record is not None:
+                each.answer = record
+                if not math.isfinite(each.training):
+                    each.training = record.training_value
+        return found
 
     def _look_up(self, keys):
         """Return the recorded answers by key; each key is looked up once."""
@@ -256,28 +282,6 @@ class Verifier:
         if new:
             self._recorded |= dict.fromkeys(new) | self.holdout.recorded(sorted(new))
         return self._recorded
-
-    def _ask(self, ranked, secondary):
-        """Put one batch to the holdout, what ranks and secondary metrics; enter its answers."""
-        queries = [*ranked, *secondary]
-        if not queries:
-            return
-        training = np.array([query.training for query in queries])
-        is_secondary = np.arange(len(queries)) >= len(ranked)
-        leader = training[~is_secondary].max(initial=0.0)
-        answers = self.holdout.answer_evaluations(
-            training,
-            [query.outcome.evaluation for query in queries],
-            training_size=num_samples(self.setting.X),
-            keys=[query.key for query in queries],
-            relaxed_to=np.where(is_secondary, 0.0, RELAXED_PART * (leader - training)),
-            secondary=is_secondary,
-            training_variance=[query.variance for query in queries],
-            about=[query.about for query in queries],
-        )
-        for query, answer in zip(queries, answers, strict=True):
-            query.answer = answer
-            self._recorded.pop(query.key, None)  # it is in the ledger now
 
     def model(self, candidate, row=None):
         """Return the verified model of a candidate, fitted on the training part."""
