@@ -9,6 +9,6 @@ from typing import Any
 HOLDOUTS: Any = weakref.WeakValueDictionary()
 #: Ledgers in memory by token, of holdouts that were pickled: the pickle may come back after them.
 LEDGERS: dict[str, Any] = {}
-#: Digests of targets that were answered about: another holdout in memory of the same targets knows
-#: nothing of these answers, and says so.
-ANSWERED: set[str] = set()
+#: Digests of targets that were answered about, and of the rows (hashed when another holdout comes):
+#: one in memory of the same targets, or of some of the rows, knows nothing of these answers.
+ANSWERED: dict[str, Any] = {}

@@ -17,6 +17,7 @@ from sklearn_bdp.guards._rows import (
     FINDINGS,
     KnownRows,
     TrainingRecords,
+    answered_before,
     cell_codes,
     count_shared_rows,
     forget_accounts,

@@ -18,6 +18,7 @@ import hashlib
 import math
 import multiprocessing
 import numbers
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -107,6 +108,8 @@ SCORED = Guard(
 ANEW = "groups of the holdout are others than those of the training set (labels given anew)"
 #: Targets below which equal ones may well be those of other records.
 _FEWEST = 20
+#: Part of a holdout's rows that are those of another one where it is a subgroup of it.
+_SUBGROUP = 0.9
 #: Chance below which a class is missing from one side for a reason.
 _NO_CHANCE = 1e-3
 #: Fitted attributes of scikit-learn's models that are training rows: of neighbors, of support
@@ -482,6 +485,22 @@ def targets_digest(X: Any, y: Any) -> str | None:
     labels = labels.astype(float) if labels.dtype.kind in "biu" else labels
     repeats = (labels[1:] == labels[:-1]).any()
     return data_digest(X, labels) if repeats and in_runs(labels) else data_digest(labels)
+
+
+def answered_before(about: set[str], rows: Callable[[], Any]) -> bool:
+    """Return whether an account has answered about these targets, or about nearly all of the rows.
+
+    ``rows`` returns digests of rows with targets; those of a subgroup of a holdout are among its.
+    """
+    if not ANSWERED.keys().isdisjoint(about):
+        return True
+    own = rows() if ANSWERED and about else None
+    for known, has in ANSWERED.items():
+        ANSWERED[known] = has = has() if callable(has) else has
+        comparable = own and has and len(np.unique(own[0])) >= _FEWEST
+        if comparable and np.isin(own[0], has[0]).mean() > _SUBGROUP:
+            return True
+    return False
 
 
 def in_runs(labels: Any) -> bool:

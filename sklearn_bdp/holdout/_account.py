@@ -18,7 +18,7 @@ from sklearn_bdp._digests import is_content_key
 from sklearn_bdp._process import ANSWERED, LEDGERS
 from sklearn_bdp.accounting import PredictiveCode
 from sklearn_bdp.exceptions import LedgerCorruptedError, LedgerError, ProcessBoundaryError
-from sklearn_bdp.guards import ANOTHER, KnownRows
+from sklearn_bdp.guards import ANOTHER, KnownRows, answered_before
 from sklearn_bdp.holdout._batch import Terms, decide, exhausted_error, route
 from sklearn_bdp.holdout._certificate import check_open
 from sklearn_bdp.holdout._settings import DerivedSettings, final_noise, restored_mechanism
@@ -29,19 +29,20 @@ class Account:
     """What was asked, answered and learned of one holdout; it holds none of its records.
 
     A pickle finds the ledger again (in this process also one in memory) or can only be read.
-    ``about``: digests of the targets that it speaks of.
+    ``about``, ``rows``: digests of the targets, and a function that returns those of the rows.
     """
 
-    def __init__(self, path, header, *, model, seed, timeout, notes, about):
+    def __init__(self, path, header, *, model, seed, timeout, notes, about, rows):
         self.path, self.model, self.seed, self._timeout = path, model, seed, timeout
         self.identity = {name: header[name] for name in ("data", "correlation", "parameters")}
         self.token, self._about = secrets.token_hex(16), about
+        self._rows = rows  # until its first answer
         self.shared = Fact.SHARED_ROWS in notes  # training records may equal holdout records
         self.known = KnownRows()  # rows that stand on the training side
         self.warned = []  # metrics of which it was said that few groups tell hardly anything
         self._learned = None  # last entry learned from, predictor; public, rebuilt from the ledger
         self._head = self._snapshot = None  # of a ledger that is elsewhere
-        if path is None and not ANSWERED.isdisjoint(about):
+        if path is None and answered_before(about, rows):
             ANOTHER.warn()
             notes = {**notes, Fact.ANOTHER_ACCOUNT: True}
         # Drawn once, with the holdout; the order of units follows from it and from the records.
@@ -67,7 +68,7 @@ class Account:
         self.settings = DerivedSettings.recorded(known)
 
     def __getstate__(self):
-        state = vars(self) | {"_ledger": None, "_learned": None, "_about": ()}
+        state = vars(self) | {"_ledger": None, "_learned": None, "_about": set(), "_rows": None}
         if self.path is not None:
             # The head goes along: a ledger restored from an older copy is recognised.
             state["_head"] = self._head if self._ledger is None else self._ledger.head
@@ -211,7 +212,8 @@ class Account:
 
     def record(self, transaction, record, terms, answers):
         """Write a batch."""
-        ANSWERED.update(self._about)
+        ANSWERED.update(dict.fromkeys(self._about - ANSWERED.keys(), self._rows))
+        self._rows = None
         transaction.append(record, sealed=_sealed(terms), answers=answers)
 
     def note_closing(self, transaction, name, plan):

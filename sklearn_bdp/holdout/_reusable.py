@@ -340,9 +340,10 @@ class ReusableHoldout:
         }
         notes = {**(notes or {}), **({Fact.SHARED_ROWS: True} if config.allow_shared_rows else {})}
         about = {notes.get(Fact.TARGETS), targets_digest(self.X, self.y)} - {None}
+        own = TrainingRecords(((self.X, self.y),))
         self.account = Account(
             self.ledger, header, model=self.model, seed=seed, timeout=config.ledger_timeout,
-            notes=notes, about=about,
+            notes=notes, about=about, rows=lambda: own.rows[0],
         )  # fmt: skip
         HOLDOUTS[self.account.token] = self
         self.is_small = warn_if_vacuous(self.account.settings, self.model)

@@ -110,6 +110,24 @@ def test_an_account_in_memory_beside_a_ledger_is_said(path):
     assert LINE not in str(fitted.certificate_)
 
 
+def test_rows_of_an_asked_ledger_are_known(path):
+    """A subgroup of a holdout that a file keeps, asked on its own."""
+    asked(ReusableHoldout(X, y, ledger=path))
+    part = np.arange(200) % 2 == 0
+    assert told(lambda: ReusableHoldout(X[part], y[part])) == 1
+
+
+def test_a_new_holdout_of_a_subgroup_is_another_account():
+    """Issue 33: rows of an asked holdout, held out again, are told."""
+    women = np.arange(200) % 3 == 0
+    first = ReusableHoldout(X, y)
+    assert told(lambda: ReusableHoldout(X[women], y[women])) == 0  # nothing was asked yet
+    asked(first)
+    del first
+    assert told(lambda: ReusableHoldout(A, b)) == 0
+    assert told(lambda: ReusableHoldout(X[women], y[women])) == 1
+
+
 # few records or groups are quick
 @pytest.mark.filterwarnings("ignore::sklearn_bdp.exceptions.VacuousGuaranteeWarning")
 def test_few_or_sorted_targets_say_too_little_to_know_records_by():
