@@ -93,8 +93,8 @@ def test_expectations_given_the_past_are_those_of_the_scores(name):
     ("what", "declared"),
     [
         ("2,000 patients, brier_score", "'groups'"),
-        ("map, influence 0.4", "its strength"),
-        ("friends, influence 0.4", "influence='estimate'"),
+        pytest.param("map, influence 0.4", "its strength", marks=pytest.mark.slow),
+        pytest.param("friends, influence 0.4", "influence='estimate'", marks=pytest.mark.slow),
         ("300 circles", "DependencyGraph"),
     ],
 )

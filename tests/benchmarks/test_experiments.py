@@ -211,7 +211,8 @@ NAMES = {
 }
 
 
-@pytest.mark.parametrize("script", [pytest.param("dwork", marks=pytest.mark.slow), "zhao"])
+@pytest.mark.slow
+@pytest.mark.parametrize("script", ["dwork", "zhao"])
 def test_one_command_writes_figures_and_tables(script, tmp_path):
     result = command(script, "--size", "tiny", output=tmp_path)
     assert result.returncode == 0, result.stderr
