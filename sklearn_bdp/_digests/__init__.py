@@ -8,5 +8,10 @@ from sklearn_bdp._digests._content import (
     is_content_key,
     query_key,
 )
-from sklearn_bdp._digests._keys import KnownModel, fingerprint, has_own_code, recipe_key
-from sklearn_bdp._digests._objects import object_digest
+from sklearn_bdp._digests._objects import (
+    KnownModel,
+    fingerprint,
+    has_own_code,
+    object_digest,
+    recipe_key,
+)

@@ -136,7 +136,7 @@ def as_one_array(table):
 def table_content(value):
     """Return what a table or a column holds: an array, or its kind, facts and parts.
 
-    None for anything else.
+    Of an array what its memory holds beside its values is left out. None for anything else.
     """
     if sp.issparse(value):
         rows = value.tocsr().copy()
@@ -157,13 +157,9 @@ def table_content(value):
             return "series", "", [np.asarray(value)]  # with its type
         codes = np.asarray(value.cat.codes, dtype=np.int64)
         return "categories", str(value.dtype.ordered), [np.asarray(categories), codes]
-    if hasattr(value, "__array__") or hasattr(value, "__array_namespace__"):
-        return array_content(value if isinstance(value, np.ndarray) else np.asarray(value))
-    return None
-
-
-def array_content(array):
-    """Return an array without what its memory holds beside its values; of objects, a list."""
+    if not hasattr(value, "__array__") and not hasattr(value, "__array_namespace__"):
+        return None
+    array = value if isinstance(value, np.ndarray) else np.asarray(value)
     if array is np.ma.masked:  # it cannot be filled
         return "masked constant", "", []
     if isinstance(array, np.ma.MaskedArray):

@@ -1,28 +1,50 @@
-"""Digests of objects and of code: installed code by name and version, the user's own by value.
+"""Digests of objects and of code, and keys of models, which are digests of what a query is about.
 
-A pickle reads what an object is made of. It knows functions and classes by their names, which say
-nothing of what they do, and fails at lambdas. The walk below takes over there: it goes through
-code, closures, defaults, the globals that code names and the members of classes, so that whatever
-changes what an object does changes its digest.
+Installed code is known by name and version, the user's own by value. A pickle reads what an object
+is made of. It knows functions and classes by their names, which say nothing of what they do, and
+fails at lambdas. The walk below takes over there: it goes through code, closures, defaults, the
+globals that code names and the members of classes, so that whatever changes what an object does
+changes its digest.
+
+A *recipe* is known before anything is fitted: code that is installed under a version, parameters,
+training data. It is trusted where these determine the fitted model. For everything else the key
+holds the fitted model: all it has learned, the user's code by value, and what it predicts for the
+training records, which also shows what no walk through an object can see.
 """
 
 import contextlib
 import functools
+import hashlib
+import importlib.metadata
 import inspect
 import numbers
 import os
 import pathlib
+import pickle
+import platform
+import site
 import sys
+import sysconfig
 import types
+import warnings
 import weakref
 
 import numpy as np
+import scipy
 import scipy.sparse as sp
 import scipy.special
-from sklearn.base import BaseEstimator
+import sklearn
+from sklearn.base import BaseEstimator, clone
 
-from sklearn_bdp._digests._content import array_digest, digest_of, table_content
-from sklearn_bdp._digests._installed import file_digest, installed_version, is_installed_code
+from sklearn_bdp._digests._content import (
+    array_digest,
+    content_key,
+    copied,
+    data_digest,
+    digest_of,
+    query_key,
+    table_content,
+)
 
 #: Parameters of installed estimators that say how work is done, not what comes out.
 _MANNERS = {"n_jobs", "verbose", "memory", "pre_dispatch"}
@@ -45,6 +67,47 @@ _FITTING = {"fit", "partial_fit", "fit_transform", "fit_predict"}
 _RANDOM = ("numpy.random", "random")
 _LOCKS = ("lock", "RLock", "_RLock", "Condition", "Event", "Semaphore")
 _COMPILED = ("cython_function_or_method", "fused_cython_function")
+
+
+@functools.lru_cache(maxsize=1)
+def _folders():
+    """Return the folders of installed packages, of the standard library and of this package."""
+    packages = {sysconfig.get_path(name) for name in ("purelib", "platlib", "stdlib")}
+    packages.update(getattr(site, "getsitepackages", list)())
+    packages.update((site.getusersitepackages(), os.path.dirname(os.path.dirname(__file__))))
+    return tuple(os.path.realpath(folder) + os.sep for folder in packages if folder)
+
+
+@functools.lru_cache(maxsize=4096)
+def is_installed_code(file):
+    """Return whether a source file is part of Python, of an installed package or of this one."""
+    if file.startswith("<"):  # frozen modules of Python; cells and strings are the user's
+        return file.startswith("<frozen ")
+    return os.path.realpath(file).startswith(_folders())
+
+
+@functools.lru_cache(maxsize=4096)
+def installed_version(name):
+    """Return what names the version of a module's code, or ``None`` for code of the user.
+
+    A distribution in a folder of packages has a version that says what its code is. An editable
+    installation, a notebook, a script or a module next to it has none. Compiled classes may leave
+    the package out of their module's name (scikit-learn 1.6 does); the module itself knows it.
+    """
+    name = getattr(sys.modules.get(name), "__name__", name)
+    top = name.partition(".")[0] if isinstance(name, str) else ""
+    if not top or top in ("__main__", "__mp_main__"):
+        return None
+    if top in sys.builtin_module_names or top in sys.stdlib_module_names:
+        return f"python {platform.python_version()}"
+    file = getattr(sys.modules.get(top), "__file__", None)
+    if file is None or not is_installed_code(os.path.join(os.path.dirname(file), "x.py")):
+        return None
+    known = getattr(sys.modules[top], "__version__", None)
+    if isinstance(known, str):
+        return f"{top} {known}"
+    names = sorted(set(importlib.metadata.packages_distributions().get(top, ())))
+    return " ".join(f"{each} {importlib.metadata.version(each)}" for each in names) or None
 
 
 class Opaque(Exception):
@@ -104,7 +167,13 @@ class Walk:
         if not 0 < len(text) < _LONGEST_PATH or "\0" in text:
             return None
         places = dict.fromkeys(os.path.join(folder, text) for folder in ("", *self._folders))
-        files = [file_digest(place) for place in places if os.path.isfile(place)]
+        files = []  # a checkpoint is part of the code that loads it
+        for place in filter(os.path.isfile, places):
+            try:
+                with open(place, "rb") as stream:
+                    files.append(hashlib.file_digest(stream, "sha256").hexdigest())
+            except OSError:
+                files.append("unreadable")
         return self.digest(text.encode(errors="surrogatepass"), files) if files else None
 
     def _table(self, value):
@@ -160,12 +229,20 @@ class Walk:
         """Return the digest of a function written in Python."""
         self._note_randomness(value)
         version, space = installed_version(value.__module__), value.__globals__
-        cells = [_cell_content(cell) for cell in value.__closure__ or ()]
+        cells = [None] * len(value.__closure__ or ())  # None for a name that is bound later
+        for place, cell in enumerate(value.__closure__ or ()):
+            with contextlib.suppress(ValueError):
+                cells[place] = cell.cell_contents
         if version is not None and is_installed_code(value.__code__.co_filename):
             line = value.__code__.co_firstlineno  # one lambda from another
             return self.digest(version, value.__module__, value.__qualname__, line, cells)
         self._own(space.get("__file__") or value.__code__.co_filename)
-        carried = [_global(name, space) for name in _names_in(value.__code__)]
+        carried = []  # what names in code may stand for: globals, or modules it imports
+        for name in _names_in(value.__code__):
+            places = (name, f"{space.get('__package__')}.{name}")
+            modules = [sys.modules[full] for full in places if full in sys.modules]
+            found = modules[0] if modules and isinstance(modules[0], types.ModuleType) else None
+            carried.append((name, space.get(name, found)))
         given = (value.__defaults__, value.__kwdefaults__, vars(value), *cells)
         return self.digest("function", value.__code__, given, carried)
 
@@ -301,26 +378,10 @@ def _fit_only(kind):
     return (fitting - others) | _MADE_BY_CLASSES
 
 
-def _global(name, space):
-    """Return what a name in code may stand for: a global, or a module it imports."""
-    places = (name, f"{space.get('__package__')}.{name}")
-    modules = [sys.modules[full] for full in places if full in sys.modules]
-    found = modules[0] if modules and isinstance(modules[0], types.ModuleType) else None
-    return name, space.get(name, found)
-
-
 def _names_in(code):
     """Return the names that code and the code inside it look up, in order."""
     inner = [_names_in(each) for each in code.co_consts if isinstance(each, types.CodeType)]
     return sorted(set(code.co_names).union(*inner))
-
-
-def _cell_content(cell):
-    """Return what a closure holds; None for a name that is bound later."""
-    try:
-        return cell.cell_contents
-    except ValueError:
-        return None
 
 
 def _underlying(member):
@@ -364,3 +425,124 @@ def object_digest(value):
         return Walk().digest(value)
     except Opaque:
         return None
+
+
+# -- keys of models -------------------------------------------------------------------------------
+
+
+def recipe_key(estimator, metric, *, training, fit_params, columns):
+    """Return the key of a model before it is fitted, or None where fitting may vary.
+
+    ``training``: digest of the training data (`data_digest`).
+    """
+    recipe, about = _recipe(estimator)[0], object_digest((metric, fit_params))
+    if recipe is None or about is None:
+        return None
+    return content_key("recipe", _surroundings(), recipe, about, training, columns)
+
+
+class KnownModel:
+    """A fitted model as keys know it, looked at once for all that is asked about it.
+
+    ``content``: digest of what it has learned; None where something in it cannot be read.
+    ``predictor``: predicts what ``estimator`` does, if another object does so faster.
+    """
+
+    def __init__(self, estimator, *, predictor=None):
+        self._walk, self.content = Walk(fitted=True), None
+        with contextlib.suppress(Opaque):
+            self.content = self._walk.digest(estimator)
+        self._own_code = self._walk.own_code
+        self._model = estimator if predictor is None else predictor
+        self._said = {}  # id of records: the records, what the model says about them
+
+    @property
+    def classes(self):
+        """Classes that say with a :func:`fingerprint` what has been walked through; None: nothing
+        less than a walk does."""
+        whole = self._walk.plain and not self._walk.own_code and self.content is not None
+        return list(self._walk.classes) if whole else None
+
+    def key(self, metric, X, *, columns=None):
+        """Return the key of the model: what it has learned, how it behaves, what it is asked.
+
+        ``X``: records of the training side, never of the holdout; models with code of the user are
+        asked to predict them. Two models that are equal on different ``columns`` are two models.
+        None (never recognised again) where something in the model cannot be read.
+        """
+        self._walk.own_code = self._own_code
+        try:
+            about = self.content, self._walk.digest(metric)
+        except Opaque:
+            return None
+        if self.content is None:
+            return None
+        behaviour = ""
+        if self._own_code:  # of the model: what a metric does shows in no prediction
+            if id(X) not in self._said:
+                self._said[id(X)] = X, _behaviour(self._model, X)
+            behaviour = self._said[id(X)][1]
+        return content_key("model", _surroundings(), about, behaviour, columns)
+
+
+def fingerprint(model, classes):
+    """Return what a pickle of an object and its installed ``classes`` say, in this process.
+
+    Far cheaper than a walk, and no key: a pickle remembers which of its strings are one object.
+    None where there is no pickle.
+    """
+    state = hashlib.sha256()
+    pickler = pickle.Pickler(types.SimpleNamespace(write=state.update), protocol=5)
+    found = [foreigners(kind) for kind in {base for one in classes for base in one.__mro__}]
+    if any(callable(member) for pairs in found for _, member in pairs):
+        return None  # code that a session put into an installed class
+    try:
+        pickler.dump(model)
+        return repr(found), sklearn.get_config(), state.hexdigest()
+    except Exception:  # whatever a part of it raises
+        return None
+
+
+def has_own_code(estimator):
+    """Return whether an estimator holds code of the user: no recipe says what comes out of it."""
+    return _recipe(estimator)[1]
+
+
+def _recipe(estimator):
+    """Return the digest of an unfitted estimator, and whether it holds code of the user.
+
+    None for the digest where it does not say what comes out. It does for code that is installed
+    under a version, where every ``random_state``, of estimators as of splitters and functions
+    inside them, is an integer.
+    """
+    walk, found = Walk(recipe=True), None
+    with contextlib.suppress(Opaque, TypeError, RuntimeError):
+        found = walk.digest(clone(estimator))
+    return None if walk.varies else found, walk.own_code
+
+
+def _behaviour(estimator, X):
+    """Return a digest of everything a model says about records, numbers to single precision.
+
+    Sums of products differ in the last bits with the place of an array in memory; what the model
+    has learned is in the key to the last bit already.
+    """
+    found: list = []
+    for name in ("predict", "predict_proba", "decision_function"):
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                method = getattr(estimator, name, None)
+                said = None if method is None else method(copied(X))
+            single = getattr(getattr(said, "dtype", None), "kind", "") == "f"
+            found.append(np.asarray(said, dtype=np.float32) if single else said)
+        except Exception as error:  # a model that fails does so in a certain way
+            found.append(type(error).__name__)
+    return data_digest(*found)
+
+
+def _surroundings():
+    """Return versions and settings that change what estimators do."""
+    names = ("transform_output", "enable_metadata_routing", "array_api_dispatch")
+    config = {name: sklearn.get_config()[name] for name in names}
+    return query_key(sklearn.__version__, np.__version__, scipy.__version__, config)
