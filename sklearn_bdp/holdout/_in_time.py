@@ -195,7 +195,8 @@ def paired_difference(measure: Any, records: Any, models: Any, classes: Any) -> 
         return gap, -most, most, span
     ends = [0.0 * ones]  # a label that no model knows
     for label in classes:
-        ends.append(gained(records.with_targets(np.repeat(np.asarray([label]), len(gap)))))
+        supposed = np.repeat(np.asarray([label]), len(gap))
+        ends.append(gained(Records(records.X, supposed, records.models)))
     return gap, np.min(ends, axis=0), np.max(ends, axis=0), span
 
 

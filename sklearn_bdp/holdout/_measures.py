@@ -17,7 +17,6 @@ from typing import Any
 import numpy as np
 from sklearn.metrics import get_scorer
 
-from sklearn_bdp._digests import object_digest
 from sklearn_bdp._sklearn_compat import safe_indexing
 from sklearn_bdp.accounting import GENERIC, STATISTICS, of_sums
 from sklearn_bdp.exceptions import UnboundedMetricError
@@ -48,7 +47,7 @@ class Measure:
     """One metric of a report."""
 
     name: str  # as rows name it
-    metric: BoundedMetric | None = None  # scores of records in [0, 1], or of pairs and classes
+    metric: Any = None  # scores of records in [0, 1], or of pairs and classes
     share: str = ""  # one of SHARES
     statistic: str = ""  # one of STATISTICS
     scorer: Any = None  # anything else: scorer(estimator, X, y)
@@ -80,21 +79,11 @@ class Measure:
         return self.is_mean and self.metric.name in LOSSES
 
     @property
-    def bound(self) -> float:
-        """The most that one record counts."""
-        return 2.0 if self.share == "f1" else 1.0
-
-    @property
     def span(self) -> tuple[float, float]:
         """Ends of its range in score units."""
         if self.metric is None or not self.metric.is_mean:
             return 0.0, 1.0
         return self.metric.lower, self.metric.upper
-
-    def content(self) -> list[Any]:
-        """Return what a ledger knows it by."""
-        own = None if self.scorer is None else object_digest(self.scorer)
-        return [self.name, repr(self.metric), self.share, self.statistic, repr(self.positive), own]
 
 
 def measure_of(scoring: Any, model: Any, y: Any) -> Measure:
@@ -102,8 +91,21 @@ def measure_of(scoring: Any, model: Any, y: Any) -> Measure:
 
     Raises what tells that no row can be made of it, before anything is closed.
     """
-    classes = classes_of(model, y)
-    own, pos_label, scorer = _own_name(scoring)
+    classes, pos_label = classes_of(model, y), 1
+    own: Any = None
+    scorer: Any = scoring if callable(scoring) else None
+    if isinstance(scoring, str):
+        own = scoring if scoring in SHARES or scoring in STATISTICS else None
+        with contextlib.suppress(ValueError):
+            scorer = get_scorer(scoring)
+    if isinstance(scoring, BoundedMetric):
+        own = "specificity" if getattr(scoring, "other", False) else scoring.name
+        pos_label, scorer = getattr(scoring, "pos_label", 1), None
+    for name in (*SHARES, *STATISTICS) if own is None and scorer is not None else ():
+        with contextlib.suppress(ValueError):
+            if _parts(get_scorer(name)) == _parts(scorer):
+                own, pos_label = name, scorer._kwargs.get("pos_label", 1)
+                break
     if own in SHARES:
         return Measure(name=own, share=own, positive=_positive(own, pos_label, classes))
     metric, note = None, ""
@@ -121,7 +123,10 @@ def measure_of(scoring: Any, model: Any, y: Any) -> Measure:
         return Measure(name=metric.measured, metric=metric)
     own = metric.name if metric is not None else own
     if metric is not None and own not in STATISTICS:  # a score by class of the caller's own
-        return Measure(name=own, scorer=functools.partial(_by_metric, metric))
+        by_class = metric
+        return Measure(
+            name=own, scorer=lambda *asked: by_class.from_unit(by_class.training_score(*asked))
+        )
     two = own in STATISTICS and STATISTICS[own].response in ("scores", "chances")
     if two and classes is not None and len(classes) != 2:
         if scorer is None or own == "roc_auc":
@@ -139,29 +144,6 @@ def measure_of(scoring: Any, model: Any, y: Any) -> Measure:
     last = 1 if classes is None else classes[-1]
     positive = _positive(own, pos_label if own == "average_precision" else last, classes)
     return Measure(name=own, metric=metric, statistic=own, positive=positive)
-
-
-def _by_metric(metric, model, X, y):
-    """Return a score as a scorer of scikit-learn does."""
-    return metric.from_unit(metric.training_score(model, X, y))
-
-
-def _own_name(scoring):
-    """Return the name under which a row is made here, its class, and the scorer behind it."""
-    if isinstance(scoring, BoundedMetric):
-        name = "specificity" if getattr(scoring, "other", False) else scoring.name
-        return name, getattr(scoring, "pos_label", 1), None
-    scorer = scoring if callable(scoring) else None
-    if isinstance(scoring, str):
-        with contextlib.suppress(ValueError):
-            scorer = get_scorer(scoring)
-        if scoring in SHARES or scoring in STATISTICS:
-            return scoring, 1, scorer
-    for name in () if scorer is None else (*SHARES, *STATISTICS):
-        with contextlib.suppress(ValueError):
-            if _parts(get_scorer(name)) == _parts(scorer):
-                return name, scorer._kwargs.get("pos_label", 1), scorer
-    return None, 1, scorer
 
 
 def _parts(scorer):
@@ -219,9 +201,7 @@ class Predicted:
         """Return the error of a metric that reads something else than these predictions."""
         given, read = "labels or numbers", "probabilities or scores"
         if not hasattr(self, "predict"):
-            chances = hasattr(self, "predict_proba")
-            given = "probabilities of one class" if chances else "scores"
-            read = "labels" if chances else "labels or probabilities"
+            given, read = read, "labels"
         return TypeError(
             f"scoring={name!r} reads {read}, and these predictions are {given}. The holdout was "
             "not queried."
@@ -241,18 +221,14 @@ class Records:
     """
 
     def __init__(self, X: Any, y: Any, models: dict[str, Any]) -> None:
-        self.X, self.y, self._models = X, as_labels(y), models
+        self.X, self.y, self.models = X, as_labels(y), models
         self._read: dict[Any, Any] = {}
         #: By model: positions of the records that it failed on, which have the worst score.
         self.failing: dict[str, Any] = {}
 
-    def with_targets(self, y: Any) -> Records:
-        """Return the same records with other targets, of the same models."""
-        return Records(self.X, y, self._models)
-
     def asked(self, name: str) -> tuple[Any, Any]:
         """Return a model and the records in the form that it takes."""
-        model = self._models[name]
+        model = self.models[name]
         if isinstance(model, Predicted):
             return model, np.arange(len(self.y))[:, None]
         if name not in self._read:
@@ -322,8 +298,19 @@ class Records:
         if measure.scorer is not None:
             said = functools.partial(self.scored, measure, name, weights=weights)
             return GENERIC, np.zeros(len(self.y)), said
-        if measure.is_sum:
-            return self._summed(measure, name)
+        if measure.share:  # hits are known, and among whom: who was called what follows
+            real, called = self._called(measure, name)
+            return STATISTICS[measure.share], real.astype(int), called.astype(int)
+        if measure.is_mean:
+            sums, _ = self.contributions(measure, name)
+            if measure.is_share:
+                return STATISTICS["accuracy"], np.ones(len(sums)), sums
+            low, high = measure.span
+            base = STATISTICS.get(measure.metric.name, GENERIC)._replace(left_out=_MEAN)
+            scores = low + (high - low) * sums
+            numbers = self.y.dtype.kind == "f" or self.y.ndim > 1 or base.cells is None
+            y = np.zeros(len(sums)) if numbers else self.codes(name)[0]
+            return base, y, -scores if base.negative else scores
         statistic = STATISTICS[measure.statistic]
         if statistic.response == "values":
             y, said = self.y.astype(float), self.rows(name, "values")
@@ -338,21 +325,6 @@ class Records:
         if not np.isfinite(said).all():
             raise ValueError("The model fails on records.")
         return statistic, y, np.asarray(said, dtype=float)
-
-    def _summed(self, measure, name):
-        """Return the statistic that a sum is, from what each record contributes."""
-        if measure.share:  # hits are known, and among whom: who was called what follows
-            real, called = self._called(measure, name)
-            return STATISTICS[measure.share], real.astype(int), called.astype(int)
-        sums, _ = self.contributions(measure, name)
-        if measure.is_share:
-            return STATISTICS["accuracy"], np.ones(len(sums)), sums
-        low, high = measure.span
-        base = STATISTICS.get(measure.metric.name, GENERIC)._replace(left_out=_MEAN)
-        scores = low + (high - low) * sums
-        numbers = self.y.dtype.kind == "f" or self.y.ndim > 1 or base.cells is None
-        y = np.zeros(len(sums)) if numbers else self.codes(name)[0]
-        return base, y, -scores if base.negative else scores
 
 
 _MEAN = of_sums(lambda y, said: (said,), lambda count, total: total / count)

@@ -32,6 +32,7 @@ from sklearn_bdp.ledger import Fact
 from sklearn_bdp.metrics import as_labels, get_metric
 
 _MOST_LEVELS = 20  # of a column that makes subgroups
+_NAME_CLASSES = "Name all classes: of_targets(y, training_targets=[...]), or training=(X, y)."
 _UNKNOWN = UnitMoments(0.5, 0.25, 1.0)  # any moments are valid (theory G28)
 
 # How a row is proven, by what it measures and how the records depend on each other.
@@ -177,12 +178,23 @@ class Plan:
 
     def identity(self) -> dict[str, Any]:
         """Return what makes two reports the same, in JSON."""
+        known, statements = [], []
+        for name, model in self.models.items():
+            content = model
+            if isinstance(model, Predicted):
+                content = getattr(model, "known_as", model.values)
+            try:
+                known.append([name, joblib.hash(content)])
+            except Exception:  # what has no content is known by nothing, not even later
+                known.append([name, object_digest(content) or secrets.token_hex(16)])
+        for one in self.statements:
+            own = one.measure
+            scorer = None if own.scorer is None else object_digest(own.scorer)
+            said = own.name, repr(own.metric), own.share, own.statistic, repr(own.positive), scorer
+            statements.append([one.models, one.inside, *said, one.proven, one.ahead, one.skill])
         return {
-            "models": [[name, _content(model)] for name, model in self.models.items()],
-            "statements": [
-                [one.models, one.inside, *one.measure.content(), one.proven, one.ahead, one.skill]
-                for one in self.statements
-            ],
+            "models": known,
+            "statements": statements,
             "refit": None if self.refit is None else self.refit[1],
             "subgroups": {name: joblib.hash(mask) for name, mask in self.masks.items()},
             "per": self.per,
@@ -227,14 +239,36 @@ def planned_report(
     asked = [one.metric for own in measures for one in own.values()]
     if private and "groups" in dependence and any(one and one.is_mean for one in asked):
         per = "record"  # noise is added to means over records
+    # All models, then their subgroups and gaps, then differences to a baseline.
+    rows: list[tuple[Any, ...]] = [(own, (name,), (), False) for own in measures for name in own]
+    rows += [(own, (name,), one, False) for own in measures for name in own for one in levels]
+    for own in measures if baseline is not None else []:
+        for name, measure in own.items():
+            if measure.name != own[baseline].name:
+                raise ValueError(
+                    f"compare needs one metric for all models, got {own[baseline].name} and "
+                    f"{measure.name}. Give all models the same scoring."
+                )
+            if name != baseline:
+                rows.append((own, (baseline, name), (), False))
+                if model.is_given_past and measure.losses:
+                    rows.append((own, (baseline, name), (), True))
     statements, horizon = [], past_horizon(model)
-    for one in _statements(measures, expected, levels, baseline, skill=model.is_given_past):
+    for own, names, inside, skill in rows:
+        measure, middle = own[names[-1]], 0.5
+        if own is measures[0] and not inside and measure.is_sum and expected.keys() >= set(names):
+            known = [float(expected[name]) for name in names]
+            if measure.is_mean:
+                known = [check_training_value(measure.metric, value) for value in known]
+            known = np.clip(known, 0.0, 1.0).tolist()
+            middle = known[0] if len(known) == 1 else 0.5 * (known[1] - known[0] + 1.0)
+        one = Statement(models=names, measure=measure, inside=inside, skill=skill, expected=middle)
         proven = PROVEN.get(one.kind, {}).get(dependence, "")
         if proven == CLASSES and per == "record" and "groups" in dependence:
             proven = ""  # G19 is about a random record of a random group
         one = dataclasses.replace(one, proven=proven)
         statements.append(one)
-        if one.proven == PAST and horizon > 1:  # the other of two targets
+        if proven == PAST and horizon > 1:  # the other of two targets
             statements.append(dataclasses.replace(one, ahead=horizon))
     return Plan(
         models=models, statements=statements, refit=refit, masks=masks, per=per,
@@ -260,40 +294,6 @@ def _measures(scoring, models, y, *, private):
     return found
 
 
-def _statements(measures, expected, levels, baseline, *, skill):
-    """Yield all models, then their subgroups and gaps, then differences to a baseline."""
-
-    def said(own, *names):
-        """Return one row, with the training-side score or difference where it is known."""
-        measure, middle = own[names[-1]], 0.5
-        if own is measures[0] and measure.is_sum and expected.keys() >= set(names):
-            known = [float(expected[name]) for name in names]
-            if measure.is_mean:
-                known = [check_training_value(measure.metric, value) for value in known]
-            known = np.clip(known, 0.0, 1.0).tolist()
-            middle = known[0] if len(known) == 1 else 0.5 * (known[1] - known[0] + 1.0)
-        return Statement(models=names, measure=measure, expected=middle)
-
-    for own in measures:
-        for name in own:
-            yield said(own, name)
-    for own in measures:
-        for name, measure in own.items():
-            for inside in levels:
-                yield Statement(models=(name,), measure=measure, inside=inside)
-    for own in measures if baseline is not None else []:
-        for name, measure in own.items():
-            if measure.name != own[baseline].name:
-                raise ValueError(
-                    f"compare needs one metric for all models, got {own[baseline].name} and "
-                    f"{measure.name}. Give all models the same scoring."
-                )
-            if name != baseline:
-                yield (one := said(own, baseline, name))
-                if skill and measure.losses:
-                    yield dataclasses.replace(one, skill=True)
-
-
 # -- models, baselines, subgroups -----------------------------------------------------------------
 
 
@@ -308,7 +308,8 @@ def _named(estimators, training_values, compare, refit_every, holdout, y):
             for place, (kind, model) in enumerate(zip(kinds, estimators, strict=True), 1)
         }
     else:
-        found = {_kind(estimators, "predictions"): estimators}
+        is_model = hasattr(estimators, "fit") or hasattr(estimators, "predict")
+        found = {type(estimators).__name__ if is_model else "predictions": estimators}
     if not found:
         raise ValueError("estimators must hold at least one model, got none.")
     given, baseline = list(found), None
@@ -319,7 +320,8 @@ def _named(estimators, training_values, compare, refit_every, holdout, y):
         if compare not in found and is_forecast(compare):
             found[compare] = forecast(compare, holdout)
     elif compare is not None and compare is not False:
-        baseline = _kind(compare, "baseline")
+        is_model = hasattr(compare, "fit") or hasattr(compare, "predict")
+        baseline = type(compare).__name__ if is_model else "baseline"
         baseline = f"{baseline} (baseline)" if baseline in found else baseline
         found[baseline] = compare
     if baseline is not None and (baseline not in found or len(found) < 2):
@@ -331,15 +333,7 @@ def _named(estimators, training_values, compare, refit_every, holdout, y):
     models = {name: _model(name, model, holdout.y, y) for name, model in found.items()}
     if baseline is not None and baseline not in given and isinstance(compare, str):
         models[baseline].known_as = baseline
-    names, refit = {}, None
-    if refit_every is not None:
-        refit = refit_blocks(holdout, refit_every)
-        names = {
-            name: f"{name}, refitted {refit[1]}"
-            for name, one in models.items()
-            if not isinstance(one, Predicted)
-        }
-    expected = {}
+    expected: dict[str, float] = {}
     if training_values is not None:
         values = np.asarray(training_values, dtype=float)
         if values.shape not in ((), (len(given),)):
@@ -348,15 +342,17 @@ def _named(estimators, training_values, compare, refit_every, holdout, y):
                 f"shape {values.shape}."
             )
         known = zip(given, np.broadcast_to(values, len(given)).tolist(), strict=True)
-        expected = {names.get(name, name): value for name, value in known if np.isfinite(value)}
-    models = {names.get(name, name): model for name, model in models.items()}
-    return models, names.get(baseline, baseline), refit, expected
-
-
-def _kind(model, otherwise):
-    """Return what a model without a name is called."""
-    is_model = hasattr(model, "fit") or hasattr(model, "predict")
-    return type(model).__name__ if is_model else otherwise
+        expected = {name: value for name, value in known if np.isfinite(value)}
+    if refit_every is None:
+        return models, baseline, None, expected
+    refit = refit_blocks(holdout, refit_every)
+    names = {
+        name: name if isinstance(one, Predicted) else f"{name}, refitted {refit[1]}"
+        for name, one in models.items()
+    }
+    models = {names[name]: model for name, model in models.items()}
+    expected = {names[name]: value for name, value in expected.items()}
+    return models, names.get(baseline), refit, expected
 
 
 def _model(name, model, targets, y):
@@ -390,8 +386,7 @@ def _model(name, model, targets, y):
         if (said.dtype.kind in "iubf") != numbers:
             raise ValueError(
                 f"{name} must hold labels like the targets, which are "
-                f"{'numbers' if numbers else 'text'}. For probabilities, name the classes: "
-                "of_targets(y, training_targets=[...]), or training=(X, y)."
+                f"{'numbers' if numbers else 'text'}. For probabilities: {_NAME_CLASSES}"
             )
         if said.ndim == 1 and kind in "iub" and said.min() >= 0 and said.max() <= 1:
             classes = [0, 1]  # what numbers between them are probabilities of
@@ -399,8 +394,7 @@ def _model(name, model, targets, y):
     if found.values.ndim == 2 and found.values.shape[1] != len(found.classes_):
         raise ValueError(
             f"predictions {name!r} must have a column for each of {len(found.classes_)} classes, "
-            f"got {found.values.shape[1]}. Name all classes: "
-            "of_targets(y, training_targets=[...]), or training=(X, y)."
+            f"got {found.values.shape[1]}. {_NAME_CLASSES}"
         )
     return found
 
@@ -514,13 +508,3 @@ def _most_records(holdout, training, dependence):
             "Pass training=(X, y, groups). The holdout was not queried."
         )
     return float(sizes[0])
-
-
-def _content(model):
-    """Return what a model is known by; what has no content is known by nothing, not even later."""
-    if isinstance(model, Predicted):
-        model = getattr(model, "known_as", model.values)
-    try:
-        return joblib.hash(model)
-    except Exception:  # what cannot be pickled
-        return object_digest(model) or secrets.token_hex(16)

@@ -227,7 +227,7 @@ class Rows:
             limits = {BETS: star_limits, FREE: order_free_limits}[one.proven]
             lower, upper = limits(
                 self.totals(sums), self.totals(counts),
-                bound=one.measure.bound * self.plan.bound,
+                bound=(2.0 if one.measure.share == "f1" else 1.0) * self.plan.bound,
                 moments=one.moments, log_inverse_level=math.log(2.0 / level),
             )  # fmt: skip
         return low + span * lower, low + span * upper
