@@ -139,33 +139,9 @@ def make_batch(
         tail_of: Any = np.zeros(values.size, dtype=int)
         sensitivities, by_class = np.full(values.size, one_record), [None] * values.size
     else:
-        shapes, tail_of, found, by_class = {}, [], [], []
-        for one in evaluations:
-            if not isinstance(one, Evaluation) or (one.per_record is None and one.shape.is_mean):
-                raise TypeError(
-                    f"evaluations must come from BoundedMetric.evaluate, got {type(one).__name__}."
-                )
-            if one.per_record is not None:
-                (value,), (square,) = check_per_record_scores(one.per_record, n, model)
-                found.append((value, square, one_record))
-            elif model.is_given_rest or not model.is_componentwise:
-                raise ValueError(
-                    "a metric that is not a mean over records needs independent records or groups, "
-                    f"got the correlation: {model.describe()}. Use a mean over records, for "
-                    "instance scoring='accuracy' or 'neg_brier_score'."
-                )
-            elif not (0.0 <= one.value <= 1.0 and 0.0 < one.sensitivity <= 1.0):
-                raise ValueError("an evaluation must have a value and a sensitivity in [0, 1].")
-            else:
-                value = float(one.value)
-                found.append((value, np.full(2, value), max(1.0, float(one.sensitivity) * n)))
-            shape = tuple(sorted(vars(one.shape).items()))
-            tail_of.append(shapes.setdefault(shape, len(shapes)))
-            by_class.append(one.by_class)
-        values, squares, sensitivities = (
-            np.array([row[part] for row in found]) for part in range(3)
+        values, squares, sensitivities, shapes, tail_of, by_class = _of_evaluations(
+            evaluations, n, model, one_record
         )
-        shapes, tail_of = tuple(map(dict, shapes)), np.array(tail_of, dtype=int)
     count = len(tail_of)
     if count == 0:
         raise ValueError("a batch must hold at least one query, got 0.")
@@ -219,6 +195,37 @@ def make_batch(
         by_class=by_class,
         labels=labels,
     )
+
+
+def _of_evaluations(evaluations, n, model, one_record):
+    """Return values, moments and sensitivities of evaluations, their shapes, and whose is which."""
+    shapes: dict[Any, int] = {}
+    tail_of, found, by_class = [], [], []
+    for one in evaluations:
+        if not isinstance(one, Evaluation) or (one.per_record is None and one.shape.is_mean):
+            raise TypeError(
+                f"evaluations must come from BoundedMetric.evaluate, got {type(one).__name__}."
+            )
+        if one.per_record is not None:
+            (value,), (square,) = check_per_record_scores(one.per_record, n, model)
+            found.append((value, square, one_record))
+        elif model.is_given_rest or not model.is_componentwise:
+            raise ValueError(
+                "a metric that is not a mean over records needs independent records or groups, "
+                f"got the correlation: {model.describe()}. Use a mean over records, for "
+                "instance scoring='accuracy' or 'neg_brier_score'."
+            )
+        elif not (0.0 <= one.value <= 1.0 and 0.0 < one.sensitivity <= 1.0):
+            raise ValueError("an evaluation must have a value and a sensitivity in [0, 1].")
+        else:
+            value = float(one.value)
+            found.append((value, np.full(2, value), max(1.0, float(one.sensitivity) * n)))
+        shape = tuple(sorted(vars(one.shape).items()))
+        tail_of.append(shapes.setdefault(shape, len(shapes)))
+        by_class.append(one.by_class)
+    values, squares, sensitivities = (np.array([row[part] for row in found]) for part in range(3))
+    of = np.array(tail_of, dtype=int)
+    return values, squares, sensitivities, tuple(map(dict, shapes)), of, by_class
 
 
 def check_per_record_scores(scores, n, model):

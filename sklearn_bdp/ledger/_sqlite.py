@@ -114,29 +114,28 @@ class SQLiteBackend(DatabaseBackend):
             content = connection.serialize()
         draft = self.path.with_name(f"{self.path.name}.{secrets.token_hex(8)}.new")
         try:
+            # 0600: the file holds the noise of the current threshold.
+            descriptor = os.open(draft, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
+            with open(descriptor, "wb") as file:
+                file.write(content)
+                file.flush()
+                os.fsync(file.fileno())
             try:
-                # 0600: the file holds the noise of the current threshold.
-                descriptor = os.open(draft, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
-                with open(descriptor, "wb") as file:
-                    file.write(content)
-                    file.flush()
-                    os.fsync(file.fileno())
-                try:
-                    os.link(draft, self.path)
-                except FileExistsError:  # another process was first
+                os.link(draft, self.path)
+            except FileExistsError:  # another process was first
+                return False
+            except OSError:  # a file system without hard links
+                if os.path.lexists(self.path):
                     return False
-                except OSError:  # a file system without hard links
-                    if os.path.lexists(self.path):
-                        return False
-                    os.rename(draft, self.path)
-                return True
-            finally:
-                draft.unlink(missing_ok=True)
+                os.rename(draft, self.path)
+            return True
         except OSError as error:
             raise LedgerUnavailableError(
                 f"ledger {self.path} cannot be created: {error.strerror}. The holdout was not "
                 "queried."
             ) from None
+        finally:
+            draft.unlink(missing_ok=True)
 
     def read(self, after):
         """Return what is in the file."""
