@@ -135,7 +135,8 @@ class SQLiteBackend(DatabaseBackend):
                 "queried."
             ) from None
         finally:
-            draft.unlink(missing_ok=True)
+            with contextlib.suppress(OSError):
+                draft.unlink()
 
     def read(self, after):
         """Return what is in the file."""
