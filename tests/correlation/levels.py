@@ -12,9 +12,9 @@ def sequential_epsilon(model, dp_epsilon, n):
         return max(sequential_epsilon(part, dp_epsilon, n) for part in model.models)
     bounds = calibrate(model)
     if isinstance(bounds, ChainCalibration):
-        return dp_epsilon + bounds._extra(dp_epsilon, n)
+        return dp_epsilon + bounds.extra(dp_epsilon, n)
     if not isinstance(bounds, NetworkCalibration):
         return model.bdp_epsilon(dp_epsilon, n)
     levels, trees = bounds.record_levels(dp_epsilon), model._rooted()[0]
-    levels[trees] = np.minimum(levels[trees], dp_epsilon + bounds._upward(dp_epsilon)[1])
+    levels[trees] = np.minimum(levels[trees], dp_epsilon + bounds.upward(dp_epsilon)[1])
     return float(levels.max())

@@ -5,23 +5,22 @@ certificate's line on privacy). What computes intervals never imports this packa
 """
 
 from sklearn_bdp.correlation.privacy._calibration import Calibration, calibrate
-from sklearn_bdp.correlation.privacy._chains import ChainCalibration, block_information
-from sklearn_bdp.correlation.privacy._kernels import (
+from sklearn_bdp.correlation.privacy._chains import (
+    ChainCalibration,
+    block_information,
+    bridge_sides,
+    chain_influences,
     close_above,
     contract,
     iterate_leakage,
     kernel_leakage,
+    quilt_leakage,
+    spectral_dp_epsilon,
+    spectral_smallest_n,
     two_state_leakage,
 )
 from sklearn_bdp.correlation.privacy._networks import (
     NetworkCalibration,
     birkhoff_messages,
     reach_factor,
-)
-from sklearn_bdp.correlation.privacy._quilts import (
-    bridge_sides,
-    chain_influences,
-    quilt_leakage,
-    spectral_dp_epsilon,
-    spectral_smallest_n,
 )

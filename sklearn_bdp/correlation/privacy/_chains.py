@@ -1,31 +1,373 @@
-"""What a Markov chain leaks of a record: its past, its future, and Zhao's lemmas (theory B2-B7)."""
+"""What a Markov chain leaks of a record: kernels, bridges and quilts, Zhao's lemmas (B2-B7).
+
+First how leakage passes through a kernel (the update of Cao et al., Birkhoff's contraction), then
+the sides of a record (bridges to known records, quilts, Lemma 4), then the calibration of a chain.
+"""
 
 from __future__ import annotations
 
 import math
 
 import numpy as np
+from scipy.spatial.distance import cdist
 
 from sklearn_bdp._bisection import doubled, last_accepted
 from sklearn_bdp.correlation._chain import MarkovChain
 from sklearn_bdp.correlation._transition import block_spread, is_reversible, reversed_kernel
 from sklearn_bdp.correlation.privacy._calibration import Calibration, calibrate
-from sklearn_bdp.correlation.privacy._kernels import (
-    contracted_sides,
-    iterate_leakage,
-    kernel_update,
-)
-from sklearn_bdp.correlation.privacy._quilts import (
-    MOST_STATES,
-    blanket_influence,
-    both_sides,
-    bridge_sides,
-    chain_influences,
-    combine,
-    quilt_leakage,
-    spectral_dp_epsilon,
-    spectral_smallest_n,
-)
+
+# Fixed points are approached from below; stop when a step moves less than this, relatively,
+# and add the geometric rest of the sequence, so that the answer is never too small.
+FIXED_POINT_TOLERANCE = 1e-13
+# Work limit: state counts above this leave the bridges to Birkhoff's contraction and quilts.
+MOST_STATES = 24
+NOISE = 1e-14  # rounding errors of powers never fall below this
+# Two-sided quilts are tabulated by distance pairs and pairs of values; beyond this many numbers
+# the larger of the two sides' influences is taken for every pair of values (a valid bound).
+TABLE_LIMIT = 5e7
+
+
+def kernel_leakage(kernel, weight):
+    """Return ``L_P(w)``, in nats: what a record tells about its neighbour and all behind it.
+
+    ``max_{u,v,A} ln[(1 + P(u,A)(e^w - 1)) / (1 + P(v,A)(e^w - 1))]``, where row ``u`` of ``kernel``
+    is the distribution of the neighbour given value ``u``; zeros are allowed.
+
+    For a ratio ``r`` the best set of a pair is ``{y : P(u,y) > r P(v,y)}`` and
+    ``sum_y max(P(u,y) - r P(v,y), 0)`` is half of a city-block distance, so all pairs are tried
+    at once; Dinkelbach's iteration then needs a handful of ratios.
+
+    Cao, Yoshikawa, Xiao, Xiong 2017, Quantifying differential privacy under temporal
+    correlations, Algorithm 1 (a linear-fractional programme per pair of rows).
+    """
+    # Theory B7; Cao et al. 2017, (15)-(18).
+    if not weight > 0 or len(kernel) < 2:
+        return 0.0
+    if weight > 600.0:  # e^w overflows; the update grows no faster than its argument
+        return kernel_leakage(kernel, 600.0) + (weight - 600.0)
+    growth = math.expm1(weight)
+    excess = 0.0  # r - 1, kept apart so that small leakage keeps its relative precision
+    for _ in range(100):
+        distance = cdist(kernel, kernel * (1.0 + excess), "cityblock")
+        u, v = np.unravel_index(np.argmax(distance), distance.shape)
+        chosen = kernel[u] > (1.0 + excess) * kernel[v]
+        gain = float((kernel[u, chosen] - kernel[v, chosen]).sum())
+        better = growth * gain / (1.0 + growth * float(kernel[v, chosen].sum()))
+        if not better > excess * (1.0 + 1e-14):
+            break
+        excess = better
+    return min(weight, math.log1p(excess))
+
+
+def contract(diameter, weight):
+    """Return ``4 artanh(tanh(diameter/4) tanh(weight/4))`` elementwise (Birkhoff).
+
+    The range of the log of an averaged function, at most either argument: ``weight`` is the range
+    on the targets of a kernel of that projective diameter, in nats; either may be infinite.
+    """
+    # Birkhoff 1957: a positive kernel contracts Hilbert's metric by tanh(diameter / 4); the
+    # product form is the sharp bound for a range `weight`. Theory B5, B6.
+    small, large = np.minimum(diameter, weight), np.maximum(diameter, weight)
+    # artanh(x) from 1 - x loses nothing when both factors are near one.
+    a, b = np.exp(-small / 2), np.exp(-large / 2)
+    # (1 + tt') / (1 - tt') with t = (1-a)/(1+a), t' = (1-b)/(1+b) equals (1 + ab) / (a + b).
+    with np.errstate(divide="ignore", invalid="ignore"):
+        result = 2.0 * np.log1p(np.expm1(-small / 2) * np.expm1(-large / 2) / (a + b))
+    result = np.where(a + b > 0, result, small)
+    result = np.minimum(result, small)
+    return float(result) if np.ndim(result) == 0 else result
+
+
+def two_state_leakage(kernel, weights):
+    """Return the leakage of a two-state kernel, each direction by itself.
+
+    ``weights`` are the largest ``ln g(0)/g(1)`` and ``ln g(1)/g(0)`` of a function of the
+    neighbour; the result is the same for ``u -> sum_y kernel[u, y] g(y)``. The ratio is monotone in
+    ``g(0)/g(1)``, so the two ends decide and the recursion is exact.
+    """
+    (p, _), (q, r) = kernel.tolist()
+    ends = []
+    for end in (float(weights[0]), -float(weights[1])):
+        x = min(max(end, -600.0), 600.0)
+        # (p t + 1-p) / (q t + 1-q) - 1 with t = e^x
+        if x > 0:
+            excess = -(p - q) * math.expm1(-x) / (q + r * math.exp(-x))
+        else:
+            excess = (p - q) * math.expm1(x) / (q * math.exp(x) + r)
+        value = math.log1p(excess) if excess > -1.0 else -math.inf
+        ends.append(value + math.copysign(abs(end) - abs(x), value))  # slope at most one
+    return np.minimum([max(*ends, 0.0), max(-ends[0], -ends[1], 0.0)], np.max(weights))
+
+
+def kernel_update(kernel):
+    """Return the update ``weights -> leakage`` of a kernel, by direction where there are two."""
+    if kernel.shape == (2, 2):
+        return lambda weights: two_state_leakage(kernel, weights)
+    return lambda weights: np.array([kernel_leakage(kernel, float(np.max(weights)))])
+
+
+def iterate_leakage(update, dp_epsilon, steps, *, width=1, cap=None):
+    """Return ``a_0 = 0, a_1 = update(dp_epsilon + a_0), …`` up to ``steps`` or convergence.
+
+    ``update`` maps arrays of leakages, increasing, none above the largest of its arguments.
+    ``width`` directions are kept apart: 2 for two-state kernels, else 1. After ``cap`` steps a
+    bound closes the sequence; two-state updates are cheap and get more of them. Where fewer than
+    ``steps + 1`` rows are returned, the last bounds all later ones.
+    """
+    cap = (200 if width == 1 else 20_000) if cap is None else cap
+    sequence = [np.zeros(width)]
+    while len(sequence) <= steps:
+        new = update(dp_epsilon + sequence[-1])
+        step = float(np.max(new - sequence[-1]))
+        sequence.append(np.maximum(new, sequence[-1]))
+        if len(sequence) > cap or not step > FIXED_POINT_TOLERANCE * float(np.max(new)):
+            sequence.append(close_above(update, dp_epsilon, sequence[-1], max(step, 0.0), steps))
+            break
+    return np.array(sequence[: steps + 1])
+
+
+def close_above(update, dp_epsilon, reached, step, steps):
+    """Return a bound on all later terms of the recursion, given the term reached.
+
+    Any ``b >= reached`` with ``update(dp_epsilon + b) <= b`` is one: the update is increasing,
+    so no later term can jump over it. ``steps * dp_epsilon`` always is.
+    """
+    ceiling = steps * dp_epsilon
+    if len(reached) > 1:  # one margin for both directions is loose far from the fixed point
+        for _ in range(20_000):
+            new = np.maximum(update(dp_epsilon + reached), reached)
+            step, reached = float(np.max(new - reached)), new
+            if not step > FIXED_POINT_TOLERANCE * float(np.max(new)):
+                break
+    margin = max(step, 4 * FIXED_POINT_TOLERANCE * float(np.max(reached)), 1e-300)
+
+    def closed(margin):
+        return np.all(update(dp_epsilon + reached + margin) <= reached + margin)
+
+    found = doubled(closed, margin, most=np.nextafter(ceiling - np.max(reached), 0.0))
+    if found is None:
+        return np.maximum(reached, ceiling)
+    within = 1e-9 * float(np.max(reached + found[0]))
+    return reached + last_accepted(closed, *found, steps=40, within=within)
+
+
+def contracted_sides(diameter, dp_epsilon, steps, *, exact=256):
+    """Return what a side of ``m`` records adds for an adversary who knows any of it (theory B5).
+
+    Non-decreasing rows. The first ``exact`` steps are followed one by one, the fixed point bounds
+    the rest: where fewer than ``steps + 1`` rows are returned, the last bounds all later ones.
+    """
+    sides = [0.0]
+    for _ in range(min(steps, exact)):
+        sides.append(contract(diameter, dp_epsilon + sides[-1]))
+    if steps > exact:
+        # z = e^{a/2} - 1 solves s z^2 + (2s - q) z = (1 - s) q, s = e^{-diameter/2},
+        # q = 1 - e^{-dp_epsilon/2}; the form of the root avoids cancellation.
+        s, q = math.exp(-diameter / 2.0), -math.expm1(-dp_epsilon / 2.0)
+        b, fixed = 2.0 * s - q, math.inf
+        root = math.sqrt(b * b + 4.0 * s * (1.0 - s) * q)
+        if b > 0:
+            fixed = 2.0 * math.log1p(2.0 * (1.0 - s) * q / (b + root))
+        elif s > 1e-300:
+            fixed = 2.0 * math.log1p((root - b) / (2.0 * s))
+        sides.append(max(sides[-1], min(fixed * (1.0 + 1e-12), steps * dp_epsilon)))
+    return np.array(sides)[:, None]
+
+
+def combine(operation, one, other):
+    """Combine two side sequences elementwise; each is constant past its end."""
+    room = np.arange(max(len(one), len(other)))
+    return operation(one[np.minimum(room, len(one) - 1)], other[np.minimum(room, len(other) - 1)])
+
+
+def both_sides(left, right, n):
+    """Return the largest ``left[m] + right[n - 1 - m]`` over the records of a chain."""
+    room = np.arange(min(n, len(left) + len(right)))
+    room = np.r_[room, n - 1 - room]
+    here = left[np.minimum(room, len(left) - 1)]
+    there = right[np.minimum(n - 1 - room, len(right) - 1)]
+    return float((here + there).max())
+
+
+def bridge_sides(matrix, dp_epsilon, steps, *, far, cap=4000):
+    r"""Return what a side of ``m`` records can add when one of them is known, ``m <= steps``.
+
+    ``matrix`` is the transition matrix for the side of the future, its transpose for the side of
+    the past. The bridge to value ``s``, ``j`` steps away, moves by
+    :math:`H(u,y) \propto M(u,y)\, M^{j-1}(y,s)`, whatever the distribution of the first state.
+    ``far`` is what the columns of the powers become in the limit: ones towards the future, the
+    stationary distribution towards the past.
+
+    Row ``m`` of the result is the largest leakage over known records at most ``m`` steps away;
+    where fewer than ``steps + 1`` rows are returned, the last bounds all later ones. None when the
+    chain does not settle within the work limit.
+    """
+    k = len(matrix)
+    width = 2 if k == 2 else 1
+    limit = matrix * far[None, :]
+    limit = kernel_update(limit / limit.sum(axis=1, keepdims=True))
+    leakage, power = np.zeros((k, width)), np.eye(k)  # A(j, s) for the known value s
+    worst = [np.zeros(width), np.zeros(width)]  # nothing there; the next record is known
+    cap = cap if k == 2 else min(cap, 5000 // k)  # about half a second
+    while len(worst) <= steps:
+        power = power @ matrix
+        power /= power.max()  # scale is irrelevant, underflow is not
+        for s in range(k):  # one step towards the known value s; rows that cannot reach it drop out
+            bridge = matrix * power[:, s][None, :]
+            totals = bridge.sum(axis=1)
+            possible = totals > 0
+            update = kernel_update(bridge[possible] / totals[possible, None])
+            several = possible.sum() > 1
+            leakage[s] = update(dp_epsilon + leakage[s]) if several else 0.0
+        highest, column = leakage.max(axis=0), power / far[:, None]
+        # How much a far-away known value still matters: the largest ln max/min of a column.
+        low = column.min(axis=0)
+        drift = float(np.log(column.max(axis=0) / low).max()) if low.min() > 0 else np.inf
+        worst.append(np.maximum(worst[-1], highest))
+        if drift <= max(1e-8 * dp_epsilon, NOISE) or (len(worst) > cap and np.isfinite(drift)):
+
+            def beyond(weights, drift=drift):
+                # E_u[qg]/E_v[qg] * E_v[q]/E_u[q] with ln q of range `drift` at most
+                return limit(weights + drift) + limit(np.full(len(weights), drift))
+
+            rest = close_above(beyond, dp_epsilon, highest, drift, steps)
+            worst.append(np.maximum(worst[-1], rest))
+            break
+        if len(worst) > cap:
+            return None
+    return np.array(worst[: steps + 1])
+
+
+def log_ratios(rows):
+    """Return ``max_s ln rows[u, s] / rows[v, s]`` for all ``u, v``; infinite where impossible."""
+    k = len(rows)
+    result = np.zeros((k, k))
+    for u in range(k):
+        with np.errstate(divide="ignore", invalid="ignore"):
+            # log1p of the difference keeps small influences precise
+            ratio = np.log1p((rows[u] - rows) / rows)
+        ratio = np.where((rows[u] == 0) | np.isnan(ratio), -math.inf, ratio)
+        result[u] = np.maximum(ratio.max(axis=1), 0.0)
+    return result
+
+
+def chain_influences(kernel, longest, enough):
+    """Return distances, and the influence of a record on the one at each distance.
+
+    ``kernel`` makes one step towards the quilt. Distances are all up to 256, then grow by 2 % (any
+    family of quilts is valid), and end at ``longest`` or where the influence falls to ``enough``:
+    one record more cannot be worth it. Influences are ``max_s ln P[s | u] / P[s | v]`` in nats, of
+    shape (m, k, k).
+    """
+    distances, influences, power, distance = [], [], np.eye(len(kernel)), 0
+    while distance < longest:
+        step = 1 if distance < 256 else max(1, distance // 50)
+        step = min(step, longest - distance)
+        power = power @ (kernel if step == 1 else np.linalg.matrix_power(kernel, step))
+        power /= power.sum(axis=1, keepdims=True)
+        distance += step
+        distances.append(distance)
+        influences.append(log_ratios(power))
+        if influences[-1].max() <= enough:
+            break
+    return np.array(distances, dtype=int), np.array(influences).reshape(-1, *kernel.shape)
+
+
+def two_sided_influences(left, right):
+    """Return ``b`` of all two-sided quilts, shape (distances left, distances right).
+
+    Conditioning inside the quilt cuts a side off, so ``max_{L in N}`` is attained at ``L = {}``:
+    the two sides are independent given the record, and their influences add.
+    """
+    k = left.shape[1]
+    if len(left) * len(right) * k * k > TABLE_LIMIT:
+        return left.max(axis=(1, 2))[:, None] + right.max(axis=(1, 2))[None, :]
+    best = np.zeros((len(left), len(right)))
+    for u in range(k):
+        for v in range(k):
+            if u != v:
+                np.maximum(best, left[:, None, u, v] + right[None, :, u, v], out=best)
+    return best
+
+
+def quilt_leakage(past, future, dp_epsilon, n, *, factor=4.0):
+    """Return the BDP level of a chain by its best quilts, ends included.
+
+    ``max_i min_Q [(|N| + 1) dp_epsilon + factor * b]`` over the two-sided, one-sided and empty
+    quilts of every record; ``past`` and ``future`` come from :func:`chain_influences`. The factor
+    is 4 as printed by Zhao (2017); 2 suffices (theory B2).
+    """
+    if n == 1:
+        return dp_epsilon
+    (far_left, left), (far_right, right) = past, future
+    # Theory B2; Zhao 2017, Lemma 2: |N| + 1 = a + c - 1 for the quilt {i - a, i + c}.
+    both = (far_left[:, None] + far_right[None, :] - 1) * dp_epsilon
+    both = both + factor * two_sided_influences(left, right)
+    both = np.minimum.accumulate(np.minimum.accumulate(both, axis=0), axis=1)
+    one_left = np.minimum.accumulate(far_left * dp_epsilon + factor * left.max(axis=(1, 2)))
+    one_right = np.minimum.accumulate(far_right * dp_epsilon + factor * right.max(axis=(1, 2)))
+
+    # How many records lie before each one that may be the worst: past the reach of both tables all
+    # share the two-sided quilts, and the one-sided ones are worst where the two cross.
+    margin, before = int(far_left[-1]) + int(far_right[-1]) + 2, np.arange(n)
+    if n > 2 * margin:
+        shift = (one_right[-1] - one_left[-1]) / dp_epsilon
+        centre = (n - 1 - (shift if math.isfinite(shift) else 0.0)) / 2.0
+        middle = np.clip(np.floor(centre) + np.arange(-1, 3), 0, n - 1).astype(int)
+        before = np.unique(np.r_[np.arange(margin), middle, np.arange(n - margin, n)])
+    after = n - 1 - before
+    level = np.full(len(before), n * dp_epsilon)  # the empty quilt
+    i = np.searchsorted(far_left, before, side="right") - 1
+    j = np.searchsorted(far_right, after, side="right") - 1
+    level = np.where((i >= 0) & (j >= 0), np.minimum(level, both[i, j]), level)
+    level = np.where(i >= 0, np.minimum(level, one_left[i] + after * dp_epsilon), level)
+    level = np.where(j >= 0, np.minimum(level, one_right[j] + before * dp_epsilon), level)
+    return float(level.max())
+
+
+def blanket_influence(backward, forward, n):
+    """Return the max-influence ``a`` of a record on its Markov blanket (its neighbours)."""
+    if n == 1:
+        return 0.0
+    left, right = log_ratios(backward), log_ratios(forward)
+    return float((left + right).max() if n > 2 else max(left.max(), right.max()))
+
+
+def spectral_smallest_n(gap, smallest):
+    """Return the least ``n`` for which some level satisfies ``n >= 2d``."""
+    # d >= (1/g) ln(1/rho) with strict inequality: coth > 1.
+    return 2 * (math.floor(-math.log(smallest) / gap) + 1)
+
+
+def spectral_dp_epsilon(bdp_epsilon, gap, smallest, n):
+    """Return the DP level ``h`` that Lemma 4 of Zhao (2017) proves sufficient for a BDP level.
+
+    ``max_c min{(1-6c) e / (2d-1), (1/3-2c) e / (d+s)}`` over ``0 < c < 1/6`` with ``n >= 2d``; 0
+    when no ``c`` qualifies. ``gap`` is ``1 - max_{j>=2} |lambda_j|``, ``smallest`` the smallest
+    stationary probability ``rho``.
+
+    ``d`` falls in steps as ``c`` grows while both terms fall in ``c``; so the best ``c`` for
+    each integer ``d`` is the smallest that reaches it,
+    ``c = (2/e) artanh(exp(-g d) / rho)``, and one pass over ``d`` finds the maximum exactly.
+
+    Zhao 2017, Adaptive Statistical Learning with Bayesian Differential Privacy, WPES'17,
+    Lemma 4; ``s`` is defined in Section 5.3.
+    """
+    e = bdp_epsilon
+    # Zhao 2017, Section 5.3: s = floor((1/g) ln((e^{e/6}+1) / (rho (e^{e/6}-1)))).
+    s = math.floor(math.log(1.0 / (smallest * math.tanh(e / 12.0))) / gap)
+    first = math.floor(-math.log(smallest) / gap) + 1
+    best, start = 0.0, first
+    while 2 * start <= n and e / (2 * start - 1) > best:
+        d = np.arange(start, min(n // 2, start + 4095) + 1)
+        share = np.exp(-gap * d) / smallest
+        with np.errstate(divide="ignore"):
+            c = np.where(share < 1.0, (2.0 / e) * np.arctanh(np.minimum(share, 1.0)), math.inf)
+        # Theory B4; Zhao 2017, Lemma 4.
+        h = np.minimum((1.0 - 6.0 * c) * e / (2 * d - 1), (1.0 / 3.0 - 2.0 * c) * e / (d + s))
+        best = max(best, float(h.max()))
+        start = int(d[-1]) + 1
+    return best * (1.0 - 1e-12)  # c = c(d) is approached, not always attained
 
 
 def block_information(dp_epsilon, extra, n):
@@ -42,18 +384,13 @@ class ChainCalibration(Calibration):
 
     def check_method(self, n, method):
         chain, other = self.model, "method='tight' applies (theory B5)."
-        if method == "tight":
-            return
-        if method == "spectral":
-            self._check_spectral(n, other)
-        elif method == "blanket" and n > 1 and math.isinf(chain.diameter_):
+        if method == "blanket" and n > 1 and math.isinf(chain.diameter_):
             raise ValueError(
                 "method='blanket' needs positive transition probabilities (a neighbor that rules "
                 "a value out has infinite influence); method='quilt' uses neighbors further away."
             )
-
-    def _check_spectral(self, n, other):
-        chain = self.model
+        if method != "spectral":
+            return
         mixes = chain.spectral_gap_ > 0 and is_reversible(chain.transition, chain.stationary_)
         if not mixes or (not chain.observed and math.isinf(chain.diameter_)):
             raise ValueError(
@@ -72,7 +409,9 @@ class ChainCalibration(Calibration):
         if method == "tight":
             return self._tight(dp_epsilon, n)
         if method == "spectral":
-            value = self._spectral_leakage(dp_epsilon, n)
+            # The smallest level whose h reaches dp_epsilon: it increases with the level, in jumps.
+            enough = lambda x: self._spectral(x, n) >= dp_epsilon  # noqa: E731
+            value = last_accepted(enough, *doubled(enough, float(dp_epsilon)))
         elif method == "quilt":
             value = self._quilted(dp_epsilon, n, factor=4.0)
         else:
@@ -86,11 +425,6 @@ class ChainCalibration(Calibration):
         smallest = float(chain.stationary_.min())
         return spectral_dp_epsilon(float(bdp_epsilon), chain.spectral_gap_, smallest, n)
 
-    def _spectral_leakage(self, dp_epsilon, n):
-        """Smallest level whose ``h`` reaches ``dp_epsilon`` (h increases with the level)."""
-        enough = lambda x: self._spectral(x, n) >= dp_epsilon  # noqa: E731
-        return last_accepted(enough, *doubled(enough, float(dp_epsilon)))  # h jumps with d
-
     def inverse(self, bdp_epsilon, n, method):
         if method == "spectral":
             level = self._spectral(bdp_epsilon, n)
@@ -101,18 +435,6 @@ class ChainCalibration(Calibration):
 
     # -- the two sides of a record ----------------------------------------------------------
 
-    def _contracted(self, dp_epsilon, n):
-        """Leakage of a side to an adversary who knows any of it (theory B5)."""
-        return contracted_sides(self.model.diameter_, dp_epsilon, n - 1)
-
-    def forward(self, dp_epsilon, n):
-        """Leakage of the future to an adversary who knows none of it (theory B7)."""
-        return self._unknown_side("forward", self.model.transition, dp_epsilon, n)
-
-    def backward(self, dp_epsilon, n):
-        """Leakage of the past to an adversary who knows none of it."""
-        return self._unknown_side("backward", self.reverse, dp_epsilon, n)
-
     @property
     def reverse(self):
         """Transition matrix of the stationary chain run backwards."""
@@ -121,28 +443,31 @@ class ChainCalibration(Calibration):
             "reverse", lambda: reversed_kernel(chain.transition, chain.stationary_)
         )
 
-    def _unknown_side(self, name, kernel, dp_epsilon, n):
-        width = 2 if len(kernel) == 2 else 1
-        return self.model._remember(
-            (name, dp_epsilon, n),
-            lambda: iterate_leakage(kernel_update(kernel), dp_epsilon, n - 1, width=width),
-        )
+    def unknown(self, dp_epsilon, n):
+        """Return the leakage of past and future to an adversary who knows none of them (B7)."""
 
-    def _bridged(self, matrix, far, unknown, dp_epsilon, n):
-        """Leakage of a side of an observed chain: something known on it, or nothing (B5′)."""
-        known = bridge_sides(matrix, dp_epsilon, n - 1, far=far)
-        contracted = self._contracted(dp_epsilon, n)
-        if known is None:
-            return contracted
-        return combine(np.minimum, contracted, combine(np.maximum, known, unknown))
+        def sides():
+            for kernel in (self.reverse, self.model.transition):
+                width = 2 if len(kernel) == 2 else 1
+                yield iterate_leakage(kernel_update(kernel), dp_epsilon, n - 1, width=width)
+
+        return self.model._remember(("unknown", dp_epsilon, n), lambda: tuple(sides()))
 
     def _tight(self, dp_epsilon, n):
-        chain, left = self.model, self._contracted(dp_epsilon, n)
-        right, k = left, len(chain.transition)
+        chain, k = self.model, len(self.model.transition)
+        # Of a side to an adversary who knows any of it (B5).
+        left = right = contracted = contracted_sides(chain.diameter_, dp_epsilon, n - 1)
         if chain.observed and k <= MOST_STATES:
-            after, before = self.forward(dp_epsilon, n), self.backward(dp_epsilon, n)
-            right = self._bridged(chain.transition, np.ones(k), after, dp_epsilon, n)
-            left = self._bridged(chain.transition.T, chain.stationary_, before, dp_epsilon, n)
+
+            def bridged(matrix, far, unknown):  # something known on a side, or nothing (B5′)
+                known = bridge_sides(matrix, dp_epsilon, n - 1, far=far)
+                if known is None:
+                    return contracted
+                return combine(np.minimum, contracted, combine(np.maximum, known, unknown))
+
+            before, after = self.unknown(dp_epsilon, n)
+            right = bridged(chain.transition, np.ones(k), after)
+            left = bridged(chain.transition.T, chain.stationary_, before)
         best = min(dp_epsilon + both_sides(left, right, n), n * dp_epsilon)
         if chain.observed and k > 2:
             best = min(best, self._quilted(dp_epsilon, n, factor=2.0))
@@ -160,16 +485,15 @@ class ChainCalibration(Calibration):
         )
         return quilt_leakage(*sides, dp_epsilon, n, factor=factor)
 
-    def _extra(self, dp_epsilon, n):
+    def extra(self, dp_epsilon, n):
         """Return what follows a record in the better order of time (theory B7)."""
-        orders = self.forward(dp_epsilon, n), self.backward(dp_epsilon, n)
-        return min(float(order[-1].max()) for order in orders)
+        return min(float(side[-1].max()) for side in self.unknown(dp_epsilon, n))
 
     def sequential_information(self, dp_epsilon, n):
-        return block_information(dp_epsilon, self._extra(dp_epsilon, n), n)
+        return block_information(dp_epsilon, self.extra(dp_epsilon, n), n)
 
     def posterior_bias(self, dp_epsilon, n):
-        after, before = self.forward(dp_epsilon, n), self.backward(dp_epsilon, n)
+        before, after = self.unknown(dp_epsilon, n)
         length = max(len(after), len(before))
         if n <= 4 * length:
             records, weights = np.arange(n), np.ones(n)

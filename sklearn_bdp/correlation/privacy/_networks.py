@@ -9,7 +9,7 @@ from scipy import sparse
 
 from sklearn_bdp.correlation._network import NetworkModel
 from sklearn_bdp.correlation.privacy._calibration import Calibration, calibrate
-from sklearn_bdp.correlation.privacy._kernels import kernel_leakage
+from sklearn_bdp.correlation.privacy._chains import kernel_leakage
 
 
 @calibrate.register(NetworkModel)
@@ -20,13 +20,10 @@ class NetworkCalibration(Calibration):
         super().__init__(model)
         self.sizes = model._component_sizes[model.components_].astype(float)
 
-    def _remember(self, key, compute):
-        return self.model._remember(("privacy", key), compute)
-
     def messages(self, dp_epsilon):
         """Return the messages of the records in trees (theory B6)."""
         _, parent, diameters = self.model._rooted()
-        return self._remember(
+        return self.model._remember(
             ("messages", dp_epsilon),
             lambda: birkhoff_messages(parent.tolist(), diameters, dp_epsilon),
         )
@@ -34,7 +31,9 @@ class NetworkCalibration(Calibration):
     def factor(self):
         """Return what the DP level grows by at each record by walks (theory B8)."""
         model = self.model
-        return self._remember("factor", lambda: reach_factor(model.adjacency_, model._reach()))
+        return self.model._remember(
+            "factor", lambda: reach_factor(model.adjacency_, model._reach())
+        )
 
     def record_levels(self, dp_epsilon):
         """Return a BDP level for every record: the best of B1, B6 and B8."""
@@ -63,32 +62,28 @@ class NetworkCalibration(Calibration):
             level = np.minimum(level, self.sizes * dp_epsilon)
         return float(level.max())
 
-    def _upward(self, dp_epsilon):
-        """Message of each node to its parent when nothing below is known (theory B7)."""
-
-        def compute():
-            upward, below, _ = self.messages(dp_epsilon)
-            if not self.model._factors:
-                return upward, below
-            kernels, parent = self.model._kernels(), self.model._rooted()[1].tolist()
-            upward, below, cache = [0.0] * len(parent), [0.0] * len(parent), {}
-            for v in range(len(parent) - 1, -1, -1):
-                if parent[v] >= 0:
-                    key = (id(kernels[v]), below[v])
-                    if key not in cache:
-                        cache[key] = kernel_leakage(kernels[v], dp_epsilon + below[v])
-                    upward[v] = cache[key]
-                    below[parent[v]] += upward[v]
-            return upward, np.array(below)
-
-        return self._remember(("upward", dp_epsilon), compute)
+    def upward(self, dp_epsilon):
+        """Return each node's message to its parent, nothing below known (B7), and sums of them."""
+        upward, below, _ = self.messages(dp_epsilon)
+        if not self.model._factors:
+            return upward, below
+        kernels, parent = self.model._kernels(), self.model._rooted()[1].tolist()
+        upward, below, cache = [0.0] * len(parent), [0.0] * len(parent), {}
+        for v in range(len(parent) - 1, -1, -1):
+            if parent[v] >= 0:
+                key = (id(kernels[v]), below[v])
+                if key not in cache:
+                    cache[key] = kernel_leakage(kernels[v], dp_epsilon + below[v])
+                upward[v] = cache[key]
+                below[parent[v]] += upward[v]
+        return upward, np.array(below)
 
     def sequential_information(self, dp_epsilon, n):
         levels = self.record_levels(dp_epsilon)
         cost = np.bincount(self.model.components_, weights=levels**2)
         cost = np.minimum(cost, (self.model._component_sizes * dp_epsilon) ** 2)
         if self.model._is_tree.any():
-            cost = np.minimum(cost, self.model._blocks(dp_epsilon, self._upward(dp_epsilon)[0]))
+            cost = np.minimum(cost, self.model._blocks(dp_epsilon, self.upward(dp_epsilon)[0]))
         return float(cost.sum() / 8.0)  # theory G1
 
     def posterior_bias(self, dp_epsilon, n):
