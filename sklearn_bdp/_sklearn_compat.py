@@ -9,7 +9,6 @@ import sys
 
 import numpy as np
 from sklearn.base import _fit_context as fit_context
-from sklearn.model_selection._search import BaseSearchCV
 from sklearn.model_selection._search_successive_halving import (
     BaseSuccessiveHalving as SuccessiveHalving,
 )

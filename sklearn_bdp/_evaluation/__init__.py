@@ -16,13 +16,13 @@ from sklearn_bdp._evaluation._division import (
     check_records,
     divide,
     divide_for,
-    fold_file,
     inner_folds,
     open_holdout,
     recorded_seed,
 )
 from sklearn_bdp._evaluation._fits import (
     CrossValidation,
+    FoldFile,
     FoldScores,
     ModelStore,
     Progress,

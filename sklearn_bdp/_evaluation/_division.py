@@ -5,14 +5,12 @@ An *owner* is an estimator with the parameters ``holdout``, ``correlation`` and 
 
 import copy
 import numbers
-import os
 import secrets
 import warnings
 from dataclasses import dataclass, field, replace
 
 import joblib
 import numpy as np
-import sklearn
 from sklearn.base import is_classifier
 from sklearn.model_selection import (
     PredefinedSplit,
@@ -25,12 +23,9 @@ from sklearn.utils import check_array as check_values
 from sklearn.utils import check_random_state, get_tags, indexable
 
 from sklearn_bdp._checks import as_frame, caller_level, check_array, check_fraction, check_kind
-from sklearn_bdp._digests import query_key
 from sklearn_bdp._evaluation._candidates import targets
-from sklearn_bdp._evaluation._fits import FoldFile
 from sklearn_bdp._evaluation._time import correlation_in_time
 from sklearn_bdp._sklearn_compat import inside_validation, num_samples, safe_indexing, safe_split
-from sklearn_bdp._version import __version__
 from sklearn_bdp.correlation import (
     CorrelationModel,
     Groups,
@@ -466,20 +461,6 @@ def recorded_seed(owner, config, data):
     known = {note["data"]: note["seed"] for note in read_notes(config.ledger, Fact.SPLIT)}
     seed = known.get(name, fresh)
     return seed, {"data": name, "seed": seed}
-
-
-def fold_file(config, signature):
-    """Return where finished folds of a search are kept beside a ledger file; None without one.
-
-    ``signature()``: digest of the search and its data, None where something cannot be read.
-    """
-    ledger = getattr(config, "ledger", None)
-    if not isinstance(ledger, str | os.PathLike) or "://" in str(ledger):
-        return None
-    signature = signature()
-    return signature and FoldFile(
-        config.ledger, query_key("folds", __version__, sklearn.__version__, signature)
-    )
 
 
 def divide_for(owner, config, estimator, data, *, split=None):

@@ -75,7 +75,8 @@ class Verifier:
         self._metrics = setting.metrics
         self._own_code = has_own_code(setting.estimator)
         self._recipes, self._recorded = {}, {}
-        self._ready, self._models = {}, ModelStore()
+        self.unasked = {}  # outcomes by row, with raw scores
+        self._models = ModelStore()
         self.row_wise = RowWiseCheck(dates)
 
     def key(self, candidate, name=None):
@@ -114,7 +115,7 @@ class Verifier:
         return [
             replace(task, keyed=own[0] is None, context=None)
             for task, own in zip(tasks, keys, strict=True)
-            if not all(recorded.get(key) for key in own) and task.row not in self._ready
+            if not all(recorded.get(key) for key in own) and task.row not in self.unasked
         ]
 
     def take(self, task, outcome, *, guess):
@@ -123,7 +124,7 @@ class Verifier:
             self._look_at(outcome.model, task.candidate)
             repeatable = self.key(task.candidate) is not None
             self._models.put(task.row, outcome.model, guess=guess, repeatable=repeatable)
-        self._ready[task.row] = replace(outcome, model=None)
+        self.unasked[task.row] = replace(outcome, model=None)
 
     def _look_at(self, model, candidate):
         """Ask a model whether it predicts each record by itself, on training rows."""
@@ -151,7 +152,7 @@ class Verifier:
         try:
             run_jobs([(job, todo)], take, **self.dispatch)
         except INTERRUPTIONS:
-            fitted = {row: outcome.training for row, outcome in self._ready.items()}
+            fitted = {row: outcome.training for row, outcome in self.unasked.items()}
             self.ask_finished(tasks, known or fitted)
             raise
 
@@ -160,7 +161,7 @@ class Verifier:
         done = [
             task
             for task in tasks
-            if task.row in self._ready and math.isfinite(training.get(task.row, math.nan))
+            if task.row in self.unasked and math.isfinite(training.get(task.row, math.nan))
         ]
         if not done:
             return
@@ -168,10 +169,6 @@ class Verifier:
             warnings.simplefilter("ignore")
             values = [training[task.row] for task in done]
             self.assess([t.candidate for t in done], values, rows=[t.row for t in done])
-
-    def forget(self):
-        """Drop every raw score that has not been asked about."""
-        self._ready.clear()
 
     # -- queries ------------------------------------------------------------------------------
 
@@ -256,7 +253,7 @@ class Verifier:
 
         found = []
         for place, (row, candidate) in enumerate(zip(rows, candidates, strict=True)):
-            outcome = self._ready.pop(row, Outcome())
+            outcome = self.unasked.pop(row, Outcome())
             known = training is not None and not outcome.error
             one = query(candidate, outcome, training[place] if known else None)
             for name, scores in secondary.items():

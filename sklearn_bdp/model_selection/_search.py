@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import numbers
+import os
 import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
@@ -21,7 +22,7 @@ from sklearn.utils.metadata_routing import process_routing
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
 from sklearn_bdp._checks import caller_level, check_integer, check_real
-from sklearn_bdp._digests import data_digest, object_digest
+from sklearn_bdp._digests import data_digest, object_digest, query_key
 from sklearn_bdp._evaluation import (
     RULES,
     Assessment,
@@ -29,6 +30,7 @@ from sklearn_bdp._evaluation import (
     CrossValidation,
     Experiment,
     FitData,
+    FoldFile,
     MetricScorer,
     Progress,
     Savable,
@@ -36,7 +38,6 @@ from sklearn_bdp._evaluation import (
     check_owner,
     check_records,
     divide_for,
-    fold_file,
     inner_folds,
     open_holdout,
     public_scorer,
@@ -56,6 +57,7 @@ from sklearn_bdp._sklearn_compat import (
     root_context,
 )
 from sklearn_bdp._typing import Correlation, RandomState
+from sklearn_bdp._version import __version__
 from sklearn_bdp.correlation import date_numbers
 from sklearn_bdp.exceptions import UnboundedMetricError, UnweightedScoreWarning
 from sklearn_bdp.guards import TrainingRecords, check_agreement, warn_of
@@ -343,23 +345,19 @@ class ReusableHoldoutSearchCV(Savable, GridSearchCV):
             When the holdout has spent its budget and ``on_exhausted="raise"``.
         """
         if self.holdout is None:
-            for name, value in (("X_val", X_val), ("y_val", y_val)):
-                if value is not None and not has_fit_parameter(self.estimator, name):
-                    raise ValueError(
-                        f"{name} must be None with holdout=None, which is plain cross-validation: "
-                        f"{type(self.estimator).__name__}.fit does not take it."
-                    )
-                if value is not None:
-                    params[name] = value
-            given = (times, groups_val, coordinates)
-            if any(value is not None for value in given) or horizon:
+            given = {"X_val": X_val, "y_val": y_val, "groups": groups}
+            params |= {name: value for name, value in given.items() if value is not None}
+            others = {"times": times, "groups_val": groups_val, "coordinates": coordinates}
+            wrong = [name for name, value in others.items() if value is not None]
+            wrong += ["horizon"] if horizon else []
+            sides = [name for name in ("X_val", "y_val") if given[name] is not None]
+            wrong += [name for name in sides if not has_fit_parameter(self.estimator, name)]
+            if wrong:
                 raise ValueError(
-                    "holdout=None is plain cross-validation: times=, horizon=, groups_val= and "
-                    "coordinates= have no place in it. Set holdout=0.25, or pass "
-                    "cv=TimeSeriesSplit()."
+                    f"{wrong[0]} must not be given with holdout=None, which is plain "
+                    f"cross-validation of {type(self.estimator).__name__}. Set holdout=0.25, or "
+                    "pass cv=TimeSeriesSplit()."
                 )
-            if groups is not None:
-                params["groups"] = groups
             return self._fit_plain(X, y, params)
         scoring = self.scoring if isinstance(self.scoring, list | tuple | set) else [self.scoring]
         for name in scoring:
@@ -398,7 +396,7 @@ class ReusableHoldoutSearchCV(Savable, GridSearchCV):
                     folds.check()
                 found = self._ask(folds)
             finally:
-                folds.verifier.forget()
+                folds.verifier.unasked.clear()  # raw scores
         except BaseException:
             if progress.holdout is not None:  # training-side scores and released answers only
                 # As things are now: what ``fit`` counts in its class or module is no other search.
@@ -419,17 +417,13 @@ class ReusableHoldoutSearchCV(Savable, GridSearchCV):
 
     def _check_options(self, X_val):
         """Check what can be checked before any work; return what a new holdout will be."""
-        if self.training_score == "resubstitution":
-            if isinstance(self.refit, str) and self.refit == "one_se":
-                raise ValueError(
-                    "refit='one_se' needs the standard errors of training_score='cv', got "
-                    "training_score='resubstitution'."
-                )
-            if self.verify != "all":
-                raise ValueError(
-                    "verify must be 'all' with training_score='resubstitution', where the training "
-                    f"score comes with the fit, got verify={self.verify!r}."
-                )
+        one_se = isinstance(self.refit, str) and self.refit == "one_se"
+        if self.training_score == "resubstitution" and (one_se or self.verify != "all"):
+            raise ValueError(
+                "training_score='resubstitution' comes with the fit and has no standard error: "
+                "refit must not be 'one_se' and verify must be 'all', got "
+                f"refit={self.refit!r} and verify={self.verify!r}."
+            )
         if self.n_iter is None:  # a candidate of each grid, for its names
             some = [ParameterGrid(grid)[0] for grid in ParameterGrid(self.param_grid).param_grid]
         else:
@@ -459,7 +453,12 @@ class ReusableHoldoutSearchCV(Savable, GridSearchCV):
         if known is not None and known == self._signature(data):
             return before
         seed, split = recorded_seed(self, config, data)
-        file = fold_file(config, lambda: self._signature(data))
+        ledger, file = getattr(config, "ledger", None), None
+        if isinstance(ledger, str | os.PathLike) and "://" not in str(ledger):
+            signature = self._signature(data)
+            if signature is not None:
+                versions = __version__, sklearn.__version__
+                file = FoldFile(ledger, query_key("folds", *versions, signature))
         return Progress(seed=seed, split=split, config=config, file=file)
 
     def _prepare(self, progress, data):
