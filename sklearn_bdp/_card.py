@@ -57,14 +57,26 @@ class Card:
         """Return the title, the sentences, and the sections below one another."""
         blocks = ["\n".join([self.title, *self.lines])]
         for heading, content in self.sections:
-            lines = _aligned(content) if isinstance(content, dict) else _listed(heading, content)
+            if isinstance(content, dict):
+                columns = [[name, *values] for name, values in content.items()]
+                padded = [[one.ljust(max(map(len, each))) for one in each] for each in columns]
+                rows = zip(*padded, strict=True)
+                lines = [("  " + "  ".join(row)).rstrip() for row in rows]
+            else:  # set in below a heading
+                pair = "  {:<26}{}" if heading else "{} {}"
+                lines = [
+                    f"  - {one}" if isinstance(one, str) else pair.format(f"{one[0]}:", one[1])
+                    for one in content
+                ]
             blocks += ["\n".join([heading, *lines] if heading else lines)] if content else []
         return "\n\n".join(blocks)
 
     def html(self):
         """Return the title in bold, the picture, open sections, sentences, and the folded rest."""
         style = "style='margin:.35em 0;line-height:1.45'"
-        said = "".join(f"<p {style}>{_escaped(line)}</p>" for line in self.lines)
+        # A sign stays with its number.
+        title, *lines = (html.escape(s).replace("± ", "±&nbsp;") for s in (self.title, *self.lines))
+        said = "".join(f"<p {style}>{line}</p>" for line in lines)
         opened = "".join(_content(content) for heading, content in self.sections if not heading)
         folded = "".join(
             "<details style='margin:.35em 0'><summary style='cursor:pointer;opacity:.8'>"
@@ -77,7 +89,7 @@ class Card:
             f"border-left:4px solid {GOOD if self.good else BAD};border-radius:6px;"
             "padding:.7em 1.1em;margin:.4em 0;max-width:46em;color:inherit'>"
             "<p style='margin:.1em 0 .4em;font-size:1.08em;line-height:1.4'><b>"
-            f"{_escaped(self.title)}</b></p>{self.picture}{opened}{said}{folded}</div>"
+            f"{title}</b></p>{self.picture}{opened}{said}{folded}</div>"
         )
 
 
@@ -92,28 +104,6 @@ class Shown:
 
     def _repr_html_(self):
         return self._card().html()
-
-
-def _listed(heading, content):
-    """Return sentences or pairs as lines, set in below a heading."""
-    for item in content:
-        if isinstance(item, str):
-            yield f"  - {item}"
-        else:
-            label, text = item
-            yield f"  {label + ':':<26}{text}" if heading else f"{label}: {text}"
-
-
-def _aligned(columns):
-    """Return columns as the lines of a table."""
-    cells = [[name, *values] for name, values in columns.items()]
-    padded = [[cell.ljust(max(map(len, column))) for cell in column] for column in cells]
-    return [("  " + "  ".join(row)).rstrip() for row in zip(*padded, strict=True)]
-
-
-def _escaped(text):
-    """Return a sentence as HTML in which a sign stays with its number."""
-    return html.escape(text).replace("± ", "±&nbsp;")
 
 
 def _content(content):

@@ -69,7 +69,7 @@ def check_probability(name, value):
 
 def check_beta(value):
     """Return the probability of a miss: strictly above 0 and at most 1/2."""
-    beta = check_probability("beta", value)
+    beta = check_real("beta", value, low=0.0, high=1.0, closed="neither")
     if not beta <= 0.5:
         raise ValueError(
             "beta must be at most 0.5: it is the probability that an interval is wrong, so for "
@@ -85,7 +85,7 @@ def check_fraction(name, value):
             f"{name} must be a fraction in (0, 1), got {name}={value!r}. To hold out "
             f"{int(value)} of your records, pass {name}={int(value)} / len(X)."
         )
-    return check_real(name, value, low=0.0, high=1.0, closed="neither")
+    return check_probability(name, value)
 
 
 def check_boolean(name, value):

@@ -3,40 +3,48 @@
 import html
 import math
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression
 
 from sklearn_bdp import ReusableHoldoutSearchCV, certify
-from sklearn_bdp._card import Card, digits, expected, interval_picture
 from sklearn_bdp.exceptions import VacuousGuaranteeWarning
+from sklearn_bdp.feature_selection import SelectionReport
 from tests.facts import warned
+
+
+def chosen(score, lower, upper, **facts):
+    """Return a certificate of a chosen score and its interval."""
+    certificate = certify(10_000, n_queries=100, budget=1)
+    return replace(certificate, chosen=("score", score, lower, upper), **facts)
 
 
 @pytest.mark.parametrize("score", [0.12345, 0.99999, -0.00012, -17.4321, 1234.567])
 def test_ends_round_outward(score):
-    lower, upper = float(digits(score, math.floor)), float(digits(score, math.ceil))
+    first = str(chosen(score, score, score)).splitlines()[0]
+    lower, upper = (float(end) for end in re.search(r"between (\S+) and (\S+) ", first).groups())
     assert lower <= score <= upper
     assert upper - lower <= 1e-3 * max(1.0, 10.0 * abs(score))
 
 
 def test_a_picture_names_the_ends_it_draws():
-    picture = interval_picture(0.9, 0.81234, 0.95678, bounds=(0.0, 1.0))
-    assert "between 0.812 and 0.957" in picture
-    assert "0.812 and 0.957" in expected(0.81234, 0.95678)
-    assert "0.630: baseline" in interval_picture(0.9, 0.8, 0.95, baseline=0.63)
-    assert interval_picture(math.nan, 0.0, 1.0) == ""
-    assert interval_picture(0.5, 0.5, 0.5) == ""
+    card = chosen(0.9, 0.81234, 0.95678, baseline=0.63)._repr_html_()
+    assert "aria-label='0.900, between 0.812 and 0.957'" in card
+    assert "0.630: baseline" in card
+    assert "<svg" not in chosen(math.nan, 0.0, 1.0)._repr_html_()
+    assert "<svg" not in chosen(0.5, 0.5, 0.5)._repr_html_()
 
 
 def test_what_is_named_cannot_become_html():
-    sections = [("<u>", ["<s>"]), ("", [("<q>", "<w>")]), ("", {"<x>": ["<v>"]})]
-    shown = Card("<h>", ["<i>"], sections)
-    for tag in ("<h>", "<i>", "<u>", "<s>", "<q>", "<w>", "<x>", "<v>"):
-        assert tag not in shown.html()
-        assert html.escape(tag) in shown.html()
-        assert tag in shown.text()
+    report = SelectionReport("<h>", ("<i>",), {"<x>": ["<v>"]})
+    certificate = chosen(0.5, 0.4, 0.6, notes=("<s>",), assumptions=("<u>",))
+    for shown, tags in ((report, ("<h>", "<i>", "<x>", "<v>")), (certificate, ("<s>", "<u>"))):
+        for tag in tags:
+            assert tag not in shown._repr_html_()
+            assert html.escape(tag) in shown._repr_html_()
+            assert tag in str(shown)
 
 
 def test_the_first_three_lines_of_a_search_are_plain():

@@ -7,53 +7,53 @@ import numpy as np
 import pytest
 
 from sklearn_bdp import ReusableHoldout, ReusableHoldoutSearchCV, certify
-from sklearn_bdp._checks import (
-    check_array,
-    check_integer,
-    check_option,
-    check_probability,
-    check_real,
-)
+from sklearn_bdp.metrics import get_metric
 from tests.facts import refused
+
+
+def asked(**changes):
+    return certify(**{"n": 1000, "n_queries": 10, "budget": 1} | changes)
 
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf, 0.0, 1.0, 2])
 def test_probabilities_are_strictly_inside(bad):
     with refused(ValueError, "beta", "(0, 1)"):
-        check_probability("beta", bad)
+        asked(beta=bad)
 
 
 @pytest.mark.parametrize("bad", ["1", None, True, 1j, [1.0]])
 def test_numbers_are_real(bad):
-    with refused(TypeError, "tau"):
-        check_real("tau", bad)
+    with refused(TypeError, "beta"):
+        asked(beta=bad)
 
 
 def test_ends_belong_to_the_interval_as_declared():
-    assert check_real("x", 0, low=0.0, high=1.0) == 0.0
-    with refused(ValueError, "(0, 1]"):
-        check_real("x", 0, low=0.0, high=1.0, closed="right")
-    with refused(ValueError, "[0, 1)"):
-        check_real("x", 1, low=0.0, high=1.0, closed="left")
+    for closed, bad in ((0.0, -1e-9), (1.0, 1.0 + 1e-9)):
+        get_metric("neg_mean_pinball_loss", bounds=(0, 1), alpha=closed)
+        with refused(ValueError, "alpha", "[0, 1]"):
+            get_metric("neg_mean_pinball_loss", bounds=(0, 1), alpha=bad)
+    with refused(ValueError, "clip", "(0, 1)"):
+        get_metric("neg_log_loss", clip=1)
 
 
 @pytest.mark.parametrize(("bad", "error"), [(0, ValueError), (1.0, TypeError), (True, TypeError)])
 def test_integers_are_integers_in_range(bad, error):
     with refused(error, "budget"):
-        check_integer("budget", bad, low=1)
+        asked(budget=bad)
 
 
 def test_options_are_named():
-    with refused(ValueError, "'a', 'b'", "route='typo'"):
-        check_option("route", "typo", ("a", "b"))
+    with refused(ValueError, "'best', ", "route='typo'"):
+        asked(route="typo")
 
 
 @pytest.mark.parametrize("bad", [[math.nan], [2.0], [-1.0]])
 def test_arrays_are_finite_and_in_range(bad):
-    with refused(ValueError, "values", "[0, 1]"):
-        check_array("values", bad, low=0.0, high=1.0)
+    holdout = ReusableHoldout(np.zeros((100, 1)), np.arange(100) % 2)
+    with refused(ValueError, "training_values", "[0, 1]"):
+        holdout.answer(bad, np.zeros((1, 100)))
     with refused(ValueError, "shape"):
-        check_array("values", [0.5], shape=(2,))
+        holdout.answer([0.5], np.zeros((2, 100)))
 
 
 def test_warnings_point_at_the_code_that_called_the_package():
