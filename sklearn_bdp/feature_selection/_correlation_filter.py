@@ -40,6 +40,10 @@ from sklearn_bdp.guards import warn_of
 from sklearn_bdp.holdout import fix_statements, query_key, report_statements
 from sklearn_bdp.metrics import Evaluation
 
+#: Of cells, in standard deviations on the holdout: at most, at least, and how far a useless
+#: attribute gets in one case of ten.
+WIDEST, LEAST, USELESS = 2.0, 0.5, 1.3
+
 
 class HoldoutCorrelationFilter(HoldoutSelectorBase):
     r"""Filter that keeps attributes whose association with the target the holdout confirms.
@@ -175,7 +179,10 @@ class HoldoutCorrelationFilter(HoldoutSelectorBase):
                 f"X has columns that are not numbers: {text[:5]}. Encode them as numbers, or leave "
                 "them out. The holdout was not queried."
             )
-        classification = _is_classification(y)
+        kind = type_of_target(y, input_name="y", raise_unknown=True)
+        classification = kind in ("binary", "multiclass")
+        if kind == "multiclass" and np.asarray(y).dtype.kind in "iuf":
+            classification = np.unique(y).size <= 20  # integers with many values are numbers
         stand_in = DummyClassifier() if classification else DummyRegressor()
         division, split = self._divide(stand_in, X, y, X_val=X_val, y_val=y_val, groups=groups)
         warn_of(division)
@@ -184,7 +191,10 @@ class HoldoutCorrelationFilter(HoldoutSelectorBase):
             division.X, division.y,
             classification=classification, clip=self.clip, n_effective=n_effective,
         )  # fmt: skip
-        self.pvalues_ = found.p_values()
+        ratio = np.zeros_like(found.error)
+        np.divide(np.abs(found.effect), found.error, out=ratio, where=found.error > 0)
+        # Two-sided, corrected for the choice of a class.
+        self.pvalues_ = np.minimum(1.0, 2.0 * ndtr(-ratio) * found.target.means.size)
         candidates = np.flatnonzero(false_discovery_control(self.pvalues_) <= self.alpha)
         self.training_associations_ = found.effect
         self.support_ = np.zeros(found.effect.size, dtype=bool)
@@ -196,7 +206,12 @@ class HoldoutCorrelationFilter(HoldoutSelectorBase):
         else:
             holdout = open_holdout(self, division, split=split)
             ratio = n_effective / division.model.effective_n(holdout.n)
-            cells = found.cells(candidates, found.error[candidates] * np.sqrt(ratio))
+            deviations = found.error[candidates] * np.sqrt(ratio)
+            # At most two standard deviations of their own on the holdout, and no wider than leaves
+            # outside what useless attributes reach in nine cases of ten: what the cell holds,
+            # replicates.
+            apart = np.abs(found.effect[candidates]) - USELESS * deviations
+            cells = np.clip(apart, LEAST * deviations, WIDEST * deviations)
             if candidates.size:
                 self._ask(holdout, division, found, candidates, cells)
         self.confirmed_ = bool(self.support_.any())
@@ -217,8 +232,9 @@ class HoldoutCorrelationFilter(HoldoutSelectorBase):
         """Ask the holdout about the candidates; set what it released, and what is kept."""
         named = getattr(self, "feature_names_in_", [f"x{j}" for j in range(self.n_features_in_)])
         names = [str(named[j]) for j in candidates]
+        known = (found.center, found.scale, found.column, found.effect < 0)
         keys = [
-            query_key("association", astuple(found.target), name, *found.units(j))
+            query_key("association", astuple(found.target), name, *(float(one[j]) for one in known))
             for j, name in zip(candidates, names, strict=True)
         ]
         # Fixed before anything is asked about them: what is said later cannot have chosen them.
@@ -317,19 +333,6 @@ class HoldoutCorrelationFilter(HoldoutSelectorBase):
         return tags
 
 
-def _is_classification(y):
-    """Return whether targets are classes; integers with many values are numbers."""
-    kind = type_of_target(y, input_name="y", raise_unknown=True)
-    if kind == "multiclass" and np.asarray(y).dtype.kind in "iuf":
-        return np.unique(y).size <= 20
-    return kind in ("binary", "multiclass")
-
-
-#: Of cells, in standard deviations on the holdout: at most, at least, and how far a useless
-#: attribute gets in one case of ten.
-WIDEST, LEAST, USELESS = 2.0, 0.5, 1.3
-
-
 @dataclass(frozen=True)
 class Target:
     """How targets become numbers in [-1, 1] whose mean on the training part is 0.
@@ -403,31 +406,10 @@ class Associations:
             parts.append((*picked, chosen, center, scale))
         return cls(target, *(np.concatenate(part) for part in zip(*parts, strict=True)))
 
-    def p_values(self):
-        """Return two-sided p-values, corrected for the choice of a class."""
-        ratio = np.divide(
-            np.abs(self.effect), self.error, out=np.zeros_like(self.error), where=self.error > 0
-        )
-        return np.minimum(1.0, 2.0 * ndtr(-ratio) * self.target.means.size)
-
-    def units(self, column):
-        """Return what a query about a column is known by."""
-        known = (self.center, self.scale, self.column, self.effect < 0)
-        return [float(part[column]) for part in known]
-
     def bounded(self, values, columns):
         """Return the scores of some columns, in [-1, 1]; ``values`` are those columns."""
         deviation = _dense(values) - self.center[columns]
         return _bounded(deviation, self.scale[columns], self.target.clip)
-
-    def cells(self, candidates, deviations):
-        """Return half-widths of the cells that candidates are asked with.
-
-        At most two standard deviations of their own on the holdout, and no wider than leaves
-        outside what useless attributes reach in nine cases of ten: what the cell holds, replicates.
-        """
-        apart = np.abs(self.effect[candidates]) - USELESS * deviations
-        return np.clip(apart, LEAST * deviations, WIDEST * deviations)
 
 
 def _dense(columns):
