@@ -119,12 +119,6 @@ def _from_the_left(rate_and_slope, start, value, rate):
     return np.where(np.isfinite(rate) & (mean > _SMALLEST), mean * (1.0 - _SAFE), 0.0)
 
 
-def _binomial_inverse(counts, n, levels):
-    """Return ``mu`` with ``ln P[Bin(n, mu) >= counts] <= level``; 0 for ``counts = 0``."""
-    limit = betaincinv(np.maximum(counts, 1), n - counts + 1, np.exp(levels)) * (1.0 - _SAFE)
-    return np.where((counts > 0) & np.isfinite(limit), limit, 0.0)
-
-
 def binomial_lower_limit(values: Array, levels: Array, n: int) -> Array:
     r"""Return Clopper-Pearson limits for the mean of ``n`` independent 0/1 scores.
 
@@ -140,7 +134,9 @@ def binomial_lower_limit(values: Array, levels: Array, n: int) -> Array:
     value, level = np.broadcast_arrays(np.asarray(values, float), np.asarray(levels, float))
     level = np.minimum(level, _QUARTER)
     counts = np.ceil(n * value - 1e-6)  # rounding must not add a success
-    limit = _binomial_inverse(counts, n, level)
+    # The mean with ln P[Bin(n, mean) >= counts] at the level; 0 for no success.
+    limit = betaincinv(np.maximum(counts, 1), n - counts + 1, np.exp(level)) * (1.0 - _SAFE)
+    limit = np.where((counts > 0) & np.isfinite(limit), limit, 0.0)
     limit = np.where(counts == 1, np.exp(level) / n, limit)
     if np.any(level < _DEEPEST):
         limit = np.where(level < _DEEPEST, chernoff_lower_limit(value, -level / n), limit)
@@ -161,28 +157,6 @@ def _hinge(mean, corner, n):
     return np.log(np.maximum(excess, 0.0)), slope / excess, excess / above
 
 
-def _hinges(move, mean, successes, n):
-    """Try hinges: ``move(mean, log_hinge, slope, corner)`` says at which mean to try the next.
-
-    The first is the best for a geometric tail; the best of all has ``k - t`` = mean excess.
-    """
-    most = np.maximum(np.ceil(successes) - 1.0, 0.0)
-
-    def whole(corner):  # below ``successes``, and near; a hinge may stand at any of them
-        corner = np.where(np.isfinite(corner), corner, most)
-        return np.minimum(np.maximum(np.ceil(corner), 0.0), most)
-
-    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        value = successes / n
-        odds = np.log(value) - np.log(mean) + np.log1p(-mean) - np.log1p(-value)
-        corner = whole(successes - 1.0 / odds)
-        for shift in _SHIFTS:
-            log_hinge, slope, overshoot = _hinge(mean, corner, n)
-            mean = move(mean, log_hinge, slope, successes - corner)
-            corner = whole(successes - overshoot + shift)
-    return mean
-
-
 def bounded_lower_limit(values: Array, levels: Array, n: int) -> Array:
     r"""Return limits for the mean of ``n`` independent scores in ``[0, 1]`` of any distributions.
 
@@ -197,19 +171,29 @@ def bounded_lower_limit(values: Array, levels: Array, n: int) -> Array:
         return limit
     level, value = level[usable] - _ROUNDING, value[usable]
     successes = np.maximum(n * value - 1e-6, 0.0)  # rounding must not add a success
+    most = np.maximum(np.ceil(successes) - 1.0, 0.0)
+
+    def whole(corner):  # below ``successes``, and near; a hinge may stand at any of them
+        corner = np.where(np.isfinite(corner), corner, most)
+        return np.minimum(np.maximum(np.ceil(corner), 0.0), most)
+
     distances = np.full(value.shape, np.inf)  # from the hinges of the last steps
-
-    def newton(mean, log_hinge, slope, distance):
-        nonlocal distances
-        # E (B - t)_+ integrates a beta distribution function: its logarithm is concave in the
-        # mean's logarithm, tangents lie above, and Newton's step ends on the rejected side.
-        step = mean * np.exp((level + np.log(distance) - log_hinge) / (slope * mean))
-        taken = (step > mean) & (step < value)
-        distances = np.where(taken, distance, distances)
-        return np.where(taken, step, mean)
-
-    start = np.minimum(limit[usable], (1.0 - _SAFE) * value)
-    mean = _hinges(newton, start, successes, n) * (1.0 - _SAFE)
+    mean = np.minimum(limit[usable], (1.0 - _SAFE) * value)
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        share = successes / n
+        odds = np.log(share) - np.log(mean) + np.log1p(-mean) - np.log1p(-share)
+        corner = whole(successes - 1.0 / odds)  # the best for a geometric tail
+        for shift in _SHIFTS:
+            log_hinge, slope, overshoot = _hinge(mean, corner, n)
+            # E (B - t)_+ integrates a beta distribution function: its logarithm is concave in the
+            # mean's logarithm, tangents lie above, and Newton's step ends on the rejected side.
+            distance = successes - corner
+            step = mean * np.exp((level + np.log(distance) - log_hinge) / (slope * mean))
+            taken = (step > mean) & (step < value)
+            distances = np.where(taken, distance, distances)
+            mean = np.where(taken, step, mean)
+            corner = whole(successes - overshoot + shift)  # the best of all: k - t = mean excess
+    mean = mean * (1.0 - _SAFE)
     # Far out a hinge is no double and its step may end anywhere: the bound is evaluated there.
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         reached = _hinge(mean, successes - distances, n)[0] - np.log(distances)
@@ -218,46 +202,31 @@ def bounded_lower_limit(values: Array, levels: Array, n: int) -> Array:
     return limit
 
 
-class _WorstMeans:
-    """The worst distribution of means over weighted scores, for one exponent ``t`` (theory G12).
+def _worst_sums(t, weights, counts, logs):
+    """Return ``S`` where ``M`` has the given values (0 below all), for one exponent (theory G12).
 
     ``S(nu) = sum w_i mu_i`` and ``M(nu) = sum ln(1 + mu_i (e^{t w_i} - 1))`` of the water-filling
-    ``w_i mu_i = clip(nu - a_i, 0, w_i)``, ``a_i = w_i / (e^{t w_i} - 1)``: between neighbouring
-    breakpoints the first is ``A nu + B``, the second ``A ln nu + C``.
+    ``w_i mu_i = clip(nu - a_i, 0, w_i)``, ``a_i = w_i / (e^{t w_i} - 1)``, the worst distribution
+    of means: between neighbouring breakpoints the one is ``A nu + B``, the other ``A ln nu + C``.
     """
-
-    def __init__(self, t, weights, counts):
-        raised = t * weights
-        log_a = np.log(weights) - raised - np.log(-np.expm1(-raised))
-        starts = np.exp(log_a)
-        points = np.concatenate([starts, starts + weights])
-        order = np.argsort(points, kind="stable")
-        log_points = np.concatenate([log_a, log_a + np.logaddexp(0.0, np.log(weights) - log_a)])
-        signs = np.concatenate([counts, -counts])
-        self.points = points[order]
-        self.active = np.cumsum(signs[order])
-        self.active[np.abs(self.active) < 0.5] = 0.0
-        self.shift = -np.cumsum((signs * points)[order])
-        self.log_shift = -np.cumsum((signs * log_points)[order])
-        self.sums = self.active * self.points + self.shift
-        self.logs = self.active * log_points[order] + self.log_shift
-
-    def sums_at(self, logs):
-        """Return ``S`` where ``M`` has the given values (0 below all of them)."""
-        place = np.searchsorted(self.logs, logs, side="right") - 1
-        segment = np.clip(place, 0, len(self.points) - 1)
-        active, shift = self.active[segment], self.shift[segment]
-        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-            found = active * np.exp((logs - self.log_shift[segment]) / active) + shift
-        found = np.where(active > 0, found, self.sums[segment])
-        return np.where(place < 0, 0.0, np.maximum(found, 0.0))
-
-
-def _exponents(weights, counts, least):
-    """Return exponents ``t`` from those of small deviations to those of certainty."""
-    variance = float(np.sum(counts * weights**2))
-    start = 0.3 * math.sqrt(least / variance)
-    return np.geomspace(start, max(10.0 * start, 60.0 / float(weights.min())), 240)
+    raised = t * weights
+    log_a = np.log(weights) - raised - np.log(-np.expm1(-raised))
+    starts = np.exp(log_a)
+    points = np.concatenate([starts, starts + weights])
+    order = np.argsort(points, kind="stable")
+    log_points = np.concatenate([log_a, log_a + np.logaddexp(0.0, np.log(weights) - log_a)])
+    signs = np.concatenate([counts, -counts])
+    active = np.cumsum(signs[order])
+    active[np.abs(active) < 0.5] = 0.0
+    shift = -np.cumsum((signs * points)[order])
+    log_shift = -np.cumsum((signs * log_points)[order])
+    sums = active * points[order] + shift
+    place = np.searchsorted(active * log_points[order] + log_shift, logs, side="right") - 1
+    at = np.clip(place, 0, len(points) - 1)
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        found = active[at] * np.exp((logs - log_shift[at]) / active[at]) + shift[at]
+    found = np.where(active[at] > 0, found, sums[at])
+    return np.where(place < 0, 0.0, np.maximum(found, 0.0))
 
 
 def weighted_lower_limit(values: Array, levels: Array, weights: Array, counts: Array) -> Array:
@@ -279,8 +248,10 @@ def weighted_lower_limit(values: Array, levels: Array, weights: Array, counts: A
         return limit
     value, level = value[finite], level[finite]
     best = np.zeros(value.shape)
-    for t in _exponents(weights, counts, float(-level.max())):
-        best = np.maximum(best, _WorstMeans(t, weights, counts).sums_at(level + t * value))
+    # From exponents of small deviations to those of certainty.
+    start = 0.3 * math.sqrt(float(-level.max()) / float(np.sum(counts * weights**2)))
+    for t in np.geomspace(start, max(10.0 * start, 60.0 / float(weights.min())), 240):
+        best = np.maximum(best, _worst_sums(t, weights, counts, level + t * value))
     limit[finite] = np.minimum(best * (1.0 - _SAFE), value)
     return limit
 

@@ -5,18 +5,9 @@ scores; the package computes the inverse only (``mean_lower_limit``).
 """
 
 import numpy as np
-from scipy.special import rel_entr
+from scipy.special import betainc, betaln, rel_entr, xlog1py, xlogy
 
 from sklearn_bdp.correlation import MarkovChain, WorstOf
-from sklearn_bdp.correlation._tails import (
-    _DEEPEST,
-    _LARGEST,
-    _ROUNDING,
-    _chain_rate,
-    _exponents,
-    _hinges,
-    _WorstMeans,
-)
 
 
 def log_tail_above(model, mean, value, n):
@@ -69,25 +60,24 @@ def chain_rate(value, mean, contraction):
     For a stationary chain whose operator on mean-zero functions has norm ``contraction``,
     ``P[q(X) >= value] <= exp(-n * chain_rate(value, mean, contraction))``.
 
-    It is 0 where ``value <= mean``, and `bernoulli_rate` for ``contraction = 0``; ``contraction``
-    is the second singular value of :math:`D_\pi^{1/2} P D_\pi^{-1/2}`.
-
-    The moment generating function is at most ``prod_i nu(t, mean_i)``, where ``nu`` is the
-    largest eigenvalue of ``diag(1, e^t)`` times the two-state kernel
-    ``contraction * I + (1 - contraction) * 1 (1-mean, mean)``: reversible chains and one
-    function, Leon and Perron 2004, Theorem 1; any chain and functions that differ, Fan, Jiang
-    and Sun 2021, Lemmas 5-8. ``ln nu`` is the inverse of ``2 sqrt(contraction e^t) cosh(.)``
-    at a point that is affine in the mean, so it is concave and means that differ may be
-    averaged. Minimising over ``t`` gives the large-deviation rate of that two-state chain: the
-    relative entropy of the pair distribution with marginal ``value`` and flux ``x`` between the
-    states, whose minimiser solves a quadratic.
+    It is 0 where ``value <= mean``, and `bernoulli_rate` for ``contraction = 0``. Relative entropy
+    of the pair distribution with marginal ``value`` and flux ``x`` between the two states; the
+    minimiser solves a quadratic.
     """
     mean, value = np.asarray(mean, float), np.asarray(value, float)
     if contraction <= 0.0:
         return bernoulli_rate(value, mean)
     if contraction >= 1.0:
         return np.zeros(np.broadcast_shapes(mean.shape, value.shape))
-    rate, _ = _chain_rate(value, mean, contraction)
+    rest, up, down = 1.0 - value, (1.0 - contraction) * mean, (1.0 - contraction) * (1.0 - mean)
+    odds = up * down / ((contraction + up) * (contraction + down))
+    product = odds * value * rest
+    root = np.sqrt(odds * odds + 4.0 * (1.0 - odds) * product)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        flux = np.where(product > 0, 2.0 * product / (odds + root), 0.0)
+        flux = np.minimum(flux, np.minimum(value, rest))
+        rate = rel_entr(value - flux, value * (contraction + up)) + rel_entr(flux, value * down)
+        rate += rel_entr(rest - flux, rest * (contraction + down)) + rel_entr(flux, rest * up)
     return np.where(value > mean, np.maximum(rate, 0.0), 0.0)
 
 
@@ -97,16 +87,27 @@ def bounded_log_tail(mean, value, n):
     Theory G8: :math:`\min_t E(Bin(n, \mu) - t)_+/(k - t)` over whole ``t < k = n value``. Never
     above Chernoff's bound nor Bentkus' interpolated one; any ``t`` is valid.
     """
-    best = -n * bernoulli_rate(value, mean)  # Chernoff, where no hinge can be evaluated
+    best = -n * bernoulli_rate(value, mean)
+    successes = np.maximum(n * value - 1e-6, 0.0)  # rounding must not add a success
+    most = np.maximum(np.ceil(successes) - 1.0, 0.0)
 
-    def keep(mean, log_hinge, _, distance):
-        nonlocal best
-        bound = log_hinge - np.log(distance) + _ROUNDING
-        best = np.where((bound > _DEEPEST) & (n <= _LARGEST), np.fmin(best, bound), best)
-        return mean
+    def whole(corner):
+        corner = np.where(np.isfinite(corner), corner, most)
+        return np.minimum(np.maximum(np.ceil(corner), 0.0), most)
 
-    # Rounding must not add a success.
-    _hinges(keep, mean, np.maximum(n * value - 1e-6, 0.0), n)
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        reached = successes / n
+        odds = np.log(reached) - np.log(mean) + np.log1p(-mean) - np.log1p(-reached)
+        corner = whole(successes - 1.0 / odds)  # the best for a geometric tail
+        for shift in (0.0, 0.0, 0.0, -1.0, 0.0):
+            # E (B - t)_+ with the probability that Bin(n - 1, mean) is t.
+            log_density = xlogy(corner, mean) + xlog1py(n - 1.0 - corner, -mean)
+            density = np.exp(log_density - betaln(corner + 1.0, n - corner)) / n
+            above = betainc(corner + 1.0, n - corner, mean)
+            excess = n * mean * (1.0 - mean) * density + (n * mean - corner) * above
+            bound = np.log(np.maximum(excess, 0.0)) - np.log(successes - corner) + 1e-6
+            best = np.where(bound > -690.0, np.fmin(best, bound), best)  # further out no double
+            corner = whole(successes - excess / above + shift)  # k - t is the mean excess
     return np.where(value > mean, np.minimum(best, 0.0), 0.0)
 
 
@@ -118,19 +119,26 @@ def weighted_log_tail(mean, value, weights, counts):
     mean, value = np.broadcast_arrays(np.asarray(mean, float), np.asarray(value, float))
     weights, counts = np.asarray(weights, float), np.asarray(counts, float)
     result = np.zeros(mean.shape)
-    for t in _exponents(weights, counts, 1e-2):
-        worst = logs_at(_WorstMeans(t, weights, counts), mean)
-        result = np.minimum(result, worst - t * value)
+    start = 0.03 / np.sqrt(np.sum(counts * weights**2))
+    for t in np.geomspace(start, max(10.0 * start, 60.0 / weights.min()), 240):
+        result = np.minimum(result, worst_logs(t, weights, counts, mean) - t * value)
     result = np.where((mean <= 0.0) & (value > 0.0), -np.inf, result)
     return np.where(value > mean, result, 0.0)
 
 
-def logs_at(worst, sums):
-    """Return ``M`` where ``S`` of the worst means has the given values (0 below all of them)."""
-    place = np.searchsorted(worst.sums, sums, side="right") - 1
-    segment = np.clip(place, 0, len(worst.points) - 1)
-    active = worst.active[segment]
-    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        found = active * np.log((sums - worst.shift[segment]) / active) + worst.log_shift[segment]
-    found = np.where(active > 0, found, worst.logs[segment])
-    return np.where(place < 0, 0.0, np.maximum(found, 0.0))
+def worst_logs(t, weights, counts, mean):
+    """Return the largest ``sum ln(1 + mu_i (e^{t w_i} - 1))`` with ``sum w_i mu_i = mean`` (G12).
+
+    Water-filling ``w_i mu_i = clip(nu - a_i, 0, w_i)`` with ``a_i = w_i / (e^{t w_i} - 1)``.
+    """
+    log_a = np.log(weights) - t * weights - np.log(-np.expm1(-t * weights))
+    starts, weights = np.exp(log_a), np.asarray(weights, float)
+    points = np.sort(np.concatenate([starts, starts + weights]))
+
+    def filled(level):
+        return np.clip(np.asarray(level)[..., None] - starts, 0.0, weights)
+
+    share = filled(np.interp(mean, filled(points) @ counts, points)) / weights
+    with np.errstate(divide="ignore"):
+        logs = np.logaddexp(np.log1p(-share), np.log(share) + t * weights)
+    return logs @ counts
