@@ -107,7 +107,7 @@ def test_accuracy_costs_the_budget_and_not_the_queries(refresh):
     """Theory N2."""
     from sklearn_bdp.mechanisms import Thresholdout
 
-    budget, replications, z = 3, 1500, 0.08
+    budget, replications, z = 3, 800, 0.08
     scales = {"threshold_scale": 0.01, "query_scale": 0.02, "answer_scale": 0.01}
     failures = 0
     rng = np.random.default_rng(0)

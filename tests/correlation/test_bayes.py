@@ -37,7 +37,7 @@ def check_bayes(seed, epsilon, *, zeros=False):
     assert sequential_leakage(joint, epsilon) <= sequential_epsilon(model, epsilon, 4) + 1e-7
 
 
-@pytest.mark.parametrize(("seed", "epsilon"), [(0, 0.05), (1, 1.0), (2, 0.05), (3, 1.0)])
+@pytest.mark.parametrize(("seed", "epsilon"), [(0, 0.05), (3, 1.0)])
 def test_random_networks_stay_above_the_exact_leakage(seed, epsilon):
     check_bayes(seed, epsilon, zeros=seed == 3)
 

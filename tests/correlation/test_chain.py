@@ -50,14 +50,15 @@ def check_chain(matrix, n, epsilon, *, exact=False):
     assert bias >= unknown - 1e-7
 
 
-@pytest.mark.parametrize("epsilon", [0.01, 0.3, 2.0])
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize(("seed", "epsilon"), [(0, 0.01), (1, 0.3), (2, 2.0)])
 def test_two_states_meet_the_exact_leakage(seed, epsilon):
     """Theory B5′."""
     check_chain(random_chain(seed, 2, zeros=seed == 2), 4, epsilon, exact=True)
 
 
-@pytest.mark.parametrize(("zeros", "epsilon"), [(False, 0.05), (True, 1.0)])
+@pytest.mark.parametrize(
+    ("zeros", "epsilon"), [pytest.param(False, 0.05, marks=pytest.mark.slow), (True, 1.0)]
+)
 def test_three_states_stay_above_the_exact_leakage(zeros, epsilon):
     check_chain(random_chain(3, 3, zeros=zeros), 3, epsilon)
 
@@ -71,7 +72,7 @@ def test_many_chains_stay_above_the_exact_leakage(seed):
     check_chain(random_chain(seed, 4), 3, 1.0)
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(4))
 def test_hidden_chains_stay_below_the_contraction(seed):
     """Theory B5."""
     rng = np.random.default_rng(seed)

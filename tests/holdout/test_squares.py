@@ -80,11 +80,18 @@ def test_what_is_released_of_squares_is_recorded_and_paid():
 
 
 @pytest.mark.parametrize(
-    "variance", ["poisoned", *(pytest.param(v, marks=pytest.mark.slow) for v in (0.01, 0.0, 0.25))]
+    ("variance", "runs"),
+    [
+        ("poisoned", 60),
+        *(pytest.param(v, 150, marks=pytest.mark.slow) for v in ("poisoned", 0.01, 0.0, 0.25)),
+    ],
 )
-def test_intervals_hold_whatever_variance_is_claimed(variance):
-    """G15 under attack: claims too small, too large, or chosen after earlier answers."""
-    rng, n, missed, runs = np.random.default_rng(2), 60, 0, 150
+def test_intervals_hold_whatever_variance_is_claimed(variance, runs):
+    """G15 under attack: claims too small, too large, or chosen after earlier answers.
+
+    Sixty runs find a procedure that fails three times in five (of .3) in nine cases of ten.
+    """
+    rng, n, missed = np.random.default_rng(2), 60, 0
     for seed in range(runs):
         holdout = holdout_of(n, beta=0.3, random_state=seed)
         wrong = False

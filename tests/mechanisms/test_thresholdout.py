@@ -369,7 +369,7 @@ def audit(level_below, level_above, *, rounds, seed):
     return int((~above[:, :8].any(axis=1) & above[:, 8] & (value > 0.5)).sum())
 
 
-@pytest.mark.parametrize("rounds", [20_000, pytest.param(250_000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("rounds", [12_000, pytest.param(250_000, marks=pytest.mark.slow)])
 def test_audited_level_is_below_t1_and_above_half_of_it(rounds):
     delta = 0.1
     one = audit(0.2, 0.5, rounds=rounds, seed=1)
