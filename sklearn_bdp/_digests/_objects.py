@@ -209,12 +209,16 @@ class Walk:
         self.plain &= tuple(getattr(kind, way.__name__) for way in _PICKLED) == _PICKLED
         state = value.get_params(deep=False) if self._recipe else vars(value)
         manners = _MANNERS if installed_version(kind.__module__) is not None else ()
-        state = {n: canonical(kind, n, v) for n, v in state.items() if n not in manners}
+        state = {
+            n: canonical(kind, n, v)
+            for n, v in state.items()
+            if n not in manners and not str(n).endswith(_DURATIONS)
+        }
         self.varies |= not is_seed(state.get("random_state", 0))
         if self._recipe:
             with contextlib.suppress(Exception):  # an estimator without tags says nothing
                 self.varies |= bool(value.__sklearn_tags__().non_deterministic)
-        return self.digest("estimator", kind, _without_durations(state))
+        return self.digest("estimator", kind, state)
 
     # -- code -------------------------------------------------------------------------------------
 
@@ -392,13 +396,6 @@ def _underlying(member):
     return member.fget if isinstance(member, property) else member
 
 
-def _without_durations(value):
-    """Return results without how long they took."""
-    if type(value) is dict:
-        return {n: v for n, v in value.items() if not str(n).endswith(_DURATIONS)}
-    return value
-
-
 def is_seed(value):
     """Return whether a ``random_state`` gives the same every time."""
     return isinstance(value, numbers.Integral) and not isinstance(value, bool)
@@ -410,7 +407,9 @@ def canonical(kind, name, value):
     Where integers and fractions mean different things (``max_features=1`` is one feature, ``1.0``
     all of them) scikit-learn's own constraints say so.
     """
-    value = value.item() if isinstance(value, np.generic) else _without_durations(value)
+    value = value.item() if isinstance(value, np.generic) else value
+    if type(value) is dict:  # results without how long they took
+        value = {n: v for n, v in value.items() if not str(n).endswith(_DURATIONS)}
     constraints = getattr(kind, "_parameter_constraints", {}).get(name, ())
     if type(value) is int and isinstance(constraints, list):
         kinds = [getattr(each, "type", None) for each in constraints]
@@ -433,10 +432,17 @@ def object_digest(value):
 def recipe_key(estimator, metric, *, training, fit_params, columns):
     """Return the key of a model before it is fitted, or None where fitting may vary.
 
+    The digest of an unfitted estimator says what comes out for code that is installed under a
+    version, where every ``random_state``, of estimators as of splitters and functions inside them,
+    is an integer.
+
     ``training``: digest of the training data (`data_digest`).
     """
-    recipe, about = _recipe(estimator)[0], object_digest((metric, fit_params))
-    if recipe is None or about is None:
+    walk, recipe = Walk(recipe=True), None
+    with contextlib.suppress(Opaque, TypeError, RuntimeError):
+        recipe = walk.digest(clone(estimator))
+    about = object_digest((metric, fit_params))
+    if recipe is None or walk.varies or about is None:
         return None
     return content_key("recipe", _surroundings(), recipe, about, training, columns)
 
@@ -505,20 +511,10 @@ def fingerprint(model, classes):
 
 def has_own_code(estimator):
     """Return whether an estimator holds code of the user: no recipe says what comes out of it."""
-    return _recipe(estimator)[1]
-
-
-def _recipe(estimator):
-    """Return the digest of an unfitted estimator, and whether it holds code of the user.
-
-    None for the digest where it does not say what comes out. It does for code that is installed
-    under a version, where every ``random_state``, of estimators as of splitters and functions
-    inside them, is an integer.
-    """
-    walk, found = Walk(recipe=True), None
+    walk = Walk(recipe=True)
     with contextlib.suppress(Opaque, TypeError, RuntimeError):
-        found = walk.digest(clone(estimator))
-    return None if walk.varies else found, walk.own_code
+        walk.digest(clone(estimator))
+    return walk.own_code
 
 
 def _behaviour(estimator, X):

@@ -45,7 +45,7 @@ from sklearn_bdp._sklearn_compat import (
     report_failures,
 )
 from sklearn_bdp.exceptions import ScoreContractError
-from sklearn_bdp.guards import check_folds, compare_dependence, warn_of
+from sklearn_bdp.guards import CUT, compare_dependence, warn_of
 from sklearn_bdp.metrics import Clipping
 
 #: What ends a search from outside: the user, or the death of a worker. What is finished is kept.
@@ -436,7 +436,9 @@ class CrossValidation:
                 f"cv={splitter} cannot divide the {num_samples(division.X)} training records: "
                 f"{str(error).rstrip('.')}. Set fewer folds, such as cv=2, or bring more records."
             ) from error
-        check_folds(division.train_model, splits)
+        model = division.train_model
+        if model is not None and any(model.cuts(train, test) for train, test in splits):
+            raise CUT.error()
         if len(splits) != expected:
             raise ValueError(
                 "cv.split and cv.get_n_splits return inconsistent results. Expected "

@@ -27,8 +27,8 @@ from sklearn_bdp.guards._rows import (
 )
 from sklearn_bdp.guards._scores import (
     ALL,
+    CUT,
     DEFAULT_METRIC,
-    check_folds,
     compare_dependence,
     warn_clipped,
     warn_few_groups,

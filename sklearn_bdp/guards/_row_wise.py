@@ -101,21 +101,6 @@ def _changes(model, X, batch, other, kept):
     return False
 
 
-def score_reads_other_rows(metric, model, X, y):
-    """Return whether a caller's score of some training rows changes when others are exchanged."""
-    if num_samples(X) < FEWEST or reads_other_rows(model, X):  # which has a warning of its own
-        return False
-    batch, other, kept = _batches(num_samples(X), SCORED)
-    found = []
-    for rows in (batch, other, batch):
-        try:
-            found.append(metric.training_scores(model, safe_indexing(X, rows), y[rows])[0][kept])
-        except Exception:  # a function that needs more rows than these tells nothing
-            return False
-    first, second, again = found
-    return not _equal(first, second) and _equal(first, again)
-
-
 def check_later_rows(model, X, dates, *, name):
     """Raise where predictions of a fitted model for a date change with rows of later dates.
 
@@ -159,16 +144,16 @@ def _equal(first, second):
 
 def foreign_parts(model):
     """Return the parts of a model that scikit-learn does not answer for, functions among them."""
-    parts = [model]
+    parts, found = [model], []
     if isinstance(model, BaseEstimator):
         values = model.get_params(deep=True).values()
         parts += [value for value in values if hasattr(value, "fit") or callable(value)]
-    return [one for one in parts if isinstance(one, FunctionTransformer) or not _is_sklearn(one)]
-
-
-def _is_sklearn(part):
-    named = part if hasattr(part, "__qualname__") else type(part)  # functions and classes
-    return f"{getattr(named, '__module__', None)}".split(".")[0] == "sklearn"
+    for part in parts:
+        named = part if hasattr(part, "__qualname__") else type(part)  # functions and classes
+        room = f"{getattr(named, '__module__', None)}".split(".")[0]
+        if room != "sklearn" or isinstance(part, FunctionTransformer):
+            found.append(part)
+    return found
 
 
 class RowWiseCheck:
@@ -202,10 +187,22 @@ class RowWiseCheck:
 
         ``X``, ``y``: training rows, with the columns that the model was fitted on.
         """
+        n = num_samples(X)
         if metric.by_predictions or metric in self._scores:
             return
         self._scores.append(metric)
-        if score_reads_other_rows(metric, model, X, np.asarray(y)):
+        if n < FEWEST or reads_other_rows(model, X):  # which has a warning of its own
+            return
+        batch, other, kept = _batches(n, SCORED)
+        found, y = [], np.asarray(y)
+        for rows in (batch, other, batch):
+            try:
+                scores = metric.training_scores(model, safe_indexing(X, rows), y[rows])[0]
+                found.append(scores[kept])
+            except Exception:  # a function that needs more rows than these tells nothing
+                return
+        first, second, again = found
+        if not _equal(first, second) and _equal(first, again):
             raise NO_MEAN.error(name=metric.name)
 
     @property

@@ -131,7 +131,8 @@ class TrainingRecords:
 
     def beside(self, fit_params: Any) -> TrainingRecords:
         """Return the side with the tables that stand among fit parameters besides."""
-        more = tuple((table, None) for table in _tables_in(fit_params, self.tables[0][0]))
+        found = _tables_in(fit_params, self.tables[0][0]) if fit_params else ()
+        more = tuple((table, None) for table in found)
         return dataclasses.replace(self, tables=(*self.tables, *more)) if more else self
 
     @functools.cached_property

@@ -97,12 +97,6 @@ WIDE_BY_CLASS = 0.2
 SMALLEST_FOLD = 40
 
 
-def check_folds(model, splits):
-    """Raise where folds cut records that are declared to depend on each other."""
-    if model is not None and any(model.cuts(train, test) for train, test in splits):
-        raise CUT.error()
-
-
 def compare_dependence(division, estimator, metric, score, *, groups=None, known=None):
     """Compare training-side scores of one candidate with the declared correlation; warn once.
 
