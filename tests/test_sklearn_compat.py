@@ -3,7 +3,6 @@
 import inspect
 
 import numpy as np
-import pytest
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.exceptions import FitFailedWarning
 from sklearn.model_selection import GridSearchCV, cross_validate
@@ -13,6 +12,8 @@ from sklearn.model_selection import _validation as validation
 from sklearn.svm import SVC
 from sklearn.utils import metaestimators
 from sklearn.utils import validation as checks
+
+from tests.facts import refused, warned
 
 
 def test_the_search_base_class_is_the_base_of_grid_search():
@@ -71,7 +72,7 @@ def test_what_a_scorer_returns_is_looked_at_outside_of_the_try():
 
     X, y = np.arange(12.0).reshape(6, 2), np.array([0, 1] * 3)
     for scoring in (lambda *_: Refusal(), {"one": lambda *_: Refusal()}):
-        with pytest.raises(MemoryError, match="loud"):
+        with refused(MemoryError, "loud"):
             cross_validate(SVC(), X, y, scoring=scoring, cv=2)
 
 
@@ -102,5 +103,5 @@ def test_failed_fits_are_reported_and_get_the_error_score():
     ]
     validation._insert_error_scores(results, np.nan)
     assert set(results[0]["test_scores"]) == {"a"}
-    with pytest.warns(FitFailedWarning, match="1 fits failed out of a total of 2"):
+    with warned(FitFailedWarning, 1, 2):
         validation._warn_or_raise_about_fit_failures(results, np.nan)
