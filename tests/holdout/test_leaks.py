@@ -8,6 +8,7 @@ from sklearn.base import clone
 
 from sklearn_bdp.exceptions import BudgetExhaustedError, LedgerUnavailableError
 from sklearn_bdp.holdout import ReusableHoldout
+from sklearn_bdp.mechanisms import Thresholdout
 from sklearn_bdp.metrics import get_metric
 from tests.facts import refused
 from tests.holdout.leak_audit import LeakAudit
@@ -90,7 +91,7 @@ def test_an_interrupt_inside_carries_no_frames(holdout, audit, monkeypatch):
     def interrupted(*args, **kwargs):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("sklearn_bdp.holdout._account.decide", interrupted)
+    monkeypatch.setattr(Thresholdout, "answer_run", interrupted)
     with pytest.raises(KeyboardInterrupt) as caught:
         by_scores(holdout, 0.2)
     audit.check_error(caught.value, callers=[__file__])
