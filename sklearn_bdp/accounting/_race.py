@@ -173,7 +173,7 @@ def fine_half_width(
     drift = drift_scale * np.asarray(drift)
     known = np.hypot(scale * own * np.sqrt(factor), drift)
     toward = _TOWARD[0] * np.minimum(drift, _TOWARD[1])
-    moved = predictions + np.clip(0.5 - predictions, -toward, toward)
+    moved = predictions + np.minimum(np.maximum(0.5 - predictions, -toward), toward)
     unit = np.maximum(own, deviation(moved)) * sharpness
     return unit * pace.fine(known * sharpness / unit, code.n_fine, places=places, alone=alone)
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import itertools
 import math
 from collections.abc import Sequence
 from typing import Any, Literal
@@ -180,6 +181,7 @@ DRIFTS_BELOW = np.array([0.0, 0.4, 0.0])
 TAILS = np.array([1e-4, 0.05])
 TAILS_PRIOR = np.array([0.95, 0.05])
 _SHAPE = (SCALES.size, DRIFTS.size, TAILS.size)
+_OWN, _COMMON = SCALES[:, None, None] ** 2, DRIFTS[:, None] ** 2
 # Training-side values are off by a common amount, about this large before anything is known.
 OFFSET = 0.04
 # Training-side values clearly nearer than this share their offset, farther ones do not (G14).
@@ -321,8 +323,8 @@ class PredictiveCode:
         if asked is not None:
             left = np.minimum((values * (_GRID.size - 1)).astype(int), _GRID.size - 2).tolist()
             grid = _GRID[sorted({*left, *(place + 1 for place in left)})]
-        known = [number for pair in self.pairs[-REMEMBERED:] for number in pair]
-        values, differences, variances, batches = np.array(known).reshape(-1, 4).T
+        known = itertools.chain.from_iterable(self.pairs[-REMEMBERED:])
+        values, differences, variances, batches = np.fromiter(known, float).reshape(-1, 4).T
         # What is asked later was chosen by what is known: the offset moves on, old pairs fade.
         age = self.n_batches - batches
         step = (_STEPS * _STEP + self.steps[0]) / (_STEPS + self.steps[1])
@@ -357,9 +359,8 @@ class PredictiveCode:
         scores and deviations of the offset. ``tail`` is the part of heavy tails that is meant:
         many queries share the surprises of one.
         """
-        low, high, centers = (np.atleast_1d(np.asarray(x, float)) for x in (low, high, centers))
-        own, common = np.square(deviations), np.square(drifts)
-        spread = np.sqrt(SCALES[:, None, None] ** 2 * own + DRIFTS[:, None] ** 2 * common)
+        low, high, centers = np.atleast_1d(low, high, centers)
+        spread = np.sqrt(_OWN * np.square(deviations) + _COMMON * np.square(drifts))
         if not self.pairs:
             centers = centers - DRIFTS_BELOW[:, None] * np.asarray(drifts, float)
         left, right = (low - centers) / spread, (high - centers) / spread
@@ -393,18 +394,15 @@ def _offset_curves(pairs, grid):
     wide = farness * (variances + OFFSET**2)
     own = np.where(distance > _BEYOND, 0.0, 1.0 / (wide - OFFSET**2))
     # The prior is one more difference, of 0, and as ready to be outvoted.
-    precision, prior = own, 0.01
-    for _ in range(_WEIGHINGS - 1):
-        offset = (precision * differences).sum(axis=1) / (precision.sum(axis=1) + prior / OFFSET**2)
-        precision = own * _student((differences - offset[:, None]) ** 2 / wide, _FREEDOM)
-        prior = _student((offset / OFFSET) ** 2, 1.0)
-    total = precision.sum(axis=1) + prior / OFFSET**2
-    offset = (precision * differences).sum(axis=1) / total
-    return offset, np.minimum(1.0 / np.sqrt(total), np.maximum(OFFSET, np.abs(offset)))
-
-
-def _student(square, freedom):
-    return np.minimum(1.0, (freedom + 1.0) / (freedom + square))
+    precision, prior, offset = own, 0.01, np.zeros(len(grid))
+    for weighing in range(_WEIGHINGS):
+        if weighing:
+            square = (differences - offset[:, None]) ** 2 / wide
+            precision = own * np.minimum(1.0, (_FREEDOM + 1.0) / (_FREEDOM + square))
+            prior = np.minimum(1.0, 2.0 / (1.0 + (offset / OFFSET) ** 2))
+        weight = np.add.reduce(precision, axis=1) + prior / OFFSET**2
+        offset = np.add.reduce(precision * differences, axis=1) / weight
+    return offset, np.minimum(1.0 / np.sqrt(weight), np.maximum(OFFSET, np.abs(offset)))
 
 
 def place_lengths(predictions: FloatOrArray) -> Array:

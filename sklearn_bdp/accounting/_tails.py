@@ -10,6 +10,7 @@ from __future__ import annotations
 import abc
 import bisect
 import dataclasses
+import functools
 import math
 from collections.abc import Sequence
 from typing import Any, Literal, Self
@@ -133,10 +134,10 @@ class Tail(abc.ABC):
         """
 
 
-def _checked(values, log_failure):
+def _checked(values: FloatOrArray, log_failure: FloatOrArray) -> tuple[Array, ...]:
     """Return checked arrays of one shape."""
-    values = check_array("values", values, low=0.0, high=1.0)
-    return np.broadcast_arrays(values, check_array("log_failure", log_failure, high=0.0))
+    checked = check_array("values", values, low=0.0, high=1.0)
+    return np.broadcast_arrays(checked, check_array("log_failure", log_failure, high=0.0))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -165,10 +166,14 @@ class ModelTail(Tail):
         return np.minimum(lower, least), np.maximum(1.0 - turned, most)
 
     def standard_deviation(self, prediction: FloatOrArray) -> Array:
-        worth = self.model.effective_n(self.n)
+        worth = self._worth
         prediction = check_array("prediction", prediction, low=0.0, high=1.0)
         drawn = (prediction * worth + 1.0) / (worth + 2.0)  # slightly towards 1/2
         return np.sqrt(drawn * (1.0 - drawn) / worth)
+
+    @functools.cached_property
+    def _worth(self):
+        return self.model.effective_n(self.n)
 
 
 def half_width(log_failure: FloatOrArray, model: CorrelationModel, n: int) -> Array:
@@ -243,7 +248,8 @@ class ShareCells:
         angle = max(0.0, math.asin(math.sqrt(share)) - low)
         surprise = _UNKNOWN if n_training is None else _SURPRISE
         error = part * math.sqrt((2.0 * least + 4.0 * spread) / n)
-        return cls(*_edges(angle, half, step), surprise, step, low, error)
+        center, edges = _edges(angle, half, step)
+        return cls(center, edges, surprise, step, low, error)
 
     def of_other(self, low: float, high: float) -> Self:
         """Return the cells of the other of two classes, once this one's share lies between ends."""
@@ -347,11 +353,11 @@ class PairsTail(Tail):
     class_floors: tuple
 
     def lower_limit(self, values: FloatOrArray, log_failure: FloatOrArray) -> Array:
-        values, levels = _checked(values, log_failure)
+        value, levels = _checked(values, log_failure)
         smallest = min(self.class_floors)
         if smallest < 1:
-            return np.zeros(values.shape)
-        return np.minimum(bounded_lower_limit(values, levels, smallest), values)
+            return np.zeros(value.shape)
+        return np.minimum(bounded_lower_limit(value, levels, smallest), value)
 
     def standard_deviation(self, prediction: FloatOrArray) -> Array:
         # Hanley and McNeil 1982 (exponential scores).
@@ -377,14 +383,14 @@ class ClassMeansTail(Tail):
     class_floors: tuple  # of the classes that are counted
 
     def lower_limit(self, values: FloatOrArray, log_failure: FloatOrArray) -> Array:
-        values, levels = _checked(values, log_failure)
+        value, levels = _checked(values, log_failure)
         floors = np.array(self.class_floors, float)
         sure = floors >= 1.0
         part = float(np.mean(sure))
         if part == 0.0:
-            return np.zeros(values.shape)
+            return np.zeros(value.shape)
         # The other classes have contributed 1 - part at most.
-        least = np.clip((values - (1.0 - part)) / part, 0.0, 1.0)
+        least = np.clip((value - (1.0 - part)) / part, 0.0, 1.0)
         known = floors[sure]
         limit = bounded_lower_limit(least, levels, int(len(known) * known.min()))
         distinct, how_many = np.unique(known, return_counts=True)
@@ -392,7 +398,7 @@ class ClassMeansTail(Tail):
             weights = 1.0 / (len(known) * distinct)
             weighted = weighted_lower_limit(least, levels, weights, how_many * distinct)
             limit = np.maximum(limit, weighted)
-        return np.minimum(part * limit, values)
+        return np.minimum(part * limit, value)
 
     def standard_deviation(self, prediction: FloatOrArray) -> Array:
         prediction = check_array("prediction", prediction, low=0.0, high=1.0)

@@ -95,8 +95,8 @@ def chernoff_lower_limit(values: Array, rates: Array) -> Array:
         start = np.fmax(start, hoeffding_lower_limit(value, -rate, 1.0))
 
     def kl(mean):
-        slope = (mean - value) / (mean * (1.0 - mean))
-        return rel_entr(value, mean) + rel_entr(rest, 1.0 - mean), slope
+        left = 1.0 - mean
+        return rel_entr(value, mean) + rel_entr(rest, left), (mean - value) / (mean * left)
 
     return _from_the_left(kl, start, value, rate)
 
@@ -149,11 +149,12 @@ def _hinge(mean, corner, n):
     :math:`E(B-t)_+ = n\mu P[B' \ge t] - tP[B > t]` with :math:`B' \sim Bin(n - 1, \mu)`, written
     with the probability of :math:`B' = t`: only a factor of about the squared deviation cancels.
     """
+    beyond, rest, left, hits = corner + 1.0, n - corner, 1.0 - mean, n * mean
     density = xlogy(corner, mean) + xlog1py(n - 1.0 - corner, -mean)
-    density = np.exp(density - betaln(corner + 1.0, n - corner)) / n  # of B' at t
-    above = betainc(corner + 1.0, n - corner, mean)
-    excess = n * mean * (1.0 - mean) * density + (n * mean - corner) * above
-    slope = n * (above + (1.0 - mean) * density)  # n P[B' >= t]
+    density = np.exp(density - betaln(beyond, rest)) / n  # of B' at t
+    above = betainc(beyond, rest, mean)
+    excess = hits * left * density + (hits - corner) * above
+    slope = n * (above + left * density)  # n P[B' >= t]
     return np.log(np.maximum(excess, 0.0)), slope / excess, excess / above
 
 

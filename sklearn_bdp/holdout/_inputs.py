@@ -78,6 +78,8 @@ class Batch:
 
     def deviations(self, positions, predictions):
         """Return standard deviations of the scores at public predictions."""
+        if len(self.tails) == 1:
+            return self.tails[0].standard_deviation(predictions)
         result = np.empty(len(positions))
         for index, tail in enumerate(self.tails):
             chosen = self.tail_of[positions] == index

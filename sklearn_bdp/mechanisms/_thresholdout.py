@@ -569,7 +569,8 @@ class Thresholdout:
             # |q - v| - T, exact multiples of the grid's step.
             q, v, t = (to_grid(each[part], self._step) for each in (holdout, training, limits))
             hits, consumed = self._test.scan(np.abs(q - v) - t, most=most)
-            above[n_done + np.asarray(hits, dtype=np.intp)] = True
+            if hits:
+                above[n_done + np.array(hits)] = True
             most = None if most is None else most - len(hits)
             n_done += consumed
             self.n_answered += consumed
