@@ -88,18 +88,17 @@ class FitData:
     def checked(self, owner):
         """Return the data with groups divided by side, where what stands beside ``X`` suits it."""
         n = num_samples(self.X)
-        held = None if self.X_val is None else num_samples(self.X_val)
+        held = 0 if self.X_val is None else num_samples(self.X_val)
         groups, groups_val = labels_of_both(n, held, self.groups, self.groups_val)
         check_orders(
             owner, self.X, self.y, X_val=self.X_val, y_val=self.y_val, groups=groups, **self.params
         )
         weight = self.params.get("sample_weight")
-        for name, values in (("groups", groups), ("sample_weight", weight)):
-            if values is not None and num_samples(values) != n:
-                raise ValueError(
-                    f"{name} must hold one value per record, got {num_samples(values)} for {n} "
-                    "records."
-                )
+        if weight is not None and num_samples(weight) != n:
+            raise ValueError(
+                f"sample_weight must hold one value per record, got {num_samples(weight)} for {n} "
+                "records."
+            )
         return replace(self, groups=groups, groups_val=groups_val)
 
 
@@ -234,21 +233,14 @@ def labels_of_both(n, held, groups, groups_val):
 
     ``groups`` may hold both, one after the other.
     """
-    if held is None:
-        if groups_val is not None:
-            raise ValueError("groups_val was given without X_val. Give both or neither.")
-        return groups, None
-    if groups is not None and groups_val is None and len(groups) == n + held:
+    if held and groups is not None and groups_val is None and num_samples(groups) == n + held:
         return np.asarray(groups)[:n], np.asarray(groups)[n:]
-    for name, of, labels, count in (
-        ("groups", "X", groups, n),
-        ("groups_val", "X_val", groups_val, held),
-    ):
+    for name, labels, count in (("groups", groups, n), ("groups_val", groups_val, held)):
         if labels is not None and num_samples(labels) != count:
             raise ValueError(
-                f"{name} must hold one label per record of {of}, {count}, got "
-                f"{num_samples(labels)}. With X_val, pass groups= ({n} labels) and groups_val= "
-                f"({held} labels), or all {n + held} labels as groups=."
+                f"{name} has {num_samples(labels)} labels for {count} records. Pass groups= for "
+                f"the {n} of X and groups_val= for the {held} of X_val, or groups= for all "
+                f"{n + held}."
             )
     return groups, groups_val
 
@@ -270,8 +262,8 @@ def _explicit(X, y, X_val, y_val, correlation, groups, groups_val):
     if any(isinstance(part, str) for part in parts):
         if groups is None or groups_val is None:
             raise ValueError(
-                f"correlation='groups' with X_val needs labels of both parts: pass groups= ({n} "
-                f"labels) and groups_val= ({held} labels), or all {n + held} labels as groups=."
+                "correlation='groups' with X_val needs labels of both parts: pass groups= and "
+                f"groups_val=, or all {n + held} labels as groups=."
             )
         both = [*np.asarray(groups).tolist(), *np.asarray(groups_val).tolist()]
         groups = np.array(both, dtype=object) if len({*map(type, both)}) > 1 else np.array(both)

@@ -67,9 +67,7 @@ class FoldJob:
     estimator: object
     X: object = field(repr=False)
     y: object = field(repr=False)
-    train: object = field(repr=False)
-    test: object = field(repr=False)
-    options: dict = field(repr=False)  # for scikit-learn's ``_fit_and_score``
+    options: dict = field(repr=False)  # for scikit-learn's ``_fit_and_score``, with the rows
     kept: dict = field(repr=False)  # what its scorers tell of the fits that go on
 
     def run(self, task, memory):
@@ -82,17 +80,9 @@ class FoldJob:
         self.kept[id(estimator)] = kept
         try:
             with memory.lent(estimator, self.part):
-                result = fit_and_score(
-                    estimator,
-                    self.X,
-                    self.y,
-                    train=self.train,
-                    test=self.test,
-                    parameters=task.candidate.params,
-                    candidate_progress=task.progress,
-                    callback_ctx=task.context,
-                    **self.options,
-                )
+                own = {"parameters": task.candidate.params, "callback_ctx": task.context}
+                own["candidate_progress"] = task.progress
+                result = fit_and_score(estimator, self.X, self.y, **own, **self.options)
         except Exception as error:  # its frames do not survive the search, their text does
             error.add_note(traceback.format_exc())
             raise
@@ -100,7 +90,7 @@ class FoldJob:
             del self.kept[id(estimator)]
         if kept.breach is not None:
             raise kept.breach
-        if not kept.scores or len(kept.scores[0]) != len(self.test):
+        if not kept.scores or len(kept.scores[0]) != len(self.options["test"]):
             return FoldScores(result)
         return FoldScores(result, kept.scores[0].astype(np.float32), kept.clipping[0])
 
@@ -349,10 +339,9 @@ class CrossValidation:
     """
 
     def __init__(
-        self, search, name, division, verifier, progress, *, splitter, split_params, scorers, kept,
-        context,
-    ):  # fmt: skip
-        self.search, self.name, self.division = search, name, division
+        self, search, name, verifier, progress, *, splitter, split_params, scorers, kept, context
+    ):
+        self.search, self.name, self.division = search, name, progress.division
         self.verifier, self.progress = verifier, progress
         self.splitter, self.split_params = splitter, split_params
         self.scorers, self.kept, self.context = scorers, kept, context
@@ -399,7 +388,7 @@ class CrossValidation:
             self._value(result.result)  # raises where the metric to verify is missing
             units = result.scores
             if units is not None and dates is not None:  # dates are judged given their past
-                _, codes = np.unique(dates[job.test], return_inverse=True)
+                _, codes = np.unique(dates[job.options["test"]], return_inverse=True)
                 units = np.bincount(codes, weights=units.astype(float)) / np.bincount(codes)
             self.progress.add(task.row, job.part, task.name, result, units)
 
@@ -475,9 +464,10 @@ class CrossValidation:
                     named = {"task_name": "candidate-split-evaluation", "task_id": place}
                     own = replace(own, context=callback_ctx.subcontext(**named))
                 todo.append(own)
-            options = {**fixed, "split_progress": (part, len(splits))}
-            data = division.X, division.y, train, test
-            jobs.append((FoldJob(part, setting.estimator, *data, options, self.kept), todo))
+            rows = {"train": train, "test": test, "split_progress": (part, len(splits))}
+            options = {**fixed, **rows}
+            job = FoldJob(part, setting.estimator, division.X, division.y, options, self.kept)
+            jobs.append((job, todo))
         return jobs
 
     def _heard(self, tasks):

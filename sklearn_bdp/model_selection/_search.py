@@ -354,9 +354,9 @@ class ReusableHoldoutSearchCV(Savable, GridSearchCV):
             wrong += [name for name in sides if not has_fit_parameter(self.estimator, name)]
             if wrong:
                 raise ValueError(
-                    f"{wrong[0]} must not be given with holdout=None, which is plain "
-                    f"cross-validation of {type(self.estimator).__name__}. Set holdout=0.25, or "
-                    "pass cv=TimeSeriesSplit()."
+                    f"{wrong[0]}= has no place in plain cross-validation (holdout=None) and is no "
+                    f"parameter of {type(self.estimator).__name__}.fit. Set holdout=0.25, or pass "
+                    "cv=TimeSeriesSplit() for dates."
                 )
             return self._fit_plain(X, y, params)
         scoring = self.scoring if isinstance(self.scoring, list | tuple | set) else [self.scoring]
@@ -493,13 +493,10 @@ class ReusableHoldoutSearchCV(Savable, GridSearchCV):
             fit_params=routed.estimator.fit, error_score=self.error_score,
             resubstitution=splitter is None, secondary=secondary,
         )  # fmt: skip
-        verifier = Verifier(
-            setting, progress.holdout, n_jobs=self.n_jobs, pre_dispatch=self.pre_dispatch,
-            dates=division.dates_given_past(),
-        )  # fmt: skip
-        kept = {}
+        dispatch = {"n_jobs": self.n_jobs, "pre_dispatch": self.pre_dispatch}
+        dates, kept = division.dates_given_past(), {}
         return CrossValidation(
-            self, name, division, verifier, progress,
+            self, name, Verifier(setting, progress.holdout, dates=dates, **dispatch), progress,
             splitter=splitter, split_params=routed.splitter.split, kept=kept,
             scorers=training_scorers(self, name, metric, secondary, kept),
             context=root_context(self, division.X, division.y, params.get("sample_weight")),
