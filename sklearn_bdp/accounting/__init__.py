@@ -11,24 +11,9 @@ from sklearn_bdp.accounting._bets import (
     unit_moments,
 )
 from sklearn_bdp.accounting._certificate import Certificate
-from sklearn_bdp.accounting._given_past import (
-    past_limits,
-    past_lower_limit,
-    past_mean_limit,
-)
-from sklearn_bdp.accounting._jackknife import (
-    ApproximateRow,
-    approximate_row,
-    jackknife_interval,
-    long_memory,
-)
-from sklearn_bdp.accounting._left_out import (
-    GENERIC,
-    SKILL,
-    STATISTICS,
-    Statistic,
-    of_sums,
-)
+from sklearn_bdp.accounting._given_past import past_limits, past_lower_limit, past_mean_limit
+from sklearn_bdp.accounting._jackknife import approximate_row, jackknife_interval, long_memory
+from sklearn_bdp.accounting._left_out import GENERIC, SKILL, STATISTICS, Statistic, of_sums
 from sklearn_bdp.accounting._noise import (
     FINAL_NOISE,
     NOISE_PART,
@@ -62,11 +47,7 @@ from sklearn_bdp.accounting._spending import (
     leaked_length,
     place_lengths,
 )
-from sklearn_bdp.accounting._squares import (
-    drawn_variances,
-    plan_squares,
-    squares_lower_limit,
-)
+from sklearn_bdp.accounting._squares import drawn_variances, plan_squares, squares_lower_limit
 from sklearn_bdp.accounting._tails import (
     ClassMeansTail,
     ModelTail,

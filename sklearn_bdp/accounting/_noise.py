@@ -178,9 +178,7 @@ ZHAO_C = 0.5  # Zhao 2017, Theorem 2: T = (1+c)τ/2
 
 
 def auto_threshold(
-    prediction: FloatOrArray,
-    n_effective: float,
-    training_size: FloatOrArray,
+    prediction: FloatOrArray, n_effective: float, training_size: FloatOrArray
 ) -> Array:
     r"""Thresholds that correct predictions exceed less than once in a thousand queries.
 
@@ -219,11 +217,7 @@ def auto_resolution(n_effective: float, *, beta: float = 0.05) -> float:
 
 
 def auto_scales(
-    n_effective: float,
-    *,
-    failure: float,
-    beta: float = 0.05,
-    fraction: float = NOISE_FRACTION,
+    n_effective: float, *, failure: float, beta: float = 0.05, fraction: float = NOISE_FRACTION
 ) -> tuple[float, float, float]:
     """Noise scales of threshold, query and answer that widen intervals by at most a tenth.
 
@@ -265,24 +259,25 @@ def epsilon_scales(
     # Theory T1, threshold kept: ε′ = Δ(1/σT + 2B/σq + B/σa). A share w goes to the answers; of
     # the rest, Lyu, Su, Li 2017 (Section 4.2): query noise (2B)^{2/3} times the threshold's share.
     ratio = (2.0 * budget) ** (2.0 / 3.0)
-    best: Any = None
-    for share in np.linspace(0.05, 0.95, 181):
+
+    def scales_at(share):
         rest = (1.0 - share) * level * n
-        threshold_scale = (1.0 + ratio) / rest
         query_scale = 2.0 * budget * (1.0 + ratio) / (rest * ratio)
-        answer_scale = budget / (share * level * n)
-        widest = max(
-            noise_margin(failure=failure, threshold_scale=threshold_scale, query_scale=query_scale),
-            answer_margin(failure=failure, answer_scale=answer_scale),
+        return (1.0 + ratio) / rest, query_scale, budget / (share * level * n)
+
+    def widest(scales):
+        return max(
+            noise_margin(failure=failure, threshold_scale=scales[0], query_scale=scales[1]),
+            answer_margin(failure=failure, answer_scale=scales[2]),
         )
-        if best is None or widest < best[0]:
-            best = (widest, (threshold_scale, query_scale, answer_scale))
-    if not max(best[1]) < LARGEST_SCALE:
+
+    best = min(map(scales_at, np.linspace(0.05, 0.95, 181)), key=widest)
+    if not max(best) < LARGEST_SCALE:
         raise ValueError(
-            f"epsilon={epsilon:g} asks for noise of scale {max(best[1]):.3g} on scores in [0, 1]: "
+            f"epsilon={epsilon:g} asks for noise of scale {max(best):.3g} on scores in [0, 1]: "
             "ask for a larger epsilon, or use epsilon='auto'."
         )
-    return best[1]
+    return best
 
 
 def zhao_scales(

@@ -7,6 +7,7 @@ with every possibility there is. A race sees released cells only.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -76,7 +77,7 @@ class Pace:
         worth = self.price * (1.0 - 1.5 * age + age**2)
         if alone:
             worth *= min(1.0, (1.0 + n_fine) / _LONE)
-        return known * np.interp(np.log(known / worth), _STEEPNESS, _BEST)
+        return known * np.interp(np.log(known / worth), *_best_halves())
 
     def surprised(self, fine: Array, thresholds: Array, **_: Any) -> Array:
         """Return half-widths of the cells that surprises are released in: fine ones."""
@@ -133,6 +134,7 @@ def paced(spending: Spending, batch_index: int, log_failure: float) -> Pace | Fi
     return FinalPace(wanted, log_failure, least)
 
 
+@functools.cache
 def _best_halves():
     """Return ln(slope) and the half-width x that minimises slope * x + entropy(x)."""
     halves = np.geomspace(0.02, 6.0, 400)
@@ -144,9 +146,6 @@ def _best_halves():
     slopes = np.geomspace(1e-5, 50.0, 300)
     best = halves[np.argmin(slopes[:, None] * halves + entropy, axis=1)]
     return np.log(slopes), best
-
-
-_STEEPNESS, _BEST = _best_halves()
 
 
 def fine_half_width(

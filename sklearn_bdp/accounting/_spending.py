@@ -135,12 +135,7 @@ def check_length(*, n_checks: int, n_complaints: int, complaint: bool, n_words: 
     return math.log(n_words) - math.log(chance) if complaint else -math.log1p(-chance)
 
 
-def final_code_length(
-    *,
-    released: float,
-    n_batches: int,
-    spending: Spending = Spending(),
-) -> float:
+def final_code_length(*, released: float, n_batches: int, spending: Spending = Spending()) -> float:
     """Return the code length of a final report after ``n_batches``, in nats (theory G16).
 
     The statements of a report share it: their parts come on top, as places in a batch do.

@@ -23,10 +23,4 @@ from sklearn_bdp.mechanisms._thresholdout import (
     to_cell,
 )
 
-__all__ = [
-    "Answers",
-    "Thresholdout",
-    "n_cells",
-    "thresholdout_epsilon",
-    "to_cell",
-]
+__all__ = ["Answers", "Thresholdout", "n_cells", "thresholdout_epsilon", "to_cell"]

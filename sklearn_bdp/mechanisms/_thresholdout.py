@@ -335,25 +335,20 @@ class Thresholdout:
         noise: Literal["laplace", "gaussian"] = "laplace",
         random_state: Seed = None,
     ) -> None:
+        scales = threshold_scale, query_scale, answer_scale
         self._configure(
-            threshold=threshold,
-            threshold_scale=threshold_scale,
-            query_scale=query_scale,
-            answer_scale=answer_scale,
-            budget=budget,
-            refresh=refresh,
-            resolution=resolution,
-            noise=noise,
+            threshold, *scales, budget=budget, refresh=refresh, resolution=resolution, noise=noise
         )
         self.n_answered = 0
         self.n_above = 0
         self._start_noise(random_state, key=(0, 0))
         self._test.draw_level()
 
-    def _configure(self, *, refresh, noise, budget, resolution, **reals):
-        self.threshold = check_real("threshold", reals["threshold"], low=0.0, high=_FAR)
+    def _configure(self, threshold, *scales, budget, refresh, resolution, noise):
+        self.threshold = check_real("threshold", threshold, low=0.0, high=_FAR)
         self.threshold_scale, self.query_scale, self.answer_scale = (
-            check_real(name, reals[name], low=0.0, high=2.0**20) for name in _SETTINGS[1:4]
+            check_real(name, scale, low=0.0, high=2.0**20)
+            for name, scale in zip(_SETTINGS[1:4], scales, strict=True)
         )
         if budget is not None:
             budget = check_integer("budget", budget, low=1, high=_MOST)
@@ -702,7 +697,8 @@ class Thresholdout:
                 f"state must be one of Thresholdout.state(), version {_STATE_VERSION}."
             )
         mechanism = cls.__new__(cls)
-        mechanism._configure(**{name: state[name] for name in _SETTINGS})
+        chosen = [state[name] for name in _SETTINGS]
+        mechanism._configure(*chosen[:4], **dict(zip(_SETTINGS[4:], chosen[4:], strict=True)))
         mechanism.n_answered = check_integer("n_answered", state["n_answered"], low=0)
         most = mechanism.n_answered
         if mechanism.budget is not None:
