@@ -23,6 +23,7 @@ from sklearn_bdp.accounting import (
     auto_threshold,
     check_length,
     code_length,
+    drawn_variances,
     final_code_length,
     leaked_length,
     least_counts,
@@ -255,6 +256,13 @@ def _play(batch, terms, pace):
         relaxed_to = batch.relaxed_to[positions]
         return np.maximum(chosen, relaxed_to), relaxed_to > chosen
 
+    # How much less than in the worst case scores are known to vary, as a ratio.
+    known, sharpness = np.isfinite(batch.variances), np.ones(len(batch))
+    if known.any():  # records are independent then, or groups of them
+        worst = batch.deviations(np.arange(len(batch)), batch.training_values) ** 2
+        worst /= batch.units.squares
+        drawn = drawn_variances(batch.variances, worst, batch.training_sizes)
+        sharpness[known] = np.minimum(np.sqrt(drawn / worst), 1.0)[known]
     race = Race(
         code=terms.code,
         ask=ask,
@@ -266,7 +274,7 @@ def _play(batch, terms, pace):
         training_factors=1.0 + settings.n / batch.training_sizes,
         deviation=batch.deviations,
         secondary=batch.secondary,
-        sharpness=batch.sharpness(),
+        sharpness=sharpness,
     )
     if settings.races and batch.own_cells is None:
         return race.run(pace)

@@ -98,9 +98,21 @@ def report_and_close(
         with account.writing() as transaction:
             terms = account.terms(transaction, fine=True)
             if plan.approximate:
-                last, answers = _read(holdout, plan, terms, transaction.notes(Fact.ORDER)[0])
+                drawn = transaction.notes(Fact.ORDER)[0]
+                closed, answers, said = _read(holdout, plan, terms, drawn)
             else:
-                last, answers = _through_noise(holdout, plan, terms)
+                closed, answers, said = _through_noise(holdout, plan, terms)
+            content = {
+                "n_answered": terms.last.n_answered,
+                "n_above": terms.last.n_above,
+                "n_batches": terms.last.number,
+                "per": plan.per,
+                "baseline": plan.baseline,
+                "refit": "" if plan.refit is None else plan.refit[1],
+                "assumptions": plan.caveats,
+            }
+            cells = closed.cells | {"report": content | said}
+            last = dataclasses.replace(closed, cells=cells)
             account.record(transaction, last, terms, answers)
     report = shown_report(holdout, last)
     if not (holdout.model.is_given_past and plan.statements[0].proven):
@@ -110,7 +122,7 @@ def report_and_close(
 
 
 def _read(holdout: Any, plan: Plan, terms: Any, drawn: str) -> Any:
-    """Return account and answers of a report that reads the closed holdout, without privacy.
+    """Return account, answers and rows of a report that reads the closed holdout, without privacy.
 
     Theory G28: each family at its own level. Proven rows take what G16 leaves; approximate ones
     take the weight 1, for interim answers are not in their family.
@@ -135,23 +147,25 @@ def _read(holdout: Any, plan: Plan, terms: Any, drawn: str) -> Any:
         shares = math.exp(length - by_shares) if one.proven == CLASSES else 1.0
         levels = {"proven": level * shares, "approximate": approximate, "alone": holdout.beta}
         said.append(rows.row(one, by_class=by_class.get(place), **levels))
-    content = _content(plan, before) | {
-        "rows": said,
-        "information_spent": length,
-        "level": level,
-        "approximate_level": approximate,
-        "units": [rows.count, rows.words],
-    }
     answers = _answers(plan, said, last, terms.time, length + math.log(count))
-    spending = {
-        "name": settings.spending.name,
-        "weight": settings.spending.of_report(last.number),
-    }
-    return _closed(
+    spending = settings.spending
+    closed = _closed(
         terms, size=len(answers), n_answered=last.n_answered + len(answers),
-        n_above=last.n_above + len(answers), code_length=by_shares, cells={"report": content},
-        scales={one.metric: list(one.scale) for one in answers}, spending=spending,
-    ), answers  # fmt: skip
+        n_above=last.n_above + len(answers), code_length=by_shares, cells={},
+        scales={one.metric: list(one.scale) for one in answers},
+        spending={"name": spending.name, "weight": spending.of_report(last.number)},
+    )  # fmt: skip
+    return (
+        closed,
+        answers,
+        {
+            "rows": said,
+            "information_spent": length,
+            "level": level,
+            "approximate_level": approximate,
+            "units": [rows.count, rows.words],
+        },
+    )
 
 
 def _closed(terms, **said):
@@ -160,19 +174,6 @@ def _closed(terms, **said):
         terms.last, number=terms.last.number + 1, time=terms.time, closed=True, dp_epsilon=None,
         code=terms.code.state(after=len(terms.code.pairs)), **said,
     )  # fmt: skip
-
-
-def _content(plan, before):
-    """Return what a report says besides its rows, by its own names, in JSON."""
-    return {
-        "n_answered": before.n_answered,
-        "n_above": before.n_above,
-        "n_batches": before.number,
-        "per": plan.per,
-        "baseline": plan.baseline,
-        "refit": "" if plan.refit is None else plan.refit[1],
-        "assumptions": plan.caveats,
-    }
 
 
 def _answers(plan, rows, last, time, length):
@@ -196,7 +197,7 @@ def _answers(plan, rows, last, time, length):
 
 
 def _through_noise(holdout: Any, plan: Plan, terms: Any) -> Any:
-    """Return the account and the answers of a report under a level of privacy."""
+    """Return account, answers and rows of a report under a level of privacy."""
     settings, model = holdout.account.settings, holdout.model
     records, evaluations = Records(holdout.X, holdout.y, plan.models), []
     for one in plan.statements:
@@ -228,14 +229,17 @@ def _through_noise(holdout: Any, plan: Plan, terms: Any) -> Any:
         value, *pair = (low + (high - low) * ends).tolist()
         row |= {"value": value, "proven": pair, "parts": ((high - low) * parts).tolist()}
         row |= {"method": "through noise", "positive": ""}
-    content = _content(plan, terms.last) | {
-        "rows": said,
-        "information_spent": record.code_length,
-        "level": settings.sampling_failure * math.exp(-answers[0].code_length),
-        "approximate_level": None,
-        "units": units,
-    }
-    return dataclasses.replace(record, cells=record.cells | {"report": content}), answers
+    return (
+        record,
+        answers,
+        {
+            "rows": said,
+            "information_spent": record.code_length,
+            "level": settings.sampling_failure * math.exp(-answers[0].code_length),
+            "approximate_level": None,
+            "units": units,
+        },
+    )
 
 
 def shown_report(holdout: Any, record: Any) -> FinalReport:

@@ -21,7 +21,7 @@ from sklearn_bdp._checks import (
 )
 from sklearn_bdp._digests import copied, query_key
 from sklearn_bdp._sklearn_compat import num_samples
-from sklearn_bdp.accounting import Units, drawn_variances, score_tail
+from sklearn_bdp.accounting import Units, score_tail
 from sklearn_bdp.metrics import Evaluation, as_labels
 
 _LONGEST_KEY = 1000
@@ -85,16 +85,6 @@ class Batch:
             chosen = self.tail_of[positions] == index
             if chosen.any():
                 result[chosen] = tail.standard_deviation(predictions[chosen])
-        return result
-
-    def sharpness(self):
-        """Return how much less than in the worst case scores are known to vary, as a ratio."""
-        known, result = np.isfinite(self.variances), np.ones(len(self))
-        if known.any():  # records are independent then, or groups of them
-            worst = self.deviations(np.arange(len(self)), self.training_values) ** 2
-            worst /= self.units.squares
-            drawn = drawn_variances(self.variances, worst, self.training_sizes)
-            result[known] = np.minimum(np.sqrt(drawn / worst), 1.0)[known]
         return result
 
     def limits(self, least, most, log_failure):

@@ -333,13 +333,23 @@ class Ledger:
         Recorded answers never change, and what others have recorded since is found when a batch is
         written: enough for look-ups on the way to it, and for what is told of it afterwards.
         """
-        with self._alone():
+        self.backend.check_process()
+        if self._owner != os.getpid():  # forked: whoever held the lock does not exist here
+            self._lock, self._owner = threading.Lock(), os.getpid()
+        if not self._lock.acquire(timeout=self.timeout):
+            raise LedgerBusyError(
+                f"another thread held the ledger for more than {self.timeout:g} s. The holdout was "
+                "not queried. Try again."
+            )
+        try:
             yield self._book
+        finally:
+            self._lock.release()
 
     @contextlib.contextmanager
     def transaction(self, *, write: bool = False) -> Iterator[Book]:
         """Yield the book as of now; a writing one holds the lock and can add one entry to it."""
-        with self._alone():
+        with self.seen():
             if not write:
                 self._catch_up()
                 yield self._book
@@ -351,22 +361,6 @@ class Ledger:
                     yield self._book
                 finally:
                     del self._book._write
-
-    @contextlib.contextmanager
-    def _alone(self):
-        """Hold the lock of this process's threads."""
-        self.backend.check_process()
-        if self._owner != os.getpid():  # forked: whoever held the lock does not exist here
-            self._lock, self._owner = threading.Lock(), os.getpid()
-        if not self._lock.acquire(timeout=self.timeout):
-            raise LedgerBusyError(
-                f"another thread held the ledger for more than {self.timeout:g} s. The holdout was "
-                "not queried. Try again."
-            )
-        try:
-            yield
-        finally:
-            self._lock.release()
 
     def _catch_up(self):
         """Verify every entry after those verified earlier, up to the head."""
