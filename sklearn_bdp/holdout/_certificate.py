@@ -357,16 +357,16 @@ def _zhao_line(settings, *, model, answered):
 
 
 def preview_batch(
-    account: Any,
-    book: Any,
+    account,
+    book,
     *,
-    score: float,
-    training_size: float,
-    n_queries: int = 1,
-    metric: Any = None,
-    prevalence: float | None = None,
-    spending: bool = False,
-) -> Preview:
+    score,
+    training_size,
+    n_queries=1,
+    metric=None,
+    prevalence=None,
+    spending=False,
+):
     """Return the :class:`Preview` of a batch as things stand in ``book``.
 
     ``metric``: whose scores are meant; accuracy by default. ``spending``: whether to work out what

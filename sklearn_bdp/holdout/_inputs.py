@@ -101,20 +101,20 @@ class Batch:
 
 
 def make_batch(
-    n: int,
-    model: Any,
-    training_values: Any,
+    n,
+    model,
+    training_values,
     *,
-    scores: Any = None,
-    evaluations: Any = None,
-    training_size: Any = None,
-    keys: Any = None,
-    relaxed_to: Any = None,
-    secondary: Any = None,
-    training_variance: Any = None,
-    own_cells: Any = None,
-    about: Any = None,
-) -> Batch:
+    scores=None,
+    evaluations=None,
+    training_size=None,
+    keys=None,
+    relaxed_to=None,
+    secondary=None,
+    training_variance=None,
+    own_cells=None,
+    about=None,
+):
     """Return the checked :class:`Batch` of what is asked about ``n`` records of ``model``.
 
     ``scores``: an ``(m, n)`` array in [0, 1]; or ``evaluations``, made by bounded metrics.

@@ -209,17 +209,8 @@ class Plan:
 
 
 def planned_report(
-    holdout: Any,
-    estimators: Any,
-    training_values: Any,
-    *,
-    scoring: Any,
-    compare: Any,
-    by: Any,
-    per: Any,
-    training: Any,
-    refit_every: Any = None,
-) -> Plan:
+    holdout, estimators, training_values, *, scoring, compare, by, per, training, refit_every=None
+):
     """Return the :class:`Plan` of a report, or raise what is wrong with it."""
     settings, model = holdout.account.settings, holdout.model
     private = settings.information is not None or settings.tau is not None

@@ -307,10 +307,7 @@ class ReusableHoldout:
         holdout._open(config, X, y, correlation, gap, random_state, notes)
         return holdout
 
-    def _open(
-        self, config: HoldoutConfig, X: Any, y: Any, correlation: Any, gap: Any,
-        random_state: int | None, notes: dict[Any, Any] | None,
-    ) -> None:  # fmt: skip
+    def _open(self, config, X, y, correlation, gap, random_state, notes):
         """Check the records, work out the settings, and open the ledger."""
         self.config, self.ledger = config, check_path(config.ledger)
         self.beta: float = float(config.beta)

@@ -284,23 +284,14 @@ class Ledger:
     ``notes``: facts that a new ledger starts with, names and JSON content.
     """
 
-    def __init__(
-        self,
-        place: Any,
-        *,
-        header: dict[str, Any] | None = None,
-        create: bool = True,
-        timeout: float = 60.0,
-        head: tuple[int, str] | None = None,
-        notes: dict[Any, Any] | None = None,
-    ) -> None:
+    def __init__(self, place, *, header=None, create=True, timeout=60.0, head=None, notes=None):
         self.backend = backend_at(place, timeout=timeout)
         self.timeout = float(timeout)
         self._header = header
         self._expected = head  # must be on the chain when it is first walked
         self._chain = Chain()
-        self._book: Any = None  # what this process has verified
-        self.sealed: str | None = None  # the state that was sealed last; never to be shown
+        self._book = None  # what this process has verified
+        self.sealed = None  # the state that was sealed last; never to be shown
         self._lock, self._owner = threading.Lock(), os.getpid()
         if create and header is not None:
             facts = {k.value: v for k, v in (notes or {}).items() if isinstance(k, Fact)}
