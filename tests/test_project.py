@@ -15,6 +15,13 @@ MAKEFILE = (ROOT / "Makefile").read_text("utf-8")
 TARGETS = set(re.search(r"^\.PHONY: (.*)$", MAKEFILE, re.M)[1].split())
 
 
+def test_wording_is_matched_in_one_file():
+    """All other tests hold facts: ``refused`` and ``warned`` of ``tests/facts.py``."""
+    may = {"facts.py", "test_messages.py", "test_project.py"}
+    files = [path for path in (ROOT / "tests").rglob("*.py") if path.name not in may]
+    assert [path.name for path in files if re.search(r"\bmatch=", path.read_text("utf-8"))] == []
+
+
 def settings():
     config = configparser.ConfigParser()
     config.read(ROOT / "setup.cfg")

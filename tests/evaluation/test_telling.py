@@ -45,7 +45,7 @@ def costly():
 
 
 def search(estimator, grid, **options):
-    return ReusableHoldoutSearchCV(estimator, grid, random_state=0, **options)
+    return ReusableHoldoutSearchCV(estimator, grid, **{"cv": 3, "random_state": 0, **options})
 
 
 def told(fit, category=ClippedScoreWarning):

@@ -47,7 +47,7 @@ def data():
 
 
 def selector(**params):
-    defaults = {"cv": 3, "random_state": 0}
+    defaults = {"cv": 2, "random_state": 0}
     return HoldoutFeatureSelector(GaussianNB(), **(defaults | params))
 
 

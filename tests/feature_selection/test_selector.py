@@ -49,7 +49,7 @@ def data():
 
 def selector(**params):
     return HoldoutFeatureSelector(
-        GaussianNB(), **{"tol": 0.01, "cv": 3, "random_state": 0, **params}
+        GaussianNB(), **{"tol": 0.01, "cv": 2, "random_state": 0, **params}
     )
 
 
@@ -98,7 +98,7 @@ def test_asking_again_is_free_and_gives_the_same(data, tmp_path):
 
 def test_models_whose_fit_may_vary_are_known_by_what_they_learned(data):
     tree = DecisionTreeClassifier(max_depth=2)  # no seed
-    options = {"cv": 3, "random_state": 0}
+    options = {"cv": 2, "random_state": 0}
     fitted = HoldoutFeatureSelector(tree, n_features_to_select=1, **options).fit(*data)
     assert all(record.key for record in fitted.holdout_.history()[:9])
     part = data[0][fitted.train_indices_][:, fitted.support_]

@@ -32,7 +32,7 @@ def series(n=1000, seed=0, **index):
 
 def fitted(X, y, model=None, grid=None, fit=None, **params):
     model = LogisticRegression() if model is None else model
-    params = {"correlation": "time", "random_state": 0} | params
+    params = {"correlation": "time", "cv": 3, "random_state": 0} | params
     search = ReusableHoldoutSearchCV(model, {} if grid is None else grid, **params)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

@@ -24,7 +24,7 @@ def data():
 
 
 def search(estimator, grid, **params):
-    return ReusableHoldoutSearchCV(estimator, grid, **{"cv": 3, "random_state": 0, **params})
+    return ReusableHoldoutSearchCV(estimator, grid, **{"cv": 2, "random_state": 0, **params})
 
 
 @pytest.mark.client("rich", "progress bars of scikit-learn 1.9")

@@ -26,7 +26,7 @@ def data():
 
 
 def fitted(data, kind=ReusableHoldoutSearchCV, **options):
-    return kind(LogisticRegression(), GRID, random_state=0, **options).fit(*data)
+    return kind(LogisticRegression(), GRID, cv=3, random_state=0, **options).fit(*data)
 
 
 @pytest.mark.parametrize("kind", SEARCHES)

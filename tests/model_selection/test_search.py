@@ -54,7 +54,7 @@ def data():
 
 
 def search(**params):
-    params = {"estimator": LogisticRegression(), "random_state": 0, **params}
+    params = {"estimator": LogisticRegression(), "cv": 3, "random_state": 0, **params}
     return ReusableHoldoutSearchCV(param_grid=GRID, **params)
 
 
@@ -101,7 +101,7 @@ def test_without_holdout_and_with_n_iter_it_is_randomized_search(data):
 def test_training_side_is_grid_search_on_the_training_part(data):
     fitted = search(return_train_score=True).fit(*data)
     part = (data[0][fitted.train_indices_], data[1][fitted.train_indices_])
-    theirs = GridSearchCV(LogisticRegression(), GRID, return_train_score=True).fit(*part)
+    theirs = GridSearchCV(LogisticRegression(), GRID, cv=3, return_train_score=True).fit(*part)
     for name in theirs.cv_results_:
         if "time" not in name:
             np.testing.assert_array_equal(

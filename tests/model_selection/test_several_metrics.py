@@ -28,7 +28,7 @@ def data():
 
 def search(scoring=ALL, refit="accuracy", estimator=None, grid=GRID, **params):
     estimator = LogisticRegression() if estimator is None else estimator
-    params = {"cv": 3, "random_state": 0, **params}
+    params = {"cv": 2, "random_state": 0, **params}
     return ReusableHoldoutSearchCV(estimator, grid, scoring=scoring, refit=refit, **params)
 
 

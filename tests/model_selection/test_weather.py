@@ -28,7 +28,7 @@ CHAIN = MarkovChain.from_autocorrelation_time(6.0)
 
 def searched(n, rng, **options):
     X, y = weather(n, rng)
-    options = {"correlation": CHAIN, "scoring": "neg_mean_absolute_error", **options}
+    options = {"cv": 3, "correlation": CHAIN, "scoring": "neg_mean_absolute_error", **options}
     search = ReusableHoldoutSearchCV(Ridge(), {"alpha": [0.1, 10.0]}, random_state=0, **options)
     return search.fit(X, y)
 
