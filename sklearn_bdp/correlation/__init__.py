@@ -37,7 +37,7 @@ from sklearn_bdp.correlation._forest import (
     rooted,
 )
 from sklearn_bdp.correlation._graph import DependencyGraph
-from sklearn_bdp.correlation._network import MarkovNetwork, NetworkModel
+from sklearn_bdp.correlation._network import MarkovNetwork
 from sklearn_bdp.correlation._past import GivenPast
 from sklearn_bdp.correlation._strength import slow_autocorrelation_time
 from sklearn_bdp.correlation._tails import (

@@ -62,8 +62,7 @@ class BayesianNetwork(NetworkModel):
         if n < 1:
             raise ValueError("tables must hold at least one table, got none.")
         parents = _check_parents(parents, n)
-        held = {}
-        factors = []
+        held, factors = {}, []
         for i in range(n):
             table = tables[i]
             if id(table) not in held:  # shared tables are checked and kept once
@@ -75,7 +74,14 @@ class BayesianNetwork(NetworkModel):
                     f"{list(parents[i])}, then record {i}), got shape {array.shape}."
                 )
             factors.append(((*parents[i], i), array))
-        check_values(factors, n)
+        values = [table.shape[-1] for _, table in factors]
+        for scope, table in factors:
+            for v, k in zip(scope, table.shape, strict=True):
+                if values[v] != k:
+                    raise ValueError(
+                        f"tables must agree on the number of values of record {v}, got "
+                        f"{values[v]} and {k}."
+                    )
         self._set_network(diameter_graph(factors, n), factors=factors)
         self._freeze()
 
@@ -144,26 +150,6 @@ def _check_parents(parents, n):
     return checked
 
 
-def check_values(factors, n):
-    """Raise where tables disagree on the number of values of a record."""
-    values = np.zeros(n, dtype=np.int64)
-    for scope, table in factors:
-        values[scope[-1]] = table.shape[-1]
-    for scope, table in factors:
-        for v, k in zip(scope, table.shape, strict=True):
-            if values[v] != k:
-                raise ValueError(
-                    f"tables must agree on the number of values of record {v}, got {values[v]} "
-                    f"and {k}."
-                )
-
-
-def pair_diameter(table, a, b):
-    """Return the largest log cross-ratio of two axes of a table, the other axes held fixed."""
-    moved = np.moveaxis(table, (a, b), (-2, -1)).reshape(-1, table.shape[a], table.shape[b])
-    return max(projective_diameter(part) for part in moved if part.max() > 0)
-
-
 def diameter_graph(factors, n):
     """Return the symmetric matrix of edge diameters (sums over the factors of a pair).
 
@@ -177,7 +163,10 @@ def diameter_graph(factors, n):
             for b in range(a + 1, len(scope)):
                 key = (id(table), a, b)  # shared tables are measured once
                 if key not in known:
-                    known[key] = pair_diameter(table, a, b)
+                    # The largest log cross-ratio of two axes, the other axes held fixed.
+                    moved = np.moveaxis(table, (a, b), (-2, -1))
+                    parts = moved.reshape(-1, table.shape[a], table.shape[b])
+                    known[key] = max(projective_diameter(part) for part in parts if part.max() > 0)
                 rows.append(min(scope[a], scope[b]))
                 columns.append(max(scope[a], scope[b]))
                 data.append(max(known[key], 1e-13))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from typing import Any
 
 import numpy as np
@@ -29,9 +30,7 @@ from sklearn_bdp.correlation._strength import (
     ENOUGH,
     FEWEST,
     SAFETY,
-    rounded_up,
     slow_autocorrelation_time,
-    two_states,
 )
 from sklearn_bdp.correlation._tails import chain_lower_limit
 from sklearn_bdp.correlation._transition import (
@@ -46,7 +45,6 @@ from sklearn_bdp.correlation._transition import (
     projective_diameter,
     spectral_gap,
     stationary_distribution,
-    transition_counts,
 )
 
 SPLIT_FAILURE = 1e-3  # what the gap of a chain's `split` may cost
@@ -176,9 +174,25 @@ class MarkovChain(CorrelationModel):
         ValueError
             If the states are not integers of at least 0, or without any transition.
         """
-        counts = transition_counts(states, n_states=n_states)
-        smoothing = check_real("smoothing", smoothing, low=0.0)
-        weights = counts + smoothing
+        if isinstance(states, str | bytes | dict) or not hasattr(states, "__len__"):
+            raise TypeError(f"states must be an array of integers, got {type(states).__name__}.")
+        nested = not isinstance(states, np.ndarray) and any(np.ndim(part) for part in states)
+        sequences = [np.asarray(part) for part in (states if nested else [states])]
+        for sequence in sequences:
+            whole = sequence.ndim == 1 and sequence.dtype.kind in "iu"
+            if not whole or (len(sequence) and sequence.min() < 0):
+                raise ValueError(
+                    "states must be one-dimensional arrays of integers of at least 0, got shape "
+                    f"{sequence.shape} of {sequence.dtype}."
+                )
+        if not any(len(sequence) >= 2 for sequence in sequences):
+            raise ValueError("states must hold at least one transition (two states in a row).")
+        largest = max(int(sequence.max()) for sequence in sequences if len(sequence))
+        n_states = largest + 1 if n_states is None else n_states
+        weights = np.zeros((check_integer("n_states", n_states, low=largest + 1),) * 2)
+        for sequence in sequences:
+            np.add.at(weights, (sequence[:-1], sequence[1:]), 1.0)
+        weights += check_real("smoothing", smoothing, low=0.0)
         totals = weights.sum(axis=1)
         if not (totals > 0).all():
             state = int(np.argmin(totals))
@@ -214,9 +228,10 @@ class MarkovChain(CorrelationModel):
         200.0
         """
         time = check_real("time", time, low=1.0)
-        return cls(two_states(time))._declared(
+        return cls._of_time(
+            time,
             f"scores have an autocorrelation time of {time:.3g} records: {time:.3g} records count "
-            "as one"
+            "as one",
         )
 
     @classmethod
@@ -266,7 +281,9 @@ class MarkovChain(CorrelationModel):
                 f"{FEWEST} records of some candidate, got shape {rows.shape}."
             )
         seen, shown = max(slow_autocorrelation_time(row) for row in kept), min(map(len, kept))
-        time = rounded_up(max(1.0, SAFETY * seen))
+        time = max(1.0, SAFETY * seen)
+        scale = 10.0 ** (math.floor(math.log10(time)) - 2)
+        time = math.ceil(time / scale - 1e-9) * scale  # three digits: the printed value suffices
         caveats: tuple[str, ...] = (
             "Assumed, not proved: the scores of every query concentrate no worse than those of "
             "this chain. Regimes that are rare in the training set (less than about a fifth of the "
@@ -278,18 +295,21 @@ class MarkovChain(CorrelationModel):
                 f"({seen:.3g} records each): the strength may be underestimated; bring a longer "
                 "history or declare more.",
             )
-        return cls(two_states(time))._declared(
+        return cls._of_time(
+            time,
             f"assumed chain: scores have an autocorrelation time of at most {time:.3g} records "
             f"({SAFETY:g} times the {seen:.3g} of {shown} cross-validated scores, candidates: "
             f"{len(kept)})",
             caveats,
         )
 
-    def _declared(self, words, caveats=()):
-        """Return the same chain with the words that say where its strength comes from."""
-        model = object.__new__(type(self))
-        vars(model).update(self.__getstate__(), _words=words, caveats=(*caveats, _DRIFT))
-        model._freeze(self.transition, self.observed, words, *caveats)
+    @classmethod
+    def _of_time(cls, time, words, caveats=()):
+        """Return two hidden states of this autocorrelation time; ``words``: where it is from."""
+        stay = (1.0 + (time - 1.0) / (time + 1.0)) / 2.0
+        model = cls([[stay, 1.0 - stay], [1.0 - stay, stay]])
+        vars(model).update(_words=words, caveats=(*caveats, _DRIFT))
+        model._freeze(model.transition, model.observed, words, *caveats)
         return model
 
     def __repr__(self) -> str:

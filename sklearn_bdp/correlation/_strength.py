@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.fft import dct
@@ -90,15 +88,3 @@ def _swings(series):
     if not variance > 1e-24 * max(1.0, float(np.abs(series).max())) ** 2:
         return np.zeros(len(series) - 1)
     return dct(centred, norm="ortho")[1:] ** 2 / variance
-
-
-def two_states(time: float) -> np.ndarray:
-    """Return the symmetric two-state transition matrix with this autocorrelation time (G11)."""
-    stay = (1.0 + (time - 1.0) / (time + 1.0)) / 2.0
-    return np.array([[stay, 1.0 - stay], [1.0 - stay, stay]])
-
-
-def rounded_up(time: float) -> float:
-    """Return a number rounded up to three digits, so that a printed value suffices."""
-    scale = 10.0 ** (math.floor(math.log10(time)) - 2)
-    return math.ceil(time / scale - 1e-9) * scale

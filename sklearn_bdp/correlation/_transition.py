@@ -7,7 +7,7 @@ import math
 import numpy as np
 from scipy.sparse.csgraph import connected_components
 
-from sklearn_bdp._checks import check_array, check_integer
+from sklearn_bdp._checks import check_array
 from sklearn_bdp._typing import Array
 
 ROW_SUM_TOLERANCE = 1e-8
@@ -166,26 +166,3 @@ def block_spread(reach, n):
     blocks = np.ceil(n / sizes)
     last = n - (blocks - 1) * sizes  # nothing follows the last block
     return float(((blocks - 1) * (sizes + reach) ** 2 + last**2).min())
-
-
-def transition_counts(states, *, n_states=None):
-    """Return the matrix of transition counts of one or several sequences of states."""
-    if isinstance(states, str | bytes | dict) or not hasattr(states, "__len__"):
-        raise TypeError(f"states must be an array of integers, got {type(states).__name__}.")
-    nested = not isinstance(states, np.ndarray) and any(np.ndim(part) for part in states)
-    sequences = [np.asarray(part) for part in (states if nested else [states])]
-    for sequence in sequences:
-        whole = sequence.ndim == 1 and sequence.dtype.kind in "iu"
-        if not whole or (len(sequence) and sequence.min() < 0):
-            raise ValueError(
-                "states must be one-dimensional arrays of integers of at least 0, got shape "
-                f"{sequence.shape} of {sequence.dtype}."
-            )
-    if not any(len(sequence) >= 2 for sequence in sequences):
-        raise ValueError("states must hold at least one transition (two states in a row).")
-    largest = max(int(sequence.max()) for sequence in sequences if len(sequence))
-    n_states = largest + 1 if n_states is None else n_states
-    counts = np.zeros((check_integer("n_states", n_states, low=largest + 1),) * 2)
-    for sequence in sequences:
-        np.add.at(counts, (sequence[:-1], sequence[1:]), 1.0)
-    return counts

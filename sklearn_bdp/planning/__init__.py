@@ -1,8 +1,7 @@
 """Before data: certificates of designs, how large a holdout must be, published bounds."""
 
-from sklearn_bdp.planning._certify import certify, plan_holdout
+from sklearn_bdp.planning._certify import certify, floor_required_n, plan_holdout
 from sklearn_bdp.planning._plan_search import SearchPlan, expected_half_width, plan_search
-from sklearn_bdp.planning._routes import floor_required_n
 
 __all__ = [
     "SearchPlan",

@@ -85,8 +85,7 @@ def best_design(task, route, cap=math.inf, *, rough=False):
         )
     if route == "transcript":
         return _transcript_design(task, cap)
-    parts = 1 if route == "floor" else task.n_queries
-    alpha = splitting_half_width(task, parts)
+    alpha = splitting_half_width(task, 1 if route == "floor" else task.n_queries)
     return Design(tau=alpha, sampling=alpha)
 
 

@@ -8,7 +8,13 @@ from typing import Any
 import numpy as np
 
 from sklearn_bdp._bisection import doubled, last_whole
-from sklearn_bdp._checks import check_beta, check_integer, check_option, check_real
+from sklearn_bdp._checks import (
+    check_beta,
+    check_integer,
+    check_option,
+    check_probability,
+    check_real,
+)
 from sklearn_bdp._metric_names import BINARY, BY_CLASS, NAMES
 from sklearn_bdp._typing import Correlation
 from sklearn_bdp.accounting import (
@@ -147,20 +153,6 @@ def plan_search(
     return plan
 
 
-def _tail(model, n, scoring, prevalence):
-    """Return how scores of a metric concentrate, with the class sizes to be expected."""
-    scoring = "accuracy" if scoring is None else check_option("scoring", scoring, NAMES)
-    if scoring not in BY_CLASS:
-        return score_tail(model, n, binary=scoring in BINARY)
-    share = 0.5 if prevalence is None else prevalence
-    share = check_real("prevalence", share, low=0.0, high=1.0, closed="neither")
-    # As many training records as three holdouts, which is what a quarter held out leaves.
-    counts = tuple(max(1, round(3 * n * part)) for part in (1.0 - share, share))
-    counted = {"recall": (1,), "specificity": (0,)}.get(scoring)
-    kind = "pairs" if scoring == "roc_auc" else "class_means"
-    return score_tail(model, n, kind=kind, class_counts=counts, counted=counted)
-
-
 def expected_half_width(
     n: int,
     *,
@@ -185,7 +177,17 @@ def expected_half_width(
     sized = hasattr(correlation, "cut_failure")
     model = correlation if sized else continued(correlation, searched=True)
     left = check_beta(beta)
-    tail, plain = _tail(model, n, scoring, prevalence), score_tail(model, n, binary=True)
+    metric = "accuracy" if scoring is None else check_option("scoring", scoring, NAMES)
+    plain = score_tail(model, n, binary=True)
+    if metric not in BY_CLASS:
+        tail = score_tail(model, n, binary=metric in BINARY)
+    else:  # with the class sizes to be expected
+        positive = check_probability("prevalence", 0.5 if prevalence is None else prevalence)
+        # As many training records as three holdouts, which is what a quarter held out leaves.
+        counts = tuple(max(1, round(3 * n * part)) for part in (1.0 - positive, positive))
+        counted = {"recall": (1,), "specificity": (0,)}.get(metric)
+        kind = "pairs" if metric == "roc_auc" else "class_means"
+        tail = score_tail(model, n, kind=kind, class_counts=counts, counted=counted)
     share = noise_share(NOISE_PART * left, above) / 2.0
     noise = auto_scales(
         float(model.effective_n(n)), failure=noise_share(NOISE_PART * left, 0) / 2.0, beta=beta

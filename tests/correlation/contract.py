@@ -30,28 +30,18 @@ class ModelContract:
         whole = model.largest_component(self.n) == self.n
         return model.is_componentwise and whole and not model.holds_given_rest
 
-    # -- a frozen value -----------------------------------------------------------------------
-
-    def test_is_a_frozen_value_compared_by_content(self):
+    def test_is_a_frozen_value_compared_by_content_and_described_in_one_line(self):
         model, again = self.model(), self.model()
         assert isinstance(model, CorrelationModel)
         assert model == again
         assert hash(model) == hash(again)
-        assert copy.deepcopy(model) is model
+        assert copy.deepcopy(model) is check_correlation(model) is model
         assert pickle.loads(pickle.dumps(model)) == model
         with refused(AttributeError, "frozen"):
             model.anything = 1
-
-    def test_is_accepted_as_correlation(self):
-        model = self.model()
-        assert check_correlation(model) is model
-
-    def test_describes_itself_in_one_line(self):
-        line = self.model().describe()
+        line = model.describe()
         assert line
         assert "\n" not in line
-
-    # -- which records may depend on each other -------------------------------------------------
 
     def test_components_cover_every_record(self):
         model = self.model()
@@ -61,7 +51,7 @@ class ModelContract:
         assert model.is_independent == (model.largest_component(self.n) == 1)
         assert not model.is_independent or model.is_componentwise
 
-    def test_split_is_a_partition_up_to_the_gap(self):
+    def test_splits_and_folds_are_partitions_up_to_the_gap(self):
         model = self.model()
         if self.is_one_piece(model):
             with refused(ValueError, "component"):
@@ -73,19 +63,8 @@ class ModelContract:
         both = np.concatenate([split.train, split.holdout])
         assert len(np.unique(both)) == len(both) == self.n - split.gap
         assert 0.0 <= model.cut_failure(split.gap) <= 1.0
-
-    def test_subset_of_a_split_describes_the_holdout(self):
-        model = self.model()
-        if self.is_one_piece(model):
-            return
-        split = model.split(self.n, 0.3, random_state=0)
         part = model.given_rest(split.holdout)
         assert part.check_n(len(split.holdout)) == len(split.holdout)
-
-    def test_folds_test_every_record_once(self):
-        model = self.model()
-        if self.is_one_piece(model):
-            return
         folds = model.folds(self.n, 2, random_state=0)
         tested = np.concatenate([test for _, test in folds])
         assert sorted(tested) == list(range(self.n))
@@ -93,17 +72,16 @@ class ModelContract:
 
     # -- leakage --------------------------------------------------------------------------------
 
-    def test_leakage_is_between_the_level_and_group_privacy(self):
+    def test_leakage_is_between_the_level_and_group_privacy_and_grows(self):
         model = self.model()
-        for level in LEVELS:
-            leakage = model.bdp_epsilon(level, self.n)
-            assert level * (1 - 1e-12) <= leakage
-            assert leakage <= self.n * level * (1 + 1e-9)
-            assert sequential_epsilon(model, level, self.n) <= leakage * (1 + 1e-9)
-
-    def test_leakage_grows_with_the_level(self):
-        leakage = [self.model().bdp_epsilon(level, self.n) for level in LEVELS]
+        leakage = [model.bdp_epsilon(level, self.n) for level in LEVELS]
         assert leakage == sorted(leakage)
+        for level, found in zip(LEVELS, leakage, strict=True):
+            assert level * (1 - 1e-12) <= found <= self.n * level * (1 + 1e-9)
+            assert sequential_epsilon(model, level, self.n) <= found * (1 + 1e-9)
+        for level in (math.nan, -1.0, math.inf):
+            with refused(ValueError, "dp_epsilon"):
+                model.bdp_epsilon(level, self.n)
 
     def test_inverse_ends_on_the_safe_side(self):
         model = self.model()
@@ -121,29 +99,18 @@ class ModelContract:
             assert 0.0 <= bias <= 1.0
             assert (information == 0.0) == (bias == 0.0) == (level == 0.0)
 
-    def test_nan_and_negative_levels_are_refused(self):
-        for level in (math.nan, -1.0, math.inf):
-            with refused(ValueError, "dp_epsilon"):
-                self.model().bdp_epsilon(level, self.n)
-
     # -- concentration --------------------------------------------------------------------------
 
-    def test_effective_number_is_between_none_and_all(self):
-        assert 0.0 < self.model().effective_n(self.n) <= self.n * (1 + 1e-9)
-
-    def test_tails_fall_with_the_deviation(self):
+    def test_tails_fall_with_the_deviation_and_rise_with_the_mean(self):
         model, grid = self.model(), np.linspace(0.0, 1.0, 21)
+        assert 0.0 < model.effective_n(self.n) <= self.n * (1 + 1e-9)
         assert (np.diff(model.log_tail(grid, self.n)) <= 1e-12).all()
         for mean in (0.0, 0.1, 0.5, 0.9, 1.0):
             tail = log_tail_above(model, mean, grid, self.n)
             assert (tail <= 0.0).all()
             assert (tail[1:] <= tail[:-1] + 1e-9).all()  # both may be -inf
             assert (tail[grid <= mean] == 0.0).all()
-
-    def test_tails_rise_with_the_mean(self):
-        means = np.linspace(0.0, 1.0, 21)
-        tail = log_tail_above(self.model(), means, 0.8, self.n)
-        assert (np.diff(tail) >= -1e-9).all()
+        assert (np.diff(log_tail_above(model, grid, 0.8, self.n)) >= -1e-9).all()
 
     def test_limits_are_rejected_by_the_tail(self):
         """G5: two routes, the inversion and the tail at what it returns."""

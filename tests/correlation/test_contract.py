@@ -32,10 +32,6 @@ class TestGroups(ModelContract):
     model = staticmethod(lambda: Groups(LABELS))
 
 
-class TestGroupsOfOne(ModelContract):
-    model = staticmethod(lambda: Groups(range(12)))
-
-
 class TestHiddenChain(ModelContract):
     n = 400
     model = staticmethod(lambda: MarkovChain(P1))
@@ -44,15 +40,6 @@ class TestHiddenChain(ModelContract):
 class TestObservedChain(ModelContract):
     n = 60
     model = staticmethod(lambda: MarkovChain(P1, observed=True))
-
-
-class TestEstimatedChain(ModelContract):
-    n = 600
-
-    @staticmethod
-    def model():
-        states = np.random.default_rng(0).integers(0, 2, 20_000)
-        return MarkovChain.from_states(states)
 
 
 class TestDependencyGraph(ModelContract):

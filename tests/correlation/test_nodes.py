@@ -59,7 +59,7 @@ def dependence(joint, held, codes, unlabelled=()):
     return worst
 
 
-@pytest.mark.parametrize("seed", range(30))
+@pytest.mark.parametrize("seed", range(12))
 def test_components_given_the_rest_are_independent_at_any_strength(seed):
     """Every set of labelled nodes, by enumeration; factors may hold zeros and cliques of three."""
     rng = np.random.default_rng(seed)

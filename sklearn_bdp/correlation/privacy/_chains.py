@@ -309,8 +309,10 @@ def quilt_leakage(past, future, dp_epsilon, n, *, factor=4.0):
 
     # How many records lie before each one that may be the worst: past the reach of both tables all
     # share the two-sided quilts, and the one-sided ones are worst where the two cross.
-    margin, before = int(far_left[-1]) + int(far_right[-1]) + 2, np.arange(n)
-    if n > 2 * margin:
+    margin = int(far_left[-1]) + int(far_right[-1]) + 2
+    if n <= 2 * margin:
+        before = np.arange(n)
+    else:
         shift = (one_right[-1] - one_left[-1]) / dp_epsilon
         centre = (n - 1 - (shift if math.isfinite(shift) else 0.0)) / 2.0
         middle = np.clip(np.floor(centre) + np.arange(-1, 3), 0, n - 1).astype(int)
