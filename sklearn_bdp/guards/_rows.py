@@ -484,7 +484,8 @@ def targets_digest(X: Any, y: Any) -> str | None:
         return None
     labels = np.asarray(y)
     labels = labels.astype(float) if labels.dtype.kind in "biu" else labels
-    repeats = (labels[1:] == labels[:-1]).any()
+    labels = labels.ravel() if labels.size == len(labels) else labels
+    repeats = labels.ndim == 1 and (labels[1:] == labels[:-1]).any()
     return data_digest(X, labels) if repeats and in_runs(labels) else data_digest(labels)
 
 
@@ -498,13 +499,14 @@ def answered_before(about: set[str], rows: Callable[[], Any]) -> bool:
     own = rows() if ANSWERED and about else None
     for known, has in ANSWERED.items():
         ANSWERED[known] = has = has() if callable(has) else has
-        comparable = own and has and len(np.unique(own[0])) >= _FEWEST
-        if comparable and np.isin(own[0], has[0]).mean() > _SUBGROUP:
+        if not own or not has or len(np.unique(own[0])) < _FEWEST:
+            continue
+        if np.isin(own[0], has[0]).mean() > _SUBGROUP:
             return True
     return False
 
 
 def in_runs(labels: Any) -> bool:
     """Return whether equal labels stand together: the order of the rows says nothing."""
-    runs = 1 + np.count_nonzero(labels[1:] != labels[:-1])
-    return bool(runs == np.unique(labels).size)
+    runs = labels[np.r_[True, labels[1:] != labels[:-1]]]
+    return all(np.unique(part).size == part.size for part in (runs[:1000], runs))  # soon, or all
