@@ -150,8 +150,9 @@ def test_answers_of_a_ledger_are_told_again_for_the_chosen_model(tmp_path):
     X, y = series()
     for _ in range(2):
         search = ReusableHoldoutSearchCV(
-            pipeline(scale), {"m__C": [0.1, 1]}, holdout=HoldoutConfig(ledger=tmp_path / "a.sqlite")
-        )
+            pipeline(scale), {"m__C": [0.1, 1]}, random_state=0,
+            holdout=HoldoutConfig(ledger=tmp_path / "a.sqlite"),
+        )  # fmt: skip
         with warned(BatchPredictionWarning, "FunctionTransformer"):
             search.fit(X, y)
 
