@@ -49,11 +49,6 @@ class Experiment:
     #: Secondary metrics that each candidate is asked about; they decide nothing.
     secondary: dict = field(default_factory=dict)
 
-    @property
-    def metrics(self):
-        """All metrics by name; ``None`` is what ranks."""
-        return {None: self.metric, **self.secondary}
-
 
 @dataclass(frozen=True, eq=False)
 class Candidate:
@@ -135,24 +130,24 @@ class WholeJob:
             return Outcome(fit_time=time.perf_counter() - start, error=traceback.format_exc())
         finally:
             context.call_on_fit_task_end(estimator=self.caller)
-        fitted, keys = time.perf_counter(), {}
+        fitted, asked, keys = time.perf_counter(), {None: setting.metric, **setting.secondary}, {}
         columns, shares = task.candidate.columns, PrefixMemory() if memory is None else memory
         if task.keyed:
             # Before the model sees the holdout: what it may keep of it must not get into a key.
             X = columns_of(setting.X, columns)
             known = KnownModel(model, predictor=shares.sharing(model, X, "training"))
-            for name, metric in setting.metrics.items():
+            for name, metric in asked.items():
                 keys[name] = known.key(metric, X, columns=columns)
-        outcome = _scored(setting, columns, model, shares, keys)
+        outcome = _scored(setting, columns, model, shares, asked, keys)
         took = {"fit_time": fitted - start, "score_time": time.perf_counter() - fitted}
         return replace(outcome, model=model, **took)
 
 
-def _scored(setting, columns, model, memory, keys):
+def _scored(setting, columns, model, memory, asked, keys):
     """Return what the holdout is asked about a fitted model."""
     X, X_holdout = (columns_of(each, columns) for each in (setting.X, setting.X_holdout))
     y, found = targets(setting.X, setting.y), {}
-    for name, metric in setting.metrics.items():
+    for name, metric in asked.items():
         try:
             shared = memory.sharing(model, X_holdout, "holdout", metric=metric)
             evaluation = metric.evaluate(shared, X_holdout, setting.y_holdout)

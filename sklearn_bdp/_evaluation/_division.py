@@ -3,6 +3,7 @@
 An *owner* is an estimator with the parameters ``holdout``, ``correlation`` and ``random_state``.
 """
 
+import contextlib
 import copy
 import numbers
 import secrets
@@ -199,6 +200,9 @@ def divide(
         split = model.split(n, test_size, random_state=random_state)
         train, test = split.train, split.holdout
     model = model.estimated(y, train)
+    train_model = None
+    with contextlib.suppress(ValueError):  # a chain with its middle held out is two chains
+        train_model = model.training_part(train)
     X_train, y_train = safe_split(estimator, X, y, train)
     X_holdout, y_holdout = safe_split(estimator, X, y, test, train)
     return Division(
@@ -209,7 +213,7 @@ def divide(
         train=train,
         holdout=test,
         model=model.given_rest(test),
-        train_model=_training_model(model, train),
+        train_model=train_model,
         gap=model.gaps(train, test),
         assumption=STRATIFIED.format(splitter=type(test_size).__name__) if stratified else "",
         stratified=stratified,
@@ -278,7 +282,7 @@ def _explicit(X, y, X_val, y_val, correlation, groups, groups_val):
         _refuse_cut(model, *sides, n=n + held, cutter="X_val")
         if y is not None:
             model = model.estimated(np.concatenate([y, y_val]), sides[0])
-        train_model, model = _training_model(model, sides[0]), model.given_rest(sides[1])
+        train_model, model = model.training_part(sides[0]), model.given_rest(sides[1])
         # Dates of one chain go on from side to side; nothing is dropped between them.
         assumption = APART if model.is_sequential and not model.is_given_past else ""
     else:
@@ -398,14 +402,6 @@ def _within(part, division, k):
     if not inside.size:
         raise ValueError(f"cv must have training records, fold {k} (counted from 0) has none.")
     return inside
-
-
-def _training_model(model, train):
-    """Return the correlation of the training records, or None where it has no plain form."""
-    try:
-        return model.training_part(train)
-    except ValueError:  # a chain with the holdout cut out of its middle is two chains
-        return None
 
 
 def config_of(owner):

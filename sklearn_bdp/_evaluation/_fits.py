@@ -350,7 +350,7 @@ class CrossValidation:
         self.results, self.scores, self.splits = None, None, []
         self.report = self.per_record = None
         self.first = 0  # row of the first candidate that is not eliminated
-        self._verification = None
+        self.verification = None
 
     @sealed_errors  # frames of workers in this process hold raw scores
     def evaluate(self, candidate_params, cv=None, more_results=None, callback_ctx=None):
@@ -472,12 +472,12 @@ class CrossValidation:
 
     def _heard(self, tasks):
         """Return whole fits of which callbacks hear as verification."""
-        if self._verification is None:
-            self._verification = self.context.subcontext(
+        if self.verification is None:
+            self.verification = self.context.subcontext(
                 task_name="verification", max_subtasks=None, sequential_subtasks=False
             ).call_on_fit_task_begin(estimator=self.search)
         return [
-            replace(task, context=self._verification.subcontext(task_name="fit", task_id=task.row))
+            replace(task, context=self.verification.subcontext(task_name="fit", task_id=task.row))
             for task in tasks
         ]
 
@@ -508,8 +508,3 @@ class CrossValidation:
             groups=self.split_params.get("groups"),
             known=self.progress.scores(best, tests, num_samples(self.division.X)),
         )
-
-    def close(self):
-        """Tell callbacks that all is done."""
-        for context in filter(None, (self._verification, self.context)):
-            context.call_on_fit_task_end(estimator=self.search)

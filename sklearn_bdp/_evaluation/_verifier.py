@@ -5,7 +5,6 @@ Workers fit and predict; only the coordinating process runs the mechanism. What 
 """
 
 import contextlib
-import functools
 import math
 import warnings
 from dataclasses import dataclass, field, replace
@@ -72,8 +71,8 @@ class Verifier:
         self.setting = setting
         self.holdout = holdout
         self.dispatch = {"n_jobs": n_jobs, "pre_dispatch": pre_dispatch}
-        self._metrics = setting.metrics
-        self._own_code = has_own_code(setting.estimator)
+        self._metrics = {None: setting.metric, **setting.secondary}  # None: what ranks
+        self._own_code, self._data = has_own_code(setting.estimator), None
         self._recipes, self._recorded = {}, {}
         self.unasked = {}  # outcomes by row, with raw scores
         self._models = ModelStore()
@@ -91,6 +90,8 @@ class Verifier:
             recipe, setting, params = None, self.setting, candidate.params
             # No number takes the place of code.
             if not self._own_code or not all(isinstance(one, Number) for one in params.values()):
+                if self._data is None:
+                    self._data = data_digest(setting.X, setting.y)
                 estimator = clone(setting.estimator).set_params(**clone(params, safe=False))
                 recipe = recipe_key(
                     estimator, self._metrics[name], training=self._data,
@@ -100,10 +101,6 @@ class Verifier:
         recipe = self._recipes[place][1]
         kind = "candidate" if name is None else "secondary"
         return None if recipe is None else content_key(kind, recipe, candidate.columns)
-
-    @functools.cached_property
-    def _data(self):
-        return data_digest(self.setting.X, self.setting.y)
 
     # -- fits of a search, taken as they finish ------------------------------------------------
 
@@ -238,28 +235,24 @@ class Verifier:
 
     def _queries(self, candidates, rows, training, secondary, variances):
         """Return the queries about fitted candidates, with answers where these are recorded."""
-
-        def query(candidate, outcome, value, name=None):
-            key = self.key(candidate, name)
-            if key is None and outcome.key is not None:
-                key = outcome.key if name is None else content_key("secondary", outcome.key)
-            return Assessment(
-                candidate.columns,
-                outcome.training if value is None else float(value),
-                key=key,
-                outcome=outcome,
-                about=(self._metrics[name], candidate.words),
-            )
-
         found = []
         for place, (row, candidate) in enumerate(zip(rows, candidates, strict=True)):
-            outcome = self.unasked.pop(row, Outcome())
-            known = training is not None and not outcome.error
-            one = query(candidate, outcome, training[place] if known else None)
-            for name, scores in secondary.items():
-                other = outcome.secondary.get(name, Outcome())
-                value = None if scores is None else scores[place]
-                one.secondary[name] = query(candidate, other, value, name)
+            outcome, queries = self.unasked.pop(row, Outcome()), {}
+            for name in (None, *secondary):  # None: what ranks
+                own = outcome if name is None else outcome.secondary.get(name, Outcome())
+                scores = training if name is None else secondary[name]
+                value = own.training
+                if scores is not None and not own.error:
+                    value = float(scores[place])
+                key = self.key(candidate, name)
+                if key is None and own.key is not None:
+                    key = own.key if name is None else content_key("secondary", own.key)
+                about = self._metrics[name], candidate.words
+                queries[name] = Assessment(
+                    candidate.columns, value, key=key, outcome=own, about=about
+                )
+            one = queries.pop(None)
+            one.secondary = queries
             if variances is not None:
                 one.variance = variances[place]
             found.append(one)

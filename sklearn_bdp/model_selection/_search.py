@@ -553,7 +553,8 @@ class ReusableHoldoutSearchCV(Savable, GridSearchCV):
         )
         for row, one in zip(rows, asked, strict=True):
             found[row] = one
-        folds.close()
+        for context in filter(None, (folds.verification, folds.context)):
+            context.call_on_fit_task_end(estimator=self)
         return found
 
     def _shown(self, folds):
