@@ -93,11 +93,11 @@ class HalvingReusableHoldoutSearchCV(ReusableHoldoutSearchCV):
     >>> from sklearn.tree import DecisionTreeClassifier
     >>> from sklearn_bdp.model_selection import HalvingReusableHoldoutSearchCV
     >>> X, y = load_digits(return_X_y=True)
-    >>> grid = {"max_depth": list(range(1, 16)), "min_samples_leaf": [1, 2, 4]}
+    >>> grid = {"max_depth": list(range(1, 10)), "min_samples_leaf": [1, 2, 4]}
     >>> search = HalvingReusableHoldoutSearchCV(
     ...     DecisionTreeClassifier(random_state=0), grid, random_state=0).fit(X, y)
     >>> search.n_candidates_, len(search.holdout_.history())
-    ([45, 15, 5], 5)
+    ([27, 9, 3], 3)
     """
 
     _eliminates = True

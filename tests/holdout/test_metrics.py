@@ -71,7 +71,9 @@ def test_the_certificate_says_what_an_auc_assumes():
     assert not any("identically" in line for line in plain.certificate().assumptions)
 
 
-@pytest.mark.parametrize("name", ["roc_auc", "balanced_accuracy", "recall"])
+@pytest.mark.parametrize(
+    "name", ["roc_auc", pytest.param("balanced_accuracy", marks=pytest.mark.slow), "recall"]
+)
 @pytest.mark.parametrize("share", [0.03, 0.3])
 @pytest.mark.parametrize("told", [0.5, None])
 def test_training_labels_that_say_nothing_of_the_holdout_cost_nats_only(name, share, told):
@@ -182,7 +184,13 @@ def patients(n, seed, *, one=False):
     return score[:, None], y, group
 
 
-@pytest.mark.parametrize("name", ["roc_auc", "balanced_accuracy", "recall"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "roc_auc",
+        *(pytest.param(n, marks=pytest.mark.slow) for n in ("balanced_accuracy", "recall")),
+    ],
+)
 def test_patients_are_known_as_well_as_by_one_visit_each(name):
     """G19: a random visit of a random patient, right although the ill come more often."""
     X, y, group = patients(200_000, 99)

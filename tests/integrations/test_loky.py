@@ -17,9 +17,8 @@ N_CANDIDATES = 6
 
 
 @pytest.mark.filterwarnings("ignore::sklearn_bdp.exceptions.AnotherAccountWarning")  # to compare
-@pytest.mark.parametrize(
-    "n_records", [pytest.param(450, marks=pytest.mark.slow), 225]
-)  # all training records, or those of a fold
+@pytest.mark.slow
+@pytest.mark.parametrize("n_records", [450, 225])  # all training records, or those of a fold
 def test_a_killed_worker_costs_neither_budget_nor_finished_folds(tmp_path, n_records):
     rng = np.random.default_rng(0)
     X = rng.normal(size=(600, N_CANDIDATES))
