@@ -34,7 +34,7 @@ def binomial_pairs(n0, n1, p0, p1):
     return high0, high1, binom.pmf(high0, n0, p0) * binom.pmf(high1, n1, p1)
 
 
-@pytest.mark.parametrize("floors", [(3, 2), (6, 5), (2, 6)])
+@pytest.mark.parametrize("floors", [(3, 2), pytest.param((6, 5), marks=pytest.mark.slow), (2, 6)])
 def test_auc_limits_hold_given_any_labels_above_the_floors(floors):
     """G20: exact, for every count of both classes that the floors allow."""
     tail, worst = PairsTail(floors), 0.0
@@ -50,7 +50,7 @@ def test_auc_limits_hold_given_any_labels_above_the_floors(floors):
     assert 0.3 < worst <= 1.0
 
 
-@pytest.mark.parametrize("floors", [(3, 2), (6, 5), (0, 4)])
+@pytest.mark.parametrize("floors", [(3, 2), pytest.param((6, 5), marks=pytest.mark.slow), (0, 4)])
 def test_balanced_accuracy_limits_hold_given_any_labels_above_the_floors(floors):
     """G20: also where a class may be missing, whose recall then is anything."""
     tail, worst = ClassMeansTail(floors), 0.0
