@@ -123,14 +123,9 @@ class HoldoutSelectorBase(Savable, SelectorMixin, BaseEstimator):
             check_consistent_length(X, y)
             type_of_target(y, input_name="y", raise_unknown=True)
         else:
-            X, y = validate_data(
-                self,
-                X,
-                y,
-                accept_sparse=("csr", "csc") if tags.sparse else False,
-                ensure_all_finite=False,
-                ensure_min_samples=2,
-            )
+            sparse = ("csr", "csc") if tags.sparse else False
+            checks = {"ensure_all_finite": False, "ensure_min_samples": 2}
+            X, y = validate_data(self, X, y, accept_sparse=sparse, **checks)
         check_finite(X, allow_nan=tags.allow_nan)
         return X, y
 
@@ -199,8 +194,7 @@ def _aligned(X, X_holdout):
     names, have = getattr(X, "columns", None), getattr(X_holdout, "columns", None)
     if names is not None and have is not None:
         known = set(have)
-        missing = [name for name in names if name not in known]
-        if missing:
+        if missing := [name for name in names if name not in known]:
             raise UnknownFeaturesError(f"X has columns that the holdout lacks: {missing}. {ADDED}")
         return X_holdout if list(names) == list(have) else X_holdout[list(names)]
     width, expected = np.shape(X_holdout)[1], np.shape(X)[1]

@@ -82,14 +82,13 @@ def make_units(n_features, names, fixed_features, feature_groups):
         _columns("feature_groups", group, n_features, names) for group in feature_groups or ()
     ]
     grouped = [column for group in groups for column in group]
-    if len(set(grouped)) != len(grouped) or not all(groups):
+    taken = set(grouped)
+    if len(taken) != len(grouped) or not all(groups):
         raise ValueError("feature_groups must not be empty or share columns.")
     units = [tuple(sorted(group)) for group in groups]
-    taken = set(grouped)
     units += [(column,) for column in range(n_features) if column not in taken]
     for unit in units:
-        if fixed & set(unit):
-            fixed |= set(unit)
+        fixed |= set(unit) if fixed & set(unit) else set()
     members = tuple(sorted(unit for unit in units if not fixed & set(unit)))
     return Units(members=members, fixed=tuple(sorted(fixed)), names=names)
 

@@ -41,7 +41,7 @@ class ClassRows:
         ndarray of int, shape (n_classes,)
             For a mechanism only.
         """
-        index = self._sliced(self.index, slices)
+        index = self.index[np.newaxis] if slices is None else self.index[slices]
         return np.array([(index == one).sum(axis=1).min() for one in range(n_classes)])
 
     def value(self, class_floors: tuple, slices: np.ndarray | None = None) -> float:
@@ -61,7 +61,8 @@ class ClassRows:
         float
             In [0, 1]; for a mechanism only.
         """
-        rows, index = self._sliced(self.rows, slices), self._sliced(self.index, slices)
+        part = np.newaxis if slices is None else slices
+        rows, index = self.rows[part], self.index[part]
         floors = np.maximum(class_floors, 1)
         if self.shape.kind == "pairs":
             return float(_auc(rows, index == 1, floors).mean())
@@ -94,9 +95,6 @@ class ClassRows:
             floors = floors[list(self.shape.counted)]
         moved = float(np.sum(1.0 / np.sort(floors)[:2]))
         return min(1.0, moved if self.shape.kind == "pairs" else moved / len(floors))
-
-    def _sliced(self, values, slices):
-        return values[np.newaxis] if slices is None else values[slices]
 
 
 def _auc(scores, positive, floors):
@@ -181,22 +179,20 @@ class ClassMetric(BoundedMetric):
         return class_index(labels, np.array(self._known(estimator), dtype=object))
 
     def _evaluated(self, estimator, rows, index):
+        shape = self._shape(self._known(estimator))
+        kind = f"{type(estimator).__module__}.{type(estimator).__name__}"
+        if (
+            kind == "sklearn.dummy.DummyClassifier"
+            and estimator.strategy in ("most_frequent", "prior", "constant")
+            and shape.counted is None
+        ):  # constant by construction, whatever the records are
+            known = 0.5 if self._kind == "pairs" else 1.0 / len(shape.classes)
+            return Evaluation(None, known, 1.0, ScoreShape("known", known=known))
         # A record of a label that nobody knew counts as a failure of the first class.
         rows = np.where(index < 0, np.nan, rows)
-        shape = self._shape(self._known(estimator))
         by_class = ClassRows(shape, rows, np.maximum(index, 0))
-        value = by_class.value((1,) * len(shape.classes))
-        constant = self._constant(estimator, shape)
-        if constant is not None:
-            return Evaluation(None, constant, 1.0, ScoreShape("known", known=constant))
         # What one record can do follows from floors, which only the holdout's mechanism knows.
-        return Evaluation(None, value, 1.0, shape, by_class)
-
-    def _constant(self, estimator, shape):
-        """Return the score of a model whose prediction is constant by construction, or None."""
-        if not _is_constant(estimator) or shape.counted is not None:
-            return None
-        return 0.5 if self._kind == "pairs" else 1.0 / len(shape.classes)
+        return Evaluation(None, by_class.value((1,) * len(shape.classes)), 1.0, shape, by_class)
 
     def _rows(self, estimator, X, index):
         given = respond(estimator, X, self._methods)
@@ -204,13 +200,6 @@ class ClassMetric(BoundedMetric):
             raise ValueError("The model did not give one prediction per record.")
         predicted = class_index(given, np.array(self._known(estimator), dtype=object))
         return (predicted == index).astype(float)
-
-
-def _is_constant(estimator):
-    """Return whether a model predicts the same whatever the record, without looking at it."""
-    kind = f"{type(estimator).__module__}.{type(estimator).__name__}"
-    constant = ("most_frequent", "prior", "constant")
-    return kind == "sklearn.dummy.DummyClassifier" and estimator.strategy in constant
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
