@@ -474,14 +474,18 @@ class Race:
         found.values[position] = min((cell + 0.5) * cells.width, 1.0) if fixed else middle
 
     def _narrow(self, positions, low, high, half, margin):
-        """Narrow the cells of these positions, with their noise margins and without."""
+        """Narrow the cells of these positions, with their noise margins and without, in [0, 1]."""
         found = self.outcome
-        found.least[positions], found.most[positions] = _narrowed(
-            found.least[positions], found.most[positions], low - margin, high + margin
-        )
-        self.low[positions], self.high[positions] = _narrowed(
-            self.low[positions], self.high[positions], low, high
-        )
+        cells = ((found.least, found.most, margin), (self.low, self.high, 0.0))
+        for least, most, around in cells:
+            first = np.minimum(np.maximum(low - around, 0.0), 1.0)
+            last = np.minimum(np.maximum(high + around, 0.0), 1.0)
+            # NaN: nothing was known before.
+            inner, outer = np.fmax(least[positions], first), np.fmin(most[positions], last)
+            # Where nothing is left, the noise has failed: what was found last is kept.
+            apart = inner > outer
+            least[positions] = np.where(apart, first, inner)
+            most[positions] = np.where(apart, last, outer)
         self.half[positions] = half
 
     def _teach(self, position):
@@ -503,14 +507,3 @@ class Race:
         centers, _ = self.code.predict(self.training_values)
         guess = np.minimum(np.maximum(centers, self.low), self.high)
         return np.where(self.outcome.answered, guess, -np.inf)
-
-
-def _narrowed(least, most, low, high):
-    """Return the part of cells in [0, 1] that lies in others; NaN: nothing was known.
-
-    Where nothing does, the noise has failed: what was found last is kept.
-    """
-    low, high = np.minimum(np.maximum(low, 0.0), 1.0), np.minimum(np.maximum(high, 0.0), 1.0)
-    least, most = np.fmax(least, low), np.fmin(most, high)
-    apart = least > most
-    return np.where(apart, low, least), np.where(apart, high, most)

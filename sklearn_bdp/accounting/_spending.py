@@ -230,7 +230,7 @@ class PredictiveCode:
         self.pairs = [tuple(map(float, pair)) for pair in pairs]
         self.ceiling, self.n_fine, self.n_batches = float(ceiling), int(n_fine), int(n_batches)
         self.steps = tuple(map(float, steps))
-        self._curves: Any = None  # and the few values they are for; None: for all
+        self._curves: Any = None  # the few values they are for (None: all), then the curves
 
     def state(self, *, after: int = 0) -> dict[str, Any]:
         """Return the arguments that rebuild this code: ready for JSON, as public as the releases.
@@ -304,28 +304,23 @@ class PredictiveCode:
         values = np.asarray(training_values, dtype=float)
         if not self.pairs:
             return np.minimum(values, self.ceiling), np.full(values.shape, OFFSET)
-        grid, offsets, deviations = self._curves_around(values)
-        offset = np.interp(values, grid, offsets)
-        # Theory G14: no prediction beyond what training-side or released values support.
-        centers = np.minimum(np.maximum(values + offset, 0.0), self.ceiling)
-        return centers, np.interp(values, grid, deviations)
-
-    def _curves_around(self, values: Array) -> tuple[Array, Array, Array]:
-        """Return grid points next to the values, offsets and their deviations there."""
         asked, grid = None if values.size > _FEW else values.tobytes(), _GRID
-        if self._curves is not None and self._curves[0] in (None, asked):
-            return self._curves[1]
-        if asked is not None:
-            left = np.minimum((values * (_GRID.size - 1)).astype(int), _GRID.size - 2).tolist()
-            grid = _GRID[sorted({*left, *(place + 1 for place in left)})]
-        known = itertools.chain.from_iterable(self.pairs[-REMEMBERED:])
-        values, differences, variances, batches = np.fromiter(known, float).reshape(-1, 4).T
-        # What is asked later was chosen by what is known: the offset moves on, old pairs fade.
-        age = self.n_batches - batches
-        step = (_STEPS * _STEP + self.steps[0]) / (_STEPS + self.steps[1])
-        variances = variances * (1.0 + _FADING * age) + step * age
-        self._curves = asked, (grid, *_offset_curves((values, differences, variances), grid))
-        return self._curves[1]
+        if self._curves is None or self._curves[0] not in (None, asked):
+            if asked is not None:
+                left = np.minimum((values * (_GRID.size - 1)).astype(int), _GRID.size - 2).tolist()
+                grid = _GRID[sorted({*left, *(place + 1 for place in left)})]
+            pairs = itertools.chain.from_iterable(self.pairs[-REMEMBERED:])
+            known, differences, variances, batches = np.fromiter(pairs, float).reshape(-1, 4).T
+            # What is asked later was chosen by what is known: the offset moves on, old pairs fade.
+            age = self.n_batches - batches
+            step = (_STEPS * _STEP + self.steps[0]) / (_STEPS + self.steps[1])
+            variances = variances * (1.0 + _FADING * age) + step * age
+            self._curves = asked, grid, *_offset_curves((known, differences, variances), grid)
+        _, grid, offsets, deviations = self._curves
+        # Theory G14: no prediction beyond what training-side or released values support.
+        centers = values + np.interp(values, grid, offsets)
+        centers = np.minimum(np.maximum(centers, 0.0), self.ceiling)
+        return centers, np.interp(values, grid, deviations)
 
     def scales(self) -> tuple[float, float]:
         """Return root mean squares of the mixture's scales: of the score, of the common offset.
