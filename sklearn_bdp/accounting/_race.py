@@ -286,8 +286,10 @@ class Race:
             self.secondary = np.zeros(m, dtype=bool)
         self.code.begin()
         self.code.expect(self.training_values)
-        centers, _ = self.code.predict(self.training_values)
-        self.order = np.lexsort((-centers, self.secondary))
+        self.order = np.zeros(m, dtype=int)
+        if m > 1:
+            centers, _ = self.code.predict(self.training_values)
+            self.order = np.lexsort((-centers, self.secondary))
         # Theory G7, conditions: ranks are fixed here, before anything of the batch is known.
         self.outcome.places = place_lengths(-np.argsort(self.order))
 

@@ -562,7 +562,8 @@ class Thresholdout:
         while n_done < n_queries and most != 0:
             part = slice(n_done, min(n_done + self._test.room(), n_queries))
             # |q - v| - T, exact multiples of the grid's step.
-            q, v, t = (to_grid(each[part], self._step) for each in (holdout, training, limits))
+            rows = np.array([holdout[part], training[part], limits[part]])
+            q, v, t = to_grid(rows, self._step)
             hits, consumed = self._test.scan(np.abs(q - v) - t, most=most)
             if hits:
                 above[n_done + np.array(hits)] = True
