@@ -327,7 +327,7 @@ class ReusableHoldout:
         self.training_side: TrainingSide | None = None
         #: In time, all records before the holdout, in the process that divided them.
         self.earlier: Earlier | None = None
-        settings = DerivedSettings.made(config.checked(gap), model=self.model, n=self.n)
+        settings = DerivedSettings.made(config, gap, model=self.model, n=self.n)
         header = {
             "made_by": f"sklearn_bdp {__version__}",
             "data": data_digest(self.X, self.y),

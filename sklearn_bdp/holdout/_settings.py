@@ -53,7 +53,7 @@ _SCALES = "threshold_scale", "query_scale", "answer_scale", "budget", "refresh"
 class DerivedSettings:
     """Parameters as declared, and the numbers derived from them once; fixed for life."""
 
-    #: As :meth:`HoldoutConfig.checked` returns them; plain JSON values.
+    #: As a configuration has checked them, and the gap; plain JSON values.
     parameters: dict = dataclasses.field(hash=False)
     n: int  # holdout records
     n_effective: float  # independent records they are worth in Hoeffding's exponent
@@ -75,8 +75,20 @@ class DerivedSettings:
     information: float | None
 
     @classmethod
-    def made(cls, parameters: dict[str, Any], *, model: CorrelationModel, n: int) -> Self:
-        """Return what checked parameters mean for ``n`` records of ``model``."""
+    def made(
+        cls, config: HoldoutConfig, gap: Any = None, *, model: CorrelationModel, n: int
+    ) -> Self:
+        """Return what a configuration means for ``n`` records of ``model``.
+
+        ``gap``: records dropped between the training data and the holdout.
+        """
+        sides = gap if isinstance(gap, tuple | list) else (gap,)
+        if len(sides) > 2:
+            raise ValueError(
+                f"gap must be a number of records, or (before, after), got gap={gap!r}."
+            )
+        gap = [check_integer("gap", side, low=0) for side in sides if side is not None]
+        parameters = vars(config)["_checked"] | {"gap": gap}
         if model.is_given_past:
             for name, usual in (("epsilon", "auto"), ("calibration", "tight")):
                 if parameters[name] != usual:
@@ -87,7 +99,7 @@ class DerivedSettings:
                         "MarkovChain.from_autocorrelation_time(records), or leave "
                         f"{name}={usual!r}."
                     )
-        beta, gap = parameters["beta"], parameters["gap"]
+        beta = parameters["beta"]
         # Theory H6: a cut out of one chain costs the Dobrushin coefficient, on each side.
         cut_failure = float(sum(model.cut_failure(side) for side in gap))
         left = beta - cut_failure
@@ -321,27 +333,6 @@ class HoldoutConfig:
             object.__setattr__(self, "ledger", check_path(self.ledger))
         check_real("ledger_timeout", self.ledger_timeout, low=0.0, high=1e6)
         check_boolean("allow_shared_rows", self.allow_shared_rows)
-
-    def checked(self, gap: Any = None) -> dict[str, Any]:
-        """Return what a holdout is calibrated with, checked, as plain JSON values.
-
-        Parameters
-        ----------
-        gap : int, pair of int or None, default=None
-            Records dropped between the training data and the holdout.
-
-        Returns
-        -------
-        dict
-            Parameters by name, as a ledger keeps them.
-        """
-        sides = gap if isinstance(gap, tuple | list) else (gap,)
-        if len(sides) > 2:
-            raise ValueError(
-                f"gap must be a number of records, or (before, after), got gap={gap!r}."
-            )
-        sides = [check_integer("gap", side, low=0) for side in sides if side is not None]
-        return vars(self)["_checked"] | {"gap": sides}
 
     def __repr__(self) -> str:
         changed = [

@@ -35,7 +35,7 @@ EMPTY = BatchRecord()
 
 
 def settings(**options):
-    return DerivedSettings.made(HoldoutConfig(**options).checked(), model=MODEL, n=N)
+    return DerivedSettings.made(HoldoutConfig(**options), model=MODEL, n=N)
 
 
 def queries(training, values, scale=1.0, relaxed_to=0.0):

@@ -18,7 +18,7 @@ N = 1000
 
 
 def derive(model, **options):
-    return DerivedSettings.made(HoldoutConfig(**options).checked(), model=model, n=N)
+    return DerivedSettings.made(HoldoutConfig(**options), model=model, n=N)
 
 
 MODELS = [
@@ -87,7 +87,7 @@ def test_zhao2017_runs_theorem_2_to_the_letter(model):
 def test_zhao2017_takes_the_smallest_accuracy_whose_premise_holds():
     options = {"calibration": "zhao2017", "n_queries": 5, "budget": 1, "beta": 0.2}
     n = 2_000_000
-    chosen = DerivedSettings.made(HoldoutConfig(**options).checked(), model=Independent(), n=n)
+    chosen = DerivedSettings.made(HoldoutConfig(**options), model=Independent(), n=n)
     needed = {
         factor: zhao_required_n(
             tau=factor * chosen.tau, n_queries=5, budget=1, beta=0.2, model=Independent(), n=n
