@@ -87,6 +87,8 @@ def _try(measure, model, X, y, known, *, uneven):
                 model.predict(X)
             predicts = True
             found = reads(measure, Records(X, y, {"": model}), "", weights)
+        if np.ndim(found) != 0:
+            raise TypeError(f"it is no number, it has shape {np.shape(found)}")
     except Exception as error:
         if not known and not predicts and isinstance(error, ValueError | KeyError):
             return
@@ -97,11 +99,6 @@ def _try(measure, model, X, y, known, *, uneven):
             + "Scores of groups need sample_weight, or per='record'. " * weighted
             + "The holdout was not queried."
         ) from error
-    if np.ndim(found) != 0:
-        raise ValueError(
-            f"{measure.name} must be one number, got shape {np.shape(found)}. The holdout was not "
-            "queried."
-        )
 
 
 def _blank(holdout, training):
@@ -117,7 +114,12 @@ def _blank(holdout, training):
     if hasattr(X, "dtypes") and hasattr(X, "iloc"):
         if not X.columns.is_unique:
             return None
-        blank = {name: [_cell(kind)] * _BLANK for name, kind in X.dtypes.items()}
+        blank = {}
+        for name, kind in X.dtypes.items():
+            cell: Any = "" if str(kind) in ("object", "str", "string") else 0
+            if hasattr(kind, "categories"):
+                cell = kind.categories[0] if len(kind.categories) else None
+            blank[name] = [cell] * _BLANK
         return type(X)(blank).astype(dict(X.dtypes)), y, False
     if scipy.sparse.issparse(X):
         return type(X)((_BLANK, X.shape[1]), dtype=X.dtype), y, False
@@ -125,13 +127,6 @@ def _blank(holdout, training):
         filler = "" if X.dtype.kind in "OUS" else 0
         return np.full((_BLANK, *X.shape[1:]), filler, dtype=X.dtype), y, False
     return None
-
-
-def _cell(kind):
-    """Return a blank cell of a column."""
-    if hasattr(kind, "categories"):
-        return kind.categories[0] if len(kind.categories) else None
-    return "" if str(kind) in ("object", "str", "string") else 0
 
 
 # -- what the training side says ------------------------------------------------------------------
