@@ -231,7 +231,7 @@ class Answers(Sequence[AnswerRecord]):
                 values = [values[0]] * count  # one value is that of all
             kinds = {float} if isinstance(values, np.ndarray) else {type(one) for one in values}
             if len(values) != count or not kinds <= _TYPES.get(kind, {int, float}):
-                raise ValueError(f"{name} is no column of {count} values")
+                raise ValueError(f"{name} must hold {count} values of its kind")
             if kind == "text":
                 self.columns[name] = list(values)
                 continue
