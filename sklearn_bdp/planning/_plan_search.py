@@ -186,8 +186,13 @@ def expected_half_width(
         # As many training records as three holdouts, which is what a quarter held out leaves.
         counts = tuple(max(1, round(3 * n * part)) for part in (1.0 - positive, positive))
         counted = {"recall": (1,), "specificity": (0,)}.get(metric)
-        kind = "pairs" if metric == "roc_auc" else "class_means"
-        tail = score_tail(model, n, kind=kind, class_counts=counts, counted=counted)
+        tail = score_tail(
+            model,
+            n,
+            kind="pairs" if metric == "roc_auc" else "class_means",
+            class_counts=counts,
+            counted=counted,
+        )
     share = noise_share(NOISE_PART * left, above) / 2.0
     noise = auto_scales(
         float(model.effective_n(n)), failure=noise_share(NOISE_PART * left, 0) / 2.0, beta=beta
