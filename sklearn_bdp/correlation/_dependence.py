@@ -174,7 +174,9 @@ def check_groups(
     True
     """
     level = check_probability("level", level)
-    kinds, known = _kinds(scores)
+    series = np.asarray(scores, dtype=float).reshape(len(scores), -1)
+    known = np.flatnonzero(~np.isnan(series).any(axis=1))
+    kinds = [one for one in series[known].T if one.size and np.ptp(one) > 0]
     codes = np.unique(label_codes(groups)[known], return_inverse=True)[1]
     sizes = np.bincount(codes)
     statistic, fewest, most = _autocorrelation, SHORTEST_SERIES, LONGEST_SERIES
@@ -212,15 +214,11 @@ def _permuted(n, strata=None):
     """Return a function that places values as they are and in random orders (within strata)."""
     rng = np.random.default_rng(20170303)
     orders = np.tile(np.arange(n), (DRAWS + 1, 1))
-    for places in [np.arange(n)] if strata is None else _places(strata):
+    strata = np.zeros(n, dtype=int) if strata is None else strata
+    order = np.argsort(strata, kind="stable")
+    for places in np.split(order, np.cumsum(np.bincount(strata))[:-1]):
         orders[1:, places] = rng.permuted(orders[1:, places], axis=1)
     return lambda values: values[orders]
-
-
-def _places(strata):
-    """Return the positions of each stratum."""
-    order = np.argsort(strata, kind="stable")
-    return np.split(order, np.cumsum(np.bincount(strata))[:-1])
 
 
 def _autocorrelation(rows):
@@ -260,10 +258,3 @@ def _codes(name, labels, n):
     if len(codes) != n:
         raise ValueError(f"{name} must hold one label per score, got {len(codes)} for {n}.")
     return codes
-
-
-def _kinds(scores):
-    """Return the kinds of scores that vary, and the records that have them."""
-    series = np.asarray(scores, dtype=float).reshape(len(scores), -1)
-    known = np.flatnonzero(~np.isnan(series).any(axis=1))
-    return [one for one in series[known].T if one.size and np.ptp(one) > 0], known

@@ -173,18 +173,16 @@ def bounded_lower_limit(values: Array, levels: Array, n: int) -> Array:
     level, value = level[usable] - _ROUNDING, value[usable]
     successes = np.maximum(n * value - 1e-6, 0.0)  # rounding must not add a success
     most = np.maximum(np.ceil(successes) - 1.0, 0.0)
-
-    def whole(corner):  # below ``successes``, and near; a hinge may stand at any of them
-        corner = np.where(np.isfinite(corner), corner, most)
-        return np.minimum(np.maximum(np.ceil(corner), 0.0), most)
-
     distances = np.full(value.shape, np.inf)  # from the hinges of the last steps
     mean = np.minimum(limit[usable], (1.0 - _SAFE) * value)
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         share = successes / n
         odds = np.log(share) - np.log(mean) + np.log1p(-mean) - np.log1p(-share)
-        corner = whole(successes - 1.0 / odds)  # the best for a geometric tail
+        best = successes - 1.0 / odds  # for a geometric tail
         for shift in _SHIFTS:
+            # Whole, below ``successes``, and near: a hinge may stand at any of them.
+            corner = np.ceil(np.where(np.isfinite(best), best, most))
+            corner = np.minimum(np.maximum(corner, 0.0), most)
             log_hinge, slope, overshoot = _hinge(mean, corner, n)
             # E (B - t)_+ integrates a beta distribution function: its logarithm is concave in the
             # mean's logarithm, tangents lie above, and Newton's step ends on the rejected side.
@@ -193,7 +191,7 @@ def bounded_lower_limit(values: Array, levels: Array, n: int) -> Array:
             taken = (step > mean) & (step < value)
             distances = np.where(taken, distance, distances)
             mean = np.where(taken, step, mean)
-            corner = whole(successes - overshoot + shift)  # the best of all: k - t = mean excess
+            best = successes - overshoot + shift  # the best of all: k - t = mean excess
     mean = mean * (1.0 - _SAFE)
     # Far out a hinge is no double and its step may end anywhere: the bound is evaluated there.
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
