@@ -181,7 +181,7 @@ def spent():
 
 def test_raise_records_what_came_before_and_says_so(spent):
     holdout = spent("raise")
-    with refused(BudgetExhaustedError, "2"):
+    with refused(BudgetExhaustedError, "budget=2"):
         holdout.answer(GUESSES, FAR, keys=KEYS)
     assert [record.key for record in holdout.history()] == ["a", "b"]
     assert holdout.remaining_budget == 0

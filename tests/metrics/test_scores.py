@@ -153,7 +153,7 @@ def test_top_k_refuses_pairwise_decision_values():
 def test_labels_of_another_type_than_the_models_are_an_error():
     model, X, y = fixed(["a", "b"], classes=[0, 1], labels=[0, 1])
     for labels in (y, y.astype(object)):
-        with refused(ValueError):
+        with refused(ValueError, "labels"):
             get_metric("accuracy").evaluate(model, X, labels)
     del model.classes_  # nothing is known about the model: a miss
     assert get_metric("accuracy").evaluate(model, X, y).value == 0.0
