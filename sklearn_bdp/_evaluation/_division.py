@@ -316,20 +316,13 @@ def _refuse_cut(model, train, test, *, n, cutter):
                 "outcomes they may tell of. Hold out the last dates, as holdout=0.25 does."
             )
     both = model.cuts(train, test)
-    if both and model.holds_given_rest:
-        raise ValueError(
-            f"{cutter} holds out {both} records with neighbors in the training set "
-            f"({model.describe()}): scores on the holdout would be too high. Use holdout=0.25, "
-            "which leaves a buffer, or drop the neighbors from the training set."
-        )
     if both:
-        codes = model.components(n)
-        used = np.unique(codes[np.concatenate([train, test])]).size
+        what, how = "groups of dependent records", "use GroupShuffleSplit(n_splits=1) with groups="
+        if model.holds_given_rest:
+            what, how = "records from their neighbors", "drop these from the training set"
         raise ValueError(
-            f"{cutter} puts {both} of {used} groups of records that may depend on each other on "
-            f"both sides of the split ({model.describe()}): scores on the holdout would be too "
-            "high. Keep groups whole, as holdout=0.25 does, or use GroupShuffleSplit(n_splits=1) "
-            "with groups=."
+            f"{cutter} separates {both} {what} ({model.describe()}): scores on the holdout would "
+            f"be too high. Use holdout=0.25, which does not, or {how}."
         )
 
 

@@ -281,23 +281,19 @@ class ModelStore:
 
     def put(self, row, model, *, guess, repeatable):
         """Keep a model; ``guess`` is its training-side score."""
-        ahead, behind = (guess, row, repeatable, model), self._leader
-        if guess <= behind[0]:
-            ahead, behind = behind, ahead
-        self._leader = ahead
+        both = (guess, row, repeatable, model), self._leader
+        behind, self._leader = sorted(both, key=operator.itemgetter(0))
         _, row, repeatable, model = behind
         if repeatable:
             return
         if self._file is None:
             self._file = tempfile.TemporaryFile()  # noqa: SIM115 (lives as long as the store)
             weakref.finalize(self, self._file.close)
-        place = self._file.seek(0, 2)
+        self._stored[row] = self._file.seek(0, 2)
         try:
             pickle.dump(model, self._file, protocol=pickle.HIGHEST_PROTOCOL)
         except Exception:  # whatever a third-party object raises when it is pickled
             self._stored[row] = model
-        else:
-            self._stored[row] = place
 
     def get(self, row):
         """Return the model of a row, or None where it has to be fitted again."""

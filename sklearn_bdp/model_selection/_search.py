@@ -354,9 +354,9 @@ class ReusableHoldoutSearchCV(Savable, GridSearchCV):
             wrong += [name for name in sides if not has_fit_parameter(self.estimator, name)]
             if wrong:
                 raise ValueError(
-                    f"{wrong[0]}= has no place in plain cross-validation (holdout=None) and is no "
-                    f"parameter of {type(self.estimator).__name__}.fit. Set holdout=0.25, or pass "
-                    "cv=TimeSeriesSplit() for dates."
+                    f"{wrong[0]}= has no place in plain cross-validation (holdout=None), and "
+                    f"{type(self.estimator).__name__}.fit does not take it. Set holdout=0.25, or "
+                    "pass cv=TimeSeriesSplit() for dates."
                 )
             return self._fit_plain(X, y, params)
         scoring = self.scoring if isinstance(self.scoring, list | tuple | set) else [self.scoring]
