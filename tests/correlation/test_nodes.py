@@ -17,6 +17,7 @@ from sklearn_bdp.correlation import (
     MarkovNetwork,
     WorstOf,
     check_order_of_groups,
+    weighted_lower_limit,
 )
 from tests.facts import refused
 
@@ -361,5 +362,16 @@ def test_nodes_may_be_weighted_by_their_degrees():
     assert 0.8 * n <= part.effective_n(n) <= n
     assert pickle.loads(pickle.dumps(part)) == part
     assert model != MarkovNetwork(graph)
+    # The limits are those of the weighted mean, and no bound of plain means or of alike records is.
+    values, levels = np.linspace(0.0, 1.0, 21), np.full(21, -4.0)
+    limits = weighted_lower_limit(values, levels, *np.unique(weights, return_counts=True))
+    assert part.mean_lower_limit(values, levels, n, binary=True) == pytest.approx(limits)
+    assert part.log_tail(0.5, n, sensitivity=1.0 / n) == 0.0
+    assert not part.is_independent
+    assert not part.is_componentwise
+    assert part.units(n) == (n, "records")
+    assert part.bdp_epsilon(0.1, n) == pytest.approx(0.1)
+    with refused(ValueError, "models"):
+        WorstOf([part, Independent()])
     with refused(ValueError, "influence=None"):
         MarkovNetwork(graph, influence=0.1, by_degree=True)
