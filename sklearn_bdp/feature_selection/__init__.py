@@ -1,7 +1,10 @@
 """Feature selection in which every look at the holdout is verified."""
 
-from sklearn_bdp.feature_selection._associations import permuted, proved_associations
-from sklearn_bdp.feature_selection._correlation_filter import HoldoutCorrelationFilter
+from sklearn_bdp.feature_selection._correlation_filter import (
+    HoldoutCorrelationFilter,
+    permuted,
+    proved_associations,
+)
 from sklearn_bdp.feature_selection._path import contributions
 from sklearn_bdp.feature_selection._report import AssociationReport, SelectionReport
 from sklearn_bdp.feature_selection._selector import HoldoutFeatureSelector

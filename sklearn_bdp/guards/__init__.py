@@ -5,12 +5,6 @@ words, which is recorded and charged.
 """
 
 from sklearn_bdp.guards._guard import GUARDS, Guard
-from sklearn_bdp.guards._row_wise import (
-    RowWiseCheck,
-    check_later_rows,
-    foreign_parts,
-    reads_other_rows,
-)
 from sklearn_bdp.guards._rows import (
     ANEW,
     ANOTHER,
@@ -29,7 +23,11 @@ from sklearn_bdp.guards._scores import (
     ALL,
     CUT,
     DEFAULT_METRIC,
+    RowWiseCheck,
+    check_later_rows,
     compare_dependence,
+    foreign_parts,
+    reads_other_rows,
     warn_clipped,
     warn_few_groups,
     warn_of,
