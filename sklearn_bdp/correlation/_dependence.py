@@ -174,7 +174,8 @@ def check_groups(
     True
     """
     level = check_probability("level", level)
-    series = np.asarray(scores, dtype=float).reshape(len(scores), -1)
+    series = np.asarray(scores, dtype=float)
+    series = series.reshape(len(series), -1)
     known = np.flatnonzero(~np.isnan(series).any(axis=1))
     kinds = [one for one in series[known].T if one.size and np.ptp(one) > 0]
     codes = np.unique(label_codes(groups)[known], return_inverse=True)[1]
