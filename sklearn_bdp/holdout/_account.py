@@ -149,7 +149,8 @@ class Account:
             if new:
                 check_open(book)
                 terms = self.terms(book)
-                record, answers = decide(batch.take(new), terms)
+                whole = len(new) == len(batch)
+                record, answers = decide(batch if whole else batch.take(new), terms)
                 if record is not None:
                     self.record(book, record, terms, answers)
             left, last = len(new) - len(answers), book.last

@@ -88,7 +88,7 @@ def _try(measure, model, X, y, known, *, uneven):
             predicts = True
             found = reads(measure, Records(X, y, {"": model}), "", weights)
         if np.ndim(found) != 0:
-            raise TypeError(f"it is no number, it has shape {np.shape(found)}")
+            raise TypeError(f"a score must be one number, got shape {np.shape(found)}")
     except Exception as error:
         if not known and not predicts and isinstance(error, ValueError | KeyError):
             return

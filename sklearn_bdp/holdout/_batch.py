@@ -423,7 +423,7 @@ def with_prevalence(metric, prevalence, shares, n):
 
     ``shares``: those that the holdout was asked for. By default 1/2.
     """
-    if metric.is_mean or (prevalence is None and metric.class_counts):
+    if prevalence is None and metric.class_counts:
         return metric, ""
     note = ""
     if prevalence is None:

@@ -374,11 +374,9 @@ def preview_batch(
     """
     check_open(book)
     last, code, settings, model = book.last, account.code(book), account.settings, account.model
-    note = ""
-    if metric is not None:
-        metric, note = with_prevalence(metric, prevalence, last.shares, settings.n)
-    tail: Any = ModelTail(model, settings.n, binary=metric is None or metric.is_binary)
+    note, tail = "", ModelTail(model, settings.n, binary=metric is None or metric.is_binary)
     if metric is not None and not metric.is_mean:
+        metric, note = with_prevalence(metric, prevalence, last.shares, settings.n)
         shape = metric.expected_shape(settings.n)
         tail = score_tail(model, settings.n, **dataclasses.asdict(shape))
     length, places = route(last, settings)[0], place_lengths(np.zeros(n_queries))
