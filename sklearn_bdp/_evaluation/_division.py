@@ -564,7 +564,7 @@ def open_holdout(owner, division, *, split=None, metric=None, fit_params=None):
     some = np.linspace(0, num_samples(division.X) - 1, _SAMPLE).astype(int)
     y = None if division.y is None else safe_indexing(division.y, some)
     holdout.training_sample = safe_indexing(division.X, some), y
-    said = check_overlap(holdout, side.beside(fit_params or {}))
+    said = check_overlap(holdout, side.with_tables_of(fit_params or {}))
     if said and said not in holdout.notes(Fact.ASSUMPTION):
         holdout.note(Fact.ASSUMPTION, said)
     if metric is not None:

@@ -193,8 +193,8 @@ def order_free_limits(
     for center, score in zip(centers, scores, strict=True):
         # The stake that grows fastest if everything is as on the training side, at the limit
         # that a normal approximation predicts.
-        reach = math.sqrt(2.0 * level * moments.variance / len(totals)) / moments.mean_count
-        least = center**2 / (center + reach)
+        half = math.sqrt(2.0 * level * moments.variance / len(totals)) / moments.mean_count
+        least = center**2 / (center + half)
         gain = (center - least) * moments.mean_count
         rate = min(0.95, gain * least * bound / (gain**2 + moments.variance))
 

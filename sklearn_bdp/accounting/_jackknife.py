@@ -264,8 +264,8 @@ def jackknife_interval(
     spread = float(np.sum(off**4)) / total**2 - 1.0 / count
     freedom = min(count - 1.0, 2.0 / max(spread, 1e-12))
     freedom = max(1.0, freedom if events is None else min(freedom, events - 1.0))
-    reach = student.isf(level / 2.0, freedom) * math.sqrt((count - 1.0) / count * total)
-    lower, upper = float(back(center - reach)), float(back(center + reach))
+    half = student.isf(level / 2.0, freedom) * math.sqrt((count - 1.0) / count * total)
+    lower, upper = float(back(center - half)), float(back(center + half))
     if not skewed:
         return lower, upper
     ends = _hall(value, np.asarray(left_out, dtype=float), level, freedom)

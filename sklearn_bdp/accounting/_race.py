@@ -298,15 +298,15 @@ class Race:
         m, leaders = self.order.size, int(not np.all(self.secondary))
 
         def choose(positions, leads):
-            law = self._law(positions)
-            halves = self._fine(pace, positions, law, leads=leads)
-            least = halves if leads else np.maximum(halves, pace.coarsely(m) * law[1])
+            predicted = self._predicted(positions)
+            halves = self._fine(pace, positions, predicted, leads=leads)
+            least = halves if leads else np.maximum(halves, pace.coarsely(m) * predicted[1])
             relaxed_to = self.relaxed_to[positions]
             thresholds = np.maximum(least, relaxed_to)
             cells = pace.surprised(halves, thresholds, leads=leads, first=not self.knew)
-            asked = Asked(positions, law[0], thresholds, cells, np.zeros(positions.size))
+            asked = Asked(positions, predicted[0], thresholds, cells, np.zeros(positions.size))
             # Relaxed: far enough behind that no finer cell would be worth its price.
-            return asked, law, relaxed_to > halves
+            return asked, predicted, relaxed_to > halves
 
         going = self._pass(self.order[:leaders], choose, leads=True)
         going = going and self._pass(self.order[leaders:], choose, tail=1.0 / m)
@@ -336,21 +336,21 @@ class Race:
         relaxed; ``resolution`` is the grid step of answers where sensitivities are 1; ``learned``:
         predictions learn, else training-side values are compared as they are; ``own_cells``: each
         query is asked by itself, no offset is shared, nothing is taught, places are equal (any
-        public law is valid, theory G7), and thresholds are two deviations of the score.
+        public distribution is valid, theory G7), and thresholds are two deviations of the score.
         """
         everyone = np.arange(self.order.size)
         if own_cells:
             self.outcome.places = np.full(everyone.size, math.log(everyone.size))
 
         def choose(positions, _):
-            law = self._law(positions)
-            compared = law[0] if learned else self.training_values[positions]
+            predicted = self._predicted(positions)
+            compared = predicted[0] if learned else self.training_values[positions]
             chosen, relaxed = thresholds(positions, compared)
             if own_cells:
                 typical = 0.5 * chosen * np.sqrt(self.training_factors[positions])
-                law = compared, typical, np.zeros(positions.size)
+                predicted = compared, typical, np.zeros(positions.size)
             steps = resolution * self.sensitivities[positions]
-            return Asked(positions, compared, chosen, chosen, steps), law, relaxed
+            return Asked(positions, compared, chosen, chosen, steps), predicted, relaxed
 
         self._pass(everyone, choose, teaches=not own_cells)
         return self.outcome
@@ -358,29 +358,29 @@ class Race:
     def _pass(self, order, choose, *, leads=False, tail=1.0, teaches=True):
         """Ask in this order; return whether the budget lasted.
 
-        ``choose(positions, leads)`` returns what is asked, the law of its values, and which are
-        relaxed; ``tail`` is the part of heavy tails that is meant (theory G17: the surprises of a
-        first pass are shared out among those who do not lead).
+        ``choose(positions, leads)`` returns what is asked, predictive distributions of the values,
+        and which are relaxed; ``tail`` is the part of heavy tails that is meant (theory G17: the
+        surprises of a first pass are shared out among those who do not lead).
         """
         found, code = self.outcome, self.code
         while order.size:
-            asked, law, relaxed = choose(order[:_AHEAD], leads)
+            asked, predicted, relaxed = choose(order[:_AHEAD], leads)
             count, cell = self.ask(asked)
             if count == 0:
                 return False
             walks = leads and self.knew
             if walks and cell is not None:
-                _, typical, drift = (float(part[0]) for part in law)
+                _, typical, drift = (float(part[0]) for part in predicted)
                 scale, drift_scale = code.scales()
                 expected = (scale * typical) ** 2 + (drift_scale * drift) ** 2
             quiet = count - (cell is not None)
             if quiet:
-                stretch = tuple(part[:quiet] for part in law)
+                stretch = tuple(part[:quiet] for part in predicted)
                 self._below(asked, quiet, lambda a, b, s=stretch: code.masses(a, b, *s, tail=tail))
                 found.relaxed[asked.positions[:quiet]] = relaxed[:quiet]
             if cell is not None:
                 found.first.append([int(asked.positions[quiet]), cell])
-                one = tuple(part[quiet:count] for part in law)
+                one = tuple(part[quiet:count] for part in predicted)
                 self._above(
                     asked, quiet, cell, lambda a, b, s=one: code.masses(a, b, *s, tail=tail)
                 )
@@ -397,14 +397,14 @@ class Race:
     def _refine(self, best, pace):
         """Ask the leader again with a fine cell, given its coarse one; see :meth:`_pass`."""
         positions, found = np.array([best]), self.outcome
-        law = self._law(positions)
-        halves = self._fine(pace, positions, law, leads=True)
+        predicted = self._predicted(positions)
+        halves = self._fine(pace, positions, predicted, leads=True)
         halves = np.maximum(halves, self.relaxed_to[best])
         if not halves[0] < 0.6 * self.half[best]:
             return True
         left, right = self.low[best], self.high[best]
         room = max(0.0, min(halves[0], 0.5 * (right - left)))
-        inside = np.clip(np.clip(law[0], left + room, right - room), 0.0, 1.0)
+        inside = np.clip(np.clip(predicted[0], left + room, right - room), 0.0, 1.0)
         asked = Asked(positions, inside, halves, halves, np.zeros(1))
         count, cell = self.ask(asked)
         if count == 0:
@@ -412,12 +412,14 @@ class Race:
         self.code.n_fine += 1
         found.fine.append([best, cell])
         left, right = -math.inf if left <= 0.0 else left, math.inf if right >= 1.0 else right
-        whole = self.code.masses(left, right, *law)
+        whole = self.code.masses(left, right, *predicted)
 
         def mass(low, high):  # given what is known of the query
             least, most = np.maximum(low, left), np.minimum(high, right)
-            part = self.code.masses(least, most, *law) if least < most else 0.0
-            return (1.0 - OUTSIDE) * part / whole + OUTSIDE * self.code.masses(low, high, *law)
+            part = self.code.masses(least, most, *predicted) if least < most else 0.0
+            return (1.0 - OUTSIDE) * part / whole + OUTSIDE * self.code.masses(
+                low, high, *predicted
+            )
 
         if cell is None:
             self._below(asked, 1, mass)
@@ -427,20 +429,20 @@ class Race:
         found.relaxed[best] = False
         return True
 
-    def _law(self, positions):
+    def _predicted(self, positions):
         """Return predictions, deviations of the values and of the common offset."""
         centers, drifts = self.code.predict(self.training_values[positions])
         deviations = self.deviation(positions, centers)
         return centers, deviations * np.sqrt(self.training_factors[positions]), drifts
 
-    def _fine(self, pace, positions, law, *, leads):
+    def _fine(self, pace, positions, predicted, *, leads):
         return fine_half_width(
             pace,
             self.code,
-            predictions=law[0],
+            predictions=predicted[0],
             deviation=lambda predictions: self.deviation(positions, predictions),
             factor=self.training_factors[positions],
-            drift=law[2],
+            drift=predicted[2],
             sharpness=self.sharpness[positions] if leads and self.sharpness is not None else 1.0,
             places=self.outcome.places[positions],
             alone=self.order.size == 1,

@@ -12,7 +12,7 @@ from sklearn_bdp.correlation._components import (
     ComponentModel,
     Groups,
     Independent,
-    check_order_of_groups,
+    check_row_order,
     count_shared_labels,
 )
 from sklearn_bdp.correlation._dates import (

@@ -317,7 +317,7 @@ def count_shared_labels(one, other):
     return int(np.isin(ours.digests, theirs.digests).sum()), ours.digests.size
 
 
-def check_order_of_groups(name, model, X):
+def check_row_order(name, model, X):
     """Raise where groups or nodes have names that the index of X holds in another order."""
     labels = getattr(model, "_labels", None)
     if labels is not None:

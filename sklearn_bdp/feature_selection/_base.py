@@ -71,7 +71,7 @@ class HoldoutSelectorBase(Savable, SelectorMixin, BaseEstimator):
         check_is_fitted(self)
         if not self.support_.any():
             raise NothingSelectedError(
-                f"{self._told[0]} To hand on the best features, set on_empty='keep_best'."
+                f"{self._summary[0]} To hand on the best features, set on_empty='keep_best'."
             )
         if not is_frame(X):
             return super().transform(X)
@@ -89,17 +89,17 @@ class HoldoutSelectorBase(Savable, SelectorMixin, BaseEstimator):
             it, ready for ``pandas.DataFrame``.
         """
         check_is_fitted(self)
-        return self._told[1]
+        return self._summary[1]
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
         tags.target_tags.required = True
         return tags
 
-    def _check_data(self, X, y, X_val, y_val, **beside):
+    def _check_data(self, X, y, X_val, y_val, **others):
         """Return checked data; frames stay frames, because names tell columns apart."""
         vars(self).pop("support_", None)  # what an earlier fit selected speaks of other data
-        check_orders(self, X, y, X_val=X_val, y_val=y_val, **beside)
+        check_orders(self, X, y, X_val=X_val, y_val=y_val, **others)
         if y is None:
             raise ValueError(
                 f"{type(self).__name__} requires y to be passed, but the target y is None."

@@ -228,9 +228,9 @@ class HoldoutCorrelationFilter(HoldoutSelectorBase):
             with holdout.account.reading(again=False) as book:
                 certificate = plain_certificate(holdout, division, book)
             self.certificate_ = certificate.in_units("association", -1.0, 1.0)
-        self._told = screening_report(self)
+        self._summary = screening_report(self)
         if not self.confirmed_:
-            warnings.warn(self._told[0], NothingConfirmedWarning, stacklevel=caller_level())
+            warnings.warn(self._summary[0], NothingConfirmedWarning, stacklevel=caller_level())
         return self
 
     @sealed_errors  # the evaluations are raw
@@ -294,9 +294,9 @@ class HoldoutCorrelationFilter(HoldoutSelectorBase):
         holdout = self.holdout_
         if holdout is None:
             raise ValueError("final_report() needs a holdout, got holdout=None in fit.")
-        told = {"beta": holdout.beta, "asked": self.n_features_in_}
+        known = {"beta": holdout.beta, "asked": self.n_features_in_}
         if self._statements is None:
-            return association_report({"rows": []}, unit="", **told)
+            return association_report({"rows": []}, unit="", **known)
         model, n = holdout.model, holdout.n
         if model.is_given_rest or not (model.is_independent or model.is_componentwise):
             raise ValueError(
@@ -330,7 +330,7 @@ class HoldoutCorrelationFilter(HoldoutSelectorBase):
 
         content = report_statements(holdout, key, compute)
         unit = f"{n:,} holdout records" + f" in {len(sizes):,} groups" * (len(sizes) < n)
-        return association_report(content, unit=unit, **told)
+        return association_report(content, unit=unit, **known)
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

@@ -335,7 +335,7 @@ class HoldoutFeatureSelector(MetaEstimatorMixin, HoldoutSelectorBase):
         choice = choose(proposals, setting, tol=self.tol, target=target)
         self._select(proposals, choice, division, setting, verifier, ranking)
         if not (self.confirmed_ or choice.asked or verifier is None):
-            warnings.warn(self._told[0], NothingConfirmedWarning, stacklevel=caller_level())
+            warnings.warn(self._summary[0], NothingConfirmedWarning, stacklevel=caller_level())
         return self
 
     def _select(self, proposals, choice, division, setting, verifier, ranking):
@@ -388,7 +388,7 @@ class HoldoutFeatureSelector(MetaEstimatorMixin, HoldoutSelectorBase):
         self.stability_ = np.ones(self.n_features_in_)
         for members, share in zip(ranking.units.members, shares, strict=True):
             self.stability_[list(members)] = share
-        self._told = path_report(
+        self._summary = path_report(
             self, proposals, found, choice, proved, place, metric, ranking, shares, size
         )
 

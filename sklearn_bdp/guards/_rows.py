@@ -129,7 +129,7 @@ class TrainingRecords:
     train_model: Any = None  # the correlation of the training records, which may name groups
     classifier: bool = False  # whether targets are classes
 
-    def beside(self, fit_params: Any) -> TrainingRecords:
+    def with_tables_of(self, fit_params: Any) -> TrainingRecords:
         """Return the side with the tables that stand among fit parameters besides."""
         found = _tables_in(fit_params, self.tables[0][0]) if fit_params else ()
         more = tuple((table, None) for table in found)

@@ -7,7 +7,7 @@ import numpy as np
 from sklearn.utils import get_tags
 
 from sklearn_bdp._checks import check_order
-from sklearn_bdp.correlation import Groups, check_order_of_groups, date_numbers, is_dates
+from sklearn_bdp.correlation import Groups, check_row_order, date_numbers, is_dates
 from sklearn_bdp.guards._guard import Guard
 
 #: What to do where columns were added since the holdout was made.
@@ -98,13 +98,13 @@ def _shape(X):
         return (len(X),)
 
 
-def check_orders(owner, X, y, /, *, X_val=None, y_val=None, **beside):
+def check_orders(owner, X, y, /, *, X_val=None, y_val=None, **others):
     """Raise where what comes beside the records (groups, weights …) names them in another order."""
-    for name, values in {"y": y, **beside}.items():
+    for name, values in {"y": y, **others}.items():
         check_order(name, values, X)
     check_order("y_val", y_val, X_val, of="X_val")
     for records in (X, X_val):
-        check_order_of_groups("correlation", owner.correlation, records)
+        check_row_order("correlation", owner.correlation, records)
 
 
 def check_sorted(X, name="X"):

@@ -157,8 +157,8 @@ def warn_if_vacuous(settings, model):
 def holdout_certificate(account: Any, book: Any) -> Certificate:
     """Return the guarantee as things stand in ``book``, what can be read of a ledger."""
     last, settings, model = book.last, account.settings, account.model
-    threshold, reach, sampling = _lone(last, settings, model, account.code(book))
-    widest, advice = reach + sampling, ""
+    threshold, known_to, sampling = _lone(last, settings, model, account.code(book))
+    widest, advice = known_to + sampling, ""
     if settings.threshold is None:  # one that was given does not shrink with more records
         # Threshold, sampling error, grid and automatic noise all shrink like 1 / sqrt(n).
         advice = records_for(_GOALS, widest, model.units(settings.n))
@@ -203,9 +203,9 @@ def holdout_certificate(account: Any, book: Any) -> Certificate:
     )
 
 
-def half_of(tail, score, side, reach=0.0):
-    """Return half the distance of the limits for a score that is known up to ``reach``."""
-    ends = np.array([max(0.0, score - reach)]), np.array([min(1.0, score + reach)])
+def half_of(tail, score, side, known_to=0.0):
+    """Return half the distance of the limits for a score that is known up to ``known_to``."""
+    ends = np.array([max(0.0, score - known_to)]), np.array([min(1.0, score + known_to)])
     lower, upper = tail.limits(*ends, np.full(1, side), np.full(1, score))
     return 0.5 * float(upper[0] - lower[0])
 
@@ -218,8 +218,8 @@ def report_half_width(last, settings, tail, score):
         labels = model.components(settings.n)
         tail = dataclasses.replace(tail, model=check_correlation("groups", groups=labels))
     side = math.log(settings.sampling_failure / 2.0) - route(last, settings, report=True)[0]
-    reach = margins(settings, last.n_rounds)[1] * final_noise(settings)
-    return half_of(tail, score, side, reach)
+    known_to = margins(settings, last.n_rounds)[1] * final_noise(settings)
+    return half_of(tail, score, side, known_to)
 
 
 def width_parts(answer, settings, model):
@@ -391,17 +391,17 @@ def preview_batch(
             factor=(typical / deviation) ** 2, drift=drift, places=places[0], alone=n_queries == 1,
         )  # fmt: skip
         coarse = max(fine, pace.coarsely(n_queries) * typical)
-        reaches = fine + max(below, above), coarse + below
+        cells = fine + max(below, above), coarse + below
     else:  # in one pass
         threshold = settings.threshold
         if threshold is None:
             threshold = float(auto_threshold(0.5, settings.n_effective, settings.n))
             threshold *= deviation / float(tail.standard_deviation(0.5))
         fine = coarse = max(threshold + below, settings.resolution / 2.0 + above)
-        reaches = fine, coarse
+        cells = fine, coarse
     side = math.log(settings.sampling_failure / 2.0) - length
-    own = zip(reaches, (places[0], places[(n_queries - 1) // 2]), strict=True)
-    widths = [half_of(tail, score, side - place, reach) for reach, place in own]
+    own = zip(cells, (places[0], places[(n_queries - 1) // 2]), strict=True)
+    widths = [half_of(tail, score, side - place, known_to) for known_to, place in own]
     expected = math.nan
     if spending:  # the entropy of what the batch releases under the code itself
         expected, weights = 0.0, np.exp(code.log_weights)

@@ -178,21 +178,21 @@ def _closed(terms, **said):
 
 def _answers(plan, rows, last, time, length):
     """Return the proven rows about all records as answers, for the history; or nothing."""
-    told, scales = [], {}
+    listed, scales = [], {}
     for one, row in zip(plan.statements, rows, strict=True):
         if row["proven"] is None or one.inside or row["value"] is None:
             continue
         words, low, high = scales[one.ends[0]] = one.ends
         ends = np.array([row["value"], *row["proven"]])
         value, lower, upper = np.clip((ends - low) / (high - low), 0.0, 1.0).tolist()
-        told.append({
+        listed.append({
             "key": None, "metric": words, "model": row["model"], "above": 1,
             "training_value": float(one.expected), "code_length": length,
             "value": value, "lower": lower, "upper": upper,
         })  # fmt: skip
-    if not told:
+    if not listed:
         return ()
-    columns = {name: [one[name] for one in told] for name in told[0]}
+    columns = {name: [one[name] for one in listed] for name in listed[0]}
     return Answers(columns, batch=last.number + 1, time=time, scales=scales)
 
 

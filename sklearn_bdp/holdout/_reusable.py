@@ -23,7 +23,7 @@ from sklearn_bdp._checks import (
 from sklearn_bdp._digests import content_key, data_digest
 from sklearn_bdp._process import HOLDOUTS
 from sklearn_bdp._version import __version__
-from sklearn_bdp.correlation import check_correlation, check_order_of_groups
+from sklearn_bdp.correlation import check_correlation, check_row_order
 from sklearn_bdp.guards import TrainingRecords, targets_digest
 from sklearn_bdp.holdout._account import Account
 from sklearn_bdp.holdout._batch import check_overlap, route
@@ -319,7 +319,7 @@ class ReusableHoldout:
         self.n = check_data(X, y)
         self.model = check_correlation(correlation)
         self.model.check_n(self.n)
-        check_order_of_groups("correlation", self.model, X)
+        check_row_order("correlation", self.model, X)
         self.X, self.y = freeze_data(X), freeze_data(y)
         #: Some training records and targets, on which a final report tries models before it closes.
         self.training_sample: tuple[Any, Any] | None = None

@@ -198,7 +198,7 @@ def expected_half_width(
         float(model.effective_n(n)), failure=noise_share(NOISE_PART * left, 0) / 2.0, beta=beta
     )[2]
     unit = float(tail.standard_deviation(0.5) / plain.standard_deviation(0.5))
-    reach = answer_margin(failure=share, answer_scale=noise) * unit
+    known_to = answer_margin(failure=share, answer_scale=noise) * unit
     released = _START + _EACH * searches + _LATER * above + (_FIRST - _LATER) * (above > 0)
     side = math.log((1.0 - NOISE_PART) * left / 2.0)
     if final:
@@ -207,7 +207,7 @@ def expected_half_width(
         side -= code_length(released=released, batch_index=searches)
         place = float(place_lengths(np.zeros(m))[0])
         fine = paced(Spending(), searches, side).fine(_KNOWN, searches - 1, places=place)
-        reach, side = reach + float(fine * tail.standard_deviation(value)), side - place
-    ends = np.array([max(0.0, value - reach)]), np.array([min(1.0, value + reach)])
+        known_to, side = known_to + float(fine * tail.standard_deviation(value)), side - place
+    ends = np.array([max(0.0, value - known_to)]), np.array([min(1.0, value + known_to)])
     lower, upper = tail.limits(*ends, np.full(1, side), np.full(1, value))
     return float(upper[0] - lower[0]) / 2.0

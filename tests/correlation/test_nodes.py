@@ -16,7 +16,7 @@ from sklearn_bdp.correlation import (
     Independent,
     MarkovNetwork,
     WorstOf,
-    check_order_of_groups,
+    check_row_order,
     weighted_lower_limit,
 )
 from tests.facts import refused
@@ -197,9 +197,9 @@ def test_the_order_of_nodes_is_remembered(make, again):
     for part, rows in ((model, frame), (again(model.given_rest(held)), frame.iloc[held])):
         if isinstance(part, Groups) and part.n_records < 40:
             continue  # a component was cut: groups, which have no names
-        check_order_of_groups("correlation", part, rows)
+        check_row_order("correlation", part, rows)
         with refused(ValueError, "order"):
-            check_order_of_groups("correlation", part, rows[::-1])
+            check_row_order("correlation", part, rows[::-1])
 
 
 def test_rows_are_matched_to_nodes_by_name_mask_or_position():
