@@ -36,15 +36,14 @@ from sklearn_bdp.exceptions import (
     SharedRecordsError,
 )
 from sklearn_bdp.guards._guard import Guard
-from sklearn_bdp.guards._tables import same_columns
+from sklearn_bdp.guards._tables import cell_kinds, same_columns
 
 ANOTHER = Guard(
     "another account",
     "arguments",
     "when a holdout in memory is made",
     "Queries about these targets were answered before in this process, by another account. The "
-    "intervals of both are not valid together. Pass holdout=search.holdout_ on, with "
-    "X[search.train_indices_], or give both one ledger.",
+    "intervals are not valid together. Pass holdout=search.holdout_ on, or give both one ledger.",
     AnotherAccountWarning,
 )
 _WHEN = "when a training set meets a holdout that the caller split off, once for each set"
@@ -54,26 +53,23 @@ FINDINGS = {
         "shared rows",
         "holdout",
         _WHEN,
-        "X contains holdout records, more than chance explains. Pass training rows only. If equal "
-        "records are different people or events, make the holdout with allow_shared_rows=True. No "
-        "query was answered. The check read the holdout and is charged.",
+        "X contains holdout records, more than chance explains. Pass training rows only, or, if "
+        "equal records are different people, set allow_shared_rows=True. The check is charged.",
         SharedRecordsError,
     ),
     "groups": Guard(
         "shared groups",
         "holdout",
         _WHEN,
-        "Groups of the training set and of the holdout have the same labels. If they are the same "
-        "groups (patients, users, sites), intervals are too good for new ones: divide whole "
-        "groups, as correlation='groups' does. If labels were given anew, make them unique.",
+        "Groups of the training set and of the holdout have the same labels. Divide whole groups: "
+        "intervals are too good for new ones. If labels were given anew, make them unique.",
         SharedGroupsWarning,
     ),
     "labels": Guard(
         "other labels",
         "holdout",
         _WHEN,
-        "y has no label in common with the holdout. Code y as the holdout's targets. No query was "
-        "answered. The check read the holdout and is charged.",
+        "y has no label in common with the holdout. Code y as its targets. The check is charged.",
         ValueError,
     ),
     "classes": Guard(
@@ -81,8 +77,7 @@ FINDINGS = {
         "holdout",
         _WHEN,
         "A class of one side is missing from the other side. If labels are coded in another way "
-        "there (0 and 1, 1 and 2, -1 and 1), code y as the holdout's targets. If not, no model can "
-        "predict a class that it has not seen. The check read the holdout and is charged.",
+        "there, code y as the holdout's targets. The check is charged.",
         MissingClassesWarning,
     ),
 }
@@ -99,9 +94,7 @@ SCORED = Guard(
     "arguments",
     "when score is given records that fit held out",
     "X contains {count:,} records that fit held out. Their raw score would make later intervals "
-    "invalid, so score does not return it. Call final_report() for the final score of the best "
-    "model, or score new records. predict and decision_function take any records. The holdout was "
-    "not queried.",
+    "invalid. Call final_report(), or score new records. The holdout was not queried.",
     SharedRecordsError,
 )
 #: What has to be true where labels of groups stand on both sides.
@@ -173,7 +166,22 @@ class TrainingRecords:
                     return "rows"
         if self.train_model is not None and count_shared_labels(model, self.train_model)[0]:
             return "groups"
-        return _finding_of_classes(self.tables[0][1], y, model) if self.classifier else None
+        if not self.classifier:
+            return None
+        sides = np.asarray(self.tables[0][1]), np.asarray(y)
+        text = ["text" in cell_kinds(side) for side in sides]  # one of them: an error of its own
+        if text[0] != text[1] or any(side.size != len(side) or not side.size for side in sides):
+            return None
+        labels, held = (side.ravel() for side in sides)
+        if not np.isin(held, labels).any():
+            return "labels"
+        n_held = model.effective_n(len(held))
+        for ours, others, size in ((held, labels, len(labels)), (labels, held, n_held)):
+            known, counts = np.unique(ours, return_counts=True)
+            expected = (1.0 - counts / len(ours)) ** size < _NO_CHANCE  # not left out by chance
+            if (~np.isin(known, others) & expected).any():
+                return "classes"
+        return None
 
 
 class KnownRows:
@@ -260,26 +268,6 @@ class KnownRows:
                 raise SCORED.error(count=shared)
 
 
-def _finding_of_classes(y, y_holdout, model):
-    """Return what the classes of the two sides say, where chance does not explain it."""
-    labels, held = np.asarray(y), np.asarray(y_holdout)
-    if any(one.size != len(one) or not one.size for one in (labels, held)):  # several outputs
-        return None
-    labels, held = labels.ravel(), held.ravel()
-    text = [one.dtype.kind in "OUST" and isinstance(one[0], str) for one in (labels, held)]
-    if text[0] != text[1]:
-        return None  # of other kinds: an error of its own
-    if not np.isin(held, labels).any():
-        return "labels"
-    n_held = model.effective_n(len(held))
-    for ours, others, size in ((held, labels, len(labels)), (labels, held, n_held)):
-        known, counts = np.unique(ours, return_counts=True)
-        expected = (1.0 - counts / len(ours)) ** size < _NO_CHANCE  # not left out by chance
-        if (~np.isin(known, others) & expected).any():
-            return "classes"
-    return None
-
-
 def _kept_rows(estimator, X, depth=3):
     """Yield the training rows that a fitted model, or one inside it, keeps as they are."""
     state = getattr(estimator, "__dict__", None) or {}
@@ -291,8 +279,7 @@ def _kept_rows(estimator, X, depth=3):
         if name.endswith("_") or name == "steps":
             for part in inner[:_PARTS] if isinstance(inner, (list, tuple)) else [inner]:
                 one = part[1] if isinstance(part, tuple) and len(part) > 1 else part
-                if hasattr(one, "__dict__"):  # numbers, arrays and trees have none
-                    yield from _kept_rows(one, X, depth - 1)
+                yield from _kept_rows(one, X, depth - 1)
 
 
 def _tables_in(value, X, depth=3):
@@ -318,7 +305,7 @@ def count_shared_rows(X, y, X_holdout, y_holdout):
     if all(hasattr(table, "iloc") and hasattr(table, "columns") for table in (X, X_holdout)):
         shared = {*map(str, X.columns)}.intersection(map(str, X_holdout.columns)) or None
     try:
-        if shared is None and _width(X) != _width(X_holdout):
+        if shared is None and len({_as_table(one).shape[1] for one in (X, X_holdout)}) > 1:
             return 0, 0
         ours = row_digests(X, y, names=shared)
         theirs = row_digests(X_holdout, None if y is None else y_holdout, names=shared)
@@ -334,30 +321,20 @@ def count_shared_rows(X, y, X_holdout, y_holdout):
         known, times = np.unique(theirs, return_counts=True)
         if np.all(times[np.searchsorted(known, values)] >= counts):
             return found, 0
-    chances = _chances(counts, ours.size, theirs.size)
+    # Of the other training records a random set as large as the holdout holds an equal one with a
+    # hypergeometric chance, which is free of bias. Where there are fewer others than that, the rate
+    # of equal pairs gives an upper bound (Jensen).
+    others = ours.size - 1
+    if theirs.size <= others:
+        kinds, kind = np.unique(counts, return_inverse=True)  # nearly all records are alone
+        chances = 1.0 - hypergeom.pmf(0, others, kinds - 1, theirs.size)[kind]
+    else:
+        pairs = float((counts * (counts - 1.0)).sum()) / max(ours.size * others, 1)
+        chances = np.full(counts.shape, 1.0 - (1.0 - pairs) ** theirs.size)
     expected = float((counts * chances).sum())
     # Twice: once for the records that meet, once because the rate itself is estimated.
     variance = 2.0 * float((counts**2 * chances * (1.0 - chances)).sum())
     return found, math.floor(expected + 4.0 * math.sqrt(variance) + 1.0)
-
-
-def _chances(counts, n, n_holdout):
-    """Return the chance that a fresh sample holds a record equal to one of each kind.
-
-    Of the other training records a random set as large as the holdout holds an equal one with a
-    hypergeometric chance, which is free of bias. Where there are fewer others than that, the rate
-    of equal pairs gives an upper bound (Jensen).
-    """
-    others = n - 1
-    if n_holdout <= others:
-        kinds, kind = np.unique(counts, return_inverse=True)  # nearly all records are alone
-        return 1.0 - hypergeom.pmf(0, others, kinds - 1, n_holdout)[kind]
-    pairs = float((counts * (counts - 1.0)).sum()) / max(n * others, 1)
-    return np.full(counts.shape, 1.0 - (1.0 - pairs) ** n_holdout)
-
-
-def _width(X):
-    return (X if sp.issparse(X) else _as_table(X)).shape[1]
 
 
 def row_digests(X, y=None, *, names=None):
@@ -400,21 +377,14 @@ def _hashed(cells, salts):
 
 
 def _as_table(data):
-    """Return a frame, or an array with a column for each cell of a record."""
-    if hasattr(data, "iloc"):
-        data = as_one_array(data) if hasattr(data, "columns") else data.to_numpy()
-        if hasattr(data, "columns"):
-            return data
-    elif not hasattr(data, "__array__"):  # the cells of lists keep their types
-        rows = list(data)
-        plain = any(isinstance(row, str | bytes) or not hasattr(row, "__len__") for row in rows)
-        if not plain and len({len(row) for row in rows}) != 1:
-            raise ValueError("rows of one length")
-        data = np.empty(len(rows) if plain else (len(rows), len(rows[0])), dtype=object)
-        for place, row in enumerate(rows):
-            data[place] = row if plain else list(row)
+    """Return a frame or a sparse table, or an array with a column for each cell of a record."""
+    data = as_one_array(data)
+    if sp.issparse(data) or (hasattr(data, "iloc") and hasattr(data, "columns")):
+        return data
+    if not hasattr(data, "__array__"):  # the cells of lists keep their types
+        data = np.asarray(list(data), dtype=object)
     data = np.asarray(data)
-    return data[:, None] if data.ndim == 1 else data.reshape(data.shape[0], -1)
+    return data.reshape(len(data), -1)
 
 
 def cell_codes(cells, *, single=True):
@@ -497,11 +467,11 @@ def answered_before(about: set[str], rows: Callable[[], Any]) -> bool:
     if not ANSWERED.keys().isdisjoint(about):
         return True
     own = rows() if ANSWERED and about else None
+    if not own or len(np.unique(own[0])) < _FEWEST:
+        return False
     for known, has in ANSWERED.items():
         ANSWERED[known] = has = has() if callable(has) else has
-        if not own or not has or len(np.unique(own[0])) < _FEWEST:
-            continue
-        if np.isin(own[0], has[0]).mean() > _SUBGROUP:
+        if has and np.isin(own[0], has[0]).mean() > _SUBGROUP:
             return True
     return False
 

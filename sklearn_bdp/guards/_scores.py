@@ -73,10 +73,9 @@ FEW = Guard(
     "arguments",
     "before anything is fitted, once for each holdout and metric",
     "The holdout has {count} groups (patients, users, sites …), worth {worth:.0f} of equal size. "
-    "They give {metric} near {score:.2g} to about ±{fixed:.2g} for one model fixed in advance, and "
-    "to about ±{best:.2g} for the best of {candidates}. Nested cross-validation over all groups "
-    "gives one number to about ±{nested:.2g}, and no second one. Bring more groups, or set "
-    "holdout=0.5.",
+    "They give {metric} near {score:.2g} to ±{fixed:.2g} for one fixed model, to ±{best:.2g} for "
+    "the best of {candidates}. Nested cross-validation over all groups gives one number to "
+    "±{nested:.2g}, and no second one. Bring more groups, or set holdout=0.5.",
     exceptions.VacuousGuaranteeWarning,
 )
 CUT = Guard(
@@ -91,18 +90,16 @@ BATCHES = Guard(
     "predictions by batch",
     "training set",
     "after a fit, once for each kind of pipeline",
-    "Predictions with {name} depend on the other rows of the batch. Its score is then not a mean "
-    "over records, and its interval does not hold. Make features of neighboring rows (lags, "
-    "rolling means) before the search, and learn means and scales in fit.",
+    "Predictions with {name} depend on the other rows of the batch, so that its interval does not "
+    "hold. Make lags and rolling means before the search, and learn means and scales in fit.",
     exceptions.BatchPredictionWarning,
 )
 LATER = Guard(
     "predictions from later rows",
     "training set",
     "after a fit, once for each kind of pipeline, under correlation='time'",
-    "Predictions with {name} for a date change with the rows of later dates. correlation='time' "
-    "judges each date by what was then known. Make features from earlier rows only (lags, trailing "
-    "means), or declare a chain. The holdout was not queried.",
+    "Predictions with {name} for a date change with the rows of later dates. Make features from "
+    "earlier rows only (lags, trailing means), or declare a chain. The holdout was not queried.",
     ValueError,
 )
 NO_MEAN = Guard(
@@ -111,8 +108,7 @@ NO_MEAN = Guard(
     "after the first fit",
     "PerRecordScore {name} gives training records other numbers when other records stand beside "
     "them, so that its mean has no proven interval. Return numbers that depend on their record and "
-    "the model only. Report scores of subgroups by final_report(by=...). The holdout was not "
-    "queried.",
+    "the model only. The holdout was not queried.",
     exceptions.ScoreContractError,
 )
 
@@ -180,8 +176,7 @@ def compare_dependence(division, estimator, metric, score, *, groups=None, known
         order = np.arange(n) if train is None else np.argsort(train, kind="stable")
         if in_groups:
             scores = scored() if known is None else known[0]
-            places = division.places
-            found = _of_groups(declared if placed else model, scores, labels, order, places)
+            found = _of_groups(declared, scores, labels, order, division.places)
         else:
             found = _in_row_order(scored, order, groups, known)
     warn_of(division, found[0])
@@ -193,7 +188,7 @@ def _of_groups(model, scores, labels, order, places):
 
     Scores are less the mean of their class, so that a table sorted by class is no dependence.
     """
-    if _seen(scores) is None or model.n_records not in (None, len(scores)):
+    if np.isfinite(scores).sum() < 2 or model.n_records not in (None, len(scores)):
         return None, None
     kinds, order = [scores], order if places is None else slice(None)
     if labels is not None:
@@ -233,23 +228,15 @@ def _in_row_order(scored, order, groups, known):
     if fold is not None and fold.min() >= 0 and np.bincount(fold).min() >= SMALLEST_FOLD:
         scores = known[0][order]
         found = correlation.check_independence(scores, folds=fold[order])
+        # The models of some folds may be worse: asked again where all rows have the same ones.
         if found.misfit or not correlation.check_independence(scores).misfit:
             return found, scores
-        # The models of some folds may be worse: asked again where all rows have the same ones.
-        mixed = _seen(scored()[order])
-        return (found if mixed is None else correlation.check_independence(mixed)), scores
-    scores = _seen(scored()[order])
-    if scores is None:
+    scores = scored()[order]
+    tested = ~np.isnan(scores)
+    if tested.sum() < 2:
         return None, None
-    whole = groups is not None and len(scores) == len(order)
-    labels = np.asarray(groups)[order] if whole else None
-    return correlation.check_independence(scores, groups=labels), scores
-
-
-def _seen(scores):
-    """Return the scores of records that were tested, or None where there are hardly any."""
-    scores = scores[~np.isnan(scores)]
-    return scores if len(scores) >= 2 else None
+    labels = None if groups is None else np.asarray(groups)[order][tested]
+    return correlation.check_independence(scores[tested], groups=labels), scores[tested]
 
 
 def warn_few_groups(holdout, division, metric):
@@ -457,14 +444,14 @@ class RowWiseCheck:
         if n < FEWEST or reads_other_rows(model, X):  # which has a warning of its own
             return
         batch, other, kept = _batches(n, SCORED)
-        found, y = [], np.asarray(y)
-        for rows in (batch, other, batch):
-            try:
-                scores = metric.training_scores(model, safe_indexing(X, rows), y[rows])[0]
-                found.append(scores[kept])
-            except Exception:  # a function that needs more rows than these tells nothing
-                return
-        first, second, again = found
+        y = np.asarray(y)
+        try:
+            first, second, again = (
+                metric.training_scores(model, safe_indexing(X, rows), y[rows])[0][kept]
+                for rows in (batch, other, batch)
+            )
+        except Exception:  # a function that needs more rows than these tells nothing
+            return
         if not _equal(first, second) and _equal(first, again):
             raise NO_MEAN.error(name=metric.name)
 

@@ -57,17 +57,17 @@ def check_agreement(estimator, division):
     pairwise = get_tags(estimator).input_tags.pairwise
     if len(width) == len(have) and width != have and not pairwise:
         raise FORM.error(found=f"{have[0]} and not {width[0]} columns", fix=ADDED)
-    if ("number", "text") in zip(_kinds(X), _kinds(other), strict=False):
+    if ("number", "text") in zip(cell_kinds(X), cell_kinds(other), strict=False):
         raise FORM.error(found="text in place of numbers", fix="Pass records of one type")
     if division.y is not None:
         y, held = np.asarray(division.y), np.asarray(division.y_holdout)
         if y.size * len(held) != held.size * len(y):
             raise FORM.error(found="another number of outputs", fix="Pass targets of one form")
-        if {*_kinds(y), *_kinds(held)} == {"number", "text"}:
+        if {*cell_kinds(y), *cell_kinds(held)} == {"number", "text"}:
             raise FORM.error(found="labels of another type", fix="Code both sides alike")
 
 
-def _kinds(X):
+def cell_kinds(X):
     """Return what each column of a frame holds, or a whole array, as far as it begins."""
     found = []
     for part in X.items() if hasattr(X, "items") else [("", X)]:
@@ -75,7 +75,7 @@ def _kinds(X):
         if kind == "O":  # the types of objects are looked at
             first = np.asarray(part[1][:50], dtype=object).ravel()[:50].tolist()
             kind = "U" if first and all(isinstance(value, str) for value in first) else kind
-        found.append("number" if kind in "biufc" else "text" if kind in "US" else "other")
+        found.append("number" if kind in "biufc" else "text" if kind in "UST" else "other")
     return found
 
 
@@ -89,11 +89,8 @@ def same_columns(X, other):
 
 def _shape(X):
     """Return the shape of arrays, frames and matrices; of lists that of their array."""
-    shape = getattr(X, "shape", None)
-    if shape is not None:
-        return tuple(shape)
     try:
-        return np.shape(X)
+        return tuple(np.shape(X))
     except ValueError:  # ragged
         return (len(X),)
 
@@ -110,15 +107,11 @@ def check_orders(owner, X, y, /, *, X_val=None, y_val=None, **others):
 def check_sorted(X, name="X"):
     """Raise where records in time come with an index of dates that is not sorted."""
     index = getattr(X, "index", None)
-    if is_dates(index) and bool(index.hasnans):
+    if is_dates(index) and (index.hasnans or not index.is_monotonic_increasing):
         raise ValueError(
-            f"{name} has an index in which {int(index.isna().sum())} dates are missing (NaT). Drop "
-            "these rows or fill in their dates."
-        )
-    if is_dates(index) and not index.is_monotonic_increasing:
-        raise ValueError(
-            f"correlation='time' and chains need records in time order, got {name} with a date "
-            f"index that is not sorted: pass {name}.sort_index(), and its targets in that order."
+            "correlation='time' and chains need records in time order, got dates in the index of "
+            f"{name} that are missing (NaT) or not sorted: drop these rows, or pass "
+            f"{name}.sort_index(), and its targets in that order."
         )
 
 
