@@ -213,6 +213,7 @@ def cross_validated(setting, candidate):
         scores[test if mean else place] = evaluation.per_record if mean else evaluation.value
         found = metric.clipping(model, *tested, evaluation.per_record)
         clipping = clipping if found is None else found + clipping
+        del model  # before the next one is fitted
     return scores, clipping
 
 

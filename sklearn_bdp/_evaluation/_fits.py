@@ -98,26 +98,26 @@ class FoldJob:
 def run_jobs(jobs, take, *, n_jobs, pre_dispatch):
     """Run fits and hand each result to ``take`` as soon as it is there.
 
-    Once a minute, it is said how many of the fits are left.
+    Results may hold fitted models, so that none is kept here while the next one is fitted. Once a
+    minute, it is said how many of the fits are left.
     """
     start = last = time.monotonic()
-    total = sum(len(tasks) for _, tasks in jobs)
-    for done, (job, task, result) in enumerate(_results(jobs, total, n_jobs, pre_dispatch), 1):
+    done, total = 0, sum(len(tasks) for _, tasks in jobs)
+
+    def finish(job, task, result):
+        nonlocal done, last
         take(job, task, result)
-        now = time.monotonic()
+        done, now = done + 1, time.monotonic()
         if now - last >= _EVERY and done < total:
             last, left = now, (now - start) / done * (total - done) / 60.0
             print(f"{done:,} of {total:,} fits, about {left:,.0f} min left", file=sys.stderr)
 
-
-def _results(jobs, total, n_jobs, pre_dispatch):
-    """Yield job, task and result of each fit."""
     workers = joblib.effective_n_jobs(n_jobs)
     if workers == 1:
         memory = PrefixMemory()
         for job, tasks in jobs:
             for task in tasks:
-                yield job, task, job.run(task, memory)
+                finish(job, task, job.run(task, memory))
         return
     size = max(1, math.ceil(total / (workers * _CALLS)))
     chunks = [
@@ -134,7 +134,7 @@ def _results(jobs, total, n_jobs, pre_dispatch):
     for place, results in found:
         job, tasks = chunks[place]
         for task, result in zip(tasks, results, strict=True):
-            yield job, task, result
+            finish(job, task, result)
 
 
 def _run_chunk(place, job, tasks):

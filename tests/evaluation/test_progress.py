@@ -2,6 +2,7 @@
 
 import itertools
 import time
+import weakref
 
 import pytest
 from sklearn.datasets import make_classification, make_friedman1
@@ -28,6 +29,30 @@ def test_a_last_word_forgets_nothing_that_was_known():
     report = search.final_report()
     assert report.lower >= search.best_interval_[0]
     assert report.upper <= search.best_interval_[1]
+
+
+class Watched(LogisticRegression):
+    """A model that counts the fitted ones that are alive when another is to be fitted."""
+
+    alive = weakref.WeakSet()
+    most = 0
+
+    def fit(self, X, y, sample_weight=None):
+        Watched.most = max(Watched.most, len(self.alive))
+        self.alive.add(self)
+        return super().fit(X, y)
+
+
+@pytest.mark.parametrize("training_score", ["cv", "resubstitution"])
+def test_while_a_model_is_fitted_only_the_leader_is_kept(monkeypatch, training_score):
+    """A model may fill the memory: one that trails is gone before the next one is fitted."""
+    monkeypatch.setattr(Watched, "alive", weakref.WeakSet())
+    monkeypatch.setattr(Watched, "most", 0)
+    search = ReusableHoldoutSearchCV(
+        Watched(), {"C": [0.01, 0.1, 1.0, 10.0]}, training_score=training_score, random_state=0
+    )
+    search.fit(*make_classification(200, random_state=0))
+    assert Watched.most == 1
 
 
 @pytest.mark.parametrize(("seconds", "lines"), [(1.0, 0), (7.0, 1)])
