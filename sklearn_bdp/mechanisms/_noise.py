@@ -1,4 +1,4 @@
-"""Exact noise from random bits, and the noisy comparison of Thresholdout.
+"""Exact noise from random bits.
 
 A textbook Laplace sampler computes ``-scale * log(u)`` for one of 2**53 values of ``u``; which
 doubles it can reach depends on the value the noise is added to, and that difference gives the
@@ -34,9 +34,6 @@ from sklearn_bdp._checks import check_integer
 FINEST = 2.0**-44  # step of the grid that all noise lives on
 _LEADING = 63  # bits of U taken from the first word; its last bit is the sign
 _ENOUGH = 2**53  # a prefix of U this large pins E down to double precision
-# Query noise per draw: a first one for whoever asks little, later ones large enough to hide call
-# overhead and small enough for cache.
-_FIRST, _BLOCK = 64, 4096
 
 
 def bit_sources(random_state, count, *, key=()):
@@ -192,10 +189,10 @@ def grid_gaussian(bits, size, *, scale, step):
     exactness; release on cells (``resolution > 0``), which are coarser than the rounding of doubles
     by many orders of magnitude.
     """
-    return np.rint(scale * _gaussian(Exponentials(bits, size), bits) / step) * step
+    return np.rint(scale * gaussian(Exponentials(bits, size), bits) / step) * step
 
 
-def _gaussian(block, bits):
+def gaussian(block, bits):
     """Return standard Gaussian variates made of exponential ones."""
     angle = (2.0 * np.pi * 2.0**-64) * bits(block.values.size)
     return np.sqrt(2.0 * block.values) * np.cos(angle)
@@ -225,94 +222,3 @@ class Pool:
             missing -= part.size
             parts.append(part)
         return np.concatenate(parts)
-
-
-class NoisyThreshold:
-    """Find the margins that, with fresh noise each, exceed one noisy level.
-
-    Query noise is drawn in blocks of fixed sizes and used in order, one variate per query, so
-    that the outcome does not depend on how queries are batched. Laplace noise is an exact real
-    number: what doubles cannot decide is decided with more random bits.
-
-    ``bits`` is the source of query noise of that scale, ``levels`` a pool of threshold noise, of
-    which every hit takes some with ``refresh``. Margins and levels are multiples of ``step``.
-    """
-
-    def __init__(self, bits, levels, *, scale, noise, step, refresh):
-        self._bits = bits
-        self._levels = levels
-        self._scale = scale
-        self._gaussian = noise == "gaussian"
-        self._exact = not self._gaussian and scale > 0.0
-        # |computed - exact| < 16 steps g: the scale (at most 4 * 2**44 g) times the variate's error
-        # 2**-50 (1 + E), E < 2**7, is 8 g; the roundings of product and sum add at most 1 g each.
-        # Whatever is closer to the level than that is decided exactly.
-        self._slack = 16.0 * step if self._exact else 0.0
-        self._refresh = refresh
-        self._noise, self._used = np.empty(0), 0
-        self._size = _FIRST
-        self._owner = os.getpid()
-        self.level = None
-        self.level_used = False
-
-    def draw_level(self):
-        """Draw the threshold noise anew."""
-        self.level = self._levels.take(1).item()
-        self.level_used = False
-
-    def room(self):
-        """Return how many queries the current block has noise for; at least 1."""
-        # A forked child draws a block of its own: parent and child must not share noise.
-        if self._used == self._noise.size or self._owner != os.getpid():
-            self._block = Exponentials(self._bits, self._size)
-            standard = self._block.signs * self._block.values
-            if self._gaussian:
-                standard = _gaussian(self._block, self._bits)
-            self._noise = self._scale * standard
-            self._used, self._owner, self._size = 0, os.getpid(), _BLOCK
-        return self._noise.size - self._used
-
-    def scan(self, margins, *, most=None):
-        """Compare margins with the level, in order; stop after ``most`` hits.
-
-        Margins are multiples of the grid's step, at most `room` of them. Returned are the indices
-        found above, and how many were compared: up to and including the last allowed hit, or all.
-        """
-        noisy = margins + self._noise[self._used : self._used + margins.size]
-        hits, position = [], 0
-        while position < noisy.size and len(hits) != most:
-            self.level_used = True
-            found = self._next_above(noisy, margins, position)
-            position = noisy.size if found is None else found + 1
-            if found is not None:
-                hits.append(found)
-                if self._refresh:
-                    self.draw_level()
-        self._used += position
-        return hits, position
-
-    def _next_above(self, noisy, margins, start):
-        """Return the first index from ``start`` on above the present level, exactly, or None.
-
-        Looks at the whole block first, and after a hit a few entries at a time: where hits are
-        dense the level will have changed by then.
-        """
-        width = 32 if start else noisy.size
-        while start < noisy.size:
-            found = np.flatnonzero(noisy[start : start + width] > self.level - self._slack)
-            for index in (start + found).tolist():
-                if not self._exact or noisy[index] > self.level + self._slack:
-                    return index
-                # The exact Laplace variate has to be larger than the gap.
-                bound = (Fraction(self.level) - Fraction(float(margins[index]))) / Fraction(
-                    self._scale
-                )
-                place = self._used + index
-                if self._block.signs[place] > 0:
-                    above = self._block.exceeds(place, bound)
-                else:
-                    above = bound < 0 and not self._block.exceeds(place, -bound)
-                if above:
-                    return index
-            start, width = start + width, 4 * width
-        return None

@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import os
+from fractions import Fraction
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -26,10 +28,11 @@ from sklearn_bdp._checks import (
 from sklearn_bdp._typing import Array, Seed
 from sklearn_bdp.mechanisms._noise import (
     FINEST,
-    NoisyThreshold,
+    Exponentials,
     Pool,
     bit_sources,
     fine_step,
+    gaussian,
     grid_gaussian,
     grid_laplace,
     to_grid,
@@ -37,6 +40,9 @@ from sklearn_bdp.mechanisms._noise import (
 
 _FAR = 100.0  # predictions and thresholds beyond this would leave the exact range of the grid
 _FEW = 256  # threshold and answer noise per draw
+# Query noise per draw: a first one for whoever asks little, later ones large enough to hide call
+# overhead and small enough for cache.
+_FIRST, _BLOCK = 64, 4096
 _MOST = 2**53  # counts up to here are exact in every arithmetic they enter
 _STATE_VERSION = 1
 _SETTINGS = (
@@ -167,9 +173,7 @@ class Answers:
         Answers
             The same record with ``float`` and ``bool`` entries.
         """
-        return Answers(
-            values=self.values.item(), above=self.above.item(), answered=self.answered.item()
-        )
+        return Answers(*(part.item() for part in (self.values, self.above, self.answered)))
 
 
 def thresholdout_epsilon(
@@ -335,20 +339,12 @@ class Thresholdout:
         noise: Literal["laplace", "gaussian"] = "laplace",
         random_state: Seed = None,
     ) -> None:
-        scales = threshold_scale, query_scale, answer_scale
-        self._configure(
-            threshold, *scales, budget=budget, refresh=refresh, resolution=resolution, noise=noise
-        )
-        self.n_answered = 0
-        self.n_above = 0
-        self._start_noise(random_state, key=(0, 0))
-        self._test.draw_level()
-
-    def _configure(self, threshold, *scales, budget, refresh, resolution, noise):
         self.threshold = check_real("threshold", threshold, low=0.0, high=_FAR)
         self.threshold_scale, self.query_scale, self.answer_scale = (
             check_real(name, scale, low=0.0, high=2.0**20)
-            for name, scale in zip(_SETTINGS[1:4], scales, strict=True)
+            for name, scale in zip(
+                _SETTINGS[1:4], (threshold_scale, query_scale, answer_scale), strict=True
+            )
         )
         if budget is not None:
             budget = check_integer("budget", budget, low=1, high=_MOST)
@@ -356,24 +352,83 @@ class Thresholdout:
         self.resolution = check_resolution(resolution)
         self.noise = check_option("noise", noise, ("laplace", "gaussian"))
         self._step = fine_step(self.threshold_scale, self.query_scale, self.answer_scale)
+        # |computed - exact| < 16 steps g: the scale (at most 4 * 2**44 g) times the variate's error
+        # 2**-50 (1 + E), E < 2**7, is 8 g; the roundings of product and sum add at most 1 g each.
+        # Whatever is closer to the level than that is decided exactly.
+        exact = noise == "laplace" and self.query_scale > 0.0
+        self._slack = 16.0 * self._step if exact else 0.0
+        self.n_answered = self.n_above = 0
+        self._start_noise(random_state, key=(0, 0))
+        self._draw_level()
+
+    # -- Noise -----------------------------------------------------------------------------------
 
     def _start_noise(self, random_state, *, key):
-        query, threshold, answer = bit_sources(random_state, 3, key=key)
+        self._bits, threshold, answer = bit_sources(random_state, 3, key=key)
+        self._levels = self._pool(threshold, self.threshold_scale)
         self._answer_pool = self._pool(answer, self.answer_scale)
-        self._test = NoisyThreshold(
-            query,
-            self._pool(threshold, self.threshold_scale),
-            scale=self.query_scale,
-            noise=self.noise,
-            step=self._step,
-            refresh=self.refresh,
-        )
+        self._query_noise, self._used, self._size = np.empty(0), 0, _FIRST
+        self._owner = os.getpid()
 
     def _pool(self, bits, scale):
         sampler = grid_laplace if self.noise == "laplace" else grid_gaussian
         if scale == 0.0:
             return Pool(lambda: np.zeros(_FEW))
         return Pool(lambda: sampler(bits, _FEW, scale=scale, step=self._step))
+
+    def _draw_level(self):
+        self._level, self._level_used = self._levels.take(1).item(), False
+
+    def _room(self):
+        """Return how many queries the current block has noise for; at least 1.
+
+        Query noise is drawn in blocks of fixed sizes and used in order, one variate per query, so
+        that the outcome does not depend on how queries are batched.
+        """
+        # A forked child draws a block of its own: parent and child must not share noise.
+        if self._used == self._query_noise.size or self._owner != os.getpid():
+            self._block = Exponentials(self._bits, self._size)
+            standard = self._block.signs * self._block.values
+            if self.noise == "gaussian":
+                standard = gaussian(self._block, self._bits)
+            self._query_noise = self.query_scale * standard
+            self._used, self._owner, self._size = 0, os.getpid(), _BLOCK
+        return self._query_noise.size - self._used
+
+    def _scan(self, margins, most):
+        """Compare margins with the noisy threshold, in order; stop after ``most`` hits.
+
+        Margins are multiples of the grid's step, at most `_room` of them. Returned are the places
+        found above, and how many were compared: up to and including the last allowed hit, or all.
+        """
+        noisy = margins + self._query_noise[self._used : self._used + margins.size]
+        # The whole block first, and after a hit a few at a time: where hits are dense the level
+        # will have changed by then.
+        hits, start, width = [], 0, margins.size
+        while start < margins.size and len(hits) != most:
+            self._level_used = True
+            near = np.flatnonzero(noisy[start : start + width] > self._level - self._slack)
+            for place in (start + near).tolist():
+                clear = not self._slack or noisy[place] > self._level + self._slack
+                if clear or self._exceeds(place, margins[place]):
+                    hits.append(place)
+                    start, width = place + 1, 32
+                    if self.refresh:
+                        self._draw_level()
+                    break
+            else:
+                start, width = start + width, 4 * width
+        compared = min(start, margins.size)
+        self._used += compared
+        return hits, compared
+
+    def _exceeds(self, place, margin):
+        """Return whether a margin with its exact Laplace variate is above the level."""
+        gap = (Fraction(self._level) - Fraction(float(margin))) / Fraction(self.query_scale)
+        place += self._used
+        if self._block.signs[place] > 0:
+            return self._block.exceeds(place, gap)
+        return gap < 0 and not self._block.exceeds(place, -gap)
 
     @classmethod
     def zhao2017(
@@ -560,11 +615,11 @@ class Thresholdout:
         if run and most != 0:
             most = 1
         while n_done < n_queries and most != 0:
-            part = slice(n_done, min(n_done + self._test.room(), n_queries))
+            part = slice(n_done, min(n_done + self._room(), n_queries))
             # |q - v| - T, exact multiples of the grid's step.
             rows = np.array([holdout[part], training[part], limits[part]])
             q, v, t = to_grid(rows, self._step)
-            hits, consumed = self._test.scan(np.abs(q - v) - t, most=most)
+            hits, consumed = self._scan(np.abs(q - v) - t, most)
             if hits:
                 above[n_done + np.array(hits)] = True
             most = None if most is None else most - len(hits)
@@ -578,7 +633,7 @@ class Thresholdout:
         if above.any():
             noisy = to_grid(holdout[above], self._step) + self._answer_pool.take(int(above.sum()))
             values[above] = released_value(noisy, self.resolution)
-        answers = Answers(values=values, above=above, answered=answered)
+        answers = Answers(values, above, answered)
         return answers.scalar() if scalar else answers
 
     # -- Cost ------------------------------------------------------------------------------------
@@ -633,7 +688,7 @@ class Thresholdout:
         float
             Level for replace-one neighbors.
         """
-        started = self.n_above + int(self._test.level_used)
+        started = self.n_above + int(self._level_used)
         thresholds = started if self.refresh else min(self.n_answered, 1)
         return self._cost(sensitivity, thresholds=thresholds, rounds=self.n_above)
 
@@ -665,8 +720,8 @@ class Thresholdout:
         return {
             "version": _STATE_VERSION,
             **{name: getattr(self, name) for name in _SETTINGS},
-            "threshold_noise": self._test.level,
-            "level_used": self._test.level_used,
+            "threshold_noise": self._level,
+            "level_used": self._level_used,
             "n_answered": self.n_answered,
             "n_above": self.n_above,
         }
@@ -697,18 +752,14 @@ class Thresholdout:
             raise ValueError(
                 f"state must be one of Thresholdout.state(), version {_STATE_VERSION}."
             )
-        mechanism = cls.__new__(cls)
-        chosen = [state[name] for name in _SETTINGS]
-        mechanism._configure(*chosen[:4], **dict(zip(_SETTINGS[4:], chosen[4:], strict=True)))
+        mechanism = cls(**{name: state[name] for name in _SETTINGS})
         mechanism.n_answered = check_integer("n_answered", state["n_answered"], low=0)
-        most = mechanism.n_answered
-        if mechanism.budget is not None:
-            most = min(most, mechanism.budget)
+        most = min(mechanism.n_answered, mechanism.budget or mechanism.n_answered)
         mechanism.n_above = check_integer("n_above", state["n_above"], low=0, high=most)
         # Keyed by position: a seed used before and after the interruption must not repeat itself.
         mechanism._start_noise(random_state, key=(mechanism.n_answered + 1, mechanism.n_above))
-        mechanism._test.level = check_real("threshold_noise", state["threshold_noise"])
-        mechanism._test.level_used = bool(state["level_used"])
+        mechanism._level = check_real("threshold_noise", state["threshold_noise"])
+        mechanism._level_used = bool(state["level_used"])
         return mechanism
 
     def __reduce__(self):

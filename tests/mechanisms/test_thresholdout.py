@@ -157,7 +157,7 @@ def test_comparisons_decided_exactly_agree_with_doubles(monkeypatch):
     training, holdout = queries(600)
     fast = make().answer(training, holdout)
     slow = make()
-    slow._test._slack = 100.0  # nothing is obvious any more: every query takes the exact route
+    slow._slack = 100.0  # nothing is obvious any more: every query takes the exact route
     assert_same(
         slow.answer(training, holdout),
         {f: getattr(fast, f) for f in ("values", "above", "answered")},
@@ -455,7 +455,7 @@ def test_incomplete_states_are_refused():
 def test_repr_shows_parameters_and_no_noise():
     mechanism = make(budget=5)
     assert "0.2" in repr(mechanism)
-    assert repr(mechanism._test.level)[:8] not in repr(mechanism)
+    assert repr(mechanism._level)[:8] not in repr(mechanism)
 
 
 # -- Presets ---------------------------------------------------------------------------------------
