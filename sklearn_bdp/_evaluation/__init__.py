@@ -1,11 +1,14 @@
 """One candidate: split, folds, open a holdout, fit, score, digest; for searches and selectors."""
 
 from sklearn_bdp._evaluation._candidates import (
+    Assessment,
     Candidate,
     Experiment,
+    ModelStore,
     NoAnswer,
     PrefixMemory,
     Task,
+    Verifier,
     WholeJob,
     fit_candidate,
 )
@@ -24,7 +27,6 @@ from sklearn_bdp._evaluation._fits import (
     CrossValidation,
     FoldFile,
     FoldScores,
-    ModelStore,
     Progress,
     check_dependence,
 )
@@ -41,4 +43,3 @@ from sklearn_bdp._evaluation._scoring import (
     training_scorers,
     verified_metric,
 )
-from sklearn_bdp._evaluation._verifier import Assessment, Verifier

@@ -10,15 +10,8 @@ import collections
 import contextlib
 import functools
 import json
-import math
 import operator
-import pickle
-import sys
-import tempfile
-import time
 import traceback
-import weakref
-from concurrent.futures import BrokenExecutor
 from dataclasses import astuple, dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -26,16 +19,16 @@ from typing import Any
 import joblib
 import numpy as np
 from sklearn.base import clone
-from sklearn.utils.parallel import Parallel, delayed
 
 from sklearn_bdp._checks import sealed_errors
 from sklearn_bdp._digests import object_digest
 from sklearn_bdp._evaluation._candidates import (
+    INTERRUPTIONS,
     Candidate,
-    PrefixMemory,
     Task,
     WholeJob,
     cross_validated,
+    run_jobs,
 )
 from sklearn_bdp._evaluation._scoring import Kept
 from sklearn_bdp._sklearn_compat import (
@@ -48,11 +41,6 @@ from sklearn_bdp.exceptions import ScoreContractError
 from sklearn_bdp.guards import CUT, compare_dependence, warn_of
 from sklearn_bdp.metrics import Clipping
 
-#: What ends a search from outside: the user, or the death of a worker. What is finished is kept.
-INTERRUPTIONS = (KeyboardInterrupt, BrokenExecutor)
-_EVERY = 60.0  # seconds between two lines about what is left
-#: Calls per worker, so that none waits long for another at the end.
-_CALLS = 16
 #: Bytes of per-record scores that are kept of a search's folds; the worst candidates go first.
 ROOM = 2**25
 #: Bytes of a fold's per-record scores up to which they are written beside a ledger.
@@ -93,54 +81,6 @@ class FoldJob:
         if not kept.scores or len(kept.scores[0]) != len(self.options["test"]):
             return FoldScores(result)
         return FoldScores(result, kept.scores[0].astype(np.float32), kept.clipping[0])
-
-
-def run_jobs(jobs, take, *, n_jobs, pre_dispatch):
-    """Run fits and hand each result to ``take`` as soon as it is there.
-
-    Results may hold fitted models, so that none is kept here while the next one is fitted. Once a
-    minute, it is said how many of the fits are left.
-    """
-    start = last = time.monotonic()
-    done, total = 0, sum(len(tasks) for _, tasks in jobs)
-
-    def finish(job, task, result):
-        nonlocal done, last
-        take(job, task, result)
-        done, now = done + 1, time.monotonic()
-        if now - last >= _EVERY and done < total:
-            last, left = now, (now - start) / done * (total - done) / 60.0
-            print(f"{done:,} of {total:,} fits, about {left:,.0f} min left", file=sys.stderr)
-
-    workers = joblib.effective_n_jobs(n_jobs)
-    if workers == 1:
-        memory = PrefixMemory()
-        for job, tasks in jobs:
-            for task in tasks:
-                finish(job, task, job.run(task, memory))
-        return
-    size = max(1, math.ceil(total / (workers * _CALLS)))
-    chunks = [
-        (job, tasks[start : start + size])
-        for job, tasks in jobs
-        for start in range(0, len(tasks), size)
-    ]
-    calls = (delayed(_run_chunk)(place, job, tasks) for place, (job, tasks) in enumerate(chunks))
-    options = {"n_jobs": n_jobs, "pre_dispatch": pre_dispatch}
-    try:
-        found = Parallel(return_as="generator_unordered", **options)(calls)
-    except ValueError:  # ray and multiprocessing give lists only; nothing has been dispatched
-        found = Parallel(**options)(calls)
-    for place, results in found:
-        job, tasks = chunks[place]
-        for task, result in zip(tasks, results, strict=True):
-            finish(job, task, result)
-
-
-def _run_chunk(place, job, tasks):
-    """Run fits that share a part of the data, one after the other, in a worker."""
-    memory = PrefixMemory()
-    return place, [job.run(task, memory) for task in tasks]
 
 
 @dataclass
@@ -268,42 +208,6 @@ class Progress:
         for part, test in enumerate(tests):
             scores[test], fold[test] = kept[part].scores, part
         return scores, fold
-
-
-class ModelStore:
-    """Fitted models of a batch: the leader in memory, the rest on disk or to be fitted again.
-
-    Which one is best is known only when all have been asked about.
-    """
-
-    def __init__(self):
-        self._leader, self._stored, self._file = (-math.inf, None, True, None), {}, None
-
-    def put(self, row, model, *, guess, repeatable):
-        """Keep a model; ``guess`` is its training-side score."""
-        both = (guess, row, repeatable, model), self._leader
-        behind, self._leader = sorted(both, key=operator.itemgetter(0))
-        _, row, repeatable, model = behind
-        if repeatable:
-            return
-        if self._file is None:
-            self._file = tempfile.TemporaryFile()  # noqa: SIM115 (lives as long as the store)
-            weakref.finalize(self, self._file.close)
-        self._stored[row] = self._file.seek(0, 2)
-        try:
-            pickle.dump(model, self._file, protocol=pickle.HIGHEST_PROTOCOL)
-        except Exception:  # whatever a third-party object raises when it is pickled
-            self._stored[row] = model
-
-    def get(self, row):
-        """Return the model of a row, or None where it has to be fitted again."""
-        if row == self._leader[1]:
-            return self._leader[3]
-        place = self._stored.get(row)
-        if isinstance(place, int):
-            self._file.seek(place)
-            return pickle.load(self._file)
-        return place
 
 
 def check_dependence(division, setting, params, *, groups=None, known=None):

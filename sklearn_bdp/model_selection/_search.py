@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
+import copy
 import math
 import numbers
 import os
+import sys
 import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
@@ -14,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 import numpy as np
 import sklearn
 from numpy.typing import ArrayLike
+from scipy.stats import rankdata
 from sklearn.base import clone, is_classifier
 from sklearn.metrics import get_scorer_names
 from sklearn.model_selection import GridSearchCV, ParameterGrid, ParameterSampler
@@ -32,9 +36,11 @@ from sklearn_bdp._evaluation import (
     FitData,
     FoldFile,
     MetricScorer,
+    NoAnswer,
     Progress,
     Savable,
     Verifier,
+    certified,
     check_owner,
     check_records,
     divide_for,
@@ -59,17 +65,14 @@ from sklearn_bdp._sklearn_compat import (
 from sklearn_bdp._typing import Correlation, RandomState
 from sklearn_bdp._version import __version__
 from sklearn_bdp.correlation import date_numbers
-from sklearn_bdp.exceptions import UnboundedMetricError, UnweightedScoreWarning
+from sklearn_bdp.exceptions import (
+    UnboundedMetricError,
+    UnverifiedWarning,
+    UnweightedScoreWarning,
+)
 from sklearn_bdp.guards import TrainingRecords, check_agreement, warn_of
 from sklearn_bdp.holdout import ReusableHoldout, TrainingSide
 from sklearn_bdp.metrics import BoundedMetric, PerRecordScore, available_metrics, check_scoring
-from sklearn_bdp.model_selection._results import (
-    certificate_of,
-    chosen_row,
-    in_words,
-    search_results,
-    without_autologging,
-)
 
 if TYPE_CHECKING:
     from sklearn_bdp.accounting import Certificate
@@ -78,6 +81,14 @@ if TYPE_CHECKING:
 _NEEDS_HOLDOUT = "This %(name)s needs a fit with a holdout: call fit, and do not set holdout=None."
 #: Standard errors behind the leader at which a candidate is not verified with ``verify="auto"``.
 _STILL_POSSIBLE = 3.0
+#: Characters up to which a model is named by its code.
+_SHORT = 80
+#: Said where a search is fitted only by name, as scikit-learn's is then.
+_NOTHING = (
+    "no candidate was verified: each has a cross-validated score of NaN (other warnings may show "
+    "the cause; often a fold lacks a class). best_score_ is NaN, and best_params_ are the first "
+    "ones. Use fewer folds, another metric or more records"
+)
 
 
 class ReusableHoldoutSearchCV(Savable, GridSearchCV):
@@ -724,3 +735,113 @@ class ReusableHoldoutSearchCV(Savable, GridSearchCV):
             self._metric, self._variance,
             scoring=scoring, compare=compare, by=by, per=per, refit_every=refit_every,
         )  # fmt: skip
+
+
+def search_results(search, folds, found):
+    """Return ``cv_results_`` with the released values, in score units; ``found``: by row."""
+    metric, n = folds.metric, len(found)
+    if folds.results is not None:
+        results = {**folds.results, "training_score": folds.scores}
+    else:  # no cross-validation was run: parameters and times, and placeholders as test scores
+        nothing = {"fit_time": np.nan, "score_time": np.nan, "test_scores": np.nan}
+        times = [{} if one.outcome is None else vars(one.outcome) for one in found]
+        out = [{name: own.get(name, missing) for name, missing in nothing.items()} for own in times]
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)
+            blank = copy.copy(search)
+            blank.return_train_score = False
+            results = blank._format_results([one.params for one in folds.candidates], 1, out)
+        results = {name: value for name, value in results.items() if "test_score" not in name}
+        training = metric.from_unit(np.array([one.training for one in found]))
+        results |= {"training_score": training, "mean_train_score": training}
+    results |= _columns(metric, [one.answer for one in found])
+    # Candidates without a verified score share the last place.
+    scores = np.nan_to_num(results["holdout_score"], nan=-np.inf)
+    results["rank_holdout_score"] = rankdata(-scores, method="min").astype(np.int32)
+    scored = [name.removeprefix("mean_test_") for name in results if name.startswith("mean_test_")]
+    for name in dict.fromkeys([*scored, folds.name, *folds.secondary]):
+        if name == folds.name != "score":
+            results |= _columns(metric, [one.answer for one in found], end=f"_{name}")
+        elif name in folds.secondary:
+            own = [getattr(one.secondary.get(name), "answer", NoAnswer()) for one in found]
+            results |= _columns(folds.secondary[name], own, end=f"_{name}")
+        elif name != folds.name:  # said plainly: the holdout was not asked about these
+            results[f"answered_from_{name}"] = np.full(n, "unverified")
+    return results
+
+
+def _columns(metric, answers, *, end=""):
+    """Return what was released by one metric, in score units, and where each answer came from."""
+    columns = {f"answered_from{end}": np.array([one.source for one in answers])}
+    for column, name in (("score", "value"), ("lower", "lower"), ("upper", "upper")):
+        values = np.array([getattr(one, name) for one in answers])
+        columns[f"holdout_{column}{end}"] = metric.from_unit(values)
+    return columns
+
+
+def certificate_of(search, folds, found):
+    """Return the certificate of a search, and warn of what is not verified."""
+    metric, best, results = folds.metric, search.best_index_, search.cv_results_
+    training = results["training_score"]
+    start, notes = "answered_from_", []
+    if not np.isfinite(training).any():
+        notes.append(_NOTHING)
+    columns = {key: source for key, source in results.items() if key.startswith(start)}
+    names = [key.removeprefix(start) for key, of in columns.items() if (of == "unverified").all()]
+    if names:
+        notes.append(
+            f"not verified on the holdout: {', '.join(names)}. Their scores are from the training "
+            "set alone. get_metric(name) explains why a metric has no bound, and which metrics "
+            "have one"
+        )
+    for note in notes:
+        warnings.warn(note, UnverifiedWarning, stacklevel=caller_level())
+    one = found[best]
+    return certified(
+        search.holdout_, folds.division, metric, of="the chosen candidate",
+        score=search.best_score_, interval=search.best_interval_, answer=one.answer, notes=notes,
+        # A score by resubstitution is too good by construction.
+        training=training[best] if search.training_score == "cv" else np.nan,
+        clipping=folds.progress.clipping(best) or getattr(one.outcome, "clipping", None),
+        assumptions=folds.verifier.row_wise.assumptions,
+    )  # fmt: skip
+
+
+def chosen_row(rule, results, error):
+    """Return the row that a rule chooses by released values.
+
+    ``"best"``: the highest verified score; ties (released values lie on a grid) go to the better
+    training-side score. ``"best_lower"``: the highest lower end. ``"one_se"``: the first candidate,
+    in the order of the grid, within one standard error (of its folds' scores) of the best.
+    """
+    training = results["training_score"]
+    if rule == "best_lower":
+        lower = np.nan_to_num(results["holdout_lower"], nan=-np.inf)
+        return int(np.lexsort((-training, -lower))[0])
+    best = int(np.lexsort((-training, results["rank_holdout_score"]))[0])
+    if rule == "best":
+        return best
+    near = results["holdout_score"] >= results["holdout_score"][best] - error[best]
+    return int(np.flatnonzero(near)[0]) if near.any() else best
+
+
+def in_words(model, params):
+    """Return a model as code, without defaults and where that is short, and what was searched."""
+    whole = " ".join(repr(model).split())
+    named = whole if len(whole) <= _SHORT else type(model).__name__
+    searched = ", ".join(f"{name}={value!r:.40}" for name, value in params.items())
+    return f"{named} with {searched}" if searched else named
+
+
+@contextlib.contextmanager
+def without_autologging():
+    """Keep MLflow from logging in this block: it patches ``fit`` of scikit-learn's own classes.
+
+    It would score the best model on all data given to ``fit``, holdout records included.
+    """
+    tools = sys.modules.get("mlflow.utils.autologging_utils")
+    if tools is None or tools.autologging_is_disabled("sklearn"):
+        yield
+        return
+    with tools.disable_autologging():
+        yield
