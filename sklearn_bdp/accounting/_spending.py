@@ -253,9 +253,9 @@ class PredictiveCode:
         vars(self).update(vars(later))
 
     def copy(self) -> PredictiveCode:
-        """Return an independent copy."""
+        """Return an independent copy, with the pairs that count."""
         twin = copy.copy(self)
-        twin.pairs = [*self.pairs]  # the only value that is changed in place
+        twin.pairs = self.pairs[-REMEMBERED:]  # the only value that is changed in place
         return twin
 
     # -- Predictions ------------------------------------------------------------------------------

@@ -216,6 +216,8 @@ class Account:
         ANSWERED.update(dict.fromkeys(self._about - ANSWERED.keys(), self._rows))
         self._rows = None
         transaction.append(record, sealed=_sealed(terms), answers=answers)
+        if answers:
+            self._learned = (transaction.head[0], terms.code)
 
     def note_closing(self, transaction, name, plan):
         """Note what will be reported, and seal the noise of that report: there is no other."""

@@ -88,6 +88,8 @@ class Batch:
     def limits(self, least, most, log_failure):
         """Return the ends of intervals whose two sides share a failure probability."""
         side = log_failure - math.log(2.0)
+        if len(self.tails) == 1:
+            return self.tails[0].limits(least, most, side, self.training_values)
         lower, upper = np.empty((2, len(self)))
         for index, tail in enumerate(self.tails):
             chosen = self.tail_of == index

@@ -213,7 +213,7 @@ class Book:
 
         Without answers: what a check said, which moves the account and seals nothing.
         """
-        self._write("batch", record.to_json(), answers, sealed)
+        self._write("batch", record, answers, sealed)
 
     def note(self, name, content, *, sealed=""):
         """Write a note (of the package: under a :class:`Fact`), and what it seals.
@@ -229,11 +229,12 @@ class Book:
 def parse_entry(number, kind, content, answers, commitment, link, *, last):
     """Return the :class:`Entry` that a row says; an error of any kind if it cannot be one.
 
-    ``answers``: their text, or :class:`Answers` that were just made and need no second check.
+    ``content``, ``answers``: their text, or a :class:`BatchRecord` and :class:`Answers` that were
+    just made and need no second check.
     ``last``: the account before it. With answers it goes on where the last one stood. Without them
     it adds a check and its cost, or it closes, after asking for shares of classes.
     """
-    said = parse_json(content)
+    said = parse_json(content) if isinstance(content, str) else None
     if kind in ("note", "fact"):
         name = Fact(said["name"]) if kind == "fact" else said["name"]
         if said.keys() != {"name", "content"} or not isinstance(said["name"], str):
@@ -243,7 +244,7 @@ def parse_entry(number, kind, content, answers, commitment, link, *, last):
         return Entry(number, link, commitment, None, (), (name, said["content"]))
     if kind != "batch":
         raise ValueError("no kind of entry")
-    record, n_above = BatchRecord.from_content(said), last.n_above
+    record, n_above = content if said is None else BatchRecord.from_content(said), last.n_above
     if isinstance(answers, str):
         silent = answers == "[]" and record.size == 0
         answers = () if silent else Answers.parsed(parse_json(answers), record)
@@ -400,13 +401,14 @@ class Ledger:
         """Write the entry that follows the head."""
         self._book._write = None  # a transaction writes one entry
         (number, previous), text = self._book.head, answers.to_json() if answers else "[]"
+        said = content if isinstance(content, str) else content.to_json()
         commitment = digest(sealed)
-        link = self._chain.link(previous, kind, content, text, commitment)
+        link = self._chain.link(previous, kind, said, text, commitment)
         # What could not be read back is never written.
         entry = parse_entry(
             number + 1, kind, content, answers or text, commitment, link, last=self._book.last
         )
-        row = Row(number + 1, kind, content, text, sealed, commitment, link)
+        row = Row(number + 1, kind, said, text, sealed, commitment, link)
         self.backend.append(self._book.head, row)
         self._book.add(entry)
         self.sealed = sealed or self.sealed

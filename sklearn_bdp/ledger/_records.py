@@ -81,15 +81,17 @@ class BatchRecord:
         """Rebuild a record from parsed JSON; ``ValueError`` where a field is none of its kind."""
         if content.keys() != _KINDS.keys():
             raise ValueError("a batch record has other fields.")
+        return cls(**content)
+
+    def __post_init__(self):
         for name, kind in _KINDS.items():
-            value = content[name]
-            number = type(value) in (int, float)
+            value = getattr(self, name)
+            number = isinstance(value, (int, float)) and not isinstance(value, bool)
             if number and kind is not int:
                 value = float(value)
             sound = isinstance(value, kind) and isinstance(value, bool) == (kind is bool)
             if not sound or (number and not 0 <= value < _MOST):
                 raise ValueError(f"{name} of a batch record is of another kind.")
-        return cls(**content)
 
 
 _KINDS: dict[str, Any] = {field.name: field.type for field in dataclasses.fields(BatchRecord)}
@@ -204,7 +206,9 @@ COLUMNS = {
     "key": "text", "metric": "text", "model": "text", "by": "text", "code_length": "length",
     "training_value": "unit", "value": "unit", "lower": "unit", "upper": "unit", "above": "flag",
 }  # fmt: skip
-_TYPES = {"text": {str, type(None)}}  # of values; other columns hold numbers
+_TYPES = {"text": {str, type(None)}}  # of values; other columns hold numbers, at most:
+_NUMBERS = [name for name, kind in COLUMNS.items() if kind != "text"]
+_LARGEST = np.array([_MOST if COLUMNS[name] == "length" else 1.0 for name in _NUMBERS])
 
 
 class Answers(Sequence[AnswerRecord]):
@@ -229,24 +233,23 @@ class Answers(Sequence[AnswerRecord]):
             values = columns.get(name, [None])
             if len(values) == 1 != count:
                 values = [values[0]] * count  # one value is that of all
-            kinds = {float} if isinstance(values, np.ndarray) else {type(one) for one in values}
+            kinds = {float} if isinstance(values, np.ndarray) else set(map(type, values))
             if len(values) != count or not kinds <= _TYPES.get(kind, {int, float}):
                 raise ValueError(f"{name} must hold {count} values of its kind")
-            if kind == "text":
-                self.columns[name] = list(values)
-                continue
-            numbers = np.asarray(values, dtype=float)
-            if not ((numbers >= 0.0) & (numbers <= (_MOST if kind == "length" else 1.0))).all():
-                raise ValueError("numbers out of range")
-            if kind == "flag" and not ((numbers == 0.0) | (numbers == 1.0)).all():
-                raise ValueError("no flags")
-            # -0.0 has no text of its own.
-            self.columns[name] = numbers.astype(int) if kind == "flag" else numbers + 0.0
+            self.columns[name] = list(values) if kind == "text" else values
+        # -0.0 has no text of its own.
+        numbers = np.array([self.columns[name] for name in _NUMBERS], dtype=float) + 0.0
+        if not (count and (numbers >= 0.0).all() and (numbers.T <= _LARGEST).all()):
+            raise ValueError("numbers out of range")
+        self.columns |= zip(_NUMBERS, numbers, strict=True)
+        self.columns["above"] = numbers[-1].astype(int)
+        if (self.columns["above"] != numbers[-1]).any():
+            raise ValueError("no flags")
         self._shapes = shapes
         self._shape_of = np.broadcast_to(np.asarray(shape_of, dtype=int), (count,)).tolist()
         if not all(0 <= of < len(shapes) for of in set(self._shape_of)):
             raise ValueError("no shape")
-        if count == 0 or not (self.columns["lower"] <= self.columns["upper"]).all():
+        if not (self.columns["lower"] <= self.columns["upper"]).all():
             raise ValueError("no answers")
 
     @classmethod
