@@ -108,16 +108,12 @@ class HoldoutSelectorBase(Savable, SelectorMixin, BaseEstimator):
         if is_frame(X):
             if getattr(X.columns, "nlevels", 1) > 1:
                 raise ValueError(
-                    f"X has MultiIndex columns, such as {X.columns[0]!r}, but needs one name each. "
-                    "Join the levels: X.columns = ['_'.join(map(str, c)) for c in X.columns]. The "
-                    "holdout was not queried."
+                    f"X has MultiIndex columns, such as {X.columns[0]!r}, but needs one name each: "
+                    "X.columns = ['_'.join(map(str, c)) for c in X.columns]."
                 )
             names, count = np.unique(list(map(str, X.columns)), return_counts=True)
-            if (count > 1).any():
-                raise ValueError(
-                    f"X has columns that share a name: {names[count > 1].tolist()[:5]}. Rename "
-                    "them. The holdout was not queried."
-                )
+            if shared := names[count > 1].tolist()[:5]:
+                raise ValueError(f"X has columns that share a name: {shared}. Rename them.")
             validate_data(self, X, skip_check_array=True)
             y = column_or_1d(y, warn=True)
             check_consistent_length(X, y)
@@ -136,9 +132,7 @@ class HoldoutSelectorBase(Savable, SelectorMixin, BaseEstimator):
         """
         if self.holdout is None:  # all records choose, and nothing is verified
             if X_val is not None or dates[0] is not None or dates[1]:
-                raise ValueError(
-                    "holdout=None verifies nothing: X_val, times= and horizon= have no place in it."
-                )
+                raise ValueError("holdout=None takes no X_val, times= or horizon=.")
             model = check_correlation(self.correlation, groups=groups)
             model.check_n(num_samples(X))
             return Division(X, y, None, None, model, model), None
@@ -151,11 +145,11 @@ class HoldoutSelectorBase(Savable, SelectorMixin, BaseEstimator):
     @staticmethod
     def _training_n_effective(division):
         """Return the effective number of training records."""
-        n = num_samples(division.X)
-        if division.train_model is not None:
-            return float(division.train_model.effective_n(n))
-        held = num_samples(division.X_holdout)
-        return n * float(division.model.effective_n(held)) / held
+        n, model = num_samples(division.X), division.train_model
+        if model is None:  # as much of each record as in the holdout
+            held = num_samples(division.X_holdout)
+            return n * float(division.model.effective_n(held)) / held
+        return float(model.effective_n(n))
 
     def _keep_sides(self, holdout, division):
         """Set the holdout and which records are on which side; all train without one."""
@@ -177,16 +171,14 @@ def check_finite(X, *, allow_nan):
     values = np.asarray(X, dtype=float)
     with np.errstate(all="ignore"):
         found = np.flatnonzero(~np.isfinite(values.sum(axis=0)))
-    for word, is_bad, remedy in (
-        ("infinity", np.isinf, "Replace it, by NaN where the estimator takes missing values."),
-        ("NaN", np.isnan, "Use a pipeline that begins with an imputer."),
-    )[: 1 if allow_nan else 2]:
-        bad = found[is_bad(values[:, found]).any(axis=0)]
-        if bad.size:
-            raise ValueError(
-                f"Input X contains {word} in the columns {names[bad].tolist()[:5]}, which the "
-                f"estimator does not take. {remedy} The holdout was not queried."
-            )
+    bad = np.isinf(values[:, found]) if allow_nan else ~np.isfinite(values[:, found])
+    if bad.any():
+        word = "infinity" if allow_nan else "NaN or infinity"
+        raise ValueError(
+            f"Input X contains {word} in the columns {names[found[bad.any(axis=0)]].tolist()[:5]}, "
+            "which the estimator does not take. Replace infinity; an imputer that begins a "
+            "pipeline takes NaN."
+        )
 
 
 def _aligned(X, X_holdout):
@@ -197,11 +189,9 @@ def _aligned(X, X_holdout):
         if missing := [name for name in names if name not in known]:
             raise UnknownFeaturesError(f"X has columns that the holdout lacks: {missing}. {ADDED}")
         return X_holdout if list(names) == list(have) else X_holdout[list(names)]
-    width, expected = np.shape(X_holdout)[1], np.shape(X)[1]
-    if width != expected:
+    if np.shape(X_holdout)[1] != np.shape(X)[1]:
         raise UnknownFeaturesError(
-            f"X has {expected} columns and the holdout has {width}, and they have no names to tell "
-            "which are which. Use DataFrames with the same column names, in a pipeline with "
-            "set_output(transform='pandas'). Nothing was spent."
+            f"X has {np.shape(X)[1]} columns and the holdout has {np.shape(X_holdout)[1]}. Use "
+            "DataFrames with the same names, in a pipeline with set_output(transform='pandas')."
         )
     return X_holdout

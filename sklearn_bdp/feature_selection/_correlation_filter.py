@@ -197,10 +197,9 @@ class HoldoutCorrelationFilter(HoldoutSelectorBase):
             division.X, division.y,
             classification=classification, clip=self.clip, n_effective=n_effective,
         )  # fmt: skip
-        ratio = np.zeros_like(found.error)
-        np.divide(np.abs(found.effect), found.error, out=ratio, where=found.error > 0)
         # Two-sided, corrected for the choice of a class.
-        self.pvalues_ = np.minimum(1.0, 2.0 * ndtr(-ratio) * found.target.means.size)
+        p = 2.0 * ndtr(-np.abs(found.effect) / found.error)
+        self.pvalues_ = np.minimum(1.0, p * found.target.means.size)
         candidates = np.flatnonzero(false_discovery_control(self.pvalues_) <= self.alpha)
         self.training_associations_ = found.effect
         self.support_ = np.zeros(found.effect.size, dtype=bool)
@@ -400,14 +399,14 @@ class Associations:
         # Frames of numbers become arrays (names have done their work), sparse rows columns.
         X = X.tocsc() if scipy.sparse.issparse(X) else np.asarray(X, dtype=float)
         for block in column_blocks(X):
-            values = _dense(X[:, block.start : block.stop])
+            values = _dense(X[:, block])
             center, scale = _center_and_scale(values)
             bounded = _bounded(values - center, scale, clip)
             effects = bounded.T @ scores / n
             variances = (bounded**2).T @ scores**2 / n - effects**2 + 1.0 / n
             errors = np.sqrt(variances / min(n, n_effective))
             chosen = np.argmax(np.abs(effects) / errors, axis=1)
-            rows = np.arange(len(block))
+            rows = np.arange(len(chosen))
             picked = (part[rows, chosen] for part in (effects, variances, errors))
             parts.append((*picked, chosen, center, scale))
         return cls(target, *(np.concatenate(part) for part in zip(*parts, strict=True)))
@@ -508,14 +507,6 @@ def permuted(bounded, scores, column, *, level, rng):
     return cov.astype(float), (1.0 + reached) / (count + 1.0), half.astype(float), count
 
 
-def holm(p):
-    """Return p-values adjusted by Holm (1979): valid together, whatever depends on what."""
-    order, m = np.argsort(p, kind="stable"), len(p)
-    adjusted = np.empty(m)
-    adjusted[order] = np.maximum.accumulate(p[order] * (m - np.arange(m)))
-    return np.minimum(adjusted, 1.0)
-
-
 def proved_associations(bounded, scores, column, *, beta, length, rng):
     """Return what a report holds of each attribute: value, ends, p, q, q under any dependence.
 
@@ -527,7 +518,9 @@ def proved_associations(bounded, scores, column, *, beta, length, rng):
     price, m = math.exp(length), len(column)
     value, p, half, count = permuted(bounded, scores, column, level=beta / price / m, rng=rng)
     lower, upper = np.maximum(value - half, -1.0), np.minimum(value + half, 1.0)
-    adjusted = np.minimum(price * holm(p), 1.0)
+    order, adjusted = np.argsort(p, kind="stable"), np.empty(m)  # Holm (1979): valid together
+    adjusted[order] = np.maximum.accumulate(p[order] * (m - np.arange(m)))
+    adjusted = np.minimum(price * adjusted, 1.0)
     only_sign = (adjusted <= beta) & (lower <= 0.0) & (upper >= 0.0)
     lower = np.where(only_sign & (value > 0.0), np.nextafter(0.0, 1.0), lower)
     upper = np.where(only_sign & (value < 0.0), np.nextafter(0.0, -1.0), upper)

@@ -182,13 +182,6 @@ def by_class(hits, index, counted):
     return found / len(counted)
 
 
-#: What to do about subsets that cannot be fitted.
-_ADVICE = (
-    "Missing values and text need a pipeline that begins with an imputer or encoder. Columns that "
-    "the estimator names belong in fixed_features."
-)
-
-
 def _report_failures(errors, proposals, bare, text):
     """Warn once of subsets that could not be fitted, or raise if no other one is left.
 
@@ -196,19 +189,16 @@ def _report_failures(errors, proposals, bare, text):
     names of columns that are no numbers.
     """
     cause = errors[-1].strip().rpartition("\n")[2]
-    advice = _ADVICE + (f" Columns that are not numbers: {text[:5]}." if text else "")
-    others = proposals[bare:] or proposals
-    if not any(math.isfinite(proposal.training) for proposal in others):
-        raise ValueError(
-            f"{cause}\nThe estimator could not be fitted on any of {len(others)} subsets of "
-            f"features. The holdout was not queried. {advice} The last error:\n{errors[-1]}"
-        )
-    warnings.warn(
+    named = f" Columns that are not numbers: {text[:5]}." if text else ""
+    message = (
         f"{cause}\n{len(errors)} of {len(proposals)} subsets could not be fitted on the training "
-        f"set and were not verified. {advice} The last error:\n{errors[-1]}",
-        FitFailedWarning,
-        stacklevel=caller_level(),
+        "set and were not verified. Missing values and text need a pipeline that begins with an "
+        "imputer or encoder. Columns that the estimator names belong in fixed_features."
+        f"{named} The last error:\n{errors[-1]}"
     )
+    if not any(math.isfinite(proposal.training) for proposal in proposals[bare:] or proposals):
+        raise ValueError(message)
+    warnings.warn(message, FitFailedWarning, stacklevel=caller_level())
 
 
 # -- which subset is chosen -----------------------------------------------------------------------
@@ -343,20 +333,18 @@ def judge(found, choice, *, verified):
 
 def path_table(proposals, found, chosen, metric):
     """Return ``accuracy_path_``: one entry per subset in each array, in score units."""
-
-    def scores(name):
-        return metric.from_unit(np.array([getattr(one.answer, name) for one in found]))
-
     features = np.empty(len(proposals), dtype=object)
     features[:] = [one.columns for one in proposals]
+    scores = {
+        f"holdout_{name}": metric.from_unit(np.array([getattr(one.answer, kind) for one in found]))
+        for name, kind in (("score", "value"), ("lower", "lower"), ("upper", "upper"))
+    }
     return {
         "ranking": np.array([one.ranking for one in proposals]),
         "n_features": np.array([len(one.columns) for one in proposals]),
         "features": features,
         "training_score": metric.from_unit(np.array([one.training for one in found])),
-        "holdout_score": scores("value"),
-        "holdout_lower": scores("lower"),
-        "holdout_upper": scores("upper"),
+        **scores,
         "answered_from": np.array([one.answer.source for one in found]),
         "selected": np.arange(len(proposals)) == chosen,
     }

@@ -27,10 +27,9 @@ _BLOCK = 2**20
 
 
 def column_blocks(X):
-    """Return ranges of columns that are looked at together."""
+    """Return slices of columns that are looked at together."""
     step = max(1, _BLOCK // X.shape[0])
-    starts = range(0, X.shape[1], step)
-    return [range(start, min(start + step, X.shape[1])) for start in starts]
+    return [slice(start, start + step) for start in range(0, X.shape[1], step)]
 
 
 @dataclass(frozen=True)
@@ -49,13 +48,11 @@ class Units:
         added = [column for unit in chosen for column in self.members[unit]]
         return tuple(sorted({*self.fixed, *added}))
 
-    def label(self, unit):
-        """Return how a unit is called in messages: its column names."""
-        return ", ".join(map(self.column_label, self.members[unit]))
-
-    def column_label(self, column):
-        """Return how a column is called."""
-        return f"x{column}" if self.names is None else str(self.names[column])
+    def label(self, columns):
+        """Return how some columns are called in messages."""
+        return ", ".join(
+            f"x{one}" if self.names is None else str(self.names[one]) for one in columns
+        )
 
     def target(self, n_features_to_select):
         """Return how many units to choose besides the fixed features; None for "auto", or "stable".
@@ -100,16 +97,14 @@ def _columns(parameter, values, n_features, names):
     if isinstance(values, str) or not np.iterable(values):
         raise TypeError(f"{parameter} must list columns, got {values!r}.")
     known = {} if names is None else {str(name): place for place, name in enumerate(names)}
-    columns = []
-    for value in values:
-        if isinstance(value, str):
-            if value not in known:
-                raise ValueError(f"{parameter} must name columns of X, got {value!r}.")
-            columns.append(known[value])
-        else:
-            columns.append(check_integer(parameter, value, low=0, high=n_features - 1))
-    if len(set(columns)) != len(columns):
-        raise ValueError(f"{parameter} must not repeat a column, got {list(values)!r}.")
+    columns = [
+        known.get(value)
+        if isinstance(value, str)
+        else check_integer(parameter, value, low=0, high=n_features - 1)
+        for value in values
+    ]
+    if None in columns or len(set(columns)) != len(columns):
+        raise ValueError(f"{parameter} must name columns of X, each once, got {list(values)!r}.")
     return columns
 
 
@@ -144,9 +139,8 @@ class Ranking:
             classes = np.unique(labels)
             indicators = classes.size > 2
             targets = labels[:, None] == (classes if indicators else classes[1:])
-        name, function = ranking, None
-        if callable(ranking):
-            name, function = getattr(ranking, "__name__", "score_func"), ranking
+        function = ranking if callable(ranking) else None
+        name = ranking if function is None else getattr(ranking, "__name__", "score_func")
         targets = targets.astype(float)
         return cls(name, function, units, _numbers(X), targets, indicators, X, y, groups)
 
@@ -166,12 +160,11 @@ class Ranking:
         centered = inside[:, :, None] * (self.targets[:, None, :] - mean)  # (record, list, target)
         spread = size * mean if self.indicators else (centered**2).sum(axis=0)
         scores = np.empty((n_lists, self.X.shape[1]))
-        for block in column_blocks(self.X):
-            columns = slice(block.start, block.stop)
+        for columns in column_blocks(self.X):
             X = self.X[:, columns]
             squares = ((X.multiply(X) if scipy.sparse.issparse(X) else X * X).T @ inside).T
             total = squares - (X.T @ inside).T ** 2 / size
-            products = (X.T @ centered.reshape(n, -1)).T.reshape(n_lists, -1, len(block))
+            products = (X.T @ centered.reshape(n, -1)).T.reshape(n_lists, -1, X.shape[1])
             explained = (products**2 / np.where(spread > 0, spread, np.inf)[:, :, None]).sum(axis=1)
             floor = 1e-12 * np.maximum(squares, 1e-300)
             found = explained / np.maximum(total, floor)

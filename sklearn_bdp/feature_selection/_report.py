@@ -154,11 +154,10 @@ def _text(value):
 
 def screening_report(screen):
     """Return sentences and the report of a fitted correlation filter."""
-    kept = np.flatnonzero(screen.support_)
-    kept = kept[np.argsort(screen.pvalues_[kept], kind="stable")]
-    names = getattr(screen, "feature_names_in_", None)
+    order = np.argsort(screen.pvalues_[screen.support_], kind="stable")
+    kept = np.flatnonzero(screen.support_)[order]
     rows = {
-        "attribute": [f"x{j}" if names is None else str(names[j]) for j in kept],
+        "attribute": screen.get_feature_names_out()[order].tolist(),
         "verified association": screen.verified_associations_[kept].tolist(),
         "interval": list(zip(screen.lower_[kept], screen.upper_[kept], strict=True)),
         "training side": screen.training_associations_[kept].tolist(),
@@ -168,16 +167,15 @@ def screening_report(screen):
     asked = int(np.isfinite(screen.verified_associations_).sum())
     apart = int(((screen.lower_ > 0.0) | (screen.upper_ < 0.0))[kept].sum())
     passed = f"in the training set (Benjamini-Hochberg at alpha={screen.alpha:g})"
-    lines = [f"Not verified: the other {total - asked:,} attributes."]
-    if screen.holdout_ is None:
-        lines[0] = f"Not verified (holdout=None): {count:,} attributes pass {passed}."
-    else:
-        lines[:0] = [
-            f"Verified: the association of the {asked:,} attributes that pass "
-            f"{passed}. All intervals hold together with probability "
-            f"{1 - screen.holdout_.beta:.0%} ({screen.holdout_.n:,} holdout records).",
+    lines = [f"Not verified (holdout=None): {count:,} attributes pass {passed}."]
+    if screen.holdout_ is not None:
+        lines = [
+            f"Verified: the association of the {asked:,} attributes that pass {passed}. All "
+            f"intervals hold together with probability {1 - screen.holdout_.beta:.0%} "
+            f"({screen.holdout_.n:,} holdout records).",
             f"These interim intervals are wide: {apart:,} of {count:,} exclude 0. final_report() "
             "proves single associations, with p-values and false discovery rates.",
+            f"Not verified: the other {total - asked:,} attributes.",
         ]
     summary = (
         f"No attribute was kept: none of {total:,} has an association that both sides confirm "
@@ -196,66 +194,71 @@ def association_report(content, *, beta, asked, unit):
     ``asked``: attributes that were screened; ``unit``: holdout records or groups, in words.
     """
     rows = tuple(AssociationRow(*row) for row in content["rows"])
-    count, proved = len(rows), sum(row.p <= beta for row in rows)
-    rates = [sum(getattr(row, name) <= beta for row in rows) for name in ("q", "q_any")]
-    title = f"{proved:,} of {count:,} attributes proved to be associated with the target"
-    if not rows:
-        said = f"None of {asked:,} attributes passed in the training set. The holdout was not read."
-        return AssociationReport(title, (said,), rows, beta)
-    lines = (
-        f"Proved (p <= {beta:g}, Holm): {proved:,} of the {count:,} attributes that passed in the "
-        f"training set, of {asked:,}. With at least {1 - beta:.0%} probability, none of them is "
-        "independent of the target, however attributes depend on one another.",
-        f"False discovery rate of {beta:.0%} (q <= {beta:g}): {rates[0]:,} (Benjamini-Hochberg, if "
-        f"attributes are independent or positively dependent), {rates[1]:,} (Benjamini-Yekutieli, "
-        f"any dependence). At most {beta:.0%} of these are expected to be unrelated to the target.",
-        f"p and q come from {content['permutations']:,} permutations of the targets of {unit}, and "
-        f"assume no distribution. No p is below {min(row.p for row in rows):.2g} with so many.",
-        "An interval excludes 0 if the attribute is proved. For other associations its coverage is "
-        "approximate, as for a t interval.",
-        "The attributes were fixed in the training set before the holdout was queried about them. "
-        f"Answers since then cost nothing, those before cost {content['nats']:.2g} nats. These "
-        f"{1 - beta:.0%} are valid for this report, those of interim intervals for them.",
-        f"The holdout was closed on {content['time'][:10]} and accepts no new query.",
+    proved, found, found_any = (
+        sum(getattr(row, name) <= beta for row in rows) for name in ("p", "q", "q_any")
     )
+    title = f"{proved:,} of {len(rows):,} attributes proved to be associated with the target"
+    lines = (f"None of {asked:,} attributes passed in the training set. The holdout was not read.",)
+    if rows:
+        lines = (
+            f"Proved (p <= {beta:g}, Holm): {proved:,} of the {len(rows):,} attributes that passed "
+            f"in the training set, of {asked:,}. With at least {1 - beta:.0%} probability, none of "
+            "them is independent of the target, however attributes depend on one another.",
+            f"False discovery rate of {beta:.0%} (q <= {beta:g}): {found:,} (Benjamini-Hochberg, "
+            f"if attributes are independent or positively dependent), {found_any:,} "
+            f"(Benjamini-Yekutieli, any dependence). At most {beta:.0%} of these are expected to "
+            "be unrelated to the target.",
+            f"p and q come from {content['permutations']:,} permutations of the targets of {unit}, "
+            "and assume no distribution. No p is below "
+            f"{min(row.p for row in rows):.2g} with so many.",
+            "An interval excludes 0 if the attribute is proved. For other associations its "
+            "coverage is approximate, as for a t interval.",
+            "The attributes were fixed in the training set before the holdout was queried about "
+            f"them. Answers since then cost nothing, those before cost {content['nats']:.2g} nats. "
+            f"These {1 - beta:.0%} are valid for this report, those of interim intervals for them.",
+            f"The holdout was closed on {content['time'][:10]} and accepts no new query.",
+        )
     return AssociationReport(title, lines, rows, beta)
 
 
-def path_report(selector, proposals, found, choice, proved, place, metric, ranking, shares, size):
+def path_report(selector, proposals, choice, place, metric, ranking, *, proved, shares, size):
     """Return sentences and the report of a path; ``place`` is that of what is handed on.
 
     ``shares``: of half samples that chose each unit, when each half chose ``size`` of them.
     """
-    units, handed, best = ranking.units, proposals[place], proposals[choice.chosen]
-    least = "the fixed features alone" if units.fixed else "a constant prediction"
-    scored = [_scored(metric, one) for one in found]
-    compared = ""
-    if choice.constant is not None:
-        compared = f", {least} scores {scored[choice.constant]}"
-    kept = "The fixed features alone are" if units.fixed else "The one best feature is"
+    path, units = selector.accuracy_path_, ranking.units
+    handed, best = proposals[place], proposals[choice.chosen]
+
+    def scored(place):
+        """Return a released value with its interval as text."""
+        score, low, high = (path[f"holdout_{name}"][place] for name in ("score", "lower", "upper"))
+        if math.isnan(score):
+            return f"{path['training_score'][place]:.3g} in cross-validation"
+        return f"{score:.3g} [{low:.3g}, {high:.3g}]"
+
+    least, kept = "a constant prediction", "The one best feature is"
+    if units.fixed:
+        least, kept = "the fixed features alone", "The fixed features alone are"
     kept += " handed on; on_empty='keep_best' keeps the others"
-    if choice.asked:
-        kept = "They are kept because n_features_to_select asks for them"
-    elif place == choice.chosen:
-        kept = "They are kept"
+    if place == choice.chosen:
+        kept = "They are kept" + " because n_features_to_select asks for them" * choice.asked
+    compared = "" if choice.constant is None else f", {least} scores {scored(choice.constant)}"
     summary = (
         f"{NOT_TOLD}: the best features may be no better than {least}. The "
-        f"{_features(best.columns)} ({best.ranking}) score {scored[choice.chosen]}{compared}. "
+        f"{_features(best.columns)} ({best.ranking}) score {scored(choice.chosen)}{compared}. "
         f"{kept}. This does not prove that they are useless. Add records, or do not interpret the "
         "list."
     )
     lines = [] if selector.confirmed_ else [summary]
-    if failed := sum(math.isnan(one.training) for one in proposals):
+    if failed := np.isnan(path["training_score"]).sum():
         lines.append(f"{failed:,} of {len(proposals):,} subsets could not be fitted.")
-    if math.isnan(found[place].answer.value):
-        lines.append(
-            "Not verified: all records chose (holdout=None), or the holdout gave no answer."
-        )
+    if math.isnan(selector.score_):
+        lines.append("Not verified: all records chose (holdout=None), or no answer was given.")
     else:
-        lines.append(f"Verified: together they score {scored[place]} ({metric.name}).")
+        lines.append(f"Verified: together they score {scored(place)} ({metric.name}).")
         if choice.constant not in (None, place):
             then = "shown to be better" if proved else "the intervals do not separate them"
-            lines.append(f"Verified: {least} scores {scored[choice.constant]}; {then}.")
+            lines.append(f"Verified: {least} scores {scored(choice.constant)}; {then}.")
     if handed.chosen:
         share = STABLE if handed.ranking == "stable" else OFTEN
         often = sum(shares[unit] >= share for unit in handed.chosen)
@@ -270,12 +273,11 @@ def path_report(selector, proposals, found, choice, proved, place, metric, ranki
         "Not verified: that any single feature is needed, or that one left out is useless. No "
         "false discovery rate is proved."
     )
-    free = [f"{shares[unit]:.0%}" for unit in handed.chosen]
-    fixed = [units.column_label(column) for column in units.fixed]
+    chosen, fixed = [units.members[unit] for unit in handed.chosen], len(units.fixed)
     rows = {
-        "feature": [*map(units.label, handed.chosen), *fixed],
-        "chosen by": [handed.ranking] * len(free) + ["fixed"] * len(fixed),
-        "half samples": free + [""] * len(fixed),
+        "feature": [units.label(one) for one in (*chosen, *([column] for column in units.fixed))],
+        "chosen by": [handed.ranking] * len(chosen) + ["fixed"] * fixed,
+        "half samples": [f"{shares[unit]:.0%}" for unit in handed.chosen] + [""] * fixed,
     }
     count, total = selector.n_features_to_select_, selector.n_features_in_
     title = f"{type(selector).__name__}: {count:,} of {total:,} features"
@@ -284,12 +286,3 @@ def path_report(selector, proposals, found, choice, proved, place, metric, ranki
 
 def _features(listed):
     return f"{len(listed):,} feature{'s' * (len(listed) != 1)}"
-
-
-def _scored(metric, found):
-    """Return a released value with its interval, in score units, as text."""
-    answer = found.answer
-    if math.isnan(answer.value):
-        return f"{metric.from_unit(found.training):.3g} in cross-validation"
-    ends = map(metric.from_unit, (answer.value, answer.lower, answer.upper))
-    return "{:.3g} [{:.3g}, {:.3g}]".format(*map(float, ends))

@@ -349,38 +349,14 @@ class HoldoutFeatureSelector(MetaEstimatorMixin, HoldoutSelectorBase):
             place = choice.baseline
             if verifier is not None:
                 ask(verifier, proposals, found, [place])
-        self.accuracy_path_ = path_table(proposals, found, place, metric)
-        proposal, best = proposals[place], found[place]
-        self.support_ = np.zeros(self.n_features_in_, dtype=bool)
-        self.support_[list(proposal.columns)] = True
-        self.n_features_to_select_ = len(proposal.columns)
-        answer = best.answer
-        ends = map(metric.from_unit, (answer.value, answer.lower, answer.upper))
+        self.accuracy_path_ = path = path_table(proposals, found, place, metric)
+        ends = (path[f"holdout_{name}"][place] for name in ("score", "lower", "upper"))
         self.score_, *interval = map(float, ends)
         self.interval_ = tuple(interval)
-        variance, self._reported = None, {}
-        if metric.is_mean:
-            variance = min(float(np.nanvar(proposal.scores.astype(float))), 0.25)
-        self._training_side = metric, variance
-        self._keep_sides(None if verifier is None else verifier.holdout, division)
-        if verifier is None:
-            self.estimator_ = fit_candidate(setting, Candidate(columns=proposal.columns))
-        else:
-            self.estimator_ = verifier.model(Candidate(columns=proposal.columns))
-            shown = {f"{type(self.estimator_).__name__} of {len(best.columns):,} features": best}
-            if choice.constant not in (None, place):
-                shown["fixed"] = found[choice.constant]
-            self._reported = {  # columns, model, cross-validated score
-                name: (
-                    list(one.columns),
-                    verifier.model(Candidate(columns=one.columns)),
-                    one.training,
-                )
-                for name, one in shown.items()
-                if one.columns
-            }
-            self._certify(division, setting, best)
-        n, size, shares = len(ranking.targets), 0, np.full(len(ranking.units), np.nan)
+        proposal, n = proposals[place], len(ranking.targets)
+        self.support_ = np.isin(np.arange(self.n_features_in_), proposal.columns)
+        self.n_features_to_select_ = len(proposal.columns)
+        size, shares = 0, np.full(len(ranking.units), np.nan)
         if proposal.chosen:
             stable = proposal.ranking == "stable"
             size = ranking.stable_size(n) if stable else len(proposal.chosen)
@@ -389,24 +365,36 @@ class HoldoutFeatureSelector(MetaEstimatorMixin, HoldoutSelectorBase):
         for members, share in zip(ranking.units.members, shares, strict=True):
             self.stability_[list(members)] = share
         self._summary = path_report(
-            self, proposals, found, choice, proved, place, metric, ranking, shares, size
+            self, proposals, choice, place, metric, ranking, proved=proved, shares=shares, size=size
         )
-
-    def _certify(self, division, setting, found):
-        """Set the certificate; warn if the score misleads."""
-        metric, (low, high) = setting.metric, self.interval_
+        variance, self._reported = None, {}
+        if metric.is_mean:
+            variance = min(float(np.nanvar(proposal.scores.astype(float))), 0.25)
+        self._training_side = metric, variance
+        self._keep_sides(None if verifier is None else verifier.holdout, division)
+        if verifier is None:
+            self.estimator_ = fit_candidate(setting, Candidate(columns=proposal.columns))
+            return
+        self.estimator_ = verifier.model(Candidate(columns=proposal.columns))
+        shown = {f"{type(self.estimator_).__name__} of {len(proposal.columns):,} features": place}
+        if choice.constant not in (None, place):
+            shown["fixed"] = choice.constant
+        for name, one in shown.items():
+            if columns := proposals[one].columns:
+                model = verifier.model(Candidate(columns=columns))
+                self._reported[name] = list(columns), model, float(path["training_score"][one])
         self.holdout_.training_side = TrainingSide(
             division.X, division.y, division.train_groups(), setting.folds
         )
+        (low, high), answer = self.interval_, found[place].answer
         note = (
             f"Selected {self.support_.sum():,} of {self.n_features_in_:,} features; verified "
             f"{metric.name} {self.score_:.3g} [{low:.3g}, {high:.3g}]."
         )
         self.certificate_ = certified(
             self.holdout_, division, metric, of="the selected features", score=self.score_,
-            interval=self.interval_, training=float(metric.from_unit(found.training)),
-            answer=found.answer, clipping=clipping_of(setting, np.flatnonzero(self.support_)),
-            notes=(note,),
+            interval=self.interval_, training=float(path["training_score"][place]), answer=answer,
+            clipping=clipping_of(setting, np.flatnonzero(self.support_)), notes=(note,),
         )  # fmt: skip
 
     def final_report(
@@ -449,21 +437,18 @@ class HoldoutFeatureSelector(MetaEstimatorMixin, HoldoutSelectorBase):
         check_is_fitted(self)
         if self.holdout_ is None:
             raise ValueError("final_report() needs a holdout, got holdout=None in fit.")
-        if isinstance(compare, str) and compare == "fixed" and "fixed" not in self._reported:
-            raise ValueError(
-                "compare='fixed' needs fixed_features, and selected features besides. The holdout "
-                "was not queried."
-            )
+        beside = isinstance(compare, str) and compare == "fixed"
+        if beside and "fixed" not in self._reported:
+            raise ValueError("compare='fixed' needs fixed_features, and selected features besides.")
         metric, variance = self._training_side
         X, models, values = self.holdout_.X, {}, []
         for name, (columns, model, expected) in self._reported.items():
-            if name == "fixed" and not (isinstance(compare, str) and compare == "fixed"):
-                continue
-            if hasattr(self, "feature_names_in_") and is_frame(X):
-                columns = self.feature_names_in_[columns].tolist()
-            picked = FunctionTransformer(safe_indexing, kw_args={"indices": columns, "axis": 1})
-            models[name] = make_pipeline(picked, model)
-            values.append(float(metric.from_unit(expected)))
+            if beside or name != "fixed":
+                if hasattr(self, "feature_names_in_") and is_frame(X):
+                    columns = self.feature_names_in_[columns].tolist()
+                picked = FunctionTransformer(safe_indexing, kw_args={"indices": columns, "axis": 1})
+                models[name] = make_pipeline(picked, model)
+                values.append(expected)
         return report_chosen(
             self.holdout_, models, values, metric, variance,
             scoring=scoring, compare=compare, by=by, per=per, refit_every=refit_every,

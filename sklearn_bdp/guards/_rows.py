@@ -53,8 +53,8 @@ FINDINGS = {
         "shared rows",
         "holdout",
         _WHEN,
-        "X contains holdout records, more than chance explains. Pass training rows only, or, if "
-        "equal records are different people, set allow_shared_rows=True. The check is charged.",
+        "X contains holdout records, more than chance explains. Pass training rows only. If equal "
+        "records are different people, set allow_shared_rows=True. The check is charged.",
         SharedRecordsError,
     ),
     "groups": Guard(

@@ -68,13 +68,6 @@ def finish(ax, *, above=False, **labels):
     ax.legend(frameon=False, fontsize="small", **place)
 
 
-def whole_numbers(axis):
-    """Let an axis have ticks at whole numbers only."""
-    from matplotlib.ticker import MaxNLocator
-
-    axis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
-
-
 @dataclass(kw_only=True, eq=False, repr=False)
 class HoldoutSearchDisplay(Display):
     """Cross-validated and verified scores of a search, over a parameter or its candidates.
@@ -193,35 +186,34 @@ class HoldoutSearchDisplay(Display):
                 "with holdout=None there are none."
             )
         known = results.get("training_score", results.get("mean_test_score"))
-        series = {"training_score": np.asarray(known, dtype=float)}
-        for name in ("holdout_score", "holdout_lower", "holdout_upper"):
-            series[name] = np.asarray(results[name], dtype=float)
-        series["answered_from"] = np.asarray(results["answered_from"], dtype=str)
-        verified = np.where(np.isnan(series["holdout_score"]), -np.inf, series["holdout_score"])
+        training, verified = (np.asarray(v, dtype=float) for v in (known, results["holdout_score"]))
+        ranked = np.nan_to_num(verified, nan=-np.inf)
         best, labels = getattr(search, "best_index_", -1), None
         x_label = param = _only_parameter(results["params"]) if param is None else param
         if param is None:
-            rows = np.lexsort((-series["training_score"], -verified))
+            rows = np.lexsort((-training, -ranked))
             shown = [row for place, row in enumerate(rows) if place < _SHOWN or row == best]
             position = np.arange(1, len(shown) + 1)
             x_label = f"candidate, by verified score ({len(shown):,} of {len(rows):,})"
         else:
-            shown, position, labels = _by_parameter(results, param, verified)
-        place = np.flatnonzero(np.asarray(shown) == best)
+            shown, position, labels = _by_parameter(results, param, ranked)
         refit: Any = getattr(search, "refit", None)  # of the metric that ranks
         if f"holdout_score_{refit}" not in results:
             refit = getattr(search, "scoring", None)
         by_default = refit.replace("_", " ") if isinstance(refit, str) else "score"
-        made = cls(
-            **{name: values[shown] for name, values in series.items()},
+        return cls(
             position=position,
-            best=int(place[0]) if place.size else None,
+            training_score=training[shown],
+            holdout_score=verified[shown],
+            holdout_lower=np.asarray(results["holdout_lower"], dtype=float)[shown],
+            holdout_upper=np.asarray(results["holdout_upper"], dtype=float)[shown],
+            answered_from=np.asarray(results["answered_from"], dtype=str)[shown],
+            best=next((place for place, row in enumerate(shown) if row == best), None),
             tick_labels=labels,
             x_label=x_label,
             score_name=score_name or by_default,
             baseline=getattr(getattr(search, "certificate_", None), "baseline", None),
-        )
-        return made.plot(ax=ax, **kwargs)
+        ).plot(ax=ax, **kwargs)
 
     def _draw(self, ax, kwargs):
         """Draw both series, the intervals, the baseline and the chosen candidate."""
@@ -233,36 +225,32 @@ class HoldoutSearchDisplay(Display):
         style["ls"] = "-" if self.tick_labels is None else "none"
         (self.training_line_,) = ax.plot(x, self.training_score, label="cross-validated", **style)
         # An answer may lie outside its own interval by rounding; a bar of negative length may not.
-        ends = [self.holdout_score - self.holdout_lower, self.holdout_upper - self.holdout_score]
-        bars = np.clip(ends, 0.0, None)[:, asked]
+        answers = np.array([self.holdout_lower, self.holdout_score, self.holdout_upper])
+        bars = np.clip(np.diff(answers, axis=0), 0.0, None)[:, asked]
         style = {"fmt": "none", "ecolor": RED, "elinewidth": 1.2, "capsize": 3}
         ax.errorbar(x[asked], self.holdout_score[asked], bars, **style)
         style = {"color": RED, "marker": "s", "ls": "none", "ms": 5, **kwargs}
         label = "verified, with interval"
         (self.holdout_line_,) = ax.plot(x[asked], self.holdout_score[asked], label=label, **style)
-        looked = self.answered_from == "holdout"
-        for label, rows, scores, style in (
-            ("corrected by the holdout", looked, self.holdout_score, {"marker": "x", "c": dark}),
-            ("not queried", ~asked, self.training_score, {"marker": "+", "c": GREY}),
-        ):
-            if rows.any():
-                ax.plot(x[rows], scores[rows], label=label, ls="none", ms=9, **style)
+        if (rows := self.answered_from == "holdout").any():
+            style = {"label": "corrected by the holdout", "marker": "x", "c": dark}
+            ax.plot(x[rows], self.holdout_score[rows], ls="none", ms=9, **style)
+        if (~asked).any():
+            style = {"label": "not queried", "marker": "+", "c": GREY}
+            ax.plot(x[~asked], self.training_score[~asked], ls="none", ms=9, **style)
         if self.baseline is not None:
             label = f"baseline: {self.baseline:.3g}"
             ax.axhline(self.baseline, color=GREY, ls=":", lw=1.2, label=label)
         x_label = self.x_label
         if self.best is not None and asked[self.best]:
-            score, low, high = (
-                values[self.best]
-                for values in (self.holdout_score, self.holdout_lower, self.holdout_upper)
-            )
+            low, score, high = answers[:, self.best]
             style = {"ls": "none", "marker": "*", "ms": 15, "mfc": paper, "mec": dark}
             label = f"chosen: {score:.3f} in [{low:.3f}, {high:.3f}]"
             ax.plot([x[self.best]], [score], label=label, **style)
             known = [*self.training_score, *self.holdout_score, low, high]
             least, most = np.nanmin(known), np.nanmax(known)
-            if self.baseline is not None and self.baseline > 2 * least - most:
-                least = min(least, self.baseline)
+            if self.baseline is not None and 2 * least - most < self.baseline < least:
+                least = self.baseline
             edge = 0.08 * (most - least) or 0.01
             ax.set_ylim(least - edge, most + edge)
             if np.nanmax(self.holdout_upper - self.holdout_lower) > 1.3 * (high - low):
@@ -272,7 +260,7 @@ class HoldoutSearchDisplay(Display):
             ax.set_xlim(x.min() - 0.5, x.max() + 0.5)
             ax.tick_params(axis="x", rotation=30 * (sum(map(len, self.tick_labels)) > 60))
         elif self.x_label.startswith("candidate"):
-            whole_numbers(ax.xaxis)
+            ax.xaxis.get_major_locator().set_params(integer=True, min_n_ticks=1)
         elif len(x) > 2 and x.min() > 0 and x.max() / x.min() >= 100:
             ax.set_xscale("log")
         finish(ax, above=True, xlabel=x_label, ylabel=self.score_name)
@@ -286,23 +274,22 @@ def _only_parameter(candidates):
     return searched[0] if len(searched) == 1 else None
 
 
-def _by_parameter(results, param, verified):
+def _by_parameter(results, param, ranked):
     """Return the best row for each value of a parameter, the places, and labels for non-numbers."""
-    if not any(param in row for row in results["params"]):
-        known = sorted({name for row in results["params"] for name in row})
-        raise ValueError(f"param must be one of {', '.join(known)}, got param={param!r}.")
     best = {}
     for row, params in enumerate(results["params"]):
         if param in params:
-            text = repr(params[param])
-            if text not in best or verified[row] > verified[best[text][0]]:
-                best[text] = row, params[param]
-    rows = np.array([row for row, _ in best.values()])
-    values = [value for _, value in best.values()]
-    if all(isinstance(v, int | float | np.number) and not isinstance(v, bool) for v in values):
-        order = np.argsort(np.asarray(values, dtype=float), kind="stable")
-        return rows[order], np.asarray(values, dtype=float)[order], None
-    return rows, np.arange(len(rows)), [str(value) for value in values]
+            _, first = best.setdefault(repr(params[param]), (params[param], row))
+            if ranked[row] > ranked[first]:
+                best[repr(params[param])] = params[param], row
+    if not best:
+        known = sorted({name for row in results["params"] for name in row})
+        raise ValueError(f"param must be one of {', '.join(known)}, got param={param!r}.")
+    values, rows = zip(*best.values(), strict=True)
+    if any(isinstance(v, bool) or not isinstance(v, int | float | np.number) for v in values):
+        return list(rows), np.arange(len(rows)), list(map(str, values))
+    order = np.argsort(np.asarray(values, dtype=float), kind="stable")
+    return np.array(rows)[order], np.asarray(values, dtype=float)[order], None
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -385,12 +372,12 @@ class BudgetDisplay(Display):
         history = holdout.history()
         if len(history) == 0:
             raise ValueError("holdout must have answered something, got an empty history.")
-        batches = [record.batch for record in history]
-        _, first, number = np.unique(batches, return_index=True, return_inverse=True)
+        rows = np.array([(r.batch, r.code_length, bool(r.above)) for r in history], dtype=float)
+        _, first, number = np.unique(rows[:, 0], return_index=True, return_inverse=True)
         return cls(
-            nats=np.array([history[int(place)].code_length for place in first], dtype=float),
+            nats=rows[first, 1],
             n_answers=np.bincount(number),
-            n_above=np.bincount(number, weights=[bool(r.above) for r in history]).astype(int),
+            n_above=np.bincount(number, weights=rows[:, 2]).astype(int),
             next_nats=getattr(holdout, "information_spent", None),
             remaining=getattr(holdout, "remaining_budget", None),
         ).plot(ax=ax, **kwargs)
@@ -410,18 +397,14 @@ class BudgetDisplay(Display):
         if self.next_nats is not None:
             style = {"ls": "none", "marker": "D", "mfc": paper, "mec": RED}
             ax.plot([len(batch) + 1], [self.next_nats], label="next query", **style)
+        where = {"xytext": (0, 7), "textcoords": "offset points", "ha": "center"}
         for place in looked:
-            where = {"xytext": (0, 7), "textcoords": "offset points", "ha": "center"}
             ax.annotate(f"{self.n_above[place]:,}", (batch[place], self.nats[place]), **where)
-        whole_numbers(ax.xaxis)
+        ax.xaxis.get_major_locator().set_params(integer=True, min_n_ticks=1)
         total, above = self.n_answers.sum(), self.n_above.sum()
-        left = "" if self.remaining is None else f", {self.remaining:,} more allowed"
-        finish(
-            ax,
-            xlabel="batch",
-            ylabel="information spent (nats)",
-            title=f"{total:,} answers, {above:,} corrected by the holdout{left}",
-        )
+        title = f"{total:,} answers, {above:,} corrected by the holdout"
+        title += "" if self.remaining is None else f", {self.remaining:,} more allowed"
+        finish(ax, xlabel="batch", ylabel="information spent (nats)", title=title)
         ax.title.set_fontsize("medium")
         ax.margins(y=0.15)
         ax.set_ylim(bottom=0)
