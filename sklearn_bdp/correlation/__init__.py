@@ -7,7 +7,11 @@ asked). In ``__all__`` stands what users call; the other names serve the package
 
 from sklearn_bdp.correlation._base import Bound, CorrelationModel, Split
 from sklearn_bdp.correlation._bayes import BayesianNetwork
-from sklearn_bdp.correlation._chain import MarkovChain
+from sklearn_bdp.correlation._chain import (
+    MarkovChain,
+    slow_autocorrelation_time,
+    stationary_distribution,
+)
 from sklearn_bdp.correlation._components import (
     ComponentModel,
     Groups,
@@ -39,7 +43,6 @@ from sklearn_bdp.correlation._forest import (
 from sklearn_bdp.correlation._graph import DependencyGraph
 from sklearn_bdp.correlation._network import MarkovNetwork
 from sklearn_bdp.correlation._past import GivenPast
-from sklearn_bdp.correlation._strength import slow_autocorrelation_time
 from sklearn_bdp.correlation._tails import (
     binomial_lower_limit,
     bounded_lower_limit,
@@ -47,7 +50,6 @@ from sklearn_bdp.correlation._tails import (
     chernoff_lower_limit,
     weighted_lower_limit,
 )
-from sklearn_bdp.correlation._transition import stationary_distribution
 
 __all__ = [
     "CorrelationModel",

@@ -16,6 +16,7 @@ from sklearn_bdp._typing import Array, Seed
 from sklearn_bdp.correlation._tails import hoeffding_lower_limit
 
 Bound: TypeAlias = Literal["tight", "quilt", "blanket", "spectral"]
+Folds: TypeAlias = list[tuple[Array, Array]]  # train and test records of each
 METHODS = get_args(Bound)
 
 
@@ -282,9 +283,7 @@ class CorrelationModel(ABC):
         """
 
     @abstractmethod
-    def folds(
-        self, n: int, n_splits: int, *, random_state: Seed = None
-    ) -> list[tuple[Array, Array]]:
+    def folds(self, n: int, n_splits: int, *, random_state: Seed = None) -> Folds:
         """Return index arrays of folds that cut no dependence.
 
         Parameters

@@ -9,8 +9,8 @@ from scipy import sparse
 from scipy.sparse.csgraph import connected_components
 
 from sklearn_bdp._checks import check_array, check_integer
+from sklearn_bdp.correlation._chain import dobrushin, projective_diameter
 from sklearn_bdp.correlation._network import NetworkModel
-from sklearn_bdp.correlation._transition import dobrushin, projective_diameter
 
 
 class BayesianNetwork(NetworkModel):

@@ -12,6 +12,7 @@ from sklearn_bdp._checks import check_order
 from sklearn_bdp._typing import Array, Seed
 from sklearn_bdp.correlation._base import (
     CorrelationModel,
+    Folds,
     Split,
     check_indices,
     check_splits,
@@ -72,9 +73,9 @@ class ComponentModel(CorrelationModel):
             chosen = (np.arange(len(sizes)) == giant) != others
         return Split(np.flatnonzero(~chosen[labels]), np.flatnonzero(chosen[labels]))
 
-    def folds(
-        self, n: int, n_splits: int, *, random_state: Seed = None
-    ) -> list[tuple[Array, Array]]:
+    def folds(self, n: int, n_splits: int, *, random_state: Seed = None) -> Folds:
+        if self.holds_given_rest:  # bounds hold whatever is in the training set
+            return Independent().folds(n, n_splits, random_state=random_state)
         labels = self.components(self.check_n(n))
         sizes = np.bincount(labels)
         n_splits = check_splits(n_splits, len(sizes), "independent components")
@@ -87,6 +88,11 @@ class ComponentModel(CorrelationModel):
             load[place[component]] += sizes[component]
         fold = place[labels]
         return [(np.flatnonzero(fold != k), np.flatnonzero(fold == k)) for k in range(n_splits)]
+
+    def subset(self, indices: ArrayLike) -> CorrelationModel:
+        # A dropped record may still carry dependence between its neighbours.
+        places = check_indices(indices, self.n_records)
+        return unnamed_groups(self.components(self.n_records or int(places.max()) + 1)[places])
 
 
 class Independent(ComponentModel):
@@ -132,9 +138,7 @@ class Independent(ComponentModel):
         order = generator(random_state).permutation(n)
         return Split(np.sort(order[size:]), np.sort(order[:size]))
 
-    def folds(
-        self, n: int, n_splits: int, *, random_state: Seed = None
-    ) -> list[tuple[Array, Array]]:
+    def folds(self, n: int, n_splits: int, *, random_state: Seed = None) -> Folds:
         n_splits = check_splits(n_splits, self.check_n(n), "records")
         order = np.arange(n) if random_state is None else generator(random_state).permutation(n)
         fold = np.empty(n, dtype=int)

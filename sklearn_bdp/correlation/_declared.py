@@ -12,7 +12,7 @@ from scipy import sparse
 from scipy.sparse.csgraph import connected_components
 
 from sklearn_bdp._typing import Array, Correlation, Seed
-from sklearn_bdp.correlation._base import CorrelationModel, Split
+from sklearn_bdp.correlation._base import CorrelationModel, Folds, Split
 from sklearn_bdp.correlation._chain import SPLIT_FAILURE, MarkovChain
 from sklearn_bdp.correlation._components import Groups, Independent, unnamed_groups
 from sklearn_bdp.correlation._graph import DependencyGraph, is_networkx
@@ -119,9 +119,7 @@ class WorstOf(CorrelationModel):
     def split(self, n: int, holdout: float, *, random_state: Seed = None) -> Split:
         return self._cutter().split(self.check_n(n), holdout, random_state=random_state)
 
-    def folds(
-        self, n: int, n_splits: int, *, random_state: Seed = None
-    ) -> list[tuple[Array, Array]]:
+    def folds(self, n: int, n_splits: int, *, random_state: Seed = None) -> Folds:
         return self._cutter().folds(self.check_n(n), n_splits, random_state=random_state)
 
     def subset(self, indices: ArrayLike) -> CorrelationModel:

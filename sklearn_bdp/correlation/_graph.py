@@ -14,13 +14,14 @@ from sklearn_bdp._checks import check_option
 from sklearn_bdp._typing import Array, Seed
 from sklearn_bdp.correlation._base import (
     CorrelationModel,
+    Folds,
     Split,
     check_indices,
     check_splits,
     generator,
     holdout_size,
 )
-from sklearn_bdp.correlation._components import ComponentModel, GivenRest, Groups, unnamed_groups
+from sklearn_bdp.correlation._components import ComponentModel, GivenRest, Groups
 
 #: Nodes without common edges that a holdout must have (theory G27).
 FEWEST = 20
@@ -259,9 +260,7 @@ class DependencyGraph(GraphModel, Groups):
             )
         return Split(left, chosen)
 
-    def folds(
-        self, n: int, n_splits: int, *, random_state: Seed = None
-    ) -> list[tuple[Array, Array]]:
+    def folds(self, n: int, n_splits: int, *, random_state: Seed = None) -> Folds:
         n = self.check_n(n)
         if self.reach == "components":
             self._check_parts(n, n - 1)
@@ -325,8 +324,7 @@ class DependencyGraph(GraphModel, Groups):
     def subset(self, indices: ArrayLike) -> CorrelationModel:
         indices = check_indices(indices, self.n_records)
         if self.reach == "components" and not self._is_whole(indices):
-            # A dropped record may still carry dependence between its neighbours.
-            return unnamed_groups(self.components_[indices])
+            return ComponentModel.subset(self, indices)
         part = object.__new__(DependencyGraph)
         matrix = sparse.csr_array(self.adjacency_[indices][:, indices])
         matrix.sort_indices()

@@ -12,7 +12,7 @@ from scipy import sparse
 from scipy.sparse.csgraph import connected_components
 
 from sklearn_bdp._checks import check_real
-from sklearn_bdp._typing import Array, Seed
+from sklearn_bdp._typing import Seed
 from sklearn_bdp.correlation._base import (
     CorrelationModel,
     Split,
@@ -160,12 +160,6 @@ class NetworkModel(GraphModel):
             chosen = drawn.holdout if worth > len(chosen) else chosen
         return Split(np.setdiff1d(np.arange(n), chosen), chosen)
 
-    def folds(
-        self, n: int, n_splits: int, *, random_state: Seed = None
-    ) -> list[tuple[Array, Array]]:
-        folds = Independent().folds if self.holds_given_rest else super().folds
-        return folds(self.check_n(n), n_splits, random_state=random_state)
-
     def given_rest(self, indices: ArrayLike) -> CorrelationModel:
         """Return the network of a holdout given all other records (theory G13, G27).
 
@@ -189,8 +183,7 @@ class NetworkModel(GraphModel):
     def subset(self, indices: ArrayLike) -> CorrelationModel:
         indices = check_indices(indices, self.n_records)
         if not self._is_whole(indices):
-            # A dropped record may still carry dependence between its neighbours.
-            return unnamed_groups(self.components_[indices])
+            return super().subset(indices)
         return self._induced(indices, caveats=self._excluded(indices))
 
     def _induced(self, indices, *, tables=True, given_rest=False, caveats=()):
@@ -502,11 +495,6 @@ class AnyStrength(GraphModel):
             )
         return Split(np.setdiff1d(np.arange(n), chosen), chosen)
 
-    def folds(
-        self, n: int, n_splits: int, *, random_state: Seed = None
-    ) -> list[tuple[Array, Array]]:
-        return Independent().folds(self.check_n(n), n_splits, random_state=random_state)
-
     def given_rest(self, indices: ArrayLike) -> CorrelationModel:
         """Return the components of the holdout given all other records (theory G27).
 
@@ -522,10 +510,6 @@ class AnyStrength(GraphModel):
     def training_part(self, indices: ArrayLike) -> CorrelationModel:
         """Return nodes without promise: inner folds are random."""
         return unnamed_groups(np.arange(len(check_indices(indices, self.n_records))))
-
-    def subset(self, indices: ArrayLike) -> CorrelationModel:
-        indices = check_indices(indices, self.n_records)
-        return unnamed_groups(self.components_[indices])
 
 
 def rows_and_others(graph, nodelist, labelled):

@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 
 from sklearn_bdp._checks import check_integer
 from sklearn_bdp._typing import Array, Seed
-from sklearn_bdp.correlation._base import CorrelationModel, Split, check_indices
+from sklearn_bdp.correlation._base import CorrelationModel, Folds, Split, check_indices
 from sklearn_bdp.correlation._chain import block_folds, tail_split
 from sklearn_bdp.correlation._dates import date_numbers
 
@@ -158,9 +158,7 @@ class GivenPast(CorrelationModel):
         cut = tail_split(self.units(n)[0], holdout, self.gap_for(0.5))
         return Split(self._rows(cut.train), self._rows(cut.holdout), cut.gap)
 
-    def folds(
-        self, n: int, n_splits: int, *, random_state: Seed = None
-    ) -> list[tuple[Array, Array]]:
+    def folds(self, n: int, n_splits: int, *, random_state: Seed = None) -> Folds:
         # Half of the first block at most: cross-validation carries no promise.
         dates = self.units(n)[0]
         gap = min(self.gap_for(0.5), dates // (2 * n_splits + 2))

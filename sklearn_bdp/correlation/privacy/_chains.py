@@ -12,8 +12,7 @@ import numpy as np
 from scipy.spatial.distance import cdist
 
 from sklearn_bdp._bisection import doubled, last_accepted
-from sklearn_bdp.correlation._chain import MarkovChain
-from sklearn_bdp.correlation._transition import block_spread, is_reversible, reversed_kernel
+from sklearn_bdp.correlation._chain import MarkovChain, block_spread, is_reversible
 from sklearn_bdp.correlation.privacy._calibration import Calibration, calibrate
 
 # Fixed points are approached from below; stop when a step moves less than this, relatively,
@@ -440,10 +439,9 @@ class ChainCalibration(Calibration):
     @property
     def reverse(self):
         """Transition matrix of the stationary chain run backwards."""
-        chain = self.model
-        return chain._remember(
-            "reverse", lambda: reversed_kernel(chain.transition, chain.stationary_)
-        )
+        distribution = self.model.stationary_
+        reverse = self.model.transition.T * distribution[None, :] / distribution[:, None]
+        return reverse / reverse.sum(axis=1, keepdims=True)
 
     def unknown(self, dp_epsilon, n):
         """Return the leakage of past and future to an adversary who knows none of them (B7)."""
