@@ -43,7 +43,7 @@ from sklearn_bdp.feature_selection._base import HoldoutSelectorBase
 from sklearn_bdp.feature_selection._path import ask, choose, judge, path_table, propose, verify
 from sklearn_bdp.feature_selection._rankings import Ranking, make_units
 from sklearn_bdp.feature_selection._report import path_report
-from sklearn_bdp.holdout import FinalReport, TrainingSide
+from sklearn_bdp.holdout import FinalReport, TrainingFolds
 
 
 class HoldoutFeatureSelector(MetaEstimatorMixin, HoldoutSelectorBase):
@@ -383,7 +383,7 @@ class HoldoutFeatureSelector(MetaEstimatorMixin, HoldoutSelectorBase):
             if columns := proposals[one].columns:
                 model = verifier.model(Candidate(columns=columns))
                 self._reported[name] = list(columns), model, float(path["training_score"][one])
-        self.holdout_.training_side = TrainingSide(
+        self.holdout_.training_side = TrainingFolds(
             division.X, division.y, division.train_groups(), setting.folds
         )
         (low, high), answer = self.interval_, found[place].answer

@@ -1,7 +1,6 @@
 """A holdout that can be asked again and again: data, mechanism, ledger and certificate in one."""
 
 from sklearn_bdp._digests import query_key
-from sklearn_bdp.holdout._advance import TrainingSide
 from sklearn_bdp.holdout._batch import Terms, check_overlap, decide, pace_of, route
 from sklearn_bdp.holdout._certificate import (
     Preview,
@@ -18,6 +17,7 @@ from sklearn_bdp.holdout._final import (
 )
 from sklearn_bdp.holdout._in_time import Earlier
 from sklearn_bdp.holdout._inputs import Batch, described_targets
+from sklearn_bdp.holdout._plan import TrainingFolds
 from sklearn_bdp.holdout._report import FinalReport
 from sklearn_bdp.holdout._reusable import ReusableHoldout
 from sklearn_bdp.holdout._settings import (

@@ -22,7 +22,6 @@ from sklearn_bdp.accounting import (
     share_limits,
     star_limits,
 )
-from sklearn_bdp.holdout._advance import check_plan, prepared
 from sklearn_bdp.holdout._batch import ask_shares, decide, exhausted_error, route
 from sklearn_bdp.holdout._certificate import check_open, target_of, width_parts
 from sklearn_bdp.holdout._in_time import WalkForward, calendar, past_row
@@ -38,6 +37,7 @@ from sklearn_bdp.holdout._plan import (
     Plan,
     Statement,
     planned_report,
+    prepared,
 )
 from sklearn_bdp.holdout._report import FinalReport, ReportRow
 from sklearn_bdp.ledger import Answers, Fact, canonical
@@ -65,7 +65,6 @@ def report_and_close(
     account = holdout.account
     account.check_home()
     plan = planned_report(holdout, estimators, training_values, training=training, **asked)
-    check_plan(plan, holdout, training)
     identity = json.loads(canonical(plan.identity()))
     with account.reading() as book:
         last, begun = book.last, book.notes(Fact.CLOSING)

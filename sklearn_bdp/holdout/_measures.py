@@ -15,7 +15,9 @@ import math
 from typing import Any
 
 import numpy as np
+from sklearn.base import BaseEstimator
 from sklearn.metrics import get_scorer
+from sklearn.utils.validation import check_is_fitted
 
 from sklearn_bdp._sklearn_compat import safe_indexing
 from sklearn_bdp.accounting import GENERIC, STATISTICS, of_sums
@@ -39,6 +41,7 @@ _UNBOUNDED = (
 )
 #: Losses of records that skill scores compare.
 LOSSES = "neg_mean_absolute_error", "neg_mean_squared_error", "neg_brier_score", "neg_log_loss"
+_NAME_CLASSES = "Name all classes: of_targets(y, training_targets=[...]), or training=(X, y)."
 _READ_HERE = {"pos_label", "zero_division"}  # arguments of scorers
 
 
@@ -396,3 +399,75 @@ def check_scorer(scorer: Any) -> None:
             "scoring must be a name, a metric or a function (estimator, X, y) that returns one "
             f"number, got {scorer!r:.80}."
         ) from error
+
+
+def checked_model(name: str, model: Any, targets: Any, y: Any) -> Any:
+    """Return a checked model; predictions are asked as models are.
+
+    Of the holdout's own ``targets`` only their type is read.
+    """
+    n = len(targets)
+    if callable(getattr(model, "final_report", None)) and not hasattr(model, "predict"):
+        raise TypeError(
+            f"estimators must be models that predict, got {type(model).__name__}. Call its own "
+            "final_report(), as in selector.final_report()."
+        )
+    if any(hasattr(model, one) for one in ("predict", "predict_proba", "fit")):
+        if isinstance(model, BaseEstimator):
+            said = (
+                "%(name)s is not fitted. Fit it on training records, which a search has in "
+                "train_indices_. The holdout was not queried."
+            )
+            check_is_fitted(model, msg=said)
+        return model
+    shape = np.shape(model)
+    if len(shape) not in (1, 2) or shape[0] != n:
+        raise TypeError(
+            f"estimators must be fitted models, or predictions of the {n} holdout records in "
+            f"their order; {name!r} is {type(model).__name__} of shape {shape}."
+        )
+    values, classes, kind = as_labels(model), classes_of(None, y), as_labels(targets).dtype.kind
+    if y is None:
+        numbers = kind in "iubf"
+        if (values.dtype.kind in "iubf") != numbers:
+            raise ValueError(
+                f"{name} must hold labels like the targets, which are "
+                f"{'numbers' if numbers else 'text'}. For probabilities: {_NAME_CLASSES}"
+            )
+        if values.ndim == 1 and kind in "iub" and values.min() >= 0 and values.max() <= 1:
+            classes = [0, 1]  # what numbers between them are probabilities of
+    found = Predicted(values, classes)
+    if found.values.ndim == 2 and found.values.shape[1] != len(found.classes_):
+        raise ValueError(
+            f"predictions {name!r} must have a column for each of {len(found.classes_)} classes, "
+            f"got {found.values.shape[1]}. {_NAME_CLASSES}"
+        )
+    return found
+
+
+def check_predictions(y_pred: Any, targets: Any, public: Any, **texts: str | None) -> Any:
+    """Return checked predictions of these records, asked as a model is; none is quoted.
+
+    ``public``: targets that are known, or None; ``texts``: who submits what.
+    """
+    for name, text in texts.items():
+        if text is not None and not (isinstance(text, str) and 0 < len(text) <= 200):
+            raise TypeError(f"{name} must be a text of 1 to 200 characters or None.")
+    if any(hasattr(y_pred, one) for one in ("predict", "predict_proba", "fit")):
+        raise TypeError("y_pred must be predictions, not a model: score(model, ...) takes models.")
+    model = checked_model("y_pred", y_pred, targets, public)
+    values, classes = model.values, getattr(model, "classes_", None)
+    problem = ""
+    if values.dtype.kind in "fc" and not np.isfinite(values).all():
+        problem = "finite"
+    elif values.ndim == 2 and not (
+        (values >= 0.0).all() and np.abs(values.sum(axis=1) - 1.0).max() <= 1e-3
+    ):
+        problem = "probabilities, with a sum of 1 for each record"
+    elif hasattr(model, "predict") and values.ndim == 1 and classes is not None:
+        known = classes.tolist()
+        if not all(value in known for value in np.unique(values).tolist()):
+            problem = f"labels among {known}, or numbers"
+    if problem:
+        raise ValueError(f"y_pred must be {problem}. Nothing was spent.")
+    return model

@@ -1,38 +1,60 @@
-"""The plan of a final report: its statements, and all that can be known of them before closing."""
+"""The plan of a final report: its statements, and all that can be known of them before closing.
+
+A closing cannot be taken back. So metrics × models × dependence, and one run of every model and
+metric on blank records come first; what they would raise is raised while the holdout is open, and
+nothing was read of it. Moments of training units, out of fold, come from one cross-validation on
+training records, on the folds of the search where there was one: any are valid, right ones give
+narrow intervals (theory G28).
+"""
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import secrets
+import warnings
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import joblib
 import numpy as np
 import scipy.sparse
-from sklearn.base import BaseEstimator
-from sklearn.utils.validation import check_is_fitted
+from sklearn.base import clone, is_classifier
+from sklearn.model_selection import GroupKFold, check_cv
 
 from sklearn_bdp._checks import check_option
 from sklearn_bdp._digests import object_digest
 from sklearn_bdp._sklearn_compat import num_samples, safe_indexing
-from sklearn_bdp.accounting import UnitMoments
-from sklearn_bdp.holdout._in_time import Earlier, forecast, is_forecast, past_horizon, refit_blocks
+from sklearn_bdp.accounting import UnitMoments, unit_moments
+from sklearn_bdp.exceptions import UnboundedMetricError
+from sklearn_bdp.guards import check_later_rows, foreign_parts
+from sklearn_bdp.holdout._in_time import (
+    Earlier,
+    forecast,
+    is_forecast,
+    past_horizon,
+    past_moments,
+    refit_blocks,
+)
 from sklearn_bdp.holdout._inputs import check_training_value
 from sklearn_bdp.holdout._measures import (
     PAIRED,
     Measure,
     Predicted,
+    Records,
     check_scorer,
+    checked_model,
     classes_of,
     is_label,
     measure_of,
+    needs,
+    reads,
 )
 from sklearn_bdp.ledger import Fact
-from sklearn_bdp.metrics import as_labels, get_metric
+from sklearn_bdp.metrics import as_labels, check_schema, get_metric
 
 _MOST_LEVELS = 20  # of a column that makes subgroups
-_NAME_CLASSES = "Name all classes: of_targets(y, training_targets=[...]), or training=(X, y)."
+_BLANK = 8  # records that every model and metric is tried on
 _UNKNOWN = UnitMoments(0.5, 0.25, 1.0)  # any moments are valid (theory G28)
 
 # How a row is proven, by what it measures and how the records depend on each other.
@@ -261,11 +283,13 @@ def planned_report(
         statements.append(one)
         if proven == PAST and horizon > 1:  # the other of two targets
             statements.append(dataclasses.replace(one, ahead=horizon))
-    return Plan(
+    plan = Plan(
         models=models, statements=statements, refit=refit, masks=masks, per=per,
         baseline=baseline, approximate=not private, y=y, dependence=dependence,
         bound=1.0 if per == "unit" or private else _most_records(holdout, training, dependence),
     )  # fmt: skip
+    _check_plan(plan, holdout, training)
+    return plan
 
 
 def _measures(scoring, models, y, *, private):
@@ -299,132 +323,57 @@ def _named(estimators, training_values, compare, refit_every, holdout, y):
             for place, (kind, model) in enumerate(zip(kinds, estimators, strict=True), 1)
         }
     else:
-        is_model = hasattr(estimators, "fit") or hasattr(estimators, "predict")
-        found = {type(estimators).__name__ if is_model else "predictions": estimators}
+        found = {_kind(estimators, "predictions"): estimators}
     if not found:
         raise ValueError("estimators must hold at least one model, got none.")
-    given, baseline = list(found), None
+    given, baseline = list(found), compare
     if compare is True:
         baseline = given[0]
-    elif isinstance(compare, str):
-        baseline = compare
-        if compare not in found and is_forecast(compare):
-            found[compare] = forecast(compare, holdout)
-    elif compare is not None and compare is not False:
-        is_model = hasattr(compare, "fit") or hasattr(compare, "predict")
-        baseline = type(compare).__name__ if is_model else "baseline"
-        baseline = f"{baseline} (baseline)" if baseline in found else baseline
+    elif compare is None or compare is False:
+        baseline = None
+    elif not isinstance(compare, str):
+        baseline = _kind(compare, "baseline")
+        baseline += " (baseline)" * (baseline in found)
         found[baseline] = compare
+    elif compare not in found and is_forecast(compare):
+        found[compare] = forecast(compare, holdout)
     if baseline is not None and (baseline not in found or len(found) < 2):
         raise ValueError(
             "compare needs two models, and must be True, one of their names "
             f"({', '.join(found)}), a model, predictions or, in time, 'naive' or 'seasonal-7', got "
             f"compare={compare!r:.80}."
         )
-    models = {name: _model(name, model, holdout.y, y) for name, model in found.items()}
-    if baseline is not None and baseline not in given and isinstance(compare, str):
-        models[baseline].known_as = baseline
-    expected: dict[str, float] = {}
-    if training_values is not None:
-        values = np.asarray(training_values, dtype=float)
-        if values.shape not in ((), (len(given),)):
-            raise ValueError(
-                f"training_values must be a number or one for each of {len(given)} models, got "
-                f"shape {values.shape}."
-            )
-        known = zip(given, np.broadcast_to(values, len(given)).tolist(), strict=True)
-        expected = {name: value for name, value in known if np.isfinite(value)}
-    if refit_every is None:
-        return models, baseline, None, expected
-    refit = refit_blocks(holdout, refit_every)
+    models = {name: checked_model(name, model, holdout.y, y) for name, model in found.items()}
+    if isinstance(compare, str) and compare not in given:
+        models[compare].known_as = compare
+    values = np.asarray(training_values, dtype=float)
+    if values.shape not in ((), (len(given),)):
+        raise ValueError(
+            f"training_values must be a number or one for each of {len(given)} models, got shape "
+            f"{values.shape}."
+        )
+    known = zip(given, np.broadcast_to(values, len(given)).tolist(), strict=True)
+    refit = None if refit_every is None else refit_blocks(holdout, refit_every)
+    more = "" if refit is None else f", refitted {refit[1]}"
     names = {
-        name: name if isinstance(one, Predicted) else f"{name}, refitted {refit[1]}"
-        for name, one in models.items()
+        name: name + more * (not isinstance(model, Predicted)) for name, model in models.items()
     }
     models = {names[name]: model for name, model in models.items()}
-    expected = {names[name]: value for name, value in expected.items()}
+    expected = {names[name]: value for name, value in known if np.isfinite(value)}
     return models, names.get(baseline), refit, expected
 
 
-def _model(name, model, targets, y):
-    """Return a checked model; predictions are asked as models are.
-
-    Of the holdout's own ``targets`` only their type is read.
-    """
-    n = len(targets)
-    if callable(getattr(model, "final_report", None)) and not hasattr(model, "predict"):
-        raise TypeError(
-            f"estimators must be models that predict, got {type(model).__name__}. Call its own "
-            "final_report(), as in selector.final_report()."
-        )
-    if any(hasattr(model, one) for one in ("predict", "predict_proba", "fit")):
-        if isinstance(model, BaseEstimator):
-            said = (
-                "%(name)s is not fitted. Fit it on training records, which a search has in "
-                "train_indices_. The holdout was not queried."
-            )
-            check_is_fitted(model, msg=said)
-        return model
-    shape = np.shape(model)
-    if len(shape) not in (1, 2) or shape[0] != n:
-        raise TypeError(
-            f"estimators must be fitted models, or predictions of the {n} holdout records in "
-            f"their order; {name!r} is {type(model).__name__} of shape {shape}."
-        )
-    said, classes, kind = as_labels(model), classes_of(None, y), as_labels(targets).dtype.kind
-    if y is None:
-        numbers = kind in "iubf"
-        if (said.dtype.kind in "iubf") != numbers:
-            raise ValueError(
-                f"{name} must hold labels like the targets, which are "
-                f"{'numbers' if numbers else 'text'}. For probabilities: {_NAME_CLASSES}"
-            )
-        if said.ndim == 1 and kind in "iub" and said.min() >= 0 and said.max() <= 1:
-            classes = [0, 1]  # what numbers between them are probabilities of
-    found = Predicted(said, classes)
-    if found.values.ndim == 2 and found.values.shape[1] != len(found.classes_):
-        raise ValueError(
-            f"predictions {name!r} must have a column for each of {len(found.classes_)} classes, "
-            f"got {found.values.shape[1]}. {_NAME_CLASSES}"
-        )
-    return found
-
-
-def check_predictions(y_pred, targets, public, **texts):
-    """Return checked predictions of these records, asked as a model is; none is quoted.
-
-    ``public``: targets that are known, or None; ``texts``: who submits what.
-    """
-    for name, text in texts.items():
-        if text is not None and not (isinstance(text, str) and 0 < len(text) <= 200):
-            raise TypeError(f"{name} must be a text of 1 to 200 characters or None.")
-    if any(hasattr(y_pred, one) for one in ("predict", "predict_proba", "fit")):
-        raise TypeError("y_pred must be predictions, not a model: score(model, ...) takes models.")
-    model = _model("y_pred", y_pred, targets, public)
-    values, classes = model.values, getattr(model, "classes_", None)
-    problem = ""
-    if values.dtype.kind in "fc" and not np.isfinite(values).all():
-        problem = "finite"
-    elif values.ndim == 2 and not (
-        (values >= 0.0).all() and np.abs(values.sum(axis=1) - 1.0).max() <= 1e-3
-    ):
-        problem = "probabilities, with a sum of 1 for each record"
-    elif hasattr(model, "predict") and values.ndim == 1 and classes is not None:
-        known = classes.tolist()
-        if not all(value in known for value in np.unique(values).tolist()):
-            problem = f"labels among {known}, or numbers"
-    if problem:
-        raise ValueError(f"y_pred must be {problem}. Nothing was spent.")
-    return model
+def _kind(one, otherwise):
+    """Return how a model is called that nobody named, and otherwise the word for predictions."""
+    is_model = hasattr(one, "fit") or hasattr(one, "predict")
+    return type(one).__name__ if is_model else otherwise
 
 
 def _subgroups(holdout, by):
     """Return the records of each subgroup, and what rows are about: subgroups and gaps."""
     masks: dict[str, Any] = {}
     rows: list[tuple[str, ...]] = []
-    if by is None:
-        return masks, rows
-    if not isinstance(by, Mapping):
+    if by is not None and not isinstance(by, Mapping):
         framed = hasattr(holdout.X, "columns")
         try:
             column = holdout.X[by] if framed else safe_indexing(holdout.X, by, axis=1)
@@ -433,7 +382,7 @@ def _subgroups(holdout, by):
                 f"by must be a column of X or {{name: labels}}, got {by!r}."
             ) from error
         by = {str(by) if framed else f"column {by}": column}
-    for name, given in by.items():
+    for name, given in (by or {}).items():
         labels = np.asarray(given.toarray() if scipy.sparse.issparse(given) else given)
         labels = labels.reshape(-1).astype(object)
         found = sorted({one for one in labels.tolist() if one == one and one is not None}, key=str)
@@ -454,8 +403,9 @@ def _subgroups(holdout, by):
         if len(own) == 2:
             rows.append((own[0], own[1]))
         for key in own if len(own) > 2 else ():
-            masks[f"the rest of {name} but {key}"] = 1.0 - masks[key]
-            rows.append((f"the rest of {name} but {key}", key))
+            rest = f"the rest of {name} but {key}"
+            masks[rest] = 1.0 - masks[key]
+            rows.append((rest, key))
     return masks, rows
 
 
@@ -465,14 +415,13 @@ def _subgroups(holdout, by):
 def _training_targets(holdout, training):
     """Return training targets, or others of the same range and classes; None where unknown."""
     if training is not None:
-        if not isinstance(training, tuple) or len(training) not in (2, 3):
+        known, kind = isinstance(training, tuple), type(training).__name__
+        lengths = [num_samples(part) for part in training] if known else []
+        if len(lengths) not in (2, 3) or len(set(lengths)) > 1:
             raise ValueError(
-                "training must be (X, y) or (X, y, groups) of training records, got "
-                f"{type(training).__name__}."
+                "training must be (X, y) or (X, y, groups) of the same training records, got a "
+                f"{kind} of lengths {lengths}."
             )
-        lengths = {num_samples(part) for part in training}
-        if len(lengths) != 1:
-            raise ValueError(f"training must hold parts of one length, got {sorted(lengths)}.")
         return training[1]
     for known in holdout.notes(Fact.TRAINING_TARGETS)[:1]:
         if "classes" in known:
@@ -499,3 +448,192 @@ def _most_records(holdout, training, dependence):
             "Pass training=(X, y, groups). The holdout was not queried."
         )
     return float(sizes[0])
+
+
+def _check_plan(plan, holdout, training):
+    """Raise what a report would stumble over."""
+    X, y, blank = holdout.X, as_labels(holdout.y), _blank(holdout, training)
+    alike = holdout.model.is_componentwise and not holdout.model.is_given_rest
+    for one in plan.statements:
+        metric, single = one.measure.metric, len(one.models) == 1
+        noisy = metric is not None and (metric.is_mean or (alike and single)) and not one.inside
+        # Each row through the noise has its part of the failure probability, as proven ones do.
+        if not plan.approximate and not (noisy and one.proven):
+            raise UnboundedMetricError(
+                f"scoring={one.measure.name!r} {'with by= ' * bool(one.inside)}is read from the "
+                "holdout without noise, which ends its privacy. A holdout with a numeric epsilon "
+                "or calibration='zhao2017' reports proven rows only, of one target. The holdout "
+                "was not queried."
+            )
+        for name in one.models:
+            model = plan.models[name]
+            needs(one.measure, model)
+            if one.measure.share and y.ndim != 1:
+                raise ValueError(f"scoring={one.measure.name!r} needs one label for each record.")
+            if not isinstance(model, Predicted):
+                check_schema(model, X, y)
+            if metric is not None:
+                rows = np.arange(len(y))[:, None] if isinstance(model, Predicted) else X
+                metric._check(model, rows, y)
+        if single and not one.inside and blank is not None:
+            uneven = plan.per == "unit" and not holdout.model.is_independent
+            _try(one.measure, plan.models[one.models[0]], *blank, uneven=uneven)
+    for name, model in plan.models.items():
+        if not isinstance(model, Predicted):
+            if holdout.earlier is not None and foreign_parts(model):
+                check_later_rows(model, holdout.earlier.X, holdout.earlier.dates, name=name)
+            holdout.check_model(model)
+
+
+def _try(measure, model, X, y, known, *, uneven):
+    """Run a model and a metric on blank records.
+
+    ``known``: whether they are training records. Others may be none that a model can predict, which
+    a :class:`ValueError` says. ``uneven``: whether records will have weights.
+    """
+    if not known and getattr(model, "classes_", None) is not None and np.ndim(model.classes_) == 1:
+        y = np.resize(np.asarray(model.classes_), np.shape(y))
+    weights, predicts = np.linspace(0.5, 1.0, len(y)) if uneven else np.ones(len(y)), False
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            records = Records(X, y, {"": model})
+            asked, rows = records.asked("")
+            if hasattr(asked, "predict"):
+                asked.predict(rows)
+            predicts = True
+            found = reads(measure, records, "", weights)
+        if np.ndim(found) != 0:
+            raise TypeError(f"a score must be one number, got shape {np.shape(found)}")
+    except Exception as error:
+        if not known and not predicts and isinstance(error, ValueError | KeyError):
+            return
+        weighted = "sample_weight" in str(error)
+        raise ValueError(
+            f"{measure.name} of {type(model).__name__} fails on records made to try it: "
+            f"{type(error).__name__}: {error}. "
+            + "Scores of groups need sample_weight, or per='record'. " * weighted
+            + "The holdout was not queried."
+        ) from error
+
+
+def _blank(holdout, training):
+    """Return records to try models on, their targets, and whether they are training records."""
+    training = training or holdout.training_sample
+    if training is not None:
+        y = training[1]
+        rows = np.linspace(0, num_samples(y) - 1, min(4 * _BLANK, num_samples(y))).astype(int)
+        return safe_indexing(training[0], rows), safe_indexing(y, rows), True
+    X, y = holdout.X, np.resize(np.arange(_BLANK) % 2, (_BLANK, *np.shape(holdout.y)[1:]))
+    if hasattr(X, "dtypes") and hasattr(X, "iloc"):
+        blank = {}
+        for name, kind in X.dtypes.items():
+            cell: Any = "" if str(kind) in ("object", "str", "string") else 0
+            if hasattr(kind, "categories"):
+                cell = kind.categories[0] if len(kind.categories) else None
+            blank[name] = [cell] * _BLANK
+        return type(X)(blank).astype(dict(X.dtypes)), y, False
+    if scipy.sparse.issparse(X):
+        return type(X)((_BLANK, X.shape[1]), dtype=X.dtype), y, False
+    if isinstance(X, np.ndarray):
+        filler = "" if X.dtype.kind in "OUS" else 0
+        return np.full((_BLANK, *X.shape[1:]), filler, dtype=X.dtype), y, False
+    return None
+
+
+# -- what the training side says ------------------------------------------------------------------
+
+
+class TrainingFolds(NamedTuple):
+    """Training records that models are cross-validated on, as far as this process knows them."""
+
+    X: Any
+    y: Any
+    groups: Any = None
+    folds: Any = None  # pairs of positions, as the search drew them; None: five folds
+    rows: Any = None  # of X and y that are training records; None: all
+
+
+def prepared(plan: Plan, training: Any, variance: float | None, holdout: Any) -> Plan:
+    """Return the plan with what bets know in advance: from training folds, else a guess.
+
+    ``training``: what the caller gave. ``variance``: of a record's training-side score in the first
+    row, as a search has it. A search's own records are cross-validated where it is not enough: for
+    differences, several models, and metrics that the search did not rank by.
+    """
+    betting = [one for one in plan.statements if one.proven in (BETS, FREE)]
+    side = None if training is None else TrainingFolds(*training)
+    if side is None and not (variance and betting == plan.statements[:1]):
+        side = holdout.training_side
+    folds = _folded(plan, side) if betting and side is not None else ()
+    first, statements = plan.statements[0], []
+    for one in plan.statements:
+        moments, most = one.moments, 1.0
+        if one.proven == PAST:
+            same = one.models == first.models and one.measure is first.measure
+            moments = past_moments(one, plan, holdout, variance if same else None)
+        elif one.proven in (BETS, FREE):
+            moments = _guessed(one, plan)
+            if one is first and variance is not None and variance > 0.0:
+                moments = moments._replace(variance=max(variance, 1e-4))
+            with contextlib.suppress(Exception):  # predictions, or what folds cannot be scored by
+                moments, most = _measured(one, plan, *folds)
+        statements.append(dataclasses.replace(one, moments=moments, most=most))
+    return dataclasses.replace(plan, statements=statements)
+
+
+def _guessed(one, plan):
+    """Return moments of bits at the training-side value."""
+    center, count = min(max(one.expected, 0.01), 0.99), 1.0
+    if one.measure.share and plan.y is not None:
+        real = float(np.mean(is_label(np.ravel(plan.y), one.measure.positive)))
+        others = dict.fromkeys(("specificity", "negative_predictive_value"), 1.0 - real)
+        count = (others | {"f1": 2.0 * real}).get(one.measure.share, real)
+    count = max(count if count > 0.0 else 0.5, 0.01) / (len(plan.masks) if one.inside else 1)
+    spread = center * (1.0 - center) / len(one.models) ** 2
+    return UnitMoments(center, max(spread, 0.0025) * count, count)
+
+
+def _folded(plan, side):
+    """Return the training records as each model's folds score them, and their units."""
+    models = {name: one for name, one in plan.models.items() if not isinstance(one, Predicted)}
+    parts = []
+    with warnings.catch_warnings(), contextlib.suppress(Exception):
+        warnings.simplefilter("ignore")
+        rows = np.arange(len(side.y)) if side.rows is None else np.asarray(side.rows)
+        y = safe_indexing(side.y, rows)
+        folds = side.folds
+        if not folds:
+            drawn = check_cv(5, y, classifier=is_classifier(next(iter(models.values()))))
+            drawn = drawn if side.groups is None else GroupKFold(5)
+            folds = drawn.split(rows, y, side.groups)
+        for train, test in folds:
+            (X, y), (X_test, y_test) = (
+                (safe_indexing(side.X, rows[part]), safe_indexing(side.y, rows[part]))
+                for part in (train, test)
+            )
+            fitted = {name: clone(one).fit(X, y) for name, one in models.items()}
+            parts.append((Records(X_test, y_test, fitted), test))
+        return parts, side.groups
+    return ()  # what cannot be fitted again; a guess will do
+
+
+def _measured(one, plan, parts, groups):
+    """Return moments of training units out of fold and the largest difference that counts."""
+    found = [
+        np.concatenate([part.contributions(one.measure, name) for part, _ in parts], axis=1)
+        for name in one.models
+    ]
+    (sums, counts), most = found[0], 1.0
+    if len(found) == 2:
+        gap = found[1][0] - sums
+        most = min(1.0, 1.5 * float(np.abs(gap).max())) or 1.0
+        sums = 0.5 * (counts + np.clip(gap / most, -1.0, 1.0))
+    order = np.concatenate([test for _, test in parts])
+    named = order if groups is None else np.asarray(groups)[order]
+    units = np.unique(named, return_inverse=True)[1]
+    weights = 1.0 / np.bincount(units)[units] if plan.per == "unit" else np.ones(len(units))
+    totals = [np.bincount(units, weights * part) for part in (sums, counts)]
+    center, variance, count = unit_moments(*totals)
+    part = 1.0 / len(plan.masks) if one.inside else 1.0  # a subgroup is taken for an equal part
+    return UnitMoments(center, part * variance, part * count), most

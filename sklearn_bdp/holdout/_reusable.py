@@ -41,7 +41,7 @@ from sklearn_bdp.holdout._inputs import (
     make_batch,
     metric_key,
 )
-from sklearn_bdp.holdout._plan import check_predictions
+from sklearn_bdp.holdout._measures import check_predictions
 from sklearn_bdp.holdout._settings import (
     DerivedSettings,
     HoldoutConfig,
@@ -52,9 +52,9 @@ from sklearn_bdp.metrics import forecast_metric, get_metric
 
 if TYPE_CHECKING:
     from sklearn_bdp.accounting import Certificate
-    from sklearn_bdp.holdout._advance import TrainingSide
     from sklearn_bdp.holdout._certificate import Preview
     from sklearn_bdp.holdout._in_time import Earlier
+    from sklearn_bdp.holdout._plan import TrainingFolds
     from sklearn_bdp.holdout._report import FinalReport
     from sklearn_bdp.metrics import BoundedMetric, Evaluation
 
@@ -324,7 +324,7 @@ class ReusableHoldout:
         #: Some training records and targets, on which a final report tries models before it closes.
         self.training_sample: tuple[Any, Any] | None = None
         #: What the search trained on, and its folds, in the process that ran it.
-        self.training_side: TrainingSide | None = None
+        self.training_side: TrainingFolds | None = None
         #: In time, all records before the holdout, in the process that divided them.
         self.earlier: Earlier | None = None
         settings = DerivedSettings.made(config, gap, model=self.model, n=self.n)

@@ -71,7 +71,7 @@ from sklearn_bdp.exceptions import (
     UnweightedScoreWarning,
 )
 from sklearn_bdp.guards import TrainingRecords, check_agreement, warn_of
-from sklearn_bdp.holdout import ReusableHoldout, TrainingSide
+from sklearn_bdp.holdout import ReusableHoldout, TrainingFolds
 from sklearn_bdp.metrics import BoundedMetric, PerRecordScore, available_metrics, check_scoring
 
 if TYPE_CHECKING:
@@ -417,7 +417,7 @@ class ReusableHoldoutSearchCV(Savable, GridSearchCV):
             del self._sampling_seed
         self._keep(folds, found)
         division = folds.division
-        self.holdout_.training_side = TrainingSide(
+        self.holdout_.training_side = TrainingFolds(
             X, y, division.train_groups(), folds.splits, division.train
         )
         if progress.file is not None:
